@@ -1,0 +1,5 @@
+"""``python -m nfslat``: the same as the nfslat command."""
+
+from nfslat.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,198 @@
+"""Capture arguments -> one readable source a side: rotated sets in time order, decompressed, with what capinfos says."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import glob
+import io
+import lzma
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from nfslat.decode.tools import Tools
+from nfslat.errors import InputError, UsageError
+
+# Formats that Wireshark does not open by itself, by their first bytes.
+_OPENERS: dict[bytes, Callable[[Path], IO[bytes]]] = {
+    b"BZh": lambda path: bz2.open(path, "rb"),
+    b"\xfd7zXZ\x00": lambda path: lzma.open(path, "rb"),
+}
+_COPY_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class File:
+    """One capture file: `name` as the user knows it, `path` where its bytes can be read by Wireshark."""
+
+    name: str
+    path: Path
+    format: str
+    snaplen: int | None  # bytes; None where packets are whole
+    packets: int
+    first_ns: int
+    last_ns: int
+    cut_short: bool  # the file ends in the middle of a packet
+
+
+@dataclass(frozen=True)
+class Source:
+    """One side's capture: its files in time order, read as one."""
+
+    name: str
+    files: tuple[File, ...]
+
+    @property
+    def packets(self) -> int:
+        """Packets in all files, as capinfos counts them."""
+        return sum(file.packets for file in self.files)
+
+    @property
+    def snaplen(self) -> int | None:
+        """Smallest snaplen in force, bytes; None where every packet is whole."""
+        return min((file.snaplen for file in self.files if file.snaplen is not None), default=None)
+
+    def locate(self, frame: int) -> tuple[File, int]:
+        """File and frame number in it, for a frame number that counts through the set."""
+        for file in self.files:
+            if frame <= file.packets:
+                return file, frame
+            frame -= file.packets
+        return self.files[-1], frame + self.files[-1].packets
+
+
+def open_source(argument: str, tools: Tools, scratch: Path) -> Source:
+    """Resolve one command-line argument: a file, a glob, a comma list, or ``-`` for standard input.
+
+    `scratch` is a directory for decompressed copies (bzip2, xz) and for standard input, which Wireshark cannot seek.
+    Raises ``InputError`` for what is missing, unreadable, empty or no capture, with the reason in one line.
+    """
+    paths = [_spool(scratch)] if argument == "-" else _expand(argument)
+    names = ["standard input"] if argument == "-" else [str(path) for path in paths]
+    files = []
+    for name, path in zip(names, paths, strict=True):
+        if path.suffix == ".csv" or name.endswith(".json"):
+            raise InputError(f"{name}: not a packet capture; give the .pcap or .pcapng file that tcpdump wrote")
+        files.append(_inspect(name, _decompressed(name, path, scratch), tools))
+    kept = [file for file in files if file.packets]
+    if not kept:
+        raise InputError(f"{names[0]}: the capture holds no packets; check the interface and filter it was taken with")
+    kept.sort(key=lambda file: (file.first_ns, file.name))
+    return Source("standard input" if argument == "-" else argument, tuple(kept))
+
+
+def _expand(argument: str) -> list[Path]:
+    """Files that an argument names; an existing file wins over its reading as a glob or a list."""
+    if Path(argument).exists():
+        return [_readable(Path(argument))]
+    names: list[str] = []
+    for part in argument.split(","):
+        if glob.has_magic(part) and not Path(part).exists():
+            found = sorted(glob.glob(part))
+            if not found:
+                raise InputError(f"{part}: no file matches; check the pattern")
+            names += found
+        elif part:
+            names.append(part)
+    if not names:
+        raise UsageError("an empty capture name was given")
+    unique = {os.path.realpath(name): name for name in names}
+    return [_readable(Path(name)) for name in unique.values()]
+
+
+def _readable(path: Path) -> Path:
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
+    if path.is_dir():
+        raise InputError(f"{path}: is a directory; name the capture files in it, for example '{path}/*.pcap'")
+    if not path.is_file():
+        raise InputError(f"{path}: not a regular file; write the capture to a file first, or pipe it in as '-'")
+    try:
+        with path.open("rb") as stream:
+            if not stream.read(1):
+                raise InputError(f"{path}: the file is empty; was the capture stopped before it was written out?")
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror}); check its permissions") from problem
+    return path
+
+
+def _spool(scratch: Path) -> Path:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError("'-' reads a capture from standard input, which is a terminal here; pipe a capture in")
+    path = scratch / "stdin"
+    with path.open("wb") as out:
+        shutil.copyfileobj(sys.stdin.buffer, out, _COPY_BYTES)
+    if not path.stat().st_size:
+        raise InputError("standard input: the file is empty; did the command that feeds it fail?")
+    return path
+
+
+def _decompressed(name: str, path: Path, scratch: Path) -> Path:
+    with path.open("rb") as stream:
+        head = stream.read(6)
+    opener = next((opener for magic, opener in _OPENERS.items() if head.startswith(magic)), None)
+    if opener is None:
+        return path
+    target = scratch / f"{len(list(scratch.iterdir()))}-{path.stem}"
+    try:
+        with opener(path) as packed, target.open("wb") as out:
+            shutil.copyfileobj(packed, out, _COPY_BYTES)
+    except EOFError:
+        # The end is missing: what came out is still worth reading, and capinfos will say that it is cut short.
+        print(f"nfslat: {name}: the compressed file is cut short; reading what is there", file=sys.stderr)
+    except (OSError, lzma.LZMAError) as problem:
+        raise InputError(f"{name}: cannot be decompressed ({problem}); is the file complete?") from problem
+    return target
+
+
+def _inspect(name: str, path: Path, tools: Tools) -> File:
+    """Ask capinfos for format, snaplen, packets and time range."""
+    done = subprocess.run(
+        [tools.capinfos, "-T", "-Q", "-t", "-E", "-c", "-l", "-a", "-e", "-S", "-M", os.fspath(path.absolute())],
+        capture_output=True,
+        check=False,
+        env=tools.environment,
+    )
+    said = done.stderr.decode(errors="replace")
+    rows = list(csv.DictReader(io.StringIO(done.stdout.decode(errors="replace")), delimiter="\t"))
+    if not rows:
+        raise InputError(f"{name}: {_why_not(said)}")
+    row = rows[0]
+    inferred = row.get("Packet size limit max (inferred)", "n/a")
+    problem = re.search(r"cut short|truncated|damaged|corrupt|error occurred", said)
+    packets = int(row["Number of packets"])
+    return File(
+        name=name,
+        path=path,
+        format=row["File type"],
+        snaplen=int(inferred) if inferred.isdigit() else None,
+        packets=packets,
+        first_ns=_ns(row["Start time"]) if packets else 0,
+        last_ns=_ns(row["End time"]) if packets else 0,
+        cut_short=problem is not None,
+    )
+
+
+def _why_not(said: str) -> str:
+    """One line of advice out of what capinfos printed."""
+    if "isn't a capture file" in said or "doesn't understand" in said:
+        return "not a packet capture that Wireshark knows; give the file that tcpdump -w wrote"
+    for line in said.splitlines():
+        if line.startswith("capinfos:"):
+            reason = re.sub(r'The file "[^"]*"', "the file", line.removeprefix("capinfos: ")).rstrip(".")
+            return f"cannot be read as a capture: {reason}"
+    return "cannot be read as a capture"
+
+
+def _ns(seconds: str) -> int:
+    """Decimal seconds as text -> integer nanoseconds, exactly."""
+    whole, _, fraction = seconds.partition(".")
+    sign = -1 if whole.startswith("-") else 1
+    return int(whole) * 1_000_000_000 + sign * int((fraction + "000000000")[:9])

@@ -1,0 +1,190 @@
+"""TCP segments and the record lengths found in them -> first-byte and last-byte frame of every RPC record.
+
+The record mark gives a message's length and the TCP header the range of every segment, so the packet that completes a
+message is known even where the payload was cut off by a short snaplen (DESIGN 3; RFC 5531 section 11). One
+`Direction` follows one direction of one connection in sequence space. It holds the segments since the last record
+boundary and the records that are still incomplete, no more.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+_WRAP = 1 << 32
+# A record is at most a few MB; a direction that has shown no record boundary for this many segments is not RPC.
+_SEGMENTS_KEPT = 16_384
+_RECENT_KEPT = 64  # packets between two copies of one packet
+
+
+@dataclass(slots=True)
+class Record:
+    """One RPC record: where it begins, when it began and when the last of its bytes was seen."""
+
+    start: int  # stream position of the record mark, unwrapped
+    end: int
+    first_frame: int
+    first_ns: int
+    last_frame: int
+    last_ns: int
+    missing: list[tuple[int, int]] = field(default_factory=list)  # byte ranges not seen yet
+
+
+@dataclass(slots=True)
+class Segment:
+    """One TCP segment with data: its byte range in the stream."""
+
+    start: int
+    end: int
+    frame: int
+    t_ns: int
+
+
+class Direction:
+    """Sequence space of one direction; feed it every segment in capture order."""
+
+    __slots__ = ("_carried", "_high", "_incomplete", "_is_rpc", "_next", "_recent", "_segments")
+
+    def __init__(self) -> None:
+        self._high = -1  # highest stream position seen
+        self._next: int | None = None  # where the next record begins, if it is known
+        self._segments: deque[Segment] = deque(maxlen=_SEGMENTS_KEPT)
+        self._incomplete: list[Record] = []
+        self._recent: dict[tuple[int, int, int, int], None] = {}
+        self._is_rpc = False  # has shown a record
+        self._carried = 0  # bytes of a record's earlier fragments, when its last one is still to come
+
+    def is_copy(self, ip_id: int, seq: int, ack: int, length: int) -> bool:
+        """Was this very packet (same IP identification, same TCP numbers) captured just before?
+
+        A TCP retransmission carries a new IP identification (Linux counts it up for every packet sent).
+        """
+        if ip_id <= 0:
+            return False
+        key = (ip_id, seq, ack, length)
+        if key in self._recent:
+            return True
+        self._recent[key] = None
+        if len(self._recent) > _RECENT_KEPT:
+            del self._recent[next(iter(self._recent))]
+        return False
+
+    def segment(self, frame: int, t_ns: int, seq: int, length: int, *, syn: bool) -> Segment:
+        """Take one segment; returns its place in the stream."""
+        if syn:
+            seq = (seq + 1) % _WRAP
+            self._segments.clear()
+            self._give_up(self._incomplete)
+            self._high, self._next, self._carried = seq, seq, 0
+        elif self._high < 0:
+            self._high = seq
+        half = _WRAP >> 1
+        start = self._high + ((seq - self._high + half) % _WRAP) - half
+        here = Segment(start, start + length, frame, t_ns)
+        if length:
+            self._segments.append(here)
+            if self._incomplete:
+                for record in self._incomplete:
+                    _fill(record, here)
+                self._incomplete = [record for record in self._incomplete if record.missing]
+            self._high = max(self._high, here.end)
+        return here
+
+    def acknowledged(self, ack: int) -> None:
+        """The receiver has everything below `ack`: what is missing there was never captured, so stop waiting for it."""
+        if self._incomplete:
+            half = _WRAP >> 1
+            position = self._high + ((ack - self._high + half) % _WRAP) - half
+            self._give_up([record for record in self._incomplete if record.end <= position])
+
+    def records(
+        self, here: Segment, fragments: list[tuple[int, bool]], *, reassembled: bool, from_frame: int
+    ) -> list[Record]:
+        """Place the records that end with one of the `fragments` that the dissector shows in `here`.
+
+        `fragments` are (bytes, record mark included; is it the last of its record). `reassembled`: the dissector shows
+        a fragment where it is complete, else where it begins, which is always at the beginning of a segment.
+        `from_frame` is the first frame of a reassembled fragment, 0 where there is none.
+        """
+        lengths, carrying = [], self._carried > 0
+        for length, is_last in fragments:
+            self._carried += length
+            if is_last:
+                lengths.append(self._carried)
+                self._carried = 0
+        start = here.start
+        if reassembled or carrying:
+            expected = self._next
+            total = sum(lengths)
+            if expected is not None and expected < here.end and expected + total <= self._high:
+                start = expected
+            elif from_frame and from_frame != here.frame:
+                start = next((s.start for s in self._segments if s.frame == from_frame), here.start)
+        found = []
+        for length in lengths:
+            record = Record(start, start + length, here.frame, here.t_ns, here.frame, here.t_ns)
+            self._trace(record)
+            if record.missing:
+                self._incomplete.append(record)
+            found.append(record)
+            start += length
+        self._next, self._is_rpc = start, True
+        while self._segments and self._segments[0].end <= start:
+            self._segments.popleft()
+        return found
+
+    def hidden(self, here: Segment, *, is_new: bool) -> int:
+        """1 where a record is known to begin inside `here` and the dissector has not shown it, else 0.
+
+        For captures cut by a snaplen only: there a header that is not at the beginning of a segment cannot be seen.
+        Behind such a record the boundaries are lost until the next header that is seen.
+        """
+        if not self._is_rpc or self._next is None or not is_new or not here.start <= self._next < here.end:
+            return 0
+        self._next = None
+        return 1
+
+    def _give_up(self, records: list[Record]) -> None:
+        """Stop waiting for the missing bytes of `records`: their last frame is the last one that was seen."""
+        for record in records:
+            record.missing = []
+        self._incomplete = [record for record in self._incomplete if record.missing]
+
+    @property
+    def high(self) -> int:
+        """Highest stream position seen so far, -1 before the first segment."""
+        return self._high
+
+    def _trace(self, record: Record) -> None:
+        """Find the record's first segment, and its last one if all its bytes have been seen."""
+        record.missing = [(record.start, record.end)]
+        seen_first = False
+        for segment in self._segments:
+            if not seen_first and segment.start <= record.start < segment.end:
+                record.first_frame, record.first_ns, seen_first = segment.frame, segment.t_ns, True
+                # The segments in front of the first byte may have filled later bytes already: keep the latest.
+            _fill(record, segment)
+            if not record.missing:
+                break
+        if record.last_frame < record.first_frame:
+            record.last_frame, record.last_ns = record.first_frame, record.first_ns
+
+
+def _fill(record: Record, segment: Segment) -> None:
+    """Take `segment`'s bytes off what `record` misses; the segment that contributes last is the record's last."""
+    if segment.end <= record.start or segment.start >= record.end:
+        return
+    left: list[tuple[int, int]] = []
+    new = False
+    for a, b in record.missing:
+        if segment.end <= a or segment.start >= b:
+            left.append((a, b))
+            continue
+        new = True
+        if a < segment.start:
+            left.append((a, segment.start))
+        if segment.end < b:
+            left.append((segment.end, b))
+    if new:
+        record.missing = left
+        record.last_frame, record.last_ns = segment.frame, segment.t_ns

@@ -1,0 +1,81 @@
+"""Where Wireshark's command-line tools are, whether they are new enough, and the environment they run in."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from nfslat.errors import ToolError
+
+MINIMUM = (3, 6)  # Ubuntu 22.04; older ones lack fields that the decoder reads
+_INSTALL = (
+    "install it with 'apt-get install tshark' (Debian, Ubuntu), 'dnf install wireshark-cli' (Fedora, RHEL), "
+    "'zypper install wireshark' (SUSE) or 'brew install wireshark' (macOS)"
+)
+
+# Only the protocols on the way to an NFS operation are dissected: the others cost time, and some of them claim the
+# client ports below 1024 that NFS uses (LDAPS 636, IPP 631, rsync 873 ...), whereupon whole connections disappear.
+_NEEDED = re.compile(
+    r"frame|eth|ethertype|vlan|ieee8021ad|sll|null|raw|raw_ip|data|ppp|pppoe|pppoes|mpls|fddi|tr|llc|ipoib|infiniband|"
+    r"ip|ipv6(\..*)?|gre|vxlan|geneve|tcp|udp|rpc|portmap|mount|nlm|stat|nfs(\..*)?|nfsacl|nfsauth|rquota|"
+    r"file-.*|pcap.*|erf|gssapi|gss-api|spnego|_ws\..*"
+)
+
+
+@dataclass(frozen=True)
+class Tools:
+    """Paths of tshark and its companions, the version that answered, and the environment to start them with."""
+
+    tshark: str
+    capinfos: str
+    mergecap: str
+    version: str
+    environment: dict[str, str]
+
+
+def find_tools(scratch: Path) -> Tools:
+    """Locate Wireshark's tools and give them an empty personal configuration below `scratch`.
+
+    Raises ``ToolError`` where tshark, capinfos or mergecap is missing, does not start, or is older than ``MINIMUM``.
+    """
+    paths = {}
+    for name in ("tshark", "capinfos", "mergecap"):
+        found = shutil.which(name)
+        if found is None:
+            raise ToolError(f"{name} (of Wireshark) was not found; {_INSTALL}")
+        paths[name] = found
+    configuration = scratch / "wireshark"
+    configuration.mkdir()
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("WIRESHARK_")}
+    # An empty personal configuration: no coloured, renamed or decoded-as surprises from the user's own profile.
+    environment |= {"WIRESHARK_CONFIG_DIR": os.fspath(configuration), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+    version = _version(paths["tshark"], environment)
+    protocols = _run([paths["tshark"], "-G", "protocols"], environment)
+    names = [line.rsplit("\t")[2] for line in protocols.splitlines() if line.count("\t") >= 2]
+    unneeded = [name for name in names if not _NEEDED.fullmatch(name)]
+    (configuration / "disabled_protos").write_text("\n".join(unneeded) + "\n")
+    return Tools(paths["tshark"], paths["capinfos"], paths["mergecap"], version, environment)
+
+
+def _version(tshark: str, environment: dict[str, str]) -> str:
+    found = re.search(r"(\d+)\.(\d+)(\.\d+)?", _run([tshark, "--version"], environment).split("\n", 1)[0])
+    if found is None:
+        raise ToolError(f"{tshark} does not say its version; {_INSTALL}")
+    if (int(found[1]), int(found[2])) < MINIMUM:
+        raise ToolError(f"tshark {found[0]} is too old, {MINIMUM[0]}.{MINIMUM[1]} or newer is needed; {_INSTALL}")
+    return found[0]
+
+
+def _run(command: list[str], environment: dict[str, str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, env=environment)
+    except OSError as problem:
+        raise ToolError(f"{command[0]} does not start ({problem.strerror}); {_INSTALL}") from problem
+    if done.returncode:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
+        raise ToolError(f"{' '.join(command[:2])} failed: {last[0]}")
+    return done.stdout.decode(errors="replace")

@@ -1,0 +1,105 @@
+"""Means per layer, for all ops and for the slowest 1 %, and what the captures can bear -> the verdict in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nfslat.report.model import Verdict
+
+LAYERS = {"server": "the server", "network": "the network", "client": "the client, above the wire"}
+# Thresholds of the confidence word. A layer that adds less than half of the time cannot be called the cause of it.
+_HIGH_MATCH, _LOW_MATCH = 0.95, 0.70
+_HIGH_SHARE, _LOW_SHARE = 0.60, 0.45
+_FEW_OPS, _VERY_FEW_OPS = 100, 20
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Mean milliseconds that each layer adds to one population of ops; `client` only where the application's is known."""
+
+    server_ms: float
+    network_ms: float
+    client_ms: float | None = None
+
+    @property
+    def total_ms(self) -> float:
+        """Client SRT, or the application's time where it is known."""
+        return self.server_ms + self.network_ms + (self.client_ms or 0.0)
+
+    def share(self, layer: str) -> float:
+        """Share of `layer` in the total, 0 to 1 where no part is negative; 0 of a total of 0."""
+        value = {"server": self.server_ms, "network": self.network_ms, "client": self.client_ms or 0.0}[layer]
+        return value / self.total_ms if self.total_ms else 0.0
+
+    @property
+    def largest(self) -> str:
+        """The layer that adds most."""
+        return max(LAYERS, key=self.share)
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What the verdict stands on."""
+
+    ops: int  # matched ops
+    missed: int  # ops inside the overlap without a partner, the worse side
+    negative: int  # matched ops with a negative network part
+    hidden_share: float  # of RPC headers that the captures do not show
+    warnings: int  # warnings of the capture audit
+
+
+def verdict(mean: Layers, slowest: Layers, ground: Ground) -> Verdict:
+    """Name the layer that adds most, say how much, and how sure that is and why."""
+    layer = mean.largest
+    share, share_slowest = mean.share(layer), slowest.share(layer)
+    confidence, reasons = _confidence(layer, share, slowest, ground)
+    value = {"server": mean.server_ms, "network": mean.network_ms, "client": mean.client_ms or 0.0}[layer]
+    what = "application time" if mean.client_ms is not None else "client SRT"
+    text = (
+        f"{_capital(LAYERS[layer])} adds most of the time: {_ms(value)} of {_ms(mean.total_ms)} ms mean {what} "
+        f"({share:.0%})"
+    )
+    if slowest.largest == layer:
+        text += f", and {share_slowest:.0%} of the slowest 1 %."
+    else:
+        other = slowest.largest
+        text += f"; the slowest 1 % are made by {LAYERS[other]} ({slowest.share(other):.0%} of {_ms(slowest.total_ms)} ms)."
+    return Verdict(layer, None, share, share_slowest, confidence, text, reasons)
+
+
+def _confidence(layer: str, share: float, slowest: Layers, ground: Ground) -> tuple[str, list[str]]:
+    """The weakest of all grounds decides; each that is not strong is named."""
+    reasons = []
+    worst = 2
+    matched_share = ground.ops / (ground.ops + ground.missed) if ground.ops else 0.0
+    reasons.append(f"{matched_share:.1%} of the ops in the overlap are matched ({ground.ops})")
+    worst = min(worst, _grade(matched_share, _LOW_MATCH, _HIGH_MATCH))
+    if ground.ops < _FEW_OPS:
+        reasons.append(f"only {ground.ops} matched ops")
+        worst = min(worst, 0 if ground.ops < _VERY_FEW_OPS else 1)
+    if share < _HIGH_SHARE:
+        reasons.append(f"no layer stands out: the largest adds {share:.0%}")
+        worst = min(worst, _grade(share, _LOW_SHARE, _HIGH_SHARE))
+    if slowest.largest != layer:
+        reasons.append("mean and slowest 1 % point to different layers")
+        worst = min(worst, 1)
+    if ground.negative > 0.01 * ground.ops:
+        reasons.append(f"{ground.negative} ops have a negative network part: timestamps or matches are off")
+        worst = min(worst, 0 if ground.negative > 0.1 * ground.ops else 1)
+    if ground.hidden_share > 0.02:
+        reasons.append(f"{ground.hidden_share:.0%} of the RPC headers are not in the captures")
+        worst = min(worst, 0 if ground.hidden_share > 0.25 else 1)
+    return ("low", "medium", "high")[worst], reasons
+
+
+def _grade(value: float, low: float, high: float) -> int:
+    return 2 if value >= high else 1 if value >= low else 0
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _ms(value: float) -> str:
+    """Three significant digits, never an exponent."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 0.01 else f"{value:.4f}"

@@ -1,0 +1,110 @@
+"""The map: capture arguments in, a `Correlation` (two captures) or a `Side` (one) out; every stage named once, in order.
+
+    decode    capture file -> messages             one thread a side, tshark is the dissector
+    pair      messages -> ops, one side
+    match     ops + ops -> matched ops
+    select    ops -> the ones that the user asked for
+    clock     matched ops -> bounds of theta
+    decompose matched ops + theta -> parts
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from nfslat import overlap
+from nfslat.clock import bound_theta
+from nfslat.decode.capture import Source
+from nfslat.decode.protocols import refuse_without_nfs
+from nfslat.decode.tools import Tools
+from nfslat.decode.tshark import decode
+from nfslat.decompose import decompose
+from nfslat.match import Matching, match
+from nfslat.pair import pair
+from nfslat.results import Correlation, Side
+from nfslat.select import Filters, is_reverse, select
+from nfslat.tables import I64, Matched, Ops
+
+Progress = Callable[[int], None]  # is told how many more packets were read
+
+
+def correlate(
+    server: Source, client: Source, tools: Tools, *, filters: Filters, srt: str, may_swap: bool, progress: Progress
+) -> Correlation:
+    """Two captures of the same traffic, compared.
+
+    Raises ``InputError`` where a capture holds no NFS, or the two have no op in common.
+    """
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        one, two = pool.map(lambda source: read(source, tools, progress), (server, client))
+    matching = _match(one, two)
+    if not len(matching.matched):
+        overlap.refuse_without_common_op(one, two)
+    overlap.refuse_same_capture(one, two, matching.matched)
+    swapped = may_swap and overlap.is_swapped(one.ops, two.ops, _forward(one.ops, two.ops, matching.matched))
+    if swapped:
+        one, two = two, one
+        matching = _match(one, two)
+    one, two = _select(one, two, matching, filters)
+    forward = _forward(one.ops, two.ops, matching.matched)
+    if not len(forward):
+        overlap.refuse_without_common_op(one, two)
+    theta = bound_theta(one.ops, two.ops, forward)
+    shown = forward.take(two.kept[forward.client])
+    parts = decompose(one.ops, two.ops, shown, theta.mid_ns)
+    return Correlation(one, two, matching, shown, theta, parts, srt, swapped)
+
+
+def read(source: Source, tools: Tools, progress: Progress) -> Side:
+    """One capture, decoded and paired, with nothing selected away yet. Raises ``InputError`` where it holds no NFS."""
+    seen = 0
+
+    def more(packets: int) -> None:
+        nonlocal seen
+        progress(packets - seen)
+        seen = packets
+
+    decoded = decode(source, tools, more)
+    paired = pair(decoded.messages)
+    refuse_without_nfs(source, decoded, paired.ops, tools)
+    return Side(source, decoded, paired, np.zeros(len(paired.ops), dtype=np.int8))
+
+
+def inspect(source: Source, tools: Tools, *, filters: Filters, progress: Progress) -> Side:
+    """One capture by itself."""
+    side = read(source, tools, progress)
+    reasons = select(side.ops, filters, side.ops.t0, side.decoded.first_ns)
+    return dataclasses.replace(side, reasons=reasons)
+
+
+def _match(server: Side, client: Side) -> Matching:
+    ranges = [(side.decoded.first_ns, side.decoded.last_ns) for side in (server, client)]
+    return match(server.ops, client.ops, ranges[0], ranges[1])
+
+
+def _forward(server: Ops, client: Ops, matched: Matched) -> Matched:
+    """Matched ops without the calls that go from the NFS server to the client: there the two roles are the other way."""
+    return matched.take(~(is_reverse(server)[matched.server] | is_reverse(client)[matched.client]))
+
+
+def _select(server: Side, client: Side, matching: Matching, filters: Filters) -> tuple[Side, Side]:
+    """Apply the filters to both sides so that the two rows of a matched op share one fate."""
+    first_ns = client.decoded.first_ns
+    m = matching.matched
+    of_client = select(client.ops, filters, client.ops.t0, first_ns)
+    of_server = select(server.ops, filters, _on_client_clock(server.ops, client.ops, m), first_ns)
+    # A name or address may be visible (or rewritten) on one side only: what one side selects, both show.
+    agreed = np.where(of_server[m.server] == 0, 0, of_client[m.client]).astype(np.int8)
+    of_client[m.client] = of_server[m.server] = agreed
+    return dataclasses.replace(server, reasons=of_server), dataclasses.replace(client, reasons=of_client)
+
+
+def _on_client_clock(server: Ops, client: Ops, matched: Matched) -> I64:
+    """Time of each of the server's ops on the client's clock: its partner's, or by the nearest op that has one."""
+    out = server.t0 - overlap.offset_at(server.t0, server.t0[matched.server], overlap.offsets(server, client, matched))
+    out[matched.server] = client.t0[matched.client]
+    return out

@@ -1,0 +1,1 @@
+"""The report: its model, and one renderer for each format."""

@@ -1,0 +1,39 @@
+"""Report -> JSON: the contract ``nfslat.report/1`` as plain dictionaries, as text, and as a JSON Schema."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, is_dataclass
+from importlib import resources
+from typing import Any, TextIO, cast
+
+from nfslat.report.model import Report
+
+
+def to_dict(report: Report) -> dict[str, Any]:
+    """The report as dictionaries, lists, strings and numbers; keys in the order in which the model declares them."""
+    return cast(dict[str, Any], _plain(report))
+
+
+def dump(report: Report, stream: TextIO) -> None:
+    """Write the report to `stream`. Raises ``ValueError`` on NaN and infinity, which JSON does not have."""
+    # ensure_ascii stays on: a path whose bytes are not UTF-8 could not be written otherwise.
+    json.dump(to_dict(report), stream, indent=2, allow_nan=False)
+    stream.write("\n")
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) that every report satisfies."""
+    text = resources.files("nfslat.report").joinpath("schema.json").read_text(encoding="utf-8")
+    return cast(dict[str, Any], json.loads(text))
+
+
+def _plain(value: Any) -> Any:
+    # dataclasses.asdict keeps tuples, which a JSON Schema does not accept as arrays.
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

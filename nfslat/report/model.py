@@ -1,0 +1,181 @@
+"""The report as dataclasses: what the stages found goes in, every renderer gets this and nothing else.
+
+Field names are the JSON contract ``nfslat.report/1`` (docs/method.md, ``report/schema.json``). Durations are float
+milliseconds, counts integers, times ISO 8601 with zone; None is "not known".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+SCHEMA = "nfslat.report/1"
+
+
+@dataclass(frozen=True)
+class Tool:
+    version: str
+    engine: str  # "tshark 4.0.17"
+    command: str
+    srt: str  # the SRT definition in force: nfslat, tshark or first
+
+
+@dataclass(frozen=True)
+class AuditNote:
+    """Something about a capture that the reader must know before believing a figure."""
+
+    code: str
+    severity: str  # "info" or "warning"
+    text: str
+    count: int
+
+
+@dataclass(frozen=True)
+class CaptureFile:
+    path: str
+    packets: int
+    first_frame: int  # frame number, in the whole capture, of this file's first packet
+
+
+@dataclass(frozen=True)
+class Capture:
+    path: str
+    files: list[CaptureFile]
+    format: str
+    snaplen: int | None
+    packets: int
+    packet_kinds: dict[str, int]  # name -> packets; they sum to `packets`
+    first: str | None
+    last: str | None
+    duration_s: float
+    flows: int
+    messages: dict[str, int]  # State name -> messages; they sum to all messages
+    ops: int
+    programs: dict[str, int]  # program name -> ops, NFS included; they sum to `ops`
+    audit: list[AuditNote] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Of one population of durations, ms."""
+
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+    max: float
+
+
+@dataclass(frozen=True)
+class Bucket:
+    le_us: int | None  # upper bound, microseconds, inclusive as the label reads; None: no bound; 0: negative times
+    label: str
+    count: int
+
+
+@dataclass(frozen=True)
+class RawRow:
+    program: str
+    op: str
+    version: str
+    count: int
+    srt_ms: Summary
+    histogram: list[Bucket]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Means over matched ops, ms; call_net and reply_net are None where the clocks do not allow the split."""
+
+    call_send: float
+    call_net: float | None
+    server: float
+    reply_send: float
+    reply_net: float | None
+    net_both: float  # call_net + reply_net: needs no clock
+
+
+@dataclass(frozen=True)
+class MatchedRow:
+    program: str
+    op: str
+    version: str
+    count: int
+    client_ms: Summary
+    server_ms: Summary
+    network_ms: Summary
+    negative_network: int  # ops whose server SRT exceeds their client SRT
+    parts_ms: Parts
+
+
+@dataclass(frozen=True)
+class MatchedOps:
+    processed: dict[str, int]  # side -> ops compared (selected, paired)
+    ops: int
+    unmatched: dict[str, dict[str, int]]  # side -> Miss name -> ops
+    by_op: list[MatchedRow]
+    total: MatchedRow | None  # all ops together
+    slowest: MatchedRow | None  # the slowest 1 % by client SRT (at least one op)
+
+
+@dataclass(frozen=True)
+class Clock:
+    theta_ms: float | None  # server clock minus client clock; None where no constant offset fits
+    bound_ms: tuple[float, float]
+    fits: bool
+
+
+@dataclass(frozen=True)
+class StackRow:
+    op: str  # "all", or the operation that --app-ms / --storage-ms named
+    layer: str
+    depth: int  # indentation: a row is part of the nearest row above with a smaller depth
+    ms: float
+    share: float | None  # of the application's (or the client's) time
+    source: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    code: str
+    layer: str
+    severity: str
+    share: float | None
+    confidence: str
+    text: str
+    evidence: dict[str, Any]
+    advice: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    layer: str  # server, network, client or unknown
+    cause: str | None  # code of the leading finding
+    share: float | None  # of the mean
+    share_slowest: float | None  # of the slowest 1 %
+    confidence: str  # high, medium or low
+    text: str  # one sentence that can be pasted into a ticket
+    reasons: list[str]  # why the confidence is what it is
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the user asked for, and what that and the defaults left out."""
+
+    filters: dict[str, str]
+    excluded: dict[str, dict[str, int]]  # side -> reason -> ops
+
+
+@dataclass(frozen=True)
+class Report:
+    schema: str
+    nfslat: Tool
+    captures: dict[str, Capture]  # "server" and "client"; for one capture "capture"
+    raw: dict[str, list[RawRow]]
+    selection: Selection
+    notes: list[str]
+    matched: MatchedOps | None = None
+    clock: Clock | None = None
+    stack: list[StackRow] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    verdict: Verdict | None = None

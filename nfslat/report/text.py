@@ -1,0 +1,213 @@
+"""Report -> text for a terminal: the answer first, then what limits it, then the tables that prove it."""
+
+from __future__ import annotations
+
+from nfslat.report.model import AuditNote, Capture, Finding, MatchedOps, RawRow, Report, Verdict
+from nfslat.report.text_layout import Cell, Page, adding_up, count, count_of, ms, percent, plain, shorten, table
+from nfslat.report.text_tables import (
+    clock_section,
+    histogram_section,
+    matched_section,
+    messages_section,
+    misses_section,
+    op_label,
+    parts_section,
+    programs_section,
+    raw_section,
+    selection_section,
+    stack_section,
+)
+
+_SRT_MEANS = {
+    "nfslat": "at the client from the first byte of the call to the last byte of the reply, at the server from the "
+    "last byte of the call to the first byte of the reply",
+    "tshark": "from the frame that completes the call to the frame that completes the reply, on either side, as "
+    "Wireshark counts it",
+    "first": "from the first frame of the call to the first frame of the reply, on either side",
+}
+
+
+def render(report: Report, *, hist: bool = False, width: int = 80, color: bool = False) -> str:
+    """The report as text of at most `width` columns (80 if it is less); its colour codes add nothing to it."""
+    page = Page(width, color)
+    _answer(page, report)
+    _warnings(page, report)
+    for finding in report.findings:
+        _finding(page, finding)
+    stack_section(page, report.stack)
+    for side, rows in report.raw.items():
+        raw_section(page, side, rows)
+    if hist:
+        histogram_section(page, report.raw)
+    if report.matched is not None:
+        matched_section(page, report.matched)
+        misses_section(page, report.matched)
+        if report.matched.total is not None:
+            parts_section(page, report.matched.total, report.matched.slowest)
+    if report.clock is not None:
+        clock_section(page, report.clock)
+    selection_section(page, report.selection)
+    _captures(page, report.captures)
+    messages_section(page, report.captures)
+    programs_section(page, report)
+    _legend(page, report)
+    page.gap()
+    tool = report.nfslat
+    page.prose(f"nfslat {tool.version}, engine {tool.engine}: {tool.command}", hanging=2, style="dim")
+    return page.text()
+
+
+def _answer(page: Page, report: Report) -> None:
+    if "capture" in report.captures:
+        _one_side(page, report)
+        return
+    page.prose(_headline(report.verdict, report.matched), style="bold")
+    verdict = report.verdict
+    reasons = ""
+    if verdict is not None:
+        reasons = "; ".join(verdict.reasons)
+        sure = plain(f"Confidence: {verdict.confidence}")
+        # The equations below belong into the first five lines, so this has one line; what does not fit comes after.
+        if reasons and len(sure) + 2 + len(plain(reasons)) <= page.prose_width:
+            sure, reasons = f"{sure}: {reasons}", ""
+        page.prose(sure)
+    if report.matched is not None and report.matched.total is not None:
+        page.lines(_proof(report.matched, page.width))
+    if verdict is not None:
+        page.gap()
+        page.prose(f"For the ticket: {verdict.text}", hanging=2)
+        if verdict.cause is not None:
+            page.prose(f"Leading cause: {verdict.cause}", hanging=2)
+        if reasons:
+            page.prose(f"Why the confidence is {verdict.confidence}: {reasons}", hanging=2)
+
+
+def _headline(verdict: Verdict | None, matched: MatchedOps | None) -> str:
+    """Which layer, how much of the mean and of the slowest 1 %; one line of 80 columns."""
+    if matched is None or not matched.ops:
+        return "No op is in both captures: nothing can be said about where the time goes."
+    if verdict is None or verdict.layer == "unknown":
+        return "The captures do not say which layer adds the time."
+    much = "most of the time" if verdict.share is None else f"{percent(verdict.share)} of the mean latency"
+    tail = ""
+    if verdict.share_slowest is not None:
+        link = "but only" if verdict.share_slowest < 0.5 <= (verdict.share or 0) else "and"
+        tail = f" {link} {percent(verdict.share_slowest)} of the slowest 1 %"
+    return f"The {verdict.layer} adds {much}{tail}."
+
+
+def _proof(matched: MatchedOps, width: int) -> list[str]:
+    """Client SRT = network + server, on average and in the slowest 1 %; the printed numbers add up."""
+    rows: list[list[Cell]] = []
+    for name, row in (("mean", matched.total), ("slowest 1 %", matched.slowest)):
+        if row is not None:
+            (network, server), client = adding_up([row.network_ms.mean, row.server_ms.mean])
+            rows.append([name, client, "=", network, "+", server, "ms", row.count])
+    headers = ("", "client SRT", "", "network", "", "server", "", "matched ops")
+    return table("ldldldlr", headers, rows, width, rule=False)
+
+
+def _one_side(page: Page, report: Report) -> None:
+    rows = report.raw.get("capture", [])
+    page.prose("One capture: it shows how long ops took, not where the time goes.", style="bold")
+    if rows:
+        page.prose(_heaviest(rows))
+    page.gap()
+    page.prose(
+        "It can say: the SRT of every op as seen at this point, which ops are slow, what was sent again and what was "
+        "not answered.",
+        hanging=2,
+    )
+    page.prose(
+        "It cannot say: which layer adds the time. Taken on the client, SRT is network plus server; taken on the "
+        "server, SRT leaves out the network and the client.",
+        hanging=2,
+    )
+    page.prose(
+        "To tell them apart, capture on both hosts at the same time and run: nfslat server.cap client.cap", hanging=2
+    )
+
+
+def _heaviest(rows: list[RawRow]) -> str:
+    time_ms = [row.count * row.srt_ms.mean for row in rows]
+    total_ms = sum(time_ms)
+    top = max(range(len(rows)), key=lambda i: time_ms[i])
+    row, share = rows[top], percent(time_ms[top] / total_ms if total_ms else None)
+    return (
+        f"{op_label(row.program, row.op)} v{row.version} has the largest share of the ops' time, {share}: "
+        f"{count(row.count)} ops, mean {ms(row.srt_ms.mean)} ms, p99 {ms(row.srt_ms.p99)} ms."
+    )
+
+
+def _warnings(page: Page, report: Report) -> None:
+    warnings = [
+        _note(f"{side}'s capture" if side != "capture" else "capture", note)
+        for side, capture in report.captures.items()
+        for note in capture.audit
+        if note.severity == "warning"
+    ]
+    if warnings or report.notes:
+        page.title("Before you rely on this")
+    for text in [*warnings, *report.notes]:
+        page.prose(f"- {text}", hanging=2, style="accent")
+
+
+def _note(where: str, note: AuditNote) -> str:
+    return f"{where}: {note.text} ({note.code})"
+
+
+def _finding(page: Page, finding: Finding) -> None:
+    share = "" if finding.share is None else f", {percent(finding.share)} of the mean"
+    page.title(f"{finding.code}: {finding.layer}, {finding.confidence}{share}")
+    page.prose(finding.text)
+    for heading, items in (("evidence", finding.evidence), ("advice", finding.advice)):
+        for key, value in items.items():
+            page.prose(f"{heading}, {key}: {value}", indent=2, hanging=2)
+
+
+def _captures(page: Page, captures: dict[str, Capture]) -> None:
+    page.title("Captures")
+    for side, c in captures.items():
+        page.prose(f"{side}: {shorten(c.path, 60)}", hanging=2)
+        snaplen = "snaplen not known" if c.snaplen is None else f"snaplen {count(c.snaplen)}"
+        files = f"{len(c.files)} files, " if len(c.files) > 1 else ""
+        page.prose(
+            f"{files}{c.format}, {snaplen}, {count_of(c.packets, 'packet')} in {c.duration_s:,.3f} s, "
+            f"{count_of(c.flows, 'flow')}, {count_of(c.ops, 'op')}",
+            indent=2,
+            hanging=2,
+        )
+        page.prose(f"{c.first or '?'} to {c.last or '?'}", indent=2)
+        for note in c.audit:
+            if note.severity != "warning":
+                page.prose(f"- {_note('note', note)}", indent=2, hanging=2)
+
+
+def _legend(page: Page, report: Report) -> None:
+    srt = report.nfslat.srt
+    lines = [
+        f"op: an RPC call and its reply; an NFSv4 COMPOUND has the name of its main operation. "
+        f"SRT (service response time, --srt={srt}): {_SRT_MEANS.get(srt, srt)}.",
+        "p50, p95, p99: so many percent of the ops of that row and table took at most this long. Durations are ms.",
+    ]
+    if report.matched is not None:
+        lines += [
+            "Raw data: each capture by itself; the two may hold different ops. Matched data: the same ops on both sides, "
+            "so that they may be compared.",
+            "network: client SRT minus server SRT, op by op; it needs no clock. Its p99 and max are those of the "
+            "differences, not differences of p99 and max.",
+            "in server: share of the mean client SRT that the server accounts for.",
+            "slowest 1 %: the matched ops with the longest client SRT, at least one; figures are means over them.",
+        ]
+    if report.matched is not None and report.matched.total is not None:
+        lines.append(
+            "Parts: means over matched ops. call_send runs on the client's clock, server and reply_send on the "
+            "server's, call_net and reply_net need both."
+        )
+    if report.clock is not None:
+        lines.append("theta: the server's clock minus the client's; half of its bound is the error of one-way figures.")
+    if report.stack:
+        lines.append("Latency stack: a row is part of the row above it that is less indented.")
+    page.title("Legend")
+    for line in lines:
+        page.prose(line, hanging=2, style="dim")

@@ -1,0 +1,291 @@
+"""Report -> the tables of the text report, one function a section, each onto the page that it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from nfslat.report.model import (
+    Bucket,
+    Capture,
+    Clock,
+    MatchedOps,
+    MatchedRow,
+    Parts,
+    RawRow,
+    Report,
+    Selection,
+    StackRow,
+    Summary,
+)
+from nfslat.report.text_layout import (
+    Cell,
+    Page,
+    adding_up,
+    count,
+    indented,
+    ms,
+    percent,
+    plain,
+    shares_adding_up,
+    shorten,
+    table,
+    wrap,
+)
+
+# Miss and State names (tables.py) in words.
+_MISSES = {
+    "OUTSIDE_OVERLAP": "while the other capture was not running",
+    "NOT_CAPTURED_AT_SERVER": "not in the server's capture",
+    "NOT_CAPTURED_AT_CLIENT": "not in the client's capture",
+    "CONNECTION_UNMATCHED": "nothing of its connection in the other capture",
+    "AMBIGUOUS": "several candidates, nothing to tell them apart",
+}
+_STATES = {
+    "PAIRED": "paired: the call or the reply of an op",
+    "NO_REPLY": "call without a reply in the capture",
+    "NO_CALL": "reply without a call in the capture",
+    "RETRANSMITTED": "retransmitted: sent or answered again",
+    "DUPLICATE_FRAME": "duplicate: same packet captured twice",
+    "HEADER_NOT_CAPTURED": "RPC header not captured",
+    "MALFORMED": "malformed RPC header",
+}
+_RAW_HEADERS = ("op", "vers", "count", "mean", "p50", "p95", "p99", "max")
+_SOURCE_MIN_WIDTH = 16
+
+
+def op_label(program: str, op: str) -> str:
+    """``READ``, ``MOUNT MNT``, ``100099 PROC7``; callbacks name themselves (``CB_RECALL``)."""
+    if program == "NFS" or (program == "NFS_CB" and op.startswith("CB_")):
+        return plain(op)
+    return plain(f"{program.removeprefix('program ')} {op}")
+
+
+def stack_section(page: Page, stack: Sequence[StackRow]) -> None:
+    """The latency stack, one table an operation."""
+    for op in dict.fromkeys(row.op for row in stack):
+        rows = [row for row in stack if row.op == op]
+        page.title("Latency stack, mean ms" + ("" if op == "all" else f": {shorten(op, 40)}"))
+        labels = [indented(shorten(row.layer, 36), min(row.depth, 4)) for row in rows]
+        bare: list[list[Cell]] = [
+            [label, float(row.ms), percent(row.share)] for label, row in zip(labels, rows, strict=True)
+        ]
+        headers = ("layer", "ms", "share")
+        room = page.width - max(map(len, table("ldr", headers, bare, page.width))) - 2
+        sources = ["\n".join(wrap(row.source, max(room, _SOURCE_MIN_WIDTH))) for row in rows]
+        page.table(
+            "ldrl", (*headers, "source"), [[*cells, source] for cells, source in zip(bare, sources, strict=True)]
+        )
+
+
+def raw_section(page: Page, side: str, rows: Sequence[RawRow]) -> None:
+    """Every operation of one capture, matched or not."""
+    where = "" if side == "capture" else f" at the {side}"
+    page.title(f"Raw data: SRT{where}, ms, all ops of this capture")
+    if not rows:
+        page.prose("No ops.")
+        return
+    cells: list[list[Cell]] = []
+    for row in rows:
+        s = row.srt_ms
+        numbers = [float(value) for value in (s.mean, s.p50, s.p95, s.p99, s.max)]
+        cells.append([op_label(row.program, row.op), plain(row.version), row.count, *numbers])
+    page.table("lrrddddd", _RAW_HEADERS, cells)
+
+
+def histogram_section(page: Page, raw: Mapping[str, Sequence[RawRow]]) -> None:
+    """Power-of-two histograms, the sides of an operation next to each other: a shift between them shows at once."""
+    page.title("Histogram of SRT: ops up to this time and above the one before")
+    by_op: dict[tuple[str, str], dict[str, Sequence[Bucket]]] = {}
+    for side, rows in raw.items():
+        for row in rows:
+            by_op.setdefault((op_label(row.program, row.op), row.version), {})[side] = row.histogram
+    for (op, version), sides in by_op.items():
+        buckets = _without_empty_ends(sides)
+        if buckets:
+            page.gap()
+            page.lines(_histogram(f"{op} v{plain(version)}", buckets, list(raw), page.width))
+
+
+def _without_empty_ends(sides: Mapping[str, Sequence[Bucket]]) -> list[tuple[str, dict[str, int]]]:
+    """(label, side -> ops) in order of time, from the first bucket with an op on any side to the last."""
+    labels: dict[tuple[bool, int, str], dict[str, int]] = {}
+    for side, buckets in sides.items():
+        for b in buckets:
+            counts = labels.setdefault((b.le_us is None, b.le_us or 0, b.label), {})
+            counts[side] = counts.get(side, 0) + b.count
+    ordered = [(key[2], labels[key]) for key in sorted(labels)]
+    filled = [i for i, (_, counts) in enumerate(ordered) if any(counts.values())]
+    return ordered[filled[0] : filled[-1] + 1] if filled else []
+
+
+def _histogram(title: str, buckets: list[tuple[str, dict[str, int]]], sides: list[str], width: int) -> list[str]:
+    rows: list[list[Cell]] = []
+    biggest = {side: max(counts.get(side, 0) for _, counts in buckets) for side in sides}
+    title = shorten(title, 26)
+    taken = max(len(title), 8) + 2 + sum(max(len(count(n)), 8) + 4 for n in biggest.values())
+    bar = max((width - taken) // len(sides), 4)
+    for label, counts in buckets:
+        row: list[Cell] = [plain(label).rjust(6).replace(" ", indented("", 1)[0])]
+        for side in sides:
+            n = counts.get(side, 0)
+            # A bucket with one op in it must not look empty.
+            row += [n, "#" * max(bar * n // biggest[side], 1) if n else ""]
+        rows.append(row)
+    headers = [title, *(header for side in sides for header in ("ops" if side == "capture" else side, ""))]
+    return table("l" + "rl" * len(sides), headers, rows, width)
+
+
+def matched_section(page: Page, matched: MatchedOps) -> None:
+    """The same ops on both sides: client, server and the difference, which is the network."""
+    page.title("Matched data: ops seen in both captures, mean ms")
+    rows = [(op_label(row.program, row.op), plain(row.version), row) for row in matched.by_op]
+    if matched.total is not None and len(rows) != 1:
+        rows.append(("all", "", matched.total))
+    if not rows:
+        page.prose("None.")
+        return
+    means: list[list[Cell]] = []
+    tails: list[list[Cell]] = []
+    for op, version, row in rows:
+        (network, server), client = adding_up([row.network_ms.mean, row.server_ms.mean])
+        shares = shares_adding_up([row.network_ms.mean, row.server_ms.mean])
+        means.append([op, version, row.count, client, server, network, shares[1]])
+        tails.append([op, version, *_tail(row.client_ms), *_tail(row.server_ms), *_tail(row.network_ms)])
+    page.table("lrrdddr", ("op", "vers", "count", "client", "server", "network", "in server"), means)
+    page.title("Matched data: p99 and max, ms")
+    headers = (
+        "op",
+        "vers",
+        *(f"{side}\n{what}" for side in ("client", "server", "network") for what in ("p99", "max")),
+    )
+    page.table("lrdddddd", headers, tails)
+    if matched.total is not None and matched.total.negative_network:
+        page.prose(
+            f"{count(matched.total.negative_network)} ops took longer at the server than at the client, which cannot "
+            "be: clock drift, a wrong match, or packets that a capture saw late. They are kept as they are."
+        )
+
+
+def _tail(summary: Summary) -> tuple[float, float]:
+    return float(summary.p99), float(summary.max)
+
+
+def misses_section(page: Page, matched: MatchedOps) -> None:
+    """Ops processed, matched and missed, with the reason of each miss."""
+    page.title("Processed, matched and missed ops")
+    sides = list(matched.processed)
+    missed = {side: matched.unmatched.get(side, {}) for side in sides}
+    rows: list[list[Cell]] = [
+        ["processed", *matched.processed.values()],
+        ["matched", *(matched.ops for _ in sides)],
+        ["missed", *(sum(missed[side].values()) for side in sides)],
+    ]
+    for reason in _names_in_use(missed.values(), _MISSES):
+        rows.append([indented(_words(reason, _MISSES), 1), *(missed[side].get(reason, 0) for side in sides)])
+    page.table("l" + "r" * len(sides), ["ops", *sides], rows)
+
+
+def parts_section(page: Page, total: MatchedRow, slowest: MatchedRow | None) -> None:
+    """Where the client's time goes: five parts, or four where the clocks do not give the two directions."""
+    page.title("Where the time goes, ms per matched op")
+    both = [total.parts_ms] if slowest is None else [total.parts_ms, slowest.parts_ms]
+    split = all(parts.call_net is not None and parts.reply_net is not None for parts in both)
+    columns: list[list[str]] = []
+    for parts in both:
+        values = [value for _, value in _parts(parts, split)]
+        shown, sum_shown = adding_up(values)
+        columns += [[*shown, sum_shown], [*shares_adding_up(values), ""]]
+    labels = [*(label for label, _ in _parts(both[0], split)), "sum: first to last byte at the client"]
+    headers = ["part", "mean", "share"] + (["slowest 1 %", "share"] if slowest is not None else [])
+    page.table("l" + "dr" * len(both), headers, [list(row) for row in zip(labels, *columns, strict=True)])
+    if not split:
+        page.prose("The clocks do not allow the split of the network into its two directions.")
+
+
+def _parts(parts: Parts, split: bool) -> list[tuple[str, float]]:
+    network = [("net_both: on the network, both ways", parts.net_both)]
+    if split and parts.call_net is not None and parts.reply_net is not None:
+        network = [
+            ("call_net: call on the network", parts.call_net),
+            ("reply_net: reply on the network", parts.reply_net),
+        ]
+    return [
+        ("call_send: client sends the call", parts.call_send),
+        *network[:1],
+        ("server: last of call to first of reply", parts.server),
+        ("reply_send: server sends the reply", parts.reply_send),
+        *network[1:],
+    ]
+
+
+def clock_section(page: Page, clock: Clock) -> None:
+    """How far apart the two clocks are, and how well that is known."""
+    page.title("Clock")
+    low, high = clock.bound_ms
+    if clock.theta_ms is None or not clock.fits:
+        page.prose(
+            f"No constant offset fits every matched op: calls ask for at most {high:,.3f} ms, replies for at least "
+            f"{low:,.3f} ms. The clocks drift, or one was set. One-way figures cannot be had from them; client SRT, "
+            "server SRT and their difference do not need them."
+        )
+        return
+    word = "behind" if clock.theta_ms < 0 else "ahead of"
+    page.prose(
+        f"The server's clock is {abs(clock.theta_ms):,.3f} ms {word} the client's (theta between {low:,.3f} and "
+        f"{high:,.3f} ms). A one-way figure may be wrong by +/- {ms((high - low) / 2)} ms; client SRT, server SRT and "
+        "their difference need no clock."
+    )
+
+
+def selection_section(page: Page, selection: Selection) -> None:
+    """What the filters and the defaults left out."""
+    page.title("Excluded")
+    for name, value in selection.filters.items():
+        page.prose(f"filter {name}: {value}", hanging=2)
+    sides = list(selection.excluded)
+    reasons = _names_in_use(selection.excluded.values(), {})
+    if not reasons:
+        page.prose("No op was excluded.")
+        return
+    rows: list[list[Cell]] = [
+        [_words(reason, {}), *(selection.excluded[side].get(reason, 0) for side in sides)] for reason in reasons
+    ]
+    page.table("l" + "r" * len(sides), ["ops excluded", *sides], rows)
+
+
+def messages_section(page: Page, captures: Mapping[str, Capture]) -> None:
+    """RPC messages by state, and packets by kind; each adds up to its total."""
+    page.title("RPC messages by state")
+    _counts_table(page, "messages", {side: c.messages for side, c in captures.items()}, _STATES)
+    page.title("Packets by kind")
+    _counts_table(page, "packets", {side: c.packet_kinds for side, c in captures.items()}, {})
+
+
+def programs_section(page: Page, report: Report) -> None:
+    """RPC programs that were seen and have no row in the raw data."""
+    for side, capture in report.captures.items():
+        shown = {row.program for row in report.raw.get(side, [])} | {"NFS"}
+        hidden = [f"{name} {count(ops)}" for name, ops in capture.programs.items() if name not in shown and ops]
+        if hidden:
+            where = "capture" if side == "capture" else f"{side} capture"
+            page.prose(f"Also in the {where}, not shown (ops): {', '.join(hidden)}. See --all-programs.", hanging=2)
+
+
+def _counts_table(page: Page, what: str, sides: Mapping[str, Mapping[str, int]], words: Mapping[str, str]) -> None:
+    rows: list[list[Cell]] = [
+        [_words(name, words), *(counts.get(name, 0) for counts in sides.values())]
+        for name in _names_in_use(sides.values(), words)
+    ]
+    rows.append(["total", *(sum(counts.values()) for counts in sides.values())])
+    headers = [what, *("count" if side == "capture" else side for side in sides)]
+    page.table("l" + "r" * len(sides), headers, rows)
+
+
+def _names_in_use(counts: Iterable[Mapping[str, int]], order: Mapping[str, str]) -> list[str]:
+    """Names that count anything on any side: those of `order` first, then the others as they come."""
+    in_use = dict.fromkeys(name for side in counts for name, n in side.items() if n)
+    return [*(name for name in order if name in in_use), *(name for name in in_use if name not in order)]
+
+
+def _words(name: str, words: Mapping[str, str]) -> str:
+    return words.get(name, plain(name))

@@ -1,0 +1,65 @@
+"""What the stages found, side by side: the tables of one side, and of two sides together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nfslat.clock import Theta
+from nfslat.decode.capture import Source
+from nfslat.decode.tshark import Decoded
+from nfslat.decompose import Parts, srt_ns
+from nfslat.match import Matching
+from nfslat.pair import Paired
+from nfslat.select import REASONS, is_reverse
+from nfslat.tables import I8, I64, Bool, Matched, Ops
+
+
+@dataclass(frozen=True)
+class Side:
+    """One capture, from its file to its ops; `reasons` says which of them are selected (`select`)."""
+
+    source: Source
+    decoded: Decoded
+    paired: Paired
+    reasons: I8
+
+    @property
+    def ops(self) -> Ops:
+        """All ops of the capture."""
+        return self.paired.ops
+
+    @property
+    def kept(self) -> Bool:
+        """Mask of the selected ops."""
+        return np.asarray(self.reasons == REASONS.index("selected"))
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Two sides, matched. `matched` and `parts` hold only selected ops that the client called (no callbacks)."""
+
+    server: Side
+    client: Side
+    matching: Matching
+    matched: Matched
+    theta: Theta
+    parts: Parts
+    srt: str
+    swapped: bool
+
+    @property
+    def client_srt_ns(self) -> I64:
+        """Client SRT of each matched op."""
+        return srt_ns(self.client.ops, self.srt, "client")[self.matched.client]
+
+    @property
+    def server_srt_ns(self) -> I64:
+        """Server SRT of each matched op."""
+        return srt_ns(self.server.ops, self.srt, "server")[self.matched.server]
+
+    def compared(self, side: str) -> Bool:
+        """Mask of the ops of `side` ("server" or "client") that the comparison is about: selected, not reverse."""
+        one = self.server if side == "server" else self.client
+        return np.asarray(one.kept & ~is_reverse(one.ops))

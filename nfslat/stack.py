@@ -1,0 +1,133 @@
+"""A `Correlation` + latencies that the user knows (application, storage) -> the latency stack (DESIGN 9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nfslat.errors import UsageError
+from nfslat.report.model import StackRow
+from nfslat.results import Correlation
+from nfslat.select import op_labels
+from nfslat.tables import I64
+
+# What a bare --app-ms or --storage-ms speaks of: an application and its disk know reads and writes, not GETATTRs.
+_DATA_OPS = ("READ", "WRITE")
+_NS_PER_MS = 1e6
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Rows to print, and what must be said with them."""
+
+    rows: list[StackRow]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Known:
+    """Mean latencies in ms that the user gave: by operation, or under "" for the data ops together."""
+
+    app_ms: dict[str, float] = field(default_factory=dict)
+    storage_ms: dict[str, float] = field(default_factory=dict)
+
+    def population(self, c: Correlation) -> I64:
+        """Rows of the matched ops that the application's figures speak of."""
+        labels = _labels(c)
+        if "" in self.app_ms:
+            return _data_rows(labels)
+        return np.flatnonzero(np.isin(labels, list(self.app_ms)))
+
+    def above_wire_ms(self, c: Correlation) -> float | None:
+        """Mean time between application and wire, not below 0; None where no application latency is known."""
+        rows = self.population(c) if self.app_ms else np.zeros(0, dtype=np.int64)
+        if not len(rows):
+            return None
+        labels = _labels(c)[rows]
+        app = np.array([self.app_ms.get("", self.app_ms.get(label, 0.0)) for label in labels])
+        return max(0.0, float(app.mean() - c.client_srt_ns[rows].mean() / _NS_PER_MS))
+
+
+def parse_known(values: list[str], option: str) -> dict[str, float]:
+    """``["58"]`` or ``["READ=58", "WRITE=70"]`` -> ms by operation ("" for a bare figure).
+
+    Raises ``UsageError`` for anything else, and for a bare figure beside named ones.
+    """
+    out: dict[str, float] = {}
+    for value in values:
+        name, equals, number = value.rpartition("=")
+        try:
+            ms = float(number)
+        except ValueError:
+            ms = -1.0
+        if not 0 <= ms < float("inf") or bool(equals) != bool(name):
+            raise UsageError(f"{option} {value}: give milliseconds (58) or an operation and milliseconds (READ=58)")
+        out[name.upper()] = ms
+    if "" in out and len(out) > 1:
+        raise UsageError(f"{option}: give one figure for all, or one for each operation, not both")
+    return out
+
+
+def stack(known: Known, c: Correlation) -> Stack:
+    """One block of rows for each operation that the user gave a figure for."""
+    rows: list[StackRow] = []
+    notes: list[str] = []
+    labels = _labels(c)
+    for name in sorted({*known.app_ms, *known.storage_ms}):
+        at = _data_rows(labels) if name == "" else np.flatnonzero(labels == name)
+        if not len(at):
+            notes.append(f"--app-ms/--storage-ms {name}: no matched {name} op to compare it with")
+            continue
+        title = name or " and ".join(label for label in _DATA_OPS if (labels[at] == label).any()) or "all"
+        block, remarks = _block(title, known.app_ms.get(name), known.storage_ms.get(name), c, at)
+        rows += block
+        notes += remarks
+    return Stack(rows, notes)
+
+
+def _block(
+    title: str, app_ms: float | None, storage_ms: float | None, c: Correlation, at: I64
+) -> tuple[list[StackRow], list[str]]:
+    client = float(c.client_srt_ns[at].mean() / _NS_PER_MS)
+    server = float(c.server_srt_ns[at].mean() / _NS_PER_MS)
+    rows: list[StackRow] = []
+    notes: list[str] = []
+    whole = client
+
+    def add(layer: str, depth: int, ms: float, source: str) -> None:
+        rows.append(StackRow(title, layer, depth, ms, ms / whole if whole > 0 else None, source))
+
+    if app_ms is not None and app_ms >= client:
+        whole = app_ms
+        add("application", 0, app_ms, "--app-ms")
+        add("above the wire", 1, app_ms - client, "application - client SRT")
+    else:
+        if app_ms is not None:
+            notes.append(
+                f"{title}: the application's {app_ms:g} ms is below the client SRT of {client:.3g} ms: "
+                "clocks and populations differ; nothing can be said to lie above the wire"
+            )
+        add("client SRT", 0, client, "client capture")
+    add("network", 1, client - server, "client SRT - server SRT")
+    add("server", 1, server, "server capture")
+    if storage_ms is not None:
+        if storage_ms > server:
+            notes.append(
+                f"{title}: the storage's {storage_ms:g} ms is above the server SRT of {server:.3g} ms: "
+                "it speaks of other requests (write-back, cache misses only)"
+            )
+        else:
+            add("server, outside storage", 2, server - storage_ms, "server SRT - storage")
+            add("storage", 2, storage_ms, "--storage-ms")
+    return rows, notes
+
+
+def _labels(c: Correlation) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
+    return np.array(op_labels(c.client.ops.take(c.matched.client)), dtype=np.str_)
+
+
+def _data_rows(labels: np.ndarray[tuple[int], np.dtype[np.str_]]) -> I64:
+    """Rows of READ and WRITE, or of everything where there are none."""
+    data = np.flatnonzero(np.isin(labels, _DATA_OPS))
+    return data if len(data) else np.arange(len(labels))
