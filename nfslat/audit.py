@@ -27,7 +27,12 @@ def capture_notes(side: Side) -> list[AuditNote]:
         if count:
             notes.append(AuditNote(code, "warning" if warn else "info", text, count))
 
-    add("capture-cut-short", int(d.cut_short), "the file ends in the middle of a packet; what precedes was read", warn=True)
+    add(
+        "capture-cut-short",
+        int(d.cut_short),
+        "the file ends in the middle of a packet; what precedes was read",
+        warn=True,
+    )
     add(
         "capture-truncated",
         d.hidden,
@@ -75,9 +80,14 @@ def capture_notes(side: Side) -> list[AuditNote]:
     return sorted(notes, key=lambda note: note.severity != "warning")
 
 
-def notes(c: Correlation) -> list[str]:
+def notes(c: Correlation, *, application_known: bool) -> list[str]:
     """What must be said about the comparison as a whole."""
     out = []
+    if not application_known:
+        out.append(
+            "what happens above the client's wire (waiting for a slot, the application) is not in the captures: "
+            "give the application's own mean with --app-ms to include it"
+        )
     if c.swapped:
         out.append(
             f"the files were given in the wrong order: {c.server.source.name} is the server's capture, "

@@ -111,7 +111,9 @@ def _report_parser() -> argparse.ArgumentParser:
 
 
 def _show_parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="nfslat show", description=_SHOW_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = _Parser(
+        prog="nfslat show", description=_SHOW_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     _captures(parser, client_optional=False)
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--xid", type=_xid, metavar="XID", help="the op with this XID (0x1a2b3c4d or decimal)")
@@ -136,7 +138,9 @@ def _captures(parser: argparse.ArgumentParser, *, client_optional: bool) -> None
 
 def _filters(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what to look at (all keep their meaning in every table and file)")
-    group.add_argument("--op", metavar="OP[,OP]", action="append", default=[], help="operations, for example READ,WRITE")
+    group.add_argument(
+        "--op", metavar="OP[,OP]", action="append", default=[], help="operations, for example READ,WRITE"
+    )
     group.add_argument("--client", dest="client_addr", metavar="ADDR", action="append", default=[], help="NFS client")
     group.add_argument("--server-addr", metavar="ADDR", action="append", default=[], help="NFS server")
     group.add_argument("--port", type=int, metavar="N", action="append", default=[], help="port that was called")

@@ -19,12 +19,15 @@ TRANSIENT_FIRST, TRANSIENT_LAST = 0x40000000, 0x5FFFFFFF
 
 NFS_PORT = 2049
 
-_V2 = "NULL GETATTR SETATTR ROOT LOOKUP READLINK READ WRCACHE WRITE CREATE REMOVE RENAME LINK SYMLINK MKDIR RMDIR READDIR STATFS"
+_V2 = (
+    "NULL GETATTR SETATTR ROOT LOOKUP READLINK READ WRCACHE WRITE CREATE REMOVE RENAME LINK SYMLINK "
+    "MKDIR RMDIR READDIR STATFS"
+)
 _V3 = (
     "NULL GETATTR SETATTR LOOKUP ACCESS READLINK READ WRITE CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR RENAME LINK "
     "READDIR READDIRPLUS FSSTAT FSINFO PATHCONF COMMIT"
 )
-# Operation numbers of a COMPOUND start at 3 (RFC 8881 section 16.2.1), so 0 and 1 stay free for the two procedures.
+# Operation numbers of a COMPOUND start at 3 (RFC 8881 section 16.2.1): 0 and 1 are free for the two procedures.
 _V4 = (
     "NULL COMPOUND ILLEGAL ACCESS CLOSE COMMIT CREATE DELEGPURGE DELEGRETURN GETATTR GETFH LINK LOCK LOCKT LOCKU LOOKUP "
     "LOOKUPP NVERIFY OPEN OPENATTR OPEN_CONFIRM OPEN_DOWNGRADE PUTFH PUTPUBFH PUTROOTFH READ READDIR READLINK REMOVE "
@@ -112,7 +115,7 @@ def version_name(program: int, version: int, minor: int) -> str:
 
 
 def main_op(ops: list[int], *, callback: bool = False) -> int:
-    """The operation that names a COMPOUND: the first of the highest rank, so READ and not PUTFH; 1 (COMPOUND) if empty."""
+    """The operation that names a COMPOUND: the first of the highest rank, so READ, not PUTFH; 1 (COMPOUND) if empty."""
     names = _CB_NAMES if callback else _NAMES[NFS, 4]
     best, best_rank = 1, NULL
     for op in ops:

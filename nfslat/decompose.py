@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from nfslat.tables import I64, Matched, Ops, Table
 
-# How the SRT of an op is measured: what it means, and from which instants.
+# How the SRT of an op is measured.
 SRT_DEFINITIONS = {
-    "nfslat": "client: first byte of the call to last byte of the reply; server: call's last byte to reply's first byte",
+    "nfslat": "client: first byte of call to last byte of reply; server: last byte of call to first byte of reply",
     "tshark": "from the frame where tshark shows the call to the one where it shows the reply",
     "first": "from the first frame of the call to the first frame of the reply",
 }

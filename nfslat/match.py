@@ -98,7 +98,9 @@ def _signatures(ops: Ops, taken: set[int]) -> dict[int, set[tuple[int, ...]]]:
     """What identifies the ops of each connection that is not `taken`."""
     out: dict[int, set[tuple[int, ...]]] = defaultdict(set)
     rows = np.flatnonzero(~np.isin(ops.conn, list(taken)))
-    for conn, *key in zip(*(column[rows].tolist() for column in (ops.conn, ops.xid, ops.program, ops.version, ops.op)), strict=True):
+    for conn, *key in zip(
+        *(column[rows].tolist() for column in (ops.conn, ops.xid, ops.program, ops.version, ops.op)), strict=True
+    ):
         out[conn].add(tuple(key))
     return out
 
@@ -107,7 +109,8 @@ def _pairs(
     server: Ops, client: Ops, link_s: I64, link_c: I64, fate_s: npt.NDArray[np.int8], fate_c: npt.NDArray[np.int8]
 ) -> tuple[I64, I64]:
     """Rows that belong together; marks AMBIGUOUS ones in the fates."""
-    rows_s, rows_c = np.flatnonzero(link_s != NULL), np.flatnonzero(link_c != NULL)
+    rows_s: I64 = np.flatnonzero(link_s != NULL)
+    rows_c: I64 = np.flatnonzero(link_c != NULL)
     row = np.concatenate([rows_s, rows_c])
     if not len(row):
         return row, row
@@ -145,8 +148,8 @@ def _agree(server: Ops, s: I64, client: Ops, c: I64) -> Bool:
     a, b = server.op[s], client.op[c]
     same = (a == b) | np.isin(a, _UNSEEN_OP) | np.isin(b, _UNSEEN_OP)
     for of_server, of_client in ((server.offset, client.offset), (server.size, client.size), (server.fh, client.fh)):
-        a, b = of_server[s], of_client[c]
-        same &= (a == b) | (a == NULL) | (b == NULL)
+        here, there = of_server[s], of_client[c]
+        same &= (here == there) | (here == NULL) | (there == NULL)
     return np.asarray(same, dtype=np.bool_)
 
 

@@ -1,4 +1,4 @@
-"""Two sides -> do they show the same traffic: clock offsets of matched ops, swapped or equal files, nothing in common."""
+"""Two sides -> do they show the same traffic? Clock offsets of matched ops, swapped or equal files, nothing shared."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The map: capture arguments in, a `Correlation` (two captures) or a `Side` (one) out; every stage named once, in order.
+"""The map: sources in, a `Correlation` (two captures) or a `Side` (one) out; every stage named once, in order.
 
-    decode    capture file -> messages             one thread a side, tshark is the dissector
-    pair      messages -> ops, one side
-    match     ops + ops -> matched ops
-    select    ops -> the ones that the user asked for
-    clock     matched ops -> bounds of theta
-    decompose matched ops + theta -> parts
+decode    capture file -> messages             one thread a side, tshark is the dissector
+pair      messages -> ops, one side
+match     ops + ops -> matched ops
+select    ops -> the ones that the user asked for
+clock     matched ops -> bounds of theta
+decompose matched ops + theta -> parts
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _match(server: Side, client: Side) -> Matching:
 
 
 def _forward(server: Ops, client: Ops, matched: Matched) -> Matched:
-    """Matched ops without the calls that go from the NFS server to the client: there the two roles are the other way."""
+    """Matched ops without the calls that go from the NFS server to the client: there the roles are exchanged."""
     return matched.take(~(is_reverse(server)[matched.server] | is_reverse(client)[matched.client]))
 
 

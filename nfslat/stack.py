@@ -74,16 +74,23 @@ def stack(known: Known, c: Correlation) -> Stack:
     rows: list[StackRow] = []
     notes: list[str] = []
     labels = _labels(c)
-    for name in sorted({*known.app_ms, *known.storage_ms}):
+    for name in _blocks(known):
         at = _data_rows(labels) if name == "" else np.flatnonzero(labels == name)
         if not len(at):
             notes.append(f"--app-ms/--storage-ms {name}: no matched {name} op to compare it with")
             continue
         title = name or " and ".join(label for label in _DATA_OPS if (labels[at] == label).any()) or "all"
-        block, remarks = _block(title, known.app_ms.get(name), known.storage_ms.get(name), c, at)
+        app_ms, storage_ms = (given.get(name, given.get("")) for given in (known.app_ms, known.storage_ms))
+        block, remarks = _block(title, app_ms, storage_ms, c, at)
         rows += block
         notes += remarks
     return Stack(rows, notes)
+
+
+def _blocks(known: Known) -> list[str]:
+    """The operations that figures were given for; a bare figure counts for each of them, or stands alone."""
+    named = sorted(({*known.app_ms} | {*known.storage_ms}) - {""})
+    return named or ([""] if known.app_ms or known.storage_ms else [])
 
 
 def _block(

@@ -10,9 +10,10 @@ from nfslat.tables import I64
 _NS_PER_MS = 1e6
 
 # The labels of the 2013 article, which its readers know: milliseconds up to 65m, then seconds, one leading digit.
-_LABELS = (
-    "1u 2u 4u 8u 16u 32u 64u .1m .2m .5m 1m 2m 4m 8m 16m 33m 65m .1s .2s .5s 1s 2s 4s 8s 16s 33s 67s 134s 268s 536s 1073s"
-).split()
+_LABELS = tuple(
+    "1u 2u 4u 8u 16u 32u 64u .1m .2m .5m 1m 2m 4m 8m 16m 33m 65m .1s .2s .5s 1s 2s 4s 8s 16s 33s 67s "
+    "134s 268s 536s 1073s".split()
+)
 
 
 def summary(durations_ns: I64) -> Summary:
@@ -48,9 +49,7 @@ def histogram(durations_ns: I64) -> list[Bucket]:
         Bucket(None, "more", 0),
     ]
     used = np.flatnonzero(counts)
-    return [
-        Bucket(rows[i].le_us, rows[i].label, int(counts[i])) for i in range(int(used[0]), int(used[-1]) + 1)
-    ]
+    return [Bucket(rows[i].le_us, rows[i].label, int(counts[i])) for i in range(int(used[0]), int(used[-1]) + 1)]
 
 
 def slowest(durations_ns: I64, share: float = 0.01) -> I64:

@@ -36,7 +36,7 @@ def report_two(c: Correlation, tool: model.Tool, filters: Filters, known: Known)
         captures=captures,
         raw={name: _raw(side, tool.srt, name) for name, side in sides.items()},
         selection=_selection(sides, filters),
-        notes=[*audit.notes(c), *rows.notes],
+        notes=[*audit.notes(c, application_known=bool(known.app_ms)), *rows.notes],
         matched=matched,
         clock=model.Clock(
             theta_ms=c.theta.mid_ns / _NS_PER_MS if c.theta.fits else None,
@@ -196,5 +196,3 @@ def _iso(ns: int) -> str:
     """ISO 8601 with nanoseconds, UTC."""
     seconds, fraction = divmod(ns, 1_000_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
-
-

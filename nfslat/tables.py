@@ -79,7 +79,7 @@ class Table:
     @classmethod
     def from_columns(cls, columns: dict[str, Any], **others: Any) -> Self:
         """Build from plain sequences, converting each to its column's dtype."""
-        made = {
+        made: dict[str, Any] = {
             f.name: np.asarray(columns[f.name], dtype=_DTYPES[str(f.type)])
             for f in dataclasses.fields(cls)
             if str(f.type) in _DTYPES

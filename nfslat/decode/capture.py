@@ -1,9 +1,10 @@
-"""Capture arguments -> one readable source a side: rotated sets in time order, decompressed, with what capinfos says."""
+"""Capture argument -> one readable source: a rotated set in time order, decompressed, with what capinfos says of it."""
 
 from __future__ import annotations
 
 import bz2
 import csv
+import dataclasses
 import glob
 import io
 import lzma
@@ -22,8 +23,8 @@ from nfslat.errors import InputError, UsageError
 
 # Formats that Wireshark does not open by itself, by their first bytes.
 _OPENERS: dict[bytes, Callable[[Path], IO[bytes]]] = {
-    b"BZh": lambda path: bz2.open(path, "rb"),
-    b"\xfd7zXZ\x00": lambda path: lzma.open(path, "rb"),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
 }
 _COPY_BYTES = 1 << 20
 
@@ -80,7 +81,9 @@ def open_source(argument: str, tools: Tools, scratch: Path) -> Source:
     for name, path in zip(names, paths, strict=True):
         if path.suffix == ".csv" or name.endswith(".json"):
             raise InputError(f"{name}: not a packet capture; give the .pcap or .pcapng file that tcpdump wrote")
-        files.append(_inspect(name, _decompressed(name, path, scratch), tools))
+        plain, is_whole = _decompressed(name, path, scratch)
+        file = _inspect(name, plain, tools)
+        files.append(file if is_whole else dataclasses.replace(file, cut_short=True))
     kept = [file for file in files if file.packets]
     if not kept:
         raise InputError(f"{names[0]}: the capture holds no packets; check the interface and filter it was taken with")
@@ -134,22 +137,22 @@ def _spool(scratch: Path) -> Path:
     return path
 
 
-def _decompressed(name: str, path: Path, scratch: Path) -> Path:
+def _decompressed(name: str, path: Path, scratch: Path) -> tuple[Path, bool]:
+    """A file that Wireshark opens, and whether it is all there."""
     with path.open("rb") as stream:
         head = stream.read(6)
     opener = next((opener for magic, opener in _OPENERS.items() if head.startswith(magic)), None)
     if opener is None:
-        return path
+        return path, True
     target = scratch / f"{len(list(scratch.iterdir()))}-{path.stem}"
     try:
         with opener(path) as packed, target.open("wb") as out:
             shutil.copyfileobj(packed, out, _COPY_BYTES)
     except EOFError:
-        # The end is missing: what came out is still worth reading, and capinfos will say that it is cut short.
-        print(f"nfslat: {name}: the compressed file is cut short; reading what is there", file=sys.stderr)
+        return target, False  # the end is missing: what came out is still worth reading
     except (OSError, lzma.LZMAError) as problem:
         raise InputError(f"{name}: cannot be decompressed ({problem}); is the file complete?") from problem
-    return target
+    return target, True
 
 
 def _inspect(name: str, path: Path, tools: Tools) -> File:

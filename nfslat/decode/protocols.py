@@ -40,7 +40,9 @@ def refuse_without_nfs(source: Source, decoded: Decoded, ops: Ops, tools: Tools)
         programs = Counter(program_name(int(program)) for program in decoded.messages.program if program >= 0)
         said = ", ".join(f"{count} {program} calls" for program, count in programs.most_common(_NAMED)) or "RPC replies"
         raise InputError(f"{name}: no NFS in it, only {said}; capture 'port 2049' on the NFS interface")
-    raise InputError(f"{name}: no NFS in it; it holds {_contents(source, tools)}; capture 'port 2049' on the NFS interface")
+    raise InputError(
+        f"{name}: no NFS in it; it holds {_contents(source, tools)}; capture 'port 2049' on the NFS interface"
+    )
 
 
 def _contents(source: Source, tools: Tools) -> str:

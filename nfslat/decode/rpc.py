@@ -149,7 +149,9 @@ def _by_compound(opcodes: list[int], ops_counts: list[int], compounds: int, *, c
     """Cut the frame's operation list at the counts that each COMPOUND states."""
     if compounds == 1:
         return [opcodes]
-    sound = len(ops_counts) == compounds and (sum(ops_counts) == len(opcodes) or (cut and sum(ops_counts) > len(opcodes)))
+    sound = len(ops_counts) == compounds and (
+        sum(ops_counts) == len(opcodes) or (cut and sum(ops_counts) > len(opcodes))
+    )
     if not sound:
         return [[] for _ in range(compounds)]
     out, at = [], 0

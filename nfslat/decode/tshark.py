@@ -162,9 +162,8 @@ def _lines(source: Source, tools: Tools, form: str) -> Iterator[list[str]]:
         )
         if feed is not None:
             feed.close()
-        assert process.stdout is not None
         try:
-            for raw in process.stdout:
+            for raw in process.stdout or ():
                 cells = raw.decode("utf-8", "replace").rstrip("\n").split("\t")
                 yield cells if form == "columns" else _first_of(cells)
             status = process.wait()
@@ -173,7 +172,8 @@ def _lines(source: Source, tools: Tools, form: str) -> Iterator[list[str]]:
                 if child is not None:
                     child.kill()
                     child.wait()
-            process.stdout.close()
+            if process.stdout is not None:
+                process.stdout.close()
         stderr.seek(0)
         said = [
             line for line in stderr.read().decode(errors="replace").splitlines() if not line.startswith("Running as")
@@ -234,8 +234,7 @@ class _Reader:
         self.packets += 1
         if self._first == NULL or t_ns < self._first:
             self._first = t_ns
-        if t_ns > self._last:
-            self._last = t_ns
+        self._last = max(self._last, t_ns)
         if t_ns < self._previous:
             self._backward += 1
         self._previous = t_ns

@@ -1,4 +1,4 @@
-"""Means per layer, for all ops and for the slowest 1 %, and what the captures can bear -> the verdict in one sentence."""
+"""Means per layer, of all ops and of the slowest 1 %, and what the captures can bear -> the verdict in a sentence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nfslat.report.model import Verdict
 
-LAYERS = {"server": "the server", "network": "the network", "client": "the client, above the wire"}
+LAYERS = {"server": "the server", "network": "the network", "client": "the client, above the wire,"}
 # Thresholds of the confidence word. A layer that adds less than half of the time cannot be called the cause of it.
 _HIGH_MATCH, _LOW_MATCH = 0.95, 0.70
 _HIGH_SHARE, _LOW_SHARE = 0.60, 0.45
@@ -15,7 +15,7 @@ _FEW_OPS, _VERY_FEW_OPS = 100, 20
 
 @dataclass(frozen=True)
 class Layers:
-    """Mean milliseconds that each layer adds to one population of ops; `client` only where the application's is known."""
+    """Mean ms that each layer adds to one population of ops; `client_ms` only where the application's is known."""
 
     server_ms: float
     network_ms: float
@@ -51,23 +51,28 @@ class Ground:
 def verdict(mean: Layers, slowest: Layers, ground: Ground) -> Verdict:
     """Name the layer that adds most, say how much, and how sure that is and why."""
     layer = mean.largest
-    share, share_slowest = mean.share(layer), slowest.share(layer)
-    confidence, reasons = _confidence(layer, share, slowest, ground)
+    share = mean.share(layer)
+    # What the application waited for its slowest requests is not known, only the mean is.
+    share_slowest = None if mean.client_ms is not None else slowest.share(layer)
+    confidence, reasons = _confidence(layer, share, share_slowest, slowest, ground)
     value = {"server": mean.server_ms, "network": mean.network_ms, "client": mean.client_ms or 0.0}[layer]
-    what = "application time" if mean.client_ms is not None else "client SRT"
-    text = (
-        f"{_capital(LAYERS[layer])} adds most of the time: {_ms(value)} of {_ms(mean.total_ms)} ms mean {what} "
-        f"({share:.0%})"
-    )
-    if slowest.largest == layer:
-        text += f", and {share_slowest:.0%} of the slowest 1 %."
+    of = "of the application's time" if mean.client_ms is not None else "of the client's response time"
+    text = f"{_capital(LAYERS[layer])} adds {_ms(value)} of {_ms(mean.total_ms)} ms {of} ({share:.1%})"
+    if mean.client_ms is not None:
+        text += "."
+    elif slowest.largest == layer:
+        text += f", and {share_slowest:.1%} in the slowest 1 %."
     else:
         other = slowest.largest
-        text += f"; the slowest 1 % are made by {LAYERS[other]} ({slowest.share(other):.0%} of {_ms(slowest.total_ms)} ms)."
+        text += (
+            f"; in the slowest 1 % {LAYERS[other]} adds most: {slowest.share(other):.1%} of {_ms(slowest.total_ms)} ms."
+        )
     return Verdict(layer, None, share, share_slowest, confidence, text, reasons)
 
 
-def _confidence(layer: str, share: float, slowest: Layers, ground: Ground) -> tuple[str, list[str]]:
+def _confidence(
+    layer: str, share: float, share_slowest: float | None, slowest: Layers, ground: Ground
+) -> tuple[str, list[str]]:
     """The weakest of all grounds decides; each that is not strong is named."""
     reasons = []
     worst = 2
@@ -80,7 +85,7 @@ def _confidence(layer: str, share: float, slowest: Layers, ground: Ground) -> tu
     if share < _HIGH_SHARE:
         reasons.append(f"no layer stands out: the largest adds {share:.0%}")
         worst = min(worst, _grade(share, _LOW_SHARE, _HIGH_SHARE))
-    if slowest.largest != layer:
+    if share_slowest is not None and slowest.largest != layer:
         reasons.append("mean and slowest 1 % point to different layers")
         worst = min(worst, 1)
     if ground.negative > 0.01 * ground.ops:
@@ -101,5 +106,5 @@ def _capital(text: str) -> str:
 
 
 def _ms(value: float) -> str:
-    """Three significant digits, never an exponent."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 0.01 else f"{value:.4f}"
+    """At least three significant digits, never an exponent."""
+    return f"{value:.1f}" if value >= 100 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from nfslat.report.model import AuditNote, Capture, Finding, MatchedOps, RawRow, Report, Verdict
-from nfslat.report.text_layout import Cell, Page, adding_up, count, count_of, ms, percent, plain, shorten, table
+from nfslat.report.text_layout import (
+    Cell,
+    Page,
+    adding_up_below_each_other,
+    count,
+    count_of,
+    ms,
+    percent,
+    shorten,
+    table,
+)
 from nfslat.report.text_tables import (
     clock_section,
     histogram_section,
@@ -61,50 +71,46 @@ def _answer(page: Page, report: Report) -> None:
     if "capture" in report.captures:
         _one_side(page, report)
         return
-    page.prose(_headline(report.verdict, report.matched), style="bold")
     verdict = report.verdict
-    reasons = ""
-    if verdict is not None:
-        reasons = "; ".join(verdict.reasons)
-        sure = plain(f"Confidence: {verdict.confidence}")
-        # The equations below belong into the first five lines, so this has one line; what does not fit comes after.
-        if reasons and len(sure) + 2 + len(plain(reasons)) <= page.prose_width:
-            sure, reasons = f"{sure}: {reasons}", ""
-        page.prose(sure)
-    if report.matched is not None and report.matched.total is not None:
+    page.prose(_headline(verdict, report.matched), style="bold")
+    if report.matched is not None:
         page.lines(_proof(report.matched, page.width))
     if verdict is not None:
         page.gap()
-        page.prose(f"For the ticket: {verdict.text}", hanging=2)
         if verdict.cause is not None:
             page.prose(f"Leading cause: {verdict.cause}", hanging=2)
-        if reasons:
-            page.prose(f"Why the confidence is {verdict.confidence}: {reasons}", hanging=2)
+        page.prose(f"Confidence is {verdict.confidence}: {'; '.join(verdict.reasons) or 'no reason given'}.", hanging=2)
 
 
 def _headline(verdict: Verdict | None, matched: MatchedOps | None) -> str:
-    """Which layer, how much of the mean and of the slowest 1 %; one line of 80 columns."""
     if matched is None or not matched.ops:
         return "No op is in both captures: nothing can be said about where the time goes."
-    if verdict is None or verdict.layer == "unknown":
+    if verdict is None:
         return "The captures do not say which layer adds the time."
-    much = "most of the time" if verdict.share is None else f"{percent(verdict.share)} of the mean latency"
-    tail = ""
-    if verdict.share_slowest is not None:
-        link = "but only" if verdict.share_slowest < 0.5 <= (verdict.share or 0) else "and"
-        tail = f" {link} {percent(verdict.share_slowest)} of the slowest 1 %"
-    return f"The {verdict.layer} adds {much}{tail}."
+    return f"{verdict.text} Confidence: {verdict.confidence}."
 
 
 def _proof(matched: MatchedOps, width: int) -> list[str]:
-    """Client SRT = network + server, on average and in the slowest 1 %; the printed numbers add up."""
-    rows: list[list[Cell]] = []
-    for name, row in (("mean", matched.total), ("slowest 1 %", matched.slowest)):
-        if row is not None:
-            (network, server), client = adding_up([row.network_ms.mean, row.server_ms.mean])
-            rows.append([name, client, "=", network, "+", server, "ms", row.count])
-    headers = ("", "client SRT", "", "network", "", "server", "", "matched ops")
-    return table("ldldldlr", headers, rows, width, rule=False)
+    """Client SRT = network + server, on average and in the slowest 1 %; the printed numbers add up.
+
+    Two lines, so that a headline of three lines and this make the first five of the report.
+    """
+    named = [
+        (name, row)
+        for name, row in (("mean client SRT", matched.total), ("slowest 1 %", matched.slowest))
+        if row is not None
+    ]
+    if not named:
+        return []
+    sums = adding_up_below_each_other([[row.network_ms.mean, row.server_ms.mean] for _, row in named])
+    rows: list[list[Cell]] = [
+        [name, client, "= network", network, "+ server", server, f"ms, {count_of(row.count, 'op')}"]
+        for (name, row), ((network, server), client) in zip(named, sums, strict=True)
+    ]
+    lines = table("ldldldl", (), rows, width)
+    if max(map(len, lines)) > width:
+        lines = table("ldldldl", (), [[*row[:-1], "ms"] for row in rows], width)
+    return lines
 
 
 def _one_side(page: Page, report: Report) -> None:
@@ -185,15 +191,18 @@ def _captures(page: Page, captures: dict[str, Capture]) -> None:
 
 def _legend(page: Page, report: Report) -> None:
     srt = report.nfslat.srt
+    meaning = _SRT_MEANS.get(srt, srt)
+    if srt == "nfslat" and "capture" in report.captures:
+        meaning = "from the first byte of the call to the last byte of the reply"
     lines = [
         f"op: an RPC call and its reply; an NFSv4 COMPOUND has the name of its main operation. "
-        f"SRT (service response time, --srt={srt}): {_SRT_MEANS.get(srt, srt)}.",
+        f"SRT (service response time, --srt={srt}): {meaning}.",
         "p50, p95, p99: so many percent of the ops of that row and table took at most this long. Durations are ms.",
     ]
     if report.matched is not None:
         lines += [
-            "Raw data: each capture by itself; the two may hold different ops. Matched data: the same ops on both sides, "
-            "so that they may be compared.",
+            "Raw data: each capture by itself; the two may hold different ops. Matched data: the same ops on both "
+            "sides, so that they may be compared.",
             "network: client SRT minus server SRT, op by op; it needs no clock. Its p99 and max are those of the "
             "differences, not differences of p99 and max.",
             "in server: share of the mean client SRT that the server accounts for.",

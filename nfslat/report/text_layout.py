@@ -123,18 +123,31 @@ def percent(share: float | None) -> str:
     return "0.0 %" if shown == "-0.0 %" else shown
 
 
-def adding_up(parts: Sequence[float]) -> tuple[list[str], str]:
+def adding_up(parts: Sequence[float], max_decimals: int = 4) -> tuple[list[str], str]:
     """Parts and their total as printed numbers that add up to the printed digit, by the largest remainder.
 
-    The smallest part is shown to three digits where that leaves the total with no more than five.
+    The smallest part is shown to three digits where that leaves the largest number with no more than five.
     """
-    total = math.fsum(parts)
-    few = decimals_for(total)
+    # Negative parts can make the total small beside its parts: the largest number shown sets the digits.
+    largest = max(abs(number) for number in (*parts, math.fsum(parts)))
+    few = decimals_for(largest)
     wanted = max((decimals_for(part) for part in parts if part), default=0)
-    most = min(4, max(few, 4 - math.floor(math.log10(abs(total))))) if total else 4
-    decimals = max(few, min(wanted, most))
+    five_digits = 4 - math.floor(math.log10(largest)) if largest else 4
+    decimals = max(few, min(wanted, five_digits))
+    decimals = min(decimals, max_decimals)
     units = _largest_remainder([part * 10**decimals for part in parts])
     return [_fixed(unit, decimals) for unit in units], _fixed(sum(units), decimals)
+
+
+def adding_up_below_each_other(rows: Sequence[Sequence[float]]) -> list[tuple[list[str], str]]:
+    """`adding_up` for every row, with so few decimals that no column of them is wider than nine characters."""
+    shown = [adding_up(parts) for parts in rows]
+    for decimals in (3, 2, 1, 0):
+        columns = zip(*([*parts, total] for parts, total in shown), strict=True)
+        if all(_columns_needed(column) <= 9 for column in columns):
+            break
+        shown = [adding_up(parts, decimals) for parts in rows]
+    return shown
 
 
 def shares_adding_up(parts: Sequence[float]) -> list[str]:
@@ -160,34 +173,23 @@ def _fixed(units: int, decimals: int) -> str:
     return f"{sign}{digits[:-decimals]}.{digits[-decimals:]}" if decimals else sign + digits
 
 
-def table(
-    align: str, headers: Sequence[str], rows: Sequence[Sequence[Cell]], width: int, *, rule: bool = True
-) -> list[str]:
-    """A table of at most `width` columns, with a `rule` under its headers; floats are durations, ints counts.
+def table(align: str, headers: Sequence[str], rows: Sequence[Sequence[Cell]], width: int) -> list[str]:
+    """A table of at most `width` columns, ruled below its headers if it has any; floats are durations, ints counts.
 
     `align` has a letter a column: l left, r right, d decimal points below each other; the first column is words. Where
     the table is too wide, the last decimals of the widest columns go first, then the middle of the words.
     """
     lines: list[str] = []
     for name_width, number_width in _TIGHTER:
-        lines = _lay_out(align, headers, rows, name_width, number_width, rule)
+        lines = _lay_out(align, headers, rows, name_width, number_width)
         if max(map(len, lines)) <= width:
             break
     return lines
 
 
 # (columns of a name, columns of a duration), from roomy to tight; operation names have up to 23 columns.
-_TIGHTER = [
-    (80, 11),
-    (80, 9),
-    (80, 8),
-    (80, 7),
-    (40, 7),
-    (32, 7),
-    (23, 7),
-    (23, 6),
-    *((name, 6) for name in (20, 18, 16, 14, 12, 10)),
-]
+_TIGHTER = [(80, 11), (80, 9), (80, 8), (80, 7), (40, 7), (32, 7), (23, 7)]
+_TIGHTER += [(name_width, 6) for name_width in (23, 20, 18, 16, 14, 12, 10)]
 _ALIGN = {"l": "left", "r": "right", "d": "decimal"}
 
 
@@ -197,14 +199,13 @@ def _lay_out(
     rows: Sequence[Sequence[Cell]],
     name_width: int,
     number_width: int,
-    rule: bool,
 ) -> list[str]:
-    columns = [_column([row[i] for row in rows], number_width) for i in range(len(headers))]
+    columns = [_column([row[i] for row in rows], number_width) for i in range(len(align))]
     columns[0] = [_shorten_label(label, name_width) for label in columns[0]]
     text = tabulate(
         [list(row) for row in zip(*columns, strict=True)],
         headers=list(headers),
-        tablefmt="simple" if rule else "plain",
+        tablefmt="simple" if headers else "plain",
         disable_numparse=True,
         colalign=[_ALIGN[letter] for letter in align] if rows else None,
     )
@@ -219,14 +220,17 @@ def _shorten_label(label: str, width: int) -> str:
 
 def _column(cells: Sequence[Cell], number_width: int) -> list[str]:
     durations = [cell for cell in cells if isinstance(cell, float)]
-    decimals = next((d for d in (4, 3, 2, 1, 0) if _columns_needed(durations, d) <= number_width), None)
+    decimals = next(
+        (d for d in (4, 3, 2, 1, 0) if _columns_needed([ms(x, d) for x in durations]) <= number_width), None
+    )
     return [_show(cell, decimals) for cell in cells]
 
 
-def _columns_needed(durations: Sequence[float], max_decimals: int) -> int:
-    shown = [ms(value, max_decimals).partition(".") for value in durations]
-    before = max((len(whole) for whole, _, _ in shown), default=0)
-    return before + max((len(point + part) for _, point, part in shown), default=0)
+def _columns_needed(numbers: Sequence[str]) -> int:
+    """Width of a column of `numbers` with their decimal points below each other."""
+    split = [number.partition(".") for number in numbers]
+    before = max((len(whole) for whole, _, _ in split), default=0)
+    return before + max((len(point + decimals) for _, point, decimals in split), default=0)
 
 
 def _show(cell: Cell, max_decimals: int | None) -> str:

@@ -21,6 +21,7 @@ from nfslat.report.text_layout import (
     Cell,
     Page,
     adding_up,
+    adding_up_below_each_other,
     count,
     indented,
     ms,
@@ -146,8 +147,8 @@ def matched_section(page: Page, matched: MatchedOps) -> None:
         return
     means: list[list[Cell]] = []
     tails: list[list[Cell]] = []
-    for op, version, row in rows:
-        (network, server), client = adding_up([row.network_ms.mean, row.server_ms.mean])
+    sums = adding_up_below_each_other([[row.network_ms.mean, row.server_ms.mean] for _, _, row in rows])
+    for (op, version, row), ((network, server), client) in zip(rows, sums, strict=True):
         shares = shares_adding_up([row.network_ms.mean, row.server_ms.mean])
         means.append([op, version, row.count, client, server, network, shares[1]])
         tails.append([op, version, *_tail(row.client_ms), *_tail(row.server_ms), *_tail(row.network_ms)])
@@ -156,7 +157,7 @@ def matched_section(page: Page, matched: MatchedOps) -> None:
     headers = (
         "op",
         "vers",
-        *(f"{side}\n{what}" for side in ("client", "server", "network") for what in ("p99", "max")),
+        *(f"{at}\n{what}" for at in ("client", "server", "network") for what in ("p99", "max")),
     )
     page.table("lrdddddd", headers, tails)
     if matched.total is not None and matched.total.negative_network:

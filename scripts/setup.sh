@@ -1,0 +1,182 @@
+# shellcheck shell=sh
+# The set-up that the scripts beside this file share; they source it with $root, the checkout, and call
+#   set_up run|dev
+# which leaves $venv, a virtual environment that holds nfslat (dev: and the tools to test and check it), with tshark in
+# PATH. Everything it says goes to standard error, for standard output belongs to nfslat. It exits with 3 if it cannot.
+: "${root:?}"
+
+say() { printf 'nfslat: %s\n' "$*" >&2; }
+die() {
+    say "$*"
+    exit 3
+}
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# fits run|dev: whether $venv is complete for this checkout as it is now. This is all that a second run does, so it
+# starts no Python. The stamp names the checkout (an environment cannot be moved), the very Python (one that the system
+# replaced by the next version has other libraries), a sum of what the set-up depends on, and the level.
+fits() {
+    stamp='' origin='' wanted=''
+    [ -x "$venv/bin/python" ] || return 1
+    origin="$root $(readlink -f "$venv/bin/python")"
+    wanted="$origin $(cd "$root" && cksum setup.cfg pyproject.toml)"
+    [ ! -r "$venv/.stamp" ] || stamp=$(cat "$venv/.stamp")
+    [ "$stamp" = "$wanted dev" ] || [ "$stamp" = "$wanted $1" ]
+}
+
+# The first Python that is new enough and can make environments; python3 comes first, being the user's own choice.
+# Without one, $venvless is one that only lacks venv or ensurepip (Debian packs them apart), $old one that is too old.
+find_python() {
+    python='' venvless='' old=''
+    for name in python3 python3.14 python3.13 python3.12 python3.11; do
+        found=$("$name" -c '
+import sys
+if sys.version_info < (3, 11):
+    print("%d.%d" % sys.version_info[:2])
+else:
+    try:
+        import ensurepip, venv
+        print("ready")
+    except ImportError:
+        print("venvless")
+' 2>/dev/null) || continue
+        case $found in
+        ready) python=$name && return ;;
+        venvless) venvless=${venvless:-$name} ;;
+        *) old=${old:-$found} ;;
+        esac
+    done
+}
+
+# install_packages WHAT DEBIAN FEDORA ARCH SUSE ALPINE BREW: on Debian and its kin installs the packages where that
+# takes no password, and says so; elsewhere says what to type. WHAT is what is missing.
+install_packages() {
+    root_by=''
+    [ "$(id -u)" -eq 0 ] || root_by='sudo '
+    if have apt-get; then
+        command="apt-get install $2"
+        if [ -z "$root_by" ] || { have sudo && sudo -n true 2>/dev/null; }; then
+            say "$1: installing it with ${root_by}$command"
+            # A new container has no package lists; a new machine may be busy with its first upgrades. A stale list
+            # need not be in the way, so only the installation decides.
+            apt_get update -qq || say 'apt-get update failed, going on with the package lists as they are'
+            # shellcheck disable=SC2086 # a list of packages
+            apt_get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 $2 && return
+            die "$1, and this failed: ${root_by}$command"
+        fi
+    elif have dnf; then
+        command="dnf install $3"
+    elif have pacman; then
+        command="pacman -S $4"
+    elif have zypper; then
+        command="zypper install $5"
+    elif have apk; then
+        command="apk add $6"
+    elif have brew; then
+        root_by='' command="brew install $7"
+    else
+        die "$1: install it with this system's package manager"
+    fi
+    die "$1: install it with: ${root_by}$command"
+}
+apt_get() {
+    # shellcheck disable=SC2086 # one word or none
+    ${root_by:+sudo -n} env DEBIAN_FRONTEND=noninteractive apt-get -o Dpkg::Use-Pty=0 "$@"
+}
+
+# fill run|dev: makes $venv hold nfslat and what it needs, with $python.
+fill() {
+    say "setting up $venv (once; needs the network)"
+    rm -f "$venv/.stamp.old"
+    case $stamp in
+    "$origin "*)
+        # It was complete before setup.cfg changed, or for the lower level: what is there is kept, for an nfslat that
+        # is still running in it. No stamp, no promise: an interruption from here on means a new start.
+        mv "$venv/.stamp" "$venv/.stamp.old"
+        ;;
+    *)
+        # All but the lock, which is held.
+        find "$venv" -mindepth 1 -maxdepth 1 ! -name .lock -exec rm -rf {} +
+        "$python" -m venv "$venv" || die "$python could not make a virtual environment in $venv"
+        ;;
+    esac
+    fits "$1" || : # for $wanted, before pip reads the files: if they change under it, the next run sees it
+
+    source=$root
+    if [ ! -w "$root" ]; then
+        # An editable install writes beside setup.cfg, so it gets a folder that only points into the checkout.
+        source=$venv/src
+        mkdir -p "$source"
+        for file in setup.cfg pyproject.toml LICENSE README.md nfslat; do ln -sfn "$root/$file" "$source/$file"; done
+    fi
+    [ "$1" = run ] || source="${source}[$1]"
+    # Which index pip asks, and how, is the user's configuration; only "user = true" in it cannot be meant for here.
+    if ! "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-user --editable "$source"; then
+        # pip takes back what it did when it fails by itself, so what was complete still is.
+        [ ! -e "$venv/.stamp.old" ] || mv "$venv/.stamp.old" "$venv/.stamp"
+        die "pip could not install nfslat's Python packages (see above)"
+    fi
+    printf '%s\n' "$wanted $1" >"$venv/.stamp.new"
+    mv "$venv/.stamp.new" "$venv/.stamp"
+    rm -f "$venv/.stamp.old"
+    say 'set-up complete'
+}
+
+# prepare run|dev: all that set_up does when there is something to do.
+prepare() {
+    if [ -w "$venv" ]; then
+        # Two runs at once: the second waits, then finds the work done. Where there is no flock, the file only marks the
+        # environment as ours.
+        exec 9>"$venv/.lock"
+        if have flock && ! flock -n 9; then
+            say 'waiting for another set-up to end'
+            flock 9
+        fi
+    fi
+
+    # Everything that the system lacks is named at once.
+    missing='' debian=''
+    if ! have tshark; then missing='tshark is missing' debian=tshark; fi
+    if ! fits "$1"; then
+        find_python
+        if [ -z "$python" ]; then
+            [ "$venvless" ] || die "Python 3.11 or newer is needed, found ${old:-none}"
+            have apt-get || die "$venvless lacks its modules venv and ensurepip: install them, or another Python"
+            missing="${missing:+$missing, }$venvless lacks venv" debian="${debian:+$debian }$venvless-venv"
+        fi
+    fi
+    if [ "$missing" ]; then
+        install_packages "$missing" "$debian" wireshark-cli wireshark-cli wireshark tshark wireshark
+        have tshark || die 'tshark was installed and still is not in PATH'
+    fi
+
+    if ! fits "$1"; then
+        find_python
+        [ "$python" ] || die "$venvless still cannot make virtual environments: is it another Python than Debian's?"
+        fill "$1"
+    fi
+    exec 9>&-
+}
+
+set_up() {
+    venv=$root/.venv
+    if ! fits "$1"; then
+        # A checkout of someone else's, or an environment that root made in it.
+        if [ ! -w "$root" ] || { [ -e "$venv" ] && [ ! -w "$venv" ]; }; then
+            [ "${XDG_CACHE_HOME:-}${HOME:-}" ] ||
+                die "$root cannot be written to, and neither HOME nor XDG_CACHE_HOME is set"
+            cache=${XDG_CACHE_HOME:-$HOME/.cache}
+            venv=$cache/nfslat/venv-$(printf %s "$root" | cksum | cut -d ' ' -f 1)
+        fi
+    fi
+    if fits "$1" && have tshark; then return; fi
+
+    # One that somebody made by hand is theirs: it would be cleared.
+    [ ! -e "$venv/pyvenv.cfg" ] || [ -e "$venv/.lock" ] || die "$venv was not made by these scripts: move it away first"
+    mkdir -p "$venv" || die "cannot make $venv"
+    # pip turns Ctrl-C into an ordinary failure; it is none.
+    trap 'exit 130' INT
+    # What nfslat is given on standard input is not for the set-up.
+    prepare "$1" </dev/null >&2
+    trap - INT
+}

@@ -1,0 +1,288 @@
+"""Example reports for the renderers' tests: one small one by hand, and random ones that keep the model's promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import strategies as st
+
+from nfslat.constants import _NAMES, op_name, program_name
+from nfslat.report.model import (
+    SCHEMA,
+    AuditNote,
+    Bucket,
+    Capture,
+    CaptureFile,
+    Clock,
+    Finding,
+    MatchedOps,
+    MatchedRow,
+    Parts,
+    RawRow,
+    Report,
+    Selection,
+    StackRow,
+    Summary,
+    Tool,
+    Verdict,
+)
+from nfslat.tables import Miss, State
+
+_LABELS = ".1m .2m .5m 1m 2m 4m 8m 16m 33m 65m .1s .2s .5s 1s 2s 4s 8s 16s 33s 65s".split()
+_BOUNDS_US: list[int | None] = [0, *(128 << i for i in range(len(_LABELS))), None]
+
+
+def _histogram(counts: dict[str, int]) -> list[Bucket]:
+    return [
+        Bucket(us, label, counts.get(label, 0)) for us, label in zip(_BOUNDS_US, ["<0", *_LABELS, "more"], strict=True)
+    ]
+
+
+def _capture(side: str, packets: int, ops: int, messages: dict[str, int], programs: dict[str, int]) -> Capture:
+    path = f"/data/{side}.pcap"
+    return Capture(
+        path=path,
+        files=[CaptureFile(path, packets, 1)],
+        format="pcap",
+        snaplen=512,
+        packets=packets,
+        packet_kinds={"RPC": packets - 10, "other TCP": 10},
+        first="2024-05-01T10:00:00.000000+00:00",
+        last="2024-05-01T10:00:20.000000+00:00",
+        duration_s=20.0,
+        flows=1,
+        messages=messages,
+        ops=ops,
+        programs=programs,
+    )
+
+
+def _small() -> Report:
+    """1,000 READs, 990 in both captures; the server needs 19.3 of the client's 20.0 ms."""
+    server = Summary(19.30, 18.0, 30.0, 55.0, 111.0)
+    client = Summary(20.02, 18.7, 30.8, 55.9, 112.4)
+    total = MatchedRow(
+        program="NFS",
+        op="READ",
+        version="3",
+        count=990,
+        client_ms=client,
+        server_ms=server,
+        network_ms=Summary(0.72, 0.70, 0.80, 1.1, 2.2),
+        negative_network=0,
+        parts_ms=Parts(0.0041, 0.3102, 19.30, 0.0955, 0.3102, 0.6204),
+    )
+    slowest = MatchedRow(
+        program="NFS",
+        op="READ",
+        version="3",
+        count=10,
+        client_ms=Summary(90.4, 88.0, 112.4, 112.4, 112.4),
+        server_ms=Summary(89.2, 87.0, 111.0, 111.0, 111.0),
+        network_ms=Summary(1.2, 1.1, 2.2, 2.2, 2.2),
+        negative_network=0,
+        parts_ms=Parts(0.004, 0.5, 89.2, 0.296, 0.4, 0.9),
+    )
+    return Report(
+        schema=SCHEMA,
+        nfslat=Tool("0.1.0", "tshark 4.0.17", "nfslat server.pcap client.pcap", "nfslat"),
+        captures={
+            "server": _capture("server", 2300, 1000, {"PAIRED": 2000, "RETRANSMITTED": 2}, {"NFS": 1000}),
+            "client": _capture("client", 2280, 995, {"PAIRED": 1990, "NO_REPLY": 3}, {"NFS": 995, "MOUNT": 4}),
+        },
+        raw={
+            "server": [RawRow("NFS", "READ", "3", 1000, server, _histogram({"16m": 400, "33m": 590, ".2s": 10}))],
+            "client": [RawRow("NFS", "READ", "3", 991, client, _histogram({"16m": 381, "33m": 600, ".2s": 10}))],
+        },
+        selection=Selection(filters={}, excluded={"server": {}, "client": {"RPC program is not NFS": 4}}),
+        notes=[],
+        matched=MatchedOps(
+            processed={"server": 1000, "client": 991},
+            ops=990,
+            unmatched={
+                "server": {"OUTSIDE_OVERLAP": 8, "NOT_CAPTURED_AT_CLIENT": 2},
+                "client": {"NOT_CAPTURED_AT_SERVER": 1},
+            },
+            by_op=[total],
+            total=total,
+            slowest=slowest,
+        ),
+        clock=Clock(7000.125, (6999.9, 7000.35), True),
+        verdict=Verdict(
+            layer="server",
+            cause=None,
+            share=0.964,
+            share_slowest=0.987,
+            confidence="high",
+            text="Of 20.0 ms mean client SRT the server adds 19.3 ms (96.4 %), and 98.7 % of the slowest 1 %.",
+            reasons=["99.0 % of the server's ops were matched", "no warning from the captures"],
+        ),
+    )
+
+
+@pytest.fixture(scope="session")
+def small() -> Callable[[], Report]:
+    return _small
+
+
+# ---- random reports ----
+
+_ms = st.one_of(
+    st.sampled_from([0.0, 0.0123, 1.23, 203.1, 9.9996, 9999.95, 1e-9]),
+    st.floats(0, 1e7, allow_nan=False),
+    st.floats(0, 5, allow_nan=False),
+)
+_count = st.one_of(st.integers(1, 100), st.integers(1, 99_999_999))
+_text = st.one_of(
+    st.text(max_size=300),
+    st.sampled_from(
+        ["/very/long" * 30 + "/file.pcap", "word " * 40, "\x1b[31mred\x1b[0m", "\u8cc7\u6599.pcap", "a\nb\tc"]
+    ),
+)
+_share = st.none() | st.floats(0, 1) | st.floats(-1e6, 1e6)
+_ops = st.one_of(
+    st.sampled_from([(p, v, n) for (p, v), names in _NAMES.items() for n in range(len(names))]),
+    st.sampled_from([(0x40000000, 1, 9), (200099, 1, 12345), (100003, 4, 99), (-1, -1, -1)]),
+)
+_version = st.sampled_from(["2", "3", "4", "4.0", "4.1", "4.2", "?"])
+
+
+def _counts(names: list[str]) -> st.SearchStrategy[dict[str, int]]:
+    return st.dictionaries(st.sampled_from(names), st.integers(0, 2_000_000_000))
+
+
+_misses = _counts([miss.name for miss in Miss if miss is not Miss.MATCHED])
+
+
+@st.composite
+def _summary(draw: st.DrawFn) -> Summary:
+    mean, *percentiles = draw(_ms), *sorted(draw(_ms) for _ in range(4))
+    return Summary(mean, *percentiles)
+
+
+def _difference(a: Summary, b: Summary) -> Summary:
+    return Summary(a.mean - b.mean, a.p50 - b.p50, a.p95 - b.p95, a.p99 - b.p99, a.max - b.max)
+
+
+@st.composite
+def _raw_rows(draw: st.DrawFn) -> list[RawRow]:
+    rows = []
+    for program, version, op in draw(st.lists(_ops, max_size=4, unique=True)):
+        counts = draw(_counts(["<0", *_LABELS, "more"]))
+        name, shown = program_name(program), op_name(program, version, op)
+        rows.append(RawRow(name, shown, draw(_version), draw(_count), draw(_summary()), _histogram(counts)))
+    return rows
+
+
+@st.composite
+def _matched_row(draw: st.DrawFn, split: bool) -> MatchedRow:
+    program, version, op = draw(_ops)
+    client, server = draw(_summary()), draw(_summary())
+    send, net, reply = draw(_ms), draw(_ms | _ms.map(lambda x: -x)), draw(_ms)
+    there = net * draw(st.floats(0, 1))
+    parts = Parts(send, there if split else None, server.mean, reply, net - there if split else None, net)
+    return MatchedRow(
+        program_name(program),
+        op_name(program, version, op),
+        draw(_version),
+        draw(_count),
+        client,
+        server,
+        _difference(client, server),
+        draw(st.integers(0, 5)),
+        parts,
+    )
+
+
+@st.composite
+def _matched(draw: st.DrawFn) -> MatchedOps:
+    split = draw(st.booleans())
+    by_op = draw(st.lists(_matched_row(split), max_size=3))
+    unmatched = {side: draw(_misses) for side in ("server", "client")}
+    total = draw(_matched_row(split)) if by_op else None
+    ops = sum(row.count for row in by_op)
+    return MatchedOps(
+        processed={side: ops + sum(reasons.values()) for side, reasons in unmatched.items()},
+        ops=ops,
+        unmatched=unmatched,
+        by_op=by_op,
+        total=total,
+        slowest=draw(_matched_row(split)) if by_op else None,
+    )
+
+
+@st.composite
+def _captures(draw: st.DrawFn) -> Capture:
+    kinds = draw(st.dictionaries(st.sampled_from(["RPC", "other TCP", "not IP", "ARP"]), st.integers(0, 10**9)))
+    programs = draw(_counts(["NFS", "MOUNT", "NLM", "NFS_CB", "program 200099", "unknown"]))
+    note = st.builds(AuditNote, _text, st.sampled_from(["info", "warning"]), _text, st.integers(0, 10**9))
+    time = st.none() | st.datetimes().map(lambda when: when.isoformat() + "+00:00")
+    return Capture(
+        path=draw(_text),
+        files=draw(st.lists(st.builds(CaptureFile, _text, st.integers(0, 99), st.integers(1, 99)), max_size=3)),
+        format=draw(st.sampled_from(["pcap", "pcapng", "Wireshark/tcpdump/... - nanosecond libpcap (gzip)"])),
+        snaplen=draw(st.none() | st.integers(0, 262144)),
+        packets=sum(kinds.values()),
+        packet_kinds=kinds,
+        first=draw(time),
+        last=draw(time),
+        duration_s=draw(st.floats(0, 1e6)),
+        flows=draw(st.integers(0, 10_000)),
+        messages=draw(_counts([state.name for state in State])),
+        ops=sum(programs.values()),
+        programs=programs,
+        audit=draw(st.lists(note, max_size=2)),
+    )
+
+
+@st.composite
+def _reports(draw: st.DrawFn) -> Report:
+    sides = draw(st.sampled_from([["server", "client"], ["capture"]]))
+    two = len(sides) == 2
+    bound = sorted((draw(st.floats(-1e9, 1e9)), draw(st.floats(-1e9, 1e9))))
+    layers = ["server", "network", "client"]
+    verdict = st.builds(
+        Verdict,
+        st.sampled_from([*layers, "unknown"]),
+        st.none() | st.just("server-threads"),
+        _share,
+        _share,
+        st.sampled_from(["high", "medium", "low"]),
+        _text,
+        st.lists(_text, max_size=3),
+    )
+    finding = st.builds(
+        Finding,
+        st.just("net-delay"),
+        st.sampled_from([*layers, "capture"]),
+        st.sampled_from(["info", "warning"]),
+        _share,
+        st.sampled_from(["certain", "likely"]),
+        _text,
+        st.dictionaries(_text, _ms, max_size=2),
+        st.dictionaries(_text, _text, max_size=2),
+    )
+    stack = st.builds(StackRow, st.sampled_from(["all", "READ"]), _text, st.integers(0, 3), _ms, _share, _text)
+    clock = st.builds(Clock, st.none() | st.just(sum(bound) / 2), st.just((bound[0], bound[1])), st.booleans())
+    return Report(
+        schema=SCHEMA,
+        nfslat=Tool("0.1.0", draw(_text), draw(_text), draw(st.sampled_from(["nfslat", "tshark", "first"]))),
+        captures={side: draw(_captures()) for side in sides},
+        raw={side: draw(_raw_rows()) for side in sides},
+        selection=Selection(
+            filters=draw(st.dictionaries(_text, _text, max_size=2)),
+            excluded={side: draw(st.dictionaries(_text, st.integers(0, 10**9), max_size=2)) for side in sides},
+        ),
+        notes=draw(st.lists(_text, max_size=2)),
+        matched=draw(st.none() | _matched()) if two else None,
+        clock=draw(st.none() | clock) if two else None,
+        stack=draw(st.lists(stack, max_size=4)) if two else [],
+        findings=draw(st.lists(finding, max_size=2)),
+        verdict=draw(st.none() | verdict) if two else None,
+    )
+
+
+@pytest.fixture(scope="session")
+def reports() -> st.SearchStrategy[Report]:
+    return _reports()

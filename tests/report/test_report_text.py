@@ -1,0 +1,301 @@
+"""What the text report promises: the answer first, 80 columns, sums that add up, colour that changes nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+
+import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+from nfslat.report.model import Parts, Report, StackRow, Verdict
+from nfslat.report.text import render
+from nfslat.report.text_layout import Cell, adding_up, ms, plain, shares_adding_up, shorten, table
+
+_COLOR = re.compile(r"\x1b\[[0-9]+m")
+_thorough = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@given(data=st.data(), hist=st.booleans())
+@_thorough
+def test_no_line_is_wider_than_80_columns(reports: st.SearchStrategy[Report], data: st.DataObject, hist: bool) -> None:
+    """Whatever the names, paths and numbers are, a report renders, and nothing wraps on an 80-column terminal."""
+    text = render(data.draw(reports), hist=hist)
+    too_wide = [line for line in text.splitlines() if len(line) > 80]
+    assert not too_wide
+    assert "\x1b" not in text
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+@given(data=st.data(), width=st.integers(20, 200))
+@_thorough
+def test_colour_changes_no_character(reports: st.SearchStrategy[Report], data: st.DataObject, width: int) -> None:
+    """With its colour codes taken out, the coloured report is the plain report, at any width."""
+    report = data.draw(reports)
+    assert _COLOR.sub("", render(report, width=width, color=True)) == render(report, width=width)
+
+
+def test_colour_is_there_when_asked_for(small: Callable[[], Report]) -> None:
+    """The headline is bold on a terminal."""
+    assert render(small(), color=True).startswith("\x1b[1mOf 20.0 ms")
+
+
+@given(data=st.data())
+@_thorough
+def test_the_answer_stands_in_the_first_five_lines(reports: st.SearchStrategy[Report], data: st.DataObject) -> None:
+    """Verdict, confidence and both equations come before line six, for verdicts of up to 200 characters."""
+    report = data.draw(reports)
+    assume(report.matched is not None and report.matched.total is not None)
+    verdict = Verdict("server", None, 0.9, 0.9, "high", "word " * 39 + "last.", ["reason " * 50])
+    first = render(dataclasses.replace(report, verdict=verdict)).splitlines()[:5]
+    assert "Confidence: high." in " ".join(first)
+    assert "= network" in first[-2]
+    assert first[-1].startswith("slowest 1 % ")
+
+
+@given(data=st.data())
+@_thorough
+def test_the_printed_equation_adds_up(reports: st.SearchStrategy[Report], data: st.DataObject) -> None:
+    """client SRT = network + server, to the last printed digit, for the mean and for the slowest 1 %."""
+    report = data.draw(reports)
+    assume(report.matched is not None and report.matched.total is not None)
+    equations = re.findall(r" ([-\d.]+) += network +([-\d.]+) +\+ server +([-\d.]+) ", render(report))
+    assert len(equations) == 2
+    for client, network, server in equations:
+        assert Decimal(client) == Decimal(network) + Decimal(server)
+
+
+_parts = st.lists(st.floats(-1e7, 1e7, allow_nan=False), min_size=1, max_size=6)
+
+
+@given(_parts)
+@example([0.05, 0.05, 0.05])
+@example([1e-9])
+@example([1e7, -1e7, 1e-5])
+def test_parts_add_up_to_the_printed_total(parts: list[float]) -> None:
+    """No part is off by more than one unit of the last printed digit, the total by no more than half of one."""
+    shown, total = adding_up(parts)
+    assert sum(map(Decimal, shown)) == Decimal(total)
+    unit = 10.0 ** -len(total.partition(".")[2])
+    assert abs(float(total) - math.fsum(parts)) <= unit / 2 + 1e-8
+    assert all(abs(float(s) - part) <= unit + 1e-8 for s, part in zip(shown, parts, strict=True))
+
+
+@given(_parts)
+def test_shares_add_up_to_100_percent(parts: list[float]) -> None:
+    """Printed shares sum to 100.0 %, or are dashes where the total is too small to divide by."""
+    shown = shares_adding_up(parts)
+    assert set(shown) == {"-"} or sum(Decimal(s.removesuffix(" %")) for s in shown) == Decimal(100)
+
+
+@pytest.mark.parametrize(
+    ("value_ms", "shown"),
+    [
+        (0.0, "0"),
+        (0.0123, "0.0123"),
+        (0.5, "0.500"),
+        (1.234, "1.23"),
+        (12.34, "12.3"),
+        (203.14, "203.1"),
+        (12345.6, "12346"),
+        (-1.234, "-1.23"),
+        (-0.00001, "0.0000"),
+    ],
+)
+def test_durations_keep_three_digits(value_ms: float, shown: str) -> None:
+    """Small durations keep three significant digits, large ones do not drown in decimals, nothing is minus zero."""
+    assert ms(value_ms) == shown
+
+
+def test_decimal_points_stand_below_each_other() -> None:
+    """In a column of durations of different size every decimal point is at the same place."""
+    lines = table("ld", ("op", "mean"), [["READ", 0.0123], ["WRITE", 203.1], ["LINK", 1.23]], 80)[2:]
+    assert len({line.index(".") for line in lines}) == 1
+
+
+def test_a_narrow_table_loses_decimals_before_names() -> None:
+    """Where a table is too wide, decimals of the widest columns go first and operation names stay whole."""
+    rows: list[list[Cell]] = [
+        ["BIND_CONN_TO_SESSION", "4.1", 1_000_000, 0.0123, 99999.9, 0.0123, 99999.9, 1.0],
+        ["READ", "4.1", 5, 12345.6, 0.0123, 12345.6, 0.0123, 1.0],
+    ]
+    lines = table("lrrddddd", ("op", "vers", "count", "mean", "p50", "p95", "p99", "max"), rows, 80)
+    assert max(map(len, lines)) <= 80
+    assert lines[2].startswith("BIND_CONN_TO_SESSION ")
+
+
+def test_text_from_outside_cannot_steer_the_terminal() -> None:
+    """Escape codes and line ends in a path are shown as marks, and wide characters take one column."""
+    assert plain("a\x1b[31m\nb\u8cc7") == "a?[31m b?"
+
+
+@given(st.text(max_size=200), st.integers(10, 80))
+def test_a_shortened_path_keeps_both_ends(text: str, width: int) -> None:
+    """A long path is cut in the middle, never beyond the width."""
+    short = shorten(text, width)
+    assert len(short) <= width
+    assert short[:3] == plain(text)[:3]
+    assert short[-1:] == plain(text)[-1:]
+
+
+def test_no_two_directions_where_the_clocks_do_not_allow_them(small: Callable[[], Report]) -> None:
+    """Without call_net and reply_net the report says so in one line and gives their sum."""
+    report = small()
+    assert report.matched is not None
+    assert report.matched.total is not None
+    parts = Parts(0.0041, None, 19.30, 0.0955, None, 0.6204)
+    total = dataclasses.replace(report.matched.total, parts_ms=parts)
+    text = render(dataclasses.replace(report, matched=dataclasses.replace(report.matched, total=total)))
+    assert "The clocks do not allow the split" in text
+    assert re.search(r"^net_both: .* 0\.620 ", text, re.MULTILINE)
+    assert "call_net: " not in text
+
+
+def test_captures_that_share_no_op_are_said_to_share_none(small: Callable[[], Report]) -> None:
+    """Without a matched op the first line says that there is no answer, and the misses say why."""
+    report = small()
+    assert report.matched is not None
+    matched = dataclasses.replace(report.matched, ops=0, by_op=[], total=None, slowest=None)
+    text = render(dataclasses.replace(report, matched=matched, verdict=None))
+    assert text.startswith("No op is in both captures")
+    assert "nothing of its connection" not in text
+    assert "not in the server's capture" in text
+
+
+def test_the_stack_is_indented_by_depth(small: Callable[[], Report]) -> None:
+    """A part of a layer stands to the right of it, with its share and source."""
+    stack = [
+        StackRow("all", "application", 0, 58.0, None, "--app-ms"),
+        StackRow("all", "above the wire", 1, 38.0, 0.655, "application - client SRT"),
+        StackRow("all", "client SRT", 1, 20.0, 0.345, "captures"),
+        StackRow("all", "server", 2, 19.3, 0.333, "server SRT"),
+    ]
+    text = render(dataclasses.replace(small(), stack=stack))
+    assert re.search(r"^application +58\.0 +- +--app-ms$", text, re.MULTILINE)
+    assert re.search(r"^  above the wire +38\.0 +65\.5 % +application - client SRT$", text, re.MULTILINE)
+    assert re.search(r"^    server +19\.3 +33\.3 % ", text, re.MULTILINE)
+
+
+def test_one_capture_says_what_it_cannot_say(small: Callable[[], Report]) -> None:
+    """The report of one capture has its raw data, and says at the top why it names no layer."""
+    two = small()
+    one = dataclasses.replace(
+        two,
+        captures={"capture": two.captures["server"]},
+        raw={"capture": two.raw["server"]},
+        selection=dataclasses.replace(two.selection, excluded={}),
+        matched=None,
+        clock=None,
+        verdict=None,
+    )
+    text = render(one, hist=True)
+    assert text.splitlines()[0] == "One capture: it shows how long ops took, not where the time goes."
+    assert "It cannot say: which layer adds the time." in text
+    assert "READ v3 has the largest share" in text
+    assert "Matched data" not in text
+
+
+def test_a_small_report_reads_like_this(small: Callable[[], Report]) -> None:
+    """The part of a small report that depends on the captures, up to the legend, word for word."""
+    assert render(small(), hist=True).partition("\nLegend\n")[0] + "\n" == GOLDEN
+
+
+GOLDEN = """\
+Of 20.0 ms mean client SRT the server adds 19.3 ms (96.4 %), and 98.7 % of the
+slowest 1 %. Confidence: high.
+mean client SRT  20.020  = network  0.720  + server  19.300  ms, 990 ops
+slowest 1 %      90.40   = network  1.20   + server  89.20   ms, 10 ops
+
+Confidence is high: 99.0 % of the server's ops were matched; no warning from the
+  captures.
+
+Raw data: SRT at the server, ms, all ops of this capture
+op      vers    count    mean    p50    p95    p99    max
+----  ------  -------  ------  -----  -----  -----  -----
+READ       3    1,000    19.3   18.0   30.0   55.0  111.0
+
+Raw data: SRT at the client, ms, all ops of this capture
+op      vers    count    mean    p50    p95    p99    max
+----  ------  -------  ------  -----  -----  -----  -----
+READ       3      991    20.0   18.7   30.8   55.9  112.4
+
+Histogram of SRT: ops up to this time and above the one before
+
+READ v3      server                             client
+---------  --------  -----------------------  --------  -----------------------
+   16m          400  ###############               381  ##############
+   33m          590  #######################       600  #######################
+   65m            0                                  0
+   .1s            0                                  0
+   .2s           10  #                              10  #
+
+Matched data: ops seen in both captures, mean ms
+op      vers    count    client    server    network    in server
+----  ------  -------  --------  --------  ---------  -----------
+READ       3      990    20.020    19.300      0.720       96.4 %
+
+Matched data: p99 and max, ms
+op      vers    client    client    server    server    network    network
+                   p99       max       p99       max        p99        max
+----  ------  --------  --------  --------  --------  ---------  ---------
+READ       3      55.9     112.4      55.0     111.0       1.10       2.20
+
+Processed, matched and missed ops
+ops                                          server    client
+-----------------------------------------  --------  --------
+processed                                     1,000       991
+matched                                         990       990
+missed                                           10         1
+  while the other capture was not running         8         0
+  not in the server's capture                     0         1
+  not in the client's capture                     2         0
+
+Where the time goes, ms per matched op
+part                                      mean    share    slowest 1 %    share
+--------------------------------------  ------  -------  -------------  -------
+call_send: client sends the call         0.004    0.0 %          0.004    0.0 %
+call_net: call on the network            0.310    1.6 %          0.500    0.6 %
+server: last of call to first of reply  19.300   96.4 %         89.200   98.7 %
+reply_send: server sends the reply       0.096    0.5 %          0.296    0.3 %
+reply_net: reply on the network          0.310    1.5 %          0.400    0.4 %
+sum: first to last byte at the client   20.020                  90.400
+
+Clock
+The server's clock is 7,000.125 ms ahead of the client's (theta between
+6,999.900 and 7,000.350 ms). A one-way figure may be wrong by +/- 0.225 ms;
+client SRT, server SRT and their difference need no clock.
+
+Excluded
+ops excluded              server    client
+----------------------  --------  --------
+RPC program is not NFS         0         4
+
+Captures
+server: /data/server.pcap
+  pcap, snaplen 512, 2,300 packets in 20.000 s, 1 flow, 1,000 ops
+  2024-05-01T10:00:00.000000+00:00 to 2024-05-01T10:00:20.000000+00:00
+client: /data/client.pcap
+  pcap, snaplen 512, 2,280 packets in 20.000 s, 1 flow, 995 ops
+  2024-05-01T10:00:00.000000+00:00 to 2024-05-01T10:00:20.000000+00:00
+
+RPC messages by state
+messages                                  server    client
+--------------------------------------  --------  --------
+paired: the call or the reply of an op     2,000     1,990
+call without a reply in the capture            0         3
+retransmitted: sent or answered again          2         0
+total                                      2,002     1,993
+
+Packets by kind
+packets      server    client
+---------  --------  --------
+RPC           2,290     2,270
+other TCP        10        10
+total         2,300     2,280
+Also in the client capture, not shown (ops): MOUNT 4. See --all-programs.
+
+"""
