@@ -36,7 +36,7 @@ def capture_notes(side: Side) -> list[AuditNote]:
     add(
         "capture-truncated",
         d.hidden,
-        f"{d.hidden} RPC headers ({hidden_share(d):.1%}) were not captured: they lie behind the snaplen or inside a "
+        f"{d.hidden} RPC headers ({hidden_share(d) * 100:.1f} %) were not captured: they lie behind the snaplen or inside a "
         "segment; their ops are missing here. A larger tcpdump -s, or -s 0, shows them",
         warn=hidden_share(d) > _MANY,
     )
@@ -54,7 +54,7 @@ def capture_notes(side: Side) -> list[AuditNote]:
     add(
         "capture-duplicates",
         d.duplicate_packets,
-        f"{d.duplicate_packets} packets ({d.duplicate_packets / max(packets, 1):.0%}) were captured twice "
+        f"{d.duplicate_packets} packets ({d.duplicate_packets * 100 / max(packets, 1):.0f} %) were captured twice "
         "(-i any, a bond, a span port, or duplicated on the way); each is counted once",
         warn=False,
     )

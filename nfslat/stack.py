@@ -39,6 +39,10 @@ class Known:
             return _data_rows(labels)
         return np.flatnonzero(np.isin(labels, list(self.app_ms)))
 
+    def title(self, c: Correlation) -> str:
+        """Names of the operations in `population`: ``"READ and WRITE"``."""
+        return _title(_labels(c)[self.population(c)])
+
     def above_wire_ms(self, c: Correlation) -> float | None:
         """Mean time between application and wire, not below 0; None where no application latency is known."""
         rows = self.population(c) if self.app_ms else np.zeros(0, dtype=np.int64)
@@ -79,7 +83,7 @@ def stack(known: Known, c: Correlation) -> Stack:
         if not len(at):
             notes.append(f"--app-ms/--storage-ms {name}: no matched {name} op to compare it with")
             continue
-        title = name or " and ".join(label for label in _DATA_OPS if (labels[at] == label).any()) or "all"
+        title = name or _title(labels[at])
         app_ms, storage_ms = (given.get(name, given.get("")) for given in (known.app_ms, known.storage_ms))
         block, remarks = _block(title, app_ms, storage_ms, c, at)
         rows += block
@@ -132,6 +136,12 @@ def _block(
 
 def _labels(c: Correlation) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
     return np.array(op_labels(c.client.ops.take(c.matched.client)), dtype=np.str_)
+
+
+def _title(labels: np.ndarray[tuple[int], np.dtype[np.str_]]) -> str:
+    """The operations in `labels`, or "all" where they are not few."""
+    names = sorted(set(labels.tolist()))
+    return " and ".join(names) if len(names) <= len(_DATA_OPS) else "all"
 
 
 def _data_rows(labels: np.ndarray[tuple[int], np.dtype[np.str_]]) -> I64:

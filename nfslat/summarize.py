@@ -29,7 +29,7 @@ def report_two(c: Correlation, tool: model.Tool, filters: Filters, known: Known)
     captures = {name: _capture(side) for name, side in sides.items()}
     matched = _matched(c)
     rows = stack(known, c)
-    verdict_ = _verdict(c, known, captures) if len(c.matched) else None
+    verdict_ = _verdict(c, known) if len(c.matched) else None
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
@@ -136,7 +136,7 @@ def _row(c: Correlation, names: tuple[str, str, str], at: I64, client: I64, serv
 _PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 
 
-def _verdict(c: Correlation, known: Known, captures: dict[str, model.Capture]) -> model.Verdict:
+def _verdict(c: Correlation, known: Known) -> model.Verdict:
     fates = {"server": c.matching.unmatched.server, "client": c.matching.unmatched.client}
     missed = max(
         int((c.compared(name) & (fate != Miss.MATCHED) & (fate != Miss.OUTSIDE_OVERLAP)).sum())
@@ -150,13 +150,13 @@ def _verdict(c: Correlation, known: Known, captures: dict[str, model.Capture]) -
     if above is not None:
         # Known only as a mean over the ops that it was given for, so those are the population here.
         rows = known.population(c)
-        mean = Layers(float(server[rows].mean()), float((client - server)[rows].mean()), above)
+        mean = Layers(float(server[rows].mean()), float((client - server)[rows].mean()), above, known.title(c))
     ground = Ground(
         ops=len(client),
         missed=missed,
         negative=int((client < server).sum()),
         hidden_share=max(audit.hidden_share(side.decoded) for side in (c.server, c.client)),
-        warnings=sum(note.severity == "warning" for capture in captures.values() for note in capture.audit),
+        clock_fits=c.theta.fits,
     )
     return verdict(mean, worst, ground)
 

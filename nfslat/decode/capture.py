@@ -16,13 +16,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, UsageError
 
 # Formats that Wireshark does not open by itself, by their first bytes.
-_OPENERS: dict[bytes, Callable[[Path], IO[bytes]]] = {
+_OPENERS: dict[bytes, Callable[[Path], bz2.BZ2File | lzma.LZMAFile]] = {
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ\x00": lzma.LZMAFile,
 }
@@ -147,7 +146,9 @@ def _decompressed(name: str, path: Path, scratch: Path) -> tuple[Path, bool]:
     target = scratch / f"{len(list(scratch.iterdir()))}-{path.stem}"
     try:
         with opener(path) as packed, target.open("wb") as out:
-            shutil.copyfileobj(packed, out, _COPY_BYTES)
+            # read1 gives what there is, so that nothing in front of a missing end is lost.
+            while chunk := packed.read1(_COPY_BYTES):
+                out.write(chunk)
     except EOFError:
         return target, False  # the end is missing: what came out is still worth reading
     except (OSError, lzma.LZMAError) as problem:

@@ -20,6 +20,7 @@ class Layers:
     server_ms: float
     network_ms: float
     client_ms: float | None = None
+    ops: str = ""  # which ops the means are over, where it is not all of them
 
     @property
     def total_ms(self) -> float:
@@ -44,29 +45,27 @@ class Ground:
     ops: int  # matched ops
     missed: int  # ops inside the overlap without a partner, the worse side
     negative: int  # matched ops with a negative network part
+    clock_fits: bool  # one constant offset explains all ops
     hidden_share: float  # of RPC headers that the captures do not show
-    warnings: int  # warnings of the capture audit
 
 
 def verdict(mean: Layers, slowest: Layers, ground: Ground) -> Verdict:
-    """Name the layer that adds most, say how much, and how sure that is and why."""
+    """Name the layer that adds most, say how much, and how sure that is and why; see `Layers` for the populations."""
     layer = mean.largest
     share = mean.share(layer)
     # What the application waited for its slowest requests is not known, only the mean is.
     share_slowest = None if mean.client_ms is not None else slowest.share(layer)
     confidence, reasons = _confidence(layer, share, share_slowest, slowest, ground)
     value = {"server": mean.server_ms, "network": mean.network_ms, "client": mean.client_ms or 0.0}[layer]
-    of = "of the application's time" if mean.client_ms is not None else "of the client's response time"
-    text = f"{_capital(LAYERS[layer])} adds {_ms(value)} of {_ms(mean.total_ms)} ms {of} ({share:.1%})"
+    of = f"of the application's {mean.ops} time" if mean.client_ms is not None else "of the client's response time"
+    text = f"{_capital(LAYERS[layer])} adds {_ms(value)} of {_ms(mean.total_ms)} ms {of} ({share * 100:.1f} %)"
     if mean.client_ms is not None:
         text += "."
     elif slowest.largest == layer:
-        text += f", and {share_slowest:.1%} in the slowest 1 %."
+        text += f", and {share_slowest * 100:.1f} % in the slowest 1 %."
     else:
         other = slowest.largest
-        text += (
-            f"; in the slowest 1 % {LAYERS[other]} adds most: {slowest.share(other):.1%} of {_ms(slowest.total_ms)} ms."
-        )
+        text += f"; in the slowest 1 % {LAYERS[other]} adds most: {slowest.share(other) * 100:.1f} % of {_ms(slowest.total_ms)} ms."
     return Verdict(layer, None, share, share_slowest, confidence, text, reasons)
 
 
@@ -77,13 +76,15 @@ def _confidence(
     reasons = []
     worst = 2
     matched_share = ground.ops / (ground.ops + ground.missed) if ground.ops else 0.0
-    reasons.append(f"{matched_share:.1%} of the ops in the overlap are matched ({ground.ops})")
+    reasons.append(
+        f"{matched_share * 100:.1f} % of the {ground.ops + ground.missed} ops seen in the overlap are matched"
+    )
     worst = min(worst, _grade(matched_share, _LOW_MATCH, _HIGH_MATCH))
     if ground.ops < _FEW_OPS:
         reasons.append(f"only {ground.ops} matched ops")
         worst = min(worst, 0 if ground.ops < _VERY_FEW_OPS else 1)
     if share < _HIGH_SHARE:
-        reasons.append(f"no layer stands out: the largest adds {share:.0%}")
+        reasons.append(f"no layer stands out: the largest adds {share * 100:.0f} %")
         worst = min(worst, _grade(share, _LOW_SHARE, _HIGH_SHARE))
     if share_slowest is not None and slowest.largest != layer:
         reasons.append("mean and slowest 1 % point to different layers")
@@ -91,8 +92,11 @@ def _confidence(
     if ground.negative > 0.01 * ground.ops:
         reasons.append(f"{ground.negative} ops have a negative network part: timestamps or matches are off")
         worst = min(worst, 0 if ground.negative > 0.1 * ground.ops else 1)
+    if not ground.clock_fits:
+        reasons.append("a clock drifts or was set during the capture, which distorts the ops it happened in")
+        worst = min(worst, 1)
     if ground.hidden_share > 0.02:
-        reasons.append(f"{ground.hidden_share:.0%} of the RPC headers are not in the captures")
+        reasons.append(f"{ground.hidden_share * 100:.0f} % of the RPC headers are not in the captures")
         worst = min(worst, 0 if ground.hidden_share > 0.25 else 1)
     return ("low", "medium", "high")[worst], reasons
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 import unicodedata
 from collections.abc import Sequence
@@ -209,7 +210,20 @@ def _lay_out(
         disable_numparse=True,
         colalign=[_ALIGN[letter] for letter in align] if rows else None,
     )
-    return [line.replace(_INDENT, " ").rstrip() for line in text.splitlines()]
+    lines = text.splitlines()
+    return [line.replace(_INDENT, " ").rstrip() for line in (_without_padding(lines) if headers else lines)]
+
+
+def _without_padding(lines: list[str]) -> list[str]:
+    """Take out the two blanks by which tabulate makes every column wider than its header: seven columns need them."""
+    rule_at = next(i for i, line in enumerate(lines) if not line.strip("- "))
+    others = [line for i, line in enumerate(lines) if i != rule_at]
+    drop: set[int] = set()
+    for column in re.finditer("-+", lines[rule_at]):
+        used = [i for i in range(*column.span()) if any(line[i : i + 1].strip() for line in others)]
+        if used:
+            drop.update(set(range(*column.span())) - set(range(used[0], used[-1] + 1)))
+    return ["".join(ch for i, ch in enumerate(line) if i not in drop) for line in lines]
 
 
 def _shorten_label(label: str, width: int) -> str:

@@ -196,9 +196,9 @@ def _matched_row(draw: st.DrawFn, split: bool) -> MatchedRow:
 
 
 @st.composite
-def _matched(draw: st.DrawFn) -> MatchedOps:
+def _matched(draw: st.DrawFn, least_rows: int = 0) -> MatchedOps:
     split = draw(st.booleans())
-    by_op = draw(st.lists(_matched_row(split), max_size=3))
+    by_op = draw(st.lists(_matched_row(split), min_size=least_rows, max_size=3))
     unmatched = {side: draw(_misses) for side in ("server", "client")}
     total = draw(_matched_row(split)) if by_op else None
     ops = sum(row.count for row in by_op)
@@ -237,8 +237,9 @@ def _captures(draw: st.DrawFn) -> Capture:
 
 
 @st.composite
-def _reports(draw: st.DrawFn) -> Report:
-    sides = draw(st.sampled_from([["server", "client"], ["capture"]]))
+def _reports(draw: st.DrawFn, compared: bool = False) -> Report:
+    """Any report, or with `compared` one that has matched ops."""
+    sides = ["server", "client"] if compared else draw(st.sampled_from([["server", "client"], ["capture"]]))
     two = len(sides) == 2
     bound = sorted((draw(st.floats(-1e9, 1e9)), draw(st.floats(-1e9, 1e9))))
     layers = ["server", "network", "client"]
@@ -275,7 +276,7 @@ def _reports(draw: st.DrawFn) -> Report:
             excluded={side: draw(st.dictionaries(_text, st.integers(0, 10**9), max_size=2)) for side in sides},
         ),
         notes=draw(st.lists(_text, max_size=2)),
-        matched=draw(st.none() | _matched()) if two else None,
+        matched=draw(_matched(1) if compared else st.none() | _matched()) if two else None,
         clock=draw(st.none() | clock) if two else None,
         stack=draw(st.lists(stack, max_size=4)) if two else [],
         findings=draw(st.lists(finding, max_size=2)),
@@ -286,3 +287,8 @@ def _reports(draw: st.DrawFn) -> Report:
 @pytest.fixture(scope="session")
 def reports() -> st.SearchStrategy[Report]:
     return _reports()
+
+
+@pytest.fixture(scope="session")
+def compared() -> st.SearchStrategy[Report]:
+    return _reports(compared=True)

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from nfslat.report.model import Parts, Report, StackRow, Verdict
+from nfslat.report.model import AuditNote, Finding, Parts, Report, StackRow, Verdict
 from nfslat.report.text import render
 from nfslat.report.text_layout import Cell, adding_up, ms, plain, shares_adding_up, shorten, table
 
@@ -46,10 +46,9 @@ def test_colour_is_there_when_asked_for(small: Callable[[], Report]) -> None:
 
 @given(data=st.data())
 @_thorough
-def test_the_answer_stands_in_the_first_five_lines(reports: st.SearchStrategy[Report], data: st.DataObject) -> None:
+def test_the_answer_stands_in_the_first_five_lines(compared: st.SearchStrategy[Report], data: st.DataObject) -> None:
     """Verdict, confidence and both equations come before line six, for verdicts of up to 200 characters."""
-    report = data.draw(reports)
-    assume(report.matched is not None and report.matched.total is not None)
+    report = data.draw(compared)
     verdict = Verdict("server", None, 0.9, 0.9, "high", "word " * 39 + "last.", ["reason " * 50])
     first = render(dataclasses.replace(report, verdict=verdict)).splitlines()[:5]
     assert "Confidence: high." in " ".join(first)
@@ -59,10 +58,9 @@ def test_the_answer_stands_in_the_first_five_lines(reports: st.SearchStrategy[Re
 
 @given(data=st.data())
 @_thorough
-def test_the_printed_equation_adds_up(reports: st.SearchStrategy[Report], data: st.DataObject) -> None:
+def test_the_printed_equation_adds_up(compared: st.SearchStrategy[Report], data: st.DataObject) -> None:
     """client SRT = network + server, to the last printed digit, for the mean and for the slowest 1 %."""
-    report = data.draw(reports)
-    assume(report.matched is not None and report.matched.total is not None)
+    report = data.draw(compared)
     equations = re.findall(r" ([-\d.]+) += network +([-\d.]+) +\+ server +([-\d.]+) ", render(report))
     assert len(equations) == 2
     for client, network, server in equations:
@@ -180,6 +178,42 @@ def test_the_stack_is_indented_by_depth(small: Callable[[], Report]) -> None:
     assert re.search(r"^    server +19\.3 +33\.3 % ", text, re.MULTILINE)
 
 
+def test_operations_keep_their_names_at_80_columns(small: Callable[[], Report]) -> None:
+    """With figures as in real captures, the longest NFSv4 names stand whole in every table, callbacks too."""
+    report = small()
+    assert report.matched is not None
+    names = [("NFS", "SETCLIENTID_CONFIRM"), ("NFS", "BIND_CONN_TO_SESSION"), ("NFS_CB", "CB_RECALLABLE_OBJ_AVAIL")]
+    rows = [
+        dataclasses.replace(report.matched.by_op[0], program=program, op=op, version="4.1", count=123_456)
+        for program, op in [*names, ("NLM", "GRANTED_RES")]
+    ]
+    raw = [dataclasses.replace(report.raw["client"][0], program=row.program, op=row.op, count=123_456) for row in rows]
+    text = render(
+        dataclasses.replace(report, matched=dataclasses.replace(report.matched, by_op=rows), raw={"client": raw})
+    )
+    for label in (*(op for _, op in names), "NLM GRANTED_RES"):
+        assert text.count(f"\n{label} ") == 3
+
+
+def test_warnings_stand_before_the_tables_and_notes_with_their_capture(small: Callable[[], Report]) -> None:
+    """A warning of the audit limits the answer, so it comes right after it; a remark stands with its capture."""
+    report = small()
+    notes = [AuditNote("capture-drops", "warning", "9 packets lost", 9), AuditNote("reordered", "info", "2 late", 2)]
+    server = dataclasses.replace(report.captures["server"], audit=notes)
+    captures = {**report.captures, "server": server}
+    text = render(dataclasses.replace(report, captures=captures, notes=["files were swapped"]))
+    at = [text.index(part) for part in ("server's capture: 9 packets lost (capture-drops)", "- files were swapped")]
+    assert max(at) < text.index("Raw data: SRT") < text.index("\nCaptures\n") < text.index("2 late (reordered)")
+
+
+def test_findings_come_with_evidence_and_advice(small: Callable[[], Report]) -> None:
+    """A finding shows its code, layer, how sure it is, what it explains, and each item of evidence and advice."""
+    finding = Finding("net-loss", "network", "warning", 0.25, "certain", "Lost.", {"segments": 12}, {"knob": "cable"})
+    text = render(dataclasses.replace(small(), findings=[finding]))
+    assert "net-loss: network, certain, 25.0 % of the mean\nLost.\n" in text
+    assert "  evidence, segments: 12\n  advice, knob: cable\n" in text
+
+
 def test_one_capture_says_what_it_cannot_say(small: Callable[[], Report]) -> None:
     """The report of one capture has its raw data, and says at the top why it names no layer."""
     two = small()
@@ -214,55 +248,55 @@ Confidence is high: 99.0 % of the server's ops were matched; no warning from the
   captures.
 
 Raw data: SRT at the server, ms, all ops of this capture
-op      vers    count    mean    p50    p95    p99    max
-----  ------  -------  ------  -----  -----  -----  -----
-READ       3    1,000    19.3   18.0   30.0   55.0  111.0
+op    vers  count  mean   p50   p95   p99    max
+----  ----  -----  ----  ----  ----  ----  -----
+READ     3  1,000  19.3  18.0  30.0  55.0  111.0
 
 Raw data: SRT at the client, ms, all ops of this capture
-op      vers    count    mean    p50    p95    p99    max
-----  ------  -------  ------  -----  -----  -----  -----
-READ       3      991    20.0   18.7   30.8   55.9  112.4
+op    vers  count  mean   p50   p95   p99    max
+----  ----  -----  ----  ----  ----  ----  -----
+READ     3    991  20.0  18.7  30.8  55.9  112.4
 
 Histogram of SRT: ops up to this time and above the one before
 
-READ v3      server                             client
----------  --------  -----------------------  --------  -----------------------
-   16m          400  ###############               381  ##############
-   33m          590  #######################       600  #######################
-   65m            0                                  0
-   .1s            0                                  0
-   .2s           10  #                              10  #
+READ v3  server                           client
+-------  ------  -----------------------  ------  -----------------------
+   16m      400  ###############             381  ##############
+   33m      590  #######################     600  #######################
+   65m        0                                0
+   .1s        0                                0
+   .2s       10  #                            10  #
 
 Matched data: ops seen in both captures, mean ms
-op      vers    count    client    server    network    in server
-----  ------  -------  --------  --------  ---------  -----------
-READ       3      990    20.020    19.300      0.720       96.4 %
+op    vers  count  client  server  network  in server
+----  ----  -----  ------  ------  -------  ---------
+READ     3    990  20.020  19.300    0.720     96.4 %
 
 Matched data: p99 and max, ms
-op      vers    client    client    server    server    network    network
-                   p99       max       p99       max        p99        max
-----  ------  --------  --------  --------  --------  ---------  ---------
-READ       3      55.9     112.4      55.0     111.0       1.10       2.20
+op    vers  client  client  server  server  network  network
+               p99     max     p99     max      p99      max
+----  ----  ------  ------  ------  ------  -------  -------
+READ     3    55.9   112.4    55.0   111.0     1.10     2.20
 
 Processed, matched and missed ops
-ops                                          server    client
------------------------------------------  --------  --------
-processed                                     1,000       991
-matched                                         990       990
-missed                                           10         1
-  while the other capture was not running         8         0
-  not in the server's capture                     0         1
-  not in the client's capture                     2         0
+ops                                        server  client
+-----------------------------------------  ------  ------
+processed                                   1,000     991
+matched                                       990     990
+missed                                         10       1
+  while the other capture was not running       8       0
+  not in the server's capture                   0       1
+  not in the client's capture                   2       0
 
 Where the time goes, ms per matched op
-part                                      mean    share    slowest 1 %    share
---------------------------------------  ------  -------  -------------  -------
-call_send: client sends the call         0.004    0.0 %          0.004    0.0 %
-call_net: call on the network            0.310    1.6 %          0.500    0.6 %
-server: last of call to first of reply  19.300   96.4 %         89.200   98.7 %
-reply_send: server sends the reply       0.096    0.5 %          0.296    0.3 %
-reply_net: reply on the network          0.310    1.5 %          0.400    0.4 %
-sum: first to last byte at the client   20.020                  90.400
+part                                      mean   share  slowest 1 %   share
+--------------------------------------  ------  ------  -----------  ------
+call_send: client sends the call         0.004   0.0 %        0.004   0.0 %
+call_net: call on the network            0.310   1.6 %        0.500   0.6 %
+server: last of call to first of reply  19.300  96.4 %       89.200  98.7 %
+reply_send: server sends the reply       0.096   0.5 %        0.296   0.3 %
+reply_net: reply on the network          0.310   1.5 %        0.400   0.4 %
+sum: first to last byte at the client   20.020               90.400
 
 Clock
 The server's clock is 7,000.125 ms ahead of the client's (theta between
@@ -270,9 +304,9 @@ The server's clock is 7,000.125 ms ahead of the client's (theta between
 client SRT, server SRT and their difference need no clock.
 
 Excluded
-ops excluded              server    client
-----------------------  --------  --------
-RPC program is not NFS         0         4
+ops excluded            server  client
+----------------------  ------  ------
+RPC program is not NFS       0       4
 
 Captures
 server: /data/server.pcap
@@ -283,19 +317,19 @@ client: /data/client.pcap
   2024-05-01T10:00:00.000000+00:00 to 2024-05-01T10:00:20.000000+00:00
 
 RPC messages by state
-messages                                  server    client
---------------------------------------  --------  --------
-paired: the call or the reply of an op     2,000     1,990
-call without a reply in the capture            0         3
-retransmitted: sent or answered again          2         0
-total                                      2,002     1,993
+messages                                server  client
+--------------------------------------  ------  ------
+paired: the call or the reply of an op   2,000   1,990
+call without a reply in the capture          0       3
+retransmitted: sent or answered again        2       0
+total                                    2,002   1,993
 
 Packets by kind
-packets      server    client
----------  --------  --------
-RPC           2,290     2,270
-other TCP        10        10
-total         2,300     2,280
+packets    server  client
+---------  ------  ------
+RPC         2,290   2,270
+other TCP      10      10
+total       2,300   2,280
 Also in the client capture, not shown (ops): MOUNT 4. See --all-programs.
 
 """

@@ -1,0 +1,62 @@
+"""Data flows one way: who may import whom."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "nfslat"
+_BASE = {"tables", "constants", "errors"}
+# Package or module -> what of nfslat it may import besides the base and its own package.
+_ALLOWED: dict[str, set[str]] = {
+    "tables": set(),
+    "constants": set(),
+    "errors": set(),
+    "decode": set(),
+    "pair": set(),
+    "overlap": {"results"},  # for its types only
+    "match": {"overlap"},
+    "select": set(),
+    "clock": set(),
+    "decompose": set(),
+    "stats": {"report.model"},
+    "results": {"decode", "pair", "match", "select", "clock", "decompose"},
+    "pipeline": {"decode", "pair", "match", "overlap", "select", "clock", "decompose", "results"},
+    "findings": {"report.model"},
+    "stack": {"results", "select", "report.model"},
+    "audit": {"decode", "results", "select", "report.model"},
+    "summarize": {
+        "audit", "stack", "stats", "findings", "results", "select", "decompose", "report.model", "report",
+    },
+    "export": {"results", "select"},
+    "report": set(),  # renderers get the model and nothing else
+    "show": {"decode", "results", "select", "report", "decompose", "overlap", "show_dissect", "show_timeline"},
+    "show_dissect": {"decode"},
+    "show_timeline": {"decode", "results", "select", "report", "decompose", "overlap"},
+    "workspace": {"decode"},
+    "cli": {"pipeline", "export", "report", "stack", "summarize", "select", "workspace", "show"},
+}  # fmt: skip
+
+
+def _imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "nfslat":
+            rest = node.module.partition(".")[2]
+            found |= {f"{rest}.{name.name}" if rest in ("", "report") else rest for name in node.names}
+    return {name.strip(".") for name in found}
+
+
+@pytest.mark.parametrize(
+    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE).with_suffix(""))
+)
+def test_a_module_imports_only_what_stands_in_front_of_it(path: Path) -> None:
+    """No stage knows a later one, and no renderer knows a stage."""
+    own = path.relative_to(PACKAGE).with_suffix("").parts
+    if own[-1] in ("__init__", "__main__"):
+        return
+    allowed = _BASE | _ALLOWED[own[0]] | {own[0], "__version__"}
+    for name in _imports(path):
+        assert name in allowed or name.split(".")[0] in allowed, f"{'/'.join(own)} imports {name}"

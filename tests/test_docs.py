@@ -1,0 +1,92 @@
+"""The documents say what the program does: options, states, output and links are held against it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from nfslat import cli
+from nfslat.decode.tools import MINIMUM
+from nfslat.tables import Miss, State
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+METHOD = (ROOT / "docs" / "method.md").read_text()
+
+
+def _options(parser: object) -> set[str]:
+    return {
+        name
+        for action in parser._actions  # type: ignore[attr-defined]
+        for name in action.option_strings
+        if name not in ("-h", "--help", "--version", "--quiet")
+    }
+
+
+def test_readme_names_every_option() -> None:
+    """Each option of nfslat and nfslat show stands in the README, and the README names no other."""
+    known = _options(cli._report_parser()) | _options(cli._show_parser())
+    named = set(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", " ".join(re.findall(r"`([^`]+)`", README))))
+    assert {option for option in known if option not in README} == set()
+    assert {option for option in named if option.startswith("--")} <= known
+
+
+def test_readme_shows_real_output(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first command of the README prints the lines that the README shows."""
+    monkeypatch.chdir(ROOT)
+    command = next(line.strip() for line in README.splitlines() if line.startswith("    scripts/nfslat "))
+    assert cli.main(shlex.split(command)[1:]) == 0
+    shown = README.split("```")[1].strip("\n")
+    assert capsys.readouterr().out.startswith(shown)
+
+
+def test_readme_first_screen_has_the_two_commands() -> None:
+    """Both set-up commands stand in the first 25 lines, and they exist."""
+    first = README.splitlines()[:25]
+    for script in ("scripts/nfslat", "scripts/test"):
+        assert any(line.strip().startswith(script) for line in first)
+        assert (ROOT / script).stat().st_mode & 0o111
+
+
+@pytest.mark.parametrize("path", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("samples/**/*.md")]))
+def test_links_lead_to_files(path: Path) -> None:
+    """Every relative link of every document leads to a file."""
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+        if "://" not in target:
+            assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_method_names_every_state_and_miss() -> None:
+    """The tables of states and of reasons in the method are complete and name nothing else."""
+    assert {name for name in re.findall(r"`([A-Z_]{5,})`", METHOD)} == {
+        *(state.name for state in State),
+        *(miss.name for miss in Miss if miss is not Miss.MATCHED),
+    }
+
+
+def test_readme_names_the_oldest_tshark() -> None:
+    """The README and the code agree on the oldest Wireshark."""
+    assert f"command-line tools {MINIMUM[0]}.{MINIMUM[1]} or newer" in README
+
+
+@pytest.mark.parametrize("sample", sorted(path.parent.name for path in ROOT.glob("samples/*/server.pcap.gz")))
+def test_commands_of_the_samples_give_the_right_layer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, sample: str
+) -> None:
+    """Each sample's README has a command, and its answer names the layer that the README says is right."""
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "samples" / sample / "README.md").read_text()
+    command = re.search(r"^    scripts/nfslat ((?:.*\\\n)*.*)", text, re.MULTILINE)
+    layer = re.search(r"\*\*Right answer: the (\w+)", text)
+    assert command is not None
+    assert layer is not None
+    assert cli.main(shlex.split(command[1].replace("\\\n", " "))) == 0
+    answer = " ".join(capsys.readouterr().out.splitlines()[:2])
+    if sample == "packet-loss":  # its README says that only the slowest 1 % are the network's
+        assert f"in the slowest 1 % the {layer[1]} adds most" in answer
+    else:
+        assert answer.startswith(f"The {layer[1]}")
+        assert "Confidence: high" in answer

@@ -1,0 +1,284 @@
+"""Every way to give nfslat bad input: one line that says what to do, the right exit status, never a traceback."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import shutil
+import stat
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nfslat import cli
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+SERVER = SAMPLES / "server-threads" / "server.pcap.gz"
+CLIENT = SAMPLES / "server-threads" / "client.pcap.gz"
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    status = cli.main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def _one_line(err: str) -> str:
+    assert err.startswith("nfslat: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    return err
+
+
+def _pcap(path: Path, frames: list[bytes], *, linktype: int = 1) -> Path:
+    """A microsecond pcap file, one frame a second."""
+    out = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, linktype)
+    for number, frame in enumerate(frames):
+        out += struct.pack("<IIII", 1_700_000_000 + number, 0, len(frame), len(frame)) + frame
+    path.write_bytes(out)
+    return path
+
+
+def _udp(payload: bytes, sport: int, dport: int) -> bytes:
+    """An Ethernet frame with a UDP datagram between two documentation addresses."""
+    udp = struct.pack(">HHHH", sport, dport, 8 + len(payload), 0) + payload
+    ip = struct.pack(
+        ">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0, bytes((192, 0, 2, 1)), bytes((192, 0, 2, 2))
+    )
+    return bytes(12) + b"\x08\x00" + ip + udp
+
+
+def _call(xid: int, program: int = 100003, procedure: int = 0, flavor: int = 0) -> bytes:
+    return struct.pack(">IIIIIIIIII", xid, 0, 2, program, 3, procedure, flavor, 0, 0, 0)
+
+
+def _reply(xid: int) -> bytes:
+    return struct.pack(">IIIIII", xid, 1, 0, 0, 0, 0)
+
+
+def _plain(path: Path, to: Path) -> Path:
+    to.write_bytes(gzip.decompress(path.read_bytes()))
+    return to
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["no-such-file.pcap", CLIENT], 3, "no such file"),
+        (["no-such-*.pcap", CLIENT], 3, "no file matches"),
+        ([SAMPLES, CLIENT], 3, "is a directory"),
+        (["/dev/null", CLIENT], 3, "not a regular file"),
+        ([__file__, CLIENT], 3, "not a packet capture"),
+        ([SERVER, SERVER], 3, "is given twice"),
+        (["-", "-"], 2, "only one of the two"),
+        ([], 2, "SERVER"),
+        ([SERVER, CLIENT, "third.pcap"], 2, "unrecognized arguments"),
+        ([SERVER, CLIENT, "--srt=wrong"], 2, "invalid choice"),
+        ([SERVER, CLIENT, "--app-ms", "READ"], 2, "milliseconds"),
+        ([SERVER, CLIENT, "--app-ms", "=5"], 2, "milliseconds"),
+        ([SERVER, CLIENT, "--app-ms", "nan"], 2, "milliseconds"),
+        ([SERVER, CLIENT, "--app-ms", "5", "--app-ms", "READ=5"], 2, "not both"),
+        ([SERVER, CLIENT, "--start", "yesterday"], 2, "not understood"),
+        ([SERVER, CLIENT, "--client", "nfsclient"], 2, "not an IP address"),
+        ([SERVER, CLIENT, "--port", "nfs"], 2, "invalid int"),
+        ([SERVER, "--csv", "x.csv"], 2, "need both captures"),
+        ([SERVER, "--app-ms", "5"], 2, "need both captures"),
+        (["show", SERVER, CLIENT], 2, "required"),
+        (["show", SERVER, CLIENT, "--xid", "0x100000000"], 2, "invalid"),
+        ([SERVER, CLIENT, "--csv", "no-such-folder/x.csv"], 3, "no-such-folder/x.csv"),
+    ],
+)
+def test_bad_arguments_are_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[object], status: int, said: str
+) -> None:
+    """A wrong argument ends with its exit status and one line that names it."""
+    got, out, err = _run(capsys, *arguments)
+    assert (got, out) == (status, "")
+    assert said in _one_line(err)
+
+
+def test_a_file_without_read_permission(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """An unreadable file is told as such (as root, who may read all, it is read)."""
+    path = tmp_path / "server.pcap"
+    shutil.copy(SERVER, path)
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        assert stat.S_IMODE(path.stat().st_mode) == 0
+        assert _run(capsys, path, CLIENT)[0] == 0
+    else:
+        status, _, err = _run(capsys, path, CLIENT)
+        assert status == 3
+        assert "permissions" in _one_line(err)
+
+
+@pytest.mark.parametrize("content", [b"", struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)])
+def test_an_empty_capture(capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes) -> None:
+    """Neither a file of no bytes nor a capture of no packets is mistaken for a short answer."""
+    path = tmp_path / "empty.pcap"
+    path.write_bytes(content)
+    status, out, err = _run(capsys, path, CLIENT)
+    assert (status, out) == (3, "")
+    assert "empty" in _one_line(err) or "no packets" in err
+
+
+def test_a_capture_cut_in_the_middle_is_read_as_far_as_it_goes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A file that ends inside a packet gives a warning in the report, and the ops before its end."""
+    whole = gzip.decompress(SERVER.read_bytes())
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(whole[: len(whole) * 2 // 3])
+    status, out, err = _run(capsys, path, CLIENT)
+    assert (status, err) == (0, "")
+    assert "capture-cut-short" in out
+    assert "overlap only in part" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("suffix", ["gz", "bz2", "xz"])
+def test_a_compressed_capture_cut_in_the_middle(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, suffix: str
+) -> None:
+    """A compressed file whose end is missing is read as far as it goes, with the same warning."""
+    path = tmp_path / f"cut.pcap.{suffix}"
+    plain = _plain(SERVER, tmp_path / "plain.pcap")
+    packed = subprocess.run(
+        [{"gz": "gzip", "bz2": "bzip2", "xz": "xz"}[suffix], "-c", plain], capture_output=True, check=True
+    )
+    path.write_bytes(packed.stdout[: len(packed.stdout) * 3 // 4])
+    status, out, err = _run(capsys, path, CLIENT)
+    if suffix == "bz2" and status == 3:  # one bzip2 block holds 900 kB: there may be nothing before the cut
+        assert "decompress" in _one_line(err) or "capture" in err
+        return
+    assert (status, err) == (0, "")
+    assert "capture-cut-short" in out
+
+
+def test_a_capture_without_nfs_says_what_is_in_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Without any RPC the top protocols are named, so that the wrong file is recognised."""
+    query = struct.pack(">HHHHHH", 1, 0x100, 1, 0, 0, 0) + b"\x03nfs\x07example\x00" + struct.pack(">HH", 1, 1)
+    path = _pcap(tmp_path / "dns.pcap", [_udp(query, 40000, 53)] * 3)
+    status, out, err = _run(capsys, path, CLIENT)
+    assert (status, out) == (3, "")
+    assert "no NFS in it; it holds dns (3 packets)" in _one_line(err)
+
+
+def test_a_capture_of_other_rpc_programs_names_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """RPC that is not NFS is named by its program."""
+    path = _pcap(tmp_path / "portmap.pcap", [_udp(_call(1, 100000), 700, 111), _udp(_reply(1), 111, 700)])
+    status, _, err = _run(capsys, path)
+    assert status == 3
+    assert "PORTMAP" in _one_line(err)
+
+
+def test_a_one_way_capture_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Calls without any reply come from a one-way filter or span port, which is said."""
+    path = _pcap(tmp_path / "calls.pcap", [_udp(_call(n), 700, 2049) for n in range(5)])
+    status, _, err = _run(capsys, path)
+    assert status == 3
+    assert "both directions" in _one_line(err)
+
+
+def test_rpc_with_tls_is_told_from_plain_nfs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A capture with only the AUTH_TLS probe in the clear (RFC 9289) is refused as encrypted."""
+    frames = [_udp(_call(7, flavor=7), 700, 2049), _udp(_reply(7), 2049, 700)]
+    status, _, err = _run(capsys, _pcap(tmp_path / "tls.pcap", frames))
+    assert status == 3
+    assert "RPC-with-TLS" in _one_line(err)
+
+
+def test_captures_of_different_traffic_say_what_each_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    """With no op in common both captures' addresses and times are given."""
+    status, out, err = _run(capsys, SERVER, SAMPLES / "packet-loss" / "client.pcap.gz")
+    assert (status, out) == (3, "")
+    line = _one_line(err)
+    assert "10.77.0.2 calling 10.77.0.1 from 2026-" in line
+    assert "in common" in line
+
+
+def test_a_copy_of_the_same_capture_is_recognised(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A copy under another name has the same times in every op, which two taps never have."""
+    copy = tmp_path / "copy.pcap.gz"
+    shutil.copy(SERVER, copy)
+    status, _, err = _run(capsys, SERVER, copy)
+    assert status == 3
+    assert "same packets with the same times" in _one_line(err)
+
+
+def test_swapped_captures_are_swapped_back(capsys: pytest.CaptureFixture[str]) -> None:
+    """Files in the wrong order give the same figures, with a note; --no-swap believes the order."""
+    _, right, _ = _run(capsys, SERVER, CLIENT)
+    status, swapped, _ = _run(capsys, CLIENT, SERVER)
+    assert status == 0
+    assert "wrong order" in " ".join(swapped.split())
+    assert swapped.splitlines()[0] == right.splitlines()[0]
+    _, insisted, _ = _run(capsys, CLIENT, SERVER, "--no-swap")
+    assert "wrong order" not in " ".join(insisted.split())
+    assert insisted.splitlines()[0] != right.splitlines()[0]
+
+
+def test_a_missing_tshark_says_how_to_install_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without tshark in PATH the install commands of the common systems are given."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    status, _, err = _run(capsys, SERVER, CLIENT)
+    assert status == 3
+    assert "apt-get install tshark" in _one_line(err)
+
+
+def test_an_old_tshark_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A tshark that lacks fields which nfslat reads is refused by its version."""
+    for name in ("tshark", "capinfos", "mergecap"):
+        path = tmp_path / name
+        path.write_text("#!/bin/sh\necho 'TShark (Wireshark) 2.6.20'\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    status, _, err = _run(capsys, SERVER, CLIENT)
+    assert status == 3
+    assert "2.6.20 is too old" in _one_line(err)
+
+
+def test_garbage_behind_a_valid_header_ends_with_a_message(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A pcap header with random bytes behind it is refused or read as nothing, without a traceback."""
+    path = tmp_path / "garbage.pcap"
+    path.write_bytes(
+        SERVER.read_bytes()[:0] + struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + bytes(range(256)) * 64
+    )
+    status, out, err = _run(capsys, path, CLIENT)
+    assert (status, out) == (3, "")
+    _one_line(err)
+
+
+def test_standard_input_that_is_empty(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe that brings nothing is told as such."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    status, _, err = _run(capsys, "-", CLIENT)
+    assert status == 3
+    assert "standard input" in _one_line(err)
+
+
+def test_a_closed_pipe_is_no_error_message() -> None:
+    """``nfslat ... | head -1`` ends quietly."""
+    done = subprocess.run(
+        f"{sys.executable} -m nfslat {SERVER} {CLIENT} | head -1", shell=True, capture_output=True, check=False
+    )
+    assert done.stderr == b""
+    assert done.stdout.count(b"\n") == 1
+
+
+def test_no_scratch_file_is_left_behind(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Decompressed copies and Wireshark's empty configuration are gone at the end, also after an error."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    assert _run(capsys, SERVER, CLIENT)[0] == 0
+    assert _run(capsys, SERVER, __file__)[0] == 3
+    assert list(scratch.iterdir()) == []

@@ -1,0 +1,147 @@
+"""Real captures against tshark's own statistics: the same calls, replies, pairs and mean SRTs, or a known difference.
+
+The captures lie beside the checkout and are not part of it; where they are missing these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import bz2
+import functools
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nfslat.constants import NFS, op_name
+from nfslat.decode.capture import open_source
+from nfslat.decode.tools import find_tools
+from nfslat.decode.tshark import preferences
+from nfslat.decompose import srt_ns
+from nfslat.pipeline import inspect
+from nfslat.results import Side
+from nfslat.select import Filters
+from nfslat.tables import State
+
+SHARED = Path(__file__).parents[2] / "shared"
+CAPTURES = sorted(SHARED.glob("lab/*/*.gz")) + [
+    path for path in sorted(SHARED.glob("corpus/*")) if not path.name.endswith((".md", "SUMS"))
+]
+needs_captures = pytest.mark.skipif(not CAPTURES, reason="no captures at ../shared: lab and corpus tests left out")
+
+# Captures in which messages are sent again or twice: there tshark counts pairs of frames and nfslat ops.
+_SENT_AGAIN = {"b4_v3_rpc_retransmit", "d3_v3_loss1", "i_v3_any_sll2", "k_v3_dup", "n_v3_nfsd_restart"}
+# tshark sees a TCP retransmission of one call as a second call once TCP reassembly is off.
+_SENT_AGAIN |= {"g_clock_drift5000ppm", "j_v3_client_stall", "h_v3_metadata"}
+
+
+def _name(path: Path) -> str:
+    return path.parent.name if path.parent.parent.name == "lab" else path.name
+
+
+def _ids(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
+
+
+@functools.cache  # two tests look at each capture
+def _side(path: Path) -> tuple[Side, list[str]]:
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        tools = find_tools(scratch)
+        source = open_source(str(path), tools, scratch)
+        side = inspect(source, tools, filters=Filters(), progress=lambda _: None)
+        return side, preferences(reassemble=source.snaplen is None)
+
+
+def _tshark(path: Path, *arguments: str) -> str:
+    data = bz2.decompress(path.read_bytes()) if path.suffix == ".bz2" else None
+    command = ["tshark", "-n", "-r", "-" if data else str(path), *arguments]
+    return subprocess.run(command, input=data, capture_output=True, check=True).stdout.decode()
+
+
+def _with_nfs() -> list[Path]:
+    """The captures that hold NFS; the others are there to be refused."""
+    without = ("tcptrace", "Oracle", "mptcpanalyzer", "solaris.snoop")
+    return [path for path in CAPTURES if not any(part in path.name for part in without)]
+
+
+@needs_captures
+@pytest.mark.parametrize("path", _with_nfs(), ids=_ids)
+def test_calls_replies_and_pairs_equal_an_independent_count(path: Path) -> None:
+    """As many calls and replies as a plain ``tshark -Y rpc`` shows under the same preferences; each reply that tshark
+    ties to a call is in an op or was sent again."""
+    side, prefs = _side(path)
+    text = _tshark(path, *prefs, "-Y", "rpc.msgtyp", "-T", "fields", "-e", "rpc.msgtyp", "-e", "rpc.time")
+    kinds: Counter[str] = Counter()
+    answered = 0
+    for line in text.splitlines():
+        types, _, times = line.partition("\t")
+        kinds.update(types.split(","))
+        answered += len(times.split(",")) if times else 0
+    messages = side.decoded.messages
+    assert int((messages.is_reply == 0).sum()) == kinds["0"]
+    assert int((messages.is_reply == 1).sum()) == kinds["1"]
+    states = Counter(State(value).name for value in side.paired.states.tolist())
+    assert states["PAIRED"] == 2 * len(side.ops)
+    assert sum(states.values()) == len(messages)
+    again = int(
+        ((messages.is_reply == 1) & np.isin(side.paired.states, (State.RETRANSMITTED, State.DUPLICATE_FRAME))).sum()
+    )
+    assert len(side.ops) <= answered <= len(side.ops) + again
+
+
+@needs_captures
+@pytest.mark.parametrize(
+    "path", [path for path in CAPTURES if "_v3" in path.parent.name or "g_clock" in path.parent.name], ids=_ids
+)
+def test_mean_srt_equals_tsharks_to_the_printed_digit(path: Path) -> None:
+    """``--srt=tshark`` gives the count and the mean of ``tshark -z rpc,srt,100003,3`` for every operation, except
+    where messages were sent again."""
+    side, prefs = _side(path)
+    ops = side.ops
+    durations = srt_ns(ops, "tshark", "client")
+    mine = {}
+    for op in np.unique(ops.op[(ops.program == NFS) & (ops.version == 3)]).tolist():
+        of_op = durations[(ops.program == NFS) & (ops.version == 3) & (ops.op == op)]
+        mean_s = Decimal(int(of_op.sum())) / len(of_op) / 10**9
+        mine[op_name(NFS, 3, op)] = (len(of_op), str(mean_s.quantize(Decimal("0.000001"), ROUND_HALF_UP)))
+    theirs = {
+        name: (int(count), mean)
+        for name, count, mean in re.findall(
+            r"^\s*\d+\s+(\w+)\s+(\d+)\s+[\d.]+\s+[\d.]+\s+([\d.]+)\s+[\d.]+\s*$",
+            _tshark(path, *prefs, "-q", "-z", "rpc,srt,100003,3"),
+            re.MULTILINE,
+        )
+    }
+    different = {name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name)}
+    if _name(path) in _SENT_AGAIN:
+        assert different <= {"READ", "WRITE", "GETATTR", "LOOKUP", "ACCESS"}
+    else:
+        assert different == set()
+
+
+@needs_captures
+@pytest.mark.parametrize("path", [path for path in CAPTURES if path not in _with_nfs()], ids=_ids)
+def test_captures_without_nfs_are_refused(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A public capture without NFS ends with exit status 3 and a line that says what it holds."""
+    from nfslat import cli
+
+    assert cli.main([str(path)]) == 3
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "no NFS in it" in err
+
+
+@needs_captures
+def test_a_call_sent_again_on_a_new_connection_is_one_long_op() -> None:
+    """XID 0x991e23db of the network partition: the client waited 146.4 s, whatever its last transmission took."""
+    path = next(path for path in CAPTURES if "netpart-reconnect" in path.name)
+    side, _ = _side(path)
+    (row,) = np.flatnonzero(side.ops.xid == 0x991E23DB).tolist()
+    assert side.ops.transmissions[row] == 2
+    assert (side.ops.t3 - side.ops.t0)[row] / 1e9 == pytest.approx(146.4, abs=0.05)
+    assert (side.ops.t3[row] - side.ops.last_call_ns[row]) / 1e6 == pytest.approx(9.8, abs=0.05)
