@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nfslat.decode.tshark import Decoded
+from nfslat.decode.reader import Decoded
 from nfslat.report.model import AuditNote
 from nfslat.results import Correlation, Side
 from nfslat.select import is_reverse
@@ -36,8 +36,8 @@ def capture_notes(side: Side) -> list[AuditNote]:
     add(
         "capture-truncated",
         d.hidden,
-        f"{d.hidden} RPC headers ({hidden_share(d) * 100:.1f} %) were not captured: they lie behind the snaplen or inside a "
-        "segment; their ops are missing here. A larger tcpdump -s, or -s 0, shows them",
+        f"{d.hidden} RPC headers ({hidden_share(d) * 100:.1f} %) were not captured: they lie behind the snaplen or "
+        "inside a segment; their ops are missing here. A larger tcpdump -s, or -s 0, shows them",
         warn=hidden_share(d) > _MANY,
     )
     unanswered = int((side.paired.states == State.NO_REPLY).sum())

@@ -8,7 +8,7 @@ import numpy as np
 
 from nfslat.clock import Theta
 from nfslat.decode.capture import Source
-from nfslat.decode.tshark import Decoded
+from nfslat.decode.reader import Decoded
 from nfslat.decompose import Parts, srt_ns
 from nfslat.match import Matching
 from nfslat.pair import Paired

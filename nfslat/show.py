@@ -137,13 +137,21 @@ def _wireshark_filters(op: OpView, width: int) -> list[str]:
             # Never wrapped: half a filter is none. Few numbers stand in it, for each message has three at most.
             out += _fitting(sorted(frames), width)
             out.append(f"    rpc.xid == 0x{op.xid:08x}")
-            client_port = side.client_end[1]  # unlike the server's, it tells this connection from the others
-            for is_reply, port in ((False, "srcport"), (True, "dstport")):
+            for is_reply in (False, True):
                 sent = side.sent(is_reply=is_reply)
                 (first_file, first), (last_file, last) = map(side.source.locate, (sent.first_frame, sent.last_frame))
                 if first_file == last_file and first_file.name == file_name and last > first + 1:
-                    out.append(f"    frame.number in {{{first}..{last}}} && {op.transport}.{port} == {client_port}")
+                    out.append(f"    frame.number in {{{first}..{last}}} && {_sender(op, side, is_reply)}")
     return out
+
+
+def _sender(op: OpView, side: SideView, is_reply: bool) -> str:
+    """What picks the packets of one direction out of a range of frames."""
+    if op.transport == "tcp":
+        # Unlike the server's, the client's port tells this connection from the others.
+        return f"tcp.{'dstport' if is_reply else 'srcport'} == {side.client_end[1]}"
+    address = (side.server_end if is_reply else side.client_end)[0]  # IP fragments have no port
+    return f"{'ipv6' if ':' in address else 'ip'}.src == {address}"
 
 
 def _fitting(frames: Sequence[int], width: int) -> list[str]:

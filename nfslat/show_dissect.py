@@ -18,7 +18,6 @@ from typing import Any
 
 import lxml.objectify  # type: ignore[import-untyped]
 import pyshark
-from pyshark.capture.capture import TSharkCrashException
 from pyshark.tshark.output_parser import tshark_xml
 
 from nfslat.decode.capture import File
@@ -158,10 +157,16 @@ class _Capture(pyshark.FileCapture):  # type: ignore[misc]  # pyshark has no ann
         return process
 
     async def _cleanup_subprocess(self, process: Any) -> None:
-        # Its exit status says nothing: tshark fails on a file that ends in the middle of a packet, after it has shown
-        # the others, and pyshark kills it when its output ends. What counts is which frames have come.
-        with contextlib.suppress(TSharkCrashException):
-            await super()._cleanup_subprocess(process)
+        # pyshark kills tshark as soon as its output ends. `Popen.kill` looks whether the process is still there, which
+        # can take its exit status from under asyncio's nose, and asyncio then complains on standard error. The status
+        # says nothing anyway: tshark fails on a file that ends in the middle of a packet, after it has shown the
+        # others. What counts is which frames have come.
+        if self._eof_reached:
+            await process.wait()
+            return
+        with contextlib.suppress(ProcessLookupError, TimeoutError):
+            process.kill()
+            await asyncio.wait_for(process.wait(), 1)
 
     def _setup_tshark_output_parser(self) -> Any:
         return _TreeParser()

@@ -98,7 +98,7 @@ def place(found: Correlation, row: int) -> OpView:
     program, version = known("program"), known("version")
     lo_ns, hi_ns = found.theta.lo_ns, found.theta.hi_ns
     if not found.theta.fits:
-        # What causality says for this op alone (DESIGN 6) is then the best that can be had: theta cannot move far in it.
+        # Then what causality says for this op alone (DESIGN 6) is the best to be had: theta cannot move far in it.
         lo_ns = int(server.t3[rows["server"]] - client.t3[rows["client"]])
         hi_ns = int(server.t1[rows["server"]] - client.t1[rows["client"]])
     parts = decompose(server, client, matched, (lo_ns + hi_ns) // 2)
@@ -264,12 +264,11 @@ def _how_placed(op: OpView, width: int) -> list[str]:
 
 
 def _sent_again(op: OpView, digits: int, width: int) -> list[str]:
-    seen = [
-        f"{side.transmissions} times at the {name}, the last one {_ms(side.last_call_ns - side.call.first_ns, digits)} ms"
-        " after the first"
-        for name, side in op.sides.items()
-        if side.transmissions > 1
-    ]
+    seen = []
+    for name, side in op.sides.items():
+        if side.transmissions > 1:
+            after = _ms(side.last_call_ns - side.call.first_ns, digits)
+            seen.append(f"{side.transmissions} times at the {name}, the last one {after} ms after the first")
     if not seen:
         return []
     return wrap(f"RPC retransmission: the call was seen {'; '.join(seen)}. SRT counts from the first.", width)

@@ -14,8 +14,9 @@ from wire import EPOCH_NS, MS, Tcp, Udp
 
 from nfslat.constants import NULL
 from nfslat.decode.capture import open_source
+from nfslat.decode.reader import Decoded
 from nfslat.decode.tools import Tools
-from nfslat.decode.tshark import Decoded, decode
+from nfslat.decode.tshark import decode
 from nfslat.tables import Messages
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -325,8 +326,19 @@ def test_a_packet_that_the_capture_missed_costs_one_message(read: Reader) -> Non
     assert [row for row in seen if row[0] in (2, 3)] == [(2, 0, 1), (2, 1, 3), (3, 0, 4), (3, 1, 5)]
 
 
+def test_a_reply_without_its_call_is_a_message_and_hides_none_behind_it(read: Reader) -> None:
+    """The call of 77 was sent before the capture began; its reply shares a segment with another one."""
+    tcp = opened()
+    tcp.send(0, ">", wire.null(5))
+    tcp.send(1, "<", wire.reply(77), wire.reply(5))
+    tcp.send(2, ">", wire.null(6))
+    tcp.send(3, "<", wire.reply(6))
+    m = read.client(tcp).messages
+    assert rows(m, "xid", "is_reply", "first_ns")[2:] == [(5, 0, 0), (77, 1, 1), (5, 1, 1), (6, 0, 2), (6, 1, 3)]
+
+
 def test_a_packet_that_the_capture_missed_ends_no_message_later_than_its_ack(read: Reader) -> None:
-    """Cut packets: the call keeps its first byte and ends with the last segment that was seen before it was answered."""
+    """Cut packets: the call keeps its first byte and ends with the last segment seen before it was answered."""
     tcp = opened()
     lost = tcp.send(0, ">", wire.write(1, 0, 1000), cut=[500, 300])[1]
     tcp.send(2, "<", wire.reply(1, wire.WRITE3))
@@ -400,7 +412,7 @@ def test_packets_of_every_kind_are_counted(read: Reader) -> None:
 
 @pytest.mark.parametrize(("calls", "form"), [(100, "columns"), (187, "fields"), (1480, "fields")])
 def test_a_frame_with_more_messages_than_a_column_holds(read: Reader, calls: int, form: str) -> None:
-    """A 64 KB frame of NULL calls: a column ends at 2047 bytes (186 XIDs), then the fields are read, and all are there."""
+    """A 64 KB frame of NULL calls: a column ends at 2047 bytes (186 XIDs), then the fields are read; all are there."""
     tcp = Tcp()
     tcp.send(0, ">", *(wire.null(0x10000000 + i) for i in range(calls)))
     decoded = read.client(tcp)
@@ -438,7 +450,7 @@ def _random_talk(rng: random.Random, number: int) -> tuple[Tcp, list[tuple[int, 
 
 
 def test_random_segments_give_the_times_of_first_and_last_bytes(read: Reader) -> None:
-    """40 connections of 12 calls, cut anywhere, reordered and retransmitted, hold to the times worked out byte by byte."""
+    """40 connections of 12 calls, cut anywhere, reordered and retransmitted, keep the times worked out byte by byte."""
     rng = random.Random(2013)
     talks = [_random_talk(rng, number) for number in range(1, 41)]
     m = read.client(*(tcp for tcp, _ in talks)).messages

@@ -61,7 +61,7 @@ def test_links_lead_to_files(path: Path) -> None:
 
 def test_method_names_every_state_and_miss() -> None:
     """The tables of states and of reasons in the method are complete and name nothing else."""
-    assert {name for name in re.findall(r"`([A-Z_]{5,})`", METHOD)} == {
+    assert set(re.findall(r"`([A-Z_]{5,})`", METHOD)) == {
         *(state.name for state in State),
         *(miss.name for miss in Miss if miss is not Miss.MATCHED),
     }

@@ -167,7 +167,11 @@ def test_a_new_connection_on_the_same_ports_starts_afresh() -> None:
     assert (record.start, record.first_frame, record.last_frame) == (70_001, 3, 3)
 
 
-def test_the_same_packet_is_told_from_a_retransmission_by_its_ip_identification() -> None:
-    """Same identification and numbers: a copy. Another identification: sent again. None (IPv6, 0): not known."""
+def test_a_packet_is_a_copy_of_one_just_before_with_all_the_same_numbers() -> None:
+    """Another IP identification, sequence number, acknowledgement or length: another packet."""
     side = Direction()
-    assert [side.is_copy(ip_id, 1, 2, 3) for ip_id in (7, 7, 8, 0, 0, -1, -1)] == [False, True] + [False] * 5
+    keys = [("0x07", 1, 2, 3), ("0x08", 1, 2, 3), ("0x07", 2, 2, 3), ("0x07", 1, 3, 3), ("0x07", 1, 2, 4)]
+    assert [side.is_copy(key) for key in keys + keys] == [False] * 5 + [True] * 5
+    for seq in range(100, 1000):
+        side.is_copy(("0x07", seq, 2, 3))
+    assert not side.is_copy(keys[0]), "identifications come round again"

@@ -315,15 +315,16 @@ def _ip(
     out, at = [], 0
     for piece in pieces:
         more = at + len(piece) < len(payload)
+        extension = b""
         if src.version == 4:
             where = at // 8 | (0x2000 if more else 0)
             head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(piece), ident & 0xFFFF, where, 64, protocol, 0)
         else:
-            extension = b"" if whole else struct.pack(">BBHI", protocol, 0, at | more, ident)
+            if not whole:
+                extension = struct.pack(">BBHI", protocol, 0, at | more, ident)
             following = protocol if whole else 44
             head = struct.pack(">IHBB", 6 << 28, len(extension) + len(piece), following, 64)
-            piece = extension + piece
-        out.append(head + src.packed + dst.packed + piece)
+        out.append(head + src.packed + dst.packed + extension + piece)
         at += step
     return out
 

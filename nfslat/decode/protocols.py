@@ -9,8 +9,8 @@ from collections import Counter
 
 from nfslat.constants import NFS, program_name
 from nfslat.decode.capture import Source
+from nfslat.decode.reader import Decoded
 from nfslat.decode.tools import Tools
-from nfslat.decode.tshark import Decoded
 from nfslat.errors import InputError
 from nfslat.tables import Ops
 

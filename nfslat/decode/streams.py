@@ -50,18 +50,15 @@ class Direction:
         self._next: int | None = None  # where the next record begins, if it is known
         self._segments: deque[Segment] = deque(maxlen=_SEGMENTS_KEPT)
         self._incomplete: list[Record] = []
-        self._recent: dict[tuple[int, int, int, int], None] = {}
+        self._recent: dict[tuple[str, int, int, int], None] = {}
         self._is_rpc = False  # has shown a record
         self._carried = 0  # bytes of a record's earlier fragments, when its last one is still to come
 
-    def is_copy(self, ip_id: int, seq: int, ack: int, length: int) -> bool:
-        """Was this very packet (same IP identification, same TCP numbers) captured just before?
+    def is_copy(self, key: tuple[str, int, int, int]) -> bool:
+        """Was this very packet captured just before? `key`: IP identification, TCP sequence, acknowledgement, length.
 
         A TCP retransmission carries a new IP identification (Linux counts it up for every packet sent).
         """
-        if ip_id <= 0:
-            return False
-        key = (ip_id, seq, ack, length)
         if key in self._recent:
             return True
         self._recent[key] = None

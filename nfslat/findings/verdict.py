@@ -57,15 +57,20 @@ def verdict(mean: Layers, slowest: Layers, ground: Ground) -> Verdict:
     share_slowest = None if mean.client_ms is not None else slowest.share(layer)
     confidence, reasons = _confidence(layer, share, share_slowest, slowest, ground)
     value = {"server": mean.server_ms, "network": mean.network_ms, "client": mean.client_ms or 0.0}[layer]
-    of = f"of the application's {mean.ops} time" if mean.client_ms is not None else "of the client's response time"
+    of = (
+        f"of the application's {mean.ops} time"
+        if mean.client_ms is not None
+        else "of the response time on the client's wire"
+    )
     text = f"{_capital(LAYERS[layer])} adds {_ms(value)} of {_ms(mean.total_ms)} ms {of} ({share * 100:.1f} %)"
     if mean.client_ms is not None:
         text += "."
     elif slowest.largest == layer:
-        text += f", and {share_slowest * 100:.1f} % in the slowest 1 %."
+        text += f", and {slowest.share(layer) * 100:.1f} % in the slowest 1 %."
     else:
         other = slowest.largest
-        text += f"; in the slowest 1 % {LAYERS[other]} adds most: {slowest.share(other) * 100:.1f} % of {_ms(slowest.total_ms)} ms."
+        text += f"; in the slowest 1 % {LAYERS[other]} adds most: {slowest.share(other) * 100:.1f} % "
+        text += f"of {_ms(slowest.total_ms)} ms."
     return Verdict(layer, None, share, share_slowest, confidence, text, reasons)
 
 

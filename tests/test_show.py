@@ -1,0 +1,299 @@
+"""`nfslat show`: one op in full, from real captures."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+import subprocess
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from nfslat import cli, pipeline, show
+from nfslat.decode.capture import open_source
+from nfslat.decode.tools import Tools
+from nfslat.errors import InputError, ToolError
+from nfslat.results import Correlation
+from nfslat.select import REASONS, Filters
+from nfslat.show_dissect import dissect, in_filter
+from nfslat.tables import Miss
+
+# The one place that says where the captures are: a folder each, with server.pcap.gz and client.pcap.gz in it.
+CAPTURES = Path(__file__).parents[1].parent / "shared" / "lab"
+
+SLOTS = "c_v3_slots2"  # NFSv3, cut at 512 bytes
+V41 = "f_v41_baseline"
+WHOLE = "i_v3_full_1M"  # whole packets, 1 MiB a READ or WRITE
+SCENARIOS = (SLOTS, V41, WHOLE, "i_v3_fmt_snoop", "i_v3_snap96", "n_v3_nfsd_restart", "g_clock_step3s")
+
+
+def _pair(scenario: str) -> list[str]:
+    folder = CAPTURES / scenario
+    if not folder.is_dir():
+        pytest.skip(f"no captures in {folder}")
+    return [str(folder / f"{side}.pcap.gz") for side in ("server", "client")]
+
+
+@pytest.fixture(scope="session")
+def shown() -> dict[tuple[str, ...], str]:
+    """Texts made so far: many tests look at one."""
+    return {}
+
+
+def _show(
+    shown: dict[tuple[str, ...], str], capsys: pytest.CaptureFixture[str], scenario: str, *options: str
+) -> list[str]:
+    """The lines of ``nfslat show`` for a scenario's pair; it must end well and say nothing on standard error."""
+    key = (scenario, *options)
+    if key not in shown:
+        status = cli.main(["show", *_pair(scenario), *options])
+        out, err = capsys.readouterr()
+        assert (status, err) == (0, "")
+        shown[key] = out
+    return shown[key].splitlines()
+
+
+def _correlate(scenario: str, tools: Tools, tmp_path: Path, **filters: frozenset[str]) -> Correlation:
+    server, client = (open_source(name, tools, tmp_path) for name in _pair(scenario))
+    return pipeline.correlate(
+        server, client, tools, filters=Filters(**filters), srt="nfslat", may_swap=True, progress=lambda _: None
+    )
+
+
+def _cells(lines: list[str], first_header: str) -> list[list[str]]:
+    """The rows of the table whose header line begins with `first_header`."""
+    start = next(at for at, line in enumerate(lines) if re.match(rf" *{first_header}\b.*  ", line))
+    rows = []
+    for line in lines[start + 2 :]:
+        if not line:
+            break
+        rows.append(re.split(r"  +", line.strip()))
+    return rows
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_lines_fit_a_terminal_and_a_mail(
+    shown: dict[tuple[str, ...], str], capsys: pytest.CaptureFixture[str], scenario: str
+) -> None:
+    """No line is longer than 80 columns, and nothing but ASCII is printed, whatever the capture."""
+    lines = _show(shown, capsys, scenario, "--slowest", "1")
+    assert max(map(len, lines)) <= 80
+    assert "\n".join(lines).isascii()
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_five_parts_sum_to_the_client_srt(
+    shown: dict[tuple[str, ...], str], capsys: pytest.CaptureFixture[str], scenario: str
+) -> None:
+    """The printed parts add up, to the last digit, to the printed sum, to the SRT in the title and to the last time."""
+    lines = _show(shown, capsys, scenario, "--slowest", "1")
+    rows = {row[0]: Decimal(row[1]) for row in _cells(lines, "part")}
+    total = rows.pop("sum")
+    assert list(rows) == ["call_send", "call_net", "server", "reply_send", "reply_net"]
+    assert sum(rows.values()) == total
+    title = next(line for line in lines if line.startswith("client SRT"))
+    client, server, network = (Decimal(number) for number in re.findall(r"(-?[\d.]+) ms", title))
+    assert client == total == server + network
+    assert server == rows["server"]
+    packets = _cells(lines, "t ms")
+    assert [Decimal(row[0]) for row in packets if row[1] == "client"][-1] == total
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_gaps_lead_from_one_packet_to_the_next(
+    shown: dict[tuple[str, ...], str], capsys: pytest.CaptureFixture[str], scenario: str
+) -> None:
+    """Each time in the timeline is the one above it plus its gap; the client's call is at 0."""
+    packets = _cells(_show(shown, capsys, scenario, "--slowest", "1"), "t ms")
+    assert Decimal(packets[0][0]) == 0
+    for above, row in itertools.pairwise(packets):
+        assert Decimal(row[0]) == Decimal(above[0]) + Decimal(row[-1])
+
+
+@pytest.mark.parametrize("scenario", [SLOTS, V41, WHOLE])
+def test_wireshark_finds_the_op_in_the_frames_named(
+    shown: dict[tuple[str, ...], str], capsys: pytest.CaptureFixture[str], tools: Tools, scenario: str
+) -> None:
+    """Each printed display filter is valid, and those of one file select all frames of its timeline."""
+    lines = _show(shown, capsys, scenario, "--slowest", "1")
+    for name, path in zip(("server", "client"), _pair(scenario), strict=True):
+        start = next(at for at, line in enumerate(lines) if line.startswith(f"  {name}: "))
+        filters = [line.strip() for line in lines[start + 1 : start + 3]]
+        assert [text.split()[0] for text in filters] == ["frame.number", "rpc.xid"]
+        command = [tools.tshark, "-r", path, "-Y", filters[0], "-T", "fields", "-e", "frame.number"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=tools.environment)
+        in_timeline = {row[2] for row in _cells(lines, "t ms") if row[1] == name}
+        assert set(done.stdout.split()) == in_timeline
+
+
+def test_a_message_that_both_sides_saw_alike_is_printed_once(
+    shown: dict[tuple[str, ...], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Call and reply are dissected in full at the client; the server's copy is said to be the same."""
+    lines = _show(shown, capsys, V41, "--slowest", "1")
+    text = "\n".join(lines)
+    order = [text.index(f"{what} at the {side}, frame") for what in ("Call", "Reply") for side in ("client", "server")]
+    assert order == sorted(order)
+    assert text.count("same at the server as at the client") == 2
+    assert text.count("Remote Procedure Call, Type:Call") == text.count("Remote Procedure Call, Type:Reply") == 1
+    # Nested as Wireshark nests it: the session's slot below SEQUENCE, below the COMPOUND's operations, below NFS.
+    levels = ("Network File System", "Operations", "Opcode: SEQUENCE", "slot id")
+    depths = [
+        next(len(line) - len(line.lstrip()) for line in lines if line.lstrip().startswith(level)) for level in levels
+    ]
+    assert depths == [2, 4, 6, 8]
+
+
+def test_a_cut_packet_is_said_to_be_cut(shown: dict[tuple[str, ...], str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the snaplen ends a message early, the text says how much of the frame was kept."""
+    text = "\n".join(_show(shown, capsys, SLOTS, "--slowest", "1"))
+    assert re.search(r"the capture kept 512 of the frame's \d+ bytes: the dissection ends early", text)
+    whole = "\n".join(_show(shown, capsys, WHOLE, "--slowest", "1"))
+    assert "the capture kept" not in whole
+
+
+def test_a_message_over_many_frames_is_dissected_where_it_is_complete(
+    shown: dict[tuple[str, ...], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On whole packets a reply of 1 MiB is shown in its last frame, together with what it was put together from."""
+    lines = _show(shown, capsys, WHOLE, "--slowest", "1")
+    last = [row[2] for row in _cells(lines, "t ms") if row[1] == "client"][-1]
+    assert f"Reply at the client, frame {last}" in lines
+    assert any(line.startswith("  Wireshark put it together from ") for line in lines)
+
+
+def test_an_xid_names_the_op_of_the_slowest(
+    shown: dict[tuple[str, ...], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--xid with the XID that --slowest printed shows the very same op."""
+    slowest = _show(shown, capsys, SLOTS, "--slowest", "1")
+    found = re.search(r"XID (0x[0-9a-f]{8})", slowest[0])
+    assert found is not None
+    assert _show(shown, capsys, SLOTS, "--xid", found[1]) == slowest
+    assert _show(shown, capsys, SLOTS, "--xid", str(int(found[1], 16))) == slowest
+
+
+def test_slowest_are_in_order(shown: dict[tuple[str, ...], str], capsys: pytest.CaptureFixture[str]) -> None:
+    """--slowest N prints N ops, the longest client SRT first, none of the others being longer."""
+    lines = _show(shown, capsys, SLOTS, "--slowest", "3")
+    srts = [Decimal(line.split()[2]) for line in lines if line.startswith("client SRT")]
+    assert len(srts) == 3
+    assert srts == sorted(srts, reverse=True)
+
+
+def test_a_retransmitted_call_is_in_the_timeline(
+    shown: dict[tuple[str, ...], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An RPC that was sent again shows the later transmission, and when it was."""
+    lines = _show(shown, capsys, "b4_v3_rpc_retransmit", "--slowest", "1")
+    again = [row for row in _cells(lines, "t ms") if row[4] == "call sent again"]
+    assert [row[1] for row in again] == ["client", "server"]
+    text = " ".join(lines)
+    assert f"the call was seen 2 times at the client, the last one {again[0][0]} ms after the first" in text
+
+
+def test_without_a_constant_offset_the_op_is_placed_by_its_own_bounds(
+    shown: dict[tuple[str, ...], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a clock step the text says so, and splits the network's time of this op evenly."""
+    lines = _show(shown, capsys, "g_clock_step3s", "--slowest", "1")
+    assert "No constant clock offset fits all ops" in " ".join(lines)
+    parts = {row[0]: Decimal(row[1]) for row in _cells(lines, "part")}
+    assert abs(parts["call_net"] - parts["reply_net"]) <= Decimal("0.000001")
+
+
+def test_an_unknown_xid_is_one_line_and_status_3(capsys: pytest.CaptureFixture[str]) -> None:
+    """An XID that no capture holds is an input error, in one line."""
+    assert cli.main(["show", *_pair(SLOTS), "--xid", "0x00000001"]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "0x00000001 is in neither capture" in err
+
+
+def test_neither_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without --xid and --slowest there is nothing to show: status 2, before any capture is read."""
+    assert cli.main(["show", "server.pcap", "client.pcap"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+
+
+def test_an_unmatched_xid_is_explained(tools: Tools, tmp_path: Path) -> None:
+    """An op that one capture lacks is refused with the frames where it was seen and the reason of the miss."""
+    found = _correlate("j_v3_partial_overlap", tools, tmp_path)
+    row = int((found.matching.unmatched.client == Miss.OUTSIDE_OVERLAP).argmax())
+    ops = found.client.ops
+    with pytest.raises(InputError) as caught:
+        show.by_xid(found, int(ops.xid[row]))
+    text = str(caught.value)
+    assert "\n" not in text
+    assert f"frames {ops.call_first_frame[row]}, {ops.reply_first_frame[row]}" in text
+    assert "the other capture was not running then" in text
+
+
+def test_a_filtered_xid_is_explained(tools: Tools, tmp_path: Path) -> None:
+    """An op that a filter left out is refused with the name of that filter."""
+    found = _correlate(SLOTS, tools, tmp_path, ops=frozenset({"READ"}))
+    row = int((found.client.reasons == REASONS.index("not --op")).argmax())
+    with pytest.raises(InputError, match="left out: not --op"):
+        show.by_xid(found, int(found.client.ops.xid[row]))
+
+
+@pytest.mark.parametrize("option", ["--slowest", "--xid"])
+def test_rotated_files_are_named_with_their_own_frame_numbers(
+    tmp_path: Path, tools: Tools, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    """In a set of files each packet is named by its file and its number there, and is dissected from that file."""
+    names = _pair(SLOTS)
+    for side, path in zip(("server", "client"), names, strict=True):
+        command = [str(Path(tools.tshark).with_name("editcap")), "-c", "1000", path, str(tmp_path / f"{side}.pcap")]
+        subprocess.run(command, check=True, capture_output=True, env=tools.environment)
+    found = _correlate(SLOTS, tools, tmp_path)
+    row = show.slowest_ops(found, 1)[0]
+    ops, at = found.client.ops, int(found.matched.client[row])
+    wanted = "1" if option == "--slowest" else str(int(ops.xid[at]))
+    assert cli.main(["show", f"{tmp_path}/server_*", f"{tmp_path}/client_*", option, wanted]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    frame = int(ops.call_first_frame[at])
+    assert frame > 1000
+    file = sorted(tmp_path.glob("client_*"))[(frame - 1) // 1000].name
+    assert f"Call at the client, frame {(frame - 1) % 1000 + 1} of {file}\n" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("scenario", ["d4_v3_loss2_full", V41])
+def test_of_several_rpcs_in_a_frame_the_one_asked_for_is_shown(tools: Tools, tmp_path: Path, scenario: str) -> None:
+    """A frame that carries several calls or replies gives the one with our XID and nothing of its neighbours."""
+    found = _correlate(scenario, tools, tmp_path)
+    messages = found.client.decoded.messages
+    frame = next(f for f in messages.frame.tolist() if (messages.frame == f).sum() > 1)
+    here = [(int(messages.xid[row]), bool(messages.is_reply[row])) for row in (messages.frame == frame).nonzero()[0]]
+    shown = dissect(found.client.source.files[0], {frame: here}, tools, reassemble=found.client.source.snaplen is None)
+    assert len(shown) == len(set(here)) > 1
+    for (_, (xid, _)), message in shown.items():
+        xids = [line.text for line in message.lines if line.name == "rpc.xid"]
+        assert xids == [f"XID: 0x{xid:08x} ({xid})"]
+
+
+@pytest.mark.parametrize("program", ["missing", "failing"])
+def test_a_tshark_that_fails_is_a_tool_error(tools: Tools, tmp_path: Path, program: str) -> None:
+    """tshark missing or failing while the dissection is made ends in one line, with no traceback and no hang."""
+    found = _correlate(SLOTS, tools, tmp_path)
+    tshark = tmp_path / "tshark"
+    if program == "failing":
+        tshark.write_text("#!/bin/sh\necho 'tshark: no more memory' >&2\nexit 1\n")
+        tshark.chmod(0o700)
+    broken = dataclasses.replace(tools, tshark=str(tshark))
+    expected = "no more memory" if program == "failing" else "does not start"
+    with pytest.raises(ToolError, match=expected):
+        "".join(show.render(found, show.slowest_ops(found, 1), broken))
+
+
+def test_frames_are_written_as_a_wireshark_set() -> None:
+    """Runs of three and more frames become a range, so that long messages stay readable."""
+    assert in_filter([9, 3, 8, 7, 3]) == "3, 7..9"
+    assert in_filter([1, 2]) == "1, 2"
