@@ -40,6 +40,13 @@ def capture_notes(side: Side) -> list[AuditNote]:
         "inside a segment; their ops are missing here. A larger tcpdump -s, or -s 0, shows them",
         warn=hidden_share(d) > _MANY,
     )
+    add(
+        "capture-drops",
+        d.lost_ranges,
+        f"{d.lost_ranges} ranges of TCP data ({d.lost_bytes} bytes) were acknowledged but never captured: the capture "
+        "host dropped packets, and ops are missing. A larger buffer (tcpdump -B) or a smaller -s helps",
+        warn=True,
+    )
     unanswered = int((side.paired.states == State.NO_REPLY).sum())
     orphans = int((side.paired.states == State.NO_CALL).sum())
     add(

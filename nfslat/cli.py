@@ -154,7 +154,10 @@ def _filters(parser: argparse.ArgumentParser) -> None:
 
 
 def _xid(text: str) -> int:
-    value = int(text, 0)
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = int(text, 16)  # hexadecimal digits as they stand in other tools' output
     if not 0 <= value < 1 << 32:
         raise ValueError
     return value
@@ -179,6 +182,8 @@ def _report(options: argparse.Namespace, arguments: list[str]) -> int:
     single = options.client is None
     if single and (options.csv or known.app_ms or known.storage_ms):
         raise UsageError("--csv, --app-ms and --storage-ms need both captures, the server's and the client's")
+    if options.json == options.csv == "-":
+        raise UsageError("--json and --csv cannot both go to standard output")
     filters = _parse_filters(options)
     # A file that cannot be written is found out before the captures are read, not after.
     with contextlib.ExitStack() as outputs:

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.constants import NULL
+from nfslat.constants import NFS, NULL
 from nfslat.overlap import offset_at, offsets
 from nfslat.tables import I64, Bool, Matched, Miss, Ops, Unmatched
 
 # Connections whose addresses differ (NAT, load balancer) are one where at least this share of the ops of the smaller
 # agree in XID, program, version and operation. XIDs start at random, so strangers share practically none.
 SHARED_OPS = 0.5
-_UNSEEN_OP = (NULL, 1)  # op not visible; COMPOUND whose operations are encrypted or cut off
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,10 @@ def _pairs(
 def _agree(server: Ops, s: I64, client: Ops, c: I64) -> Bool:
     """Do the arguments of the ops agree, as far as both captures show them? One truth value a pair of rows."""
     a, b = server.op[s], client.op[c]
-    same = (a == b) | np.isin(a, _UNSEEN_OP) | np.isin(b, _UNSEEN_OP)
+    compound = (server.program[s] != NFS) | (
+        server.version[s] >= 4
+    )  # there 1 is a COMPOUND whose operations are unseen
+    same = (a == b) | (a == NULL) | (b == NULL) | (compound & ((a == 1) | (b == 1)))
     for of_server, of_client in ((server.offset, client.offset), (server.size, client.size), (server.fh, client.fh)):
         here, there = of_server[s], of_client[c]
         same &= (here == there) | (here == NULL) | (there == NULL)
@@ -167,7 +169,12 @@ def _among_several(
         if done_s[at] or not table[at].any():
             continue
         candidates_c = table[at]
-        candidates_s = table[:, candidates_c].any(axis=1)
+        while True:  # until neither side has an op that could belong to one of the other's
+            candidates_s = table[:, candidates_c].any(axis=1)
+            more = table[candidates_s].any(axis=0)
+            if (more == candidates_c).all():
+                break
+            candidates_c = more
         even = candidates_s.sum() == candidates_c.sum() and table[np.ix_(candidates_s, candidates_c)].all()
         if even:
             found_s.append(s[candidates_s])

@@ -91,7 +91,7 @@ def _walk(m: Messages, rows: list[int], states: npt.NDArray[np.int8]) -> list[_O
     ops: list[_Op] = []
     op: _Op | None = None
     sent: list[int] = []  # rows of the calls of `op`
-    answered: list[int] = []  # rows of its replies
+    answered: list[int] = []  # rows of all replies so far: TCP may send an old one again
     for row in rows:
         if m.is_reply[row]:
             earlier = _earlier_copy(m, answered, row)
@@ -120,7 +120,7 @@ def _walk(m: Messages, rows: list[int], states: npt.NDArray[np.int8]) -> list[_O
             continue
         op = _Op(call=row, last_call=row)
         ops.append(op)
-        sent, answered = [row], []
+        sent = [row]
     return ops
 
 
@@ -143,10 +143,9 @@ def _same_request(m: Messages, a: int, b: int) -> bool:
     """Do two calls ask for the same thing, as far as both captures show it?"""
     if m.program[a] != m.program[b] or m.version[a] != m.version[b]:
         return False
-    for column in (m.op, m.offset, m.size, m.fh):
-        if NULL not in (column[a], column[b]) and column[a] != column[b]:
-            return False
-    return True
+    if 1 in (m.op[a], m.op[b]) and m.version[a] == 4:
+        return True  # a COMPOUND whose operations are encrypted or cut off
+    return all(NULL in (column[a], column[b]) or column[a] == column[b] for column in (m.op, m.offset, m.size, m.fh))
 
 
 def _may_be_sent_again(m: Messages, op: _Op, row: int) -> bool:

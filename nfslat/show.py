@@ -167,7 +167,9 @@ class _Dissected:
     """The content of all ops asked for; each file is read once, the first time that any content is wanted."""
 
     def __init__(self, found: Correlation, ops: Sequence[OpView], tools: Tools) -> None:
-        self._sources = {"client": found.client.source, "server": found.server.source}
+        sides = {"client": found.client, "server": found.server}
+        self._sources = {name: side.source for name, side in sides.items()}
+        self._reassembly = {name: side.decoded.reassembly for name, side in sides.items()}
         self._ops = ops
         self._tools = tools
 
@@ -183,9 +185,7 @@ class _Dissected:
         # As in `decode`, both sides at once; what was read with reassembly must be read with it again.
         with ThreadPoolExecutor(max_workers=2) as pool:
             found = pool.map(
-                lambda item: dissect(
-                    item[0][1], item[1], self._tools, reassemble=self._sources[item[0][0]].snaplen is None
-                ),
+                lambda item: dissect(item[0][1], item[1], self._tools, self._reassembly[item[0][0]]),
                 wanted.items(),
             )
             return {

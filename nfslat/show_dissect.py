@@ -21,6 +21,7 @@ import pyshark
 from pyshark.tshark.output_parser import tshark_xml
 
 from nfslat.decode.capture import File
+from nfslat.decode.reader import Reassembly
 from nfslat.decode.tools import Tools
 from nfslat.decode.tshark import preferences
 from nfslat.errors import ToolError
@@ -71,7 +72,7 @@ Wanted = tuple[int, bool]  # XID, is it a reply
 
 
 def dissect(
-    file: File, wanted: Mapping[int, Collection[Wanted]], tools: Tools, *, reassemble: bool
+    file: File, wanted: Mapping[int, Collection[Wanted]], tools: Tools, reassembly: Reassembly
 ) -> dict[tuple[int, Wanted], Message]:
     """The messages `wanted` in each frame of `file`; those that Wireshark does not show in that frame are left out.
 
@@ -81,7 +82,7 @@ def dissect(
     frames = sorted(wanted)
     for start in range(0, len(frames), _FRAMES_A_RUN):
         some = frames[start : start + _FRAMES_A_RUN]
-        with contextlib.closing(_packets(file, some, tools, reassemble=reassemble)) as packets:
+        with contextlib.closing(_packets(file, some, tools, reassembly)) as packets:
             for packet in packets:
                 frame = int(packet.number)
                 for xid, is_reply in wanted[frame]:
@@ -91,13 +92,13 @@ def dissect(
     return out
 
 
-def _packets(file: File, frames: list[int], tools: Tools, *, reassemble: bool) -> Generator[Any, None, None]:
+def _packets(file: File, frames: list[int], tools: Tools, reassembly: Reassembly) -> Generator[Any, None, None]:
     """pyshark's packets for `frames`, in file order."""
     # A loop of our own: pyshark would else ask for the thread's and install a child watcher, which is deprecated in
     # Python 3.12, gone in 3.14, and impossible outside the main thread.
     loop = asyncio.new_event_loop()
     try:
-        capture = _Capture(file, frames, tools, loop, reassemble=reassemble)
+        capture = _Capture(file, frames, tools, loop, reassembly)
         missing = set(frames)
         try:
             with contextlib.closing(iter(capture)) as packets:
@@ -118,7 +119,7 @@ def _packets(file: File, frames: list[int], tools: Tools, *, reassemble: bool) -
 
 class _Capture(pyshark.FileCapture):  # type: ignore[misc]  # pyshark has no annotations
     def __init__(
-        self, file: File, frames: list[int], tools: Tools, loop: asyncio.AbstractEventLoop, *, reassemble: bool
+        self, file: File, frames: list[int], tools: Tools, loop: asyncio.AbstractEventLoop, reassembly: Reassembly
     ) -> None:
         self._tools = tools
         super().__init__(
@@ -127,7 +128,7 @@ class _Capture(pyshark.FileCapture):  # type: ignore[misc]  # pyshark has no ann
             eventloop=loop,
             tshark_path=tools.tshark,
             custom_parameters=[
-                *preferences(reassemble=reassemble),
+                *preferences(reassembly),
                 # Not by pyshark's `display_filter`: for that it runs tshark once more to learn its version.
                 "-Y",
                 f"frame.number in {{{in_filter(frames)}}}",

@@ -54,7 +54,7 @@ def _side(path: Path) -> tuple[Side, list[str]]:
         tools = find_tools(scratch)
         source = open_source(str(path), tools, scratch)
         side = inspect(source, tools, filters=Filters(), progress=lambda _: None)
-        return side, preferences(reassemble=source.snaplen is None)
+        return side, preferences(side.decoded.reassembly)
 
 
 def _tshark(path: Path, *arguments: str) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from wire_tables import GETATTR, MS, READ, WRITE, Op, messages, op, ops
 
 from nfslat.decode.capture import Source
-from nfslat.decode.reader import Decoded
+from nfslat.decode.reader import Decoded, Reassembly
 from nfslat.errors import UsageError
 from nfslat.match import match
 from nfslat.pair import Paired

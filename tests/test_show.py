@@ -272,7 +272,7 @@ def test_of_several_rpcs_in_a_frame_the_one_asked_for_is_shown(tools: Tools, tmp
     messages = found.client.decoded.messages
     frame = next(f for f in messages.frame.tolist() if (messages.frame == f).sum() > 1)
     here = [(int(messages.xid[row]), bool(messages.is_reply[row])) for row in (messages.frame == frame).nonzero()[0]]
-    shown = dissect(found.client.source.files[0], {frame: here}, tools, reassemble=found.client.source.snaplen is None)
+    shown = dissect(found.client.source.files[0], {frame: here}, tools, found.client.decoded.reassembly)
     assert len(shown) == len(set(here)) > 1
     for (_, (xid, _)), message in shown.items():
         xids = [line.text for line in message.lines if line.name == "rpc.xid"]

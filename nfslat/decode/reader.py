@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from enum import Enum
 
 from nfslat.constants import NULL
 from nfslat.decode import cells, rpc
@@ -13,8 +14,16 @@ from nfslat.tables import Connection, Messages, empty_columns
 _FRAGMENT_TIMES = 4096  # IP fragments whose time is remembered until their datagram is complete
 _PENDING_KEPT = 1024  # records whose last byte is awaited, before the finished ones are written back
 _AUTH_TLS = "7"  # RFC 9289 section 4.1
-_ACK, _SYN = 0x10, 0x02
+_ACK, _RST, _SYN, _FIN = 0x10, 0x04, 0x02, 0x01
 _NO_ID = ("", "0x0000")
+
+
+class Reassembly(Enum):
+    """How tshark puts the segments of a TCP stream together."""
+
+    OFF = "off"  # each segment by itself
+    IN_ORDER = "in order"  # a lost segment ends what was being put together
+    ANY_ORDER = "any order"  # waits for a lost segment; for good, if it is not in the capture
 
 
 @dataclass(frozen=True)
@@ -26,12 +35,15 @@ class Decoded:
     hidden: int  # messages known to begin where their header was not captured
     malformed: int
     duplicate_packets: int
+    lost_ranges: int  # ranges of TCP data that were acknowledged and never captured
+    lost_bytes: int
     backward_times: int
     tls_connections: int
     first_ns: int
     last_ns: int
     cut_short: bool
     form: str  # "columns" or "fields"
+    reassembly: Reassembly
 
 
 class UnreadableLine(Exception):
@@ -43,18 +55,20 @@ class _Flow:
     """One TCP connection or UDP pair as tshark tells them apart."""
 
     conn: int
+    is_rpc: bool = False
     sides: tuple[Direction, Direction] = field(default_factory=lambda: (Direction(), Direction()))
 
 
 class Reader:
     """Takes packets in capture order; holds the state of the whole capture.
 
-    `reassemble` says whether tshark was asked to reassemble TCP (`tshark.preferences`).
+    `reassembly` is what tshark was asked to do with TCP (`tshark.preferences`).
     """
 
-    def __init__(self, *, reassemble: bool) -> None:
+    def __init__(self, reassembly: Reassembly) -> None:
         self.packets = 0
-        self._reassemble = reassemble
+        self._reassembly = reassembly
+        self._reassemble = reassembly is not Reassembly.OFF
         self._columns = empty_columns(Messages)
         self._kinds = dict.fromkeys(("rpc", "tcp data", "tcp control", "udp", "ip fragment", "other"), 0)
         self._connections: list[Connection] = []
@@ -92,6 +106,7 @@ class Reader:
         if rest.strip("\t"):
             of_rpc, shown = self._messages(flow, rest, cut=captured != length)
         if shown:
+            flow.is_rpc = True
             self._kinds["rpc"] += 1
         elif tcp_len:
             self._kinds["tcp control" if tcp_len == "0" else "tcp data"] += 1
@@ -102,21 +117,31 @@ class Reader:
         else:
             self._udp(flow, direction, frame, t_ns, line, shown)
 
+    def lost(self) -> tuple[int, int]:
+        """Ranges of TCP data that were acknowledged and never captured, and the bytes in them; RPC connections only."""
+        flows = {id(flow): flow for flow, _ in self._flows.values() if flow.is_rpc}
+        holes = [side.coverage.lost() for flow in flows.values() for side in flow.sides]
+        return sum(count for count, _ in holes), sum(size for _, size in holes)
+
     def result(self, *, cut_short: bool, form: str) -> Decoded:
         """Everything read so far as a frozen table and counts."""
         self._settle()
+        lost_ranges, lost_bytes = self.lost()
         return Decoded(
             messages=Messages.from_columns(self._columns, connections=tuple(self._connections)),
             packet_kinds=self._kinds,
             hidden=self._hidden,
             malformed=self._malformed,
             duplicate_packets=self._copies,
+            lost_ranges=lost_ranges,
+            lost_bytes=lost_bytes,
             backward_times=self._backward,
             tls_connections=len(self._tls),
             first_ns=self._first,
             last_ns=self._last,
             cut_short=cut_short,
             form=form,
+            reassembly=self._reassembly,
         )
 
     def _count_time(self, t_ns: int) -> None:
@@ -186,10 +211,10 @@ class Reader:
         # IPv6 has no identification, and some senders leave it 0: then copies cannot be told from retransmissions.
         if ip_id not in _NO_ID and side.is_copy((ip_id, seq, ack, length)):
             self._copies += 1
-        if flags & _ACK:
+        if flags & _ACK and not flags & (_RST | _SYN):
             flow.sides[1 - direction].acknowledged(ack)
         before = side.high
-        here = side.segment(frame, t_ns, seq, length, syn=bool(flags & _SYN))
+        here = side.segment(frame, t_ns, seq, length, syn=bool(flags & _SYN), fin=bool(flags & _FIN))
         if of_rpc is not None and of_rpc.fraglen:
             records = self._records(side, here, of_rpc, line, len(shown))
             for message, record in zip(shown, records, strict=True):

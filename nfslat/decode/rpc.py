@@ -78,7 +78,9 @@ def messages(cells: Cells, *, cut: bool) -> list[Rpc]:
     programs, procedures = numbers(cells.program), numbers(cells.procedure)
     owners = next((rows for rows in (found, calls) if len(rows) == len(programs) == len(procedures)), None)
     if owners is None:
-        if len(calls) == len(found) == len(programs) + 1:  # the last header is cut off behind its XID
+        if (
+            len(calls) == len(found) == len(programs) + 1 == len(procedures) + 1
+        ):  # the last header is cut off behind its XID
             owners = calls[:-1]
         else:
             return found
@@ -109,8 +111,11 @@ def _versions(values: list[int], owners: Sequence[Rpc]) -> list[int]:
 def _arguments(calls: list[Rpc], cells: Cells, *, cut: bool) -> None:
     """Fill op, minor version, offset, size and handle of a frame that holds only calls."""
     compounds = [rpc for rpc in calls if rpc.op == 1 and _is_compound(rpc)]
-    opcodes = _by_compound(numbers(cells.opcode), numbers(cells.ops_count), len(compounds), cut=cut)
+    stated = numbers(cells.ops_count)
+    opcodes = _by_compound(numbers(cells.opcode), stated, len(compounds), cut=cut)
     ops_of = {id(rpc): ops for rpc, ops in zip(compounds, opcodes, strict=True)}
+    # A callback does not show its count; then what is seen has to do.
+    count_of = {id(rpc): count for rpc, count in zip(compounds, stated, strict=False)}
     minors = numbers(cells.minor)
     if len(minors) == len(compounds):
         for rpc, minor in zip(compounds, minors, strict=True):
@@ -124,9 +129,11 @@ def _arguments(calls: list[Rpc], cells: Cells, *, cut: bool) -> None:
     for row, rpc in enumerate(calls):
         ops = ops_of.get(id(rpc))
         if ops is not None:
-            rpc.op = main_op(ops, callback=is_callback_program(rpc.program))
-            at = ops.index(rpc.op) if rpc.op in ops else 0
-            before = ops[:at]
+            complete = len(ops) >= count_of.get(id(rpc), 0)
+            rpc.op = main_op(ops, callback=is_callback_program(rpc.program), complete=complete)
+            if rpc.op not in ops:
+                continue
+            before = ops[: ops.index(rpc.op)]
             rpc.fh = _pick(handles[row], max(before.count(_PUTFH) - 1, 0))
             if rpc.op in (_READ, _WRITE, _COMMIT) and rpc.program == NFS:
                 rpc.offset = _pick(offsets[row], sum(op in _V4_OFFSET for op in before))

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from nfslat.decode.coverage import Coverage
+
 _WRAP = 1 << 32
 # A record is at most a few MB; a direction that has shown no record boundary for this many segments is not RPC.
 _SEGMENTS_KEPT = 16_384
@@ -43,9 +45,10 @@ class Segment:
 class Direction:
     """Sequence space of one direction; feed it every segment in capture order."""
 
-    __slots__ = ("_carried", "_high", "_incomplete", "_is_rpc", "_next", "_recent", "_segments")
+    __slots__ = ("_carried", "_high", "_incomplete", "_is_rpc", "_next", "_recent", "_segments", "coverage")
 
     def __init__(self) -> None:
+        self.coverage = Coverage()
         self._high = -1  # highest stream position seen
         self._next: int | None = None  # where the next record begins, if it is known
         self._segments: deque[Segment] = deque(maxlen=_SEGMENTS_KEPT)
@@ -66,18 +69,21 @@ class Direction:
             del self._recent[next(iter(self._recent))]
         return False
 
-    def segment(self, frame: int, t_ns: int, seq: int, length: int, *, syn: bool) -> Segment:
+    def segment(self, frame: int, t_ns: int, seq: int, length: int, *, syn: bool, fin: bool = False) -> Segment:
         """Take one segment; returns its place in the stream."""
         if syn:
             seq = (seq + 1) % _WRAP
             self._segments.clear()
             self._give_up(self._incomplete)
             self._high, self._next, self._carried = seq, seq, 0
+            self.coverage.begin(seq)
         elif self._high < 0:
             self._high = seq
-        half = _WRAP >> 1
-        start = self._high + ((seq - self._high + half) % _WRAP) - half
+            self.coverage.begin(seq)
+        start = self._position(seq)
         here = Segment(start, start + length, frame, t_ns)
+        if length or fin:
+            self.coverage.seen(start, here.end + fin)  # a FIN takes a sequence number
         if length:
             self._segments.append(here)
             if self._incomplete:
@@ -89,9 +95,11 @@ class Direction:
 
     def acknowledged(self, ack: int) -> None:
         """The receiver has everything below `ack`: what is missing there was never captured, so stop waiting for it."""
+        if self._high < 0:
+            return
+        position = self._position(ack)
+        self.coverage.acknowledged(position)
         if self._incomplete:
-            half = _WRAP >> 1
-            position = self._high + ((ack - self._high + half) % _WRAP) - half
             self._give_up([record for record in self._incomplete if record.end <= position])
 
     def records(
@@ -113,7 +121,8 @@ class Direction:
         if reassembled or carrying:
             expected = self._next
             total = sum(lengths)
-            if expected is not None and expected < here.end and expected + total <= self._high:
+            begins_here = expected is not None and here.start < expected + (lengths[0] if lengths else self._carried)
+            if expected is not None and begins_here and expected < here.end and expected + total <= self._high:
                 start = expected
             elif from_frame and from_frame != here.frame:
                 start = next((s.start for s in self._segments if s.frame == from_frame), here.start)
@@ -140,6 +149,11 @@ class Direction:
             return 0
         self._next = None
         return 1
+
+    def _position(self, seq: int) -> int:
+        """The stream position of a sequence number: the one that is nearest to what was seen last."""
+        half = _WRAP >> 1
+        return self._high + ((seq - self._high + half) % _WRAP) - half
 
     def _give_up(self, records: list[Record]) -> None:
         """Stop waiting for the missing bytes of `records`: their last frame is the last one that was seen."""

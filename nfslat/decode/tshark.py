@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 from nfslat.decode import cells
 from nfslat.decode.capture import Source
-from nfslat.decode.reader import Decoded, Reader, UnreadableLine
+from nfslat.decode.reader import Decoded, Reader, Reassembly, UnreadableLine
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, ToolError
 
@@ -26,14 +26,28 @@ def decode(source: Source, tools: Tools, progress: Callable[[int], None], *, for
 
     Raises ``InputError`` where tshark cannot read the file, ``ToolError`` where tshark fails.
     """
-    reader = Reader(reassemble=source.snaplen is None)
+    if source.snaplen is not None:
+        return read(source, tools, progress, Reassembly.OFF, form=form)
+    found = read(source, tools, progress, Reassembly.ANY_ORDER, form=form)
+    if not found.lost_ranges:
+        return found
+    # A packet that the capture lost is awaited for good, and everything behind it on its connection is lost with it.
+    again = read(source, tools, progress, Reassembly.IN_ORDER, form=form)
+    return max(found, again, key=lambda decoded: len(decoded.messages))
+
+
+def read(
+    source: Source, tools: Tools, progress: Callable[[int], None], reassembly: Reassembly, *, form: str = "columns"
+) -> Decoded:
+    """One reading of `source` with the `reassembly` asked for; see `decode`."""
+    reader = Reader(reassembly)
     split = cells.split_columns if form == "columns" else cells.split_fields
-    for line in _lines(source, tools, form):
+    for line in _lines(source, tools, reassembly, form):
         try:
             reader.packet(split(line))
         except UnreadableLine as problem:
             if form == "columns":
-                return decode(source, tools, progress, form="fields")
+                return read(source, tools, progress, reassembly, form="fields")
             raise ToolError(f"{source.name}: tshark printed what nfslat does not understand: {problem}") from problem
         if reader.packets % _PROGRESS_PACKETS == 0:
             progress(reader.packets)
@@ -41,17 +55,18 @@ def decode(source: Source, tools: Tools, progress: Callable[[int], None], *, for
     return reader.result(cut_short=any(file.cut_short for file in source.files), form=form)
 
 
-def preferences(*, reassemble: bool) -> list[str]:
+def preferences(reassembly: Reassembly) -> list[str]:
     """Every tshark preference that changes what is found, set so that the user's own do not matter.
 
     On whole packets TCP reassembly finds headers anywhere in the stream. On packets cut by a snaplen it loses them, so
     each segment is dissected on its own and its records are followed in sequence space (`streams`).
     """
+    reassemble = reassembly is not Reassembly.OFF
     values = {
         "tcp.desegment_tcp_streams": reassemble,
-        "tcp.reassemble_out_of_order": reassemble,
+        "tcp.reassemble_out_of_order": reassembly is Reassembly.ANY_ORDER,
         "tcp.analyze_sequence_numbers": True,
-        "tcp.relative_sequence_numbers": False,
+        "tcp.relative_sequence_numbers": True,  # without it tshark stumbles where sequence numbers wrap
         "tcp.try_heuristic_first": True,  # else a dissector registered for a client port below 1024 takes the packets
         "tcp.check_checksum": False,  # offload leaves checksums unset
         "udp.check_checksum": False,
@@ -62,7 +77,9 @@ def preferences(*, reassemble: bool) -> list[str]:
         "ipv6.defragment": True,
         "rpc.desegment_rpc_over_tcp": True,
         "rpc.defragment_rpc_over_tcp": True,
-        "rpc.find_fragment_start": False,
+        # Else a reply whose call is not in the capture hides every message behind it. On cut captures the place of a
+        # header found that way, and with it the message's last byte, would not be known.
+        "rpc.find_fragment_start": reassemble,
         "rpc.dissect_unknown_programs": False,
         "nfs.file_name_snooping": False,
         "nfs.fhandle_find_both_reqrep": False,
@@ -70,14 +87,13 @@ def preferences(*, reassemble: bool) -> list[str]:
     return [part for name, value in values.items() for part in ("-o", f"{name}:{str(value).upper()}")]
 
 
-def _command(tools: Tools, path: str, form: str, *, reassemble: bool) -> list[str]:
+def _command(tools: Tools, path: str, reassembly: Reassembly, form: str) -> list[str]:
     output = cells.column_arguments() if form == "columns" else cells.field_arguments()
-    return [tools.tshark, "-n", "-r", path, *preferences(reassemble=reassemble), *output]
+    return [tools.tshark, "-n", "-r", path, *preferences(reassembly), *output]
 
 
-def _lines(source: Source, tools: Tools, form: str) -> Iterator[str]:
+def _lines(source: Source, tools: Tools, reassembly: Reassembly, form: str) -> Iterator[str]:
     """Start tshark (behind mergecap for a set of files) and yield its lines, one a packet."""
-    reassemble = source.snaplen is None
     paths = [os.fspath(file.path.absolute()) for file in source.files]
     children: list[subprocess.Popen[bytes] | subprocess.Popen[str]] = []
     with tempfile.TemporaryFile() as stderr:
@@ -93,7 +109,7 @@ def _lines(source: Source, tools: Tools, form: str) -> Iterator[str]:
                 children.append(feeder)
                 feed = feeder.stdout
             tshark = subprocess.Popen(
-                _command(tools, "-" if feed else paths[0], form, reassemble=reassemble),
+                _command(tools, "-" if feed else paths[0], reassembly, form),
                 stdin=feed or subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
