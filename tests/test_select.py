@@ -157,12 +157,15 @@ def side(*rows: Op, first_ms: float, connections: tuple[Connection, ...] = ENDS)
         hidden=0,
         malformed=0,
         duplicate_packets=0,
+        lost_ranges=0,
+        lost_bytes=0,
         backward_times=0,
         tls_connections=0,
         first_ns=first_ns,
         last_ns=first_ns + 100 * SECOND,
         cut_short=False,
         form="columns",
+        reassembly=Reassembly.OFF,
     )
     made = ops(*rows, connections=connections)
     paired = Paired(made, np.zeros(0, dtype=np.int8))
