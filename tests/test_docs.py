@@ -67,6 +67,14 @@ def test_method_names_every_state_and_miss() -> None:
     }
 
 
+def test_method_names_every_audit_code() -> None:
+    """The table of the capture audit names the codes that the audit can give, and no other."""
+    table = METHOD.split("## The capture audit")[1]
+    given = set(re.findall(r'^\s+"([a-z]+-[a-z-]+)",$', (ROOT / "nfslat" / "audit.py").read_text(), re.MULTILINE))
+    given |= set(re.findall(r'add\("([a-z-]+)"', (ROOT / "nfslat" / "audit.py").read_text()))
+    assert set(re.findall(r"`([a-z]+-[a-z-]+)`", table)) == given
+
+
 def test_readme_names_the_oldest_tshark() -> None:
     """The README and the code agree on the oldest Wireshark."""
     assert f"command-line tools {MINIMUM[0]}.{MINIMUM[1]} or newer" in README
