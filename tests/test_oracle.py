@@ -1,12 +1,11 @@
 """Real captures against tshark's own statistics: the same calls, replies, pairs and mean SRTs, or a known difference.
 
-The captures lie beside the checkout and are not part of it; where they are missing these tests are skipped.
+The captures lie beside the checkout and are not part of it; where they are missing the samples take their place.
 """
 
 from __future__ import annotations
 
 import bz2
-import functools
 import re
 import subprocess
 import tempfile
@@ -19,7 +18,7 @@ import pytest
 
 from nfslat.constants import NFS, op_name
 from nfslat.decode.capture import open_source
-from nfslat.decode.tools import find_tools
+from nfslat.decode.tools import Tools
 from nfslat.decode.tshark import preferences
 from nfslat.decompose import srt_ns
 from nfslat.pipeline import inspect
@@ -28,10 +27,12 @@ from nfslat.select import Filters
 from nfslat.tables import State
 
 SHARED = Path(__file__).parents[2] / "shared"
-CAPTURES = sorted(SHARED.glob("lab/*/*.gz")) + [
+SAMPLES = sorted(Path(__file__).parents[1].glob("samples/*/*.gz"))
+SHARED_CAPTURES = sorted(SHARED.glob("lab/*/*.gz")) + [
     path for path in sorted(SHARED.glob("corpus/*")) if not path.name.endswith((".md", "SUMS"))
 ]
-needs_captures = pytest.mark.skipif(not CAPTURES, reason="no captures at ../shared: lab and corpus tests left out")
+needs_captures = pytest.mark.skipif(not SHARED_CAPTURES, reason="no captures at ../shared: lab and corpus left out")
+CAPTURES = SHARED_CAPTURES or SAMPLES  # the samples are taken from the lab
 
 # Captures in which messages are sent again or twice: there tshark counts pairs of frames and nfslat ops.
 _SENT_AGAIN = {"b4_v3_rpc_retransmit", "d3_v3_loss1", "i_v3_any_sll2", "k_v3_dup", "n_v3_nfsd_restart"}
@@ -47,14 +48,17 @@ def _ids(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
-@functools.cache  # two tests look at each capture
-def _side(path: Path) -> tuple[Side, list[str]]:
-    with tempfile.TemporaryDirectory() as name:
-        scratch = Path(name)
-        tools = find_tools(scratch)
-        source = open_source(str(path), tools, scratch)
-        side = inspect(source, tools, filters=Filters(), progress=lambda _: None)
-        return side, preferences(side.decoded.reassembly)
+_sides: dict[Path, tuple[Side, list[str]]] = {}
+
+
+def _side(path: Path, tools: Tools) -> tuple[Side, list[str]]:
+    """One capture, read once for the tests that look at it."""
+    if path not in _sides:
+        with tempfile.TemporaryDirectory() as scratch:
+            source = open_source(str(path), tools, Path(scratch))
+            side = inspect(source, tools, filters=Filters(), progress=lambda _: None)
+        _sides[path] = side, preferences(side.decoded.reassembly)
+    return _sides[path]
 
 
 def _tshark(path: Path, *arguments: str) -> str:
@@ -69,12 +73,11 @@ def _with_nfs() -> list[Path]:
     return [path for path in CAPTURES if not any(part in path.name for part in without)]
 
 
-@needs_captures
 @pytest.mark.parametrize("path", _with_nfs(), ids=_ids)
-def test_calls_replies_and_pairs_equal_an_independent_count(path: Path) -> None:
+def test_calls_replies_and_pairs_equal_an_independent_count(path: Path, tools: Tools) -> None:
     """As many calls and replies as a plain ``tshark -Y rpc`` shows under the same preferences; each reply that tshark
     ties to a call is in an op or was sent again."""
-    side, prefs = _side(path)
+    side, prefs = _side(path, tools)
     text = _tshark(path, *prefs, "-Y", "rpc.msgtyp", "-T", "fields", "-e", "rpc.msgtyp", "-e", "rpc.time")
     kinds: Counter[str] = Counter()
     answered = 0
@@ -94,14 +97,21 @@ def test_calls_replies_and_pairs_equal_an_independent_count(path: Path) -> None:
     assert len(side.ops) <= answered <= len(side.ops) + again
 
 
-@needs_captures
 @pytest.mark.parametrize(
-    "path", [path for path in CAPTURES if "_v3" in path.parent.name or "g_clock" in path.parent.name], ids=_ids
+    "path",
+    [
+        path
+        for path in CAPTURES
+        if "_v3" in path.parent.name
+        or "g_clock" in path.parent.name
+        or (path in SAMPLES and path.parent.name != "session-slots")
+    ],
+    ids=_ids,
 )
-def test_mean_srt_equals_tsharks_to_the_printed_digit(path: Path) -> None:
+def test_mean_srt_equals_tsharks_to_the_printed_digit(path: Path, tools: Tools) -> None:
     """``--srt=tshark`` gives the count and the mean of ``tshark -z rpc,srt,100003,3`` for every operation, except
     where messages were sent again."""
-    side, prefs = _side(path)
+    side, prefs = _side(path, tools)
     ops = side.ops
     durations = srt_ns(ops, "tshark", "client")
     mine = {}
@@ -137,10 +147,10 @@ def test_captures_without_nfs_are_refused(path: Path, capsys: pytest.CaptureFixt
 
 
 @needs_captures
-def test_a_call_sent_again_on_a_new_connection_is_one_long_op() -> None:
+def test_a_call_sent_again_on_a_new_connection_is_one_long_op(tools: Tools) -> None:
     """XID 0x991e23db of the network partition: the client waited 146.4 s, whatever its last transmission took."""
     path = next(path for path in CAPTURES if "netpart-reconnect" in path.name)
-    side, _ = _side(path)
+    side, _ = _side(path, tools)
     (row,) = np.flatnonzero(side.ops.xid == 0x991E23DB).tolist()
     assert side.ops.transmissions[row] == 2
     assert (side.ops.t3 - side.ops.t0)[row] / 1e9 == pytest.approx(146.4, abs=0.05)

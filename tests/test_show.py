@@ -20,19 +20,20 @@ from nfslat.select import REASONS, Filters
 from nfslat.show_dissect import dissect, in_filter
 from nfslat.tables import Miss
 
-# The one place that says where the captures are: a folder each, with server.pcap.gz and client.pcap.gz in it.
-CAPTURES = Path(__file__).parents[1].parent / "shared" / "lab"
+# Where the captures are: a folder each, with server.pcap.gz and client.pcap.gz in it. The samples are always there.
+ROOT = Path(__file__).parents[1]
+FOLDERS = (ROOT / "samples", ROOT.parent / "shared" / "lab")
 
-SLOTS = "c_v3_slots2"  # NFSv3, cut at 512 bytes
-V41 = "f_v41_baseline"
+SLOTS = "client-slots"  # NFSv3, cut at 512 bytes
+V41 = "session-slots"
 WHOLE = "i_v3_full_1M"  # whole packets, 1 MiB a READ or WRITE
 SCENARIOS = (SLOTS, V41, WHOLE, "i_v3_fmt_snoop", "i_v3_snap96", "n_v3_nfsd_restart", "g_clock_step3s")
 
 
 def _pair(scenario: str) -> list[str]:
-    folder = CAPTURES / scenario
-    if not folder.is_dir():
-        pytest.skip(f"no captures in {folder}")
+    folder = next((folder / scenario for folder in FOLDERS if (folder / scenario).is_dir()), None)
+    if folder is None:
+        pytest.skip(f"no captures of {scenario} in ../shared/lab")
     return [str(folder / f"{side}.pcap.gz") for side in ("server", "client")]
 
 
@@ -265,7 +266,7 @@ def test_rotated_files_are_named_with_their_own_frame_numbers(
     assert max(map(len, out.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("scenario", ["d4_v3_loss2_full", V41])
+@pytest.mark.parametrize("scenario", ["packet-loss", "f_v41_baseline"])
 def test_of_several_rpcs_in_a_frame_the_one_asked_for_is_shown(tools: Tools, tmp_path: Path, scenario: str) -> None:
     """A frame that carries several calls or replies gives the one with our XID and nothing of its neighbours."""
     found = _correlate(scenario, tools, tmp_path)
