@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from nfslat.constants import NFS
 from nfslat.decode.reader import Decoded
 from nfslat.report.model import AuditNote
 from nfslat.results import Correlation, Side
 from nfslat.select import is_reverse
-from nfslat.tables import Miss, State
+from nfslat.tables import Messages, Miss, State
 
+_COUNTS_UP, _LARGEST_GAP = 0.3, 1000  # XIDs of a connection that count up, with gaps
 _MANY = 0.02  # a share above this changes the answer, so it is a warning
 
 
@@ -15,6 +19,34 @@ def hidden_share(decoded: Decoded) -> float:
     """Share of the RPC messages whose header was not captured."""
     total = len(decoded.messages) + decoded.hidden + decoded.malformed
     return decoded.hidden / total if total else 0.0
+
+
+def missing_calls(messages: Messages) -> int:
+    """Calls that the capture does not show, counted by the gaps in the client's XIDs; 0 where they do not count up.
+
+    Most clients count their XIDs up by one a call on each connection (Linux net/sunrpc/xprt.c: xprt_alloc_xid), in the
+    byte order of the machine. A lower bound: what is missing at the beginning and at the end leaves no gap.
+    """
+    calls = messages.is_reply == 0  # of all programs: NFSACL shares NFS's connections and XIDs
+    missing = 0
+    for conn in np.unique(messages.conn[calls & (messages.program == NFS)]):
+        xids = np.unique(messages.xid[calls & (messages.conn == conn)]).astype(np.uint32)
+        steps = [np.diff(np.sort(order).astype(np.int64)) for order in (xids, xids.byteswap())]
+        counted = max(steps, key=lambda step: int((step == 1).sum()))
+        if (counted == 1).sum() >= _COUNTS_UP * len(counted):
+            missing += int((counted[counted <= _LARGEST_GAP] - 1).sum())
+    return missing
+
+
+def unseen_share(side: Side) -> float:
+    """Share of the RPC messages, or of the calls, that a capture should show and does not: without a partner, or not
+    captured. What is missing is rarely like the rest (it was sent when much was going on), so figures lean."""
+    d, states = side.decoded, side.paired.states
+    alone = int(np.isin(states, (State.NO_REPLY, State.NO_CALL)).sum()) + d.hidden
+    messages = len(d.messages) + d.hidden + d.malformed
+    gaps = missing_calls(d.messages)
+    calls = int((d.messages.is_reply == 0).sum()) + gaps
+    return max(alone / max(messages, 1), gaps / max(calls, 1))
 
 
 def capture_notes(side: Side) -> list[AuditNote]:
@@ -36,9 +68,18 @@ def capture_notes(side: Side) -> list[AuditNote]:
     add(
         "capture-truncated",
         d.hidden,
-        f"{d.hidden} RPC headers ({hidden_share(d) * 100:.1f} %) were not captured: they lie behind the snaplen or "
-        "inside a segment; their ops are missing here. A larger tcpdump -s, or -s 0, shows them",
+        f"at least {d.hidden} RPC headers ({hidden_share(d) * 100:.1f} %) were not captured: they lie behind the "
+        "snaplen or inside a segment; their ops are missing here. A larger tcpdump -s, or -s 0, shows them",
         warn=hidden_share(d) > _MANY,
+    )
+    gaps = missing_calls(d.messages)
+    calls = int((d.messages.is_reply == 0).sum()) + gaps
+    add(
+        "capture-missing-calls",
+        gaps,
+        f"about {gaps} calls ({gaps * 100 / max(calls, 1):.1f} %) are not shown, by the gaps in the client's XIDs; "
+        "what is missing is rarely like the rest, so means and percentiles lean",
+        warn=gaps > _MANY * calls,
     )
     add(
         "capture-drops",
@@ -90,16 +131,19 @@ def capture_notes(side: Side) -> list[AuditNote]:
 def notes(c: Correlation, *, application_known: bool) -> list[str]:
     """What must be said about the comparison as a whole."""
     out = []
-    if not application_known:
-        out.append(
-            "what happens above the client's wire (waiting for a slot, the application) is not in the captures: "
-            "give the application's own mean with --app-ms to include it"
-        )
     if c.swapped:
         out.append(
             f"the files were given in the wrong order: {c.server.source.name} is the server's capture, "
             f"{c.client.source.name} the client's; read that way (--no-swap insists on the order given)"
         )
+    if not application_known:
+        out.append(
+            "what happens above the client's wire (waiting for a slot, the application) is not in the captures: "
+            "give the application's own mean with --app-ms to include it"
+        )
+    for name, count in (("server", c.strangers("server")), ("client", c.strangers("client"))):
+        if count:
+            out.append(f"{count} ops in the {name}'s capture belong to hosts that are not in the other one")
     outside = {
         name: int((c.compared(name) & (fate == Miss.OUTSIDE_OVERLAP)).sum())
         for name, fate in (("server", c.matching.unmatched.server), ("client", c.matching.unmatched.client))
@@ -114,7 +158,8 @@ def notes(c: Correlation, *, application_known: bool) -> list[str]:
     if not c.theta.fits:
         out.append(
             "no constant clock offset fits all ops: a clock drifts or was set during the capture; "
-            "network time is not split by direction (its sum needs no clock and stands)"
+            "network time is not split by direction (its sum needs no clock). An op that was under way when a clock "
+            "was set has a wrong SRT, and may stand among the slowest"
         )
     reverse = max(int((side.kept & is_reverse(side.ops)).sum()) for side in (c.server, c.client))
     if reverse:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn, TextIO
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, TextIO, cast
 
 from nfslat import __version__
 from nfslat.errors import InputError, NfslatError, UsageError
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from nfslat.select import Filters
     from nfslat.workspace import Workspace
 
+_OURS = (b'{\n  "sch', b"xid,progr")  # how the files that nfslat writes begin
 _WIDTH = 80  # tables are made for a terminal of this width and do not grow with it
 
 _DESCRIPTION = """\
@@ -50,6 +55,11 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; returns the exit status (DESIGN 13). Every problem that the user can solve is one line, no traceback."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if sys.stdout is None:
+        print("nfslat: standard output is closed", file=sys.stderr)
+        return UsageError.exit_status
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminate)  # so that scratch files go on a kill, too
     try:
         if arguments[:1] == ["show"]:
             return _show(_show_parser().parse_args(arguments[1:]))
@@ -65,9 +75,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except OSError as problem:
+        # Among others a full disk, which names no file.
         where = f"{problem.filename}: " if problem.filename else ""
         print(f"nfslat: {where}{problem.strerror or problem}", file=sys.stderr)
         return InputError.exit_status
+
+
+def _terminate(number: int, _: object) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def _report_parser() -> argparse.ArgumentParser:
@@ -116,8 +131,8 @@ def _show_parser() -> argparse.ArgumentParser:
     )
     _captures(parser, client_optional=False)
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--xid", type=_xid, metavar="XID", help="the op with this XID (0x1a2b3c4d or decimal)")
-    which.add_argument("--slowest", type=_count, metavar="N", help="the N ops with the longest client SRT")
+    which.add_argument("--xid", type=_an_xid, metavar="XID", help="the op with this XID (0x1a2b3c4d or decimal)")
+    which.add_argument("--slowest", type=_a_count, metavar="N", help="the N ops with the longest client SRT")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
     _filters(parser)
     return parser
@@ -143,7 +158,7 @@ def _filters(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--client", dest="client_addr", metavar="ADDR", action="append", default=[], help="NFS client")
     group.add_argument("--server-addr", metavar="ADDR", action="append", default=[], help="NFS server")
-    group.add_argument("--port", type=int, metavar="N", action="append", default=[], help="port that was called")
+    group.add_argument("--port", type=_a_port, metavar="N", action="append", default=[], help="port that was called")
     group.add_argument(
         "--start",
         metavar="TIME",
@@ -153,21 +168,28 @@ def _filters(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--all-programs", action="store_true", help="also MOUNT, NLM, NSM, portmap, NFSACL, callbacks")
 
 
-def _xid(text: str) -> int:
+def _an_xid(text: str) -> int:
     try:
         value = int(text, 0)
     except ValueError:
-        value = int(text, 16)  # hexadecimal digits as they stand in other tools' output
+        value = -1
+        if re.fullmatch("[0-9a-fA-F]{1,8}", text):  # as it stands in other tools' output
+            value = int(text, 16)
     if not 0 <= value < 1 << 32:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{text!r} is no XID: give 0x and up to eight hexadecimal digits, or a number")
     return value
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
+def _a_port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: give 1 to 65535")
+    return int(text)
+
+
+def _a_count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of ops: give 1 or more")
+    return int(text)
 
 
 def _report(options: argparse.Namespace, arguments: list[str]) -> int:
@@ -182,13 +204,14 @@ def _report(options: argparse.Namespace, arguments: list[str]) -> int:
     single = options.client is None
     if single and (options.csv or known.app_ms or known.storage_ms):
         raise UsageError("--csv, --app-ms and --storage-ms need both captures, the server's and the client's")
-    if options.json == options.csv == "-":
-        raise UsageError("--json and --csv cannot both go to standard output")
+    if options.json is not None and options.json == options.csv:
+        raise UsageError(f"--json and --csv cannot both go to {options.json}")
     filters = _parse_filters(options)
     # A file that cannot be written is found out before the captures are read, not after.
     with contextlib.ExitStack() as outputs:
-        json_out = _output(options.json, outputs)
-        csv_out = _output(options.csv, outputs)
+        captures = [options.server, options.client or ""]
+        json_out = outputs.enter_context(_output(options.json, captures))
+        csv_out = outputs.enter_context(_output(options.csv, captures))
         work = outputs.enter_context(_workspace(options))
         tool = model.Tool(__version__, f"tshark {work.tools.version}", shlex.join(["nfslat", *arguments]), options.srt)
         if single:
@@ -248,6 +271,9 @@ def _workspace(options: argparse.Namespace) -> contextlib.AbstractContextManager
 def _parse_filters(options: argparse.Namespace) -> Filters:
     from nfslat import select
 
+    start, end = (None if text is None else select.parse_moment(text) for text in (options.start, options.end))
+    if start is not None and end is not None and start.absolute == end.absolute and start.ns >= end.ns:
+        raise UsageError(f"--start {options.start} is not before --end {options.end}")
     given = {
         "--op": options.op,
         "--client": options.client_addr,
@@ -258,12 +284,12 @@ def _parse_filters(options: argparse.Namespace) -> Filters:
         "--all-programs": options.all_programs,
     }
     return select.Filters(
-        ops=frozenset(name.strip().upper() for value in options.op for name in value.split(",") if name.strip()),
+        ops=select.parse_ops((name for value in options.op for name in value.split(",")), "--op"),
         clients=select.parse_addresses(options.client_addr, "--client"),
         servers=select.parse_addresses(options.server_addr, "--server-addr"),
         ports=frozenset(options.port),
-        start=None if options.start is None else select.parse_moment(options.start),
-        end=None if options.end is None else select.parse_moment(options.end),
+        start=start,
+        end=end,
         all_programs=options.all_programs,
         text={
             option: ", ".join(map(str, value)) if isinstance(value, list) else "yes" if value is True else str(value)
@@ -273,13 +299,50 @@ def _parse_filters(options: argparse.Namespace) -> Filters:
     )
 
 
-def _output(name: str | None, outputs: contextlib.ExitStack) -> TextIO | None:
-    """The stream that an output option names; ``-`` is standard output."""
-    if name is None:
-        return None
-    if name == "-":
-        return sys.stdout
-    return outputs.enter_context(open(name, "w", encoding="utf-8", newline=""))
+@contextlib.contextmanager
+def _output(name: str | None, captures: Sequence[str]) -> Iterator[TextIO | None]:
+    """The stream that an output option names; ``-`` is standard output.
+
+    A file appears under its name only when all of it is written, so that an error leaves the old one as it was. Raises
+    ``UsageError`` for a file that is a capture of this run, or holds something that nfslat did not write.
+    """
+    if name is None or name == "-":
+        yield sys.stdout if name else None
+        return
+    path = Path(name)
+    if path.exists() and not path.is_file():  # a pipe, /dev/stdout: nothing to replace
+        with path.open("w", encoding="utf-8", newline="") as out:
+            yield out
+        return
+    if any(path.exists() and os.path.exists(capture) and path.samefile(capture) for capture in captures):
+        raise UsageError(f"{name}: is one of the captures; name another file to write to")
+    if path.exists() and path.stat().st_size and not _is_ours(path):
+        raise UsageError(f"{name}: exists and was not written by nfslat; name another file, or remove it")
+    try:
+        target = tempfile.NamedTemporaryFile(  # noqa: SIM115 - it is renamed, not closed and gone
+            "w", dir=path.parent, prefix=f".{path.name}-", delete=False, encoding="utf-8", newline=""
+        )
+    except OSError as problem:
+        raise InputError(f"{name}: cannot be written ({problem.strerror})") from problem
+    try:
+        with target as out:
+            yield cast(TextIO, out)
+        os.chmod(target.name, 0o666 & ~_umask())
+        os.replace(target.name, path)
+    except BaseException:
+        Path(target.name).unlink(missing_ok=True)
+        raise
+
+
+def _is_ours(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(16).startswith(_OURS)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _color() -> bool:

@@ -32,8 +32,15 @@ class Theta:
 
 
 def bound_theta(server: Ops, client: Ops, matched: Matched) -> Theta:
-    """Constant bounds of theta; needs at least one matched op, else raises ``ValueError``."""
+    """Constant bounds of theta; needs at least one matched op, else raises ``ValueError``.
+
+    Ops that are not wholly in both captures, or were sent again by RPC, do not count where there are others: the last
+    byte that was seen need not be the last, and the two sides may have seen different transmissions.
+    """
     s, c = matched.server, matched.client
     if not len(s):
         raise ValueError("no matched op, no bound on the clocks")
+    sound = server.whole[s] & client.whole[c] & (server.transmissions[s] == 1) & (client.transmissions[c] == 1)
+    if sound.any():
+        s, c = s[sound], c[sound]
     return Theta(lo_ns=int((server.t3[s] - client.t3[c]).max()), hi_ns=int((server.t1[s] - client.t1[c]).min()))

@@ -17,8 +17,6 @@ NFSACL = 100227
 # RFC 5531 section 8.4.2: 0x40000000 to 0x5fffffff are transient; NFSv4 clients take their callback program from it.
 TRANSIENT_FIRST, TRANSIENT_LAST = 0x40000000, 0x5FFFFFFF
 
-NFS_PORT = 2049
-
 _V2 = (
     "NULL GETATTR SETATTR ROOT LOOKUP READLINK READ WRCACHE WRITE CREATE REMOVE RENAME LINK SYMLINK "
     "MKDIR RMDIR READDIR STATFS"
@@ -103,9 +101,14 @@ def op_name(program: int, version: int, op: int) -> str:
     if op == NULL:
         return "unknown"
     names = _CB_NAMES if is_callback_program(program) else _NAMES.get((program, version), ())
-    if op < len(names):
+    if 0 <= op < len(names):
         return names[op]
     return f"OP{op}" if program == NFS and version == 4 else f"PROC{op}"
+
+
+def op_names() -> frozenset[str]:
+    """Every name that `op_name` gives to an operation with a name."""
+    return frozenset(name for names in (*_NAMES.values(), _CB_NAMES) for name in names) | {"unknown".upper()}
 
 
 def version_name(program: int, version: int, minor: int) -> str:

@@ -19,6 +19,7 @@ from nfslat.tables import I64, Bool, Matched, Miss, Ops, Unmatched
 # Connections whose addresses differ (NAT, load balancer) are one where at least this share of the ops of the smaller
 # agree in XID, program, version and operation. XIDs start at random, so strangers share practically none.
 SHARED_OPS = 0.5
+_TABLE_CELLS = 1_000_000  # one XID for more ops than this says nothing about any of them
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,9 @@ def _among_several(
 
     Both sides are in call order, and a connection keeps the order of its calls.
     """
+    if len(s) * len(c) > _TABLE_CELLS:
+        fate_s[s], fate_c[c] = Miss.AMBIGUOUS, Miss.AMBIGUOUS
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     table = np.array([_agree(server, np.full(len(c), row), client, c) for row in s])
     found_s, found_c = [], []
     done_s, done_c = np.zeros(len(s), dtype=bool), np.zeros(len(c), dtype=bool)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from nfslat.results import Side
 
 _NAMED_ENDS = 3
+_COARSE_NS = 1_000_000
+_ENOUGH_OPS = 10
 
 
 def offsets(server: Ops, client: Ops, matched: Matched) -> I64:
@@ -46,10 +48,14 @@ def is_swapped(server: Ops, client: Ops, matched: Matched) -> bool:
 
 
 def refuse_same_capture(server: Side, client: Side, matched: Matched) -> None:
-    """Raise ``InputError`` where both files hold the same packets with the same times: copies of one capture."""
+    """Raise ``InputError`` where both files were taken at one point: all times equal, or all apart by one amount.
+
+    On a network no two packets travel equally long to the microsecond; clocks of 10 ms cannot tell.
+    """
     s, c = matched.server, matched.client
-    pairs = ((server.ops.t0, client.ops.t0), (server.ops.t3, client.ops.t3))
-    if all((of_server[s] == of_client[c]).all() for of_server, of_client in pairs):
+    apart = np.concatenate([server.ops.t0[s] - client.ops.t0[c], server.ops.t3[s] - client.ops.t3[c]])
+    fine = (client.ops.t0[c] % _COARSE_NS != 0).any()
+    if (apart == 0).all() or (len(s) >= _ENOUGH_OPS and fine and (apart == apart[0]).all()):
         raise InputError(
             f"{server.source.name} and {client.source.name} hold the same packets with the same times: "
             "one capture given twice; give the one taken on the server and the one taken on the client"

@@ -18,6 +18,10 @@ from nfslat.tables import I8, I64, Messages, Ops, State
 # A call that comes again after its answer has left was sent before the answer arrived, so within a round trip and
 # some queueing; later than this, the XID is in use for another op.
 LATE_RETRANSMISSION_NS = 1_000_000_000
+# Unless the answer was lost: over UDP (timeo 1.1 s, doubled, a minute at most), or with the connection that carried it
+# (reconnect). Then the call comes again much later, and is known by asking for exactly the same.
+LOST_ANSWER_NS = 180_000_000_000
+_COPIES_KEPT = 16  # replies of one XID that a later one may be a copy of
 # Two copies of one packet without an IP identification (IPv6) are told from a TCP retransmission by their distance:
 # the shortest retransmission timer in use is 200 ms (Linux TCP_RTO_MIN), a fast retransmission needs a round trip.
 COPY_NS = 1_000_000
@@ -90,6 +94,7 @@ def _walk(m: Messages, rows: list[int], states: npt.NDArray[np.int8]) -> list[_O
     """The messages of one XID of one connection and direction, in capture order -> its ops."""
     ops: list[_Op] = []
     op: _Op | None = None
+    early: int | None = None  # a reply in front of any call
     sent: list[int] = []  # rows of the calls of `op`
     answered: list[int] = []  # rows of all replies so far: TCP may send an old one again
     for row in rows:
@@ -99,12 +104,13 @@ def _walk(m: Messages, rows: list[int], states: npt.NDArray[np.int8]) -> list[_O
                 states[row] = earlier
             elif op is None:
                 states[row] = State.NO_CALL
+                early = row
             elif op.reply == NULL:
                 op.reply = row
                 states[op.call] = states[row] = State.PAIRED
             else:
                 states[row] = State.RETRANSMITTED  # answered again, from the duplicate request cache or really
-            answered.append(row)
+            answered = [*answered[-_COPIES_KEPT:], row]
             continue
         earlier = _earlier_copy(m, sent, row)
         if op is not None and earlier is not None:
@@ -121,6 +127,11 @@ def _walk(m: Messages, rows: list[int], states: npt.NDArray[np.int8]) -> list[_O
         op = _Op(call=row, last_call=row)
         ops.append(op)
         sent = [row]
+        if early is not None and 0 <= m.first_ns[early] - m.last_ns[row] < COPY_NS:
+            # Captures of several queues may write a reply in front of its call; the times tell.
+            op.reply = early
+            states[row] = states[early] = State.PAIRED
+        early = None
     return ops
 
 
@@ -149,7 +160,11 @@ def _same_request(m: Messages, a: int, b: int) -> bool:
 
 
 def _may_be_sent_again(m: Messages, op: _Op, row: int) -> bool:
-    return op.reply == NULL or int(m.first_ns[row] - m.last_ns[op.reply]) < LATE_RETRANSMISSION_NS
+    if op.reply == NULL:
+        return True
+    since_ns = int(m.first_ns[row] - m.last_ns[op.reply])
+    answer_may_be_lost = m.seq[row] == NULL or m.stream[row] != m.stream[op.reply]
+    return since_ns < (LOST_ANSWER_NS if answer_may_be_lost and m.fh[row] != NULL else LATE_RETRANSMISSION_NS)
 
 
 def _join_across_connections(m: Messages, ops: list[_Op], states: npt.NDArray[np.int8]) -> list[_Op]:
@@ -219,6 +234,7 @@ def _ops(m: Messages, call: I64, last_call: I64, reply: I64, transmissions: I64)
         call_last_frame=m.last_frame[call],
         reply_first_frame=m.first_frame[reply],
         reply_last_frame=m.last_frame[reply],
+        whole=m.whole[call] & m.whole[reply],
         transmissions=transmissions.astype(np.int32),
         last_call_ns=m.first_ns[last_call],
         connections=m.connections,

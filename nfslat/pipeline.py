@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from threading import Event
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from nfslat.decode.protocols import refuse_without_nfs
 from nfslat.decode.tools import Tools
 from nfslat.decode.tshark import decode
 from nfslat.decompose import decompose
+from nfslat.errors import InputError
 from nfslat.match import Matching, match
 from nfslat.pair import pair
 from nfslat.results import Correlation, Side
@@ -39,8 +41,7 @@ def correlate(
 
     Raises ``InputError`` where a capture holds no NFS, or the two have no op in common.
     """
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        one, two = pool.map(lambda source: read(source, tools, progress), (server, client))
+    one, two = _read_both(server, client, tools, progress)
     matching = _match(one, two)
     if not len(matching.matched):
         overlap.refuse_without_common_op(one, two)
@@ -55,6 +56,8 @@ def correlate(
         overlap.refuse_without_common_op(one, two)
     theta = bound_theta(one.ops, two.ops, forward)
     shown = forward.take(two.kept[forward.client])
+    if filters.text and not (one.kept.any() or two.kept.any()):
+        raise _nothing_left(filters)
     parts = decompose(one.ops, two.ops, shown, theta.mid_ns)
     return Correlation(one, two, matching, shown, theta, parts, srt, swapped)
 
@@ -74,11 +77,48 @@ def read(source: Source, tools: Tools, progress: Progress) -> Side:
     return Side(source, decoded, paired, np.zeros(len(paired.ops), dtype=np.int8))
 
 
+class _Stopped(Exception):
+    """The other side failed, or the user has had enough."""
+
+
+def _read_both(server: Source, client: Source, tools: Tools, progress: Progress) -> tuple[Side, Side]:
+    """Both at once; the first problem of one, or Ctrl-C, stops the other too."""
+    stop = Event()
+
+    def checked(packets: int) -> None:
+        if stop.is_set():
+            raise _Stopped
+        progress(packets)
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        sides = [pool.submit(read, source, tools, checked) for source in (server, client)]
+        try:
+            done, _ = wait(sides, return_when=FIRST_EXCEPTION)
+            if any(side.exception() for side in done):
+                stop.set()
+        except BaseException:
+            stop.set()
+            raise
+    for side in sides:
+        problem = side.exception()
+        if problem is not None and not isinstance(problem, _Stopped):
+            raise problem
+    return sides[0].result(), sides[1].result()
+
+
 def inspect(source: Source, tools: Tools, *, filters: Filters, progress: Progress) -> Side:
     """One capture by itself."""
     side = read(source, tools, progress)
     reasons = select(side.ops, filters, side.ops.t0, side.decoded.first_ns)
-    return dataclasses.replace(side, reasons=reasons)
+    side = dataclasses.replace(side, reasons=reasons)
+    if filters.text and not side.kept.any():
+        raise _nothing_left(filters)
+    return side
+
+
+def _nothing_left(filters: Filters) -> InputError:
+    given = ", ".join(f"{option} {value}" for option, value in filters.text.items())
+    return InputError(f"no op is left by the filters ({given}); run without them to see what there is")
 
 
 def _match(server: Side, client: Side) -> Matching:

@@ -13,7 +13,7 @@ from nfslat.decompose import Parts, srt_ns
 from nfslat.match import Matching
 from nfslat.pair import Paired
 from nfslat.select import REASONS, is_reverse
-from nfslat.tables import I8, I64, Bool, Matched, Ops
+from nfslat.tables import I8, I64, Bool, Matched, Miss, Ops
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,21 @@ class Correlation:
     def server_srt_ns(self) -> I64:
         """Server SRT of each matched op."""
         return srt_ns(self.server.ops, self.srt, "server")[self.matched.server]
+
+    def missed(self, side: str) -> I8:
+        """`Miss` value of each op of `side` ("server" or "client")."""
+        return self.matching.unmatched.server if side == "server" else self.matching.unmatched.client
+
+    def strangers(self, side: str) -> int:
+        """Compared ops of `side` without a partner whose hosts do not both occur in the other capture: other clients,
+        other servers. Behind NAT a host has another address in each, so this says nothing there."""
+        one, other = (self.server, self.client) if side == "server" else (self.client, self.server)
+        known = {end[0] for ends in other.ops.connections for end in (ends.source(0), ends.source(1))}
+        foreign = np.array(
+            [ends.addr_a not in known or ends.addr_b not in known for ends in one.ops.connections], dtype=np.bool_
+        )
+        unmatched = self.compared(side) & (self.missed(side) == Miss.CONNECTION_UNMATCHED)
+        return int(foreign[one.ops.conn[unmatched]].sum()) if len(foreign) else 0
 
     def compared(self, side: str) -> Bool:
         """Mask of the ops of `side` ("server" or "client") that the comparison is about: selected, not reverse."""

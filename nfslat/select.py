@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.constants import NFS, is_callback_program, op_name
+from nfslat.constants import NFS, TRANSIENT_FIRST, TRANSIENT_LAST, op_name, op_names
 from nfslat.errors import UsageError
 from nfslat.tables import I8, I64, Bool, Ops
 
@@ -90,6 +92,16 @@ def parse_addresses(values: list[str], option: str) -> frozenset[str]:
     return frozenset(out)
 
 
+def parse_ops(names: Iterable[str], option: str) -> frozenset[str]:
+    """Names of operations, upper case. Raises ``UsageError`` for a name that no operation has."""
+    out = frozenset(name.strip().upper() for name in names if name.strip())
+    for name in sorted(out - op_names()):
+        near = difflib.get_close_matches(name, op_names(), n=1)
+        hint = f"did you mean {near[0]}?" if near else "operations are named as nfsstat does, READ for example"
+        raise UsageError(f"{option} {name}: no such operation; {hint}")
+    return out
+
+
 def op_labels(ops: Ops) -> list[str]:
     """Name of each op, as printed."""
     keys = np.stack([ops.program, ops.version.astype(np.int64), ops.op.astype(np.int64)], axis=1)
@@ -100,15 +112,16 @@ def op_labels(ops: Ops) -> list[str]:
 
 def is_reverse(ops: Ops) -> Bool:
     """Calls from an NFS server to an NFS client: callbacks, and lock or status calls in that direction."""
-    sources = [(c.source(0)[0], c.source(1)[0]) for c in ops.connections]
+    callback = (ops.program >= TRANSIENT_FIRST) & (ops.program <= TRANSIENT_LAST)
+    if not len(ops):
+        return np.asarray(callback)
     nfs = ops.program == NFS
-    pairs = {(int(c), int(d)) for c, d in zip(ops.conn[nfs], ops.direction[nfs], strict=True)}
-    clients = {sources[c][d] for c, d in pairs}
-    servers = {sources[c][1 - d] for c, d in pairs}
-    only_servers = servers - clients
-    from_server = np.array([[src in only_servers for src in both] for both in sources], dtype=bool).reshape(-1, 2)
-    callback = np.array([is_callback_program(int(p)) for p in ops.program], dtype=bool)
-    return np.asarray(callback | (from_server[ops.conn, ops.direction] & ~nfs), dtype=np.bool_)
+    sources = [(ends.source(0)[0], ends.source(1)[0]) for ends in ops.connections]
+    ways = np.unique(ops.conn[nfs] * 2 + ops.direction[nfs]).tolist()
+    clients = {sources[way // 2][way % 2] for way in ways}
+    servers = {sources[way // 2][1 - way % 2] for way in ways}
+    from_server = np.array([[source in servers - clients for source in both] for both in sources], dtype=np.bool_)
+    return np.asarray(callback | (from_server[ops.conn, ops.direction] & ~nfs))
 
 
 def select(ops: Ops, filters: Filters, time_ns: I64, first_ns: int) -> I8:
@@ -148,12 +161,11 @@ def excluded(reasons: I8) -> dict[str, int]:
 
 def _ends(ops: Ops) -> list[tuple[str, str, int]]:
     """(client address, server address, server port) of each op; for callbacks the NFS client is the one called."""
-    out = []
-    for conn, direction, backwards in zip(
-        ops.conn.tolist(), ops.direction.tolist(), is_reverse(ops).tolist(), strict=True
-    ):
-        ends = ops.connections[conn]
-        caller, called = ends.source(direction), ends.destination(direction)
-        client, server = (called, caller) if backwards else (caller, called)
-        out.append((client[0], server[0], called[1]))
-    return out
+    made: dict[tuple[int, int, bool], tuple[str, str, int]] = {}
+    for conn, ends in enumerate(ops.connections):
+        for direction in (0, 1):
+            caller, called = ends.source(direction), ends.destination(direction)
+            made[conn, direction, False] = caller[0], called[0], called[1]
+            made[conn, direction, True] = called[0], caller[0], called[1]
+    keys = zip(ops.conn.tolist(), ops.direction.tolist(), is_reverse(ops).tolist(), strict=True)
+    return [made[key] for key in keys]

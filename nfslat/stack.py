@@ -9,7 +9,7 @@ import numpy as np
 from nfslat.errors import UsageError
 from nfslat.report.model import StackRow
 from nfslat.results import Correlation
-from nfslat.select import op_labels
+from nfslat.select import op_labels, parse_ops
 from nfslat.tables import I64
 
 # What a bare --app-ms or --storage-ms speaks of: an application and its disk know reads and writes, not GETATTRs.
@@ -44,13 +44,14 @@ class Known:
         return _title(_labels(c)[self.population(c)])
 
     def above_wire_ms(self, c: Correlation) -> float | None:
-        """Mean time between application and wire, not below 0; None where no application latency is known."""
+        """Mean time between application and wire; None where no application latency is known, or it is no longer."""
         rows = self.population(c) if self.app_ms else np.zeros(0, dtype=np.int64)
         if not len(rows):
             return None
         labels = _labels(c)[rows]
         app = np.array([self.app_ms.get("", self.app_ms.get(label, 0.0)) for label in labels])
-        return max(0.0, float(app.mean() - c.client_srt_ns[rows].mean() / _NS_PER_MS))
+        above = float(app.mean() - c.client_srt_ns[rows].mean() / _NS_PER_MS)
+        return above if above > 0 else None
 
 
 def parse_known(values: list[str], option: str) -> dict[str, float]:
@@ -67,7 +68,8 @@ def parse_known(values: list[str], option: str) -> dict[str, float]:
             ms = -1.0
         if not 0 <= ms < float("inf") or bool(equals) != bool(name):
             raise UsageError(f"{option} {value}: give milliseconds (58) or an operation and milliseconds (READ=58)")
-        out[name.upper()] = ms
+        for known in parse_ops([name], option) or {""}:
+            out[known] = ms
     if "" in out and len(out) > 1:
         raise UsageError(f"{option}: give one figure for all, or one for each operation, not both")
     return out
@@ -94,7 +96,7 @@ def stack(known: Known, c: Correlation) -> Stack:
 def _blocks(known: Known) -> list[str]:
     """The operations that figures were given for; a bare figure counts for each of them, or stands alone."""
     named = sorted(({*known.app_ms} | {*known.storage_ms}) - {""})
-    return named or ([""] if known.app_ms or known.storage_ms else [])
+    return ["", *named] if "" in known.app_ms or ("" in known.storage_ms and not named) else named
 
 
 def _block(

@@ -93,7 +93,7 @@ def _matched(c: Correlation) -> model.MatchedOps:
     client, server = c.client_srt_ns, c.server_srt_ns
     everything = np.arange(len(client))
     by_op = [_row(c, _names(key), at, client, server) for key, at in _groups(c.client.ops, c.matched.client)]
-    fates = {"server": c.matching.unmatched.server, "client": c.matching.unmatched.client}
+    fates = {name: c.missed(name) for name in ("server", "client")}
     compared = {name: c.compared(name) for name in fates}
     return model.MatchedOps(
         processed={name: int(mask.sum()) for name, mask in compared.items()},
@@ -137,10 +137,10 @@ _PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 
 
 def _verdict(c: Correlation, known: Known) -> model.Verdict:
-    fates = {"server": c.matching.unmatched.server, "client": c.matching.unmatched.client}
     missed = max(
-        int((c.compared(name) & (fate != Miss.MATCHED) & (fate != Miss.OUTSIDE_OVERLAP)).sum())
-        for name, fate in fates.items()
+        int((c.compared(name) & ~np.isin(c.missed(name), (Miss.MATCHED, Miss.OUTSIDE_OVERLAP))).sum())
+        - c.strangers(name)
+        for name in ("server", "client")
     )
     client, server = c.client_srt_ns / _NS_PER_MS, c.server_srt_ns / _NS_PER_MS
     tail = slowest(c.client_srt_ns)
@@ -155,7 +155,7 @@ def _verdict(c: Correlation, known: Known) -> model.Verdict:
         ops=len(client),
         missed=missed,
         negative=int((client < server).sum()),
-        hidden_share=max(audit.hidden_share(side.decoded) for side in (c.server, c.client)),
+        unseen_share=max(audit.unseen_share(side) for side in (c.server, c.client)),
         clock_fits=c.theta.fits,
     )
     return verdict(mean, worst, ground)
@@ -169,7 +169,10 @@ def _capture(side: Side) -> model.Capture:
     for file in side.source.files:
         files.append(model.CaptureFile(file.name, file.packets, first_frame))
         first_frame += file.packets
-    programs = Counter(program_name(int(program)) for program in ops.program)
+    numbers, counts = np.unique(ops.program, return_counts=True)
+    programs: Counter[str] = Counter()
+    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        programs[program_name(number)] += count  # callback programs share a name
     return model.Capture(
         path=side.source.name,
         files=files,

@@ -16,8 +16,6 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.constants import NULL
-
 I64 = npt.NDArray[np.int64]
 I8 = npt.NDArray[np.int8]
 I32 = npt.NDArray[np.int32]
@@ -78,9 +76,9 @@ class Table:
 
     @classmethod
     def from_columns(cls, columns: dict[str, Any], **others: Any) -> Self:
-        """Build from plain sequences, converting each to its column's dtype."""
+        """Build from plain sequences, each brought to its column's dtype; ``ValueError`` where a value does not fit."""
         made: dict[str, Any] = {
-            f.name: np.asarray(columns[f.name], dtype=_DTYPES[str(f.type)])
+            f.name: _narrowed(np.asarray(columns[f.name]), _DTYPES[str(f.type)], f.name)
             for f in dataclasses.fields(cls)
             if str(f.type) in _DTYPES
         }
@@ -125,6 +123,7 @@ class Messages(Table):
     """
 
     conn: I32  # row of `connections`
+    stream: I32  # the reconnects of one `conn` have different numbers
     direction: I8
     frame: I64
     t_ns: I64
@@ -132,14 +131,15 @@ class Messages(Table):
     first_ns: I64
     last_frame: I64
     last_ns: I64
+    whole: Bool  # every byte of it is in the capture, so that last_ns is exact
     seq: I64
     ip_id: I32
     xid: I64
     is_reply: I8
     program: I64  # NULL in replies: the call says it
-    version: I32
-    minor: I32  # NFSv4 minor version
-    op: I32  # procedure; NFSv4: main operation of the COMPOUND
+    version: I64
+    minor: I64  # NFSv4 minor version
+    op: I64  # procedure; NFSv4: main operation of the COMPOUND
     offset: I64  # READ, WRITE, COMMIT: bytes
     size: I64  # READ: bytes asked for; WRITE: bytes sent
     fh: I64  # CRC-32 of the file handle, as Wireshark computes it
@@ -168,9 +168,9 @@ class Ops(Table):
     direction: I8  # of the call
     xid: I64
     program: I64
-    version: I32
-    minor: I32
-    op: I32
+    version: I64
+    minor: I64
+    op: I64
     offset: I64
     size: I64
     fh: I64
@@ -184,6 +184,7 @@ class Ops(Table):
     call_last_frame: I64
     reply_first_frame: I64
     reply_last_frame: I64
+    whole: Bool  # every byte of call and reply is in the capture
     transmissions: I32
     last_call_ns: I64
     connections: tuple[Connection, ...] = ()
@@ -213,6 +214,9 @@ def empty_columns(table: type[Table]) -> dict[str, array[int]]:
     return {f.name: array("q") for f in dataclasses.fields(table) if str(f.type) in _DTYPES}
 
 
-def null_i64(rows: int) -> I64:
-    """A column of nulls."""
-    return np.full(rows, NULL, dtype=np.int64)
+def _narrowed(values: npt.NDArray[Any], dtype: Any, name: str) -> npt.NDArray[Any]:
+    """`values` as `dtype`; numpy alone would wrap what does not fit into another number without a word."""
+    out = values.astype(dtype)
+    if not (out == values).all():
+        raise ValueError(f"{name}: a value does not fit into {np.dtype(dtype)}")
+    return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import random
 import shutil
 import stat
 import struct
@@ -46,9 +47,9 @@ def _pcap(path: Path, frames: list[bytes], *, linktype: int = 1) -> Path:
 def _udp(payload: bytes, sport: int, dport: int) -> bytes:
     """An Ethernet frame with a UDP datagram between two documentation addresses."""
     udp = struct.pack(">HHHH", sport, dport, 8 + len(payload), 0) + payload
-    ip = struct.pack(
-        ">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0, bytes((192, 0, 2, 1)), bytes((192, 0, 2, 2))
-    )
+    ends = [bytes((192, 0, 2, 1)), bytes((192, 0, 2, 2))]
+    src, dst = reversed(ends) if sport in (111, 2049) else ends  # what a server sends goes the other way
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0, src, dst)
     return bytes(12) + b"\x08\x00" + ip + udp
 
 
@@ -84,11 +85,18 @@ def _plain(path: Path, to: Path) -> Path:
         ([SERVER, CLIENT, "--app-ms", "5", "--app-ms", "READ=5"], 2, "not both"),
         ([SERVER, CLIENT, "--start", "yesterday"], 2, "not understood"),
         ([SERVER, CLIENT, "--client", "nfsclient"], 2, "not an IP address"),
-        ([SERVER, CLIENT, "--port", "nfs"], 2, "invalid int"),
+        ([SERVER, CLIENT, "--port", "nfs"], 2, "no port"),
+        ([SERVER, CLIENT, "--port", "65536"], 2, "no port"),
+        ([SERVER, CLIENT, "--op", "RAED"], 2, "did you mean READ?"),
+        ([SERVER, CLIENT, "--app-ms", "RAED=5"], 2, "did you mean READ?"),
+        ([SERVER, CLIENT, "--start", "5", "--end", "4"], 2, "not before"),
+        ([SERVER, CLIENT, "--json", "-", "--csv", "-"], 2, "both"),
+        (["show", SERVER, CLIENT, "--slowest", "0"], 2, "1 or more"),
+        (["show", SERVER, CLIENT, "--xid", "zz"], 2, "no XID"),
         ([SERVER, "--csv", "x.csv"], 2, "need both captures"),
         ([SERVER, "--app-ms", "5"], 2, "need both captures"),
         (["show", SERVER, CLIENT], 2, "required"),
-        (["show", SERVER, CLIENT, "--xid", "0x100000000"], 2, "invalid"),
+        (["show", SERVER, CLIENT, "--xid", "0x100000000"], 2, "no XID"),
         ([SERVER, CLIENT, "--csv", "no-such-folder/x.csv"], 3, "no-such-folder/x.csv"),
     ],
 )
@@ -284,3 +292,117 @@ def test_no_scratch_file_is_left_behind(
     assert _run(capsys, SERVER, CLIENT)[0] == 0
     assert _run(capsys, SERVER, __file__)[0] == 3
     assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--json", "--csv"])
+def test_an_output_never_destroys_a_capture(capsys: pytest.CaptureFixture[str], tmp_path: Path, option: str) -> None:
+    """Neither a capture of this run nor any other file that nfslat did not write is written over."""
+    server, client, other = (tmp_path / name for name in ("s.pcap.gz", "c.pcap.gz", "other.pcap"))
+    shutil.copy(SERVER, server)
+    shutil.copy(CLIENT, client)
+    other.write_bytes(b"evidence")
+    for target, said in ((client, "one of the captures"), (other, "was not written by nfslat")):
+        before = target.read_bytes()
+        status, out, err = _run(capsys, server, client, option, target)
+        assert (status, out) == (2, "")
+        assert said in _one_line(err)
+        assert target.read_bytes() == before
+
+
+def test_an_error_leaves_an_older_report_as_it_was(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A report appears under its name when it is complete; a run that fails leaves the older one, and no other file."""
+    report = tmp_path / "report.json"
+    assert _run(capsys, SERVER, CLIENT, "--json", report)[0] == 0
+    first = report.read_bytes()
+    assert _run(capsys, SERVER, "no-such-file", "--json", report)[0] == 3
+    assert report.read_bytes() == first
+    assert _run(capsys, SERVER, CLIENT, "--json", report)[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_damaged_captures_end_with_an_answer_or_a_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, seed: int
+) -> None:
+    """Random bytes changed anywhere behind the file header: a report or one line, never a traceback."""
+    chance = random.Random(seed)
+    data = bytearray(gzip.decompress((SAMPLES / "packet-loss" / "server.pcap.gz").read_bytes())[:400_000])
+    for _ in range(chance.choice((5, 50, 500))):
+        data[chance.randrange(24, len(data))] = chance.randrange(256)
+    path = tmp_path / "damaged.pcap"
+    path.write_bytes(data)
+    status, out, err = _run(capsys, path, SAMPLES / "packet-loss" / "client.pcap.gz")
+    assert status in (0, 3)
+    assert err == "" if status == 0 else _one_line(err)
+    assert status == 0 or out == ""
+
+
+def _records(packets: list[tuple[bytes, int]]) -> bytes:
+    """Packets with headers cut from `data`, changed on purpose."""
+    out = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)
+    for frame, seconds in packets:
+        out += struct.pack("<IIII", seconds, 0, len(frame), len(frame)) + frame
+    return out
+
+
+def test_packets_that_make_no_sense_are_counted_not_crashed_on(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A TCP header without room for itself, a procedure beyond 2^31, an offset beyond 2^63: all are read past."""
+    good = [(_udp(_call(n), 700, 2049), n) for n in (1, 2)] + [(_udp(_reply(n), 2049, 700), n) for n in (1, 2)]
+    broken_tcp = bytearray(_udp(bytes(40), 700, 2049))
+    broken_tcp[23] = 6  # TCP by its number, with a data offset of 0
+    wild = [(bytes(broken_tcp), 3)]
+    for number, procedure in enumerate((0x80000000, 0xFFFFFFF0)):
+        wild += [
+            (_udp(_call(10 + number, procedure=procedure), 700, 2049), 4),
+            (_udp(_reply(10 + number), 2049, 700), 5),
+        ]
+    read = _call(20, procedure=6) + struct.pack(">I8sQI", 8, bytes(8), (1 << 64) - 4096, 8192)
+    wild += [(_udp(read, 700, 2049), 6), (_udp(_reply(20), 2049, 700), 7)]
+    path = tmp_path / "wild.pcap"
+    path.write_bytes(_records(good + wild))
+    status, out, err = _run(capsys, path)
+    assert (status, err) == (0, "")
+    assert "READ" in out
+    assert "PROC4294967280" in out
+
+
+def test_damage_in_the_middle_leaves_what_stands_in_front_of_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A record of an impossible length: the packets in front of it are read, and the report says so."""
+    data = gzip.decompress(SERVER.read_bytes())
+    path = tmp_path / "damaged.pcap"
+    path.write_bytes(data + struct.pack("<IIII", 1, 1, 1 << 31, 1 << 31) + bytes(64))
+    status, out, err = _run(capsys, path, CLIENT)
+    assert (status, err) == (0, "")
+    assert "capture-cut-short" in out
+    assert out.startswith("The server adds 291.2 of 291.8 ms")
+
+
+def test_captures_cut_in_front_of_the_rpc_header(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A snaplen of 60 bytes leaves no RPC: the snaplen is named, not the interface."""
+    path = tmp_path / "short.pcap"
+    subprocess.run(["editcap", "-s", "60", SERVER, path], check=True)
+    status, _, err = _run(capsys, path, CLIENT)
+    assert status == 3
+    assert "cut at 60 bytes" in _one_line(err)
+
+
+def test_one_capture_under_two_clocks_is_recognised(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A copy whose times are all shifted by one amount was taken at the same point."""
+    path = tmp_path / "shifted.pcap"
+    subprocess.run(["editcap", "-t", "5", CLIENT, path], check=True)
+    status, _, err = _run(capsys, path, CLIENT)
+    assert status == 3
+    assert "one capture given twice" in _one_line(err)
+
+
+def test_times_that_no_clock_shows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Times before 1970 are refused in a line that says how to mend them."""
+    path = tmp_path / "early.pcapng"
+    subprocess.run(["editcap", "-F", "pcapng", "-t", "-3000000000", SERVER, path], check=True)
+    status, _, err = _run(capsys, path, CLIENT)
+    assert status == 3
+    assert "editcap -t" in _one_line(err) or "in common" in err

@@ -86,6 +86,7 @@ def messages(*lines: Line, connections: tuple[Connection, ...] = CONNECTIONS) ->
             | {"frame": frame, "first_frame": frame, "last_frame": frame}
             | {"t_ns": t_ns, "first_ns": t_ns, "last_ns": t_ns if line.last_ms is None else round(line.last_ms * MS)}
             | {"seq": seqs[line.conn, direction] if line.seq is None else line.seq}
+            | {"stream": line.conn, "whole": True}
             | {"ip_id": frame if line.ip_id is None else line.ip_id}
         )
     columns = {name: [row[name] for row in rows] for name in rows[0]} if rows else _empty(Messages)
@@ -130,7 +131,7 @@ def ops(*rows: Op, connections: tuple[Connection, ...] = CONNECTIONS) -> Ops:
             | {"t0": t0, "t1": t1, "t2": t2, "t3": t3, "shown_call_ns": t1, "shown_reply_ns": t3}
             | {"call_first_frame": 2 * frame + 1, "call_last_frame": 2 * frame + 1}
             | {"reply_first_frame": 2 * frame + 2, "reply_last_frame": 2 * frame + 2}
-            | {"transmissions": 1, "last_call_ns": t0}
+            | {"whole": True, "transmissions": 1, "last_call_ns": t0}
         )
     columns = {name: [row[name] for row in made] for name in made[0]} if made else _empty(Ops)
     return Ops.from_columns(columns, connections=connections)

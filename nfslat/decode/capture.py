@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from nfslat.decode.reader import nanoseconds
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, UsageError
 
@@ -78,10 +79,8 @@ def open_source(argument: str, tools: Tools, scratch: Path) -> Source:
     names = ["standard input"] if argument == "-" else [str(path) for path in paths]
     files = []
     for name, path in zip(names, paths, strict=True):
-        if path.suffix == ".csv" or name.endswith(".json"):
-            raise InputError(f"{name}: not a packet capture; give the .pcap or .pcapng file that tcpdump wrote")
         plain, is_whole = _decompressed(name, path, scratch)
-        file = _inspect(name, plain, tools)
+        file = _inspect(name, plain, tools, scratch)
         files.append(file if is_whole else dataclasses.replace(file, cut_short=True))
     kept = [file for file in files if file.packets]
     if not kept:
@@ -127,7 +126,7 @@ def _readable(path: Path) -> Path:
 
 def _spool(scratch: Path) -> Path:
     if sys.stdin is None or sys.stdin.isatty():
-        raise UsageError("'-' reads a capture from standard input, which is a terminal here; pipe a capture in")
+        raise UsageError("'-' reads a capture from standard input, which is closed or a terminal; pipe a capture in")
     path = scratch / "stdin"
     with path.open("wb") as out:
         shutil.copyfileobj(sys.stdin.buffer, out, _COPY_BYTES)
@@ -143,7 +142,7 @@ def _decompressed(name: str, path: Path, scratch: Path) -> tuple[Path, bool]:
     opener = next((opener for magic, opener in _OPENERS.items() if head.startswith(magic)), None)
     if opener is None:
         return path, True
-    target = scratch / f"{len(list(scratch.iterdir()))}-{path.stem}"
+    target = _new_file(scratch, path)
     try:
         with opener(path) as packed, target.open("wb") as out:
             # read1 gives what there is, so that nothing in front of a missing end is lost.
@@ -156,7 +155,7 @@ def _decompressed(name: str, path: Path, scratch: Path) -> tuple[Path, bool]:
     return target, True
 
 
-def _inspect(name: str, path: Path, tools: Tools) -> File:
+def _inspect(name: str, path: Path, tools: Tools, scratch: Path) -> File:
     """Ask capinfos for format, snaplen, packets and time range."""
     done = subprocess.run(
         [tools.capinfos, "-T", "-Q", "-t", "-E", "-c", "-l", "-a", "-e", "-S", "-M", os.fspath(path.absolute())],
@@ -167,7 +166,14 @@ def _inspect(name: str, path: Path, tools: Tools) -> File:
     said = done.stderr.decode(errors="replace")
     rows = list(csv.DictReader(io.StringIO(done.stdout.decode(errors="replace")), delimiter="\t"))
     if not rows:
-        raise InputError(f"{name}: {_why_not(said)}")
+        readable = re.search(r"after reading ([1-9]\d*) packets", said)
+        if readable is None:
+            raise InputError(f"{name}: {_why_not(said)}")
+        # Damaged in the middle: what stands in front of the damage is good.
+        whole_part = _new_file(scratch, path)
+        command = [tools.tshark, "-r", os.fspath(path.absolute()), "-c", readable[1], "-w", os.fspath(whole_part)]
+        subprocess.run(command, capture_output=True, check=False, env=tools.environment)
+        return dataclasses.replace(_inspect(name, whole_part, tools, scratch), cut_short=True)
     row = rows[0]
     inferred = row.get("Packet size limit max (inferred)", "n/a")
     problem = re.search(r"cut short|truncated|damaged|corrupt|error occurred", said)
@@ -178,25 +184,30 @@ def _inspect(name: str, path: Path, tools: Tools) -> File:
         format=row["File type"],
         snaplen=int(inferred) if inferred.isdigit() else None,
         packets=packets,
-        first_ns=_ns(row["Start time"]) if packets else 0,
-        last_ns=_ns(row["End time"]) if packets else 0,
+        first_ns=_moment(row["Start time"]),
+        last_ns=_moment(row["End time"]),
         cut_short=problem is not None,
     )
+
+
+def _new_file(scratch: Path, like: Path) -> Path:
+    return scratch / f"{len(list(scratch.iterdir()))}-{like.stem}"
 
 
 def _why_not(said: str) -> str:
     """One line of advice out of what capinfos printed."""
     if "isn't a capture file" in said or "doesn't understand" in said:
         return "not a packet capture that Wireshark knows; give the file that tcpdump -w wrote"
-    for line in said.splitlines():
-        if line.startswith("capinfos:"):
-            reason = re.sub(r'The file "[^"]*"', "the file", line.removeprefix("capinfos: ")).rstrip(".")
-            return f"cannot be read as a capture: {reason}"
-    return "cannot be read as a capture"
+    lines = [line.strip() for line in said.splitlines() if line.strip() and not line.startswith("Running as")]
+    # capinfos puts the reason in brackets on a line of its own, behind a line that only names the file.
+    reason = next((line for line in lines if line.startswith("(")), lines[0] if lines else "")
+    reason = re.sub(r'The file "[^"]*"', "the file", reason.removeprefix("capinfos: ")).strip("().")
+    return f"cannot be read as a capture: {reason}" if reason else "cannot be read as a capture"
 
 
-def _ns(seconds: str) -> int:
-    """Decimal seconds as text -> integer nanoseconds, exactly."""
-    whole, _, fraction = seconds.partition(".")
-    sign = -1 if whole.startswith("-") else 1
-    return int(whole) * 1_000_000_000 + sign * int((fraction + "000000000")[:9])
+def _moment(seconds: str) -> int:
+    """capinfos' time -> int ns since 1970; 0 where it prints none (no packets, or packets without times)."""
+    try:
+        return nanoseconds(seconds)
+    except ValueError:
+        return 0

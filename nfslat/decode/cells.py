@@ -24,6 +24,7 @@ _PACKET: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("flags", ("tcp.flags",), 0),
     ("from_frame", ("tcp.segment", "ip.fragment", "ipv6.fragment"), 1),
     ("fragment", ("ip.frag_offset", "ipv6.fraghdr.offset"), 0),
+    ("more", ("ip.flags.mf", "ipv6.fraghdr.more"), 0),
 )
 _RPC: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("lastfrag", ("rpc.lastfrag",), 0),

@@ -6,6 +6,7 @@ packet trace analysis of TCP implementations", 1997, calls these measurement dro
 
 from __future__ import annotations
 
+_AHEAD_KEPT = 256
 _HOLES_KEPT = 256  # a late packet fills a hole soon or never
 
 
@@ -33,6 +34,8 @@ class Coverage:
             return
         if start > self._edge:
             self._ahead = _merged([*self._ahead, (start, end)])
+            if len(self._ahead) > _AHEAD_KEPT:  # nobody acknowledges: a one-way capture, in which nothing can be missed
+                self._edge = self._ahead.pop(0)[1]
             return
         self._edge = end
         self._absorb()

@@ -15,6 +15,7 @@ from nfslat.errors import InputError
 from nfslat.tables import Ops
 
 _NAMED = 3
+_SHORTEST_SNAPLEN = 94  # Ethernet, IPv4, TCP with timestamps, record mark, and a call's header up to its procedure
 
 
 def refuse_without_nfs(source: Source, decoded: Decoded, ops: Ops, tools: Tools) -> None:
@@ -29,6 +30,11 @@ def refuse_without_nfs(source: Source, decoded: Decoded, ops: Ops, tools: Tools)
             f"{name}: the NFS traffic is encrypted (RPC-with-TLS, RFC 9289); XIDs cannot be seen: "
             "capture on a mount without xprtsec, or compare TCP round trips only"
         )
+    if source.snaplen is not None and source.snaplen < _SHORTEST_SNAPLEN:
+        raise InputError(
+            f"{name}: the packets were cut at {source.snaplen} bytes, in front of the RPC headers or in them; "
+            "capture with tcpdump -s 512 (96 is the least that can work)"
+        )
     calls = int(((decoded.messages.is_reply == 0) & (decoded.messages.program == NFS)).sum())
     replies = int((decoded.messages.is_reply == 1).sum())
     if calls:
@@ -40,13 +46,18 @@ def refuse_without_nfs(source: Source, decoded: Decoded, ops: Ops, tools: Tools)
         programs = Counter(program_name(int(program)) for program in decoded.messages.program if program >= 0)
         said = ", ".join(f"{count} {program} calls" for program, count in programs.most_common(_NAMED)) or "RPC replies"
         raise InputError(f"{name}: no NFS in it, only {said}; capture 'port 2049' on the NFS interface")
-    raise InputError(
-        f"{name}: no NFS in it; it holds {_contents(source, tools)}; capture 'port 2049' on the NFS interface"
-    )
+    contents = _contents(source, tools)
+    said = ", ".join(f"{protocol} ({count} packets)" for protocol, count in contents.most_common(_NAMED))
+    if "nfs" in contents or "rpc" in contents:
+        raise InputError(
+            f"{name}: Wireshark finds NFS or RPC in it ({said}), nfslat does not: an encapsulation that it does not "
+            "know; strip it from the capture, or capture on the NFS interface itself"
+        )
+    raise InputError(f"{name}: no NFS in it; it holds {said or 'no known protocol'}; capture 'port 2049'")
 
 
-def _contents(source: Source, tools: Tools) -> str:
-    """The protocols with most packets, as Wireshark names them with all its dissectors."""
+def _contents(source: Source, tools: Tools) -> Counter[str]:
+    """Packets by their innermost protocol, as Wireshark names it with all its dissectors."""
     environment = {key: value for key, value in tools.environment.items() if key != "WIRESHARK_CONFIG_DIR"}
     empty = os.path.join(tools.environment["WIRESHARK_CONFIG_DIR"], "all-protocols")
     os.makedirs(empty, exist_ok=True)
@@ -61,8 +72,7 @@ def _contents(source: Source, tools: Tools) -> str:
     for at, (_, protocol, frames) in enumerate(lines):
         inner = sum(int(n) for _, _, n in _children(lines, at))
         leaves[protocol] += int(frames) - inner
-    top = [f"{protocol} ({count} packets)" for protocol, count in leaves.most_common(_NAMED) if count > 0]
-    return ", ".join(top) or f"{source.packets} packets of no known protocol"
+    return +leaves
 
 
 def _children(lines: list[tuple[str, str, str]], at: int) -> list[tuple[str, str, str]]:

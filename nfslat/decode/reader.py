@@ -9,9 +9,11 @@ from enum import Enum
 from nfslat.constants import NULL
 from nfslat.decode import cells, rpc
 from nfslat.decode.streams import Direction, Record, Segment
+from nfslat.errors import InputError
 from nfslat.tables import Connection, Messages, empty_columns
 
 _FRAGMENT_TIMES = 4096  # IP fragments whose time is remembered until their datagram is complete
+_LATEST_NS = 1 << 63  # year 2262: what int64 nanoseconds hold
 _PENDING_KEPT = 1024  # records whose last byte is awaited, before the finished ones are written back
 _AUTH_TLS = "7"  # RFC 9289 section 4.1
 _ACK, _RST, _SYN, _FIN = 0x10, 0x04, 0x02, 0x01
@@ -55,6 +57,7 @@ class _Flow:
     """One TCP connection or UDP pair as tshark tells them apart."""
 
     conn: int
+    stream: int  # counts the flows
     is_rpc: bool = False
     sides: tuple[Direction, Direction] = field(default_factory=lambda: (Direction(), Direction()))
 
@@ -76,6 +79,7 @@ class Reader:
         self._flows: dict[tuple[str, ...], tuple[_Flow, int]] = {}
         self._fragments: OrderedDict[int, int] = OrderedDict()  # frame -> time
         self._pending: list[tuple[Record, int]] = []  # records whose last byte is not seen yet, and their row
+        self._pending_limit = _PENDING_KEPT
         self._tls: set[int] = set()
         self._hidden = self._malformed = self._copies = self._backward = 0
         self._first = self._last = self._previous = NULL
@@ -86,16 +90,17 @@ class Reader:
         Raises ``UnreadableLine`` where a cell is full or makes no sense.
         """
         try:
-            number, time, length, captured, stream, src, dst, sport, dport, *_, fragment, rest = line
+            number, time, length, captured, stream, src, dst, sport, dport, *_, offset, more, rest = line
             frame = int(number)
-            seconds, _, fraction = time.partition(".")
-            t_ns = int(seconds) * 1_000_000_000 + int((fraction + "000000000")[:9])
+            t_ns = nanoseconds(time)
         except ValueError as problem:
             raise UnreadableLine(line[:2]) from problem
+        if not 0 <= t_ns < _LATEST_NS:
+            raise InputError(f"packet {frame} is dated {time} seconds after 1970; correct the times with editcap -t")
         self.packets += 1
         self._count_time(t_ns)
         if not sport:
-            self._without_ports(frame, t_ns, is_fragment=bool(fragment and src))
+            self._without_ports(frame, t_ns, is_fragment=offset not in ("", "0") or more in ("1", "True"))
             return
         tcp_len = line[12]
         protocol = "tcp" if tcp_len else "udp"
@@ -169,7 +174,7 @@ class Reader:
         if row == len(self._connections):
             self._connections.append(connection)
         direction = int(source != self._connections[row].source(0))
-        flow = _Flow(row)
+        flow = _Flow(row, len(self._flows))
         self._flows[protocol, stream, src, sport, dst, dport] = flow, direction
         self._flows[protocol, stream, dst, dport, src, sport] = flow, 1 - direction
         return flow, direction
@@ -206,7 +211,7 @@ class Reader:
             seq, ack, length, flags = int(line[10]), int(line[11] or 0), int(line[12]), int(line[13], 16)
         except ValueError:  # joined values: a tunnel
             seq, ack, length = (int(_last(text) or 0) for text in line[10:13])
-            flags = int(_last(line[13]), 16)
+            flags = int(_last(line[13]) or "0", 16)
         side = flow.sides[direction]
         # IPv6 has no identification, and some senders leave it 0: then copies cannot be told from retransmissions.
         if ip_id not in _NO_ID and side.is_copy((ip_id, seq, ack, length)):
@@ -218,7 +223,7 @@ class Reader:
         if of_rpc is not None and of_rpc.fraglen:
             records = self._records(side, here, of_rpc, line, len(shown))
             for message, record in zip(shown, records, strict=True):
-                self._append(flow.conn, direction, frame, t_ns, ip_id, message, record)
+                self._append(flow, direction, frame, t_ns, ip_id, message, record)
         if length and not self._reassemble:
             self._hidden += side.hidden(here, is_new=here.end > before)
 
@@ -247,16 +252,17 @@ class Reader:
         first_ns = self._fragments.get(first, t_ns)
         for message in shown:
             record = Record(NULL, NULL, first, first_ns, frame, t_ns)
-            self._append(flow.conn, direction, frame, t_ns, ip_id, message, record)
+            self._append(flow, direction, frame, t_ns, ip_id, message, record)
 
     def _append(
-        self, conn: int, direction: int, frame: int, t_ns: int, ip_id: str, message: rpc.Rpc, record: Record
+        self, flow: _Flow, direction: int, frame: int, t_ns: int, ip_id: str, message: rpc.Rpc, record: Record
     ) -> None:
         columns = self._columns
         if record.missing:
             self._pending.append((record, len(columns["frame"])))
         for name, value in (
-            ("conn", conn),
+            ("conn", flow.conn),
+            ("stream", flow.stream),
             ("direction", direction),
             ("frame", frame),
             ("t_ns", t_ns),
@@ -264,6 +270,7 @@ class Reader:
             ("first_ns", record.first_ns),
             ("last_frame", record.last_frame),
             ("last_ns", record.last_ns),
+            ("whole", record.whole),
             ("seq", record.start),
             ("ip_id", int(_last(ip_id), 16) if ip_id else NULL),
             ("xid", message.xid),
@@ -277,15 +284,25 @@ class Reader:
             ("fh", message.fh),
         ):
             columns[name].append(value)
-        if len(self._pending) > _PENDING_KEPT:
+        if len(self._pending) > self._pending_limit:
             self._settle()
+            self._pending_limit = _PENDING_KEPT + 2 * len(self._pending)
 
     def _settle(self) -> None:
         """Write the last-byte frames back to their rows, and forget the records that are finished."""
         for record, row in self._pending:
             self._columns["last_frame"][row] = record.last_frame
             self._columns["last_ns"][row] = record.last_ns
+            self._columns["whole"][row] = record.whole
         self._pending = [(record, row) for record, row in self._pending if record.missing]
+
+
+def nanoseconds(seconds: str) -> int:
+    """Decimal seconds as text -> integer nanoseconds, exactly. Raises ``ValueError`` for what is no number."""
+    whole, _, fraction = seconds.partition(".")
+    ns = int(whole) * 1_000_000_000
+    below = int((fraction + "000000000")[:9])
+    return ns - below if whole.startswith("-") else ns + below
 
 
 def _last(text: str) -> str:

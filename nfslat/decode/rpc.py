@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from nfslat.constants import NFS, NULL, is_callback_program, main_op
 
+_LARGEST = (1 << 63) - 1
 _PUTFH, _READ, _WRITE, _COMMIT = 22, 25, 38, 5
 # NFSv4 operations whose arguments show an offset4, and those that show a count4 or a write length (RFC 8881, 7862).
 _V4_OFFSET = frozenset((_COMMIT, 12, 13, 14, _READ, _WRITE, 49, 50, 51, 59, 60, 62, 63, 65, 68, 69, 70))
@@ -201,4 +202,5 @@ def _share(values: list[int], wanted: Iterable[int], *, only: bool) -> list[list
 
 
 def _pick(values: Sequence[int], at: int) -> int:
-    return values[at] if at < len(values) else NULL
+    """The value, or null where there is none or where it does not fit into a signed column (offsets from 2^63 on)."""
+    return values[at] if at < len(values) and values[at] <= _LARGEST else NULL

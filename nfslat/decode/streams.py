@@ -16,6 +16,7 @@ from nfslat.decode.coverage import Coverage
 _WRAP = 1 << 32
 # A record is at most a few MB; a direction that has shown no record boundary for this many segments is not RPC.
 _SEGMENTS_KEPT = 16_384
+_INCOMPLETE_KEPT = 64  # records of one direction whose missing bytes are awaited
 _RECENT_KEPT = 64  # packets between two copies of one packet
 
 
@@ -30,6 +31,12 @@ class Record:
     last_frame: int
     last_ns: int
     missing: list[tuple[int, int]] = field(default_factory=list)  # byte ranges not seen yet
+    given_up: bool = False  # some of them were not captured
+
+    @property
+    def whole(self) -> bool:
+        """Have all its bytes been seen?"""
+        return not self.missing and not self.given_up
 
 
 @dataclass(slots=True)
@@ -132,6 +139,8 @@ class Direction:
             self._trace(record)
             if record.missing:
                 self._incomplete.append(record)
+                if len(self._incomplete) > _INCOMPLETE_KEPT:
+                    self._give_up(self._incomplete[:1])
             found.append(record)
             start += length
         self._next, self._is_rpc = start, True
@@ -158,7 +167,7 @@ class Direction:
     def _give_up(self, records: list[Record]) -> None:
         """Stop waiting for the missing bytes of `records`: their last frame is the last one that was seen."""
         for record in records:
-            record.missing = []
+            record.missing, record.given_up = [], True
         self._incomplete = [record for record in self._incomplete if record.missing]
 
     @property

@@ -7,16 +7,17 @@ A column holds at most 2047 bytes; where a frame has more messages than fit, the
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 
 from nfslat.decode import cells
 from nfslat.decode.capture import Source
 from nfslat.decode.reader import Decoded, Reader, Reassembly, UnreadableLine
 from nfslat.decode.tools import Tools
-from nfslat.errors import InputError, ToolError
+from nfslat.errors import ToolError
 
 _PROGRESS_PACKETS = 4096
 
@@ -42,17 +43,19 @@ def read(
     """One reading of `source` with the `reassembly` asked for; see `decode`."""
     reader = Reader(reassembly)
     split = cells.split_columns if form == "columns" else cells.split_fields
-    for line in _lines(source, tools, reassembly, form):
-        try:
-            reader.packet(split(line))
-        except UnreadableLine as problem:
-            if form == "columns":
-                return read(source, tools, progress, reassembly, form="fields")
+    try:
+        with contextlib.closing(_lines(source, tools, reassembly, form)) as lines:
+            for line in lines:
+                reader.packet(split(line))
+                if reader.packets % _PROGRESS_PACKETS == 0:
+                    progress(reader.packets)
+    except UnreadableLine as problem:
+        if form != "columns":
             raise ToolError(f"{source.name}: tshark printed what nfslat does not understand: {problem}") from problem
-        if reader.packets % _PROGRESS_PACKETS == 0:
-            progress(reader.packets)
-    progress(reader.packets)
-    return reader.result(cut_short=any(file.cut_short for file in source.files), form=form)
+    else:
+        progress(reader.packets)
+        return reader.result(cut_short=any(file.cut_short for file in source.files), form=form)
+    return read(source, tools, progress, reassembly, form="fields")
 
 
 def preferences(reassembly: Reassembly) -> list[str]:
@@ -92,7 +95,7 @@ def _command(tools: Tools, path: str, reassembly: Reassembly, form: str) -> list
     return [tools.tshark, "-n", "-r", path, *preferences(reassembly), *output]
 
 
-def _lines(source: Source, tools: Tools, reassembly: Reassembly, form: str) -> Iterator[str]:
+def _lines(source: Source, tools: Tools, reassembly: Reassembly, form: str) -> Generator[str, None, None]:
     """Start tshark (behind mergecap for a set of files) and yield its lines, one a packet."""
     paths = [os.fspath(file.path.absolute()) for file in source.files]
     children: list[subprocess.Popen[bytes] | subprocess.Popen[str]] = []
@@ -134,4 +137,4 @@ def _lines(source: Source, tools: Tools, reassembly: Reassembly, form: str) -> I
             stderr.seek(0)
             said = [line for line in stderr.read().decode(errors="replace").splitlines() if line.startswith("tshark:")]
             message = said[-1].removeprefix("tshark: ") if said else f"exit status {status}"
-            raise (InputError if "file" in message else ToolError)(f"{source.name}: tshark says: {message}")
+            raise ToolError(f"{source.name}: tshark says: {message}")

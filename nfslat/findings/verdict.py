@@ -10,6 +10,7 @@ LAYERS = {"server": "the server", "network": "the network", "client": "the clien
 # Thresholds of the confidence word. A layer that adds less than half of the time cannot be called the cause of it.
 _HIGH_MATCH, _LOW_MATCH = 0.95, 0.70
 _HIGH_SHARE, _LOW_SHARE = 0.60, 0.45
+_SOME_UNSEEN, _MUCH_UNSEEN = 0.02, 0.10
 _FEW_OPS, _VERY_FEW_OPS = 100, 20
 
 
@@ -46,11 +47,17 @@ class Ground:
     missed: int  # ops inside the overlap without a partner, the worse side
     negative: int  # matched ops with a negative network part
     clock_fits: bool  # one constant offset explains all ops
-    hidden_share: float  # of RPC headers that the captures do not show
+    unseen_share: float  # of RPC messages or calls that the captures should show and do not, the worse side
 
 
 def verdict(mean: Layers, slowest: Layers, ground: Ground) -> Verdict:
     """Name the layer that adds most, say how much, and how sure that is and why; see `Layers` for the populations."""
+    if mean.network_ms < 0:
+        text = (
+            f"No layer can be named: the server's response time ({_ms(mean.server_ms)} ms) exceeds the client's "
+            f"({_ms(mean.server_ms + mean.network_ms)} ms), so the captures are swapped or of different traffic."
+        )
+        return Verdict("unknown", None, None, None, "low", text, ["the mean network time is negative"])
     layer = mean.largest
     share = mean.share(layer)
     # What the application waited for its slowest requests is not known, only the mean is.
@@ -100,9 +107,11 @@ def _confidence(
     if not ground.clock_fits:
         reasons.append("a clock drifts or was set during the capture, which distorts the ops it happened in")
         worst = min(worst, 1)
-    if ground.hidden_share > 0.02:
-        reasons.append(f"{ground.hidden_share * 100:.0f} % of the RPC headers are not in the captures")
-        worst = min(worst, 0 if ground.hidden_share > 0.25 else 1)
+    if ground.unseen_share > _SOME_UNSEEN:
+        reasons.append(
+            f"{ground.unseen_share * 100:.0f} % of the RPC messages are not captured, or without their partner"
+        )
+        worst = min(worst, 0 if ground.unseen_share > _MUCH_UNSEEN else 1)
     return ("low", "medium", "high")[worst], reasons
 
 
