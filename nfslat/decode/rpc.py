@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nfslat.constants import NFS, NULL, is_callback_program, main_op
+from nfslat.constants import NFS, NULL, is_callback_program, main_op, program_name
 
+_DISSECTED = ("NFS", "MOUNT", "NLM", "PORTMAP", "NSM", "NFSACL", "NFS_CB")  # programs that Wireshark knows
 _LARGEST = (1 << 63) - 1
 _PUTFH, _READ, _WRITE, _COMMIT = 22, 25, 38, 5
 # NFSv4 operations whose arguments show an offset4, and those that show a count4 or a write length (RFC 8881, 7862).
@@ -104,6 +105,10 @@ def _versions(values: list[int], owners: Sequence[Rpc]) -> list[int]:
         return values
     if len(values) == 2 * rows:
         return values[::2]
+    shown = [2 if program_name(rpc.program) in _DISSECTED else 1 for rpc in owners]
+    if sum(shown) == len(values):
+        starts = [sum(shown[:row]) for row in range(rows)]
+        return [values[start] for start in starts]
     if len(values) == 2 * rows - 1:  # the last message is cut off before its program's dissector had its turn
         return values[::2]
     return [NULL] * rows
@@ -123,6 +128,8 @@ def _arguments(calls: list[Rpc], cells: Cells, *, cut: bool) -> None:
             rpc.minor = minor
     wanted = [_expected(rpc, ops_of.get(id(rpc))) for rpc in calls]
     only = len(calls) == 1
+    if not only and any(rpc.version == NULL for rpc in calls):
+        return  # whose arguments they are cannot be told
     handles = _share(numbers(cells.fh), [want[0] for want in wanted], only=only)
     offsets = _share(numbers(cells.offset), [want[1] for want in wanted], only=only)
     counts = _share(numbers(cells.count), [want[2] for want in wanted], only=only)

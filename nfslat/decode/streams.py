@@ -111,12 +111,13 @@ class Direction:
 
     def records(
         self, here: Segment, fragments: list[tuple[int, bool]], *, reassembled: bool, from_frame: int
-    ) -> list[Record]:
+    ) -> list[Record] | None:
         """Place the records that end with one of the `fragments` that the dissector shows in `here`.
 
         `fragments` are (bytes, record mark included; is it the last of its record). `reassembled`: the dissector shows
         a fragment where it is complete, else where it begins, which is always at the beginning of a segment.
-        `from_frame` is the first frame of a reassembled fragment, 0 where there is none.
+        `from_frame` is the first frame of a reassembled fragment, 0 where there is none. None where the bytes that the
+        dissector put together cannot have been these: it lost the boundaries, and no time would be right.
         """
         lengths, carrying = [], self._carried > 0
         for length, is_last in fragments:
@@ -124,15 +125,14 @@ class Direction:
             if is_last:
                 lengths.append(self._carried)
                 self._carried = 0
-        start = here.start
+        start: int | None = here.start
         if reassembled or carrying:
-            expected = self._next
-            total = sum(lengths)
-            begins_here = expected is not None and here.start < expected + (lengths[0] if lengths else self._carried)
-            if expected is not None and begins_here and expected < here.end and expected + total <= self._high:
-                start = expected
-            elif from_frame and from_frame != here.frame:
-                start = next((s.start for s in self._segments if s.frame == from_frame), here.start)
+            first = lengths[0] if lengths else self._carried
+            begun = None if carrying else self._segment_of(from_frame, here)
+            start = self._place(here, begun, first, sum(lengths), carrying=carrying)
+        if start is None:
+            self._next, self._carried = None, 0
+            return None
         found = []
         for length in lengths:
             record = Record(start, start + length, here.frame, here.t_ns, here.frame, here.t_ns)
@@ -147,6 +147,25 @@ class Direction:
         while self._segments and self._segments[0].end <= start:
             self._segments.popleft()
         return found
+
+    def _segment_of(self, frame: int, here: Segment) -> Segment | None:
+        if frame in (0, here.frame):
+            return here
+        return next((segment for segment in self._segments if segment.frame == frame), None)
+
+    def _place(self, here: Segment, begun: Segment | None, first: int, total: int, *, carrying: bool) -> int | None:
+        """Where the records of `total` bytes begin, the first of them in segment `begun`."""
+        expected = self._next
+        in_reach = expected is not None and expected < here.end and expected + total <= self._high
+        known = carrying or (begun is not None and expected is not None and begun.start <= expected < begun.end)
+        if expected is not None and in_reach and known and here.start < expected + first:
+            return expected
+        if begun is None:
+            return None
+        # Boundaries are not known, or were lost: then the dissector starts at the beginning of a segment, and what it
+        # puts together ends in this one (or behind it, where this one fills a gap).
+        end = begun.start + total
+        return begun.start if here.start < end <= max(here.end, self._high) or not total else None
 
     def hidden(self, here: Segment, *, is_new: bool) -> int:
         """1 where a record is known to begin inside `here` and the dissector has not shown it, else 0.
