@@ -53,7 +53,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run; returns the exit status (DESIGN 13). Every problem that the user can solve is one line, no traceback."""
+    """Run; returns the exit status (README). Every problem that the user can solve is one line, no traceback."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if sys.stdout is None:
         print("nfslat: standard output is closed", file=sys.stderr)

@@ -1,6 +1,6 @@
 """Matched ops -> what is known of theta, the server's clock minus the client's.
 
-Causality bounds it (DESIGN 6): no call arrives before it was sent, no reply either, so for every op
+Causality bounds it (docs/method.md): no call arrives before it was sent, no reply either, so for every op
 ``s3 - c3 <= theta <= s1 - c1``. The interval that all ops allow is as wide as the smallest round trip seen; half of it
 is the error of any one-way figure (the bound of Paxson's "On calibrating measurements of packet transit times", 1998).
 Where no constant fits, because the clocks drift or step, this module says so instead of naming a figure.

@@ -1,4 +1,4 @@
-"""Ops, matched ops and theta -> durations: SRT by the definition asked for, and the five parts (DESIGN 3), int64 ns."""
+"""Ops, matched ops and theta -> durations in int64 ns: SRT as asked for, and the five parts (docs/method.md)."""
 
 from __future__ import annotations
 

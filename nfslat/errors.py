@@ -6,7 +6,7 @@ from __future__ import annotations
 class NfslatError(Exception):
     """A problem that the user can act on; its text is one line that says what to do.
 
-    ``exit_status`` is what the process returns: 2 for usage, 3 for input (DESIGN: report contract).
+    ``exit_status`` is what the process returns: 2 for usage, 3 for input (README).
     """
 
     exit_status = 3

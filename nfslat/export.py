@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
-from typing import TextIO
+from typing import Any, TextIO
+
+import numpy as np
 
 from nfslat.constants import NULL, program_name, version_name
 from nfslat.results import Correlation
 from nfslat.select import op_labels
+from nfslat.tables import I64
 
 _INSTANTS = ("t0", "t1", "t2", "t3")
 _FRAMES = ("call_first_frame", "call_last_frame", "reply_first_frame", "reply_last_frame")
@@ -43,51 +46,40 @@ def write_csv(c: Correlation, out: TextIO) -> None:
 
     call_net_ns and reply_net_ns rest on theta; they are empty where no constant offset fits, network_ns is not.
     """
-    rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(COLUMNS)
     client, server = c.client.ops.take(c.matched.client), c.server.ops.take(c.matched.server)
     client_srt, server_srt = c.client_srt_ns, c.server_srt_ns
-    labels = op_labels(client)
-    for i in range(len(client)):
-        ends = client.connections[client.conn[i]]
-        (caller, caller_port), (called, called_port) = (
-            ends.source(int(client.direction[i])),
-            ends.destination(int(client.direction[i])),
-        )
-        parts = [int(getattr(c.parts, name)[i]) for name in _PARTS]
-        if not c.theta.fits:
-            parts[1] = parts[4] = None  # type: ignore[call-overload]
-        rows.writerow(
-            [
-                f"0x{client.xid[i]:08x}",
-                program_name(int(client.program[i])),
-                version_name(int(client.program[i]), int(client.version[i]), int(client.minor[i])),
-                labels[i],
-                caller,
-                caller_port,
-                called,
-                called_port,
-                _cell(client.offset[i], server.offset[i]),
-                _cell(client.size[i], server.size[i]),
-                _handle(int(client.fh[i]), int(server.fh[i])),
-                *(int(getattr(client, name)[i]) for name in _INSTANTS),
-                *(int(getattr(server, name)[i]) for name in _INSTANTS),
-                *(int(getattr(client, name)[i]) for name in _FRAMES),
-                *(int(getattr(server, name)[i]) for name in _FRAMES),
-                int(client_srt[i]),
-                int(server_srt[i]),
-                int(client_srt[i] - server_srt[i]),
-                *parts,
-                int(client.transmissions[i]),
-                int(server.transmissions[i]),
-            ]
-        )
+    ends = [
+        [(*ends.source(way), *ends.destination(way)) for way in (0, 1)] for ends in client.connections
+    ]  # (client, its port, server, its port) by connection and direction
+    callers = [ends[conn][way] for conn, way in zip(client.conn.tolist(), client.direction.tolist(), strict=True)]
+    needs_theta = ("call_net", "reply_net")
+    columns: list[list[Any]] = [
+        [f"0x{xid:08x}" for xid in client.xid.tolist()],
+        [program_name(program) for program in client.program.tolist()],
+        list(map(version_name, client.program.tolist(), client.version.tolist(), client.minor.tolist())),
+        op_labels(client),
+        *([end[at] for end in callers] for at in range(4)),
+        _first_known(client.offset, server.offset),
+        _first_known(client.size, server.size),
+        [f"0x{value:08x}" if value != "" else "" for value in _first_known(client.fh, server.fh)],
+        *(getattr(side, name).tolist() for side in (client, server) for name in _INSTANTS),
+        *(getattr(side, name).tolist() for side in (client, server) for name in _FRAMES),
+        client_srt.tolist(),
+        server_srt.tolist(),
+        (client_srt - server_srt).tolist(),
+        *(
+            getattr(c.parts, name).tolist() if c.theta.fits or name not in needs_theta else [""] * len(client)
+            for name in _PARTS
+        ),
+        client.transmissions.tolist(),
+        server.transmissions.tolist(),
+    ]
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(COLUMNS)
+    rows.writerows(zip(*columns, strict=True))
 
 
-def _cell(*values: int) -> int | str:
-    """The first of the sides' values that was captured."""
-    return next((int(value) for value in values if value != NULL), "")
-
-
-def _handle(*values: int) -> str:
-    return next((f"0x{value:08x}" for value in values if value != NULL), "")
+def _first_known(client: I64, server: I64) -> list[Any]:
+    """The client's value, else the server's; an empty cell where neither was captured."""
+    values = np.where(client != NULL, client, server)
+    return [value if value != NULL else "" for value in values.tolist()]

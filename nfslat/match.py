@@ -1,7 +1,7 @@
 """Ops of the server's capture + ops of the client's -> matched ops, and a reason for each op that has no partner.
 
 No clock is needed: connections are matched by their addresses and ports, or by the XIDs that they share, and ops in
-them by XID, program, version and, where both captures show them, operation, file handle, offset and count (DESIGN 5).
+them by XID, program, version and, where both captures show them, operation, handle, offset and count (docs/method.md).
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class _Op:
 
 
 def pair(messages: Messages) -> Paired:
-    """Pair calls with replies (DESIGN 4).
+    """Pair calls with replies (docs/method.md).
 
     Every message gets exactly one state, so the counts of all states sum to ``len(messages)``. An op that was sent
     several times (RPC retransmission, on this connection or on a later one) is one op whose instants count from the
@@ -168,7 +168,7 @@ def _may_be_sent_again(m: Messages, op: _Op, row: int) -> bool:
 
 
 def _join_across_connections(m: Messages, ops: list[_Op], states: npt.NDArray[np.int8]) -> list[_Op]:
-    """A call that was never answered, and came again with its XID on a new connection, is one op (DESIGN 4).
+    """A call that was never answered, and came again with its XID on a new connection, is one op (docs/method.md).
 
     Only where the new connection began after the call and the old one shows nothing any more: live connections of one
     client may use equal XIDs at the same time.

@@ -98,7 +98,7 @@ def place(found: Correlation, row: int) -> OpView:
     program, version = known("program"), known("version")
     lo_ns, hi_ns = found.theta.lo_ns, found.theta.hi_ns
     if not found.theta.fits:
-        # Then what causality says for this op alone (DESIGN 6) is the best to be had: theta cannot move far in it.
+        # Then what causality says for this op alone is the best to be had: theta cannot move far in it.
         lo_ns = int(server.t3[rows["server"]] - client.t3[rows["client"]])
         hi_ns = int(server.t1[rows["server"]] - client.t1[rows["client"]])
     parts = decompose(server, client, matched, (lo_ns + hi_ns) // 2)

@@ -1,4 +1,4 @@
-"""A `Correlation` + latencies that the user knows (application, storage) -> the latency stack (DESIGN 9)."""
+"""A `Correlation` + latencies that the user knows (application, storage) -> the latency stack (docs/method.md)."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import numpy as np
 from nfslat import audit
 from nfslat.constants import op_name, program_name, version_name
 from nfslat.decompose import srt_ns
+from nfslat.findings.capture import capture_findings
 from nfslat.findings.verdict import Ground, Layers, verdict
 from nfslat.report import model
 from nfslat.results import Correlation, Side
@@ -44,6 +45,7 @@ def report_two(c: Correlation, tool: model.Tool, filters: Filters, known: Known)
             fits=c.theta.fits,
         ),
         stack=rows.rows,
+        findings=capture_findings({name: capture.audit for name, capture in captures.items()}, clock_fits=c.theta.fits),
         verdict=verdict_,
     )
 

@@ -25,7 +25,7 @@ _DTYPES = {"I64": np.int64, "I32": np.int32, "I8": np.int8, "Bool": np.bool_}
 
 
 class State(IntEnum):
-    """The one state in which every RPC message of a capture ends (DESIGN 4); their counts add up to the messages."""
+    """The one state in which every RPC message of a capture ends; their counts add up (docs/method.md)."""
 
     PAIRED = 0  # the call, or the reply, that an op is made of
     NO_REPLY = 1  # a call whose reply is not in the capture
@@ -37,7 +37,7 @@ class State(IntEnum):
 
 
 class Miss(IntEnum):
-    """Why an op of one capture has no partner in the other (DESIGN 5)."""
+    """Why an op of one capture has no partner in the other (docs/method.md)."""
 
     MATCHED = 0
     OUTSIDE_OVERLAP = 1  # it happened while the other capture was not running
@@ -159,7 +159,7 @@ class Messages(Table):
 class Ops(Table):
     """Ops of one side: a call and its reply, paired; ordered by the call's first frame.
 
-    Invariants: instants t0 to t3 are call first byte, call last byte, reply first byte, reply last byte (DESIGN 3);
+    Invariants: instants t0 to t3 are call first byte, call last byte, reply first byte, reply last byte;
     shown_call_ns and shown_reply_ns are where the dissector shows the two. transmissions counts RPC-level sends; the
     instants belong to the first one, last_call_ns to the last. Pairing columns are those of the call.
     """

@@ -1,7 +1,7 @@
 """TCP segments and the record lengths found in them -> first-byte and last-byte frame of every RPC record.
 
 The record mark gives a message's length and the TCP header the range of every segment, so the packet that completes a
-message is known even where the payload was cut off by a short snaplen (DESIGN 3; RFC 5531 section 11). One
+message is known even where the payload was cut off by a short snaplen (docs/method.md; RFC 5531 section 11). One
 `Direction` follows one direction of one connection in sequence space. It holds the segments since the last record
 boundary and the records that are still incomplete, no more.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nfslat.report.model import AuditNote, Capture, Finding, MatchedOps, RawRow, Report, Verdict
+from nfslat.report.model import AuditNote, Capture, MatchedOps, RawRow, Report, Verdict
 from nfslat.report.text_layout import (
     Cell,
     Page,
@@ -42,8 +42,6 @@ def render(report: Report, *, hist: bool = False, width: int = 80, color: bool =
     page = Page(width, color)
     _answer(page, report)
     _warnings(page, report)
-    for finding in report.findings:
-        _finding(page, finding)
     stack_section(page, report.stack)
     for side, rows in report.raw.items():
         raw_section(page, side, rows)
@@ -77,8 +75,6 @@ def _answer(page: Page, report: Report) -> None:
         page.lines(_proof(report.matched, page.width))
     if verdict is not None:
         page.gap()
-        if verdict.cause is not None:
-            page.prose(f"Leading cause: {verdict.cause}", hanging=2)
         page.prose(f"Confidence is {verdict.confidence}: {'; '.join(verdict.reasons) or 'no reason given'}.", hanging=2)
 
 
@@ -162,20 +158,11 @@ def _note(where: str, note: AuditNote) -> str:
     return f"{where}: {note.text} ({note.code})"
 
 
-def _finding(page: Page, finding: Finding) -> None:
-    share = "" if finding.share is None else f", {percent(finding.share)} of the mean"
-    page.title(f"{finding.code}: {finding.layer}, {finding.confidence}{share}")
-    page.prose(finding.text)
-    for heading, items in (("evidence", finding.evidence), ("advice", finding.advice)):
-        for key, value in items.items():
-            page.prose(f"{heading}, {key}: {value}", indent=2, hanging=2)
-
-
 def _captures(page: Page, captures: dict[str, Capture]) -> None:
     page.title("Captures")
     for side, c in captures.items():
         page.prose(f"{side}: {shorten(c.path, 60)}", hanging=2)
-        snaplen = "snaplen not known" if c.snaplen is None else f"snaplen {count(c.snaplen)}"
+        snaplen = "whole packets" if c.snaplen is None else f"snaplen {count(c.snaplen)}"
         files = f"{len(c.files)} files, " if len(c.files) > 1 else ""
         page.prose(
             f"{files}{c.format}, {snaplen}, {count_of(c.packets, 'packet')} in {c.duration_s:,.3f} s, "

@@ -80,13 +80,14 @@ def shorten(text: str, width: int) -> str:
 
 def wrap(text: str, width: int, indent: int = 0, hanging: int = 0) -> list[str]:
     """`text` as lines of at most `width` columns; a hyphen is no place to break, for it may be part of a path."""
-    return textwrap.wrap(
-        plain(text),
+    lines = textwrap.wrap(
+        plain(text).replace(" %", "\0%"),  # a number and its unit stay on one line
         width,
         initial_indent=" " * indent,
         subsequent_indent=" " * (indent + hanging),
         break_on_hyphens=False,
     )
+    return [line.replace("\0", " ") for line in lines]
 
 
 def indented(text: str, depth: int) -> str:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from nfslat.report.model import AuditNote, Finding, Parts, Report, StackRow, Verdict
+from nfslat.report.model import AuditNote, Parts, Report, StackRow, Verdict
 from nfslat.report.text import render
 from nfslat.report.text_layout import Cell, adding_up, ms, plain, shares_adding_up, shorten, table
 
@@ -204,14 +204,6 @@ def test_warnings_stand_before_the_tables_and_notes_with_their_capture(small: Ca
     text = render(dataclasses.replace(report, captures=captures, notes=["files were swapped"]))
     at = [text.index(part) for part in ("server's capture: 9 packets lost (capture-drops)", "- files were swapped")]
     assert max(at) < text.index("Raw data: SRT") < text.index("\nCaptures\n") < text.index("2 late (reordered)")
-
-
-def test_findings_come_with_evidence_and_advice(small: Callable[[], Report]) -> None:
-    """A finding shows its code, layer, how sure it is, what it explains, and each item of evidence and advice."""
-    finding = Finding("net-loss", "network", "warning", 0.25, "certain", "Lost.", {"segments": 12}, {"knob": "cable"})
-    text = render(dataclasses.replace(small(), findings=[finding]))
-    assert "net-loss: network, certain, 25.0 % of the mean\nLost.\n" in text
-    assert "  evidence, segments: 12\n  advice, knob: cable\n" in text
 
 
 def test_one_capture_says_what_it_cannot_say(small: Callable[[], Report]) -> None:
