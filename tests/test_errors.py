@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import random
 import shutil
@@ -59,11 +61,6 @@ def _call(xid: int, program: int = 100003, procedure: int = 0, flavor: int = 0) 
 
 def _reply(xid: int) -> bytes:
     return struct.pack(">IIIIII", xid, 1, 0, 0, 0, 0)
-
-
-def _plain(path: Path, to: Path) -> Path:
-    to.write_bytes(gzip.decompress(path.read_bytes()))
-    return to
 
 
 @pytest.mark.parametrize(
@@ -152,15 +149,11 @@ def test_a_compressed_capture_cut_in_the_middle(
 ) -> None:
     """A compressed file whose end is missing is read as far as it goes, with the same warning."""
     path = tmp_path / f"cut.pcap.{suffix}"
-    plain = _plain(SERVER, tmp_path / "plain.pcap")
-    packed = subprocess.run(
-        [{"gz": "gzip", "bz2": "bzip2", "xz": "xz"}[suffix], "-c", plain], capture_output=True, check=True
-    )
-    path.write_bytes(packed.stdout[: len(packed.stdout) * 3 // 4])
+    data = gzip.decompress(SERVER.read_bytes())
+    # bzip2 in blocks of 100 kB, so that whole ones stand in front of the cut.
+    packed = {"gz": gzip.compress(data), "bz2": bz2.compress(data, 1), "xz": lzma.compress(data)}[suffix]
+    path.write_bytes(packed[: len(packed) * 3 // 4])
     status, out, err = _run(capsys, path, CLIENT)
-    if suffix == "bz2" and status == 3:  # one bzip2 block holds 900 kB: there may be nothing before the cut
-        assert "decompress" in _one_line(err) or "capture" in err
-        return
     assert (status, err) == (0, "")
     assert "capture-cut-short" in out
 
