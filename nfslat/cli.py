@@ -233,9 +233,10 @@ def _report(options: argparse.Namespace, arguments: list[str]) -> int:
         work.close_progress()
         if json_out is not None:
             json.dump(report, json_out)
-        if json_out is not sys.stdout and csv_out is not sys.stdout:
-            sys.stdout.write(text.render(report, hist=options.hist, width=_WIDTH, color=_color()))
-        sys.stdout.flush()
+    # Behind the block: the files are complete, whatever happens to a reader of standard output (less, head).
+    if "-" not in (options.json, options.csv):
+        sys.stdout.write(text.render(report, hist=options.hist, width=_WIDTH, color=_color()))
+    sys.stdout.flush()
     return 0
 
 
