@@ -6,11 +6,13 @@ import numpy as np
 
 from nfslat.constants import NFS
 from nfslat.decode.reader import Decoded
+from nfslat.inflight import flat_top
 from nfslat.report.model import AuditNote
 from nfslat.results import Correlation, Side
 from nfslat.select import is_reverse
 from nfslat.tables import Messages, Miss, State
 
+_FLAT, _ENOUGH_OPS = 0.5, 100  # a top held for this share of the busy time, by this many ops, looks like a limit
 _COUNTS_UP, _LARGEST_GAP = 0.3, 1000  # XIDs of a connection that count up, with gaps
 _MANY = 0.02  # a share above this changes the answer, so it is a warning
 
@@ -141,6 +143,13 @@ def notes(c: Correlation, *, application_known: bool) -> list[str]:
             "what happens above the client's wire (waiting for a slot, the application) is not in the captures: "
             "give the application's own mean with --app-ms to include it"
         )
+        top = flat_top(c.client.ops, c.matched.client)
+        if top is not None and top.share >= _FLAT and top.ops >= _ENOUGH_OPS:
+            out.append(
+                f"in flight at the client, on its busiest connection: {top.level} for {top.share * 100:.0f} % of the busy "
+                f"time, and hardly ever more. {top.level} slots or {top.level} workers are its limit, and with slots "
+                "calls wait above the wire: --app-ms tells which"
+            )
     for name, count in (("server", c.strangers("server")), ("client", c.strangers("client"))):
         if count:
             out.append(f"{count} ops in the {name}'s capture belong to hosts that are not in the other one")

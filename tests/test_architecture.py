@@ -26,7 +26,8 @@ _ALLOWED: dict[str, set[str]] = {
     "pipeline": {"decode", "pair", "match", "overlap", "select", "clock", "decompose", "results"},
     "findings": {"report.model"},
     "stack": {"results", "select", "report.model"},
-    "audit": {"decode", "results", "select", "report.model"},
+    "audit": {"decode", "inflight", "results", "select", "report.model"},
+    "inflight": set(),
     "summarize": {
         "audit", "stack", "stats", "findings", "results", "select", "decompose", "report.model", "report",
     },
