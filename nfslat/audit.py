@@ -40,14 +40,21 @@ def missing_calls(messages: Messages) -> int:
     return missing
 
 
-def unseen_share(side: Side) -> float:
+def unseen_share(side: Side, other: Side) -> float:
     """Share of the RPC messages, or of the calls, that a capture should show and does not: without a partner, or not
-    captured. What is missing is rarely like the rest (it was sent when much was going on), so figures lean."""
+    captured. What is missing is rarely like the rest (it was sent when much was going on), so figures lean.
+
+    Traffic of hosts that the `other` capture does not know is left out, unless nothing is left (NAT).
+    """
     d, states = side.decoded, side.paired.states
-    alone = int(np.isin(states, (State.NO_REPLY, State.NO_CALL)).sum()) + d.hidden
-    messages = len(d.messages) + d.hidden + d.malformed
-    gaps = missing_calls(d.messages)
-    calls = int((d.messages.is_reply == 0).sum()) + gaps
+    known = {end[0] for ends in other.ops.connections for end in (ends.source(0), ends.source(1))}
+    shared = np.array([{e.addr_a, e.addr_b} <= known for e in d.messages.connections], dtype=np.bool_)
+    rows = shared[d.messages.conn] if shared.any() else np.ones(len(d.messages), dtype=np.bool_)
+    seen = d.messages.take(rows)
+    alone = int(np.isin(states[rows], (State.NO_REPLY, State.NO_CALL)).sum()) + d.hidden
+    messages = len(seen) + d.hidden + d.malformed
+    gaps = missing_calls(seen)
+    calls = int((seen.is_reply == 0).sum()) + gaps
     return max(alone / max(messages, 1), gaps / max(calls, 1))
 
 
@@ -144,11 +151,11 @@ def notes(c: Correlation, *, application_known: bool) -> list[str]:
             "give the application's own mean with --app-ms to include it"
         )
         top = flat_top(c.client.ops, c.matched.client)
-        if top is not None and top.share >= _FLAT and top.ops >= _ENOUGH_OPS:
+        if top is not None and top.level > 1 and top.share >= _FLAT and top.ops >= _ENOUGH_OPS:
             out.append(
-                f"in flight at the client, on its busiest connection: {top.level} for {top.share * 100:.0f} % of the busy "
-                f"time, and hardly ever more. {top.level} slots or {top.level} workers are its limit, and with slots "
-                "calls wait above the wire: --app-ms tells which"
+                f"in flight at the client, on its busiest connection: {top.level} for {top.share * 100:.0f} % of the "
+                f"busy time, and hardly ever more. {top.level} slots or {top.level} workers are its limit, and with "
+                "slots calls wait above the wire: --app-ms tells which"
             )
     for name, count in (("server", c.strangers("server")), ("client", c.strangers("client"))):
         if count:

@@ -33,11 +33,20 @@ class Known:
     storage_ms: dict[str, float] = field(default_factory=dict)
 
     def population(self, c: Correlation) -> I64:
-        """Rows of the matched ops that the application's figures speak of."""
+        """Rows of the matched ops that the application's figures speak of.
+
+        An operation whose figure is below its own client SRT adds nothing above the wire and takes nothing away.
+        """
         labels = _labels(c)
         if "" in self.app_ms:
             return _data_rows(labels)
-        return np.flatnonzero(np.isin(labels, list(self.app_ms)))
+        client_ms = c.client_srt_ns / _NS_PER_MS
+        above = [
+            name
+            for name, app_ms in self.app_ms.items()
+            if (labels == name).any() and app_ms > client_ms[labels == name].mean()
+        ]
+        return np.flatnonzero(np.isin(labels, above))
 
     def title(self, c: Correlation) -> str:
         """Names of the operations in `population`: ``"READ and WRITE"``."""
@@ -80,13 +89,19 @@ def stack(known: Known, c: Correlation) -> Stack:
     rows: list[StackRow] = []
     notes: list[str] = []
     labels = _labels(c)
-    for name in _blocks(known):
+    names = _blocks(known)
+    if "" in names and any((labels[_data_rows(labels)] == name).all() for name in names if name):
+        names.remove("")  # there is one data operation only, and it has a block of its own
+    for name in names:
         at = _data_rows(labels) if name == "" else np.flatnonzero(labels == name)
         if not len(at):
             notes.append(f"--app-ms/--storage-ms {name}: no matched {name} op to compare it with")
             continue
         title = name or _title(labels[at])
-        app_ms, storage_ms = (given.get(name, given.get("")) for given in (known.app_ms, known.storage_ms))
+        app_ms = known.app_ms.get(name, known.app_ms.get(""))
+        # A bare storage figure is one of reads and writes: a disk does not know a GETATTR.
+        bare = known.storage_ms.get("") if name in ("", *_DATA_OPS) else None
+        storage_ms = known.storage_ms.get(name, bare)
         block, remarks = _block(title, app_ms, storage_ms, c, at)
         rows += block
         notes += remarks

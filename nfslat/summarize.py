@@ -157,7 +157,7 @@ def _verdict(c: Correlation, known: Known) -> model.Verdict:
         ops=len(client),
         missed=missed,
         negative=int((client < server).sum()),
-        unseen_share=max(audit.unseen_share(side) for side in (c.server, c.client)),
+        unseen_share=max(audit.unseen_share(c.server, c.client), audit.unseen_share(c.client, c.server)),
         clock_fits=c.theta.fits,
     )
     return verdict(mean, worst, ground)

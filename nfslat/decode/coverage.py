@@ -48,10 +48,10 @@ class Coverage:
         for start, end in self._ahead:
             if start >= position:
                 break
-            self._holes.append((at, start))
+            self._lose(at, start)
             at = end
         if at < position:
-            self._holes.append((at, position))
+            self._lose(at, position)
         self._edge = max(at, position)
         self._absorb()
         self._settle(_HOLES_KEPT)
@@ -59,6 +59,11 @@ class Coverage:
     def lost(self) -> tuple[int, int]:
         """Holes, and the bytes in them."""
         return self._count + len(self._holes), self._bytes + sum(end - start for start, end in self._holes)
+
+    def _lose(self, start: int, end: int) -> None:
+        if self._holes and self._holes[-1][1] == start:  # one hole, acknowledged bit by bit
+            start = self._holes.pop()[0]
+        self._holes.append((start, end))
 
     def _absorb(self) -> None:
         while self._ahead and self._ahead[0][0] <= self._edge:

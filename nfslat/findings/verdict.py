@@ -61,7 +61,9 @@ def verdict(mean: Layers, slowest: Layers, ground: Ground) -> Verdict:
     layer = mean.largest
     share = mean.share(layer)
     # What the application waited for its slowest requests is not known, only the mean is.
-    share_slowest = None if mean.client_ms is not None else slowest.share(layer)
+    # And a part of a whole that holds negative parts is no share.
+    no_share = mean.client_ms is not None or slowest.network_ms < 0
+    share_slowest = None if no_share else slowest.share(layer)
     confidence, reasons = _confidence(layer, share, share_slowest, slowest, ground)
     value = {"server": mean.server_ms, "network": mean.network_ms, "client": mean.client_ms or 0.0}[layer]
     of = (
@@ -70,7 +72,7 @@ def verdict(mean: Layers, slowest: Layers, ground: Ground) -> Verdict:
         else "of the response time on the client's wire"
     )
     text = f"{_capital(LAYERS[layer])} adds {_ms(value)} of {_ms(mean.total_ms)} ms {of} ({share * 100:.1f} %)"
-    if mean.client_ms is not None:
+    if share_slowest is None:
         text += "."
     elif slowest.largest == layer:
         text += f", and {slowest.share(layer) * 100:.1f} % in the slowest 1 %."
@@ -96,10 +98,13 @@ def _confidence(
         reasons.append(f"only {ground.ops} matched ops")
         worst = min(worst, 0 if ground.ops < _VERY_FEW_OPS else 1)
     if share < _HIGH_SHARE:
-        reasons.append(f"no layer stands out: the largest adds {share * 100:.0f} %")
+        reasons.append(f"no layer stands out: the largest adds {share * 100:.1f} %")
         worst = min(worst, _grade(share, _LOW_SHARE, _HIGH_SHARE))
     if share_slowest is not None and slowest.largest != layer:
         reasons.append("mean and slowest 1 % point to different layers")
+        worst = min(worst, 1)
+    if slowest.network_ms < 0:
+        reasons.append("the network time of the slowest 1 % is negative on average")
         worst = min(worst, 1)
     if ground.negative > 0.01 * ground.ops:
         reasons.append(f"{ground.negative} ops have a negative network part: timestamps or matches are off")
