@@ -9,11 +9,9 @@ import re
 import shlex
 import signal
 import sys
-import tempfile
 import threading
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TextIO, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from nfslat import __version__
 from nfslat.errors import InputError, NfslatError, UsageError
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from nfslat.select import Filters
     from nfslat.workspace import Workspace
 
-_OURS = (b'{\n  "sch', b"xid,progr")  # how the files that nfslat writes begin
 _WIDTH = 80  # tables are made for a terminal of this width and do not grow with it
 
 _DESCRIPTION = """\
@@ -196,6 +193,7 @@ def _report(options: argparse.Namespace, arguments: list[str]) -> int:
     # Imported late, so that --help and usage errors do not wait for numpy.
     from nfslat import pipeline
     from nfslat.export import write_csv
+    from nfslat.output import output
     from nfslat.report import json, model, text
     from nfslat.stack import Known, parse_known
     from nfslat.summarize import report_one, report_two
@@ -210,8 +208,8 @@ def _report(options: argparse.Namespace, arguments: list[str]) -> int:
     # A file that cannot be written is found out before the captures are read, not after.
     with contextlib.ExitStack() as outputs:
         captures = [options.server, options.client or ""]
-        json_out = outputs.enter_context(_output(options.json, captures))
-        csv_out = outputs.enter_context(_output(options.csv, captures))
+        json_out = outputs.enter_context(output(options.json, captures))
+        csv_out = outputs.enter_context(output(options.csv, captures))
         work = outputs.enter_context(_workspace(options))
         tool = model.Tool(__version__, f"tshark {work.tools.version}", shlex.join(["nfslat", *arguments]), options.srt)
         if single:
@@ -298,52 +296,6 @@ def _parse_filters(options: argparse.Namespace) -> Filters:
             if value
         },
     )
-
-
-@contextlib.contextmanager
-def _output(name: str | None, captures: Sequence[str]) -> Iterator[TextIO | None]:
-    """The stream that an output option names; ``-`` is standard output.
-
-    A file appears under its name only when all of it is written, so that an error leaves the old one as it was. Raises
-    ``UsageError`` for a file that is a capture of this run, or holds something that nfslat did not write.
-    """
-    if name is None or name == "-":
-        yield sys.stdout if name else None
-        return
-    path = Path(name)
-    if path.exists() and not path.is_file():  # a pipe, /dev/stdout: nothing to replace
-        with path.open("w", encoding="utf-8", newline="") as out:
-            yield out
-        return
-    if any(path.exists() and os.path.exists(capture) and path.samefile(capture) for capture in captures):
-        raise UsageError(f"{name}: is one of the captures; name another file to write to")
-    if path.exists() and path.stat().st_size and not _is_ours(path):
-        raise UsageError(f"{name}: exists and was not written by nfslat; name another file, or remove it")
-    try:
-        target = tempfile.NamedTemporaryFile(  # noqa: SIM115 - it is renamed, not closed and gone
-            "w", dir=path.parent, prefix=f".{path.name}-", delete=False, encoding="utf-8", newline=""
-        )
-    except OSError as problem:
-        raise InputError(f"{name}: cannot be written ({problem.strerror})") from problem
-    try:
-        with target as out:
-            yield cast(TextIO, out)
-        os.chmod(target.name, 0o666 & ~_umask())
-        os.replace(target.name, path)
-    except BaseException:
-        Path(target.name).unlink(missing_ok=True)
-        raise
-
-
-def _is_ours(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(16).startswith(_OURS)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _color() -> bool:

@@ -37,7 +37,8 @@ _ALLOWED: dict[str, set[str]] = {
     "show_dissect": {"decode"},
     "show_timeline": {"decode", "results", "select", "report", "decompose", "overlap"},
     "workspace": {"decode"},
-    "cli": {"pipeline", "export", "report", "stack", "summarize", "select", "workspace", "show"},
+    "output": set(),
+    "cli": {"output", "pipeline", "export", "report", "stack", "summarize", "select", "workspace", "show"},
 }  # fmt: skip
 
 
