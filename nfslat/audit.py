@@ -10,7 +10,7 @@ from nfslat.inflight import flat_top
 from nfslat.report.model import AuditNote
 from nfslat.results import Correlation, Side
 from nfslat.select import is_reverse
-from nfslat.tables import Messages, Miss, State
+from nfslat.tables import Messages, Miss, State, hosts
 
 _FLAT, _ENOUGH_OPS = 0.5, 100  # a top held for this share of the busy time, by this many ops, looks like a limit
 _COUNTS_UP, _LARGEST_GAP = 0.3, 1000  # XIDs of a connection that count up, with gaps
@@ -47,8 +47,8 @@ def unseen_share(side: Side, other: Side) -> float:
     Traffic of hosts that the `other` capture does not know is left out, unless nothing is left (NAT).
     """
     d, states = side.decoded, side.paired.states
-    known = {end[0] for ends in other.ops.connections for end in (ends.source(0), ends.source(1))}
-    shared = np.array([{e.addr_a, e.addr_b} <= known for e in d.messages.connections], dtype=np.bool_)
+    known = hosts(other.ops.connections)
+    shared = np.array([hosts([ends]) <= known for ends in d.messages.connections], dtype=np.bool_)
     rows = shared[d.messages.conn] if shared.any() else np.ones(len(d.messages), dtype=np.bool_)
     seen = d.messages.take(rows)
     alone = int(np.isin(states[rows], (State.NO_REPLY, State.NO_CALL)).sum()) + d.hidden
@@ -160,15 +160,12 @@ def notes(c: Correlation, *, application_known: bool) -> list[str]:
     for name, count in (("server", c.strangers("server")), ("client", c.strangers("client"))):
         if count:
             out.append(f"{count} ops in the {name}'s capture belong to hosts that are not in the other one")
-    outside = {
-        name: int((c.compared(name) & (fate == Miss.OUTSIDE_OVERLAP)).sum())
-        for name, fate in (("server", c.matching.unmatched.server), ("client", c.matching.unmatched.client))
-    }
-    for name, count in outside.items():
+    for name in ("server", "client"):
+        compared = c.compared(name)
+        count = int((compared & (c.missed(name) == Miss.OUTSIDE_OVERLAP)).sum())
         if count:
-            processed = int(c.compared(name).sum())
             out.append(
-                f"the captures overlap only in part: {count} of the {processed} ops of the {name}'s capture "
+                f"the captures overlap only in part: {count} of the {int(compared.sum())} ops of the {name}'s capture "
                 "happened while the other was not running, and are left out"
             )
     if not c.theta.fits:

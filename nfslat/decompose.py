@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from nfslat.tables import I64, Matched, Ops, Table
@@ -26,6 +27,9 @@ class Parts(Table):
     server: I64
     reply_send: I64
     reply_net: I64
+
+
+PART_NAMES = tuple(part.name for part in dataclasses.fields(Parts))
 
 
 def srt_ns(ops: Ops, definition: str, side: str) -> I64:

@@ -8,13 +8,12 @@ from typing import Any, TextIO
 import numpy as np
 
 from nfslat.constants import NULL, program_name, version_name
+from nfslat.decompose import PART_NAMES
 from nfslat.results import Correlation
-from nfslat.select import op_labels
 from nfslat.tables import I64
 
 _INSTANTS = ("t0", "t1", "t2", "t3")
 _FRAMES = ("call_first_frame", "call_last_frame", "reply_first_frame", "reply_last_frame")
-_PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 
 COLUMNS = (
     "xid",
@@ -35,7 +34,7 @@ COLUMNS = (
     "client_srt_ns",
     "server_srt_ns",
     "network_ns",
-    *(f"{name}_ns" for name in _PARTS),
+    *(f"{name}_ns" for name in PART_NAMES),
     "client_transmissions",
     "server_transmissions",
 )
@@ -57,7 +56,7 @@ def write_csv(c: Correlation, out: TextIO) -> None:
         [f"0x{xid:08x}" for xid in client.xid.tolist()],
         [program_name(program) for program in client.program.tolist()],
         list(map(version_name, client.program.tolist(), client.version.tolist(), client.minor.tolist())),
-        op_labels(client),
+        c.labels.tolist(),
         *([end[at] for end in callers] for at in range(4)),
         _first_known(client.offset, server.offset),
         _first_known(client.size, server.size),
@@ -69,7 +68,7 @@ def write_csv(c: Correlation, out: TextIO) -> None:
         (client_srt - server_srt).tolist(),
         *(
             getattr(c.parts, name).tolist() if c.theta.fits or name not in needs_theta else [""] * len(client)
-            for name in _PARTS
+            for name in PART_NAMES
         ),
         client.transmissions.tolist(),
         server.transmissions.tolist(),

@@ -146,9 +146,8 @@ def _pairs(
 def _agree(server: Ops, s: I64, client: Ops, c: I64) -> Bool:
     """Do the arguments of the ops agree, as far as both captures show them? One truth value a pair of rows."""
     a, b = server.op[s], client.op[c]
-    compound = (server.program[s] != NFS) | (
-        server.version[s] >= 4
-    )  # there 1 is a COMPOUND whose operations are unseen
+    # In NFSv4 and its callbacks 1 is a COMPOUND whose operations are unseen.
+    compound = (server.program[s] != NFS) | (server.version[s] >= 4)
     same = (a == b) | (a == NULL) | (b == NULL) | (compound & ((a == 1) | (b == 1)))
     for of_server, of_client in ((server.offset, client.offset), (server.size, client.size), (server.fh, client.fh)):
         here, there = of_server[s], of_client[c]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from nfslat.clock import Theta
 from nfslat.decode.capture import Source
@@ -12,8 +14,8 @@ from nfslat.decode.reader import Decoded
 from nfslat.decompose import Parts, srt_ns
 from nfslat.match import Matching
 from nfslat.pair import Paired
-from nfslat.select import REASONS, is_reverse
-from nfslat.tables import I8, I64, Bool, Matched, Miss, Ops
+from nfslat.select import REASONS, is_reverse, op_labels
+from nfslat.tables import I8, I64, Bool, Matched, Miss, Ops, hosts
 
 
 @dataclass(frozen=True)
@@ -49,15 +51,20 @@ class Correlation:
     srt: str
     swapped: bool
 
-    @property
+    @cached_property
     def client_srt_ns(self) -> I64:
         """Client SRT of each matched op."""
         return srt_ns(self.client.ops, self.srt, "client")[self.matched.client]
 
-    @property
+    @cached_property
     def server_srt_ns(self) -> I64:
         """Server SRT of each matched op."""
         return srt_ns(self.server.ops, self.srt, "server")[self.matched.server]
+
+    @cached_property
+    def labels(self) -> npt.NDArray[np.str_]:
+        """Name of the operation of each matched op."""
+        return np.array(op_labels(self.client.ops.take(self.matched.client)), dtype=np.str_)
 
     def missed(self, side: str) -> I8:
         """`Miss` value of each op of `side` ("server" or "client")."""
@@ -67,10 +74,8 @@ class Correlation:
         """Compared ops of `side` without a partner whose hosts do not both occur in the other capture: other clients,
         other servers. Behind NAT a host has another address in each, so this says nothing there."""
         one, other = (self.server, self.client) if side == "server" else (self.client, self.server)
-        known = {end[0] for ends in other.ops.connections for end in (ends.source(0), ends.source(1))}
-        foreign = np.array(
-            [ends.addr_a not in known or ends.addr_b not in known for ends in one.ops.connections], dtype=np.bool_
-        )
+        known = hosts(other.ops.connections)
+        foreign = np.array([not hosts([ends]) <= known for ends in one.ops.connections], dtype=np.bool_)
         unmatched = self.compared(side) & (self.missed(side) == Miss.CONNECTION_UNMATCHED)
         return int(foreign[one.ops.conn[unmatched]].sum()) if len(foreign) else 0
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from nfslat.errors import UsageError
 from nfslat.report.model import StackRow
 from nfslat.results import Correlation
-from nfslat.select import op_labels, parse_ops
+from nfslat.select import parse_ops
 from nfslat.tables import I64
 
 # What a bare --app-ms or --storage-ms speaks of: an application and its disk know reads and writes, not GETATTRs.
@@ -37,7 +38,7 @@ class Known:
 
         An operation whose figure is below its own client SRT adds nothing above the wire and takes nothing away.
         """
-        labels = _labels(c)
+        labels = c.labels
         if "" in self.app_ms:
             return _data_rows(labels)
         client_ms = c.client_srt_ns / _NS_PER_MS
@@ -50,14 +51,14 @@ class Known:
 
     def title(self, c: Correlation) -> str:
         """Names of the operations in `population`: ``"READ and WRITE"``."""
-        return _title(_labels(c)[self.population(c)])
+        return _title(c.labels[self.population(c)])
 
     def above_wire_ms(self, c: Correlation) -> float | None:
         """Mean time between application and wire; None where no application latency is known, or it is no longer."""
         rows = self.population(c) if self.app_ms else np.zeros(0, dtype=np.int64)
         if not len(rows):
             return None
-        labels = _labels(c)[rows]
+        labels = c.labels[rows]
         app = np.array([self.app_ms.get("", self.app_ms.get(label, 0.0)) for label in labels])
         above = float(app.mean() - c.client_srt_ns[rows].mean() / _NS_PER_MS)
         return above if above > 0 else None
@@ -88,7 +89,7 @@ def stack(known: Known, c: Correlation) -> Stack:
     """One block of rows for each operation that the user gave a figure for."""
     rows: list[StackRow] = []
     notes: list[str] = []
-    labels = _labels(c)
+    labels = c.labels
     names = _blocks(known)
     if "" in names and any((labels[_data_rows(labels)] == name).all() for name in names if name):
         names.remove("")  # there is one data operation only, and it has a block of its own
@@ -151,17 +152,13 @@ def _block(
     return rows, notes
 
 
-def _labels(c: Correlation) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
-    return np.array(op_labels(c.client.ops.take(c.matched.client)), dtype=np.str_)
-
-
-def _title(labels: np.ndarray[tuple[int], np.dtype[np.str_]]) -> str:
+def _title(labels: npt.NDArray[np.str_]) -> str:
     """The operations in `labels`, or "all" where they are not few."""
     names = sorted(set(labels.tolist()))
     return " and ".join(names) if len(names) <= len(_DATA_OPS) else "all"
 
 
-def _data_rows(labels: np.ndarray[tuple[int], np.dtype[np.str_]]) -> I64:
+def _data_rows(labels: npt.NDArray[np.str_]) -> I64:
     """Rows of READ and WRITE, or of everything where there are none."""
     data = np.flatnonzero(np.isin(labels, _DATA_OPS))
     return data if len(data) else np.arange(len(labels))

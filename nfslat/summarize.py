@@ -10,7 +10,7 @@ import numpy as np
 
 from nfslat import audit
 from nfslat.constants import op_name, program_name, version_name
-from nfslat.decompose import srt_ns
+from nfslat.decompose import PART_NAMES, srt_ns
 from nfslat.findings.capture import capture_findings
 from nfslat.findings.verdict import Ground, Layers, verdict
 from nfslat.report import model
@@ -116,7 +116,7 @@ def _matched(c: Correlation) -> model.MatchedOps:
 
 def _row(c: Correlation, names: tuple[str, str, str], at: I64, client: I64, server: I64) -> model.MatchedRow:
     network = client[at] - server[at]
-    parts = {name: float(getattr(c.parts, name)[at].mean() / _NS_PER_MS) for name in _PARTS}
+    parts = {name: float(getattr(c.parts, name)[at].mean() / _NS_PER_MS) for name in PART_NAMES}
     return model.MatchedRow(
         *names,
         count=len(at),
@@ -133,9 +133,6 @@ def _row(c: Correlation, names: tuple[str, str, str], at: I64, client: I64, serv
             net_both=parts["call_net"] + parts["reply_net"],
         ),
     )
-
-
-_PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 
 
 def _verdict(c: Correlation, known: Known) -> model.Verdict:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Self
@@ -111,6 +112,11 @@ class Connection:
     def destination(self, direction: int) -> tuple[str, int]:
         """(address, port) of the receiver in `direction`."""
         return self.source(1 - direction)
+
+
+def hosts(connections: Iterable[Connection]) -> set[str]:
+    """Addresses of all endpoints."""
+    return {address for ends in connections for address in (ends.addr_a, ends.addr_b)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ _ALLOWED: dict[str, set[str]] = {
     "summarize": {
         "audit", "stack", "stats", "findings", "results", "select", "decompose", "report.model", "report",
     },
-    "export": {"results", "select"},
+    "export": {"decompose", "results"},
     "report": set(),  # renderers get the model and nothing else
     "show": {"decode", "results", "select", "report", "decompose", "show_dissect", "show_timeline"},
     "show_dissect": {"decode"},

@@ -17,7 +17,6 @@ _LATEST_NS = 1 << 63  # year 2262: what int64 nanoseconds hold
 _PENDING_KEPT = 1024  # records whose last byte is awaited, before the finished ones are written back
 _AUTH_TLS = "7"  # RFC 9289 section 4.1
 _ACK, _RST, _SYN, _FIN = 0x10, 0x04, 0x02, 0x01
-_NOWHERE: list[Record] = []  # messages whose place in the stream is lost, and with it their times
 _NO_ID = ("", "0x0000")
 
 
@@ -223,15 +222,21 @@ class Reader:
         here = side.segment(frame, t_ns, seq, length, syn=bool(flags & _SYN), fin=bool(flags & _FIN))
         if of_rpc is not None and of_rpc.fraglen:
             records = self._records(side, here, of_rpc, line, len(shown))
-            for message, record in zip(shown, records, strict=records is not _NOWHERE):
-                self._append(flow, direction, frame, t_ns, ip_id, message, record)
+            if records is None:
+                self._hidden += len(shown)
+            else:
+                for message, record in zip(shown, records, strict=True):
+                    self._append(flow, direction, frame, t_ns, ip_id, message, record)
         if length and not self._reassemble:
             self._hidden += side.hidden(here, is_new=here.end > before)
 
     def _records(
         self, side: Direction, here: Segment, of_rpc: cells.RpcCells, line: list[str], count: int
-    ) -> list[Record]:
-        """One record for each of the `count` messages shown; where the fragments do not add up, the frame itself."""
+    ) -> list[Record] | None:
+        """One record for each of the `count` messages shown; where the fragments do not add up, the frame itself.
+
+        None where their place in the stream is lost, and with it their times.
+        """
         lengths = rpc.numbers(of_rpc.fraglen)
         last = [text in ("1", "True") for text in of_rpc.lastfrag.split(",")]
         placed: list[Record] = []
@@ -240,8 +245,7 @@ class Reader:
             from_frame = int(line[14].partition(",")[0] or 0)
             found = side.records(here, fragments, reassembled=self._reassemble, from_frame=from_frame)
             if found is None:
-                self._hidden += count
-                return _NOWHERE
+                return None
             placed = found
             self._hidden += max(len(placed) - count, 0)  # a record mark was seen, the header behind it was not
         untimed = Record(NULL, NULL, here.frame, here.t_ns, here.frame, here.t_ns)

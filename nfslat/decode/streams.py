@@ -201,7 +201,6 @@ class Direction:
         for segment in self._segments:
             if not seen_first and segment.start <= record.start < segment.end:
                 record.first_frame, record.first_ns, seen_first = segment.frame, segment.t_ns, True
-                # The segments in front of the first byte may have filled later bytes already: keep the latest.
             _fill(record, segment)
             if not record.missing:
                 break

@@ -28,10 +28,13 @@ class Layers:
         """Client SRT, or the application's time where it is known."""
         return self.server_ms + self.network_ms + (self.client_ms or 0.0)
 
+    def ms(self, layer: str) -> float:
+        """What `layer` adds; 0 for a client that is not known."""
+        return {"server": self.server_ms, "network": self.network_ms, "client": self.client_ms or 0.0}[layer]
+
     def share(self, layer: str) -> float:
         """Share of `layer` in the total, 0 to 1 where no part is negative; 0 of a total of 0."""
-        value = {"server": self.server_ms, "network": self.network_ms, "client": self.client_ms or 0.0}[layer]
-        return value / self.total_ms if self.total_ms else 0.0
+        return self.ms(layer) / self.total_ms if self.total_ms else 0.0
 
     @property
     def largest(self) -> str:
@@ -65,17 +68,16 @@ def verdict(mean: Layers, slowest: Layers, ground: Ground) -> Verdict:
     no_share = mean.client_ms is not None or slowest.network_ms < 0
     share_slowest = None if no_share else slowest.share(layer)
     confidence, reasons = _confidence(layer, share, share_slowest, slowest, ground)
-    value = {"server": mean.server_ms, "network": mean.network_ms, "client": mean.client_ms or 0.0}[layer]
     of = (
         f"of the application's {mean.ops} time"
         if mean.client_ms is not None
         else "of the response time on the client's wire"
     )
-    text = f"{_capital(LAYERS[layer])} adds {_ms(value)} of {_ms(mean.total_ms)} ms {of} ({share * 100:.1f} %)"
+    text = f"{_capital(LAYERS[layer])} adds {_ms(mean.ms(layer))} of {_ms(mean.total_ms)} ms {of} ({share * 100:.1f} %)"
     if share_slowest is None:
         text += "."
     elif slowest.largest == layer:
-        text += f", and {slowest.share(layer) * 100:.1f} % in the slowest 1 %."
+        text += f", and {share_slowest * 100:.1f} % in the slowest 1 %."
     else:
         other = slowest.largest
         text += f"; in the slowest 1 % {LAYERS[other]} adds most: {slowest.share(other) * 100:.1f} % "
