@@ -1,4 +1,29 @@
 //! Packet captures in, columns of RPC operations out: the engine behind `nfslat._native`.
+//!
+//! ```text
+//! source -> container -> link, fragments -> flows -> stream -> rpc, nfs, compound -> ops -> columns
+//! ```
+
+pub mod callbacks;
+pub mod columns;
+pub mod compound;
+pub mod container;
+pub mod decode;
+pub mod decoder;
+pub mod feed;
+pub mod flows;
+pub mod fragments;
+pub mod index;
+pub mod link;
+pub mod nfs;
+pub mod operations;
+pub mod ops;
+pub mod plausible;
+pub mod results;
+pub mod rpc;
+pub mod stream;
+pub mod traffic;
+pub mod xdr;
 
 #[cfg(feature = "python")]
 mod python;

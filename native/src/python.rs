@@ -1,9 +1,248 @@
-//! What Python sees of the decoder.
+//! What Python sees of the decoder: one function, and the object by which a running one is watched and stopped.
+//!
+//! `nfslat/_native.pyi` is the manual.
 
+use std::fs::File as Input;
+use std::io::Read;
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use numpy::{Element, PyArray1};
+use pyo3::exceptions::{PyInterruptedError, PyOSError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+
+use crate::columns::{CALL_SHOWN_LAST, REPLY_SHOWN_LAST};
+use crate::compound::Ranks;
+use crate::container::Error as ContainerError;
+use crate::decode::{Error, File, Progress, decode as read};
+use crate::decoder::{Decoder, KINDS};
+use crate::rpc::NONE;
+
+pyo3::create_exception!(_native, NotACapture, PyValueError, "The bytes are of no format that this decoder reads.");
+
+/// A running `decode`, seen from another thread.
+#[pyclass(frozen, module = "nfslat._native")]
+#[derive(Default)]
+struct Job(Arc<Progress>);
+
+#[pymethods]
+impl Job {
+    #[new]
+    fn new() -> Job {
+        Job::default()
+    }
+
+    /// Bytes of the files read so far.
+    #[getter]
+    fn bytes(&self) -> u64 {
+        self.0.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Packets read so far.
+    #[getter]
+    fn packets(&self) -> u64 {
+        self.0.packets.load(Ordering::Relaxed)
+    }
+
+    /// Make `decode` end with `InterruptedError`.
+    fn stop(&self) {
+        self.0.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Decode captures, one after the other, as one.
+#[pyfunction]
+#[pyo3(signature = (paths, nfs_ranks, callback_ranks, action_rank, job))]
+fn decode<'py>(
+    py: Python<'py>,
+    paths: Vec<std::path::PathBuf>,
+    nfs_ranks: Vec<u8>,
+    callback_ranks: Vec<u8>,
+    action_rank: u8,
+    job: &Job,
+) -> PyResult<Bound<'py, PyDict>> {
+    let progress = Arc::clone(&job.0);
+    let ranks = Ranks { nfs: nfs_ranks, callback: callback_ranks, action: action_rank };
+    let done = py.detach(|| {
+        let open = |path: &std::path::PathBuf| -> std::io::Result<Box<dyn Read + Send>> { Ok(Box::new(Input::open(path)?)) };
+        read(paths.iter().map(open), ranks, &progress)
+    });
+    let (decoder, files) = done.map_err(failure)?;
+    result(py, decoder, &files)
+}
+
+fn failure(error: Error) -> PyErr {
+    let text = error.to_string();
+    match error {
+        Error::Stopped => PyInterruptedError::new_err(text),
+        Error::Container { file, error: ContainerError::NotACapture(_) } => NotACapture::new_err((text, file)),
+        Error::Container { file, error: ContainerError::Io(io) } => match io.raw_os_error() {
+            Some(number) => PyOSError::new_err((number, io.to_string(), file)),
+            None => PyValueError::new_err((text, file)),
+        },
+        Error::Container { file, .. } | Error::Time { file, .. } => PyValueError::new_err((text, file)),
+        Error::TooMany => PyValueError::new_err((text, 0)),
+    }
+}
+
+/// A column as a numpy array that owns its memory; nothing is copied.
+fn column<T: Element>(py: Python<'_>, mut values: Vec<T>) -> Bound<'_, PyArray1<T>> {
+    values.shrink_to_fit();
+    PyArray1::from_vec(py, values)
+}
+
+macro_rules! columns {
+    ($py:expr, $table:expr, $($name:ident)*) => {{
+        let columns = PyDict::new($py);
+        $(columns.set_item(stringify!($name), column($py, std::mem::take(&mut $table.$name)))?;)*
+        columns
+    }};
+}
+
+fn result<'py>(py: Python<'py>, mut decoder: Decoder, files: &[File]) -> PyResult<Bound<'py, PyDict>> {
+    // A dissector that puts a message together shows it where it is complete; one that sees cut packets, where it begins.
+    let is_cut = files.iter().any(|file| file.snaplen.is_some());
+    let out = PyDict::new(py);
+
+    let connections = PyList::empty(py);
+    for conn in 0..decoder.tally.connections.len() {
+        let flow = decoder.connection(conn);
+        let transport = if flow.shared.is_udp { "udp" } else { "tcp" };
+        let ends = flow.first;
+        connections.append((transport, text(ends.src), ends.sport, text(ends.dst), ends.dport))?;
+    }
+    out.set_item("connections", connections)?;
+    out.set_item("tls_connections", decoder.flows.list.iter().filter(|flow| flow.shared.is_tls).count())?;
+
+    let mut pairing = std::mem::take(&mut decoder.pairing);
+    pairing.ops.publish_flags(if is_cut { 0 } else { CALL_SHOWN_LAST | REPLY_SHOWN_LAST });
+    let kinds = PyList::empty(py);
+    for kind in &pairing.kinds.list {
+        let known = |value: u32| if value == NONE { -1 } else { i64::from(value) };
+        let ops: Vec<u16> = kind.ops.clone();
+        kinds.append((known(kind.program), known(kind.version), known(kind.minor), known(kind.op), ops, kind.service))?;
+    }
+    out.set_item("kinds", kinds)?;
+    let ops = &mut pairing.ops;
+    out.set_item(
+        "ops",
+        columns!(py, ops, conn direction xid kind offset size fh t0 t1 t2 t3 call_first_frame call_last_frame
+            reply_first_frame reply_last_frame transmissions status accept flags),
+    )?;
+    let loose = &mut pairing.loose;
+    out.set_item(
+        "loose",
+        columns!(py, loose, conn direction is_reply xid kind state op first_frame last_frame first_ns last_ns),
+    )?;
+    let slots = &mut pairing.slots;
+    out.set_item("slots", columns!(py, slots, op session slot seqid highest reply_highest target_highest))?;
+    out.set_item("sessions", sessions(py, &slots.sessions)?)?;
+    let created = PyList::empty(py);
+    for (t_ns, session) in &slots.created {
+        let (fore, back) = (session.channels.fore, session.channels.back);
+        let limits = (fore.maxrequests, fore.maxoperations, fore.maxrequestsize, fore.maxresponsesize, back.maxrequests);
+        created.append((*t_ns, PyBytes::new(py, &session.session), limits))?;
+    }
+    out.set_item("created_sessions", created)?;
+    let names = &mut pairing.names;
+    out.set_item("names", columns!(py, names, op name))?;
+    out.set_item("name_list", PyList::new(py, names.list.iter().map(|name| PyBytes::new(py, name)))?)?;
+    let failures = &mut pairing.failures;
+    out.set_item("failures", columns!(py, failures, op results))?;
+
+    let events = &mut decoder.events;
+    out.set_item("tcp_events", columns!(py, events, kind conn direction frame t_ns value))?;
+    out.set_item("tcp_events_dropped", decoder.events.dropped)?;
+    out.set_item("tcp", traffic(py, &decoder)?)?;
+    out.set_item("lost_ranges", decoder.finished.iter().map(|done| u64::from(done.lost_ranges)).sum::<u64>())?;
+    out.set_item("lost_bytes", decoder.finished.iter().map(|done| done.lost_bytes).sum::<u64>())?;
+
+    let packet_kinds = PyDict::new(py);
+    for (name, count) in KINDS.iter().zip(decoder.kinds) {
+        packet_kinds.set_item(name, count)?;
+    }
+    out.set_item("packet_kinds", packet_kinds)?;
+    for (name, count) in [
+        ("hidden", decoder.tally.hidden),
+        ("malformed", decoder.tally.malformed),
+        ("duplicate_packets", decoder.duplicate_packets),
+        ("repeated", decoder.repeated),
+        ("duplicated", decoder.duplicated),
+        ("backward_times", decoder.backward_times),
+    ] {
+        out.set_item(name, count)?;
+    }
+    let of_files = PyList::empty(py);
+    for file in files {
+        let one = PyDict::new(py);
+        one.set_item("format", file.format)?;
+        one.set_item("snaplen", file.snaplen)?;
+        one.set_item("packets", file.packets)?;
+        one.set_item("first_ns", if file.packets == 0 { 0 } else { file.first_ns })?;
+        one.set_item("last_ns", if file.packets == 0 { 0 } else { file.last_ns })?;
+        one.set_item("damage", file.damage.as_deref())?;
+        one.set_item("dropped", file.dropped)?;
+        one.set_item("untimed", file.untimed)?;
+        of_files.append(one)?;
+    }
+    out.set_item("files", of_files)?;
+    Ok(out)
+}
+
+fn sessions<'py>(py: Python<'py>, ids: &[[u8; 16]]) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, ids.iter().map(|id| PyBytes::new(py, id)))
+}
+
+/// One row a direction of a TCP connection.
+fn traffic<'py>(py: Python<'py>, decoder: &Decoder) -> PyResult<Bound<'py, PyDict>> {
+    let out = PyDict::new(py);
+    macro_rules! put {
+        ($($name:literal $done:ident => $value:expr;)*) => {
+            $(out.set_item($name, column(py, decoder.finished.iter().map(|$done| $value as i64).collect::<Vec<i64>>()))?;)*
+        };
+    }
+    put! {
+        "conn" d => d.conn;
+        "reconnect" d => d.reconnect;
+        "direction" d => d.direction;
+        "packets" d => d.traffic.packets;
+        "data_packets" d => d.traffic.data_packets;
+        "bytes" d => d.traffic.bytes;
+        "retransmissions" d => d.traffic.retransmissions;
+        "retransmitted_bytes" d => d.traffic.retransmitted_bytes;
+        "duplicates" d => d.traffic.duplicates;
+        "out_of_order" d => d.traffic.out_of_order;
+        "keep_alives" d => d.traffic.keep_alives;
+        "lost_ranges" d => d.lost_ranges;
+        "lost_bytes" d => d.lost_bytes;
+        "zero_windows" d => d.traffic.zero_windows;
+        "zero_window_ns" d => d.traffic.zero_window_ns;
+        "stalls" d => d.traffic.stalls;
+        "stalled_ns" d => d.traffic.stalled_ns;
+        "saw_syn" d => d.traffic.saw_syn;
+        "window_scale" d => d.traffic.window_scale.map_or(-1, i64::from);
+        "mss" d => d.traffic.mss.map_or(-1, i64::from);
+        "rtt_count" d => d.traffic.rtt_count;
+        "rtt_sum_ns" d => d.traffic.rtt_sum_ns;
+        "rtt_min_ns" d => if d.traffic.rtt_count == 0 { -1 } else { d.traffic.rtt_min_ns };
+        "rtt_max_ns" d => if d.traffic.rtt_count == 0 { -1 } else { d.traffic.rtt_max_ns };
+    }
+    Ok(out)
+}
+
+/// An address as Wireshark prints it.
+fn text(addr: u128) -> String {
+    let addr = Ipv6Addr::from(addr);
+    addr.to_ipv4_mapped().map_or_else(|| addr.to_string(), |v4| v4.to_string())
+}
 
 /// The native half of nfslat.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("VERSION", env!("CARGO_PKG_VERSION"))
+    module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
+    module.add("NotACapture", module.py().get_type::<NotACapture>())?;
+    module.add_class::<Job>()?;
+    module.add_function(wrap_pyfunction!(decode, module)?)
 }

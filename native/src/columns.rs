@@ -1,0 +1,371 @@
+//! The tables that leave the decoder, as columns; one push a row, dtypes as in `nfslat/tables.py`.
+//!
+//! Null is -1, in unsigned columns 2^32 - 1 (`NONE`). Times are ns since 1970, frames 1-based.
+
+use hashbrown::HashMap;
+
+use crate::ops::Place;
+use crate::compound::{SequenceResult, SessionResult};
+use crate::rpc::{Call, NONE};
+
+/// The one state in which a message ends (`nfslat.tables.State`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(i8)]
+pub enum State {
+    Paired = 0,
+    NoReply = 1,
+    NoCall = 2,
+    Retransmitted = 3,
+    DuplicateFrame = 4,
+}
+
+/// Bits of `Ops::flags` (`nfslat.tables`). Before `close` the first is set for the call, `REPLY_WHOLE` for the reply.
+pub const WHOLE: u8 = 1;
+pub const CALL_SHOWN_LAST: u8 = 2;
+pub const REPLY_SHOWN_LAST: u8 = 4;
+const REPLY_WHOLE: u8 = 8;
+
+/// In `Ops::t2`: no reply so far; the row was merged into another one.
+const UNANSWERED: i64 = -1;
+const MERGED: i64 = -2;
+
+#[derive(Default)]
+pub struct Ops {
+    pub conn: Vec<i32>,
+    pub direction: Vec<i8>,
+    pub xid: Vec<u32>,
+    pub kind: Vec<i16>,
+    pub offset: Vec<i64>,
+    pub size: Vec<u32>,
+    pub fh: Vec<u32>,
+    pub t0: Vec<i64>,
+    pub t1: Vec<i64>,
+    pub t2: Vec<i64>,
+    pub t3: Vec<i64>,
+    pub call_first_frame: Vec<i32>,
+    pub call_last_frame: Vec<i32>,
+    pub reply_first_frame: Vec<i32>,
+    pub reply_last_frame: Vec<i32>,
+    pub transmissions: Vec<i16>,
+    pub status: Vec<i16>,
+    pub accept: Vec<i8>,
+    pub flags: Vec<u8>,
+}
+
+/// Do the same to every column of an `Ops`.
+macro_rules! each_column {
+    ($ops:expr, $column:ident => $what:expr) => {{
+        macro_rules! one { ($name:ident) => {{ let $column = &mut $ops.$name; $what; }}; }
+        one!(conn); one!(direction); one!(xid); one!(kind); one!(offset); one!(size); one!(fh);
+        one!(t0); one!(t1); one!(t2); one!(t3);
+        one!(call_first_frame); one!(call_last_frame); one!(reply_first_frame); one!(reply_last_frame);
+        one!(transmissions); one!(status); one!(accept); one!(flags);
+    }};
+}
+
+impl Ops {
+    pub fn push(&mut self, at: Place, call: &Call<'_>, kind: i16) -> u32 {
+        let row = self.t0.len() as u32;
+        self.conn.push(at.conn as i32);
+        self.direction.push(at.direction as i8);
+        self.xid.push(call.xid);
+        self.kind.push(kind);
+        self.offset.push(call.offset);
+        self.size.push(call.size);
+        self.fh.push(call.fh);
+        self.t0.push(at.t_ns);
+        self.t1.push(at.t_ns);
+        self.t2.push(UNANSWERED);
+        self.t3.push(UNANSWERED);
+        self.call_first_frame.push(at.frame as i32);
+        self.call_last_frame.push(at.frame as i32);
+        self.reply_first_frame.push(-1);
+        self.reply_last_frame.push(-1);
+        self.transmissions.push(1);
+        self.status.push(-1);
+        self.accept.push(-1);
+        self.flags.push(0);
+        row
+    }
+
+    #[inline]
+    pub fn answer(&mut self, row: usize, at: Place, accept: i8) {
+        self.t2[row] = at.t_ns;
+        self.t3[row] = at.t_ns;
+        self.reply_first_frame[row] = at.frame as i32;
+        self.reply_last_frame[row] = at.frame as i32;
+        self.accept[row] = accept;
+    }
+
+    /// The reply `orphan`, which was seen before its call, belongs to `row`.
+    pub fn adopt(&mut self, row: u32, orphan: usize, loose: &Loose) {
+        let row = row as usize;
+        self.t2[row] = loose.first_ns[orphan];
+        self.t3[row] = loose.last_ns[orphan];
+        self.reply_first_frame[row] = loose.first_frame[orphan];
+        self.reply_last_frame[row] = loose.last_frame[orphan];
+        if loose.whole[orphan] {
+            self.flags[row] |= REPLY_WHOLE;
+        }
+    }
+
+    #[inline]
+    pub fn end_call(&mut self, row: usize, frame: u32, t_ns: i64, whole: bool) {
+        self.t1[row] = t_ns;
+        self.call_last_frame[row] = frame as i32;
+        if whole {
+            self.flags[row] |= WHOLE;
+        }
+    }
+
+    #[inline]
+    pub fn end_reply(&mut self, row: usize, frame: u32, t_ns: i64, whole: bool) {
+        self.t3[row] = t_ns;
+        self.reply_last_frame[row] = frame as i32;
+        if whole {
+            self.flags[row] |= REPLY_WHOLE;
+        }
+    }
+
+    /// `later` is `first`, sent again on another connection: its answer, if any, is the answer.
+    pub fn merge(&mut self, first: usize, later: usize) {
+        if self.t2[later] >= 0 {
+            self.conn[first] = self.conn[later];
+            self.direction[first] = self.direction[later];
+            self.t2[first] = self.t2[later];
+            self.t3[first] = self.t3[later];
+            self.reply_first_frame[first] = self.reply_first_frame[later];
+            self.reply_last_frame[first] = self.reply_last_frame[later];
+            self.status[first] = self.status[later];
+            self.accept[first] = self.accept[later];
+            self.flags[first] |= self.flags[later] & REPLY_WHOLE;
+        }
+        self.transmissions[first] = self.transmissions[first].saturating_add(self.transmissions[later]);
+        self.t2[later] = MERGED;
+    }
+
+    /// Rows of the answered ops in the order of their calls; None where that is all of them as they are.
+    pub fn order(&self) -> Option<Vec<u32>> {
+        let in_order = self.call_first_frame.windows(2).all(|pair| pair[0] <= pair[1]);
+        if in_order && self.t2.iter().all(|t2| *t2 >= 0) {
+            return None;
+        }
+        let mut rows: Vec<u32> = (0..self.t0.len() as u32).filter(|row| self.t2[*row as usize] >= 0).collect();
+        rows.sort_by_key(|row| self.call_first_frame[*row as usize]); // stable
+        Some(rows)
+    }
+
+    pub fn keep(&mut self, order: &[u32]) {
+        each_column!(self, column => *column = order.iter().map(|row| column[*row as usize]).collect());
+    }
+
+    /// The flags as they are published: whole only where both messages are, and where a dissector shows them.
+    pub fn publish_flags(&mut self, shown: u8) {
+        for flags in &mut self.flags {
+            let whole = *flags & (WHOLE | REPLY_WHOLE) == WHOLE | REPLY_WHOLE;
+            *flags = shown | if whole { WHOLE } else { 0 };
+        }
+    }
+
+    pub fn shrink(&mut self) {
+        each_column!(self, column => column.shrink_to_fit());
+    }
+}
+
+/// Messages that are in no op.
+#[derive(Default)]
+pub struct Loose {
+    pub conn: Vec<i32>,
+    pub direction: Vec<i8>,
+    pub is_reply: Vec<i8>,
+    pub xid: Vec<u32>,
+    pub kind: Vec<i16>,
+    pub state: Vec<i8>,
+    pub op: Vec<i32>,
+    pub first_frame: Vec<i32>,
+    pub last_frame: Vec<i32>,
+    pub first_ns: Vec<i64>,
+    pub last_ns: Vec<i64>,
+    whole: Vec<bool>,
+}
+
+impl Loose {
+    pub fn push(&mut self, at: Place, xid: u32, is_reply: bool, kind: i16, state: State, op: i32) -> u32 {
+        let row = self.op.len() as u32;
+        self.conn.push(at.conn as i32);
+        self.direction.push(at.direction as i8);
+        self.is_reply.push(i8::from(is_reply));
+        self.xid.push(xid);
+        self.kind.push(kind);
+        self.state.push(state as i8);
+        self.op.push(op);
+        self.first_frame.push(at.frame as i32);
+        self.last_frame.push(at.frame as i32);
+        self.first_ns.push(at.t_ns);
+        self.last_ns.push(at.t_ns);
+        self.whole.push(false);
+        row
+    }
+
+    /// The call of `ops` in `row`, which belongs to no op of its own.
+    pub fn push_call(&mut self, ops: &Ops, row: usize, state: State) {
+        self.conn.push(ops.conn[row]);
+        self.direction.push(ops.direction[row]);
+        self.is_reply.push(0);
+        self.xid.push(ops.xid[row]);
+        self.kind.push(ops.kind[row]);
+        self.state.push(state as i8);
+        self.op.push(-1);
+        self.first_frame.push(ops.call_first_frame[row]);
+        self.last_frame.push(ops.call_last_frame[row]);
+        self.first_ns.push(ops.t0[row]);
+        self.last_ns.push(ops.t1[row]);
+        self.whole.push(false);
+    }
+
+    #[inline]
+    pub fn finish(&mut self, row: usize, frame: u32, t_ns: i64, whole: bool) {
+        self.last_frame[row] = frame as i32;
+        self.last_ns[row] = t_ns;
+        self.whole[row] = whole;
+    }
+
+    pub fn renumber(&mut self, new_row: &[i32]) {
+        for op in self.op.iter_mut().filter(|op| **op >= 0) {
+            *op = new_row[*op as usize];
+        }
+    }
+
+    /// Without the replies that found their call after all, in capture order.
+    pub fn keep_loose(&mut self) {
+        let paired = State::Paired as i8;
+        let mut rows: Vec<u32> = (0..self.op.len() as u32).filter(|row| self.state[*row as usize] != paired).collect();
+        rows.sort_by_key(|row| self.first_frame[*row as usize]);
+        macro_rules! keep {
+            ($($name:ident)*) => { $(self.$name = rows.iter().map(|row| self.$name[*row as usize]).collect();)* };
+        }
+        keep!(conn direction is_reply xid kind state op first_frame last_frame first_ns last_ns);
+        self.whole = Vec::new();
+    }
+}
+
+/// What SEQUENCE (RFC 8881 section 18.46) said, one row an op that has one.
+#[derive(Default)]
+pub struct Slots {
+    pub op: Vec<i32>,
+    pub session: Vec<i16>,
+    pub slot: Vec<u32>,
+    pub seqid: Vec<u32>,
+    pub highest: Vec<u32>,
+    pub reply_highest: Vec<u32>,
+    pub target_highest: Vec<u32>,
+    pub sessions: Vec<[u8; 16]>,
+    /// What CREATE_SESSION granted, and when.
+    pub created: Vec<(i64, SessionResult)>,
+    known: HashMap<[u8; 16], i16>,
+}
+
+impl Slots {
+    pub fn session(&mut self, id: [u8; 16]) -> i16 {
+        let next = self.sessions.len();
+        if next >= i16::MAX as usize && !self.known.contains_key(&id) {
+            return -1;
+        }
+        *self.known.entry(id).or_insert_with(|| {
+            self.sessions.push(id);
+            next as i16
+        })
+    }
+
+    pub fn push(&mut self, op: u32, session: i16, slot: u32, seqid: u32, highest: u32) {
+        self.op.push(op as i32);
+        self.session.push(session);
+        self.slot.push(slot);
+        self.seqid.push(seqid);
+        self.highest.push(highest);
+        self.reply_highest.push(NONE);
+        self.target_highest.push(NONE);
+    }
+
+    /// Rows are in the order of `op`, so that the one of an op is found by halving.
+    pub fn answer(&mut self, op: u32, result: &SequenceResult) {
+        if let Ok(row) = self.op.binary_search(&(op as i32)) {
+            self.reply_highest[row] = result.highest_slot;
+            self.target_highest[row] = result.target_highest_slot;
+        }
+    }
+
+    pub fn renumber(&mut self, new_row: &[i32]) {
+        for op in &mut self.op {
+            *op = new_row[*op as usize];
+        }
+        let mut rows: Vec<u32> = (0..self.op.len() as u32).filter(|row| self.op[*row as usize] >= 0).collect();
+        rows.sort_by_key(|row| self.op[*row as usize]);
+        macro_rules! keep {
+            ($($name:ident)*) => { $(self.$name = rows.iter().map(|row| self.$name[*row as usize]).collect();)* };
+        }
+        keep!(op session slot seqid highest reply_highest target_highest);
+    }
+}
+
+/// Names of files in calls, each kept once.
+#[derive(Default)]
+pub struct Names {
+    pub op: Vec<i32>,
+    pub name: Vec<i32>,
+    pub list: Vec<Box<[u8]>>,
+    known: HashMap<Box<[u8]>, i32>,
+    bytes: usize,
+}
+
+/// What is kept of names, all together.
+const MOST_NAME_BYTES: usize = 32 << 20;
+
+impl Names {
+    pub fn add(&mut self, op: u32, name: &[u8]) {
+        let number = match self.known.get(name) {
+            Some(number) => *number,
+            None => {
+                self.bytes += name.len() + 64;
+                if self.bytes > MOST_NAME_BYTES {
+                    return;
+                }
+                let number = self.list.len() as i32;
+                self.list.push(name.into());
+                self.known.insert(name.into(), number);
+                number
+            }
+        };
+        self.op.push(op as i32);
+        self.name.push(number);
+    }
+
+    pub fn renumber(&mut self, new_row: &[i32]) {
+        for op in &mut self.op {
+            *op = new_row[*op as usize];
+        }
+        let mut rows: Vec<u32> = (0..self.op.len() as u32).filter(|row| self.op[*row as usize] >= 0).collect();
+        rows.sort_by_key(|row| self.op[*row as usize]);
+        self.name = rows.iter().map(|row| self.name[*row as usize]).collect();
+        self.op = rows.iter().map(|row| self.op[*row as usize]).collect();
+    }
+}
+
+/// COMPOUNDs that failed: how many results the reply has; the last of their operations is the one that failed.
+#[derive(Default)]
+pub struct Failures {
+    pub op: Vec<i32>,
+    pub results: Vec<u32>,
+}
+
+impl Failures {
+    pub fn renumber(&mut self, new_row: &[i32]) {
+        for op in &mut self.op {
+            *op = new_row[*op as usize];
+        }
+        let mut rows: Vec<u32> = (0..self.op.len() as u32).filter(|row| self.op[*row as usize] >= 0).collect();
+        rows.sort_by_key(|row| self.op[*row as usize]);
+        self.results = rows.iter().map(|row| self.results[*row as usize]).collect();
+        self.op = rows.iter().map(|row| self.op[*row as usize]).collect();
+    }
+}

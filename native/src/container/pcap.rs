@@ -1,0 +1,108 @@
+//! pcap records in, packets out (draft-ietf-opsawg-pcap; for A. Kuznetsov's modified records libpcap's sf-pcap.c).
+
+use super::{Order, Record, Stop, check_length, longest_packet};
+use super::source::Source;
+
+/// Bytes of the file's header.
+const HEADER: usize = 24;
+
+/// What the magic number says.
+#[derive(Clone, Copy)]
+pub struct Variant {
+    /// The name that `capinfos -M` has for it.
+    pub name: &'static str,
+    order: Order,
+    /// Nanoseconds in the smaller unit of a record's time.
+    unit_ns: i64,
+    /// Bytes in front of each packet.
+    record: usize,
+}
+
+impl Variant {
+    /// The variant that a file begins with.
+    pub fn of(first: [u8; 8]) -> Option<Variant> {
+        [Order::Little, Order::Big].into_iter().find_map(|order| {
+            let (name, unit_ns, record) = match order.u32(&first, 0) {
+                0xa1b2_c3d4 => ("pcap", 1000, 16),
+                0xa1b2_3c4d => ("nsecpcap", 1, 16),
+                // 8 bytes more: the interface's index, protocol and packet type in a kernel that is long gone.
+                0xa1b2_cd34 => ("modpcap", 1000, 24),
+                _ => return None,
+            };
+            Some(Variant {
+                name,
+                order,
+                unit_ns,
+                record,
+            })
+        })
+    }
+}
+
+/// A pcap file behind its header.
+pub struct Pcap {
+    variant: Variant,
+    link: u16,
+    longest: u32,
+}
+
+impl Pcap {
+    /// Reads the file's header.
+    pub fn open(variant: Variant, source: &mut Source) -> Result<Pcap, Stop> {
+        if !source.ensure(HEADER) {
+            return Err(Stop::Cut);
+        }
+        let header = source.held();
+        let (major, minor) = (variant.order.u16(header, 4), variant.order.u16(header, 6));
+        // Until 2.2 a record's two lengths were the other way round.
+        if major != 2 || minor < 3 {
+            return Err(Stop::Bad(format!(
+                "pcap version {major}.{minor} is not known"
+            )));
+        }
+        // The upper half says how long the frame check sequence is; its bytes are counted as the packet's.
+        let link = variant.order.u32(header, 20) as u16;
+        source.take(HEADER);
+        Ok(Pcap {
+            variant,
+            link,
+            longest: longest_packet(link),
+        })
+    }
+
+    /// The next packet.
+    #[inline]
+    pub fn next(&mut self, source: &mut Source) -> Result<Record, Stop> {
+        let Variant {
+            order,
+            unit_ns,
+            record,
+            ..
+        } = self.variant;
+        if !source.ensure(record) {
+            return Err(if source.held().is_empty() {
+                Stop::End
+            } else {
+                Stop::Cut
+            });
+        }
+        let head = &source.held()[..16];
+        let [seconds, fraction, captured, wire] = [0, 4, 8, 12].map(|at| order.u32(head, at));
+        check_length(captured, self.longest)?;
+        let length = record + captured as usize;
+        if !source.ensure(length) {
+            return Err(Stop::Cut);
+        }
+        // The sum of two 32-bit numbers times at most 10^9 and 10^3: 64 bits hold it.
+        let t_ns = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * unit_ns;
+        let start = source.take(length) + record;
+        Ok(Record {
+            t_ns: Some(t_ns.into()),
+            link: self.link,
+            start,
+            captured,
+            wire,
+            interface: 0,
+        })
+    }
+}

@@ -1,0 +1,324 @@
+//! Packets in capture order in, everything that is known of one capture out.
+
+use crate::container::Packet;
+use crate::feed::{Feed, NO_CONN, Outcome, Tally};
+use crate::flows::{Flow, Flows, Print};
+use crate::fragments::Fragments;
+use crate::link::{self, Datagram, Ends, FIN, Frame, RST, SYN, Segment};
+use crate::ops::Pairing;
+use crate::compound::Ranks;
+use crate::plausible::{Plausible, plausible};
+use crate::stream::Novelty;
+use crate::traffic::{Event, Events, Traffic};
+
+/// Every packet is of one kind.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    Rpc,
+    TcpData,
+    TcpControl,
+    Udp,
+    IpFragment,
+    Other,
+    /// There were too many connections to follow this one.
+    Untracked,
+}
+
+/// Their names in the report, in the order of `Kind`.
+pub const KINDS: [&str; 7] = ["rpc", "tcp data", "tcp control", "udp", "ip fragment", "other", "untracked"];
+
+/// A direction of a TCP connection that is over, or at the end of the capture.
+pub struct Finished {
+    pub conn: u32,
+    pub reconnect: u32,
+    pub direction: u8,
+    pub traffic: Traffic,
+    pub lost_ranges: u32,
+    pub lost_bytes: u64,
+}
+
+/// Holds the state of one capture.
+pub struct Decoder {
+    pub ranks: Ranks,
+    pub pairing: Pairing,
+    pub tally: Tally,
+    pub events: Events,
+    pub finished: Vec<Finished>,
+    pub kinds: [u64; KINDS.len()],
+    pub packets: u32,
+    pub duplicate_packets: u64,
+    /// Messages in what TCP sent again, and in what was captured twice; they have no row.
+    pub repeated: u64,
+    pub duplicated: u64,
+    pub backward_times: u64,
+    pub first_ns: i64,
+    pub last_ns: i64,
+    previous_ns: i64,
+    pub flows: Flows,
+    fragments: Fragments,
+}
+
+impl Decoder {
+    pub fn new(ranks: Ranks) -> Decoder {
+        Decoder {
+            ranks,
+            pairing: Pairing::default(),
+            tally: Tally::default(),
+            events: Events::default(),
+            finished: Vec::new(),
+            kinds: [0; KINDS.len()],
+            packets: 0,
+            duplicate_packets: 0,
+            repeated: 0,
+            duplicated: 0,
+            backward_times: 0,
+            first_ns: i64::MAX,
+            last_ns: i64::MIN,
+            previous_ns: i64::MIN,
+            flows: Flows::default(),
+            fragments: Fragments::default(),
+        }
+    }
+
+    /// Take the next packet of the capture.
+    #[inline]
+    pub fn packet(&mut self, packet: &Packet<'_>) {
+        self.packets += 1;
+        let t_ns = packet.t_ns;
+        self.backward_times += u64::from(t_ns < self.previous_ns);
+        self.previous_ns = t_ns;
+        self.first_ns = self.first_ns.min(t_ns);
+        self.last_ns = self.last_ns.max(t_ns);
+        let frame = link::dissect(packet.link, packet.captured, packet.wire_len);
+        let kind = self.frame(&frame, self.packets, t_ns, packet.wire_len);
+        self.kinds[kind as usize] += 1;
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>, first_frame: u32, first_ns: i64, wire_len: u32) -> Kind {
+        match frame {
+            Frame::Tcp(ends, segment) => self.tcp(*ends, segment, self.previous_ns),
+            Frame::Udp(ends, datagram) => self.udp(*ends, datagram, first_frame, first_ns, wire_len),
+            Frame::Fragment(part) => {
+                let Some(whole) = self.fragments.take(part, self.packets, self.previous_ns) else {
+                    return Kind::IpFragment;
+                };
+                let inner = link::dissect_payload(whole.proto, whole.src, whole.dst, &whole.bytes, whole.len);
+                match inner {
+                    Frame::Fragment(_) | Frame::Other => Kind::IpFragment,
+                    _ => self.frame(&inner, whole.first_frame, whole.first_ns, wire_len),
+                }
+            }
+            Frame::Other => Kind::Other,
+        }
+    }
+
+    fn udp(&mut self, ends: Ends, datagram: &Datagram<'_>, frame: u32, t_ns: i64, wire_len: u32) -> Kind {
+        let Some((number, direction)) = self.flows.find(ends, true, t_ns) else { return Kind::Untracked };
+        let flow = &mut self.flows.list[number];
+        let is_copy = flow.is_copy(direction, Print { ip_id: datagram.ip_id, seq: 0, ack: 0, len: wire_len });
+        self.duplicate_packets += u64::from(is_copy);
+        if is_copy {
+            self.duplicated += 1;
+            return Kind::Rpc;
+        }
+        let mut feed = Feed {
+            pairing: &mut self.pairing,
+            tally: &mut self.tally,
+            flow: &mut flow.shared,
+            ranks: &self.ranks,
+            direction: direction as u8,
+            may_be_copy: datagram.ip_id == 0,
+        };
+        // A datagram is taken for RPC if all of its header makes sense, or if its endpoints have spoken RPC before.
+        if !feed.knows_rpc() && !is_rpc(datagram.bytes) {
+            return Kind::Udp;
+        }
+        match feed.message(datagram.bytes, frame, t_ns) {
+            Outcome::Row(row) => {
+                self.pairing.finish(row, self.packets, self.previous_ns, true);
+                Kind::Rpc
+            }
+            Outcome::Short => {
+                self.tally.hidden += u64::from(flow.shared.conn != NO_CONN);
+                Kind::Udp
+            }
+            Outcome::NotRpc => {
+                self.tally.malformed += u64::from(flow.shared.conn != NO_CONN);
+                Kind::Udp
+            }
+        }
+    }
+
+    #[inline]
+    fn tcp(&mut self, ends: Ends, segment: &Segment<'_>, t_ns: i64) -> Kind {
+        let Some((number, direction)) = self.flows.find(ends, false, t_ns) else { return Kind::Untracked };
+        let flow = &mut self.flows.list[number];
+        let control = if segment.len == 0 { Kind::TcpControl } else { Kind::TcpData };
+        let is_copy = flow.is_copy(direction, Print::from(segment));
+        if is_copy {
+            self.duplicate_packets += 1;
+            flow.traffic[direction].duplicates += 1;
+            if segment.len > 0 {
+                self.duplicated += flow.streams[direction].repeated_messages(segment.seq, segment.len);
+                if flow.shared.conn != NO_CONN {
+                    let bytes = i64::from(segment.len);
+                    self.events.push(Event::Duplicate, flow.shared.conn, direction, self.packets, t_ns, bytes);
+                }
+            }
+            return control;
+        }
+        if segment.flags & SYN != 0 {
+            self.syn(number, direction, segment, t_ns);
+        }
+        let flow = &mut self.flows.list[number];
+        let messages = self.tally.messages;
+        let [forward, backward] = &mut flow.streams;
+        let (own, other) = if direction == 0 { (forward, backward) } else { (backward, forward) };
+        let [forward, backward] = &mut flow.traffic;
+        let (sent, back) = if direction == 0 { (forward, backward) } else { (backward, forward) };
+        sent.packets += 1;
+
+        let silent_ns = t_ns - flow.last_ns;
+        flow.last_ns = t_ns;
+        let conn = flow.shared.conn;
+        if silent_ns > 0 && conn != NO_CONN {
+            for (stream, traffic, way) in [(&*own, &mut *sent, direction), (&*other, &mut *back, 1 - direction)] {
+                if stream.high > stream.acked && traffic.stalled(silent_ns) {
+                    self.events.push(Event::Stall, conn, way, self.packets, t_ns, silent_ns);
+                }
+            }
+        }
+        if segment.flags & link::ACK != 0 && segment.flags & (RST | SYN) == 0 {
+            other.acknowledged(segment.ack);
+            back.acknowledged(other.acked, t_ns);
+            if let Some(closed_ns) = back.window(segment, t_ns)
+                && conn != NO_CONN
+            {
+                self.events.push(Event::ZeroWindow, conn, 1 - direction, self.packets, t_ns, closed_ns);
+            }
+        }
+        let mut feed = Feed {
+            pairing: &mut self.pairing,
+            tally: &mut self.tally,
+            flow: &mut flow.shared,
+            ranks: &self.ranks,
+            direction: direction as u8,
+            may_be_copy: false,
+        };
+        if segment.len > 0 {
+            sent.data_packets += 1;
+            sent.bytes += u64::from(segment.len);
+            let novelty = own.segment(segment, self.packets, t_ns, &mut feed);
+            let event = match novelty {
+                Novelty::New => {
+                    sent.sent(own.high, t_ns);
+                    None
+                }
+                Novelty::Ahead(hole) => Some((Event::Gap, hole as i64)),
+                Novelty::Late => {
+                    sent.out_of_order += 1;
+                    Some((Event::OutOfOrder, i64::from(segment.len)))
+                }
+                Novelty::KeepAlive => {
+                    sent.keep_alives += 1;
+                    None
+                }
+                Novelty::Old => {
+                    sent.retransmissions += 1;
+                    sent.retransmitted_bytes += u64::from(segment.len);
+                    sent.forget_sample();
+                    self.repeated += own.repeated_messages(segment.seq, segment.len);
+                    Some((Event::Retransmission, i64::from(segment.len)))
+                }
+            };
+            if let Some((event, value)) = event
+                && feed.knows_rpc()
+            {
+                self.events.push(event, feed.flow.conn, direction, self.packets, t_ns, value);
+            }
+        }
+        own.settle(t_ns, &mut feed);
+        feed.direction = 1 - direction as u8;
+        other.settle(t_ns, &mut feed);
+        if segment.flags & FIN != 0 {
+            own.fin = true;
+        }
+        if self.tally.messages > messages { Kind::Rpc } else { control }
+    }
+
+    /// A SYN: the beginning of a connection, or of another one between the same endpoints.
+    fn syn(&mut self, number: usize, direction: usize, segment: &Segment<'_>, t_ns: i64) {
+        let flow = &self.flows.list[number];
+        let is_new = flow.streams[direction].is_new(segment.seq);
+        let opens = segment.flags & link::ACK == 0;
+        // A SYN of the other side that is new has ended both already.
+        if is_new && (opens || flow.streams[1 - direction].started) {
+            self.end(number);
+            let flow = &mut self.flows.list[number];
+            flow.reconnects += 1;
+            flow.shared.since_ns = t_ns;
+        }
+        let flow = &mut self.flows.list[number];
+        flow.streams[direction].syn(segment.seq);
+        flow.traffic[direction].syn(segment.options);
+    }
+
+    /// Both directions of a connection are over.
+    fn end(&mut self, number: usize) {
+        let flow = &mut self.flows.list[number];
+        for direction in 0..2 {
+            let mut feed = Feed {
+                pairing: &mut self.pairing,
+                tally: &mut self.tally,
+                flow: &mut flow.shared,
+                ranks: &self.ranks,
+                direction: direction as u8,
+                may_be_copy: false,
+            };
+            let mut stream = std::mem::take(&mut flow.streams[direction]);
+            stream.close(&mut feed);
+            let traffic = std::mem::take(&mut flow.traffic[direction]);
+            if flow.shared.conn != NO_CONN && traffic.packets > 0 {
+                self.finished.push(Finished {
+                    conn: flow.shared.conn,
+                    reconnect: flow.reconnects,
+                    direction: direction as u8,
+                    traffic,
+                    lost_ranges: stream.lost_ranges,
+                    lost_bytes: stream.lost_bytes,
+                });
+            }
+        }
+    }
+
+    /// No more packets: settle everything that is open.
+    pub fn finish(&mut self) {
+        for number in 0..self.flows.list.len() {
+            self.end(number);
+        }
+        let flows = &self.flows.list;
+        let connections = &self.tally.connections;
+        self.pairing.close(|conn, direction| {
+            let ends = flows[connections[conn as usize] as usize].first;
+            let (from, to) = ((ends.src, ends.sport), (ends.dst, ends.dport));
+            let (from, to) = if direction == 0 { (from, to) } else { (to, from) };
+            (from.0, to.0, to.1)
+        });
+        self.finished.sort_by_key(|done| (done.conn, done.reconnect, done.direction));
+    }
+
+    /// The flow of a connection.
+    pub fn connection(&self, conn: usize) -> &Flow {
+        &self.flows.list[self.tally.connections[conn] as usize]
+    }
+}
+
+/// Could a datagram of endpoints that have not spoken RPC before be an RPC message?
+fn is_rpc(bytes: &[u8]) -> bool {
+    // Over TCP the same bytes stand behind a record mark.
+    let mut record = [0; 64];
+    let visible = bytes.len().min(record.len() - 4);
+    record[..4].copy_from_slice(&(1 << 31 | bytes.len() as u32).to_be_bytes());
+    record[4..4 + visible].copy_from_slice(&bytes[..visible]);
+    plausible(&record[..4 + visible], 28) != Plausible::No
+}

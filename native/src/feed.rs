@@ -1,0 +1,107 @@
+//! The bytes of one message in, its row in the pairing out: what a stream or a datagram hands its messages to.
+
+use crate::ops::{Pairing, Place, Row};
+use crate::compound::Ranks;
+use crate::results::parse_results;
+use crate::rpc::{AUTH_TLS, Bad, parse_call, parse_reply};
+
+/// What is counted over the whole capture.
+#[derive(Default)]
+pub struct Tally {
+    /// Messages known to begin where their header was not captured.
+    pub hidden: u64,
+    pub malformed: u64,
+    /// Calls and replies that have a row.
+    pub messages: u64,
+    /// Bytes that streams hold ahead of holes.
+    pub held_bytes: usize,
+    /// Flow of each connection that has shown RPC.
+    pub connections: Vec<u32>,
+}
+
+/// What the two directions of a connection share.
+pub struct Shared {
+    pub flow: u32,
+    /// Row among the connections with RPC; none so far: `u32::MAX`.
+    pub conn: u32,
+    pub is_udp: bool,
+    pub is_tls: bool,
+    /// When the present TCP connection began; `i64::MIN` for the first between these endpoints.
+    pub since_ns: i64,
+}
+
+pub const NO_CONN: u32 = u32::MAX;
+
+/// Where messages go.
+pub struct Feed<'a> {
+    pub pairing: &'a mut Pairing,
+    pub tally: &'a mut Tally,
+    pub flow: &'a mut Shared,
+    pub ranks: &'a Ranks,
+    pub direction: u8,
+    pub may_be_copy: bool,
+}
+
+pub enum Outcome {
+    Row(Row),
+    /// The header is cut off.
+    Short,
+    NotRpc,
+}
+
+impl Feed<'_> {
+    /// Take a message that begins with `bytes` (its XID first), first seen in `frame`.
+    pub fn message(&mut self, bytes: &[u8], frame: u32, t_ns: i64) -> Outcome {
+        let Some(direction) = bytes.get(4..8) else { return Outcome::Short };
+        match direction {
+            [0, 0, 0, 0] => match parse_call(bytes, self.ranks) {
+                Ok(call) => {
+                    self.flow.is_tls |= call.flavor == AUTH_TLS;
+                    let at = self.place(frame, t_ns);
+                    self.tally.messages += 1;
+                    Outcome::Row(self.pairing.call(at, &call))
+                }
+                Err(Bad::Short) => Outcome::Short,
+                Err(Bad::NotRpc) => Outcome::NotRpc,
+            },
+            [0, 0, 0, 1] => match parse_reply(bytes) {
+                Ok(head) => {
+                    let at = self.place(frame, t_ns);
+                    let results = bytes.get(head.results_at..).unwrap_or(&[]);
+                    self.tally.messages += 1;
+                    Outcome::Row(self.pairing.reply(at, &head, |key| parse_results(results, key)))
+                }
+                Err(Bad::Short) => Outcome::Short,
+                Err(Bad::NotRpc) => Outcome::NotRpc,
+            },
+            _ => Outcome::NotRpc,
+        }
+    }
+
+    /// Has this connection shown RPC?
+    pub fn knows_rpc(&self) -> bool {
+        self.flow.conn != NO_CONN
+    }
+
+    /// Do `bytes`, a record mark first, answer a call of this connection?
+    pub fn awaits(&self, bytes: &[u8]) -> bool {
+        let xid = bytes.get(4..8).and_then(|xid| xid.try_into().ok()).map(u32::from_be_bytes);
+        xid.is_some_and(|xid| self.pairing.awaits(self.flow.conn, self.direction, xid))
+    }
+
+    fn place(&mut self, frame: u32, t_ns: i64) -> Place {
+        if self.flow.conn == NO_CONN {
+            self.flow.conn = self.tally.connections.len() as u32;
+            self.tally.connections.push(self.flow.flow);
+        }
+        Place {
+            conn: self.flow.conn,
+            direction: self.direction,
+            frame,
+            t_ns,
+            is_udp: self.flow.is_udp,
+            may_be_copy: self.may_be_copy,
+            since_ns: self.flow.since_ns,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Endpoints in, the connection that they belong to out; bounded in number.
+
+use hashbrown::HashMap;
+
+use crate::feed::{NO_CONN, Shared};
+use crate::link::{Addr, Ends, Segment};
+use crate::stream::Stream;
+use crate::traffic::Traffic;
+
+/// Connections kept at once. Beyond it those without RPC that have been silent longest are forgotten.
+const MOST: usize = 1 << 17;
+const RECENT: usize = 1024;
+/// Packets between two copies of one packet.
+const COPIES: usize = 64;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    low: (Addr, u16),
+    high: (Addr, u16),
+    is_udp: bool,
+}
+
+/// What tells a packet from its neighbours, and a copy of it not.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Print {
+    pub ip_id: u16,
+    pub seq: u32,
+    pub ack: u32,
+    pub len: u32,
+}
+
+impl From<&Segment<'_>> for Print {
+    fn from(segment: &Segment<'_>) -> Print {
+        Print { ip_id: segment.ip_id, seq: segment.seq, ack: segment.ack, len: segment.len }
+    }
+}
+
+/// A TCP connection, all its reconnects included, or a pair of UDP endpoints. Direction 0 is that of its first packet.
+pub struct Flow {
+    key: Key,
+    pub first: Ends,
+    pub shared: Shared,
+    pub streams: [Stream; 2],
+    pub traffic: [Traffic; 2],
+    /// How many TCP connections there were before between these endpoints.
+    pub reconnects: u32,
+    pub last_ns: i64,
+    last_packet: u64,
+    copies: Option<Box<[[Print; COPIES]; 2]>>,
+}
+
+impl Flow {
+    /// Was this very packet captured just before? Only where its sender counts its packets (IPv4 identification).
+    ///
+    /// A retransmission has a new identification.
+    #[inline]
+    pub fn is_copy(&mut self, direction: usize, print: Print) -> bool {
+        if print.ip_id == 0 || self.shared.conn == NO_CONN {
+            return false;
+        }
+        let copies = self.copies.get_or_insert_with(|| Box::new([[Print::default(); COPIES]; 2]));
+        let slot = &mut copies[direction][usize::from(print.ip_id) % COPIES];
+        let is_copy = *slot == print;
+        *slot = print;
+        is_copy
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Recent {
+    ends: Ends,
+    is_udp: bool,
+    direction: u8,
+    flow: u32,
+}
+
+#[derive(Default)]
+pub struct Flows {
+    pub list: Vec<Flow>,
+    free: Vec<u32>,
+    by_key: HashMap<Key, u32>,
+    /// The last ones, so that most packets need no hashing.
+    recent: Vec<Option<Recent>>,
+    packets: u64,
+}
+
+impl Flows {
+    /// The flow of a packet and its direction; None where there are too many connections already.
+    #[inline]
+    pub fn find(&mut self, ends: Ends, is_udp: bool, t_ns: i64) -> Option<(usize, usize)> {
+        if self.recent.is_empty() {
+            self.recent.resize(RECENT, None);
+        }
+        self.packets += 1;
+        let mixed = ends.sport ^ ends.dport.rotate_left(5) ^ (ends.src as u16).rotate_left(3) ^ ends.dst as u16;
+        let slot = usize::from(mixed ^ mixed >> 10) % RECENT;
+        if let Some(known) = &self.recent[slot]
+            && known.ends == ends
+            && known.is_udp == is_udp
+        {
+            self.list[known.flow as usize].last_packet = self.packets;
+            return Some((known.flow as usize, usize::from(known.direction)));
+        }
+        let flow = self.look_up(ends, is_udp, t_ns)?;
+        let found = &mut self.list[flow as usize];
+        found.last_packet = self.packets;
+        let direction = u8::from(found.first != ends);
+        self.recent[slot] = Some(Recent { ends, is_udp, direction, flow });
+        Some((flow as usize, usize::from(direction)))
+    }
+
+    fn look_up(&mut self, ends: Ends, is_udp: bool, t_ns: i64) -> Option<u32> {
+        let (one, other) = ((ends.src, ends.sport), (ends.dst, ends.dport));
+        let key = Key { low: one.min(other), high: one.max(other), is_udp };
+        if let Some(flow) = self.by_key.get(&key) {
+            return Some(*flow);
+        }
+        if self.by_key.len() >= MOST {
+            self.forget();
+        }
+        let number = match self.free.pop() {
+            Some(number) => number,
+            None if self.list.len() < MOST => self.list.len() as u32,
+            None => return None,
+        };
+        let flow = Flow {
+            key,
+            first: ends,
+            shared: Shared { flow: number, conn: NO_CONN, is_udp, is_tls: false, since_ns: i64::MIN },
+            streams: Default::default(),
+            traffic: Default::default(),
+            reconnects: 0,
+            last_ns: t_ns,
+            last_packet: 0,
+            copies: None,
+        };
+        if (number as usize) < self.list.len() {
+            self.list[number as usize] = flow;
+        } else {
+            self.list.push(flow);
+        }
+        self.by_key.insert(key, number);
+        Some(number)
+    }
+
+    /// Make room: the half of the connections without RPC whose last packet lies longest back.
+    fn forget(&mut self) {
+        let mut idle: Vec<(u64, u32)> = self
+            .by_key
+            .values()
+            .map(|flow| (self.list[*flow as usize].last_packet, *flow))
+            .filter(|(_, flow)| self.list[*flow as usize].shared.conn == NO_CONN)
+            .collect();
+        idle.sort_unstable();
+        idle.truncate(idle.len().div_ceil(2));
+        for (_, flow) in idle {
+            self.by_key.remove(&self.list[flow as usize].key);
+            self.list[flow as usize].streams = Default::default();
+            self.free.push(flow);
+        }
+        self.recent.fill(None);
+    }
+}

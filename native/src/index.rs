@@ -1,0 +1,162 @@
+//! (connection and direction, XID) -> number: the hash table of the ops, laid out for XIDs that count up.
+//!
+//! Eight neighbouring XIDs share one line of the table, so that the next ones are found where the last one was. Clients
+//! count in the byte order of their machine (Linux net/sunrpc/xprt.c, xprt_alloc_xid), so for each owner the first two
+//! XIDs decide which end of the number counts.
+
+use std::hash::{BuildHasher, RandomState};
+
+const WIDTH: usize = 8;
+pub const EMPTY: u32 = u32::MAX;
+/// XIDs of a client's calls under way are this near to each other, in the byte order in which they count.
+const NEAR: i32 = 256;
+
+#[derive(Clone, Copy)]
+struct Line {
+    owner: u32,
+    block: u32,
+    value: [u32; WIDTH],
+}
+
+const FREE: Line = Line { owner: EMPTY, block: 0, value: [EMPTY; WIDTH] };
+
+/// How the XIDs of one owner count.
+#[derive(Clone, Copy, Default)]
+enum Order {
+    #[default]
+    Unknown,
+    First(u32),
+    AsSent,
+    Swapped,
+}
+
+pub struct Index {
+    lines: Vec<Line>,
+    used: usize,
+    orders: Vec<Order>,
+    seed: u64,
+}
+
+impl Default for Index {
+    fn default() -> Index {
+        // Seeded anew in each process: no capture can be made so that all its XIDs meet in one place.
+        Index { lines: vec![FREE; 64], used: 0, orders: Vec::new(), seed: RandomState::new().hash_one(0u8) | 1 }
+    }
+}
+
+impl Index {
+    /// The XID with its fastest end lowest.
+    #[inline]
+    fn counted(&self, owner: u32, xid: u32) -> u32 {
+        match self.orders.get(owner as usize) {
+            Some(Order::Swapped) => xid.swap_bytes(),
+            _ => xid,
+        }
+    }
+
+    /// The line of a block of XIDs, or the free one where it would stand.
+    #[inline]
+    fn find(&self, owner: u32, block: u32) -> usize {
+        let key = (u64::from(owner) << 32 | u64::from(block)) ^ self.seed.rotate_left(32);
+        let wide = u128::from(key) * u128::from(self.seed | 0x9e37_79b9_7f4a_7c15);
+        let mut at = (wide as u64 ^ (wide >> 64) as u64) as usize & (self.lines.len() - 1);
+        loop {
+            let line = &self.lines[at];
+            if line.owner == EMPTY || (line.block == block && line.owner == owner) {
+                return at;
+            }
+            at = (at + 1) & (self.lines.len() - 1);
+        }
+    }
+
+    /// The number, or `EMPTY`.
+    #[inline]
+    pub fn get(&self, owner: u32, xid: u32) -> u32 {
+        let xid = self.counted(owner, xid);
+        self.lines[self.find(owner, xid >> 3)].value[xid as usize % WIDTH]
+    }
+
+    /// Set or replace the number of a call.
+    #[inline]
+    pub fn set(&mut self, owner: u32, xid: u32, value: u32) {
+        if !matches!(self.orders.get(owner as usize), Some(Order::AsSent | Order::Swapped)) {
+            self.decide(owner, xid);
+        }
+        let xid = self.counted(owner, xid);
+        self.put(owner, xid, value);
+    }
+
+    fn put(&mut self, owner: u32, counted: u32, value: u32) {
+        let at = self.find(owner, counted >> 3);
+        let line = &mut self.lines[at];
+        line.value[counted as usize % WIDTH] = value;
+        if line.owner == EMPTY {
+            (line.owner, line.block) = (owner, counted >> 3);
+            self.used += 1;
+            if self.used * 3 > self.lines.len() * 2 {
+                self.grow();
+            }
+        }
+    }
+
+    fn decide(&mut self, owner: u32, xid: u32) {
+        if self.orders.len() <= owner as usize {
+            self.orders.resize(owner as usize + 1, Order::Unknown);
+        }
+        let is_near = |a: u32, b: u32| (a.wrapping_sub(b) as i32).abs() <= NEAR;
+        self.orders[owner as usize] = match self.orders[owner as usize] {
+            Order::First(first) if first == xid => return,
+            Order::First(first) if is_near(first.swap_bytes(), xid.swap_bytes()) && !is_near(first, xid) => {
+                // The one that is there already moves to where it is looked for from now on.
+                let at = self.find(owner, first >> 3);
+                let value = std::mem::replace(&mut self.lines[at].value[first as usize % WIDTH], EMPTY);
+                self.put(owner, first.swap_bytes(), value);
+                Order::Swapped
+            }
+            Order::First(_) => Order::AsSent,
+            _ => Order::First(xid),
+        };
+    }
+
+    fn grow(&mut self) {
+        let lines = vec![FREE; self.lines.len() * 2];
+        for line in std::mem::replace(&mut self.lines, lines) {
+            if line.owner != EMPTY {
+                let at = self.find(line.owner, line.block);
+                self.lines[at] = line;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever is set last is found, for XIDs that count up in either byte order and for any others.
+        #[test]
+        fn finds_what_was_set(
+            owners in prop::collection::vec((0u32..4, 0u32..3, any::<u32>()), 1..4),
+            steps in prop::collection::vec((0usize..4, 0u32..40, 0u32..1000), 0..400),
+        ) {
+            let mut index = Index::default();
+            let mut model: HashMap<(u32, u32), u32> = HashMap::new();
+            for (which, step, value) in steps {
+                let (owner, order, base) = owners[which % owners.len()];
+                let counted = base.wrapping_add(step);
+                let xid = match order { 0 => counted, 1 => counted.swap_bytes(), _ => counted.wrapping_mul(0x9e37_79b9) };
+                index.set(owner, xid, value);
+                model.insert((owner, xid), value);
+                prop_assert_eq!(index.get(owner, xid.wrapping_add(1)), *model.get(&(owner, xid.wrapping_add(1))).unwrap_or(&EMPTY));
+            }
+            for ((owner, xid), value) in model {
+                prop_assert_eq!(index.get(owner, xid), value);
+            }
+        }
+    }
+}

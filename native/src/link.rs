@@ -1,0 +1,367 @@
+//! A captured frame in, the innermost TCP segment, UDP datagram or IP fragment in it out; nothing is allocated.
+//!
+//! Lengths on the wire are carried beside the captured bytes, since a snaplen cuts the second and not the first. Where a
+//! header itself is cut off, the frame is `Other`. Tunnels are followed to the innermost packet (`DEPTH` of them at most).
+
+const DEPTH: u32 = 6;
+
+/// An address; IPv4 as ::ffff:a.b.c.d (RFC 4291 section 2.5.5.2).
+pub type Addr = u128;
+
+/// What a frame carries.
+#[derive(Debug)]
+pub enum Frame<'a> {
+    Tcp(Ends, Segment<'a>),
+    Udp(Ends, Datagram<'a>),
+    Fragment(Fragment<'a>),
+    Other,
+}
+
+/// Source and destination.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    pub src: Addr,
+    pub dst: Addr,
+    pub sport: u16,
+    pub dport: u16,
+}
+
+impl PartialEq for Ends {
+    /// In registers: compared for every packet, and what is derived calls memcmp.
+    #[inline]
+    fn eq(&self, other: &Ends) -> bool {
+        let ports = (self.sport ^ other.sport) | (self.dport ^ other.dport);
+        (self.src ^ other.src) | (self.dst ^ other.dst) | u128::from(ports) == 0
+    }
+}
+
+/// A TCP segment (RFC 9293 section 3.1). `bytes` is the captured part of its `len` bytes of data.
+#[derive(Debug)]
+pub struct Segment<'a> {
+    pub seq: u32,
+    pub ack: u32,
+    pub flags: u8,
+    pub window: u16,
+    pub options: &'a [u8],
+    pub bytes: &'a [u8],
+    pub len: u32,
+    /// IPv4 identification; 0 where there is none.
+    pub ip_id: u16,
+}
+
+pub const FIN: u8 = 0x01;
+pub const SYN: u8 = 0x02;
+pub const RST: u8 = 0x04;
+pub const ACK: u8 = 0x10;
+
+/// A UDP datagram; `bytes` is the captured part of its payload.
+#[derive(Debug)]
+pub struct Datagram<'a> {
+    pub bytes: &'a [u8],
+    pub len: u32,
+    pub ip_id: u16,
+}
+
+/// A fragment of an IP packet: `len` bytes at `offset` of its payload, of which `bytes` were captured.
+#[derive(Debug)]
+pub struct Fragment<'a> {
+    pub src: Addr,
+    pub dst: Addr,
+    pub id: u32,
+    pub proto: u8,
+    pub offset: u32,
+    pub more: bool,
+    pub bytes: &'a [u8],
+    pub len: u32,
+}
+
+/// The captured bytes from here on, and how many there were on the wire.
+#[derive(Clone, Copy)]
+struct View<'a> {
+    bytes: &'a [u8],
+    wire: usize,
+}
+
+impl<'a> View<'a> {
+    #[inline]
+    fn skip(self, n: usize) -> Option<View<'a>> {
+        Some(View { bytes: self.bytes.get(n..)?, wire: self.wire.checked_sub(n)? })
+    }
+
+    /// Only the first `wire` bytes: what follows is padding.
+    #[inline]
+    fn limit(self, wire: usize) -> View<'a> {
+        View { bytes: &self.bytes[..self.bytes.len().min(wire)], wire }
+    }
+
+    #[inline]
+    fn u8(self, at: usize) -> Option<u8> {
+        self.bytes.get(at).copied()
+    }
+
+    #[inline]
+    fn u16(self, at: usize) -> Option<u16> {
+        Some(u16::from_be_bytes(self.bytes.get(at..at + 2)?.try_into().ok()?))
+    }
+
+    #[inline]
+    fn u32(self, at: usize) -> Option<u32> {
+        Some(u32::from_be_bytes(self.bytes.get(at..at + 4)?.try_into().ok()?))
+    }
+}
+
+/// Take `captured`, a frame of link type `link` (a LINKTYPE_ number) that had `wire` bytes, apart.
+#[inline]
+pub fn dissect(link: u16, captured: &[u8], wire: u32) -> Frame<'_> {
+    by_link(link, View { bytes: captured, wire: wire as usize }).unwrap_or(Frame::Other)
+}
+
+/// Take apart the payload of an IP packet that was put together from fragments.
+pub fn dissect_payload(proto: u8, src: Addr, dst: Addr, captured: &[u8], wire: u32) -> Frame<'_> {
+    let view = View { bytes: captured, wire: wire as usize };
+    transport(proto, src, dst, 0, view, DEPTH).unwrap_or(Frame::Other)
+}
+
+const ETHERNET: u16 = 1;
+
+#[inline]
+fn by_link(link: u16, view: View<'_>) -> Option<Frame<'_>> {
+    match link {
+        ETHERNET => ethernet(view, DEPTH),
+        // BSD loopback: the address family in the byte order of the host that captured; OpenBSD's in network order.
+        0 | 108 => {
+            let family = view.u32(0)?;
+            let family = if family > 0xffff { family.swap_bytes() } else { family };
+            match family {
+                2 => ipv4(view.skip(4)?, DEPTH),
+                10 | 23 | 24 | 28 | 30 => ipv6(view.skip(4)?, DEPTH),
+                _ => None,
+            }
+        }
+        9 => ppp(if view.u16(0)? == 0xff03 { view.skip(2)? } else { view }, DEPTH),
+        12 | 14 | 101 | 228 | 229 => ip(view, DEPTH),
+        // Linux "cooked" captures, as tcpdump -i any writes them (LINKTYPE_LINUX_SLL and _SLL2).
+        113 => by_ethertype(view.u16(14)?, view.skip(16)?, DEPTH),
+        276 => by_ethertype(view.u16(0)?, view.skip(20)?, DEPTH),
+        _ => None,
+    }
+}
+
+fn ethernet(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
+    by_ethertype(view.u16(12)?, view.skip(14)?, depth)
+}
+
+fn by_ethertype(mut kind: u16, mut view: View<'_>, depth: u32) -> Option<Frame<'_>> {
+    let depth = depth.checked_sub(1)?;
+    loop {
+        match kind {
+            0x0800 => return ipv4(view, depth),
+            0x86dd => return ipv6(view, depth),
+            // 802.1Q, 802.1ad and their ancestors
+            0x8100 | 0x88a8 | 0x9100 | 0x9200 => {
+                kind = view.u16(2)?;
+                view = view.skip(4)?;
+            }
+            0x8847 | 0x8848 => return mpls(view, depth),
+            // PPPoE session (RFC 2516): 6 bytes in front of PPP
+            0x8864 => return ppp(view.skip(6)?, depth),
+            // 802.3 with LLC/SNAP: the field is a length
+            0..=1535 if view.u32(0)? >> 8 == 0x00aa_aa03 => {
+                kind = view.u16(6)?;
+                view = view.skip(8)?;
+            }
+            _ => return None,
+        }
+    }
+}
+
+fn ppp(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
+    match view.u16(0)? {
+        0x0021 => ipv4(view.skip(2)?, depth),
+        0x0057 => ipv6(view.skip(2)?, depth),
+        _ => None,
+    }
+}
+
+fn mpls(mut view: View<'_>, depth: u32) -> Option<Frame<'_>> {
+    loop {
+        let bottom = view.u8(2)? & 1 == 1;
+        view = view.skip(4)?;
+        if bottom {
+            break;
+        }
+    }
+    match view.u8(0)? >> 4 {
+        4 | 6 => ip(view, depth),
+        0 => ethernet(view.skip(4)?, depth), // a pseudowire's control word (RFC 4385)
+        _ => ethernet(view, depth),
+    }
+}
+
+fn ip(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
+    match view.u8(0)? >> 4 {
+        4 => ipv4(view, depth),
+        6 => ipv6(view, depth),
+        _ => None,
+    }
+}
+
+#[inline]
+fn ipv4(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
+    let head: &[u8; 20] = view.bytes.get(..20)?.try_into().ok()?;
+    let header = usize::from(head[0] & 15) * 4;
+    if head[0] >> 4 != 4 || header < 20 {
+        return None;
+    }
+    let total = usize::from(u16::from_be_bytes([head[2], head[3]]));
+    // Segmentation offload leaves the length 0 where it does not fit: then the frame's own length has to do.
+    let view = view.limit(if total == 0 { view.wire } else { total });
+    let src = mapped(u32::from_be_bytes([head[12], head[13], head[14], head[15]]));
+    let dst = mapped(u32::from_be_bytes([head[16], head[17], head[18], head[19]]));
+    let id = u16::from_be_bytes([head[4], head[5]]);
+    let fragment = u16::from_be_bytes([head[6], head[7]]);
+    let payload = view.skip(header)?;
+    if fragment & 0x3fff != 0 {
+        return Some(Frame::Fragment(Fragment {
+            src,
+            dst,
+            id: u32::from(id),
+            proto: head[9],
+            offset: u32::from(fragment & 0x1fff) * 8,
+            more: fragment & 0x2000 != 0,
+            bytes: payload.bytes,
+            len: payload.wire as u32,
+        }));
+    }
+    transport(head[9], src, dst, id, payload, depth)
+}
+
+fn mapped(v4: u32) -> Addr {
+    0xffff_0000_0000 | u128::from(v4)
+}
+
+fn ipv6(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
+    let head: &[u8; 40] = view.bytes.get(..40)?.try_into().ok()?;
+    if head[0] >> 4 != 6 {
+        return None;
+    }
+    let length = usize::from(u16::from_be_bytes([head[4], head[5]]));
+    let view = view.limit(if length == 0 { view.wire } else { 40 + length }); // 0: a jumbogram (BIG TCP)
+    let src = u128::from_be_bytes(head[8..24].try_into().ok()?);
+    let dst = u128::from_be_bytes(head[24..40].try_into().ok()?);
+    let mut next = head[6];
+    let mut view = view.skip(40)?;
+    for _ in 0..16 {
+        let size = match next {
+            0 | 43 | 60 | 135 | 139 | 140 => usize::from(view.u8(1)?) * 8 + 8,
+            51 => usize::from(view.u8(1)?) * 4 + 8,
+            44 => {
+                let proto = view.u8(0)?;
+                let field = view.u16(2)?;
+                let id = view.u32(4)?;
+                let payload = view.skip(8)?;
+                if field & 0xfff9 != 0 {
+                    let (bytes, len) = (payload.bytes, payload.wire as u32);
+                    let (offset, more) = (u32::from(field & 0xfff8), field & 1 == 1);
+                    return Some(Frame::Fragment(Fragment { src, dst, id, proto, offset, more, bytes, len }));
+                }
+                8
+            }
+            _ => return transport(next, src, dst, 0, view, depth),
+        };
+        next = view.u8(0)?;
+        view = view.skip(size)?;
+    }
+    None
+}
+
+#[inline]
+fn transport(proto: u8, src: Addr, dst: Addr, ip_id: u16, view: View<'_>, depth: u32) -> Option<Frame<'_>> {
+    match proto {
+        6 => tcp(src, dst, ip_id, view),
+        17 => udp(src, dst, ip_id, view, depth),
+        4 => ipv4(view, depth.checked_sub(1)?),
+        41 => ipv6(view, depth.checked_sub(1)?),
+        47 => gre(view, depth),
+        _ => None,
+    }
+}
+
+#[inline]
+fn tcp(src: Addr, dst: Addr, ip_id: u16, view: View<'_>) -> Option<Frame<'_>> {
+    let head: &[u8; 20] = view.bytes.get(..20)?.try_into().ok()?;
+    let header = usize::from(head[12] >> 4) * 4;
+    if header < 20 {
+        return None;
+    }
+    let len = view.wire.checked_sub(header)?;
+    let segment = Segment {
+        seq: u32::from_be_bytes([head[4], head[5], head[6], head[7]]),
+        ack: u32::from_be_bytes([head[8], head[9], head[10], head[11]]),
+        flags: head[13],
+        window: u16::from_be_bytes([head[14], head[15]]),
+        options: &view.bytes[20..header.min(view.bytes.len())],
+        bytes: view.bytes.get(header..).unwrap_or(&[]),
+        len: len as u32,
+        ip_id,
+    };
+    let sport = u16::from_be_bytes([head[0], head[1]]);
+    let dport = u16::from_be_bytes([head[2], head[3]]);
+    Some(Frame::Tcp(Ends { src, dst, sport, dport }, segment))
+}
+
+fn udp(src: Addr, dst: Addr, ip_id: u16, view: View<'_>, depth: u32) -> Option<Frame<'_>> {
+    let head: &[u8; 8] = view.bytes.get(..8)?.try_into().ok()?;
+    let sport = u16::from_be_bytes([head[0], head[1]]);
+    let dport = u16::from_be_bytes([head[2], head[3]]);
+    let length = usize::from(u16::from_be_bytes([head[4], head[5]]));
+    let payload = view.limit(if length < 8 { view.wire } else { length.min(view.wire) }).skip(8)?;
+    let inner = match dport {
+        4789 | 8472 => vxlan(payload, depth),
+        6081 => geneve(payload, depth),
+        _ => None,
+    };
+    if inner.is_some() {
+        return inner;
+    }
+    let datagram = Datagram { bytes: payload.bytes, len: payload.wire as u32, ip_id };
+    Some(Frame::Udp(Ends { src, dst, sport, dport }, datagram))
+}
+
+/// RFC 7348 section 5; 8472 is what Linux used before the port was assigned.
+fn vxlan(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
+    if view.u8(0)? & 0xf7 != 0 || view.u8(0)? & 0x08 == 0 || view.u8(7)? != 0 {
+        return None;
+    }
+    ethernet(view.skip(8)?, depth.checked_sub(1)?)
+}
+
+/// RFC 8926 section 3.4.
+fn geneve(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
+    let first = view.u8(0)?;
+    if first >> 6 != 0 {
+        return None;
+    }
+    let kind = view.u16(2)?;
+    let inner = view.skip(8 + usize::from(first & 0x3f) * 4)?;
+    if kind == 0x6558 { ethernet(inner, depth.checked_sub(1)?) } else { by_ethertype(kind, inner, depth) }
+}
+
+/// RFC 2784 and 2890; with ERSPAN, by which switches send what a mirror port sees.
+fn gre(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
+    let flags = view.u16(0)?;
+    let kind = view.u16(2)?;
+    if flags & 0x4007 != 0 {
+        return None; // source routing, or version 1 (PPTP)
+    }
+    let options = [0x8000, 0x2000, 0x1000].iter().filter(|bit| flags & **bit != 0).count();
+    let inner = view.skip(4 + 4 * options)?;
+    let depth = depth.checked_sub(1)?;
+    match kind {
+        0x6558 => ethernet(inner, depth),
+        0x88be if flags & 0x1000 == 0 => ethernet(inner, depth), // ERSPAN type I has no header of its own
+        0x88be => ethernet(inner.skip(8)?, depth),
+        0x22eb => ethernet(inner.skip(if inner.u8(11)? & 1 == 1 { 20 } else { 12 })?, depth),
+        _ => by_ethertype(kind, inner, depth),
+    }
+}

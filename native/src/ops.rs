@@ -1,0 +1,404 @@
+//! RPC messages in capture order in, ops and loose messages as columns out: the pairing of one side.
+//!
+//! The twin of `nfslat/pair.py`, which explains the rules; a test holds the two together. Messages are paired as they
+//! come, by connection, direction of the call and XID. What TCP sent again is no message here (`stream`).
+
+use hashbrown::HashMap;
+
+use crate::columns::{Failures, Loose, Names, Ops, Slots, State};
+use crate::compound::Sequence;
+use crate::index::{EMPTY, Index};
+use crate::link::Addr;
+use crate::results::{Key, Results};
+use crate::rpc::{Accept, Call, NONE, ReplyHead, is_compound};
+
+/// A call that comes again after its answer has left was sent before the answer arrived (`nfslat/pair.py`).
+const LATE_RETRANSMISSION_NS: i64 = 1_000_000_000;
+/// Unless the answer may have been lost: over UDP, or with the connection that carried it.
+const LOST_ANSWER_NS: i64 = 180_000_000_000;
+/// Two copies of one packet without an IP identification, and packets that the queues of a capture put in wrong order.
+const COPY_NS: i64 = 1_000_000;
+
+/// Entries of the index with this bit are replies without a call: rows of `loose`.
+const ORPHAN: u32 = 1 << 31;
+/// Op rows are 31 bits wide.
+const MOST_ROWS: usize = (ORPHAN - 2) as usize;
+
+/// Where and when a message was seen.
+#[derive(Clone, Copy)]
+pub struct Place {
+    pub conn: u32,
+    /// 0: from the connection's endpoint a to b.
+    pub direction: u8,
+    pub frame: u32,
+    pub t_ns: i64,
+    pub is_udp: bool,
+    /// A UDP packet that cannot be told from a copy of it by its IP identification.
+    pub may_be_copy: bool,
+    /// When the present TCP connection of these endpoints began; `i64::MIN` for the first.
+    pub since_ns: i64,
+}
+
+/// The row that a message went to; it is told when the last byte of the message has been seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Row {
+    Call(u32),
+    Reply(u32),
+    Loose(u32),
+}
+
+/// Program, version, minor version, main operation and list of operations of a call, and its RPCSEC_GSS service
+/// (`Key::service`).
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Kind {
+    pub program: u32,
+    pub version: u32,
+    pub minor: u32,
+    pub op: u32,
+    pub service: u32,
+    pub ops: Vec<u16>,
+}
+
+/// How many kinds are told apart by their list of operations; beyond it the list is left out.
+const KINDS_WITH_LISTS: usize = 4096;
+const MOST_KINDS: usize = i16::MAX as usize - 1;
+
+#[derive(Default)]
+pub struct Kinds {
+    pub list: Vec<Kind>,
+    known: HashMap<Kind, i16>,
+    /// NFSv3 procedures, the fast way; 0 is none, else one more than the kind.
+    v3: [i16; 32],
+}
+
+#[derive(Default)]
+pub struct Pairing {
+    pub ops: Ops,
+    pub loose: Loose,
+    pub kinds: Kinds,
+    pub slots: Slots,
+    pub names: Names,
+    pub failures: Failures,
+    index: Index,
+    /// First and last call or reply of each connection, ns.
+    seen: Vec<(i64, i64)>,
+}
+
+#[inline]
+fn owner(conn: i32, way: i8) -> u32 {
+    (conn as u32) << 1 | way as u32
+}
+
+impl Kinds {
+    #[inline]
+    fn of(&mut self, call: &Call<'_>) -> i16 {
+        let service = Key::from(call).service;
+        let plain_v3 = call.program == 100_003 && call.version == 3 && call.op < 32 && call.gss.is_none() && call.flavor != NONE;
+        if plain_v3 && self.v3[call.op as usize] != 0 {
+            return self.v3[call.op as usize] - 1;
+        }
+        let mut kind = Kind {
+            program: call.program,
+            version: call.version,
+            minor: call.minor,
+            op: call.op,
+            service,
+            ops: call.ops.as_slice().to_vec(),
+        };
+        if self.list.len() >= KINDS_WITH_LISTS && !self.known.contains_key(&kind) {
+            kind.ops.clear();
+        }
+        if let Some(row) = self.known.get(&kind) {
+            return *row;
+        }
+        if self.list.len() >= MOST_KINDS {
+            return 0; // a capture made to have so many; what it says is wrong anyway
+        }
+        let row = self.list.len() as i16;
+        self.list.push(kind.clone());
+        self.known.insert(kind, row);
+        if plain_v3 {
+            self.v3[call.op as usize] = row + 1;
+        }
+        row
+    }
+
+    fn key(&self, kind: i16) -> Key {
+        let kind = &self.list[kind as usize];
+        Key {
+            program: kind.program,
+            version: kind.version,
+            // Operations of a COMPOUND have numbers from 3 on.
+            procedure: if is_compound(kind.program, kind.version, 1) { kind.op.min(1) } else { kind.op },
+            minor: kind.minor,
+            service: kind.service,
+        }
+    }
+
+    fn same_request(&self, a: i16, b: i16) -> Option<bool> {
+        let (a, b) = (&self.list[a as usize], &self.list[b as usize]);
+        if a.program != b.program || a.version != b.version {
+            return Some(false);
+        }
+        if a.version == 4 && (a.op == 1 || b.op == 1) {
+            return Some(true); // a COMPOUND whose operations are encrypted or cut off
+        }
+        if a.op != b.op && a.op != NONE && b.op != NONE {
+            return Some(false);
+        }
+        None // their arguments decide
+    }
+}
+
+impl Pairing {
+    /// Take a call whose header was seen.
+    pub fn call(&mut self, at: Place, call: &Call<'_>) -> Row {
+        let kind = self.kinds.of(call);
+        self.saw(at);
+        let owner = owner(at.conn as i32, at.direction as i8);
+        match self.find(owner, call.xid) {
+            Some(entry) if entry & ORPHAN != 0 => {
+                let orphan = (entry & !ORPHAN) as usize;
+                let late_ns = self.loose.first_ns[orphan] - at.t_ns;
+                let adopts = self.loose.state[orphan] == State::NoCall as i8
+                    && (self.loose.first_frame[orphan] as u32 > at.frame || (0..COPY_NS).contains(&late_ns));
+                let row = self.new_op(at, call, kind);
+                if adopts {
+                    self.ops.adopt(row, orphan, &self.loose);
+                    self.loose.state[orphan] = State::Paired as i8;
+                    self.loose.op[orphan] = row as i32;
+                }
+                self.index.set(owner, call.xid, row);
+                Row::Call(row)
+            }
+            Some(row) if self.is_sent_again(row as usize, at, call, kind) => {
+                let is_copy = at.may_be_copy && at.t_ns - self.ops.t0[row as usize] < COPY_NS;
+                let state = if is_copy { State::DuplicateFrame } else { State::Retransmitted };
+                if !is_copy {
+                    let sends = &mut self.ops.transmissions[row as usize];
+                    *sends = sends.saturating_add(1);
+                }
+                Row::Loose(self.loose.push(at, call.xid, false, kind, state, row as i32))
+            }
+            _ => {
+                let row = self.new_op(at, call, kind);
+                self.index.set(owner, call.xid, row);
+                Row::Call(row)
+            }
+        }
+    }
+
+    /// Take a reply; `results` reads what it says, given what was called.
+    pub fn reply(&mut self, at: Place, head: &ReplyHead, results: impl FnOnce(&Key) -> Results) -> Row {
+        self.saw(at);
+        let owner = owner(at.conn as i32, 1 - at.direction as i8);
+        let entry = self.find(owner, head.xid);
+        match entry {
+            Some(row) if row & ORPHAN == 0 => {
+                if self.ops.t2[row as usize] == -1 {
+                    self.ops.answer(row as usize, at, accept(head.accept));
+                    if head.accept == Accept::Success {
+                        let found = results(&self.kinds.key(self.ops.kind[row as usize]));
+                        self.answered(row, at.t_ns, &found);
+                    }
+                    return Row::Reply(row);
+                }
+                let is_copy = at.may_be_copy && at.t_ns - self.ops.t2[row as usize] < COPY_NS;
+                let state = if is_copy { State::DuplicateFrame } else { State::Retransmitted };
+                Row::Loose(self.loose.push(at, head.xid, true, -1, state, row as i32))
+            }
+            _ => {
+                let row = self.loose.push(at, head.xid, true, -1, State::NoCall, -1);
+                self.index.set(owner, head.xid, row | ORPHAN);
+                Row::Loose(row)
+            }
+        }
+    }
+
+    fn answered(&mut self, row: u32, t_ns: i64, found: &Results) {
+        self.ops.status[row as usize] = i16::try_from(found.status).unwrap_or(-1);
+        if let Some(sequence) = &found.sequence {
+            self.slots.answer(row, sequence);
+        }
+        if let Some(created) = &found.create_session {
+            self.slots.created.push((t_ns, *created));
+        }
+        if found.status != 0 && found.results != NONE {
+            self.failures.op.push(row as i32);
+            self.failures.results.push(found.results);
+        }
+    }
+
+    /// Is a call with this XID waiting for its reply? `direction` is that of the reply.
+    pub fn awaits(&self, conn: u32, direction: u8, xid: u32) -> bool {
+        let owner = owner(conn as i32, 1 - direction as i8);
+        let entry = self.find(owner, xid);
+        entry.is_some_and(|row| row & ORPHAN == 0 && self.ops.t2[row as usize] == -1)
+    }
+
+    /// The last byte of a message, or the last that was captured, was seen.
+    #[inline]
+    pub fn finish(&mut self, row: Row, frame: u32, t_ns: i64, whole: bool) {
+        match row {
+            Row::Call(row) => self.ops.end_call(row as usize, frame, t_ns, whole),
+            Row::Reply(row) => self.ops.end_reply(row as usize, frame, t_ns, whole),
+            Row::Loose(row) => {
+                let at = row as usize;
+                self.loose.finish(at, frame, t_ns, whole);
+                if self.loose.state[at] == State::Paired as i8 {
+                    self.ops.end_reply(self.loose.op[at] as usize, frame, t_ns, whole);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn find(&self, owner: u32, xid: u32) -> Option<u32> {
+        Some(self.index.get(owner, xid)).filter(|entry| *entry != EMPTY)
+    }
+
+    fn saw(&mut self, at: Place) {
+        let conn = at.conn as usize;
+        if conn >= self.seen.len() {
+            self.seen.resize(conn + 1, (i64::MAX, i64::MIN));
+        }
+        let range = &mut self.seen[conn];
+        *range = (range.0.min(at.t_ns), range.1.max(at.t_ns));
+    }
+
+    fn new_op(&mut self, at: Place, call: &Call<'_>, kind: i16) -> u32 {
+        let row = self.ops.push(at, call, kind);
+        if let Some(sequence) = &call.sequence {
+            self.slots.ask(row, sequence);
+        }
+        if let Some(name) = call.name {
+            self.names.add(row, name);
+        }
+        row
+    }
+
+    fn is_sent_again(&self, row: usize, at: Place, call: &Call<'_>, kind: i16) -> bool {
+        let ops = &self.ops;
+        let agree = |a: u32, b: u32| a == NONE || b == NONE || a == b;
+        let same = self.kinds.same_request(ops.kind[row], kind).unwrap_or_else(|| {
+            let offsets = ops.offset[row] == -1 || call.offset == -1 || ops.offset[row] == call.offset;
+            offsets && agree(ops.size[row], call.size) && agree(ops.fh[row], call.fh)
+        });
+        if !same || ops.t2[row] == -1 {
+            return same;
+        }
+        let since_ns = at.t_ns - ops.t3[row];
+        let answer_may_be_lost = at.is_udp || ops.t2[row] < at.since_ns;
+        let limit = if answer_may_be_lost && call.fh != NONE { LOST_ANSWER_NS } else { LATE_RETRANSMISSION_NS };
+        since_ns < limit
+    }
+
+    /// Everything was read: join what was sent again on a new connection, and leave only whole ops in `ops`, by call.
+    ///
+    /// `endpoints(conn, direction)`: address of the sender, address and port of the receiver.
+    pub fn close(&mut self, endpoints: impl Fn(u32, u8) -> (Addr, Addr, u16)) {
+        self.join_reconnects(endpoints);
+        for row in 0..self.ops.t2.len() {
+            if self.ops.t2[row] == -1 {
+                self.loose.push_call(&self.ops, row, State::NoReply);
+            }
+        }
+        if let Some(order) = self.ops.order() {
+            let mut new_row = vec![-1i32; self.ops.t0.len()];
+            for (to, from) in order.iter().enumerate() {
+                new_row[*from as usize] = to as i32;
+            }
+            self.ops.keep(&order);
+            self.loose.renumber(&new_row);
+            self.slots.renumber(&new_row);
+            self.names.renumber(&new_row);
+            self.failures.renumber(&new_row);
+        }
+        self.loose.keep_loose();
+        self.index = Index::default();
+    }
+
+    /// A call that was never answered and came again on a new connection is one op (`pair._join_across_connections`).
+    fn join_reconnects(&mut self, endpoints: impl Fn(u32, u8) -> (Addr, Addr, u16)) {
+        let mut by_xid: HashMap<u32, Vec<u32>> = HashMap::new();
+        for (row, t2) in self.ops.t2.iter().enumerate() {
+            if *t2 == -1 {
+                by_xid.entry(self.ops.xid[row]).or_default();
+            }
+        }
+        if by_xid.is_empty() || self.seen.len() < 2 {
+            return;
+        }
+        for (row, xid) in self.ops.xid.iter().enumerate() {
+            if let Some(rows) = by_xid.get_mut(xid) {
+                rows.push(row as u32);
+            }
+        }
+        let mut last_sent: HashMap<u32, u32> = HashMap::new(); // op -> row whose call was its last transmission
+        let mut groups: Vec<(u32, Vec<u32>)> = by_xid.into_iter().collect();
+        groups.sort_by_key(|group| group.0); // a hash table has no order that is the same twice
+        for (_, rows) in &mut groups {
+            rows.sort_by_key(|row| self.ops.t0[*row as usize]);
+            while rows.len() > 1 {
+                let first = rows.remove(0);
+                if self.ops.t2[first as usize] != -1 {
+                    continue;
+                }
+                let sent = last_sent.get(&first).copied().unwrap_or(first);
+                let Some(at) = rows.iter().position(|later| self.continues(sent, *later, &endpoints)) else { continue };
+                let later = rows.remove(at);
+                self.loose.push_call(&self.ops, later as usize, State::Retransmitted);
+                let last = self.loose.op.len() - 1;
+                self.loose.op[last] = first as i32;
+                for op in self.loose.op.iter_mut().filter(|op| **op == later as i32) {
+                    *op = first as i32;
+                }
+                self.ops.merge(first as usize, later as usize);
+                last_sent.insert(first, later);
+                rows.insert(0, first);
+            }
+        }
+    }
+
+    fn continues(&self, old: u32, new: u32, endpoints: &impl Fn(u32, u8) -> (Addr, Addr, u16)) -> bool {
+        let (ops, old, new) = (&self.ops, old as usize, new as usize);
+        let (from, to) = (ops.conn[old] as usize, ops.conn[new] as usize);
+        let later = from != to && self.seen[to].0 >= ops.t0[old] && self.seen[from].1 <= ops.t0[new];
+        if !later {
+            return false;
+        }
+        let agree = |a: u32, b: u32| a == NONE || b == NONE || a == b;
+        let same = self.kinds.same_request(ops.kind[old], ops.kind[new]).unwrap_or_else(|| {
+            let offsets = ops.offset[old] == -1 || ops.offset[new] == -1 || ops.offset[old] == ops.offset[new];
+            offsets && agree(ops.size[old], ops.size[new]) && agree(ops.fh[old], ops.fh[new])
+        });
+        same && endpoints(from as u32, ops.direction[old] as u8) == endpoints(to as u32, ops.direction[new] as u8)
+    }
+
+    /// More ops than a row number can say?
+    pub fn is_full(&self) -> bool {
+        self.ops.t0.len() >= MOST_ROWS || self.loose.op.len() >= MOST_ROWS
+    }
+}
+
+impl Slots {
+    fn ask(&mut self, row: u32, sequence: &Sequence) {
+        let session = self.session(sequence.session);
+        self.push(row, session, sequence.slot, sequence.seqid, sequence.highest_slot);
+    }
+}
+
+/// `accept_stat`, or 8 and more where the reply was denied; -1 where it was not captured (`nfslat.tables.Ops`).
+fn accept(stat: Accept) -> i8 {
+    match stat {
+        Accept::Success => 0,
+        Accept::ProgUnavail => 1,
+        Accept::ProgMismatch => 2,
+        Accept::ProcUnavail => 3,
+        Accept::GarbageArgs => 4,
+        Accept::SystemErr => 5,
+        Accept::RpcMismatch => 8,
+        Accept::AuthError => 9,
+        Accept::Unseen => -1,
+    }
+}

@@ -1,0 +1,184 @@
+//! Bytes of an accepted reply from its results on in, with what its call was; status, sizes and session limits out.
+
+use crate::callbacks::{self, CB_SEQUENCE};
+use crate::compound::{Channels, SequenceResult, SessionResult};
+use crate::operations::{self, CREATE_SESSION, READ, SEQUENCE, WRITE};
+use crate::rpc::{Call, Gss, NFS, NFSACL, NONE, RPCSEC_GSS, integrity, is_callback, is_compound};
+use crate::xdr::Xdr;
+
+/// What has to be known of a call to read its reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    pub program: u32,
+    pub version: u32,
+    pub procedure: u32,
+    pub minor: u32,
+    /// Service of RPCSEC_GSS, `NONE` without it; `Gss::PRIVACY` stands for all results that cannot be read.
+    pub service: u32,
+}
+
+/// What the results say; `NONE` where nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Results {
+    /// The NFS status, which is the first word of the results of every procedure but NULL.
+    pub status: u32,
+    /// COMPOUND: number of results, one an operation; where `status` is not 0, the last one failed.
+    pub results: u32,
+    pub sequence: Option<SequenceResult>,
+    pub create_session: Option<SessionResult>,
+    /// READ: bytes returned; WRITE: bytes written.
+    pub size: u32,
+}
+
+impl From<&Call<'_>> for Key {
+    fn from(call: &Call<'_>) -> Self {
+        let service = match (call.flavor, call.gss) {
+            (_, Some(gss)) if gss.procedure == Gss::DATA => gss.service,
+            (RPCSEC_GSS | NONE, _) => Gss::PRIVACY, // tokens, or not known
+            _ => NONE,
+        };
+        Self {
+            program: call.program,
+            version: call.version,
+            procedure: call.procedure,
+            minor: call.minor,
+            service,
+        }
+    }
+}
+
+/// What the results of a call that was `Accept::Success` say.
+pub fn parse_results(bytes: &[u8], call: &Key) -> Results {
+    let mut results = Results {
+        status: NONE,
+        results: NONE,
+        sequence: None,
+        create_session: None,
+        size: NONE,
+    };
+    let xdr = Xdr::new(bytes);
+    let clear = match call.service {
+        NONE | Gss::SERVICE_NONE | Gss::CHANNEL_PROT => Some(xdr),
+        Gss::INTEGRITY => integrity(xdr, None),
+        _ => None,
+    };
+    if let Some(mut xdr) = clear {
+        // Results that end too early leave unknown what they would have said: that is no failure.
+        let _ = read(&mut results, &mut xdr, call);
+    }
+    results
+}
+
+fn read(to: &mut Results, xdr: &mut Xdr<'_>, call: &Key) -> Option<()> {
+    match (call.program, call.version, call.procedure) {
+        (NFS, 2, 3 | 7) => None, // ROOT, WRITECACHE: void
+        (NFS, 2, 1..=17) => version2(to, xdr, call.procedure),
+        (NFS, 3, 1..=21) => version3(to, xdr, call.procedure),
+        (NFSACL, 2 | 3, 1..=5) => {
+            to.status = xdr.u32()?;
+            Some(())
+        }
+        (program, version, procedure) if is_compound(program, version, procedure) => {
+            compound(to, xdr, is_callback(program))
+        }
+        _ => None,
+    }
+}
+
+fn version2(to: &mut Results, xdr: &mut Xdr<'_>, procedure: u32) -> Option<()> {
+    const FATTR: usize = 68;
+    to.status = xdr.u32()?;
+    if to.status == 0 && procedure == 6 {
+        xdr.skip(FATTR)?;
+        to.size = xdr.u32()?;
+    }
+    Some(())
+}
+
+fn version3(to: &mut Results, xdr: &mut Xdr<'_>, procedure: u32) -> Option<()> {
+    const FATTR3: usize = 84;
+    const WCC_ATTR: usize = 24;
+    to.status = xdr.u32()?;
+    if to.status == 0 && matches!(procedure, 6 | 7) {
+        if procedure == 7 {
+            xdr.skip_optional(WCC_ATTR)?;
+        }
+        xdr.skip_optional(FATTR3)?;
+        to.size = xdr.u32()?;
+    }
+    Some(())
+}
+
+/// Walk the results as far as SEQUENCE, CREATE_SESSION and the first READ or WRITE need it.
+fn compound(to: &mut Results, xdr: &mut Xdr<'_>, callback: bool) -> Option<()> {
+    to.status = xdr.u32()?;
+    xdr.opaque()?; // tag
+    to.results = xdr.u32()?;
+    for _ in 0..to.results {
+        let op = u16::try_from(xdr.u32()?).ok()?;
+        if xdr.u32()? != 0 {
+            return None; // the last one: nothing that is wanted follows a failure
+        }
+        match op {
+            CB_SEQUENCE if callback => to.sequence = Some(sequence(xdr, true)?),
+            _ if callback => return None,
+            SEQUENCE => to.sequence = Some(sequence(xdr, false)?),
+            CREATE_SESSION => to.create_session = Some(session(xdr)?),
+            READ => {
+                xdr.skip(4)?; // eof
+                to.size = xdr.u32()?;
+                return Some(());
+            }
+            WRITE => {
+                to.size = xdr.u32()?;
+                return Some(());
+            }
+            _ => other(op, xdr)?,
+        }
+    }
+    Some(())
+}
+
+/// Step over the results of what stands before a READ or WRITE; `None` where that is not worth it.
+fn other(op: u16, xdr: &mut Xdr<'_>) -> Option<()> {
+    match op {
+        // LOOKUP, LOOKUPP, NVERIFY, OPENATTR, PUTFH, PUTPUBFH, PUTROOTFH, RESTOREFH, SAVEFH, VERIFY
+        15..=17 | 19 | 22..=24 | 31 | 32 | 37 => Some(()),
+        3 => xdr.fields("ww"),          // ACCESS: supported, access
+        4 | 20 | 21 => xdr.fields("s"), // CLOSE, OPEN_CONFIRM, OPEN_DOWNGRADE: stateid
+        9 => xdr.fields("bo"),          // GETATTR: attributes
+        10 => xdr.fields("o"),          // GETFH: object
+        // OPEN: stateid, cinfo (atomic, before, after), rflags, attrset, delegation
+        18 => {
+            xdr.fields("swhhwb")?;
+            callbacks::open_delegation(xdr)
+        }
+        _ => None,
+    }
+}
+
+fn sequence(xdr: &mut Xdr<'_>, callback: bool) -> Option<SequenceResult> {
+    Some(SequenceResult {
+        session: xdr.array()?,
+        seqid: xdr.u32()?,
+        slot: xdr.u32()?,
+        highest_slot: xdr.u32()?,
+        target_highest_slot: xdr.u32()?,
+        flags: if callback { NONE } else { xdr.u32()? },
+    })
+}
+
+fn session(xdr: &mut Xdr<'_>) -> Option<SessionResult> {
+    let (session, seqid, flags) = (xdr.array()?, xdr.u32()?, xdr.u32()?);
+    let fore = operations::channel_attrs(xdr)?;
+    let back = operations::channel_attrs(xdr)?;
+    Some(SessionResult {
+        session,
+        seqid,
+        flags,
+        channels: Channels { fore, back },
+    })
+}
+
+#[cfg(test)]
+mod tests;

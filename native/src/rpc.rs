@@ -1,0 +1,309 @@
+//! Bytes from the XID on in, what the RPC message says out: the header here (RFC 5531 section 9, RPCSEC_GSS of RFC 2203
+//! and 5403, AUTH_TLS of RFC 9289), the arguments in `nfs` and `compound`.
+//!
+//! The bytes may end anywhere. What they do not reach is unknown; what they do is not changed by what would follow.
+
+use crate::compound;
+use crate::nfs;
+use crate::xdr::Xdr;
+
+pub use crate::compound::{Channels, Ops, Ranks, Sequence};
+pub use crate::plausible::{Plausible, plausible};
+pub use crate::results::{Key, Results, parse_results};
+
+/// "Not known" in every `u32` that this parser gives.
+pub const NONE: u32 = u32::MAX;
+
+/// Program numbers (RFC 5531 section 13, Linux include/uapi/linux/nfsacl.h).
+pub const NFS: u32 = 100_003;
+pub const MOUNT: u32 = 100_005;
+pub const NFSACL: u32 = 100_227;
+
+/// Flavors of credentials and verifiers (RFC 5531 section 8.2, RFC 9289 section 4.1).
+pub const AUTH_NONE: u32 = 0;
+pub const RPCSEC_GSS: u32 = 6;
+pub const AUTH_TLS: u32 = 7;
+/// The longest body that an authenticator may have (RFC 5531 section 8.2).
+pub const LONGEST_AUTH: u32 = 400;
+
+const CALL: u32 = 0;
+const REPLY: u32 = 1;
+const RPC_VERSION: u32 = 2;
+
+/// What a call says, as far as its bytes were captured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call<'a> {
+    pub xid: u32,
+    pub program: u32,
+    pub version: u32,
+    pub procedure: u32,
+    /// Flavor of the credential; `NONE` if not captured.
+    pub flavor: u32,
+    /// The RPCSEC_GSS credential.
+    pub gss: Option<Gss>,
+    /// The procedure; for a COMPOUND the number of its main operation, or 1 where it has none or is unseen.
+    pub op: u32,
+    /// Minor version of NFSv4 and its callbacks.
+    pub minor: u32,
+    /// Of READ, WRITE and COMMIT; -1 where unknown or from 2^63 on.
+    pub offset: i64,
+    /// READ and COMMIT: bytes asked for; WRITE: bytes sent.
+    pub size: u32,
+    /// CRC-32 (Wireshark's nfs.fh.hash) of the handle that the main operation works on.
+    pub fh: u32,
+    /// Name of the file that the main operation is about, within the handle's directory; MOUNT: the path.
+    pub name: Option<&'a [u8]>,
+    /// COMPOUND: its operations.
+    pub ops: Ops,
+    /// Arguments of SEQUENCE or CB_SEQUENCE.
+    pub sequence: Option<Sequence>,
+    /// What CREATE_SESSION asks for.
+    pub create_session: Option<Channels>,
+}
+
+/// Credential of RPCSEC_GSS (RFC 2203 section 5.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gss {
+    pub version: u32,
+    /// 0 DATA, 1 INIT, 2 CONTINUE_INIT, 3 DESTROY, 4 BIND_CHANNEL.
+    pub procedure: u32,
+    pub seq: u32,
+    pub service: u32,
+}
+
+impl Gss {
+    pub const DATA: u32 = 0;
+    pub const SERVICE_NONE: u32 = 1;
+    pub const INTEGRITY: u32 = 2;
+    pub const PRIVACY: u32 = 3;
+    /// RFC 5403 section 3.4: the channel below protects the data, which RPC leaves as they are.
+    pub const CHANNEL_PROT: u32 = 4;
+}
+
+/// The header of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyHead {
+    pub xid: u32,
+    pub accept: Accept,
+    /// Why it was denied for its credential (`auth_stat`); `NONE` where it was not.
+    pub auth_stat: u32,
+    /// Flavor of the verifier. RPCSEC_GSS says that the results may be wrapped, even if the call's credential was not
+    /// captured.
+    pub verifier: u32,
+    /// The verifier says STARTTLS: what follows on this connection is TLS (RFC 9289 section 4.1).
+    pub starttls: bool,
+    /// Where the results begin; the end of the bytes where there are none or they were not captured.
+    pub results_at: usize,
+}
+
+/// `accept_stat`, and behind it the two ways in which a reply is denied (RFC 5531 section 9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i8)]
+pub enum Accept {
+    /// Not captured.
+    Unseen = -1,
+    Success,
+    ProgUnavail,
+    ProgMismatch,
+    ProcUnavail,
+    GarbageArgs,
+    SystemErr,
+    RpcMismatch,
+    AuthError,
+}
+
+/// Why bytes are not the start of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bad {
+    /// They end before the procedure of a call, or before the type of a reply.
+    Short,
+    /// They say what no call (or reply) says.
+    NotRpc,
+}
+
+impl Call<'_> {
+    /// Is this an NFSv4 COMPOUND or CB_COMPOUND?
+    pub fn is_compound(&self) -> bool {
+        is_compound(self.program, self.version, self.procedure)
+    }
+}
+
+/// Callback programs of NFSv4 come from the transient range (RFC 5531 section 8.4.2).
+pub fn is_callback(program: u32) -> bool {
+    (0x4000_0000..=0x5fff_ffff).contains(&program)
+}
+
+pub(crate) fn is_compound(program: u32, version: u32, procedure: u32) -> bool {
+    procedure == 1 && ((program == NFS && version == 4) || is_callback(program))
+}
+
+/// What a call says; `ranks` find the main operation of a COMPOUND.
+pub fn parse_call<'a>(bytes: &'a [u8], ranks: &Ranks) -> Result<Call<'a>, Bad> {
+    let mut xdr = Xdr::new(bytes);
+    let mut word = || xdr.u32().ok_or(Bad::Short);
+    let xid = word()?;
+    if word()? != CALL || word()? != RPC_VERSION {
+        return Err(Bad::NotRpc);
+    }
+    let (program, version, procedure) = (word()?, word()?, word()?);
+    let mut call = Call {
+        xid,
+        program,
+        version,
+        procedure,
+        flavor: NONE,
+        gss: None,
+        op: procedure,
+        minor: NONE,
+        offset: -1,
+        size: NONE,
+        fh: NONE,
+        name: None,
+        ops: Ops::default(),
+        sequence: None,
+        create_session: None,
+    };
+    if let Some(mut arguments) = arguments(&mut call, xdr)? {
+        // Arguments that end too early leave unknown what they would have said: that is no failure.
+        let _ = match program {
+            NFS if version == 2 || version == 3 => nfs::arguments(&mut call, &mut arguments),
+            MOUNT => nfs::mount_arguments(&mut call, &mut arguments),
+            _ if call.is_compound() => compound::arguments(&mut call, &mut arguments, ranks),
+            _ => None,
+        };
+    }
+    Ok(call)
+}
+
+/// Read credential and verifier into `call`: the arguments, where they are reached and can be read.
+fn arguments<'a>(call: &mut Call<'a>, mut xdr: Xdr<'a>) -> Result<Option<Xdr<'a>>, Bad> {
+    let Some(credential) = authenticator(&mut xdr)? else {
+        return Ok(None);
+    };
+    call.flavor = credential.flavor;
+    if credential.flavor == RPCSEC_GSS {
+        call.gss = gss(credential.body);
+    }
+    if !credential.whole || !authenticator(&mut xdr)?.is_some_and(|verifier| verifier.whole) {
+        return Ok(None);
+    }
+    Ok(match (credential.flavor, call.gss) {
+        (RPCSEC_GSS, Some(gss)) if gss.procedure == Gss::DATA => match gss.service {
+            Gss::SERVICE_NONE | Gss::CHANNEL_PROT => Some(xdr),
+            Gss::INTEGRITY => integrity(xdr, Some(gss.seq)),
+            _ => None,
+        },
+        (RPCSEC_GSS, _) => None, // tokens
+        _ => Some(xdr),
+    })
+}
+
+/// `rpc_gss_integ_data` (RFC 2203 section 5.3.2.2): what it wraps, behind the sequence number of the credential.
+pub(crate) fn integrity(mut xdr: Xdr<'_>, expected: Option<u32>) -> Option<Xdr<'_>> {
+    let length = usize::try_from(xdr.u32()?).ok()?;
+    let body = xdr.rest();
+    let mut body = Xdr::new(&body[..length.min(body.len())]);
+    let seq = body.u32()?;
+    expected
+        .is_none_or(|expected| expected == seq)
+        .then_some(body)
+}
+
+struct Authenticator<'a> {
+    flavor: u32,
+    /// As much of it as was captured.
+    body: &'a [u8],
+    whole: bool,
+}
+
+/// A credential or verifier (`opaque_auth`, RFC 5531 section 8.2), or `None` where its flavor and length were not captured.
+fn authenticator<'a>(xdr: &mut Xdr<'a>) -> Result<Option<Authenticator<'a>>, Bad> {
+    let (Some(flavor), Some(length)) = (xdr.u32(), xdr.u32()) else {
+        return Ok(None);
+    };
+    if length > LONGEST_AUTH {
+        return Err(Bad::NotRpc);
+    }
+    let rest = xdr.rest();
+    let body = xdr.take(length as usize);
+    Ok(Some(Authenticator {
+        flavor,
+        body: body.unwrap_or(rest),
+        whole: body.is_some(),
+    }))
+}
+
+fn gss(body: &[u8]) -> Option<Gss> {
+    let mut xdr = Xdr::new(body);
+    Some(Gss {
+        version: xdr.u32()?,
+        procedure: xdr.u32()?,
+        seq: xdr.u32()?,
+        service: xdr.u32()?,
+    })
+}
+
+/// The header of a reply.
+pub fn parse_reply(bytes: &[u8]) -> Result<ReplyHead, Bad> {
+    let mut xdr = Xdr::new(bytes);
+    let xid = xdr.u32().ok_or(Bad::Short)?;
+    if xdr.u32().ok_or(Bad::Short)? != REPLY {
+        return Err(Bad::NotRpc);
+    }
+    let mut head = ReplyHead {
+        xid,
+        accept: Accept::Unseen,
+        auth_stat: NONE,
+        verifier: NONE,
+        starttls: false,
+        results_at: bytes.len(),
+    };
+    match xdr.u32() {
+        None => {}
+        Some(0) => accepted(&mut head, xdr)?,
+        Some(1) => denied(&mut head, xdr)?,
+        Some(_) => return Err(Bad::NotRpc),
+    }
+    Ok(head)
+}
+
+fn accepted(head: &mut ReplyHead, mut xdr: Xdr<'_>) -> Result<(), Bad> {
+    let Some(verifier) = authenticator(&mut xdr)? else {
+        return Ok(());
+    };
+    head.verifier = verifier.flavor;
+    head.starttls = verifier.flavor == AUTH_NONE && verifier.body == b"STARTTLS";
+    if !verifier.whole {
+        return Ok(());
+    }
+    head.accept = match xdr.u32() {
+        None => Accept::Unseen,
+        Some(0) => {
+            head.results_at -= xdr.rest().len();
+            Accept::Success
+        }
+        Some(1) => Accept::ProgUnavail,
+        Some(2) => Accept::ProgMismatch,
+        Some(3) => Accept::ProcUnavail,
+        Some(4) => Accept::GarbageArgs,
+        Some(5) => Accept::SystemErr,
+        Some(_) => return Err(Bad::NotRpc),
+    };
+    Ok(())
+}
+
+fn denied(head: &mut ReplyHead, mut xdr: Xdr<'_>) -> Result<(), Bad> {
+    head.accept = match xdr.u32() {
+        None => Accept::Unseen,
+        Some(0) => Accept::RpcMismatch,
+        Some(1) => {
+            head.auth_stat = xdr.u32().unwrap_or(NONE);
+            Accept::AuthError
+        }
+        Some(_) => return Err(Bad::NotRpc),
+    };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! TCP segments of one direction in, counters and events of its transport out (nothing per packet is kept).
+
+use crate::link::{ACK, RST, SYN, Segment};
+
+/// Silence of a connection with data under way that is worth an event: the shortest delayed ACK is 40 ms.
+const STALL_NS: i64 = 30_000_000;
+/// Events kept of a capture; beyond it they are only counted.
+const MOST_EVENTS: usize = 1 << 21;
+
+/// What an event is about (`nfslat.tables.TcpEvent`); `value` is in the unit named.
+#[derive(Clone, Copy)]
+#[repr(i8)]
+pub enum Event {
+    /// Bytes seen before were sent again: bytes.
+    Retransmission = 0,
+    /// The same packet was captured again: bytes.
+    Duplicate = 1,
+    /// Filled a hole that later data had left: bytes.
+    OutOfOrder = 2,
+    /// Bytes ahead of everything seen, with a hole in front: bytes of the hole.
+    Gap = 3,
+    /// The receiver of this direction closed its window, and opened it again: ns in between.
+    ZeroWindow = 4,
+    /// Nothing was seen on the connection while data of this direction were under way: ns.
+    Stall = 5,
+}
+
+#[derive(Default)]
+pub struct Events {
+    pub kind: Vec<i8>,
+    pub conn: Vec<i32>,
+    pub direction: Vec<i8>,
+    pub frame: Vec<i32>,
+    pub t_ns: Vec<i64>,
+    pub value: Vec<i64>,
+    pub dropped: u64,
+}
+
+impl Events {
+    pub fn push(&mut self, kind: Event, conn: u32, direction: usize, frame: u32, t_ns: i64, value: i64) {
+        if self.kind.len() >= MOST_EVENTS {
+            self.dropped += 1;
+            return;
+        }
+        self.kind.push(kind as i8);
+        self.conn.push(conn as i32);
+        self.direction.push(direction as i8);
+        self.frame.push(frame as i32);
+        self.t_ns.push(t_ns);
+        self.value.push(value);
+    }
+}
+
+/// One direction of one TCP connection, in numbers.
+#[derive(Default)]
+pub struct Traffic {
+    pub packets: u64,
+    pub data_packets: u64,
+    /// TCP payload, retransmissions included.
+    pub bytes: u64,
+    pub retransmissions: u32,
+    pub retransmitted_bytes: u64,
+    pub duplicates: u32,
+    pub out_of_order: u32,
+    pub keep_alives: u32,
+    pub zero_windows: u32,
+    pub zero_window_ns: i64,
+    pub stalls: u32,
+    pub stalled_ns: i64,
+    /// From the SYN; None without one, or without the option in it.
+    pub window_scale: Option<u8>,
+    pub mss: Option<u16>,
+    pub saw_syn: bool,
+    /// Data to the ACK that covers it, as seen where the capture was taken.
+    pub rtt_count: u32,
+    pub rtt_sum_ns: i64,
+    pub rtt_min_ns: i64,
+    pub rtt_max_ns: i64,
+    zero_since_ns: Option<i64>,
+    /// End of the data whose ACK is awaited, and when they were seen.
+    sample: Option<(u64, i64)>,
+}
+
+impl Traffic {
+    /// Options of a SYN (RFC 9293 section 3.2, RFC 7323 section 2).
+    pub fn syn(&mut self, mut options: &[u8]) {
+        self.saw_syn = true;
+        while let [kind, rest @ ..] = options {
+            match (kind, rest) {
+                (0, _) => break,
+                (1, _) => options = rest,
+                (_, [size, ..]) if *size >= 2 && usize::from(*size) <= options.len() => {
+                    match (kind, &options[2..usize::from(*size)]) {
+                        (2, [high, low]) => self.mss = Some(u16::from_be_bytes([*high, *low])),
+                        (3, [shift]) => self.window_scale = Some((*shift).min(14)),
+                        _ => {}
+                    }
+                    options = &options[usize::from(*size)..];
+                }
+                _ => break,
+            }
+        }
+    }
+
+    /// Data up to `end` went out: time the ACK of it, one at a time.
+    #[inline]
+    pub fn sent(&mut self, end: u64, t_ns: i64) {
+        if self.sample.is_none() {
+            self.sample = Some((end, t_ns));
+        }
+    }
+
+    /// What was sent again cannot be timed (Karn and Partridge 1987).
+    pub fn forget_sample(&mut self) {
+        self.sample = None;
+    }
+
+    /// The other side has acknowledged up to `acked`.
+    #[inline]
+    pub fn acknowledged(&mut self, acked: u64, t_ns: i64) {
+        if let Some((end, since_ns)) = self.sample
+            && acked >= end
+        {
+            let rtt_ns = t_ns - since_ns;
+            self.rtt_min_ns = if self.rtt_count == 0 { rtt_ns } else { self.rtt_min_ns.min(rtt_ns) };
+            self.rtt_max_ns = self.rtt_max_ns.max(rtt_ns);
+            self.rtt_sum_ns += rtt_ns;
+            self.rtt_count += 1;
+            self.sample = None;
+        }
+    }
+
+    /// The receiver of this direction announced a window; Some(ns) where it had been closed until now.
+    #[inline]
+    pub fn window(&mut self, segment: &Segment<'_>, t_ns: i64) -> Option<i64> {
+        if segment.flags & (SYN | RST) != 0 || segment.flags & ACK == 0 {
+            return None;
+        }
+        if segment.window == 0 {
+            if self.zero_since_ns.is_none() {
+                self.zero_since_ns = Some(t_ns);
+                self.zero_windows += 1;
+            }
+            return None;
+        }
+        let closed_ns = t_ns - self.zero_since_ns.take()?;
+        self.zero_window_ns += closed_ns;
+        Some(closed_ns)
+    }
+
+    /// Nothing was seen for `silent_ns` with data of this direction under way: is that worth an event?
+    pub fn stalled(&mut self, silent_ns: i64) -> bool {
+        if silent_ns < STALL_NS {
+            return false;
+        }
+        self.stalls += 1;
+        self.stalled_ns += silent_ns;
+        true
+    }
+}
