@@ -4,64 +4,92 @@ from __future__ import annotations
 
 import numpy as np
 
+from nfslat.columns import side_by_side
 from nfslat.constants import NFS
-from nfslat.decode.reader import Decoded
+from nfslat.decode.decoded import Decoded
 from nfslat.inflight import flat_top
 from nfslat.report.model import AuditNote
 from nfslat.results import Correlation, Side
 from nfslat.select import is_reverse
-from nfslat.tables import Messages, Miss, State, hosts
+from nfslat.tables import I64, U32, Miss, State, hosts
 
 _FLAT, _ENOUGH_OPS = 0.5, 100  # a top held for this share of the busy time, by this many ops, looks like a limit
 _COUNTS_UP, _LARGEST_GAP = 0.3, 1000  # XIDs of a connection that count up, with gaps
+_SPARSE = 8  # where XIDs are less dense than one in so many numbers, they are sorted
 _MANY = 0.02  # a share above this changes the answer, so it is a warning
 
 
 def hidden_share(decoded: Decoded) -> float:
     """Share of the RPC messages whose header was not captured."""
-    total = len(decoded.messages) + decoded.hidden + decoded.malformed
-    return decoded.hidden / total if total else 0.0
+    return decoded.hidden / max(decoded.messages, 1)
 
 
-def missing_calls(messages: Messages) -> int:
-    """Calls that the capture does not show, counted by the gaps in the client's XIDs; 0 where they do not count up.
+def missing_calls(decoded: Decoded) -> I64:
+    """Calls of each connection that the capture does not show, counted by the gaps in the client's XIDs; 0 where they
+    do not count up.
 
     Most clients count their XIDs up by one a call on each connection (Linux net/sunrpc/xprt.c: xprt_alloc_xid), in the
     byte order of the machine. A lower bound: what is missing at the beginning and at the end leaves no gap.
     """
-    calls = messages.is_reply == 0  # of all programs: NFSACL shares NFS's connections and XIDs
-    missing = 0
-    for conn in np.unique(messages.conn[calls & (messages.program == NFS)]):
-        xids = np.unique(messages.xid[calls & (messages.conn == conn)]).astype(np.uint32)
-        steps = [np.diff(np.sort(order).astype(np.int64)) for order in (xids, xids.byteswap())]
-        counted = max(steps, key=lambda step: int((step == 1).sum()))
-        if (counted == 1).sum() >= _COUNTS_UP * len(counted):
-            missing += int((counted[counted <= _LARGEST_GAP] - 1).sum())
+    ops, loose = decoded.ops, decoded.loose
+    calls = loose.take(loose.is_reply == 0)  # of all programs: NFSACL shares NFS's connections and XIDs
+    nfs = np.array([kind.program == NFS for kind in ops.kinds], dtype=np.bool_)
+    with_nfs = {*ops.classes.conn[nfs[ops.classes.kind]].tolist(), *calls.conn[nfs[calls.kind]].tolist()}
+    missing = np.zeros(len(ops.connections), dtype=np.int64)
+    conn, xids = np.concatenate([ops.conn, calls.conn]), np.concatenate([ops.xid, calls.xid])
+    order, ends = side_by_side(conn, len(missing))
+    for row in with_nfs:
+        missing[row] = _gaps(xids[order[ends[row] : ends[row + 1]]])
     return missing
 
 
-def unseen_share(side: Side, other: Side) -> float:
+def _gaps(xids: U32) -> int:
+    counted = _steps(xids)
+    if np.count_nonzero(counted == 1) * 2 < len(counted):
+        counted = max(counted, _steps(xids.byteswap()), key=lambda steps: np.count_nonzero(steps == 1))
+    if np.count_nonzero(counted == 1) < _COUNTS_UP * len(counted):
+        return 0
+    return int((counted[counted <= _LARGEST_GAP] - 1).sum())
+
+
+def _steps(xids: U32) -> I64:
+    """From each of the XIDs, each taken once, to the next larger one."""
+    lowest = xids.min()
+    span = int(xids.max() - lowest) + 1
+    if span > _SPARSE * len(xids):
+        steps = np.asarray(np.diff(np.sort(xids).astype(np.int64)), dtype=np.int64)
+        return steps[steps > 0]
+    present = np.zeros(span, dtype=np.bool_)
+    present[xids - lowest] = True
+    return np.asarray(np.diff(np.flatnonzero(present)), dtype=np.int64)
+
+
+def unseen_share(side: Side, other: Side, gaps: I64) -> float:
     """Share of the RPC messages, or of the calls, that a capture should show and does not: without a partner, or not
     captured. What is missing is rarely like the rest (it was sent when much was going on), so figures lean.
 
-    Traffic of hosts that the `other` capture does not know is left out, unless nothing is left (NAT).
+    Traffic of hosts that the `other` capture does not know is left out, unless nothing is left (NAT). `gaps` are the
+    `missing_calls` of the side.
     """
-    d, states = side.decoded, side.paired.states
+    d, answered = side.decoded, side.ops.classes
     known = hosts(other.ops.connections)
-    shared = np.array([hosts([ends]) <= known for ends in d.messages.connections], dtype=np.bool_)
-    rows = shared[d.messages.conn] if shared.any() else np.ones(len(d.messages), dtype=np.bool_)
-    seen = d.messages.take(rows)
-    alone = int(np.isin(states[rows], (State.NO_REPLY, State.NO_CALL)).sum()) + d.hidden
-    messages = len(seen) + d.hidden + d.malformed
-    gaps = missing_calls(seen)
-    calls = int((seen.is_reply == 0).sum()) + gaps
-    return max(alone / max(messages, 1), gaps / max(calls, 1))
+    shared = np.array([hosts([ends]) <= known for ends in side.ops.connections], dtype=np.bool_)
+    if not shared.any():
+        shared = ~shared
+    loose = d.loose.take(shared[d.loose.conn])
+    ops = int(answered.count[shared[answered.conn]].sum())
+    alone = int(np.isin(loose.state, (State.NO_REPLY, State.NO_CALL)).sum()) + d.hidden
+    messages = 2 * ops + len(loose) + sum(d.repeats.values()) + d.hidden + d.malformed
+    missing = int(gaps[shared].sum())
+    calls = ops + int((loose.is_reply == 0).sum()) + missing
+    return max(alone / max(messages, 1), missing / max(calls, 1))
 
 
-def capture_notes(side: Side) -> list[AuditNote]:
-    """What is wrong, or merely remarkable, with one capture; most serious first."""
+def capture_notes(side: Side, gaps: I64) -> list[AuditNote]:
+    """What is wrong, or merely remarkable, with one capture; most serious first. `gaps` are its `missing_calls`."""
     d = side.decoded
-    total = len(d.messages) + d.hidden + d.malformed
+    states = d.states
+    total = d.messages
     notes = []
 
     def add(code: str, count: int, text: str, *, warn: bool) -> None:
@@ -81,14 +109,14 @@ def capture_notes(side: Side) -> list[AuditNote]:
         "snaplen or inside a segment; their ops are missing here. A larger tcpdump -s, or -s 0, shows them",
         warn=hidden_share(d) > _MANY,
     )
-    gaps = missing_calls(d.messages)
-    calls = int((d.messages.is_reply == 0).sum()) + gaps
+    missing = int(gaps.sum())
+    calls = len(side.ops) + int((d.loose.is_reply == 0).sum()) + missing
     add(
         "capture-missing-calls",
-        gaps,
-        f"about {gaps} calls ({gaps * 100 / max(calls, 1):.1f} %) are not shown, by the gaps in the client's XIDs; "
-        "what is missing is rarely like the rest, so means and percentiles lean",
-        warn=gaps > _MANY * calls,
+        missing,
+        f"about {missing} calls ({missing * 100 / max(calls, 1):.1f} %) are not shown, by the gaps in the client's "
+        "XIDs; what is missing is rarely like the rest, so means and percentiles lean",
+        warn=missing > _MANY * calls,
     )
     add(
         "capture-drops",
@@ -97,8 +125,7 @@ def capture_notes(side: Side) -> list[AuditNote]:
         "host dropped packets, and ops are missing. A larger buffer (tcpdump -B) or a smaller -s helps",
         warn=True,
     )
-    unanswered = int((side.paired.states == State.NO_REPLY).sum())
-    orphans = int((side.paired.states == State.NO_CALL).sum())
+    unanswered, orphans = states[State.NO_REPLY], states[State.NO_CALL]
     add(
         "capture-unanswered",
         unanswered,
@@ -162,11 +189,11 @@ def notes(c: Correlation, *, application_known: bool) -> list[str]:
             out.append(f"{count} ops in the {name}'s capture belong to hosts that are not in the other one")
     for name in ("server", "client"):
         compared = c.compared(name)
-        count = int((compared & (c.missed(name) == Miss.OUTSIDE_OVERLAP)).sum())
+        count = int(np.count_nonzero(compared & (c.missed(name) == Miss.OUTSIDE_OVERLAP)))
         if count:
             out.append(
-                f"the captures overlap only in part: {count} of the {int(compared.sum())} ops of the {name}'s capture "
-                "happened while the other was not running, and are left out"
+                f"the captures overlap only in part: {count} of the {np.count_nonzero(compared)} ops of the {name}'s "
+                "capture happened while the other was not running, and are left out"
             )
     if not c.theta.fits:
         out.append(
@@ -174,10 +201,12 @@ def notes(c: Correlation, *, application_known: bool) -> list[str]:
             "network time is not split by direction (its sum needs no clock). An op that was under way when a clock "
             "was set has a wrong SRT, and may stand among the slowest"
         )
-    reverse = max(int((side.kept & is_reverse(side.ops)).sum()) for side in (c.server, c.client))
+    reverse = max(
+        int(np.count_nonzero(side.kept & side.ops.spread(is_reverse(side.ops)))) for side in (c.server, c.client)
+    )
     if reverse:
         out.append(f"{reverse} calls from the server to the client (callbacks) are in the raw data only")
-    retransmitted = int((c.client.ops.transmissions[c.matched.client] > 1).sum())
+    retransmitted = int(np.count_nonzero(c.client.ops.transmissions[c.matched.client] > 1))
     if retransmitted:
         out.append(
             f"{retransmitted} ops were sent again by RPC (timeo ran out, or a new connection); "

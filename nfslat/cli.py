@@ -145,6 +145,11 @@ def _captures(parser: argparse.ArgumentParser, *, client_optional: bool) -> None
         nargs="?" if client_optional else None,
         help="capture taken on the NFS client at the same time",
     )
+    parser.add_argument(
+        "--engine",
+        choices=("native", "tshark"),
+        help="what decodes the captures: nfslat's own decoder (default where it was compiled) or Wireshark's tshark",
+    )
     parser.add_argument("--no-swap", action="store_true", help="believe the order of the files, whatever they show")
 
 
@@ -211,20 +216,22 @@ def _report(options: argparse.Namespace, arguments: list[str]) -> int:
         json_out = outputs.enter_context(output(options.json, captures))
         csv_out = outputs.enter_context(output(options.csv, captures))
         work = outputs.enter_context(_workspace(options))
-        tool = model.Tool(__version__, f"tshark {work.tools.version}", shlex.join(["nfslat", *arguments]), options.srt)
+        command = shlex.join(["nfslat", *arguments])
         if single:
-            side = pipeline.inspect(work.sources[0], work.tools, filters=filters, progress=work.progress)
+            side = pipeline.inspect(work.sources[0], work.engine, filters=filters, progress=work.progress)
+            tool = model.Tool(__version__, side.decoded.engine, command, options.srt)
             report = report_one(side, tool, filters)
         else:
             found = pipeline.correlate(
                 work.sources[0],
                 work.sources[1],
-                work.tools,
+                work.engine,
                 filters=filters,
                 srt=options.srt,
                 may_swap=not options.no_swap,
                 progress=work.progress,
             )
+            tool = model.Tool(__version__, found.engine, command, options.srt)
             report = report_two(found, tool, filters, known)
             if csv_out is not None:
                 write_csv(found, csv_out)
@@ -242,11 +249,11 @@ def _show(options: argparse.Namespace) -> int:
     from nfslat import pipeline, show
 
     filters = _parse_filters(options)
-    with _workspace(options) as work:
+    with _workspace(options, rereads=True) as work:
         found = pipeline.correlate(
             work.sources[0],
             work.sources[1],
-            work.tools,
+            work.engine,
             filters=filters,
             srt="nfslat",
             may_swap=not options.no_swap,
@@ -254,17 +261,17 @@ def _show(options: argparse.Namespace) -> int:
         )
         work.close_progress()
         rows = show.by_xid(found, options.xid) if options.xid is not None else show.slowest_ops(found, options.slowest)
-        for text in show.render(found, rows, work.tools, width=_WIDTH):
+        for text in show.render(found, rows, work.engine.tools(), width=_WIDTH):
             sys.stdout.write(text)
         sys.stdout.flush()
     return 0
 
 
-def _workspace(options: argparse.Namespace) -> contextlib.AbstractContextManager[Workspace]:
+def _workspace(options: argparse.Namespace, *, rereads: bool = False) -> contextlib.AbstractContextManager[Workspace]:
     captures = [options.server] if options.client is None else [options.server, options.client]
     from nfslat.workspace import open_workspace
 
-    return open_workspace(captures, quiet=options.quiet)
+    return open_workspace(captures, engine=options.engine, quiet=options.quiet, rereads=rereads)
 
 
 def _parse_filters(options: argparse.Namespace) -> Filters:

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nfslat.tables import Matched, Ops
+import numpy as np
+
+from nfslat.columns import each_block, filled
+from nfslat.tables import WHOLE, Bool, Matched, Ops
 
 
 @dataclass(frozen=True)
@@ -37,10 +40,21 @@ def bound_theta(server: Ops, client: Ops, matched: Matched) -> Theta:
     Ops that are not wholly in both captures, or were sent again by RPC, do not count where there are others: the last
     byte that was seen need not be the last, and the two sides may have seen different transmissions.
     """
-    s, c = matched.server, matched.client
-    if not len(s):
+    if not len(matched):
         raise ValueError("no matched op, no bound on the clocks")
-    sound = server.whole[s] & client.whole[c] & (server.transmissions[s] == 1) & (client.transmissions[c] == 1)
-    if sound.any():
-        s, c = s[sound], c[sound]
-    return Theta(lo_ns=int((server.t3[s] - client.t3[c]).max()), hi_ns=int((server.t1[s] - client.t1[c]).min()))
+
+    def is_sound(at: slice) -> Bool:
+        s, c = matched.server[at], matched.client[at]
+        whole = (server.flags[s] & client.flags[c] & WHOLE) != 0
+        return np.asarray(whole & (server.transmissions[s] == 1) & (client.transmissions[c] == 1))
+
+    sound = filled(len(matched), np.bool_, is_sound)
+    if sound.any() and not sound.all():
+        matched = matched.take(sound)
+
+    def bounds(at: slice) -> tuple[int, int]:
+        s, c = matched.server[at], matched.client[at]
+        return int((server.t3[s] - client.t3[c]).max()), int((server.t1[s] - client.t1[c]).min())
+
+    lower, upper = zip(*each_block(len(matched), bounds), strict=True)
+    return Theta(lo_ns=max(lower), hi_ns=min(upper))

@@ -6,7 +6,8 @@ Sources: RFC 5531 (RPC), RFC 1094 (NFSv2), RFC 1813 (NFSv3, MOUNT, NLM), RFC 753
 
 from __future__ import annotations
 
-NULL = -1  # the null of every integer column
+NULL = -1  # the null of every signed column
+NULL32 = (1 << 32) - 1  # the null of every unsigned one
 
 NFS = 100003
 MOUNT = 100005
@@ -76,7 +77,7 @@ _RANKS = {
     **dict.fromkeys(("SEQUENCE", "CB_SEQUENCE"), 1),
     **dict.fromkeys(_RANK_BOOKKEEPING, 0),
 }
-_RANK_ACTION = 4
+RANK_ACTION = 4
 
 
 def is_callback_program(program: int) -> bool:
@@ -126,7 +127,13 @@ def main_op(ops: list[int], *, callback: bool = False, complete: bool = True) ->
     names = _CB_NAMES if callback else _NAMES[NFS, 4]
     best, best_rank = 1, NULL
     for op in ops:
-        rank = _RANKS.get(names[op], _RANK_ACTION) if op < len(names) else _RANK_ACTION
+        rank = _RANKS.get(names[op], RANK_ACTION) if op < len(names) else RANK_ACTION
         if rank > best_rank:
             best, best_rank = op, rank
-    return best if complete or best_rank >= _RANK_ACTION else 1
+    return best if complete or best_rank >= RANK_ACTION else 1
+
+
+def op_ranks(*, callback: bool) -> bytes:
+    """Ranks by operation number, as `main_op` goes by them; operations behind the end have `RANK_ACTION`."""
+    names = _CB_NAMES if callback else _NAMES[NFS, 4]
+    return bytes(_RANKS.get(name, RANK_ACTION) for name in names)

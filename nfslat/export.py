@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 from typing import Any, TextIO
 
 import numpy as np
 
-from nfslat.constants import NULL, program_name, version_name
+from nfslat.constants import NULL, NULL32, op_name, program_name, version_name
 from nfslat.decompose import PART_NAMES
 from nfslat.results import Correlation
-from nfslat.tables import I64
+from nfslat.tables import I64, U32
 
+_BLOCK = 1 << 14  # rows
+_NEEDS_THETA = ("call_net", "reply_net")
 _INSTANTS = ("t0", "t1", "t2", "t3")
 _FRAMES = ("call_first_frame", "call_last_frame", "reply_first_frame", "reply_last_frame")
 
@@ -45,40 +46,49 @@ def write_csv(c: Correlation, out: TextIO) -> None:
 
     call_net_ns and reply_net_ns rest on theta; they are empty where no constant offset fits, network_ns is not.
     """
-    client, server = c.client.ops.take(c.matched.client), c.server.ops.take(c.matched.server)
-    client_srt, server_srt = c.client_srt_ns, c.server_srt_ns
-    ends = [
-        [(*ends.source(way), *ends.destination(way)) for way in (0, 1)] for ends in client.connections
-    ]  # (client, its port, server, its port) by connection and direction
-    callers = [ends[conn][way] for conn, way in zip(client.conn.tolist(), client.direction.tolist(), strict=True)]
-    needs_theta = ("call_net", "reply_net")
-    columns: list[list[Any]] = [
-        [f"0x{xid:08x}" for xid in client.xid.tolist()],
-        [program_name(program) for program in client.program.tolist()],
-        list(map(version_name, client.program.tolist(), client.version.tolist(), client.minor.tolist())),
-        c.labels.tolist(),
-        *([end[at] for end in callers] for at in range(4)),
-        _first_known(client.offset, server.offset),
-        _first_known(client.size, server.size),
-        [f"0x{value:08x}" if value != "" else "" for value in _first_known(client.fh, server.fh)],
+    out.write(",".join(COLUMNS) + "\n")
+    # No name or address needs quotes.
+    row = ",".join(["%s"] * len(COLUMNS)) + "\n"
+    for begin in range(0, len(c.matched), _BLOCK):
+        columns = _columns(c, slice(begin, begin + _BLOCK))
+        out.write("".join(map(row.__mod__, zip(*columns, strict=True))))
+
+
+def _columns(c: Correlation, at: slice) -> list[list[Any]]:
+    matched = c.matched.take(at)
+    client, server = c.client.ops.take(matched.client), c.server.ops.take(matched.server)
+    client_srt, server_srt = c.client_srt_ns[at], c.server_srt_ns[at]
+    # (client, its port, server, its port) by connection and direction
+    ends = [(*ends.source(way), *ends.destination(way)) for ends in client.connections for way in (0, 1)]
+    callers = [ends[way] for way in (client.conn * 2 + client.direction).tolist()]
+    kinds = [
+        (program_name(kind.program), version_name(*kind[:3]), op_name(kind.program, kind.version, kind.op))
+        for kind in client.kinds
+    ]
+    names = [kinds[kind] for kind in client.kind.tolist()]
+    nothing = [""] * len(matched)
+    return [
+        list(map("0x%08x".__mod__, client.xid.tolist())),
+        *map(list, zip(*names, strict=True)),
+        *map(list, zip(*callers, strict=True)),
+        _first_known(client.offset, server.offset, NULL, "%d"),
+        _first_known(client.size, server.size, NULL32, "%d"),
+        _first_known(client.fh, server.fh, NULL32, "0x%08x"),
         *(getattr(side, name).tolist() for side in (client, server) for name in _INSTANTS),
         *(getattr(side, name).tolist() for side in (client, server) for name in _FRAMES),
         client_srt.tolist(),
         server_srt.tolist(),
         (client_srt - server_srt).tolist(),
         *(
-            getattr(c.parts, name).tolist() if c.theta.fits or name not in needs_theta else [""] * len(client)
+            c.parts.ns(name, at).tolist() if c.theta.fits or name not in _NEEDS_THETA else nothing
             for name in PART_NAMES
         ),
         client.transmissions.tolist(),
         server.transmissions.tolist(),
     ]
-    rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(COLUMNS)
-    rows.writerows(zip(*columns, strict=True))
 
 
-def _first_known(client: I64, server: I64) -> list[Any]:
+def _first_known(client: I64 | U32, server: I64 | U32, null: int, form: str) -> list[str]:
     """The client's value, else the server's; an empty cell where neither was captured."""
-    values = np.where(client != NULL, client, server)
-    return [value if value != NULL else "" for value in values.tolist()]
+    values = np.where(client != null, client, server)
+    return [form % value if value != null else "" for value in values.tolist()]

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.tables import I64, Ops
+from nfslat.columns import each_block
+from nfslat.tables import I32, I64, Ops
 
 # Time above a level that is overlooked when the level is called the top: retransmissions, an extra GETATTR.
 _OVERLOOKED = 0.02
@@ -21,7 +22,7 @@ class Top:
     ops: int
 
 
-def flat_top(ops: Ops, rows: I64) -> Top | None:
+def flat_top(ops: Ops, rows: I32 | I64) -> Top | None:
     """The top of the connection that carries most of the ops in `rows`; None where there is no time to speak of.
 
     An op is in flight from its call's first byte to its reply's last (t0 to t3). The top is the smallest level above
@@ -29,17 +30,39 @@ def flat_top(ops: Ops, rows: I64) -> Top | None:
     """
     if not len(rows):
         return None
-    conns, counts = np.unique(ops.conn[rows], return_counts=True)
-    rows = rows[ops.conn[rows] == conns[counts.argmax()]]
-    t_ns = np.concatenate([ops.t3[rows], ops.t0[rows]])
-    step = np.repeat([-1, 1], len(rows))
-    order = np.lexsort((step, t_ns))  # at one instant the reply frees its slot before the next call takes it
-    level = np.cumsum(step[order])[:-1]
-    lasts_ns = np.diff(t_ns[order])
-    busy_ns = int(lasts_ns[level > 0].sum())
+    conn = ops.conn[rows]
+    counts = np.bincount(conn)
+    if counts.max() < len(rows):
+        rows = rows[conn == counts.argmax()]
+    starts, ends = np.sort(ops.t0[rows]), np.sort(ops.t3[rows])
+    busy_ns = _at_least_ns(starts, ends, 1)
     if busy_ns <= 0:
         return None
-    at_level_ns = np.bincount(np.clip(level, 0, None), weights=lasts_ns)
-    above = busy_ns - np.cumsum(at_level_ns[1:])  # time above level 1, 2, ...
-    top = int(np.flatnonzero(above <= _OVERLOOKED * busy_ns)[0]) + 1
-    return Top(top, float(at_level_ns[top] / busy_ns), len(rows))
+    low, high = 0, 1  # levels: low is passed too long, high, once it is found, is not
+    while _at_least_ns(starts, ends, high + 1) > _OVERLOOKED * busy_ns:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _at_least_ns(starts, ends, middle + 1) > _OVERLOOKED * busy_ns:
+            low = middle
+        else:
+            high = middle
+    at_level_ns = _at_least_ns(starts, ends, high) - _at_least_ns(starts, ends, high + 1)
+    return Top(high, at_level_ns / busy_ns, len(rows))
+
+
+def _at_least_ns(starts: I64, ends: I64, level: int) -> int:
+    """For how long at least `level` ops are in flight; both columns ascending.
+
+    At any time k ops have ended; `level` or more are in flight if k + `level` have started. So of the time from the
+    k-th end to the next one that counts which lies behind the (k + `level`)-th start.
+    """
+    spans = max(len(starts) - level + 1, 0)
+
+    def of_block(at: slice) -> int:
+        begin = starts[at.start + level - 1 : at.stop + level - 1].copy()
+        after = begin[at.start == 0 :]  # nothing ends before the first end
+        np.maximum(after, ends[at.stop - 1 - len(after) : at.stop - 1], out=after)
+        return int(np.maximum(ends[at] - begin, 0).sum())
+
+    return sum(each_block(spans, of_block))

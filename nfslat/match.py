@@ -6,19 +6,23 @@ them by XID, program, version and, where both captures show them, operation, han
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.constants import NFS, NULL
-from nfslat.overlap import offset_at, offsets
-from nfslat.tables import I64, Bool, Matched, Miss, Ops, Unmatched
+from nfslat.columns import filled
+from nfslat.constants import NFS, NULL, NULL32
+from nfslat.join import join
+from nfslat.overlap import nearest, offsets
+from nfslat.tables import I8, I32, I64, Bool, Kind, Matched, Miss, Ops, Unmatched
 
 # Connections whose addresses differ (NAT, load balancer) are one where at least this share of the ops of the smaller
 # agree in XID, program, version and operation. XIDs start at random, so strangers share practically none.
 SHARED_OPS = 0.5
+_XID_BITS = 32
 _TABLE_CELLS = 1_000_000  # one XID for more ops than this says nothing about any of them
 
 
@@ -37,26 +41,35 @@ def match(server: Ops, client: Ops, server_range_ns: tuple[int, int], client_ran
     Each op is in at most one pair, and for each side the counts over `Miss` sum to its ops.
     """
     connections = _connections(server, client)
-    fate_s = np.full(len(server), Miss.NOT_CAPTURED_AT_CLIENT, dtype=np.int8)
-    fate_c = np.full(len(client), Miss.NOT_CAPTURED_AT_SERVER, dtype=np.int8)
-    pair_of_server = np.full(len(server.connections), NULL, dtype=np.int64)
-    pair_of_client = np.full(len(client.connections), NULL, dtype=np.int64)
+    link_of_server = np.full(len(server.connections), NULL, dtype=np.int32)
+    link_of_client = np.full(len(client.connections), NULL, dtype=np.int32)
     for number, (s, c) in enumerate(sorted(connections.items())):
-        pair_of_server[s], pair_of_client[c] = number, number
-    link_s, link_c = pair_of_server[server.conn], pair_of_client[client.conn]
-    fate_s[link_s == NULL] = fate_c[link_c == NULL] = Miss.CONNECTION_UNMATCHED
+        link_of_server[s], link_of_client[c] = number, number
+    fate_s = _fates(server, link_of_server, Miss.NOT_CAPTURED_AT_CLIENT)
+    fate_c = _fates(client, link_of_client, Miss.NOT_CAPTURED_AT_SERVER)
 
-    rows_s, rows_c = _pairs(server, client, link_s, link_c, fate_s, fate_c)
-    order = np.lexsort((rows_s, client.t0[rows_c]))
-    rows_s, rows_c = rows_s[order], rows_c[order]
+    partner = _pairs(server, client, link_of_server, link_of_client, fate_s, fate_c)
+    rows_c = np.flatnonzero(partner != NULL).astype(np.int32)
+    rows_s = partner if len(rows_c) == len(partner) else partner[rows_c]
     fate_s[rows_s] = fate_c[rows_c] = Miss.MATCHED
     matched = Matched(rows_s, rows_c)
 
-    if len(rows_s):
-        offset = offsets(server, client, matched)
-        _mark_outside(server, fate_s, -offset_at(server.t0, server.t0[rows_s], offset), client_range_ns)
-        _mark_outside(client, fate_c, offset_at(client.t0, client.t0[rows_c], offset), server_range_ns)
+    if len(matched):
+        missed_s, missed_c = np.flatnonzero(fate_s != Miss.MATCHED), np.flatnonzero(fate_c != Miss.MATCHED)
+        if len(missed_s):
+            order = np.argsort(rows_s, kind="stable")
+            near = matched.take(order[nearest(server, missed_s, rows_s[order])])
+            _mark_outside(server, missed_s, fate_s, -offsets(server, client, near), client_range_ns)
+        if len(missed_c):
+            near = matched.take(nearest(client, missed_c, rows_c))
+            _mark_outside(client, missed_c, fate_c, offsets(server, client, near), server_range_ns)
     return Matching(matched, Unmatched(fate_s, fate_c), connections)
+
+
+def _fates(ops: Ops, link: I32, otherwise: Miss) -> I8:
+    """What becomes of each op if nothing better is found."""
+    alone = link[ops.classes.conn] == NULL
+    return ops.spread(np.where(alone, Miss.CONNECTION_UNMATCHED, otherwise).astype(np.int8))
 
 
 def _connections(server: Ops, client: Ops) -> dict[int, int]:
@@ -67,97 +80,107 @@ def _connections(server: Ops, client: Ops) -> dict[int, int]:
         for row, connection in enumerate(server.connections)
         if connection.key in client_rows
     }
-    rest_s = _signatures(server, set(found))
-    rest_c = _signatures(client, set(found.values()))
-    owners: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for row, signature in rest_c.items():
-        for item in signature:
-            owners[item].append(row)
-    shared: Counter[tuple[int, int]] = Counter()
-    for row, signature in rest_s.items():
-        for item in signature:
-            for other in owners.get(item, ()):
-                shared[row, other] += 1
+    kinds_s, kinds_c = _numbered(server, client, lambda kind: (kind.program, kind.version, kind.op))
+    ids_s, conn_s = _signatures(server, kinds_s, set(found))
+    ids_c, conn_c = _signatures(client, kinds_c, set(found.values()))
+    # Each connection that has an id at the server with each that has it at the client.
+    begin, end = np.searchsorted(ids_c, ids_s, side="left"), np.searchsorted(ids_c, ids_s, side="right")
+    times = end - begin
+    which = np.repeat(begin - np.concatenate([[0], np.cumsum(times)[:-1]]), times) + np.arange(times.sum())
+    wide = len(client.connections)
+    shared, counts = np.unique(np.repeat(conn_s, times) * wide + conn_c[which], return_counts=True)
+    size_s, size_c = np.bincount(conn_s), np.bincount(conn_c)
     best_s: Counter[int] = Counter()
     best_c: Counter[int] = Counter()
-    for (row, other), count in shared.items():
+    pairs = [(*divmod(pair, wide), count) for pair, count in zip(shared.tolist(), counts.tolist(), strict=True)]
+    for row, other, count in pairs:
         best_s[row], best_c[other] = max(best_s[row], count), max(best_c[other], count)
     by_end: Counter[tuple[int, int]] = Counter()  # how many candidates of an end are as good as its best
-    for (row, other), count in shared.items():
+    for row, other, count in pairs:
         by_end[0, row] += count == best_s[row]
         by_end[1, other] += count == best_c[other]
-    for (row, other), count in shared.items():
-        enough = count >= SHARED_OPS * min(len(rest_s[row]), len(rest_c[other]))
+    for row, other, count in pairs:
+        enough = count >= SHARED_OPS * min(size_s[row], size_c[other])
         best = best_s[row] == best_c[other] == count
         if enough and best and by_end[0, row] == by_end[1, other] == 1:
             found[row] = other
     return found
 
 
-def _signatures(ops: Ops, taken: set[int]) -> dict[int, set[tuple[int, ...]]]:
-    """What identifies the ops of each connection that is not `taken`."""
-    out: dict[int, set[tuple[int, ...]]] = defaultdict(set)
-    rows = np.flatnonzero(~np.isin(ops.conn, list(taken)))
-    for conn, *key in zip(
-        *(column[rows].tolist() for column in (ops.conn, ops.xid, ops.program, ops.version, ops.op)), strict=True
-    ):
-        out[conn].add(tuple(key))
-    return out
+def _numbered(server: Ops, client: Ops, key: Callable[[Kind], tuple[int, ...]]) -> tuple[I64, I64]:
+    """A number for each kind of the two sides, equal where `key` is."""
+    numbers: dict[tuple[int, ...], int] = {}
+    server_numbers, client_numbers = (
+        np.array([numbers.setdefault(key(kind), len(numbers)) for kind in ops.kinds], dtype=np.int64)
+        for ops in (server, client)
+    )
+    return server_numbers, client_numbers
 
 
-def _pairs(
-    server: Ops, client: Ops, link_s: I64, link_c: I64, fate_s: npt.NDArray[np.int8], fate_c: npt.NDArray[np.int8]
-) -> tuple[I64, I64]:
-    """Rows that belong together; marks AMBIGUOUS ones in the fates."""
-    rows_s: I64 = np.flatnonzero(link_s != NULL)
-    rows_c: I64 = np.flatnonzero(link_c != NULL)
-    row = np.concatenate([rows_s, rows_c])
-    if not len(row):
-        return row, row
-    is_client = np.repeat([0, 1], [len(rows_s), len(rows_c)])
+def _signatures(ops: Ops, number: I64, taken: set[int]) -> tuple[I64, I64]:
+    """What identifies the ops of each connection that is not `taken`: (XID and number of the kind, connection) of each
+    op, each once, in order of the first."""
+    free = np.array([conn not in taken for conn in range(len(ops.connections))], dtype=np.bool_)
+    none = np.zeros(0, dtype=np.int64)
+    if not free[ops.classes.conn].any():
+        return none, none
+    rows = np.flatnonzero(free[ops.conn])
+    ids, conn = ops.xid[rows].astype(np.int64) << 16 | number[ops.kind[rows]], ops.conn[rows].astype(np.int64)
+    order = np.lexsort((conn, ids))
+    ids, conn = ids[order], conn[order]
+    new = np.ones(len(rows), dtype=np.bool_)
+    new[1:] = (ids[1:] != ids[:-1]) | (conn[1:] != conn[:-1])
+    return ids[new], conn[new]
+
+
+def _pairs(server: Ops, client: Ops, link_s: I32, link_c: I32, fate_s: I8, fate_c: I8) -> I32:
+    """For each client row the server row that belongs to it, or NULL; marks AMBIGUOUS ones in the fates."""
+    number_s, number_c = _numbered(server, client, lambda kind: (kind.program, kind.version))
+    numbers = 1 + max(int(number.max(initial=0)) for number in (number_s, number_c))
+    places = numbers * (1 + max(int(link.max(initial=NULL)) for link in (link_s, link_c)))
+    no_key = places << _XID_BITS
     keys = [
-        np.concatenate([of_server[rows_s], of_client[rows_c]]).astype(np.int64)
-        for of_server, of_client in (
-            (server.version, client.version),
-            (server.program, client.program),
-            (server.xid, client.xid),
-            (link_s, link_c),
-        )
+        _keys(ops, np.where(link == NULL, places, link.astype(np.int64) * numbers), number, no_key)
+        for ops, link, number in ((server, link_s, number_s), (client, link_c, number_c))
     ]
-    order = np.lexsort((row, is_client, *keys))
-    changes = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
-    starts = np.concatenate([[0], np.flatnonzero(changes) + 1])
-    sizes = np.diff(np.append(starts, len(order)))
-    of_client = np.add.reduceat(is_client[order], starts)
-
-    single = starts[(sizes == 2) & (of_client == 1)]
-    s, c = row[order[single]], row[order[single + 1]]
-    agree = _agree(server, s, client, c)
-    found_s, found_c = [s[agree]], [c[agree]]
-    for at in np.flatnonzero((sizes > 2) & (of_client > 0) & (of_client < sizes)):
-        here = row[order[starts[at] : starts[at] + sizes[at]]]
-        several_s, several_c = here[: sizes[at] - of_client[at]], here[sizes[at] - of_client[at] :]
-        s, c = _among_several(server, several_s, client, several_c, fate_s, fate_c)
-        found_s.append(s)
-        found_c.append(c)
-    return np.concatenate(found_s), np.concatenate(found_c)
+    partner, several = join(keys[0], keys[1], no_key)
+    rows_c = np.flatnonzero(partner != NULL)
+    agree = filled(len(rows_c), np.bool_, lambda at: _agree(server, partner[rows_c[at]], client, rows_c[at]))
+    partner[rows_c[~agree]] = NULL
+    for s, c in several:
+        found_s, found_c = _among_several(server, s, client, c, fate_s, fate_c)
+        partner[found_c] = found_s
+    return partner
 
 
-def _agree(server: Ops, s: I64, client: Ops, c: I64) -> Bool:
+def _keys(ops: Ops, place: I64, number: I64, no_key: int) -> npt.NDArray[np.uint64]:
+    """(connection, program and version, XID) of each op as one number: `place` of the connection + `number` of the kind
+    are the first two."""
+
+    def of_block(at: slice) -> I64:
+        keys = (place[ops.conn[at]] + number[ops.kind[at]]) << _XID_BITS | ops.xid[at]
+        return np.asarray(np.minimum(keys, no_key))
+
+    return filled(len(ops), np.uint64, of_block)
+
+
+def _agree(server: Ops, s: I32 | I64, client: Ops, c: I32 | I64) -> Bool:
     """Do the arguments of the ops agree, as far as both captures show them? One truth value a pair of rows."""
-    a, b = server.op[s], client.op[c]
+    kind_s, kind_c = server.kind[s], client.kind[c]
+    a, b = (np.array([kind.op for kind in ops.kinds], dtype=np.int64) for ops in (server, client))
+    a, b = a[kind_s], b[kind_c]
     # In NFSv4 and its callbacks 1 is a COMPOUND whose operations are unseen.
-    compound = (server.program[s] != NFS) | (server.version[s] >= 4)
+    compound = np.array([kind.program != NFS or kind.version >= 4 for kind in server.kinds], dtype=np.bool_)[kind_s]
     same = (a == b) | (a == NULL) | (b == NULL) | (compound & ((a == 1) | (b == 1)))
-    for of_server, of_client in ((server.offset, client.offset), (server.size, client.size), (server.fh, client.fh)):
-        here, there = of_server[s], of_client[c]
-        same &= (here == there) | (here == NULL) | (there == NULL)
+    here, there = server.offset[s], client.offset[c]
+    same &= (here == there) | (here == NULL) | (there == NULL)
+    for of_server, of_client in ((server.size, client.size), (server.fh, client.fh)):
+        a32, b32 = of_server[s], of_client[c]
+        same &= (a32 == b32) | (a32 == NULL32) | (b32 == NULL32)
     return np.asarray(same, dtype=np.bool_)
 
 
-def _among_several(
-    server: Ops, s: I64, client: Ops, c: I64, fate_s: npt.NDArray[np.int8], fate_c: npt.NDArray[np.int8]
-) -> tuple[I64, I64]:
+def _among_several(server: Ops, s: I64, client: Ops, c: I64, fate_s: I8, fate_c: I8) -> tuple[I64, I64]:
     """One XID, several ops (XID reuse): those with equal arguments belong together, in order, if they are as many.
 
     Both sides are in call order, and a connection keeps the order of its calls.
@@ -191,8 +214,7 @@ def _among_several(
     return np.concatenate([empty, *found_s]), np.concatenate([empty, *found_c])
 
 
-def _mark_outside(ops: Ops, fate: npt.NDArray[np.int8], to_other_ns: I64, other_range_ns: tuple[int, int]) -> None:
-    """OUTSIDE_OVERLAP for the ops without a partner that the other capture was not running for, all or in part."""
-    began, ended = ops.t0 + to_other_ns, ops.t3 + to_other_ns
-    outside = (began < other_range_ns[0]) | (ended > other_range_ns[1])
-    fate[outside & (fate != Miss.MATCHED)] = Miss.OUTSIDE_OVERLAP
+def _mark_outside(ops: Ops, rows: I64, fate: I8, to_other_ns: I64, other_range_ns: tuple[int, int]) -> None:
+    """OUTSIDE_OVERLAP for those of `rows`, ops without a partner, that the other capture did not all run for."""
+    began, ended = ops.t0[rows] + to_other_ns, ops.t3[rows] + to_other_ns
+    fate[rows[(began < other_range_ns[0]) | (ended > other_range_ns[1])]] = Miss.OUTSIDE_OVERLAP

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
+from nfslat.columns import each_block
 from nfslat.errors import InputError
-from nfslat.tables import I64, Matched, Ops
+from nfslat.tables import I32, I64, Matched, Ops
 
 if TYPE_CHECKING:
     from nfslat.results import Side
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _NAMED_ENDS = 3
 _COARSE_NS = 1_000_000
 _ENOUGH_OPS = 10
+_FEW = 1000
 
 
 def offsets(server: Ops, client: Ops, matched: Matched) -> I64:
@@ -24,27 +26,30 @@ def offsets(server: Ops, client: Ops, matched: Matched) -> I64:
     return ((server.t0[s] - client.t0[c]) + (server.t3[s] - client.t3[c])) // 2
 
 
-def offset_at(t_ns: I64, known_ns: I64, offset_ns: I64) -> I64:
-    """The offset at times `t_ns`, taken from the nearest of the `known_ns` times; needs no clock model."""
-    order = np.argsort(known_ns, kind="stable")
-    known, offset = known_ns[order], offset_ns[order]
-    right = np.clip(np.searchsorted(known, t_ns), 0, len(known) - 1)
-    left = np.clip(right - 1, 0, None)
-    nearer_left = np.abs(t_ns - known[left]) < np.abs(known[right] - t_ns)
-    return np.asarray(np.where(nearer_left, offset[left], offset[right]), dtype=np.int64)
+def nearest(ops: Ops, rows: I64, known: I32) -> I64:
+    """For each of `rows` the position in `known` (rows too, ascending, not empty) of the op that is nearest in time.
+
+    Tables are in call order, so it is the one before or the one behind.
+    """
+    behind = np.clip(np.searchsorted(known, rows), 0, len(known) - 1)
+    before = np.clip(behind - 1, 0, None)
+    t = ops.t0
+    nearer_before = np.abs(t[rows] - t[known[before]]) < np.abs(t[known[behind]] - t[rows])
+    return np.where(nearer_before, before, behind)
 
 
 def is_swapped(server: Ops, client: Ops, matched: Matched) -> bool:
     """Are the two files the wrong way round?
 
     An op takes longer at the client than at the server, first byte to last byte, on any network: the call leaves the
-    client before it arrives, the reply arrives after it left.
+    client before it arrives, the reply arrives after it left. Here more than half of the ops do not.
     """
-    if not len(matched):
-        return False
-    at_server = (server.t3 - server.t0)[matched.server]
-    at_client = (client.t3 - client.t0)[matched.client]
-    return bool(np.median(at_client - at_server) < 0)
+
+    def longer_at_server(at: slice) -> int:
+        s, c = matched.server[at], matched.client[at]
+        return int(np.count_nonzero(server.t3[s] - server.t0[s] > client.t3[c] - client.t0[c]))
+
+    return sum(each_block(len(matched), longer_at_server)) * 2 > len(matched)
 
 
 def refuse_same_capture(server: Side, client: Side, matched: Matched) -> None:
@@ -52,14 +57,22 @@ def refuse_same_capture(server: Side, client: Side, matched: Matched) -> None:
 
     On a network no two packets travel equally long to the microsecond; clocks of 10 ms cannot tell.
     """
-    s, c = matched.server, matched.client
-    apart = np.concatenate([server.ops.t0[s] - client.ops.t0[c], server.ops.t3[s] - client.ops.t3[c]])
-    fine = (client.ops.t0[c] % _COARSE_NS != 0).any()
-    if (apart == 0).all() or (len(s) >= _ENOUGH_OPS and fine and (apart == apart[0]).all()):
+    first = _apart(server.ops, client.ops, matched, slice(0, 1))[0]
+    # The first few tell, nearly always.
+    for at in (slice(0, _FEW), slice(_FEW, None)):
+        if (_apart(server.ops, client.ops, matched, at) != first).any():
+            return
+    fine = (client.ops.t0[matched.client] % _COARSE_NS != 0).any()
+    if first == 0 or (len(matched) >= _ENOUGH_OPS and fine):
         raise InputError(
             f"{server.source.name} and {client.source.name} hold the same packets with the same times: "
             "one capture given twice; give the one taken on the server and the one taken on the client"
         )
+
+
+def _apart(server: Ops, client: Ops, matched: Matched, at: slice) -> I64:
+    s, c = matched.server[at], matched.client[at]
+    return np.concatenate([server.t0[s] - client.t0[c], server.t3[s] - client.t3[c]])
 
 
 def refuse_without_common_op(server: Side, client: Side) -> NoReturn:
@@ -71,17 +84,15 @@ def refuse_without_common_op(server: Side, client: Side) -> NoReturn:
 
 
 def _range(side: Side) -> str:
-    ends = sorted({side.ops.connections[c].destination(d)[0] for c, d in _ways(side.ops)})
-    callers = sorted({side.ops.connections[c].source(d)[0] for c, d in _ways(side.ops)})
+    ops = side.ops
+    ways = set(zip(ops.classes.conn.tolist(), ops.classes.direction.tolist(), strict=True))
+    ends = sorted({ops.connections[conn].destination(way)[0] for conn, way in ways})
+    callers = sorted({ops.connections[conn].source(way)[0] for conn, way in ways})
     first, last = (
         datetime.fromtimestamp(ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
         for ns in (side.decoded.first_ns, side.decoded.last_ns)
     )
     return f"{side.source.name} has {_few(callers)} calling {_few(ends)} from {first} to {last} UTC"
-
-
-def _ways(ops: Ops) -> set[tuple[int, int]]:
-    return set(zip(ops.conn.tolist(), ops.direction.tolist(), strict=True))
 
 
 def _few(names: list[str]) -> str:

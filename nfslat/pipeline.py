@@ -1,7 +1,6 @@
 """The map: sources in, a `Correlation` (two captures) or a `Side` (one) out; every stage named once, in order.
 
-decode    capture file -> messages             one thread a side, tshark is the dissector
-pair      messages -> ops, one side
+decode    capture file -> ops, one side        one thread a side; calls are paired with their replies there
 match     ops + ops -> matched ops
 select    ops -> the ones that the user asked for
 clock     matched ops -> bounds of theta
@@ -20,28 +19,26 @@ import numpy as np
 from nfslat import overlap
 from nfslat.clock import bound_theta
 from nfslat.decode.capture import Source
+from nfslat.decode.engine import Engine
 from nfslat.decode.protocols import refuse_without_nfs
-from nfslat.decode.tools import Tools
-from nfslat.decode.tshark import decode
-from nfslat.decompose import decompose
+from nfslat.decompose import Parts
 from nfslat.errors import InputError
 from nfslat.match import Matching, match
-from nfslat.pair import pair
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters, is_reverse, select
-from nfslat.tables import I64, Matched, Ops
+from nfslat.tables import I64, Bool, Matched, Ops
 
-Progress = Callable[[int], None]  # is told how many more packets were read
+Progress = Callable[[int], None]  # is told how much more was read, in the engine's unit
 
 
 def correlate(
-    server: Source, client: Source, tools: Tools, *, filters: Filters, srt: str, may_swap: bool, progress: Progress
+    server: Source, client: Source, engine: Engine, *, filters: Filters, srt: str, may_swap: bool, progress: Progress
 ) -> Correlation:
     """Two captures of the same traffic, compared.
 
     Raises ``InputError`` where a capture holds no NFS, or the two have no op in common.
     """
-    one, two = _read_both(server, client, tools, progress)
+    one, two = _read_both(server, client, engine, progress)
     matching = _match(one, two)
     if not len(matching.matched):
         overlap.refuse_without_common_op(one, two)
@@ -55,43 +52,42 @@ def correlate(
     if not len(forward):
         overlap.refuse_without_common_op(one, two)
     theta = bound_theta(one.ops, two.ops, forward)
-    shown = forward.take(two.kept[forward.client])
+    shown = _only(forward, two.kept[forward.client])
     if filters.text and not (one.kept.any() or two.kept.any()):
         raise _nothing_left(filters)
-    parts = decompose(one.ops, two.ops, shown, theta.mid_ns)
+    parts = Parts(one.ops, two.ops, shown, theta.mid_ns)
     return Correlation(one, two, matching, shown, theta, parts, srt, swapped)
 
 
-def read(source: Source, tools: Tools, progress: Progress) -> Side:
-    """One capture, decoded and paired, with nothing selected away yet. Raises ``InputError`` where it holds no NFS."""
+def read(source: Source, engine: Engine, progress: Progress) -> Side:
+    """One capture, decoded, with nothing selected away yet. Raises ``InputError`` where it holds no NFS."""
     seen = 0
 
-    def more(packets: int) -> None:
+    def more(amount: int) -> None:
         nonlocal seen
-        progress(packets - seen)
-        seen = packets
+        progress(amount - seen)
+        seen = amount
 
-    decoded = decode(source, tools, more)
-    paired = pair(decoded.messages)
-    refuse_without_nfs(source, decoded, paired.ops, tools)
-    return Side(source, decoded, paired, np.zeros(len(paired.ops), dtype=np.int8))
+    source, decoded = engine.decode(source, more)
+    refuse_without_nfs(source, decoded, engine.tools)
+    return Side(source, decoded, np.zeros(len(decoded.ops), dtype=np.int8))
 
 
 class _Stopped(Exception):
     """The other side failed, or the user has had enough."""
 
 
-def _read_both(server: Source, client: Source, tools: Tools, progress: Progress) -> tuple[Side, Side]:
+def _read_both(server: Source, client: Source, engine: Engine, progress: Progress) -> tuple[Side, Side]:
     """Both at once; the first problem of one, or Ctrl-C, stops the other too."""
     stop = Event()
 
-    def checked(packets: int) -> None:
+    def checked(amount: int) -> None:
         if stop.is_set():
             raise _Stopped
-        progress(packets)
+        progress(amount)
 
     with ThreadPoolExecutor(max_workers=2) as pool:
-        sides = [pool.submit(read, source, tools, checked) for source in (server, client)]
+        sides = [pool.submit(read, source, engine, checked) for source in (server, client)]
         try:
             done, _ = wait(sides, return_when=FIRST_EXCEPTION)
             if any(side.exception() for side in done):
@@ -106,9 +102,9 @@ def _read_both(server: Source, client: Source, tools: Tools, progress: Progress)
     return sides[0].result(), sides[1].result()
 
 
-def inspect(source: Source, tools: Tools, *, filters: Filters, progress: Progress) -> Side:
+def inspect(source: Source, engine: Engine, *, filters: Filters, progress: Progress) -> Side:
     """One capture by itself."""
-    side = read(source, tools, progress)
+    side = read(source, engine, progress)
     reasons = select(side.ops, filters, side.ops.t0, side.decoded.first_ns)
     side = dataclasses.replace(side, reasons=reasons)
     if filters.text and not side.kept.any():
@@ -128,23 +124,35 @@ def _match(server: Side, client: Side) -> Matching:
 
 def _forward(server: Ops, client: Ops, matched: Matched) -> Matched:
     """Matched ops without the calls that go from the NFS server to the client: there the roles are exchanged."""
-    return matched.take(~(is_reverse(server)[matched.server] | is_reverse(client)[matched.client]))
+    of_server, of_client = is_reverse(server), is_reverse(client)
+    if not (of_server.any() or of_client.any()):
+        return matched
+    reverse = server.spread(of_server)[matched.server] | client.spread(of_client)[matched.client]
+    return _only(matched, ~reverse)
+
+
+def _only(matched: Matched, mask: Bool) -> Matched:
+    return matched if mask.all() else matched.take(mask)
 
 
 def _select(server: Side, client: Side, matching: Matching, filters: Filters) -> tuple[Side, Side]:
     """Apply the filters to both sides so that the two rows of a matched op share one fate."""
     first_ns = client.decoded.first_ns
     m = matching.matched
+    times = _on_client_clock(server.ops, client.ops, m) if filters.by_time else server.ops.t0
     of_client = select(client.ops, filters, client.ops.t0, first_ns)
-    of_server = select(server.ops, filters, _on_client_clock(server.ops, client.ops, m), first_ns)
-    # A name or address may be visible (or rewritten) on one side only: what one side selects, both show.
-    agreed = np.where(of_server[m.server] == 0, 0, of_client[m.client]).astype(np.int8)
-    of_client[m.client] = of_server[m.server] = agreed
+    of_server = select(server.ops, filters, times, first_ns)
+    if of_client.any() or of_server.any():
+        # A name or address may be visible (or rewritten) on one side only: what one side selects, both show.
+        agreed = np.where(of_server[m.server] == 0, 0, of_client[m.client]).astype(np.int8)
+        of_client[m.client] = of_server[m.server] = agreed
     return dataclasses.replace(server, reasons=of_server), dataclasses.replace(client, reasons=of_client)
 
 
 def _on_client_clock(server: Ops, client: Ops, matched: Matched) -> I64:
     """Time of each of the server's ops on the client's clock: its partner's, or by the nearest op that has one."""
-    out = server.t0 - overlap.offset_at(server.t0, server.t0[matched.server], overlap.offsets(server, client, matched))
+    order = np.argsort(matched.server, kind="stable")
+    near = overlap.nearest(server, np.arange(len(server)), matched.server[order])
+    out = server.t0 - overlap.offsets(server, client, matched)[order[near]]
     out[matched.server] = client.t0[matched.client]
     return out

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from nfslat.clock import Theta
+from nfslat.columns import filled
 from nfslat.decode.capture import Source
-from nfslat.decode.reader import Decoded
+from nfslat.decode.decoded import Decoded
 from nfslat.decompose import Parts, srt_ns
 from nfslat.match import Matching
-from nfslat.pair import Paired
 from nfslat.select import REASONS, is_reverse, op_labels
-from nfslat.tables import I8, I64, Bool, Matched, Miss, Ops, hosts
+from nfslat.tables import I8, I16, I64, Bool, Matched, Miss, Ops, hosts
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,12 @@ class Side:
 
     source: Source
     decoded: Decoded
-    paired: Paired
     reasons: I8
 
     @property
     def ops(self) -> Ops:
         """All ops of the capture."""
-        return self.paired.ops
+        return self.decoded.ops
 
     @property
     def kept(self) -> Bool:
@@ -51,20 +51,41 @@ class Correlation:
     srt: str
     swapped: bool
 
+    @property
+    def engine(self) -> str:
+        """What decoded the captures."""
+        return " and ".join(dict.fromkeys((self.server.decoded.engine, self.client.decoded.engine)))
+
     @cached_property
     def client_srt_ns(self) -> I64:
         """Client SRT of each matched op."""
-        return srt_ns(self.client.ops, self.srt, "client")[self.matched.client]
+        ops, rows = self.client.ops, self.matched.client
+        return filled(len(rows), np.int64, lambda at: srt_ns(ops, self.srt, "client", rows[at]))
 
     @cached_property
     def server_srt_ns(self) -> I64:
         """Server SRT of each matched op."""
-        return srt_ns(self.server.ops, self.srt, "server")[self.matched.server]
+        ops, rows = self.server.ops, self.matched.server
+        return filled(len(rows), np.int64, lambda at: srt_ns(ops, self.srt, "server", rows[at]))
 
     @cached_property
-    def labels(self) -> npt.NDArray[np.str_]:
-        """Name of the operation of each matched op."""
-        return np.array(op_labels(self.client.ops.take(self.matched.client)), dtype=np.str_)
+    def kind(self) -> I16:
+        """Kind of each matched op: row of the ``kinds`` of the client's ops."""
+        return self.client.ops.kind[self.matched.client]
+
+    @cached_property
+    def ops_of(self) -> dict[str, int]:
+        """Matched ops of each operation, by its name."""
+        counts: Counter[str] = Counter()
+        labels = op_labels(self.client.ops.kinds)
+        for label, count in zip(labels, np.bincount(self.kind, minlength=len(labels)).tolist(), strict=True):
+            counts[label] += count
+        return dict(+counts)
+
+    def rows_of(self, names: Collection[str]) -> I64:
+        """Rows of the matched ops whose operation has one of `names`."""
+        wanted = np.array([label in names for label in op_labels(self.client.ops.kinds)], dtype=np.bool_)
+        return np.flatnonzero(wanted[self.kind])
 
     def missed(self, side: str) -> I8:
         """`Miss` value of each op of `side` ("server" or "client")."""
@@ -76,10 +97,10 @@ class Correlation:
         one, other = (self.server, self.client) if side == "server" else (self.client, self.server)
         known = hosts(other.ops.connections)
         foreign = np.array([not hosts([ends]) <= known for ends in one.ops.connections], dtype=np.bool_)
-        unmatched = self.compared(side) & (self.missed(side) == Miss.CONNECTION_UNMATCHED)
-        return int(foreign[one.ops.conn[unmatched]].sum()) if len(foreign) else 0
+        unmatched = np.flatnonzero(self.compared(side) & (self.missed(side) == Miss.CONNECTION_UNMATCHED))
+        return int(np.count_nonzero(foreign[one.ops.conn[unmatched]])) if len(unmatched) else 0
 
     def compared(self, side: str) -> Bool:
         """Mask of the ops of `side` ("server" or "client") that the comparison is about: selected, not reverse."""
         one = self.server if side == "server" else self.client
-        return np.asarray(one.kept & ~is_reverse(one.ops))
+        return np.asarray(one.kept & ~one.ops.spread(is_reverse(one.ops)))

@@ -5,16 +5,16 @@ from __future__ import annotations
 import difflib
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.constants import NFS, TRANSIENT_FIRST, TRANSIENT_LAST, op_name, op_names
+from nfslat.constants import NFS, is_callback_program, op_name, op_names
 from nfslat.errors import UsageError
-from nfslat.tables import I8, I64, Bool, Ops
+from nfslat.tables import I8, I64, Bool, Kind, Ops
 
 REASONS = (
     "selected",
@@ -55,6 +55,11 @@ class Filters:
     end: Moment | None = None
     all_programs: bool = False
     text: dict[str, str] = field(default_factory=dict)  # option -> value as given, for the report
+
+    @property
+    def by_time(self) -> bool:
+        """Do they need the time of each op?"""
+        return self.start is not None or self.end is not None
 
 
 def parse_moment(text: str) -> Moment:
@@ -102,70 +107,69 @@ def parse_ops(names: Iterable[str], option: str) -> frozenset[str]:
     return out
 
 
-def op_labels(ops: Ops) -> list[str]:
-    """Name of each op, as printed."""
-    keys = np.stack([ops.program, ops.version.astype(np.int64), ops.op.astype(np.int64)], axis=1)
-    unique, inverse = np.unique(keys, axis=0, return_inverse=True)
-    names = [op_name(*map(int, key)) for key in unique]
-    return [names[i] for i in inverse.reshape(-1)]
+def op_labels(kinds: Sequence[Kind]) -> list[str]:
+    """Name of the operation of each kind, as printed."""
+    return [op_name(kind.program, kind.version, kind.op) for kind in kinds]
 
 
 def is_reverse(ops: Ops) -> Bool:
-    """Calls from an NFS server to an NFS client: callbacks, and lock or status calls in that direction."""
-    callback = (ops.program >= TRANSIENT_FIRST) & (ops.program <= TRANSIENT_LAST)
-    if not len(ops):
-        return np.asarray(callback)
-    nfs = ops.program == NFS
-    sources = [(ends.source(0)[0], ends.source(1)[0]) for ends in ops.connections]
-    ways = np.unique(ops.conn[nfs] * 2 + ops.direction[nfs]).tolist()
-    clients = {sources[way // 2][way % 2] for way in ways}
-    servers = {sources[way // 2][1 - way % 2] for way in ways}
-    from_server = np.array([[source in servers - clients for source in both] for both in sources], dtype=np.bool_)
-    return np.asarray(callback | (from_server[ops.conn, ops.direction] & ~nfs))
+    """Calls from an NFS server to an NFS client: callbacks, and lock or status calls in that direction; one a class.
+
+    ``ops.spread`` makes it one an op.
+    """
+    c = ops.classes
+    ways = [
+        (ops.kinds[kind].program, ops.connections[conn].source(way)[0], ops.connections[conn].destination(way)[0])
+        for conn, way, kind in zip(c.conn, c.direction, c.kind, strict=True)
+    ]
+    servers = {called for program, _, called in ways if program == NFS}
+    servers -= {caller for program, caller, _ in ways if program == NFS}
+    reverse = [is_callback_program(program) or (program != NFS and caller in servers) for program, caller, _ in ways]
+    return np.array(reverse, dtype=np.bool_)
 
 
 def select(ops: Ops, filters: Filters, time_ns: I64, first_ns: int) -> I8:
     """Row of ``REASONS`` for each op: 0 for the ops to show, else the first filter that it fails (int8).
 
-    `time_ns` is each op's time on the client's clock, `first_ns` the first packet of the client's capture on it.
+    `time_ns` is each op's time on the client's clock (looked at only where the filters have a time), `first_ns` the
+    first packet of the client's capture on it.
     """
-    reasons = np.zeros(len(ops), dtype=np.int8)
+    by_class = ops.classes
+    why = np.zeros(len(by_class), dtype=np.int8)
 
-    def drop(reason: str, mask: npt.NDArray[np.bool_]) -> None:
-        reasons[(reasons == 0) & mask] = REASONS.index(reason)
+    def drop(reasons: I8, reason: str, mask: npt.ArrayLike) -> None:
+        reasons[(reasons == 0) & np.asarray(mask, dtype=np.bool_)] = REASONS.index(reason)
 
     if not filters.all_programs:
-        drop("other RPC programs than NFS", ops.program != NFS)
+        drop(why, "other RPC programs than NFS", [ops.kinds[kind].program != NFS for kind in by_class.kind])
     if filters.ops:
-        drop("not --op", np.array([label not in filters.ops for label in op_labels(ops)], dtype=bool))
-    ends = _ends(ops)
+        labels = op_labels(ops.kinds)
+        drop(why, "not --op", [labels[kind] not in filters.ops for kind in by_class.kind])
     for option, wanted, column in (
         ("--client", filters.clients, 0),
         ("--server-addr", filters.servers, 1),
         ("--port", filters.ports, 2),
     ):
         if wanted:
-            drop(f"not {option}", np.array([end[column] not in wanted for end in ends], dtype=bool))
+            drop(why, f"not {option}", [ends[column] not in wanted for ends in _ends(ops)])
+    reasons = ops.spread(why)
     if filters.start is not None:
-        drop("before --start", np.asarray(time_ns < filters.start.on_clock(first_ns)))
+        drop(reasons, "before --start", time_ns < filters.start.on_clock(first_ns))
     if filters.end is not None:
-        drop("at or after --end", np.asarray(time_ns >= filters.end.on_clock(first_ns)))
+        drop(reasons, "at or after --end", time_ns >= filters.end.on_clock(first_ns))
     return reasons
 
 
 def excluded(reasons: I8) -> dict[str, int]:
     """Ops left out, by reason; with the ones kept they sum to all ops."""
-    counts = np.bincount(reasons, minlength=len(REASONS))
-    return {name: int(count) for name, count in zip(REASONS[1:], counts[1:], strict=True) if count}
+    counts = {name: int(np.count_nonzero(reasons == at)) for at, name in enumerate(REASONS) if at}
+    return {name: count for name, count in counts.items() if count}
 
 
 def _ends(ops: Ops) -> list[tuple[str, str, int]]:
-    """(client address, server address, server port) of each op; for callbacks the NFS client is the one called."""
-    made: dict[tuple[int, int, bool], tuple[str, str, int]] = {}
-    for conn, ends in enumerate(ops.connections):
-        for direction in (0, 1):
-            caller, called = ends.source(direction), ends.destination(direction)
-            made[conn, direction, False] = caller[0], called[0], called[1]
-            made[conn, direction, True] = called[0], caller[0], called[1]
-    keys = zip(ops.conn.tolist(), ops.direction.tolist(), is_reverse(ops).tolist(), strict=True)
-    return [made[key] for key in keys]
+    """(client address, server address, server port) of each class; for callbacks the NFS client is the one called."""
+    out = []
+    for conn, way, reverse in zip(ops.classes.conn, ops.classes.direction, is_reverse(ops), strict=True):
+        caller, called = ops.connections[conn].source(way), ops.connections[conn].destination(way)
+        out.append((called[0], caller[0], called[1]) if reverse else (caller[0], called[0], called[1]))
+    return out

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from nfslat.decode.capture import File
+from nfslat.decode.decoded import Reassembly
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
 from nfslat.report.text_layout import shorten, wrap
@@ -88,10 +89,10 @@ def _what_was_seen(found: Correlation, side_name: str, xid: int) -> str | None:
     rows = np.flatnonzero(side.ops.xid == xid)
     if len(rows):
         fates = getattr(found.matching.unmatched, side_name)
-        reverse = is_reverse(side.ops)
-        labels = op_labels(side.ops.take(rows))
+        reverse = side.ops.spread(is_reverse(side.ops))
+        labels = op_labels(side.ops.kinds)
         seen = []
-        for row, label in zip(rows.tolist(), labels, strict=True):
+        for row in rows.tolist():
             frames = [int(side.ops.call_first_frame[row]), int(side.ops.reply_first_frame[row])]
             if side.reasons[row]:
                 why = f"left out: {REASONS[side.reasons[row]]}"
@@ -99,14 +100,14 @@ def _what_was_seen(found: Correlation, side_name: str, xid: int) -> str | None:
                 why = "called by the server, and only the client's calls are compared"
             else:
                 why = _WHY_MISSED.get(Miss(int(fates[row])), "matched")
-            seen.append(f"{label} in {_named(side, frames)}, {why}")
+            seen.append(f"{labels[side.ops.kind[row]]} in {_named(side, frames)}, {why}")
         return ", and ".join(seen[:3]) + (f", and {len(seen) - 3} more" if len(seen) > 3 else "")
-    rows = np.flatnonzero(side.decoded.messages.xid == xid)
+    loose = side.decoded.loose
+    rows = np.flatnonzero(loose.xid == xid)
     if not len(rows):
         return None
-    states = {State(int(state)) for state in side.paired.states[rows]}
-    why = "a call without a reply" if State.NO_REPLY in states else "a reply without a call"
-    return f"{why} in {_named(side, side.decoded.messages.frame[rows].tolist())}"
+    why = "a call without a reply" if State.NO_REPLY in loose.state[rows] else "a reply without a call"
+    return f"{why} in {_named(side, loose.first_frame[rows].tolist())}"
 
 
 def _named(side: Side, frames: Sequence[int]) -> str:
@@ -169,7 +170,9 @@ class _Dissected:
     def __init__(self, found: Correlation, ops: Sequence[OpView], tools: Tools) -> None:
         sides = {"client": found.client, "server": found.server}
         self._sources = {name: side.source for name, side in sides.items()}
-        self._reassembly = {name: side.decoded.reassembly for name, side in sides.items()}
+        # The native engine sees what tshark sees at its best.
+        best = {name: Reassembly.OFF if side.source.snaplen else Reassembly.ANY_ORDER for name, side in sides.items()}
+        self._reassembly = {name: side.decoded.reassembly or best[name] for name, side in sides.items()}
         self._ops = ops
         self._tools = tools
 

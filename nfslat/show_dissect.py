@@ -21,7 +21,7 @@ import pyshark
 from pyshark.tshark.output_parser import tshark_xml
 
 from nfslat.decode.capture import File
-from nfslat.decode.reader import Reassembly
+from nfslat.decode.decoded import Reassembly
 from nfslat.decode.tools import Tools
 from nfslat.decode.tshark import preferences
 from nfslat.errors import ToolError

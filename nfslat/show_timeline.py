@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from nfslat.constants import NULL, op_name, program_name, version_name
+from nfslat.constants import NULL, NULL32, op_name, program_name, version_name
 from nfslat.decode.capture import Source
-from nfslat.decompose import decompose
+from nfslat.decompose import Parts
 from nfslat.report.text_layout import count_of, shares_adding_up, shorten, table, wrap
 from nfslat.results import Correlation, Side
-from nfslat.tables import I64
+from nfslat.tables import CALL_SHOWN_LAST, REPLY_SHOWN_LAST, State, last_sent_ns
 
 _PARTS = (
     ("call_send", "client: the call's first byte to its last"),
@@ -92,21 +92,27 @@ def place(found: Correlation, row: int) -> OpView:
 
     def known(column: str) -> int:
         """The value that the client's capture shows, else the server's: a snaplen can hide it on one side."""
-        at_client = int(getattr(client, column)[rows["client"]])
-        return at_client if at_client != NULL else int(getattr(server, column)[rows["server"]])
+        for ops, at in ((client, rows["client"]), (server, rows["server"])):
+            values = getattr(ops, column)
+            if values[at] != (NULL32 if values.dtype == np.uint32 else NULL):
+                return int(values[at])
+        return NULL
 
-    program, version = known("program"), known("version")
+    kinds = [ops.kinds[ops.kind[at]] for ops, at in ((client, rows["client"]), (server, rows["server"]))]
+    program, version, minor, operation = (
+        of_client if of_client != NULL else of_server
+        for of_client, of_server in zip(kinds[0][:4], kinds[1][:4], strict=True)
+    )
     lo_ns, hi_ns = found.theta.lo_ns, found.theta.hi_ns
     if not found.theta.fits:
         # Then what causality says for this op alone is the best to be had: theta cannot move far in it.
         lo_ns = int(server.t3[rows["server"]] - client.t3[rows["client"]])
         hi_ns = int(server.t1[rows["server"]] - client.t1[rows["client"]])
-    parts = decompose(server, client, matched, (lo_ns + hi_ns) // 2)
+    parts = Parts(server, client, matched, (lo_ns + hi_ns) // 2)
     return OpView(
         xid=known("xid"),
         transport=client.connections[client.conn[rows["client"]]].transport,
-        name=f"{program_name(program)}v{version_name(program, version, known('minor'))} "
-        + op_name(program, version, known("op")),
+        name=f"{program_name(program)}v{version_name(program, version, minor)} {op_name(program, version, operation)}",
         program=program,
         offset=known("offset"),
         size=known("size"),
@@ -117,33 +123,28 @@ def place(found: Correlation, row: int) -> OpView:
         theta_lo_ns=lo_ns,
         theta_hi_ns=hi_ns,
         theta_of_all=found.theta.fits,
-        parts=tuple(int(getattr(parts, name)[0]) for name, _ in _PARTS),
+        parts=tuple(int(parts.ns(name)[0]) for name, _ in _PARTS),
     )
 
 
 def _side(side: Side, row: int) -> SideView:
-    ops = side.ops
-    m = side.decoded.messages
+    ops, loose = side.ops, side.decoded.loose
     ends, direction = ops.connections[ops.conn[row]], int(ops.direction[row])
-    calls = np.flatnonzero((m.xid == ops.xid[row]) & (m.is_reply == 0))
-    replies = np.flatnonzero((m.xid == ops.xid[row]) & (m.is_reply == 1))
-    last_call_ns = int(ops.last_call_ns[row])
-    again = calls[(m.first_ns[calls] > ops.t0[row]) & (m.first_ns[calls] <= last_call_ns)]
+    last_call_ns = last_sent_ns(ops, loose, row)
+    again = (loose.op == row) & (loose.is_reply == 0) & (loose.state == State.RETRANSMITTED)
+    again &= (loose.first_ns > ops.t0[row]) & (loose.first_ns <= last_call_ns)
 
-    def sent(kind: str, rows: I64, first: str, last: str) -> Sent:
+    def sent(kind: str, first: str, last: str, shown_last: int) -> Sent:
         first_frame, last_frame = (int(getattr(ops, f"{kind}_{end}_frame")[row]) for end in ("first", "last"))
-        shown = [int(m.frame[r]) for r in rows if m.first_frame[r] == first_frame]
-        times = int(getattr(ops, first)[row]), int(getattr(ops, last)[row])
-        return Sent(first_frame, last_frame, shown[0] if shown else last_frame, *times)
+        shown = last_frame if ops.flags[row] & shown_last else first_frame
+        return Sent(first_frame, last_frame, shown, int(getattr(ops, first)[row]), int(getattr(ops, last)[row]))
 
+    frames = ("first_frame", "last_frame", "first_frame", "first_ns", "last_ns")
     return SideView(
         source=side.source,
-        call=sent("call", calls, "t0", "t1"),
-        reply=sent("reply", replies, "t2", "t3"),
-        again=tuple(
-            Sent(*(int(getattr(m, name)[r]) for name in ("first_frame", "last_frame", "frame", "first_ns", "last_ns")))
-            for r in again
-        ),
+        call=sent("call", "t0", "t1", CALL_SHOWN_LAST),
+        reply=sent("reply", "t2", "t3", REPLY_SHOWN_LAST),
+        again=tuple(Sent(*(int(getattr(loose, name)[r]) for name in frames)) for r in np.flatnonzero(again)),
         transmissions=int(ops.transmissions[row]),
         last_call_ns=last_call_ns,
         client_end=ends.source(direction),

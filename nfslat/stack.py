@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from nfslat.errors import UsageError
 from nfslat.report.model import StackRow
@@ -38,30 +38,30 @@ class Known:
 
         An operation whose figure is below its own client SRT adds nothing above the wire and takes nothing away.
         """
-        labels = c.labels
-        if "" in self.app_ms:
-            return _data_rows(labels)
-        client_ms = c.client_srt_ns / _NS_PER_MS
-        above = [
-            name
-            for name, app_ms in self.app_ms.items()
-            if (labels == name).any() and app_ms > client_ms[labels == name].mean()
-        ]
-        return np.flatnonzero(np.isin(labels, above))
+        return _data_rows(c) if "" in self.app_ms else c.rows_of(self._above(c))
 
     def title(self, c: Correlation) -> str:
         """Names of the operations in `population`: ``"READ and WRITE"``."""
-        return _title(c.labels[self.population(c)])
+        return _title(_data_ops(c) if "" in self.app_ms else self._above(c))
 
     def above_wire_ms(self, c: Correlation) -> float | None:
         """Mean time between application and wire; None where no application latency is known, or it is no longer."""
         rows = self.population(c) if self.app_ms else np.zeros(0, dtype=np.int64)
         if not len(rows):
             return None
-        labels = c.labels[rows]
-        app = np.array([self.app_ms.get("", self.app_ms.get(label, 0.0)) for label in labels])
-        above = float(app.mean() - c.client_srt_ns[rows].mean() / _NS_PER_MS)
+        app = self.app_ms.get("")
+        if app is None:
+            app = sum(self.app_ms[name] * c.ops_of[name] for name in self._above(c)) / len(rows)
+        above = app - float(c.client_srt_ns[rows].mean() / _NS_PER_MS)
         return above if above > 0 else None
+
+    def _above(self, c: Correlation) -> list[str]:
+        """Operations that take longer at the application than on the client's wire."""
+        return [
+            name
+            for name, app_ms in self.app_ms.items()
+            if name in c.ops_of and app_ms > c.client_srt_ns[c.rows_of([name])].mean() / _NS_PER_MS
+        ]
 
 
 def parse_known(values: list[str], option: str) -> dict[str, float]:
@@ -89,16 +89,15 @@ def stack(known: Known, c: Correlation) -> Stack:
     """One block of rows for each operation that the user gave a figure for."""
     rows: list[StackRow] = []
     notes: list[str] = []
-    labels = c.labels
     names = _blocks(known)
-    if "" in names and any((labels[_data_rows(labels)] == name).all() for name in names if name):
+    if "" in names and any(_data_ops(c) <= {name} for name in names if name):
         names.remove("")  # there is one data operation only, and it has a block of its own
     for name in names:
-        at = _data_rows(labels) if name == "" else np.flatnonzero(labels == name)
+        at = _data_rows(c) if name == "" else c.rows_of([name])
         if not len(at):
             notes.append(f"--app-ms/--storage-ms {name}: no matched {name} op to compare it with")
             continue
-        title = name or _title(labels[at])
+        title = name or _title(_data_ops(c))
         app_ms = known.app_ms.get(name, known.app_ms.get(""))
         # A bare storage figure is one of reads and writes: a disk does not know a GETATTR.
         bare = known.storage_ms.get("") if name in ("", *_DATA_OPS) else None
@@ -152,13 +151,15 @@ def _block(
     return rows, notes
 
 
-def _title(labels: npt.NDArray[np.str_]) -> str:
-    """The operations in `labels`, or "all" where they are not few."""
-    names = sorted(set(labels.tolist()))
-    return " and ".join(names) if len(names) <= len(_DATA_OPS) else "all"
+def _title(operations: Collection[str]) -> str:
+    """The names, or "all" where they are not few."""
+    return " and ".join(sorted(operations)) if len(operations) <= len(_DATA_OPS) else "all"
 
 
-def _data_rows(labels: npt.NDArray[np.str_]) -> I64:
-    """Rows of READ and WRITE, or of everything where there are none."""
-    data = np.flatnonzero(np.isin(labels, _DATA_OPS))
-    return data if len(data) else np.arange(len(labels))
+def _data_ops(c: Correlation) -> set[str]:
+    """READ and WRITE as far as there are matched ones, or all operations where there are none."""
+    return c.ops_of.keys() & _DATA_OPS or set(c.ops_of)
+
+
+def _data_rows(c: Correlation) -> I64:
+    return c.rows_of(_data_ops(c))

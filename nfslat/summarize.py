@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
 from nfslat import audit
-from nfslat.constants import op_name, program_name, version_name
+from nfslat.columns import at_once, each_block, filled, side_by_side
+from nfslat.constants import NULL, op_name, program_name, version_name
 from nfslat.decompose import PART_NAMES, srt_ns
 from nfslat.findings.capture import capture_findings
 from nfslat.findings.verdict import Ground, Layers, verdict
@@ -17,8 +23,8 @@ from nfslat.report import model
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters, excluded
 from nfslat.stack import Known, stack
-from nfslat.stats import histogram, slowest, summary
-from nfslat.tables import I64, Miss, Ops, State
+from nfslat.stats import histogram, slowest, summary, summary_of
+from nfslat.tables import I16, I64, Kind, Miss
 
 _NS_PER_MS = 1e6
 Key = tuple[int, int, int, int]  # program, version, minor version, operation
@@ -27,27 +33,37 @@ Key = tuple[int, int, int, int]  # program, version, minor version, operation
 def report_two(c: Correlation, tool: model.Tool, filters: Filters, known: Known) -> model.Report:
     """The report on two captures."""
     sides = {"server": c.server, "client": c.client}
-    captures = {name: _capture(side) for name, side in sides.items()}
-    matched = _matched(c)
-    rows = stack(known, c)
-    verdict_ = _verdict(c, known) if len(c.matched) else None
-    return model.Report(
-        schema=model.SCHEMA,
-        nfslat=tool,
-        captures=captures,
-        raw={name: _raw(side, tool.srt, name) for name, side in sides.items()},
-        selection=_selection(sides, filters),
-        notes=[*audit.notes(c, application_known=bool(known.app_ms)), *rows.notes],
-        matched=matched,
-        clock=model.Clock(
-            theta_ms=c.theta.mid_ns / _NS_PER_MS if c.theta.fits else None,
-            bound_ms=(c.theta.lo_ns / _NS_PER_MS, c.theta.hi_ns / _NS_PER_MS),
-            fits=c.theta.fits,
-        ),
-        stack=rows.rows,
-        findings=capture_findings({name: capture.audit for name, capture in captures.items()}, clock_fits=c.theta.fits),
-        verdict=verdict_,
-    )
+    with ThreadPoolExecutor(len(sides)) as pool:
+        later = pool.submit(_matched, c)
+        raw = {name: pool.submit(_raw, side, tool.srt, name) for name, side in sides.items()}
+        gaps = {name: pool.submit(audit.missing_calls, side.decoded) for name, side in sides.items()}
+        remarks = audit.notes(c, application_known=bool(known.app_ms))
+        captures = {name: _capture(side, gaps[name].result()) for name, side in sides.items()}
+        matched = later.result()
+        rows = stack(known, c)
+        unseen_share = max(
+            audit.unseen_share(c.server, c.client, gaps["server"].result()),
+            audit.unseen_share(c.client, c.server, gaps["client"].result()),
+        )
+        return model.Report(
+            schema=model.SCHEMA,
+            nfslat=tool,
+            captures=captures,
+            raw={name: made.result() for name, made in raw.items()},
+            selection=_selection(sides, filters),
+            notes=[*remarks, *rows.notes],
+            matched=matched,
+            clock=model.Clock(
+                theta_ms=c.theta.mid_ns / _NS_PER_MS if c.theta.fits else None,
+                bound_ms=(c.theta.lo_ns / _NS_PER_MS, c.theta.hi_ns / _NS_PER_MS),
+                fits=c.theta.fits,
+            ),
+            stack=rows.rows,
+            findings=capture_findings(
+                {name: capture.audit for name, capture in captures.items()}, clock_fits=c.theta.fits
+            ),
+            verdict=_verdict(c, known, matched, unseen_share),
+        )
 
 
 def report_one(side: Side, tool: model.Tool, filters: Filters) -> model.Report:
@@ -58,23 +74,32 @@ def report_one(side: Side, tool: model.Tool, filters: Filters) -> model.Report:
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
-        captures={"capture": _capture(side)},
+        captures={"capture": _capture(side, audit.missing_calls(side.decoded))},
         raw={"capture": _raw(side, tool.srt, "client")},
         selection=_selection({"capture": side}, filters),
         notes=[],
     )
 
 
-def _groups(ops: Ops, rows: I64) -> Iterator[tuple[Key, I64]]:
-    """(program, version, minor, op) and its positions in `rows`; most frequent first, then by key."""
-    if not len(rows):
-        return
-    keys = np.stack([column[rows].astype(np.int64) for column in (ops.program, ops.version, ops.minor, ops.op)], axis=1)
-    unique, inverse, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
-    inverse = inverse.reshape(-1)
-    for at in np.lexsort((*reversed(unique.T), -counts)):
-        program, version, minor, op = unique[at].tolist()
-        yield (program, version, minor, op), np.flatnonzero(inverse == at)
+@dataclass(frozen=True)
+class _Groups:
+    """Rows by what is printed of their kind: the most frequent first, then by key."""
+
+    keys: list[Key]
+    of_kind: I16  # group of each kind
+    order: I64  # of the rows, so that those of a group stand side by side
+    spans: list[slice]  # where
+
+    @classmethod
+    def of(cls, kinds: Sequence[Kind], kind: I16) -> Self:
+        """Groups of the rows whose kinds are `kind`."""
+        counts: Counter[Key] = Counter()
+        for one, count in zip(kinds, np.bincount(kind, minlength=len(kinds)).tolist(), strict=True):
+            counts[one[:4]] += count
+        keys = sorted((key for key, count in counts.items() if count), key=lambda key: (-counts[key], key))
+        of_kind = np.array([keys.index(one[:4]) if counts[one[:4]] else NULL for one in kinds], dtype=np.int16)
+        order, ends = side_by_side(of_kind[kind], len(keys))
+        return cls(keys, of_kind, order, [slice(a, b) for a, b in pairwise(ends.tolist())])
 
 
 def _names(key: Key) -> tuple[str, str, str]:
@@ -83,47 +108,104 @@ def _names(key: Key) -> tuple[str, str, str]:
 
 
 def _raw(side: Side, definition: str, role: str) -> list[model.RawRow]:
-    rows = np.flatnonzero(side.kept)
-    durations = srt_ns(side.ops, definition, role)[rows]
+    ops, kept = side.ops, side.kept
+    rows = None if kept.all() else np.flatnonzero(kept)
+    groups = _Groups.of(ops.kinds, ops.kind if rows is None else ops.kind[rows])
+    order = groups.order if rows is None else rows[groups.order]
+    durations = filled(len(order), np.int64, lambda at: srt_ns(ops, definition, role, order[at]))
     return [
-        model.RawRow(*_names(key), len(at), summary(durations[at]), histogram(durations[at]))
-        for key, at in _groups(side.ops, rows)
+        model.RawRow(
+            *_names(key), span.stop - span.start, histogram=histogram(d := durations[span]), srt_ms=summary_of(d)
+        )
+        for key, span in zip(groups.keys, groups.spans, strict=True)
     ]
 
 
 def _matched(c: Correlation) -> model.MatchedOps:
-    client, server = c.client_srt_ns, c.server_srt_ns
-    everything = np.arange(len(client))
-    by_op = [_row(c, _names(key), at, client, server) for key, at in _groups(c.client.ops, c.matched.client)]
     fates = {name: c.missed(name) for name in ("server", "client")}
     compared = {name: c.compared(name) for name in fates}
+    by_op, total, tail = _figures(c) if len(c.matched) else ([], None, None)
     return model.MatchedOps(
-        processed={name: int(mask.sum()) for name, mask in compared.items()},
-        ops=len(client),
+        processed={name: int(np.count_nonzero(mask)) for name, mask in compared.items()},
+        ops=len(c.matched),
         unmatched={
             name: {
                 miss.name: count
                 for miss in Miss
-                if miss is not Miss.MATCHED and (count := int((fates[name][compared[name]] == miss).sum()))
+                if miss is not Miss.MATCHED and (count := int(np.count_nonzero(compared[name] & (fates[name] == miss))))
             }
             for name in fates
         },
         by_op=by_op,
-        total=_row(c, ("", "all", ""), everything, client, server) if len(client) else None,
-        slowest=_row(c, ("", "slowest 1 %", ""), slowest(client), client, server) if len(client) else None,
+        total=total,
+        slowest=tail,
     )
 
 
-def _row(c: Correlation, names: tuple[str, str, str], at: I64, client: I64, server: I64) -> model.MatchedRow:
+def _figures(c: Correlation) -> tuple[list[model.MatchedRow], model.MatchedRow, model.MatchedRow]:
+    """Of each operation, of all ops, and of the slowest 1 %."""
+    client, server = c.client_srt_ns, c.server_srt_ns
+    groups = _Groups.of(c.client.ops.kinds, c.kind)
+
+    def summaries(of_rows: Callable[[I64], I64]) -> list[tuple[model.Summary, int]]:
+        """Of each operation, then of all ops: the figures, and how many are negative."""
+        durations = filled(len(client), np.int64, lambda at: of_rows(groups.order[at]))
+        spans = [*groups.spans, slice(None)]
+        return [(summary_of(durations[span]), int(np.count_nonzero(durations[span] < 0))) for span in spans]
+
+    def part_sums(at: slice) -> npt.NDArray[np.float64]:
+        group = groups.of_kind[c.kind[at]].astype(np.intp)
+        return np.array(
+            [np.bincount(group, weights=c.parts.ns(name, at), minlength=len(groups.keys)) for name in PART_NAMES]
+        )
+
+    columns = at_once(
+        lambda: summaries(lambda rows: client[rows]),
+        lambda: summaries(lambda rows: server[rows]),
+        lambda: summaries(lambda rows: client[rows] - server[rows]),
+    )
+    sums = sum(each_block(len(client), part_sums), start=np.zeros((len(PART_NAMES), len(groups.keys))))
+    rows = [
+        _row(c, names, count, of_client[0], of_server[0], of_network, parts / count)
+        for names, count, of_client, of_server, of_network, parts in zip(
+            [*map(_names, groups.keys), ("", "all", "")],
+            [*(span.stop - span.start for span in groups.spans), len(client)],
+            *columns,
+            [*sums.T, sums.sum(axis=1)],
+            strict=True,
+        )
+    ]
+    at = slowest(client)
     network = client[at] - server[at]
-    parts = {name: float(getattr(c.parts, name)[at].mean() / _NS_PER_MS) for name in PART_NAMES}
+    tail = _row(
+        c,
+        ("", "slowest 1 %", ""),
+        len(at),
+        summary(client[at]),
+        summary(server[at]),
+        (summary(network), int(np.count_nonzero(network < 0))),
+        np.array([c.parts.ns(name, at).mean() for name in PART_NAMES]),
+    )
+    return rows[:-1], rows[-1], tail
+
+
+def _row(
+    c: Correlation,
+    names: tuple[str, str, str],
+    count: int,
+    client: model.Summary,
+    server: model.Summary,
+    network: tuple[model.Summary, int],
+    part_means_ns: npt.NDArray[np.float64],
+) -> model.MatchedRow:
+    parts = {name: float(mean_ns / _NS_PER_MS) for name, mean_ns in zip(PART_NAMES, part_means_ns, strict=True)}
     return model.MatchedRow(
         *names,
-        count=len(at),
-        client_ms=summary(client[at]),
-        server_ms=summary(server[at]),
-        network_ms=summary(network),
-        negative_network=int((network < 0).sum()),
+        count=count,
+        client_ms=client,
+        server_ms=server,
+        network_ms=network[0],
+        negative_network=network[1],
         parts_ms=model.Parts(
             call_send=parts["call_send"],
             call_net=parts["call_net"] if c.theta.fits else None,
@@ -135,43 +217,40 @@ def _row(c: Correlation, names: tuple[str, str, str], at: I64, client: I64, serv
     )
 
 
-def _verdict(c: Correlation, known: Known) -> model.Verdict:
+def _verdict(c: Correlation, known: Known, matched: model.MatchedOps, unseen_share: float) -> model.Verdict | None:
+    if matched.total is None or matched.slowest is None:
+        return None
     missed = max(
-        int((c.compared(name) & ~np.isin(c.missed(name), (Miss.MATCHED, Miss.OUTSIDE_OVERLAP))).sum())
+        sum(count for miss, count in matched.unmatched[name].items() if miss != Miss.OUTSIDE_OVERLAP.name)
         - c.strangers(name)
         for name in ("server", "client")
     )
-    client, server = c.client_srt_ns / _NS_PER_MS, c.server_srt_ns / _NS_PER_MS
-    tail = slowest(c.client_srt_ns)
-    mean = Layers(float(server.mean()), float((client - server).mean()))
-    worst = Layers(float(server[tail].mean()), float((client - server)[tail].mean()))
+    mean, worst = (Layers(row.server_ms.mean, row.network_ms.mean) for row in (matched.total, matched.slowest))
     above = known.above_wire_ms(c)
     if above is not None:
         # Known only as a mean over the ops that it was given for, so those are the population here.
         rows = known.population(c)
-        mean = Layers(float(server[rows].mean()), float((client - server)[rows].mean()), above, known.title(c))
+        server = float(c.server_srt_ns[rows].mean() / _NS_PER_MS)
+        mean = Layers(server, float(c.client_srt_ns[rows].mean() / _NS_PER_MS) - server, above, known.title(c))
     ground = Ground(
-        ops=len(client),
+        ops=matched.ops,
         missed=missed,
-        negative=int((client < server).sum()),
-        unseen_share=max(audit.unseen_share(c.server, c.client), audit.unseen_share(c.client, c.server)),
+        negative=matched.total.negative_network,
+        unseen_share=unseen_share,
         clock_fits=c.theta.fits,
     )
     return verdict(mean, worst, ground)
 
 
-def _capture(side: Side) -> model.Capture:
+def _capture(side: Side, gaps: I64) -> model.Capture:
     d, ops = side.decoded, side.ops
-    states = Counter({State(value).name: count for value, count in enumerate(np.bincount(side.paired.states)) if count})
-    states += Counter({"HEADER_NOT_CAPTURED": d.hidden, "MALFORMED": d.malformed})
     first_frame, files = 1, []
     for file in side.source.files:
         files.append(model.CaptureFile(file.name, file.packets, first_frame))
         first_frame += file.packets
-    numbers, counts = np.unique(ops.program, return_counts=True)
     programs: Counter[str] = Counter()
-    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-        programs[program_name(number)] += count  # callback programs share a name
+    for kind, count in zip(ops.classes.kind, ops.classes.count.tolist(), strict=True):
+        programs[program_name(ops.kinds[kind].program)] += count  # callback programs share a name
     return model.Capture(
         path=side.source.name,
         files=files,
@@ -182,11 +261,11 @@ def _capture(side: Side) -> model.Capture:
         first=_iso(d.first_ns),
         last=_iso(d.last_ns),
         duration_s=(d.last_ns - d.first_ns) / 1e9,
-        flows=len(np.unique(ops.conn)),
-        messages={state.name: int(states[state.name]) for state in State if states[state.name]},
+        flows=len(np.unique(ops.classes.conn)),
+        messages={state.name: count for state, count in d.states.items() if count},
         ops=len(ops),
         programs=dict(programs.most_common()),
-        audit=audit.capture_notes(side),
+        audit=audit.capture_notes(side, gaps),
     )
 
 

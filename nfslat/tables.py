@@ -1,28 +1,46 @@
 """Every table that passes between stages: frozen numpy columns of one length, and what must hold for them.
 
-Conventions for all tables: integers are signed, times are int64 nanoseconds since 1970 on the clock of their capture,
--1 (``constants.NULL``) is null, frame numbers are 1-based and count through a set of rotated files. A table checks its
-dtypes and lengths when it is made and sets its columns read-only; `check` holds the invariants that cost a pass.
+Conventions for all tables: times are int64 nanoseconds since 1970 on the clock of their capture; null is all bits set,
+-1 (``constants.NULL``) in signed columns, 2^32 - 1 (``constants.NULL32``) in unsigned ones; frame numbers are 1-based
+and count through a set of rotated files. A table checks its dtypes and lengths when it is made and sets its columns
+read-only; `check` holds the invariants that cost a pass.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Self
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 I64 = npt.NDArray[np.int64]
-I8 = npt.NDArray[np.int8]
 I32 = npt.NDArray[np.int32]
+I16 = npt.NDArray[np.int16]
+I8 = npt.NDArray[np.int8]
+U32 = npt.NDArray[np.uint32]
+U8 = npt.NDArray[np.uint8]
 Bool = npt.NDArray[np.bool_]
 
-_DTYPES = {"I64": np.int64, "I32": np.int32, "I8": np.int8, "Bool": np.bool_}
+_DTYPES = {
+    "I64": np.int64,
+    "I32": np.int32,
+    "I16": np.int16,
+    "I8": np.int8,
+    "U32": np.uint32,
+    "U8": np.uint8,
+    "Bool": np.bool_,
+}
+_DENSE = 1 << 22  # classes of ops that are counted in a table with a cell for each, used or not
+
+# Bits of ``Ops.flags``. The dissector shows a message in its first frame or in its last one.
+WHOLE = 1  # every byte of call and reply is in the capture, so that t1 and t3 are exact
+CALL_SHOWN_LAST = 2
+REPLY_SHOWN_LAST = 4
 
 
 class State(IntEnum):
@@ -68,12 +86,16 @@ class Table:
 
     def __len__(self) -> int:
         """Rows."""
-        return next(len(getattr(self, f.name)) for f in dataclasses.fields(self) if str(f.type) in _DTYPES)
+        return len(getattr(self, self.columns()[0]))
 
-    def take(self, index: I64 | Bool) -> Self:
-        """The rows at `index` (row numbers or a mask), in that order."""
-        columns = {f.name: getattr(self, f.name)[index] for f in dataclasses.fields(self) if str(f.type) in _DTYPES}
-        return dataclasses.replace(self, **columns)
+    def take(self, index: I64 | I32 | Bool | slice) -> Self:
+        """The rows at `index` (row numbers, a mask or a slice), in that order."""
+        return dataclasses.replace(self, **{name: getattr(self, name)[index] for name in self.columns()})
+
+    @classmethod
+    def columns(cls) -> list[str]:
+        """Names of the columns."""
+        return [f.name for f in dataclasses.fields(cls) if str(f.type) in _DTYPES]
 
     @classmethod
     def from_columns(cls, columns: dict[str, Any], **others: Any) -> Self:
@@ -119,92 +141,165 @@ def hosts(connections: Iterable[Connection]) -> set[str]:
     return {address for ends in connections for address in (ends.addr_a, ends.addr_b)}
 
 
-@dataclass(frozen=True, eq=False)
-class Messages(Table):
-    """RPC messages of one capture, in the order in which the dissector shows them; one row a message.
+class Kind(NamedTuple):
+    """What a call asks for; numbers as on the wire, -1 where they are not known.
 
-    Invariants: first_ns and last_ns are those of frames first_frame and last_frame; frame is where the dissector shows
-    the message (on whole captures the frame that completes it, on cut ones the first). seq is the position of the
-    record mark in its TCP direction, unwrapped, NULL for UDP and where it could not be followed.
+    `op` is the procedure, of NFSv4 the main operation of the COMPOUND, whose list is `ops` (empty where none is kept).
+    Two rows of a table of kinds may differ in `ops` alone: what is printed goes by the other four.
     """
 
-    conn: I32  # row of `connections`
-    stream: I32  # the reconnects of one `conn` have different numbers
-    direction: I8
-    frame: I64
-    t_ns: I64
-    first_frame: I64
-    first_ns: I64
-    last_frame: I64
-    last_ns: I64
-    whole: Bool  # every byte of it is in the capture, so that last_ns is exact
-    seq: I64
-    ip_id: I32
-    xid: I64
-    is_reply: I8
-    program: I64  # NULL in replies: the call says it
-    version: I64
-    minor: I64  # NFSv4 minor version
-    op: I64  # procedure; NFSv4: main operation of the COMPOUND
-    offset: I64  # READ, WRITE, COMMIT: bytes
-    size: I64  # READ: bytes asked for; WRITE: bytes sent
-    fh: I64  # CRC-32 of the file handle, as Wireshark computes it
-    connections: tuple[Connection, ...] = ()
+    program: int
+    version: int
+    minor: int
+    op: int
+    ops: tuple[int, ...] = ()
 
-    def check(self) -> None:
-        """Raise ``ValueError`` where an invariant does not hold."""
-        if len(self) and (self.conn.min() < 0 or self.conn.max() >= len(self.connections)):
-            raise ValueError("messages: conn out of range")
-        if ((self.is_reply == 0) & (self.xid < 0)).any():
-            raise ValueError("messages: a call without an XID")
-        if (self.first_frame > self.last_frame).any() or (self.first_frame < 1).any():
-            raise ValueError("messages: first frame after last frame")
+
+@dataclass(frozen=True, eq=False)
+class Classes(Table):
+    """Every combination of connection, direction and kind that a table of ops holds, and how many ops have it."""
+
+    conn: I64
+    direction: I64
+    kind: I64
+    count: I64
 
 
 @dataclass(frozen=True, eq=False)
 class Ops(Table):
-    """Ops of one side: a call and its reply, paired; ordered by the call's first frame.
+    """Ops of one side: a call and its reply, paired; ordered by the call's first frame. 81 bytes a row.
 
-    Invariants: instants t0 to t3 are call first byte, call last byte, reply first byte, reply last byte;
-    shown_call_ns and shown_reply_ns are where the dissector shows the two. transmissions counts RPC-level sends; the
-    instants belong to the first one, last_call_ns to the last. Pairing columns are those of the call.
+    Invariants: instants t0 to t3 are call first byte, call last byte, reply first byte, reply last byte. transmissions
+    counts RPC-level sends (32,767 are that many or more); the instants belong to the first one. Other columns are those
+    of the call, connection and frames of the reply are those of the answer.
     """
 
-    conn: I32
+    conn: I32  # row of `connections`
     direction: I8  # of the call
-    xid: I64
-    program: I64
-    version: I64
-    minor: I64
-    op: I64
-    offset: I64
-    size: I64
-    fh: I64
+    xid: U32
+    kind: I16  # row of `kinds`
+    offset: I64  # READ, WRITE, COMMIT: bytes
+    size: U32  # READ: bytes asked for; WRITE: bytes sent
+    fh: U32  # CRC-32 of the file handle, as Wireshark computes it
     t0: I64
     t1: I64
     t2: I64
     t3: I64
-    shown_call_ns: I64
-    shown_reply_ns: I64
-    call_first_frame: I64
-    call_last_frame: I64
-    reply_first_frame: I64
-    reply_last_frame: I64
-    whole: Bool  # every byte of call and reply is in the capture
-    transmissions: I32
-    last_call_ns: I64
+    call_first_frame: I32
+    call_last_frame: I32
+    reply_first_frame: I32
+    reply_last_frame: I32
+    transmissions: I16
+    status: I16  # NFS status of the reply
+    accept: I8  # RPC accept_stat of the reply, 8 + reject_stat where it was denied
+    flags: U8  # WHOLE, CALL_SHOWN_LAST, REPLY_SHOWN_LAST
+    kinds: tuple[Kind, ...] = ()
     connections: tuple[Connection, ...] = ()
+
+    @property
+    def whole(self) -> Bool:
+        """Ops that are in the capture with every byte of call and reply."""
+        return np.asarray((self.flags & WHOLE) != 0)
+
+    @property
+    def shown_call_ns(self) -> I64:
+        """Time of the frame in which the dissector shows the call."""
+        return np.where(self.flags & CALL_SHOWN_LAST, self.t1, self.t0)
+
+    @property
+    def shown_reply_ns(self) -> I64:
+        """Time of the frame in which the dissector shows the reply."""
+        return np.where(self.flags & REPLY_SHOWN_LAST, self.t3, self.t2)
+
+    @property
+    def program(self) -> I64:
+        """RPC program of each op. Like `version`, `minor` and `op` made anew at each use: hot paths go by `kinds`."""
+        return self._of_kind(0)
+
+    @property
+    def version(self) -> I64:
+        """Version of the program of each op."""
+        return self._of_kind(1)
+
+    @property
+    def minor(self) -> I64:
+        """NFSv4 minor version of each op."""
+        return self._of_kind(2)
+
+    @property
+    def op(self) -> I64:
+        """Procedure of each op, of NFSv4 the main operation."""
+        return self._of_kind(3)
+
+    def _of_kind(self, field: int) -> I64:
+        return np.array([kind[field] for kind in self.kinds], dtype=np.int64)[self.kind]
+
+    @cached_property
+    def classes(self) -> Classes:
+        """What the table holds, in a few rows: what depends on nothing else is decided there, not for each op."""
+        keys, cells = self._class_keys()
+        if cells <= _DENSE:
+            counts = np.bincount(keys, minlength=cells)
+            used = np.flatnonzero(counts)
+            counts = counts[used]
+        else:
+            used, counts = np.unique(keys, return_counts=True)
+        way, kind = np.divmod(used, max(len(self.kinds), 1))
+        return Classes(*(np.asarray(c, dtype=np.int64) for c in (way >> 1, way & 1, kind, counts)))
+
+    def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """For each op the one of `values` (a row for each of `classes`) that is its class's."""
+        if not len(values) or (values == values[0]).all():
+            return np.full(len(self), values[0] if len(values) else 0, dtype=values.dtype)
+        keys, _ = self._class_keys()
+        c = self.classes
+        used = (c.conn * 2 + c.direction) * len(self.kinds) + c.kind
+        return np.asarray(values[np.searchsorted(used, keys)])
+
+    def _class_keys(self) -> tuple[I64, int]:
+        keys = self.conn.astype(np.int64)
+        keys *= 2
+        keys += self.direction
+        keys *= len(self.kinds)
+        keys += self.kind
+        return keys, 2 * len(self.connections) * len(self.kinds)
+
+
+@dataclass(frozen=True, eq=False)
+class Loose(Table):
+    """Messages of one side that are neither the call nor the reply of an op, in capture order."""
+
+    conn: I32
+    direction: I8  # of the message
+    is_reply: I8
+    xid: U32
+    kind: I16  # NULL in replies: the call says it
+    state: I8  # `State`, never PAIRED
+    op: I32  # row of the Ops that a RETRANSMITTED or DUPLICATE_FRAME message belongs to
+    first_frame: I32
+    last_frame: I32
+    first_ns: I64
+    last_ns: I64
+    kinds: tuple[Kind, ...] = ()
+    connections: tuple[Connection, ...] = ()
+
+
+def last_sent_ns(ops: Ops, loose: Loose, row: int) -> int:
+    """When the call of op `row` was sent last, not counting what was sent when the answer had come; else t0."""
+    again = (loose.op == row) & (loose.state == State.RETRANSMITTED) & (loose.is_reply == 0)
+    times = loose.first_ns[again & (loose.first_ns <= ops.t2[row])] if ops.transmissions[row] > 1 else []
+    return int(max(times, default=ops.t0[row]))
 
 
 @dataclass(frozen=True, eq=False)
 class Matched(Table):
-    """Ops seen in both captures: row numbers into the two Ops tables, and why the others are not here.
+    """Ops seen in both captures: row numbers into the two Ops tables, in the order of the client's.
 
     Invariants: each op of a side is in at most one row; for each side the ops of every `Miss` value sum to its ops.
     """
 
-    server: I64  # row of the server's Ops
-    client: I64  # row of the client's Ops
+    server: I32  # row of the server's Ops
+    client: I32  # row of the client's Ops
 
 
 @dataclass(frozen=True)
@@ -213,11 +308,6 @@ class Unmatched:
 
     server: I8
     client: I8
-
-
-def empty_columns(table: type[Table]) -> dict[str, array[int]]:
-    """An empty array of 64-bit integers for each column of `table`, to fill and hand to ``from_columns``."""
-    return {f.name: array("q") for f in dataclasses.fields(table) if str(f.type) in _DTYPES}
 
 
 def _narrowed(values: npt.NDArray[Any], dtype: Any, name: str) -> npt.NDArray[Any]:

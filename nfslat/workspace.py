@@ -1,4 +1,4 @@
-"""Capture arguments -> what one run works with: Wireshark's tools, the sources, a progress bar, a scratch directory."""
+"""Capture arguments -> what one run works with: an engine, the sources, a progress bar, a scratch directory."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from threading import Lock
 
-from tqdm import tqdm
-
-from nfslat.decode.capture import Source, open_source
+from nfslat.decode.capture import Source
+from nfslat.decode.engine import Engine, choose
 from nfslat.decode.tools import Tools, find_tools
 from nfslat.errors import InputError, UsageError
 
@@ -22,45 +22,77 @@ from nfslat.errors import InputError, UsageError
 class Workspace:
     """Everything in it lives as long as the `open_workspace` block."""
 
-    tools: Tools
+    engine: Engine
     sources: tuple[Source, ...]
-    progress: Callable[[int], None]  # takes the number of packets read since the last call
+    progress: Callable[[int], None]  # takes what was read since the last call, in the engine's unit
     close_progress: Callable[[], None]
 
 
 @contextlib.contextmanager
-def open_workspace(captures: Sequence[str], *, quiet: bool) -> Iterator[Workspace]:
-    """Find the tools, resolve the captures, and show progress on standard error if that is a terminal.
+def open_workspace(
+    captures: Sequence[str], *, engine: str | None, quiet: bool, rereads: bool = False
+) -> Iterator[Workspace]:
+    """Choose the engine, resolve the captures, and show progress on standard error if that is a terminal.
 
+    `rereads`: the captures are looked at once more after they were decoded, so that standard input is kept in a file.
     The scratch directory (decompressed bzip2 and xz, standard input) is gone when the block ends, whatever happens.
-    Raises ``UsageError`` for standard input given twice, ``InputError`` for one file given twice, and what
-    `find_tools` and `open_source` raise.
+    Raises ``UsageError`` for standard input given twice, ``InputError`` for one file given twice, and what `choose`
+    and the engine raise.
     """
     if list(captures).count("-") > 1:
         raise UsageError("standard input ('-') can be only one of the two captures")
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nfslat-")))
-        tools = find_tools(scratch)
-        sources = tuple(open_source(capture, tools, scratch) for capture in captures)
+
+        chosen = choose(engine, _once(lambda: find_tools(scratch)), scratch, rereads=rereads)
+        sources = tuple(chosen.open(capture) for capture in captures)
         _refuse_one_file_twice(sources)
-        bar = stack.enter_context(
-            tqdm(
-                total=sum(source.packets for source in sources),
-                desc="reading",
-                unit=" packets",
-                unit_scale=True,
-                leave=False,
-                disable=quiet or not sys.stderr.isatty(),
-                file=sys.stderr,
-            )
+        progress, close = _bar(stack, chosen, sources) if not quiet and sys.stderr.isatty() else (_silent, _closed)
+        yield Workspace(chosen, sources, progress, close)
+
+
+def _once(find: Callable[[], Tools]) -> Callable[[], Tools]:
+    """Ask one time, whichever of the threads asks first: starting tshark takes a while."""
+    lock = Lock()
+    cached = cache(find)
+
+    def tools() -> Tools:
+        with lock:
+            return cached()
+
+    return tools
+
+
+def _bar(
+    stack: contextlib.ExitStack, engine: Engine, sources: Sequence[Source]
+) -> tuple[Callable[[int], None], Callable[[], None]]:
+    from tqdm import tqdm  # noqa: PLC0415  (late: most runs show no bar, and its import takes time)
+
+    bar = stack.enter_context(
+        tqdm(
+            total=sum(map(engine.total, sources)) or None,
+            desc="reading",
+            unit=engine.unit,
+            unit_scale=True,
+            leave=False,
+            file=sys.stderr,
         )
-        lock = Lock()  # two captures are read at once
+    )
+    lock = Lock()  # two captures are read at once
 
-        def progress(packets: int) -> None:
-            with lock:
-                bar.update(packets)
+    def progress(amount: int) -> None:
+        with lock:
+            bar.update(amount)
 
-        yield Workspace(tools, sources, progress, bar.close)
+    return progress, bar.close
+
+
+def _silent(_: int) -> None:
+    """No bar."""
+
+
+def _closed() -> None:
+    """No bar to close."""
 
 
 def _refuse_one_file_twice(sources: Sequence[Source]) -> None:

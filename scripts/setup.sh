@@ -3,6 +3,10 @@
 #   set_up run|dev
 # which leaves $venv, a virtual environment that holds nfslat (dev: and the tools to test and check it), with tshark in
 # PATH. Everything it says goes to standard error, for standard output belongs to nfslat. It exits with 3 if it cannot.
+#
+# The fast decoder in native/ is compiled where there is Rust. Where there is none, or it does not compile, tshark does
+# the decoding: one line at set-up says so, and nothing fails. $native says how that went: built, absent (no cargo), old
+# (a cargo that is too old) or failed. Where it is built or failed, the function crate runs cargo on it.
 : "${root:?}"
 
 say() { printf 'nfslat: %s\n' "$*" >&2; }
@@ -22,6 +26,122 @@ fits() {
     wanted="$origin $(cd "$root" && cksum setup.cfg pyproject.toml)"
     [ ! -r "$venv/.stamp" ] || stamp=$(cat "$venv/.stamp")
     [ "$stamp" = "$wanted dev" ] || [ "$stamp" = "$wanted $1" ]
+}
+
+# place: $source, the folder that is installed: the checkout, or what stands for one that cannot be written to.
+place() {
+    source=$root
+    [ ! -d "$venv/src" ] || source=$venv/src
+}
+
+# shadow: makes $source stand for a checkout that cannot be written to. Installing writes beside setup.cfg, compiling
+# into native/ and nfslat/, so these are folders of ours, and what is in them are links. Those that are there are left
+# alone; so this costs next to nothing, and a second run can look whether the checkout has got new files.
+shadow() {
+    [ -d "$source/native/" ] || mkdir -p "$source/nfslat" "$source/native"
+    for file in setup.cfg pyproject.toml MANIFEST.in LICENSE README.md samples tests; do shadow_one "$file"; done
+    for file in "$root"/nfslat/* "$root"/native/*; do
+        case ${file##*/} in
+        __pycache__ | _native*.so | target | Cargo.lock) ;;
+        *) shadow_one "${file#"$root"/}" ;;
+        esac
+    done
+}
+shadow_one() { [ -e "$source/$1" ] || ln -sfn "$root/$1" "$source/$1"; }
+
+# native_fits: whether the fast decoder is as good as it can be: compiled from the sources as they are now, or tried in
+# vain with the cargo that is there now. Starting cargo to ask for its version would take too long for each run.
+native_fits() {
+    native='' sources='' tried_sources='' tried_cargo=''
+    place
+    [ -r "$venv/.native" ] && read -r native tried_sources tried_cargo <"$venv/.native" || return 1
+    sum_sources
+    [ "$tried_sources" = "$sources" ] || return 1
+    case $native in
+    built) [ -e "$source/nfslat/_native.abi3.so" ] ;;
+    *) [ "$tried_cargo" = "$(sum_cargo)" ] ;;
+    esac
+}
+
+# Names that start with a dot are those of editors at work.
+sum_sources() {
+    sources=$(cd "$root" && find native/Cargo.toml native/src ! -name '.*' -type f -exec cksum {} + | cksum)
+    sources=${sources%% *}
+}
+
+# What is known of cargo without starting it. That of rustup is only a front, which stays when rustup installs or
+# updates a compiler; then one of the other files changes.
+sum_cargo() {
+    find_cargo
+    rustup=${RUSTUP_HOME:-${HOME:-}/.rustup}
+    # shellcheck disable=SC2012 # nobody reads the names
+    [ -z "$cargo" ] || ls -dlL "$cargo" "$rustup/settings.toml" "$rustup/toolchains" "$rustup"/update-hashes/* 2>&1 |
+        cksum
+}
+
+# rustup puts cargo where a shell that was started before does not look.
+find_cargo() {
+    cargo=$(command -v cargo) || cargo=${CARGO_HOME:-${HOME:-}/.cargo}/bin/cargo
+    [ -x "$cargo" ] || cargo=''
+}
+
+# crate ARGUMENTS: cargo on native/. What it makes goes where the environment is, since the checkout may be read-only.
+crate() (
+    find_cargo
+    cd "$source/native" || exit
+    # A build target of the user's, for another machine, would not be found again, nor run here.
+    env -u CARGO_BUILD_TARGET PATH="${cargo%/*}:$PATH" CARGO_TARGET_DIR="$venv/native" PYO3_PYTHON="$venv/bin/python" \
+        "$cargo" "$@"
+)
+
+# compile: the fast decoder, from $source/native into $source/nfslat, with what cargo says in $venv/native.log. Not by
+# pip: that would fetch setuptools-rust again for each change, so it would need the network, and hide what fails.
+compile() {
+    # The names of libpython are resolved when the module is loaded, which has to be said on macOS.
+    case $(uname) in
+    Darwin) set -- -C link-arg=-undefined -C link-arg=dynamic_lookup && library=libnfslat_native.dylib ;;
+    *) set -- && library=libnfslat_native.so ;;
+    esac
+    crate rustc --lib --crate-type cdylib --release --features python -- "$@" >"$venv/native.log" 2>&1 || return 1
+    # One that runs has it mapped: it must get a new file, never new contents.
+    cp "$venv/native/release/$library" "$source/nfslat/_native.new" &&
+        mv -f "$source/nfslat/_native.new" "$source/nfslat/_native.abi3.so" &&
+        (cd / && "$venv/bin/python" -c 'import nfslat._native') >>"$venv/native.log" 2>&1
+}
+
+# fill_native: compiles the fast decoder, or says why there is none. Debian's cargo is not installed for it: it comes
+# with a C compiler and LLVM, far more than nfslat and tshark together, to save time that a first try does not take;
+# and that of Debian 12 is too old.
+fill_native() {
+    find_cargo
+    rust=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$root/native/Cargo.toml")
+    native=built why='' advice="install Rust $rust or newer (rustup, or a package) and run again"
+    if [ -z "$cargo" ]; then
+        native=absent why='no cargo is found'
+    elif ! version=$(crate --version 2>/dev/null); then
+        native=absent why="$cargo does not run (with rustup: no toolchain?)"
+    else
+        # cargo 1.85.0 (d73d2caf9 2024-12-31)
+        version=${version#cargo } version=${version%% *}
+        minor=${version#*.}
+        if [ "${version%%.*}" -eq "${rust%%.*}" ] && [ "${minor%%.*}" -lt "${rust#*.}" ]; then
+            native=old why="Rust $version is too old"
+        fi
+    fi
+    sum_sources # before the compiler reads the files: if they change under it, the next run sees it
+    if [ "$native" = built ]; then
+        say 'compiling the fast decoder (once, about a minute; needs the network)'
+        if ! compile; then
+            native=failed why="it does not compile: $(grep -m 1 -i error "$venv/native.log" || :)"
+            advice="see $venv/native.log; to try again: rm $venv/.native"
+        fi
+    fi
+    if [ "$native" != built ]; then
+        # One from other sources would not fit the Python beside it.
+        rm -f "$source"/nfslat/_native*.so
+        say "going on with tshark alone, without the fast decoder: $why. To get it: $advice"
+    fi
+    printf '%s\n' "$native $sources $(sum_cargo)" >"$venv/.native"
 }
 
 # The first Python that is new enough and can make environments; python3 comes first, being the user's own choice.
@@ -102,16 +222,15 @@ fill() {
     esac
     fits "$1" || : # for $wanted, before pip reads the files: if they change under it, the next run sees it
 
-    source=$root
-    if [ ! -w "$root" ]; then
-        # An editable install writes beside setup.cfg, so it gets a folder that only points into the checkout.
-        source=$venv/src
-        mkdir -p "$source"
-        for file in setup.cfg pyproject.toml LICENSE README.md nfslat; do ln -sfn "$root/$file" "$source/$file"; done
-    fi
-    [ "$1" = run ] || source="${source}[$1]"
+    [ -w "$root" ] || mkdir -p "$venv/src"
+    place
+    [ "$source" = "$root" ] || shadow
+    installed=$source
+    [ "$1" = run ] || installed="${source}[$1]"
     # Which index pip asks, and how, is the user's configuration; only "user = true" in it cannot be meant for here.
-    if ! "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-user --editable "$source"; then
+    # CARGO: setuptools-rust is not to compile the fast decoder, which comes next, and may do without it.
+    if ! CARGO=false "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-user \
+        --editable "$installed"; then
         # pip takes back what it did when it fails by itself, so what was complete still is.
         [ ! -e "$venv/.stamp.old" ] || mv "$venv/.stamp.old" "$venv/.stamp"
         die "pip could not install nfslat's Python packages (see above)"
@@ -155,12 +274,13 @@ prepare() {
         [ "$python" ] || die "$venvless still cannot make virtual environments: is it another Python than Debian's?"
         fill "$1"
     fi
+    native_fits || fill_native
     exec 9>&-
 }
 
 set_up() {
     venv=$root/.venv
-    if ! fits "$1"; then
+    if ! fits "$1" || ! native_fits; then
         # A checkout of someone else's, or an environment that root made in it.
         if [ ! -w "$root" ] || { [ -e "$venv" ] && [ ! -w "$venv" ]; }; then
             [ "${XDG_CACHE_HOME:-}${HOME:-}" ] ||
@@ -169,7 +289,10 @@ set_up() {
             venv=$cache/nfslat/venv-$(printf %s "$root" | cksum | cut -d ' ' -f 1)
         fi
     fi
-    if fits "$1" && have tshark; then return; fi
+    if fits "$1" && native_fits && have tshark; then
+        [ "$source" = "$root" ] || [ ! -w "$source" ] || shadow
+        return
+    fi
 
     # One that somebody made by hand is theirs: it would be cleared.
     [ ! -e "$venv/pyvenv.cfg" ] || [ -e "$venv/.lock" ] || die "$venv was not made by these scripts: move it away first"

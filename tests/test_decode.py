@@ -14,10 +14,10 @@ from wire import EPOCH_NS, MS, Tcp, Udp
 
 from nfslat.constants import NULL
 from nfslat.decode.capture import open_source
-from nfslat.decode.reader import Decoded
+from nfslat.decode.reader import Dissected
 from nfslat.decode.tools import Tools
-from nfslat.decode.tshark import decode
-from nfslat.tables import Messages
+from nfslat.decode.tshark import dissect
+from nfslat.messages import Messages
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 # Small ones, each with something of its own: v3 and v4.1, snaplen, nconnect, callbacks, other formats and link types.
@@ -49,14 +49,14 @@ class Reader:
         self.tools, self.folder = tools, folder
         self.count = itertools.count()
 
-    def file(self, path: Path, form: str = "columns") -> Decoded:
+    def file(self, path: Path, form: str = "columns") -> Dissected:
         source = open_source(str(path), self.tools, self.folder)
-        decoded = decode(source, self.tools, lambda packets: None, form=form)
+        decoded = dissect(source, self.tools, lambda packets: None, form=form)
         decoded.messages.check()
         assert sum(decoded.packet_kinds.values()) == source.packets, "every packet is of one kind"
         return decoded
 
-    def client(self, *flows: Tcp | Udp, snaplen: int = 262_144, nano: bool = False) -> Decoded:
+    def client(self, *flows: Tcp | Udp, snaplen: int = 262_144, nano: bool = False) -> Dissected:
         path = self.folder / f"{next(self.count)}.pcap"
         return self.file(
             wire.write_pcap(path, *(f.seen_by("client", back_ms=0) for f in flows), snaplen=snaplen, nano=nano)

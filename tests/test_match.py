@@ -12,7 +12,7 @@ from wire_tables import CONNECTIONS, GETATTR, MS, WRITE, Op, op, ops, truths
 
 from nfslat.constants import NULL
 from nfslat.match import Matching, match
-from nfslat.overlap import is_swapped, offset_at
+from nfslat.overlap import is_swapped, nearest
 from nfslat.tables import Connection, Miss
 
 ALWAYS = (-(1 << 62), 1 << 62)  # both captures ran the whole time
@@ -204,9 +204,9 @@ def test_a_server_s_op_that_the_client_s_capture_was_too_late_for() -> None:
 
 
 def test_offsets_are_taken_from_the_nearest_op() -> None:
-    """A clock that steps by 3 s between two ops: each time has the offset of the op next to it."""
-    offset = offset_at(np.array([0, 40, 60, 200]), np.array([100, 0]), np.array([3000, 7]))
-    assert offset.tolist() == [7, 7, 3000, 3000]
+    """Ops at 10 and 110 are matched: of those without a partner each goes by the nearer one of the two."""
+    made = ops(*(op(t, t + 1, t) for t in (0, 10, 50, 70, 110, 200)))
+    assert nearest(made, np.array([0, 2, 3, 5]), np.array([1, 4], dtype=np.int32)).tolist() == [0, 0, 1, 1]
 
 
 def test_swapped_files_show_in_the_durations() -> None:

@@ -12,14 +12,23 @@ from wire_tables import CONNECTIONS, GETATTR, MS, READ, WRITE, Line, call, messa
 
 from nfslat.constants import NULL
 from nfslat.pair import Paired, pair
-from nfslat.tables import Connection, State
+from nfslat.tables import Connection, State, last_sent_ns
 
 P, NR, NC = State.PAIRED, State.NO_REPLY, State.NO_CALL
 RE, DUP = State.RETRANSMITTED, State.DUPLICATE_FRAME
 
 
 def paired(*lines: Line, connections: tuple[Connection, ...] = CONNECTIONS) -> Paired:
-    return pair(messages(*lines, connections=connections))
+    """The ops of a timeline, and the sum that holds for any: each message is in an op or loose."""
+    result = pair(messages(*lines, connections=connections))
+    assert 2 * len(result.ops) + len(result.loose) == len(lines)
+    assert result.loose.state.tolist() == result.states[result.states != P].tolist()
+    return result
+
+
+def last_sent(result: Paired) -> list[float]:
+    """When each op was sent last before its answer came, ms."""
+    return [last_sent_ns(result.ops, result.loose, row) / MS for row in range(len(result.ops))]
 
 
 def instants(result: Paired) -> list[tuple[float, ...]]:
@@ -73,7 +82,7 @@ def test_an_rpc_retransmission_answered_once() -> None:
     result = paired(call(0, 7), call(1000, 7), reply(1200, 7))
     assert result.states.tolist() == [P, RE, P]
     assert instants(result) == [(0, 1200, 2)]
-    assert result.ops.last_call_ns.tolist() == [1000 * MS]
+    assert last_sent(result) == [1000]
 
 
 def test_an_rpc_retransmission_answered_twice() -> None:
@@ -88,7 +97,7 @@ def test_a_retransmission_that_crosses_the_answer() -> None:
     result = paired(call(0, 7), reply(1000, 7), call(1001, 7), reply(1002, 7))
     assert result.states.tolist() == [P, P, RE, RE]
     assert instants(result) == [(0, 1000, 2)]
-    assert result.ops.last_call_ns.tolist() == [0]
+    assert last_sent(result) == [0]
 
 
 def test_a_tcp_retransmission_is_no_second_call() -> None:
@@ -190,7 +199,7 @@ def test_sent_again_on_a_new_connection() -> None:
     assert result.states.tolist() == [P, P, P, RE, P]
     assert instants(result) == [(-5, -4, 1), (0, 905, 2)]
     assert result.ops.conn.tolist() == [0, 1]
-    assert result.ops.last_call_ns.tolist() == [-5 * MS, 900 * MS]
+    assert last_sent(result) == [-5, 900]
 
 
 def test_sent_again_on_one_new_connection_after_another() -> None:
@@ -263,13 +272,29 @@ def test_every_message_ends_in_one_state_and_in_one_op_at_most(lines: list[Line]
 def test_an_op_is_a_call_and_a_later_reply_of_one_xid(lines: list[Line]) -> None:
     """XIDs agree, a reply comes behind its first and its last call, and ops are in the order of their calls."""
     table = messages(*lines)
-    o = pair(table).ops
+    result = pair(table)
+    o = result.ops
     assert (table.xid[o.call_first_frame - 1] == o.xid).all()
     assert (table.xid[o.reply_first_frame - 1] == o.xid).all()
     assert (o.t0 < o.t2).all()
-    assert ((o.t0 <= o.last_call_ns) & (o.last_call_ns < o.t2)).all()
+    last = np.array([last_sent_ns(o, result.loose, row) for row in range(len(o))], dtype=np.int64)
+    assert ((o.t0 <= last) & (last <= o.t2)).all()
     assert (o.transmissions >= 1).all()
     assert (np.diff(o.call_first_frame) > 0).all()
+
+
+@given(st.lists(_LINE, max_size=24, unique_by=lambda line: line.t_ms))
+def test_what_belongs_to_an_op_has_its_xid_and_state(lines: list[Line]) -> None:
+    """Only messages that came again name an op, of their own XID; and an op sent n times has n - 1 later calls."""
+    table = messages(*lines)
+    result = pair(table)
+    o, loose = result.ops, result.loose
+    owned = loose.op != NULL
+    assert np.isin(loose.state[owned], (RE, DUP)).all()
+    assert (loose.xid[owned] == o.xid[loose.op[owned]]).all()
+    calls = np.bincount(loose.op[owned & (loose.is_reply == 0) & (loose.state == RE)], minlength=len(o))
+    assert (calls >= o.transmissions - 1).all()
+    assert ((loose.kind == NULL) == (loose.is_reply == 1)).all()
 
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 50)), max_size=30, unique_by=lambda op: op[0]))

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from wire_tables import MS, Op, ops
 
 from nfslat.clock import bound_theta
-from nfslat.decompose import SRT_DEFINITIONS, Parts, decompose, srt_ns
+from nfslat.decompose import PART_NAMES, SRT_DEFINITIONS, Parts, srt_ns
 from nfslat.tables import I64, Matched, Ops
 
-PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 # A third of the range, so that no difference of two of them leaves int64.
 INSTANT = st.integers(-(1 << 61), 1 << 61)
 
@@ -20,24 +19,26 @@ INSTANT = st.integers(-(1 << 61), 1 << 61)
 def table(instants: list[tuple[int, ...]]) -> Ops:
     """Ops with these instants, in ns, in this order."""
     base = ops(*(Op((row, row, row, row), row) for row in range(len(instants))))
-    columns = {name: getattr(base, name) for name in base.__dataclass_fields__ if name != "connections"}
+    columns = {name: getattr(base, name) for name in Ops.columns()}
     at = np.array(instants, dtype=np.int64).reshape(-1, 4)
-    return Ops.from_columns(columns | {f"t{i}": at[:, i].copy() for i in range(4)}, connections=base.connections)
+    return Ops.from_columns(
+        columns | {f"t{i}": at[:, i].copy() for i in range(4)}, kinds=base.kinds, connections=base.connections
+    )
 
 
 def all_of(rows: int) -> Matched:
-    return Matched(np.arange(rows), np.arange(rows))
+    return Matched(np.arange(rows, dtype=np.int32), np.arange(rows, dtype=np.int32))
 
 
 def parts_ms(parts: Parts) -> list[float]:
-    return [int(getattr(parts, name)[0]) / MS for name in PARTS]
+    return [int(parts.ns(name)[0]) / MS for name in PART_NAMES]
 
 
 def test_the_five_parts_of_one_op() -> None:
     """Client: 0, 1 | 20, 22. Server, its clock 1000 ahead: 1003, 1005 | 1015, 1016. So the call's last byte needs 4
     on the way, the server 10, the reply's last byte 6."""
     server, client = ops(Op((1003, 1005, 1015, 1016), 7)), ops(Op((0, 1, 20, 22), 7))
-    parts = decompose(server, client, all_of(1), 1000 * MS)
+    parts = Parts(server, client, all_of(1), 1000 * MS)
     assert parts_ms(parts) == [1, 4, 10, 1, 6]
     assert sum(parts_ms(parts)) == 22
 
@@ -45,34 +46,34 @@ def test_the_five_parts_of_one_op() -> None:
 def test_a_negative_part_is_kept() -> None:
     """With theta 10 too large the call arrives before it was sent; the sum does not change."""
     server, client = ops(Op((1003, 1005, 1015, 1016), 7)), ops(Op((0, 1, 20, 22), 7))
-    assert parts_ms(decompose(server, client, all_of(1), 1010 * MS)) == [1, -6, 10, 1, 16]
+    assert parts_ms(Parts(server, client, all_of(1), 1010 * MS)) == [1, -6, 10, 1, 16]
 
 
 def test_parts_follow_the_rows_of_the_match() -> None:
     """The rows of the two sides need not be in the same order."""
     server, client = ops(Op((1, 1, 2, 2), 8), Op((3, 3, 9, 9), 7)), ops(Op((0, 0, 10, 10), 7), Op((0.5, 0.5, 4, 4), 8))
-    parts = decompose(server, client, Matched(np.array([1, 0]), np.array([0, 1])), 0)
-    assert (parts.server // MS).tolist() == [6, 1]
+    parts = Parts(server, client, Matched(np.array([1, 0], dtype=np.int32), np.array([0, 1], dtype=np.int32)), 0)
+    assert (parts.ns("server") // MS).tolist() == [6, 1]
 
 
 @given(st.lists(st.tuples(*[INSTANT] * 8), min_size=1, max_size=5), st.integers(-(1 << 60), 1 << 60))
 def test_the_parts_sum_to_the_client_srt_whatever_theta_is(instants: list[tuple[int, ...]], theta_ns: int) -> None:
     """Exactly, in integer nanoseconds, for any instants."""
     server, client = table([row[:4] for row in instants]), table([row[4:] for row in instants])
-    parts = decompose(server, client, all_of(len(instants)), theta_ns)
-    total: I64 = sum((getattr(parts, name) for name in PARTS), start=np.zeros(len(instants), dtype=np.int64))
+    parts = Parts(server, client, all_of(len(instants)), theta_ns)
+    total: I64 = sum((parts.ns(name) for name in PART_NAMES), start=np.zeros(len(instants), dtype=np.int64))
     assert (total == client.t3 - client.t0).all()
     assert (total == srt_ns(client, "nfslat", "client")).all()
-    assert (parts.server == srt_ns(server, "nfslat", "server")).all()
+    assert (parts.ns("server") == srt_ns(server, "nfslat", "server")).all()
 
 
 @given(st.lists(st.tuples(*[INSTANT] * 8), min_size=1, max_size=5), INSTANT, INSTANT)
 def test_theta_moves_time_from_one_direction_to_the_other(instants: list[tuple[int, ...]], a: int, b: int) -> None:
     """Both network parts together, and the other three, are the same for any theta."""
     server, client = table([row[:4] for row in instants]), table([row[4:] for row in instants])
-    one, two = (decompose(server, client, all_of(len(instants)), theta // 2) for theta in (a, b))
-    assert (one.call_net + one.reply_net == two.call_net + two.reply_net).all()
-    assert all((getattr(one, name) == getattr(two, name)).all() for name in ("call_send", "server", "reply_send"))
+    one, two = (Parts(server, client, all_of(len(instants)), theta // 2) for theta in (a, b))
+    assert (one.ns("call_net") + one.ns("reply_net") == two.ns("call_net") + two.ns("reply_net")).all()
+    assert all((one.ns(name) == two.ns(name)).all() for name in ("call_send", "server", "reply_send"))
 
 
 # --- SRT --------------------------------------------------------------------------------------------------------------
@@ -137,5 +138,5 @@ def test_causal_timelines_hold_the_true_theta(gaps: list[tuple[int, ...]], theta
     theta = bound_theta(one, two, every)
     assert theta.lo_ns <= theta_ns <= theta.hi_ns
     assert theta.lo_ns <= theta.mid_ns <= theta.hi_ns
-    parts = decompose(one, two, every, theta_ns)
-    assert all((getattr(parts, name) >= 0).all() for name in PARTS)
+    parts = Parts(one, two, every, theta_ns)
+    assert all((parts.ns(name) >= 0).all() for name in PART_NAMES)

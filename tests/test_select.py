@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wire_tables import GETATTR, MS, READ, WRITE, Op, messages, op, ops
+from wire_tables import GETATTR, MS, READ, WRITE, Op, decoded, op, ops
 
 from nfslat.decode.capture import Source
-from nfslat.decode.reader import Decoded, Reassembly
 from nfslat.errors import UsageError
 from nfslat.match import match
-from nfslat.pair import Paired
 from nfslat.pipeline import _select
 from nfslat.results import Side
 from nfslat.select import (
@@ -61,7 +59,7 @@ def test_without_filters_all_nfs_ops_are_shown() -> None:
 def test_op_names_of_any_version() -> None:
     """READ is procedure 6 in NFSv3 and operation 25 in NFSv4; both are READ."""
     made = table(op(0, 1, 1, op=READ), op(2, 3, 2, op=25, version=4), op(4, 5, 3, op=WRITE))
-    assert op_labels(made) == ["READ", "READ", "WRITE"]
+    assert [op_labels(made.kinds)[kind] for kind in made.kind] == ["READ", "READ", "WRITE"]
     assert why(made, ops=frozenset({"READ"})) == ["", "", "not --op"]
 
 
@@ -76,7 +74,7 @@ def test_client_server_and_port_are_those_of_the_call() -> None:
 def test_callbacks_belong_to_the_client_that_is_called() -> None:
     """The server calls back: --client still names the NFS client, and --server-addr the NFS server."""
     made = table(op(0, 1, 1), op(2, 3, 2, conn=0, direction=1, program=CALLBACK, version=1, op=4))
-    assert is_reverse(made).tolist() == [False, True]
+    assert made.spread(is_reverse(made)).tolist() == [False, True]
     assert why(made, all_programs=True, clients=frozenset({"10.0.0.1"})) == ["", ""]
     assert why(made, all_programs=True, servers=frozenset({"10.0.0.2"})) == ["", ""]
 
@@ -85,7 +83,7 @@ def test_lock_calls_from_the_server_are_reverse() -> None:
     """NLM GRANTED runs from the NFS server to its client; NLM LOCK does not."""
     lock = op(2, 3, 2, program=NLM, version=4, op=2)
     made = table(op(0, 1, 1), lock, lock.but(at_ms=(4, 4, 5, 5), direction=1, op=5))
-    assert is_reverse(made).tolist() == [False, False, True]
+    assert made.spread(is_reverse(made)).tolist() == [False, False, True]
 
 
 def test_a_time_range_is_half_open() -> None:
@@ -151,25 +149,9 @@ def test_one_more_filter_never_shows_more(rows: list[Op], one: Filters, two: Fil
 
 def side(*rows: Op, first_ms: float, connections: tuple[Connection, ...] = ENDS) -> Side:
     first_ns = round(first_ms * MS)
-    decoded = Decoded(
-        messages=messages(),
-        packet_kinds={},
-        hidden=0,
-        malformed=0,
-        duplicate_packets=0,
-        lost_ranges=0,
-        lost_bytes=0,
-        backward_times=0,
-        tls_connections=0,
-        first_ns=first_ns,
-        last_ns=first_ns + 100 * SECOND,
-        cut_short=False,
-        form="columns",
-        reassembly=Reassembly.OFF,
-    )
     made = ops(*rows, connections=connections)
-    paired = Paired(made, np.zeros(0, dtype=np.int8))
-    return Side(Source("made", ()), decoded, paired, np.zeros(len(made), dtype=np.int8))
+    held = decoded(made, first_ns, first_ns + 100 * SECOND)
+    return Side(Source("made", ()), held, np.zeros(len(made), dtype=np.int8))
 
 
 def selected(server: Side, client: Side, filters: Filters) -> tuple[list[str], list[str]]:

@@ -13,6 +13,7 @@ import pytest
 
 from nfslat import cli, pipeline, show
 from nfslat.decode.capture import open_source
+from nfslat.decode.decoded import Reassembly
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, ToolError
 from nfslat.results import Correlation
@@ -270,9 +271,10 @@ def test_rotated_files_are_named_with_their_own_frame_numbers(
 def test_of_several_rpcs_in_a_frame_the_one_asked_for_is_shown(tools: Tools, tmp_path: Path, scenario: str) -> None:
     """A frame that carries several calls or replies gives the one with our XID and nothing of its neighbours."""
     found = _correlate(scenario, tools, tmp_path)
-    messages = found.client.decoded.messages
-    frame = next(f for f in messages.frame.tolist() if (messages.frame == f).sum() > 1)
-    here = [(int(messages.xid[row]), bool(messages.is_reply[row])) for row in (messages.frame == frame).nonzero()[0]]
+    ops = found.client.ops
+    frames = ops.call_last_frame if found.client.decoded.reassembly is not Reassembly.OFF else ops.call_first_frame
+    frame = next(frame for frame in frames.tolist() if (frames == frame).sum() > 1)
+    here = [(int(xid), False) for xid in ops.xid[frames == frame]]
     shown = dissect(found.client.source.files[0], {frame: here}, tools, found.client.decoded.reassembly)
     assert len(shown) == len(set(here)) > 1
     for (_, (xid, _)), message in shown.items():

@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wire_tables import GETATTR, MS, READ, WRITE, Op, messages, op, ops
+from wire_tables import GETATTR, MS, READ, WRITE, Op, decoded, op, ops
 
 from nfslat.clock import Theta
 from nfslat.decode.capture import Source
-from nfslat.decode.reader import Decoded, Reassembly
-from nfslat.decompose import decompose
+from nfslat.decompose import Parts
 from nfslat.errors import UsageError
 from nfslat.match import match
-from nfslat.pair import Paired
 from nfslat.report.model import StackRow
 from nfslat.results import Correlation, Side
 from nfslat.stack import Known, parse_known, stack
@@ -25,21 +23,8 @@ ALWAYS = (-(1 << 62), 1 << 62)
 
 
 def _side(*rows: Op) -> Side:
-    nothing = dict.fromkeys(
-        "hidden malformed duplicate_packets lost_ranges lost_bytes backward_times tls_connections".split(), 0
-    )
-    decoded = Decoded(
-        messages=messages(),
-        packet_kinds={},
-        first_ns=0,
-        last_ns=0,
-        cut_short=False,
-        form="columns",
-        reassembly=Reassembly.OFF,
-        **nothing,
-    )
     made = ops(*rows)
-    return Side(Source("made", ()), decoded, Paired(made, np.zeros(0, dtype=np.int8)), np.zeros(len(made), np.int8))
+    return Side(Source("made", ()), decoded(made), np.zeros(len(made), dtype=np.int8))
 
 
 def _compared(*each: tuple[int, float, float]) -> Correlation:
@@ -47,7 +32,7 @@ def _compared(*each: tuple[int, float, float]) -> Correlation:
     client = _side(*(op(1000 * n, 1000 * n + srt, n, op=what) for n, (what, srt, _) in enumerate(each)))
     server = _side(*(op(1000 * n + 0.5, 1000 * n + 0.5 + srt, n, op=what) for n, (what, _, srt) in enumerate(each)))
     matching = match(server.ops, client.ops, ALWAYS, ALWAYS)
-    parts = decompose(server.ops, client.ops, matching.matched, 0)
+    parts = Parts(server.ops, client.ops, matching.matched, 0)
     return Correlation(server, client, matching, matching.matched, Theta(0, 0), parts, "nfslat", False)
 
 

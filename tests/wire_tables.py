@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from nfslat.constants import NFS, NULL
-from nfslat.tables import Connection, Messages, Ops
+from nfslat.constants import NFS, NULL, NULL32
+from nfslat.decode.decoded import Decoded
+from nfslat.messages import Messages
+from nfslat.tables import CALL_SHOWN_LAST, REPLY_SHOWN_LAST, WHOLE, Connection, Kind, Loose, Ops
 
 MS = 1_000_000
 GETATTR, READ, WRITE = 1, 6, 7
@@ -123,18 +125,32 @@ def op(t0_ms: float, t3_ms: float, xid: int, **others: Any) -> Op:
 def ops(*rows: Op, connections: tuple[Connection, ...] = CONNECTIONS) -> Ops:
     """The table of one side, in the order of the calls."""
     made = []
+    kinds: dict[Kind, int] = {}
     for frame, row in enumerate(sorted(rows, key=lambda row: row.at_ms[0])):
         t0, t1, t2, t3 = (round(t * MS) for t in row.at_ms)
+        kind = kinds.setdefault(Kind(row.program, row.version, NULL, row.op), len(kinds))
         made.append(
-            {name: getattr(row, name) for name in ("conn", "direction", "xid", "program", "version", "op")}
-            | {"minor": NULL, "offset": row.offset, "size": row.size, "fh": row.fh}
-            | {"t0": t0, "t1": t1, "t2": t2, "t3": t3, "shown_call_ns": t1, "shown_reply_ns": t3}
+            {"conn": row.conn, "direction": row.direction, "xid": row.xid, "kind": kind, "offset": row.offset}
+            | {"size": row.size & NULL32, "fh": row.fh & NULL32}
+            | {"t0": t0, "t1": t1, "t2": t2, "t3": t3}
             | {"call_first_frame": 2 * frame + 1, "call_last_frame": 2 * frame + 1}
             | {"reply_first_frame": 2 * frame + 2, "reply_last_frame": 2 * frame + 2}
-            | {"whole": True, "transmissions": 1, "last_call_ns": t0}
+            | {"transmissions": 1, "status": 0, "accept": 0, "flags": WHOLE | CALL_SHOWN_LAST | REPLY_SHOWN_LAST}
         )
     columns = {name: [row[name] for row in made] for name in made[0]} if made else _empty(Ops)
-    return Ops.from_columns(columns, connections=connections)
+    return Ops.from_columns(columns, kinds=tuple(kinds), connections=connections)
+
+
+def decoded(made: Ops, first_ns: int = 0, last_ns: int = 0, **others: Any) -> Decoded:
+    """A capture that holds these ops and no other message."""
+    counts = "hidden malformed duplicate_packets lost_ranges lost_bytes backward_times tls_connections".split()
+    return Decoded(
+        ops=made,
+        loose=Loose.from_columns(_empty(Loose), kinds=made.kinds, connections=made.connections),
+        **(dict.fromkeys(counts, 0) | {"packet_kinds": {}, "cut_short": False, "engine": "made"} | others),
+        first_ns=first_ns,
+        last_ns=last_ns,
+    )
 
 
 def truths(*rows: Op) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -142,5 +158,5 @@ def truths(*rows: Op) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.array([row.truth for row in sorted(rows, key=lambda row: row.at_ms[0])], dtype=np.int64)
 
 
-def _empty(table: type[Messages] | type[Ops]) -> dict[str, list[int]]:
-    return {name: [] for name in table.__dataclass_fields__ if name != "connections"}
+def _empty(table: type[Messages] | type[Ops] | type[Loose]) -> dict[str, list[int]]:
+    return {name: [] for name in table.columns()}

@@ -15,7 +15,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::columns::{CALL_SHOWN_LAST, REPLY_SHOWN_LAST};
 use crate::compound::Ranks;
-use crate::container::Error as ContainerError;
+use crate::container::{Error as ContainerError, Reader};
 use crate::decode::{Error, File, Progress, decode as read};
 use crate::decoder::{Decoder, KINDS};
 use crate::rpc::NONE;
@@ -71,6 +71,18 @@ fn decode<'py>(
     });
     let (decoder, files) = done.map_err(failure)?;
     result(py, decoder, &files)
+}
+
+/// Format of a capture, and the time of its first packet in ns since 1970.
+#[pyfunction]
+fn peek(py: Python<'_>, path: std::path::PathBuf) -> PyResult<(&'static str, Option<i64>)> {
+    py.detach(|| {
+        let failed = |error| failure(Error::Container { file: 0, error });
+        let input = Input::open(path).map_err(|error| failed(ContainerError::Io(error)))?;
+        let mut reader = Reader::open(Box::new(input)).map_err(failed)?;
+        let first_ns = reader.next().map_err(failed)?.map(|packet| packet.t_ns);
+        Ok((reader.info().format, first_ns))
+    })
 }
 
 fn failure(error: Error) -> PyErr {
@@ -244,5 +256,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
     module.add("NotACapture", module.py().get_type::<NotACapture>())?;
     module.add_class::<Job>()?;
+    module.add_function(wrap_pyfunction!(peek, module)?)?;
     module.add_function(wrap_pyfunction!(decode, module)?)
 }

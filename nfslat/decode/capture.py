@@ -1,8 +1,9 @@
-"""Capture argument -> one readable source: a rotated set in time order, decompressed, with what capinfos says of it."""
+"""Capture argument -> one readable source: a rotated set in time order; for tshark decompressed, and as capinfos sees it."""
 
 from __future__ import annotations
 
 import bz2
+import contextlib
 import csv
 import dataclasses
 import glob
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from nfslat.decode.reader import nanoseconds
 from nfslat.decode.tools import Tools
@@ -41,6 +43,7 @@ class File:
     first_ns: int
     last_ns: int
     cut_short: bool  # the file ends in the middle of a packet
+    is_foreign: bool = False  # only Wireshark reads its format
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Source:
 
     @property
     def packets(self) -> int:
-        """Packets in all files, as capinfos counts them."""
+        """Packets in all files; for the native engine known only when they are read."""
         return sum(file.packets for file in self.files)
 
     @property
@@ -75,22 +78,34 @@ def open_source(argument: str, tools: Tools, scratch: Path) -> Source:
     `scratch` is a directory for decompressed copies (bzip2, xz) and for standard input, which Wireshark cannot seek.
     Raises ``InputError`` for what is missing, unreadable, empty or no capture, with the reason in one line.
     """
-    paths = [_spool(scratch)] if argument == "-" else _expand(argument)
+    if argument == "-":
+        refuse_terminal()
+    paths = [spool(None, scratch)] if argument == "-" else expand(argument)
     names = ["standard input"] if argument == "-" else [str(path) for path in paths]
     files = []
     for name, path in zip(names, paths, strict=True):
         plain, is_whole = _decompressed(name, path, scratch)
-        file = _inspect(name, plain, tools, scratch)
+        file = inspect(name, plain, tools, scratch)
         files.append(file if is_whole else dataclasses.replace(file, cut_short=True))
     kept = [file for file in files if file.packets]
     if not kept:
-        raise InputError(f"{names[0]}: the capture holds no packets; check the interface and filter it was taken with")
+        refuse_empty(names[0])
     kept.sort(key=lambda file: (file.first_ns, file.name))
     return Source("standard input" if argument == "-" else argument, tuple(kept))
 
 
-def _expand(argument: str) -> list[Path]:
-    """Files that an argument names; an existing file wins over its reading as a glob or a list."""
+def refuse_empty(name: str) -> NoReturn:
+    """Raise ``InputError`` for a capture without packets."""
+    raise InputError(f"{name}: the capture holds no packets; check the interface and filter it was taken with")
+
+
+def expand(argument: str, *, pipes: bool = False) -> list[Path]:
+    """Files that an argument names; an existing file wins over its reading as a glob or a list.
+
+    `pipes`: one pipe by itself will do, too. Raises ``InputError`` for what is missing, unreadable or empty.
+    """
+    if pipes and Path(argument).is_fifo():
+        return [Path(argument)]
     if Path(argument).exists():
         return [_readable(Path(argument))]
     names: list[str] = []
@@ -114,7 +129,7 @@ def _readable(path: Path) -> Path:
     if path.is_dir():
         raise InputError(f"{path}: is a directory; name the capture files in it, for example '{path}/*.pcap'")
     if not path.is_file():
-        raise InputError(f"{path}: not a regular file; write the capture to a file first, or pipe it in as '-'")
+        raise InputError(f"{path}: neither a file nor a pipe; write the capture to a file first, or pipe it in as '-'")
     try:
         with path.open("rb") as stream:
             if not stream.read(1):
@@ -124,14 +139,20 @@ def _readable(path: Path) -> Path:
     return path
 
 
-def _spool(scratch: Path) -> Path:
+def refuse_terminal() -> None:
+    """Raise ``UsageError`` where standard input is closed or a terminal."""
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError("'-' reads a capture from standard input, which is closed or a terminal; pipe a capture in")
+
+
+def spool(source: Path | None, scratch: Path) -> Path:
+    """Keep what comes out of a pipe (None: standard input) in a file; ``InputError`` where nothing comes."""
     path = scratch / "stdin"
-    with path.open("wb") as out:
-        shutil.copyfileobj(sys.stdin.buffer, out, _COPY_BYTES)
+    with contextlib.nullcontext(sys.stdin.buffer) if source is None else source.open("rb") as stream:
+        with path.open("wb") as out:
+            shutil.copyfileobj(stream, out, _COPY_BYTES)
     if not path.stat().st_size:
-        raise InputError("standard input: the file is empty; did the command that feeds it fail?")
+        raise InputError(f"{source or 'standard input'}: the file is empty; did the command that feeds it fail?")
     return path
 
 
@@ -155,7 +176,7 @@ def _decompressed(name: str, path: Path, scratch: Path) -> tuple[Path, bool]:
     return target, True
 
 
-def _inspect(name: str, path: Path, tools: Tools, scratch: Path) -> File:
+def inspect(name: str, path: Path, tools: Tools, scratch: Path) -> File:
     """Ask capinfos for format, snaplen, packets and time range."""
     done = subprocess.run(
         [tools.capinfos, "-T", "-Q", "-t", "-E", "-c", "-l", "-a", "-e", "-S", "-M", os.fspath(path.absolute())],
@@ -168,12 +189,12 @@ def _inspect(name: str, path: Path, tools: Tools, scratch: Path) -> File:
     if not rows:
         readable = re.search(r"after reading ([1-9]\d*) packets", said)
         if readable is None:
-            raise InputError(f"{name}: {_why_not(said)}")
+            raise InputError(f"{name}: {why_not(said)}")
         # Damaged in the middle: what stands in front of the damage is good.
         whole_part = _new_file(scratch, path)
         command = [tools.tshark, "-r", os.fspath(path.absolute()), "-c", readable[1], "-w", os.fspath(whole_part)]
         subprocess.run(command, capture_output=True, check=False, env=tools.environment)
-        return dataclasses.replace(_inspect(name, whole_part, tools, scratch), cut_short=True)
+        return dataclasses.replace(inspect(name, whole_part, tools, scratch), cut_short=True)
     row = rows[0]
     inferred = row.get("Packet size limit max (inferred)", "n/a")
     problem = re.search(r"cut short|truncated|damaged|corrupt|error occurred", said)
@@ -194,7 +215,7 @@ def _new_file(scratch: Path, like: Path) -> Path:
     return scratch / f"{len(list(scratch.iterdir()))}-{like.stem}"
 
 
-def _why_not(said: str) -> str:
+def why_not(said: str) -> str:
     """One line of advice out of what capinfos printed."""
     if "isn't a capture file" in said or "doesn't understand" in said:
         return "not a packet capture that Wireshark knows; give the file that tcpdump -w wrote"

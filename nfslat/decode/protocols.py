@@ -6,23 +6,26 @@ import os
 import re
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 
-from nfslat.constants import NFS, program_name
+from nfslat.constants import NFS, NULL, program_name
 from nfslat.decode.capture import Source
-from nfslat.decode.reader import Decoded
+from nfslat.decode.decoded import Decoded
 from nfslat.decode.tools import Tools
-from nfslat.errors import InputError
-from nfslat.tables import Ops
+from nfslat.errors import InputError, ToolError
 
 _NAMED = 3
+_LOOKED_AT = "100000"  # packets: enough to tell what a capture is about
 _SHORTEST_SNAPLEN = 94  # Ethernet, IPv4, TCP with timestamps, record mark, and a call's header up to its procedure
 
 
-def refuse_without_nfs(source: Source, decoded: Decoded, ops: Ops, tools: Tools) -> None:
-    """Raise ``InputError`` where `ops` holds no NFS op: encrypted, no RPC at all, calls only, or other programs."""
-    if (ops.program == NFS).any():
-        named = decoded.messages.op[(decoded.messages.program == NFS) & (decoded.messages.is_reply == 0)]
-        if not decoded.tls_connections or (named != 0).any():
+def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Tools]) -> None:
+    """Raise ``InputError`` where the capture holds no NFS op: encrypted, no RPC, calls only, or other programs."""
+    answered, kinds = decoded.ops.classes, decoded.ops.kinds
+    calls = list(zip(kinds, decoded.calls.tolist(), strict=True))
+    if any(kinds[kind].program == NFS for kind in answered.kind):
+        named = any(count and kind.program == NFS and kind.op != 0 for kind, count in calls)
+        if not decoded.tls_connections or named:
             return
     name = source.name
     if decoded.tls_connections:
@@ -35,18 +38,22 @@ def refuse_without_nfs(source: Source, decoded: Decoded, ops: Ops, tools: Tools)
             f"{name}: the packets were cut at {source.snaplen} bytes, in front of the RPC headers or in them; "
             "capture with tcpdump -s 512 (96 is the least that can work)"
         )
-    calls = int(((decoded.messages.is_reply == 0) & (decoded.messages.program == NFS)).sum())
-    replies = int((decoded.messages.is_reply == 1).sum())
-    if calls:
+    nfs_calls = sum(count for kind, count in calls if kind.program == NFS)
+    replies = len(decoded.ops) + int((decoded.loose.is_reply == 1).sum())
+    if nfs_calls:
         raise InputError(
-            f"{name}: {calls} NFS calls and {replies} RPC replies, but no call with its reply; "
+            f"{name}: {nfs_calls} NFS calls and {replies} RPC replies, but no call with its reply; "
             "capture both directions (no one-way filter or span port)"
         )
-    if len(decoded.messages):
-        programs = Counter(program_name(int(program)) for program in decoded.messages.program if program >= 0)
-        said = ", ".join(f"{count} {program} calls" for program, count in programs.most_common(_NAMED)) or "RPC replies"
+    if replies or any(count for _, count in calls):
+        programs: Counter[str] = Counter()
+        for kind, count in calls:
+            if kind.program != NULL:
+                programs[program_name(kind.program)] += count
+        most = (+programs).most_common(_NAMED)
+        said = ", ".join(f"{count} {program} calls" for program, count in most) or "RPC replies"
         raise InputError(f"{name}: no NFS in it, only {said}; capture 'port 2049' on the NFS interface")
-    contents = _contents(source, tools)
+    contents = _contents(source, decoded, tools)
     said = ", ".join(f"{protocol} ({count} packets)" for protocol, count in contents.most_common(_NAMED))
     if "nfs" in contents or "rpc" in contents:
         raise InputError(
@@ -56,13 +63,17 @@ def refuse_without_nfs(source: Source, decoded: Decoded, ops: Ops, tools: Tools)
     raise InputError(f"{name}: no NFS in it; it holds {said or 'no known protocol'}; capture 'port 2049'")
 
 
-def _contents(source: Source, tools: Tools) -> Counter[str]:
-    """Packets by their innermost protocol, as Wireshark names it with all its dissectors."""
+def _contents(source: Source, decoded: Decoded, find_tools: Callable[[], Tools]) -> Counter[str]:
+    """Packets by their innermost protocol, as Wireshark names it with all its dissectors; without it, by kind."""
+    try:
+        tools = find_tools()
+    except ToolError:
+        return Counter(decoded.packet_kinds)
     environment = {key: value for key, value in tools.environment.items() if key != "WIRESHARK_CONFIG_DIR"}
     empty = os.path.join(tools.environment["WIRESHARK_CONFIG_DIR"], "all-protocols")
     os.makedirs(empty, exist_ok=True)
     done = subprocess.run(
-        [tools.tshark, "-n", "-r", os.fspath(source.files[0].path.absolute()), "-q", "-z", "io,phs"],
+        [tools.tshark, "-n", "-r", os.fspath(source.files[0].path.absolute()), "-c", _LOOKED_AT, "-q", "-z", "io,phs"],
         capture_output=True,
         check=False,
         env=environment | {"WIRESHARK_CONFIG_DIR": empty},

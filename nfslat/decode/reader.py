@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from enum import Enum
 
 from nfslat.constants import NULL
 from nfslat.decode import cells, rpc
+from nfslat.decode.decoded import Facts, Reassembly
 from nfslat.decode.streams import Direction, Record, Segment
 from nfslat.errors import InputError
-from nfslat.tables import Connection, Messages, empty_columns
+from nfslat.messages import Messages, empty_columns
+from nfslat.tables import Connection
 
 _FRAGMENT_TIMES = 4096  # IP fragments whose time is remembered until their datagram is complete
 _LATEST_NS = 1 << 63  # year 2262: what int64 nanoseconds hold
@@ -20,30 +21,11 @@ _ACK, _RST, _SYN, _FIN = 0x10, 0x04, 0x02, 0x01
 _NO_ID = ("", "0x0000")
 
 
-class Reassembly(Enum):
-    """How tshark puts the segments of a TCP stream together."""
-
-    OFF = "off"  # each segment by itself
-    IN_ORDER = "in order"  # a lost segment ends what was being put together
-    ANY_ORDER = "any order"  # waits for a lost segment; for good, if it is not in the capture
-
-
-@dataclass(frozen=True)
-class Decoded:
-    """What one capture holds. The packet kinds sum to its packets."""
+@dataclass(frozen=True, kw_only=True)
+class Dissected(Facts):
+    """One reading of a capture by tshark."""
 
     messages: Messages
-    packet_kinds: dict[str, int]
-    hidden: int  # messages known to begin where their header was not captured
-    malformed: int
-    duplicate_packets: int
-    lost_ranges: int  # ranges of TCP data that were acknowledged and never captured
-    lost_bytes: int
-    backward_times: int
-    tls_connections: int
-    first_ns: int
-    last_ns: int
-    cut_short: bool
     form: str  # "columns" or "fields"
     reassembly: Reassembly
 
@@ -72,7 +54,7 @@ class Reader:
         self.packets = 0
         self._reassembly = reassembly
         self._reassemble = reassembly is not Reassembly.OFF
-        self._columns = empty_columns(Messages)
+        self._columns = empty_columns()
         self._kinds = dict.fromkeys(("rpc", "tcp data", "tcp control", "udp", "ip fragment", "other"), 0)
         self._connections: list[Connection] = []
         self._conn_rows: dict[tuple[str, tuple[str, int], tuple[str, int]], int] = {}
@@ -128,11 +110,11 @@ class Reader:
         holes = [side.coverage.lost() for flow in flows.values() for side in flow.sides]
         return sum(count for count, _ in holes), sum(size for _, size in holes)
 
-    def result(self, *, cut_short: bool, form: str) -> Decoded:
+    def result(self, *, cut_short: bool, form: str) -> Dissected:
         """Everything read so far as a frozen table and counts."""
         self._settle()
         lost_ranges, lost_bytes = self.lost()
-        return Decoded(
+        return Dissected(
             messages=Messages.from_columns(self._columns, connections=tuple(self._connections)),
             packet_kinds=self._kinds,
             hidden=self._hidden,

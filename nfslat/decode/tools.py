@@ -33,6 +33,7 @@ class Tools:
 
     tshark: str
     capinfos: str
+    editcap: str
     mergecap: str
     version: str
     environment: dict[str, str]
@@ -41,10 +42,10 @@ class Tools:
 def find_tools(scratch: Path) -> Tools:
     """Locate Wireshark's tools and give them an empty personal configuration below `scratch`.
 
-    Raises ``ToolError`` where tshark, capinfos or mergecap is missing, does not start, or is older than ``MINIMUM``.
+    Raises ``ToolError`` where one of them is missing, does not start, or is older than ``MINIMUM``.
     """
     paths = {}
-    for name in ("tshark", "capinfos", "mergecap"):
+    for name in ("tshark", "capinfos", "editcap", "mergecap"):
         found = shutil.which(name)
         if found is None:
             raise ToolError(f"{name} (of Wireshark) was not found; {_INSTALL}")
@@ -59,7 +60,7 @@ def find_tools(scratch: Path) -> Tools:
     names = [line.rsplit("\t")[2] for line in protocols.splitlines() if line.count("\t") >= 2]
     unneeded = [name for name in names if not _NEEDED.fullmatch(name)]
     (configuration / "disabled_protos").write_text("\n".join(unneeded) + "\n")
-    return Tools(paths["tshark"], paths["capinfos"], paths["mergecap"], version, environment)
+    return Tools(paths["tshark"], paths["capinfos"], paths["editcap"], paths["mergecap"], version, environment)
 
 
 def _version(tshark: str, environment: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""A source -> its RPC messages, with Wireshark's tshark as the dissector; memory grows with messages, not packets.
+"""A source -> its ops, with Wireshark's tshark as the dissector; memory grows with messages, not packets.
 
 tshark prints one line a packet, which is read as a stream. Two forms of output carry the same cells: columns
 (``-T tabs``), for which tshark need not build a printable tree and which take about half the time, and ``-T fields``.
@@ -8,6 +8,7 @@ A column holds at most 2047 bytes; where a frame has more messages than fit, the
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import subprocess
 import tempfile
@@ -15,15 +16,26 @@ from collections.abc import Callable, Generator
 
 from nfslat.decode import cells
 from nfslat.decode.capture import Source
-from nfslat.decode.reader import Decoded, Reader, Reassembly, UnreadableLine
+from nfslat.decode.decoded import Decoded, Facts, Reassembly
+from nfslat.decode.reader import Dissected, Reader, UnreadableLine
 from nfslat.decode.tools import Tools
 from nfslat.errors import ToolError
+from nfslat.pair import pair
 
 _PROGRESS_PACKETS = 4096
 
 
-def decode(source: Source, tools: Tools, progress: Callable[[int], None], *, form: str = "columns") -> Decoded:
-    """Dissect `source`; `progress` is called with the number of packets read so far.
+def decode(source: Source, tools: Tools, progress: Callable[[int], None]) -> Decoded:
+    """Dissect `source` and pair its calls with its replies; see `dissect`."""
+    found = dissect(source, tools, progress)
+    paired = pair(found.messages)
+    facts = {fact.name: getattr(found, fact.name) for fact in dataclasses.fields(Facts)}
+    engine = f"tshark {tools.version}"
+    return Decoded(ops=paired.ops, loose=paired.loose, engine=engine, reassembly=found.reassembly, **facts)
+
+
+def dissect(source: Source, tools: Tools, progress: Callable[[int], None], *, form: str = "columns") -> Dissected:
+    """The messages of `source`; `progress` is called with the number of packets read so far.
 
     Raises ``InputError`` where tshark cannot read the file, ``ToolError`` where tshark fails.
     """
@@ -34,13 +46,13 @@ def decode(source: Source, tools: Tools, progress: Callable[[int], None], *, for
         return found
     # A packet that the capture lost is awaited for good, and everything behind it on its connection is lost with it.
     again = read(source, tools, progress, Reassembly.IN_ORDER, form=form)
-    return max(found, again, key=lambda decoded: len(decoded.messages))
+    return max(found, again, key=lambda reading: len(reading.messages))
 
 
 def read(
     source: Source, tools: Tools, progress: Callable[[int], None], reassembly: Reassembly, *, form: str = "columns"
-) -> Decoded:
-    """One reading of `source` with the `reassembly` asked for; see `decode`."""
+) -> Dissected:
+    """One reading of `source` with the `reassembly` asked for; see `dissect`."""
     reader = Reader(reassembly)
     split = cells.split_columns if form == "columns" else cells.split_fields
     try:

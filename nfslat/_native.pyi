@@ -1,0 +1,42 @@
+"""The native decoder (native/): capture files -> columns. Absent where it was not compiled; then tshark decodes."""
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any, final
+
+VERSION: str
+
+class NotACapture(ValueError):
+    """(text, index of the file): its bytes are of no format that the decoder reads."""
+
+@final
+class Job:
+    """A running `decode`, seen from another thread."""
+
+    def __init__(self) -> None: ...
+    @property
+    def bytes(self) -> int:
+        """Bytes of the files read so far, compressed as they are."""
+    @property
+    def packets(self) -> int:
+        """Packets read so far."""
+    def stop(self) -> None:
+        """Make `decode` end with ``InterruptedError``, soon."""
+
+def peek(path: str | PathLike[str]) -> tuple[str, int | None]:
+    """Format of a capture and the time of its first packet (int ns since 1970), None where it has no packet.
+
+    Raises ``NotACapture``, ``OSError``, or ``ValueError`` where the file is damaged before its first packet.
+    """
+
+def decode(
+    paths: Sequence[str | PathLike[str]], nfs_ranks: bytes, callback_ranks: bytes, action_rank: int, job: Job
+) -> dict[str, Any]:
+    """Decode capture files, one after the other, as one capture; runs without the GIL.
+
+    The ranks of the operations of a COMPOUND (`nfslat.constants.op_ranks`) find the one that names it. The result
+    holds "ops", "loose", "slots", "names", "failures", "tcp", "tcp_events" (dicts of arrays, as `nfslat.tables` and
+    `nfslat.details` describe them), "kinds", "connections", "sessions", "created_sessions", "name_list", "files" and
+    counters. Raises ``NotACapture``, ``OSError`` (errno, text, index of the file), ``ValueError`` (text, index of the
+    file) for what cannot be read at all, ``InterruptedError`` after `Job.stop`.
+    """

@@ -1,0 +1,74 @@
+"""What an engine makes of one capture: the tables, and a count of everything that is in none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+
+from nfslat.details import Details, no_details
+from nfslat.tables import I64, Loose, Ops, State
+
+
+class Reassembly(Enum):
+    """How tshark puts the segments of a TCP stream together."""
+
+    OFF = "off"  # each segment by itself
+    IN_ORDER = "in order"  # a lost segment ends what was being put together
+    ANY_ORDER = "any order"  # waits for a lost segment; for good, if it is not in the capture
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What is known of a capture besides its messages. The packet kinds sum to its packets."""
+
+    packet_kinds: dict[str, int]
+    hidden: int  # messages known to begin where their header was not captured
+    malformed: int
+    duplicate_packets: int
+    lost_ranges: int  # ranges of TCP data that were acknowledged and never captured
+    lost_bytes: int
+    backward_times: int
+    tls_connections: int
+    first_ns: int
+    last_ns: int
+    cut_short: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoded(Facts):
+    """One capture: both engines make the same of it."""
+
+    ops: Ops
+    loose: Loose
+    engine: str  # "tshark 4.0.17", "native 0.1.0"
+    repeats: Mapping[State, int] = field(default_factory=dict)  # messages without a row in `loose`
+    interface_drops: int = 0  # packets that the capturing host says it lost (pcapng statistics)
+    untimed_packets: int = 0  # packets to which their container gives no time
+    details: Details = field(default_factory=no_details)
+    reassembly: Reassembly | None = None  # what tshark was asked to do, where it was the engine
+
+    @property
+    def states(self) -> dict[State, int]:
+        """Messages by state; they sum to `messages`."""
+        loose = np.bincount(self.loose.state, minlength=len(State))
+        counts = {state: int(loose[state]) + self.repeats.get(state, 0) for state in State}
+        counts[State.PAIRED] += 2 * len(self.ops)
+        counts[State.HEADER_NOT_CAPTURED] += self.hidden
+        counts[State.MALFORMED] += self.malformed
+        return counts
+
+    @property
+    def messages(self) -> int:
+        """RPC messages in the capture, those included that could not be read."""
+        return sum(self.states.values())
+
+    @property
+    def calls(self) -> I64:
+        """Calls of each kind (row of ``ops.kinds``), answered or not, without `repeats`."""
+        kinds = len(self.ops.kinds)
+        loose = np.bincount(self.loose.kind[self.loose.is_reply == 0], minlength=kinds)
+        answered = np.bincount(self.ops.classes.kind, weights=self.ops.classes.count, minlength=kinds)
+        return np.asarray(loose + answered, dtype=np.int64)

@@ -1,0 +1,61 @@
+"""The name of an engine in, what opens captures and decodes them out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nfslat.decode import capture, tshark
+from nfslat.decode.capture import Source
+from nfslat.decode.decoded import Decoded
+from nfslat.decode.tools import Tools
+from nfslat.errors import UsageError
+
+ENGINES = ("native", "tshark")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What one run decodes with. `tools` finds Wireshark's programs when they are needed; raises ``ToolError``."""
+
+    tools: Callable[[], Tools]
+    open: Callable[[str], Source]
+    total: Callable[[Source], int]  # what progress counts up to; 0 where it is not known
+    unit: str  # of progress
+    decode: Callable[[Source, Callable[[int], None]], tuple[Source, Decoded]]
+
+
+def is_native_built() -> bool:
+    """Was the native decoder compiled?"""
+    try:
+        import nfslat._native  # noqa: F401, PLC0415
+    except ImportError:
+        return False
+    return True
+
+
+def choose(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool) -> Engine:
+    """The engine called `name`; None takes the native one where it is built.
+
+    `rereads`: what comes in by standard input is wanted again later, so it is kept in `scratch`. Raises ``UsageError`` where the native one is asked for and not there.
+    """
+    if name == "tshark" or (name is None and not is_native_built()):
+        return Engine(
+            tools=tools,
+            open=lambda argument: capture.open_source(argument, tools(), scratch),
+            total=lambda source: source.packets,
+            unit=" packets",
+            decode=lambda source, progress: (source, tshark.decode(source, tools(), progress)),
+        )
+    if not is_native_built():
+        raise UsageError("--engine native: it was not compiled; install Rust and run scripts/nfslat once, or use tshark")
+    from nfslat.decode import native  # noqa: PLC0415  (absent where it was not compiled)
+
+    return Engine(
+        tools=tools,
+        open=lambda argument: native.open_source(argument, tools, scratch, rereads=rereads),
+        total=lambda source: sum(file.path.stat().st_size for file in source.files if file.path.is_file()),
+        unit="B",
+        decode=lambda source, progress: native.decode(source, tools, progress),
+    )

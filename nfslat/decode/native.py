@@ -1,0 +1,186 @@
+"""A source -> its ops, by the decoder of our own (native/): fast, and in sequence space from the first byte to the last.
+
+What that decoder does not read (snoop, pktt, ERF and all else that Wireshark knows) is streamed through editcap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from nfslat import _native
+from nfslat.constants import NULL, RANK_ACTION, op_ranks
+from nfslat.decode.capture import File, Source, expand, inspect, refuse_empty, refuse_terminal, spool, why_not
+from nfslat.decode.decoded import Decoded
+from nfslat.decode.tools import Tools
+from nfslat.details import Details, Failures, Names, SessionLimits, Slots, Tcp, TcpEvents
+from nfslat.errors import InputError, ToolError
+from nfslat.tables import Connection, Kind, Loose, Ops, State
+
+NAME = f"native {_native.VERSION}"
+_POLL_S = 0.05
+_STANDARD_INPUT = Path("/dev/stdin")
+
+
+def open_source(argument: str, tools: Callable[[], Tools], scratch: Path, *, rereads: bool) -> Source:
+    """Resolve one command-line argument: a file, a pipe, a glob, a comma list, or ``-`` for standard input.
+
+    `rereads`: a pipe will be read again, so that it is kept in `scratch`.
+    Raises ``InputError`` for what is missing, unreadable, empty or no capture, with the reason in one line.
+    """
+    if argument == "-":
+        refuse_terminal()
+    paths = [_STANDARD_INPUT] if argument == "-" else expand(argument, pipes=True)
+    name = "standard input" if argument == "-" else argument
+    if rereads and not paths[0].is_file():
+        paths = [spool(paths[0], scratch)]
+    elif not paths[0].is_file():
+        # A pipe can be read once only, so it is not looked at beforehand.
+        return Source(name, (_unread(name, paths[0]),))
+    names = [name] if len(paths) == 1 else [str(path) for path in paths]
+    files = [_peek(name, path, tools, scratch) for name, path in zip(names, paths, strict=True)]
+    kept = [file for file in files if file is not None]
+    if not kept:
+        refuse_empty(names[0])
+    kept.sort(key=lambda file: (file.first_ns, file.name))
+    return Source(name, tuple(kept))
+
+
+def decode(source: Source, tools: Callable[[], Tools], progress: Callable[[int], None]) -> tuple[Source, Decoded]:
+    """Decode `source`; `progress` is called with the bytes read so far, and may raise to end it.
+
+    Returns the source with what is known of its files now. Raises ``InputError`` where nothing can be read.
+    """
+    with contextlib.ExitStack() as stack:
+        paths = [stack.enter_context(_readable(file, tools)) for file in source.files]
+        result = _run(source, paths, progress)
+    files = tuple(
+        dataclasses.replace(
+            file,
+            format=file.format if file.is_foreign else found["format"],
+            snaplen=found["snaplen"],
+            packets=found["packets"],
+            first_ns=found["first_ns"],
+            last_ns=found["last_ns"],
+            cut_short=file.cut_short or found["damage"] is not None,
+        )
+        for file, found in zip(source.files, result["files"], strict=True)
+    )
+    if not any(file.packets for file in files):
+        refuse_empty(source.name)
+    source = dataclasses.replace(source, files=tuple(file for file in files if file.packets))
+    return source, _decoded(result, source)
+
+
+def _unread(name: str, path: Path, first_ns: int = NULL) -> File:
+    return File(name=name, path=path, format="", snaplen=None, packets=0, first_ns=first_ns, last_ns=0, cut_short=False)
+
+
+def _peek(name: str, path: Path, tools: Callable[[], Tools], scratch: Path) -> File | None:
+    """The file with the time of its first packet, by which rotated files are put in order; None without packets."""
+    try:
+        _, first_ns = _native.peek(path)
+    except _native.NotACapture:
+        file = inspect(name, path, tools(), scratch)
+        return dataclasses.replace(file, is_foreign=True) if file.packets else None
+    except (OSError, ValueError) as problem:
+        raise InputError(f"{name}: cannot be read as a capture: {_reason(problem)}") from problem
+    return None if first_ns is None else _unread(name, path, first_ns)
+
+
+def _reason(problem: OSError | ValueError) -> str:
+    return str(problem.args[0] if isinstance(problem, ValueError) else problem.strerror or problem.args[1])
+
+
+@contextlib.contextmanager
+def _readable(file: File, tools: Callable[[], Tools]) -> Iterator[str]:
+    """A path at which the decoder finds pcap or pcapng: the file itself, or a pipe from editcap."""
+    if not file.is_foreign:
+        yield os.fspath(file.path)
+        return
+    found = tools()
+    with tempfile.TemporaryFile() as stderr:
+        command = [found.editcap, "-F", "pcapng", os.fspath(file.path.absolute()), "-"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=found.environment) as editcap:
+            try:
+                yield f"/dev/fd/{editcap.stdout.fileno()}" if editcap.stdout else ""
+            except BaseException:
+                editcap.kill()
+                raise
+        status = editcap.returncode
+        if status > 0 and not file.cut_short:
+            stderr.seek(0)
+            raise ToolError(f"{file.name}: {why_not(stderr.read().decode(errors='replace'))}")
+
+
+def _run(source: Source, paths: list[str], progress: Callable[[int], None]) -> dict[str, Any]:
+    """Run the decoder in a thread of its own, so that this one stays awake for Ctrl-C."""
+    job = _native.Job()
+    found: list[dict[str, Any] | Exception] = []
+
+    def work() -> None:
+        try:
+            ranks = op_ranks(callback=False), op_ranks(callback=True)
+            found.append(_native.decode(paths, *ranks, RANK_ACTION, job))
+        except Exception as problem:
+            found.append(problem)
+
+    worker = threading.Thread(target=work, name=f"decode {source.name}", daemon=True)
+    worker.start()
+    try:
+        while worker.is_alive():
+            worker.join(_POLL_S)
+            progress(job.bytes)
+    except BaseException:
+        job.stop()
+        worker.join()
+        raise
+    (result,) = found
+    if isinstance(result, dict):
+        return result
+    if isinstance(result, OSError | ValueError):
+        name = source.files[result.args[-1]].name if isinstance(result.args[-1], int) else source.name
+        if isinstance(result, _native.NotACapture):
+            raise InputError(f"{name}: not a capture in pcap or pcapng; save it as one of these first") from result
+        raise InputError(f"{name}: cannot be read as a capture: {_reason(result)}") from result
+    raise result
+
+
+def _decoded(found: dict[str, Any], source: Source) -> Decoded:
+    connections = tuple(Connection(*ends) for ends in found["connections"])
+    kinds = tuple(Kind(program, version, minor, op, tuple(ops)) for program, version, minor, op, ops, _ in found["kinds"])
+    return Decoded(
+        ops=Ops(**found["ops"], kinds=kinds, connections=connections),
+        loose=Loose(**found["loose"], kinds=kinds, connections=connections),
+        engine=NAME,
+        repeats={State.RETRANSMITTED: found["repeated"], State.DUPLICATE_FRAME: found["duplicated"]},
+        packet_kinds=found["packet_kinds"],
+        hidden=found["hidden"],
+        malformed=found["malformed"],
+        duplicate_packets=found["duplicate_packets"],
+        lost_ranges=found["lost_ranges"],
+        lost_bytes=found["lost_bytes"],
+        backward_times=found["backward_times"],
+        tls_connections=found["tls_connections"],
+        first_ns=min(file.first_ns for file in source.files),
+        last_ns=max(file.last_ns for file in source.files),
+        cut_short=any(file.cut_short for file in source.files),
+        interface_drops=sum(file["dropped"] for file in found["files"]),
+        untimed_packets=sum(file["untimed"] for file in found["files"]),
+        details=Details(
+            slots=Slots(**found["slots"], sessions=tuple(found["sessions"])),
+            names=Names(**found["names"], names=tuple(found["name_list"])),
+            failures=Failures(**found["failures"]),
+            tcp=Tcp(**found["tcp"]),
+            events=TcpEvents(**found["tcp_events"]),
+            sessions=tuple(SessionLimits(t_ns, name, *limits) for t_ns, name, limits in found["created_sessions"]),
+            events_dropped=found["tcp_events_dropped"],
+        ),
+    )
