@@ -37,9 +37,9 @@ def missing_calls(decoded: Decoded) -> I64:
     with_nfs = {*ops.classes.conn[nfs[ops.classes.kind]].tolist(), *calls.conn[nfs[calls.kind]].tolist()}
     missing = np.zeros(len(ops.connections), dtype=np.int64)
     conn, xids = np.concatenate([ops.conn, calls.conn]), np.concatenate([ops.xid, calls.xid])
-    order, ends = side_by_side(conn, len(missing))
+    order, places = side_by_side(len(conn), len(missing), lambda at: conn[at])
     for row in with_nfs:
-        missing[row] = _gaps(xids[order[ends[row] : ends[row + 1]]])
+        missing[row] = _gaps(xids[order[places[row]]])
     return missing
 
 

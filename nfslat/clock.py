@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from nfslat.columns import each_block, filled
-from nfslat.tables import WHOLE, Bool, Matched, Ops
+from nfslat.columns import each_block
+from nfslat.tables import Matched, Ops
 
 
 @dataclass(frozen=True)
@@ -42,18 +40,13 @@ def bound_theta(server: Ops, client: Ops, matched: Matched) -> Theta:
     """
     if not len(matched):
         raise ValueError("no matched op, no bound on the clocks")
-
-    def is_sound(at: slice) -> Bool:
-        s, c = matched.server[at], matched.client[at]
-        whole = (server.flags[s] & client.flags[c] & WHOLE) != 0
-        return np.asarray(whole & (server.transmissions[s] == 1) & (client.transmissions[c] == 1))
-
-    sound = filled(len(matched), np.bool_, is_sound)
-    if sound.any() and not sound.all():
-        matched = matched.take(sound)
+    of_server, of_client = ((ops.transmissions == 1) & ops.whole for ops in (server, client))
+    if not (of_server.all() and of_client.all()):
+        sound = of_server[matched.server] & of_client[matched.client]
+        matched = matched.take(sound) if sound.any() else matched
 
     def bounds(at: slice) -> tuple[int, int]:
-        s, c = matched.server[at], matched.client[at]
+        s, c = matched.rows(at)
         return int((server.t3[s] - client.t3[c]).max()), int((server.t1[s] - client.t1[c]).min())
 
     lower, upper = zip(*each_block(len(matched), bounds), strict=True)

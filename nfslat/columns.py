@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.tables import I64
-
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 T = TypeVar("T")
 _BLOCK = 1 << 15  # rows
 _THREADS = 2
+_FEW_GROUPS = 256
 
 
 def at_once(*jobs: Callable[[], T]) -> list[T]:
@@ -46,13 +47,37 @@ def filled(rows: int, dtype: npt.DTypeLike, work: Callable[[slice], npt.NDArray[
     return out
 
 
-def side_by_side(groups: npt.NDArray[np.integer[Any]], count: int) -> tuple[I64, I64]:
-    """An order that puts the rows of each group (0 to `count` - 1) side by side, and where each begins and ends.
+def tally(rows: int, count: int, work: Callable[[slice], npt.NDArray[np.integer[Any]]]) -> I64:
+    """How often each number from 0 to `count` - 1 occurs in what `work` makes of each block of `rows` rows."""
+    parts = each_block(rows, lambda at: np.bincount(work(at), minlength=count))
+    return np.asarray(np.sum(parts, axis=0) if parts else np.zeros(count), dtype=np.int64)
 
-    Rows of one group keep their order. Both int64; the second has `count` + 1 rows.
+
+def side_by_side(rows: int, count: int, work: Callable[[slice], npt.NDArray[Any]]) -> tuple[I32, list[slice]]:
+    """An order of rows that puts those of each group side by side and keeps theirs, and where each group stands in it.
+
+    `work` gives the groups, integers from 0 to `count` - 1, of a block of rows.
     """
-    if count <= np.iinfo(np.int16).max:
-        groups = groups.astype(np.int16)  # two bytes are sorted by counting, four by comparing
-    order = np.argsort(groups, kind="stable")
-    sizes = np.bincount(groups, minlength=count)
-    return order, np.concatenate([[0], np.cumsum(sizes)])
+    if count > _FEW_GROUPS:
+        groups = filled(rows, np.int32, work)
+        return np.argsort(groups, kind="stable").astype(np.int32), _spans(np.bincount(groups, minlength=count))
+    order = np.empty(rows, dtype=np.int32)
+    sizes = np.array(each_block(rows, lambda at: np.bincount(work(at), minlength=count)), dtype=np.int64)
+    sizes = sizes.reshape(-1, count)
+    spans = _spans(sizes.sum(axis=0))
+    begins = np.array([span.start for span in spans]) + np.cumsum(sizes, axis=0) - sizes
+
+    def place(at: slice) -> None:
+        number = at.start // _BLOCK
+        # numpy sorts 16 bits by counting.
+        here = np.argsort(work(at).astype(np.int16), kind="stable") + at.start
+        for begin, span in zip(begins[number].tolist(), _spans(sizes[number]), strict=True):
+            order[begin : begin + span.stop - span.start] = here[span]
+
+    each_block(rows, place)
+    return order, spans
+
+
+def _spans(sizes: I64) -> list[slice]:
+    ends = np.cumsum(sizes)
+    return [slice(begin, end) for begin, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True)]

@@ -34,20 +34,14 @@ class Parts:
 
     def ns(self, name: str, at: slice | I64 = slice(None)) -> I64:
         """The part `name` (one of ``PART_NAMES``) of the matched ops in rows `at`."""
-        s, c = self.matched.server[at], self.matched.client[at]
-        server, client = self.server, self.client
-        match name:
-            case "call_send":
-                return client.t1[c] - client.t0[c]
-            case "call_net":
-                return server.t1[s] - client.t1[c] - self.theta_ns
-            case "server":
-                return server.t2[s] - server.t1[s]
-            case "reply_send":
-                return server.t3[s] - server.t2[s]
-            case "reply_net":
-                return client.t3[c] - server.t3[s] + self.theta_ns
-        raise ValueError(f"{name}: no such part")
+        return self.all_ns(at)[PART_NAMES.index(name)]
+
+    def all_ns(self, at: slice | I64 = slice(None)) -> tuple[I64, I64, I64, I64, I64]:
+        """Each part of the matched ops in rows `at`, in the order of ``PART_NAMES``."""
+        s, c = self.matched.rows(at)
+        s1, s2, s3 = self.server.t1[s], self.server.t2[s], self.server.t3[s]
+        c0, c1, c3 = self.client.t0[c], self.client.t1[c], self.client.t3[c]
+        return c1 - c0, s1 - c1 - self.theta_ns, s2 - s1, s3 - s2, c3 - s3 + self.theta_ns
 
 
 def srt_ns(ops: Ops, definition: str, side: str, rows: slice | I32 | I64 = slice(None)) -> I64:

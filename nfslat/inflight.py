@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.columns import each_block
+from nfslat.columns import each_block, tally
 from nfslat.tables import I32, I64, Ops
 
 # Time above a level that is overlooked when the level is called the top: retransmissions, an extra GETATTR.
@@ -31,10 +31,12 @@ def flat_top(ops: Ops, rows: I32 | I64) -> Top | None:
     if not len(rows):
         return None
     conn = ops.conn[rows]
-    counts = np.bincount(conn)
+    counts = tally(len(conn), len(ops.connections), lambda at: conn[at])
     if counts.max() < len(rows):
         rows = rows[conn == counts.argmax()]
-    starts, ends = np.sort(ops.t0[rows]), np.sort(ops.t3[rows])
+    starts, ends = ops.t0[rows], ops.t3[rows]
+    starts.sort()
+    ends.sort()
     busy_ns = _at_least_ns(starts, ends, 1)
     if busy_ns <= 0:
         return None

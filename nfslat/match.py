@@ -11,18 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from nfslat.columns import filled
 from nfslat.constants import NFS, NULL, NULL32
-from nfslat.join import join
+from nfslat.kernels import JoinSide, join
 from nfslat.overlap import nearest, offsets
 from nfslat.tables import I8, I32, I64, Bool, Kind, Matched, Miss, Ops, Unmatched
 
 # Connections whose addresses differ (NAT, load balancer) are one where at least this share of the ops of the smaller
 # agree in XID, program, version and operation. XIDs start at random, so strangers share practically none.
 SHARED_OPS = 0.5
-_XID_BITS = 32
 _TABLE_CELLS = 1_000_000  # one XID for more ops than this says nothing about any of them
 
 
@@ -107,17 +105,17 @@ def _connections(server: Ops, client: Ops) -> dict[int, int]:
     return found
 
 
-def _numbered(server: Ops, client: Ops, key: Callable[[Kind], tuple[int, ...]]) -> tuple[I64, I64]:
+def _numbered(server: Ops, client: Ops, key: Callable[[Kind], tuple[int, ...]]) -> tuple[I32, I32]:
     """A number for each kind of the two sides, equal where `key` is."""
     numbers: dict[tuple[int, ...], int] = {}
     server_numbers, client_numbers = (
-        np.array([numbers.setdefault(key(kind), len(numbers)) for kind in ops.kinds], dtype=np.int64)
+        np.array([numbers.setdefault(key(kind), len(numbers)) for kind in ops.kinds], dtype=np.int32)
         for ops in (server, client)
     )
     return server_numbers, client_numbers
 
 
-def _signatures(ops: Ops, number: I64, taken: set[int]) -> tuple[I64, I64]:
+def _signatures(ops: Ops, number: I32, taken: set[int]) -> tuple[I64, I64]:
     """What identifies the ops of each connection that is not `taken`: (XID and number of the kind, connection) of each
     op, each once, in order of the first."""
     free = np.array([conn not in taken for conn in range(len(ops.connections))], dtype=np.bool_)
@@ -138,46 +136,44 @@ def _pairs(server: Ops, client: Ops, link_s: I32, link_c: I32, fate_s: I8, fate_
     number_s, number_c = _numbered(server, client, lambda kind: (kind.program, kind.version))
     numbers = 1 + max(int(number.max(initial=0)) for number in (number_s, number_c))
     places = numbers * (1 + max(int(link.max(initial=NULL)) for link in (link_s, link_c)))
-    no_key = places << _XID_BITS
-    keys = [
-        _keys(ops, np.where(link == NULL, places, link.astype(np.int64) * numbers), number, no_key)
+    sides = [
+        JoinSide(ops.conn, ops.kind, ops.xid, np.where(link == NULL, NULL, link * numbers), number)
         for ops, link, number in ((server, link_s, number_s), (client, link_c, number_c))
     ]
-    partner, several = join(keys[0], keys[1], no_key)
+    partner, several = join(sides[0], sides[1], places)
     rows_c = np.flatnonzero(partner != NULL)
-    agree = filled(len(rows_c), np.bool_, lambda at: _agree(server, partner[rows_c[at]], client, rows_c[at]))
-    partner[rows_c[~agree]] = NULL
+
+    def agree(at: slice) -> Bool:
+        return _agree(server, partner[rows_c[at]].astype(np.int64), client, rows_c[at])
+
+    partner[rows_c[~filled(len(rows_c), np.bool_, agree)]] = NULL
     for s, c in several:
         found_s, found_c = _among_several(server, s, client, c, fate_s, fate_c)
         partner[found_c] = found_s
     return partner
 
 
-def _keys(ops: Ops, place: I64, number: I64, no_key: int) -> npt.NDArray[np.uint64]:
-    """(connection, program and version, XID) of each op as one number: `place` of the connection + `number` of the kind
-    are the first two."""
-
-    def of_block(at: slice) -> I64:
-        keys = (place[ops.conn[at]] + number[ops.kind[at]]) << _XID_BITS | ops.xid[at]
-        return np.asarray(np.minimum(keys, no_key))
-
-    return filled(len(ops), np.uint64, of_block)
-
-
-def _agree(server: Ops, s: I32 | I64, client: Ops, c: I32 | I64) -> Bool:
+def _agree(server: Ops, s: I64, client: Ops, c: I64) -> Bool:
     """Do the arguments of the ops agree, as far as both captures show them? One truth value a pair of rows."""
+    same = np.ones(len(s), dtype=np.bool_)
+    for here, there, null in (
+        (server.offset[s], client.offset[c], NULL),
+        (server.size[s], client.size[c], NULL32),
+        (server.fh[s], client.fh[c], NULL32),
+    ):
+        equal = here == there
+        if not equal.all():
+            equal |= (here == null) | (there == null)
+            same &= equal
     kind_s, kind_c = server.kind[s], client.kind[c]
+    if server.kinds == client.kinds and (kind_s == kind_c).all():
+        return same
     a, b = (np.array([kind.op for kind in ops.kinds], dtype=np.int64) for ops in (server, client))
     a, b = a[kind_s], b[kind_c]
     # In NFSv4 and its callbacks 1 is a COMPOUND whose operations are unseen.
     compound = np.array([kind.program != NFS or kind.version >= 4 for kind in server.kinds], dtype=np.bool_)[kind_s]
-    same = (a == b) | (a == NULL) | (b == NULL) | (compound & ((a == 1) | (b == 1)))
-    here, there = server.offset[s], client.offset[c]
-    same &= (here == there) | (here == NULL) | (there == NULL)
-    for of_server, of_client in ((server.size, client.size), (server.fh, client.fh)):
-        a32, b32 = of_server[s], of_client[c]
-        same &= (a32 == b32) | (a32 == NULL32) | (b32 == NULL32)
-    return np.asarray(same, dtype=np.bool_)
+    same &= (a == b) | (a == NULL) | (b == NULL) | (compound & ((a == 1) | (b == 1)))
+    return same
 
 
 def _among_several(server: Ops, s: I64, client: Ops, c: I64, fate_s: I8, fate_c: I8) -> tuple[I64, I64]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from nfslat.columns import each_block
 from nfslat.errors import InputError
 from nfslat.tables import I32, I64, Matched, Ops
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _NAMED_ENDS = 3
 _COARSE_NS = 1_000_000
 _ENOUGH_OPS = 10
-_FEW = 1000
+_FEW, _PLENTY = 1000, 50_000
 
 
 def offsets(server: Ops, client: Ops, matched: Matched) -> I64:
@@ -42,14 +41,13 @@ def is_swapped(server: Ops, client: Ops, matched: Matched) -> bool:
     """Are the two files the wrong way round?
 
     An op takes longer at the client than at the server, first byte to last byte, on any network: the call leaves the
-    client before it arrives, the reply arrives after it left. Here more than half of the ops do not.
+    client before it arrives, the reply arrives after it left. Where the files are swapped, most ops do not; of very
+    many ops some, evenly spread, tell.
     """
-
-    def longer_at_server(at: slice) -> int:
-        s, c = matched.server[at], matched.client[at]
-        return int(np.count_nonzero(server.t3[s] - server.t0[s] > client.t3[c] - client.t0[c]))
-
-    return sum(each_block(len(matched), longer_at_server)) * 2 > len(matched)
+    step = max(len(matched) // _PLENTY, 1)
+    s, c = matched.server[::step], matched.client[::step]
+    at_server, at_client = server.t3[s] - server.t0[s], client.t3[c] - client.t0[c]
+    return int(np.count_nonzero(at_server > at_client)) * 2 > len(s)
 
 
 def refuse_same_capture(server: Side, client: Side, matched: Matched) -> None:

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from nfslat.clock import Theta
-from nfslat.columns import filled
+from nfslat.columns import filled, tally
 from nfslat.decode.capture import Source
 from nfslat.decode.decoded import Decoded
 from nfslat.decompose import Parts, srt_ns
@@ -60,13 +60,13 @@ class Correlation:
     def client_srt_ns(self) -> I64:
         """Client SRT of each matched op."""
         ops, rows = self.client.ops, self.matched.client
-        return filled(len(rows), np.int64, lambda at: srt_ns(ops, self.srt, "client", rows[at]))
+        return filled(len(rows), np.int64, lambda at: srt_ns(ops, self.srt, "client", rows[at].astype(np.int64)))
 
     @cached_property
     def server_srt_ns(self) -> I64:
         """Server SRT of each matched op."""
         ops, rows = self.server.ops, self.matched.server
-        return filled(len(rows), np.int64, lambda at: srt_ns(ops, self.srt, "server", rows[at]))
+        return filled(len(rows), np.int64, lambda at: srt_ns(ops, self.srt, "server", rows[at].astype(np.int64)))
 
     @cached_property
     def kind(self) -> I16:
@@ -78,7 +78,9 @@ class Correlation:
         """Matched ops of each operation, by its name."""
         counts: Counter[str] = Counter()
         labels = op_labels(self.client.ops.kinds)
-        for label, count in zip(labels, np.bincount(self.kind, minlength=len(labels)).tolist(), strict=True):
+        for label, count in zip(
+            labels, tally(len(self.kind), len(labels), lambda at: self.kind[at]).tolist(), strict=True
+        ):
             counts[label] += count
         return dict(+counts)
 

@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from nfslat import audit
-from nfslat.columns import at_once, each_block, filled, side_by_side
+from nfslat.columns import at_once, each_block, filled, side_by_side, tally
 from nfslat.constants import NULL, op_name, program_name, version_name
 from nfslat.decompose import PART_NAMES, srt_ns
 from nfslat.findings.capture import capture_findings
@@ -24,7 +23,7 @@ from nfslat.results import Correlation, Side
 from nfslat.select import Filters, excluded
 from nfslat.stack import Known, stack
 from nfslat.stats import histogram, slowest, summary, summary_of
-from nfslat.tables import I16, I64, Kind, Miss
+from nfslat.tables import I16, I32, I64, Kind, Miss
 
 _NS_PER_MS = 1e6
 Key = tuple[int, int, int, int]  # program, version, minor version, operation
@@ -87,19 +86,18 @@ class _Groups:
 
     keys: list[Key]
     of_kind: I16  # group of each kind
-    order: I64  # of the rows, so that those of a group stand side by side
+    order: I32  # of the rows, so that those of a group stand side by side
     spans: list[slice]  # where
 
     @classmethod
     def of(cls, kinds: Sequence[Kind], kind: I16) -> Self:
         """Groups of the rows whose kinds are `kind`."""
         counts: Counter[Key] = Counter()
-        for one, count in zip(kinds, np.bincount(kind, minlength=len(kinds)).tolist(), strict=True):
+        for one, count in zip(kinds, tally(len(kind), len(kinds), lambda at: kind[at]).tolist(), strict=True):
             counts[one[:4]] += count
         keys = sorted((key for key, count in counts.items() if count), key=lambda key: (-counts[key], key))
         of_kind = np.array([keys.index(one[:4]) if counts[one[:4]] else NULL for one in kinds], dtype=np.int16)
-        order, ends = side_by_side(of_kind[kind], len(keys))
-        return cls(keys, of_kind, order, [slice(a, b) for a, b in pairwise(ends.tolist())])
+        return cls(keys, of_kind, *side_by_side(len(kind), len(keys), lambda at: of_kind[kind[at]]))
 
 
 def _names(key: Key) -> tuple[str, str, str]:
@@ -111,8 +109,8 @@ def _raw(side: Side, definition: str, role: str) -> list[model.RawRow]:
     ops, kept = side.ops, side.kept
     rows = None if kept.all() else np.flatnonzero(kept)
     groups = _Groups.of(ops.kinds, ops.kind if rows is None else ops.kind[rows])
-    order = groups.order if rows is None else rows[groups.order]
-    durations = filled(len(order), np.int64, lambda at: srt_ns(ops, definition, role, order[at]))
+    order = groups.order if rows is None else rows[groups.order].astype(np.int32)
+    durations = filled(len(order), np.int64, lambda at: srt_ns(ops, definition, role, order[at].astype(np.int64)))
     return [
         model.RawRow(
             *_names(key), span.stop - span.start, histogram=histogram(d := durations[span]), srt_ms=summary_of(d)
@@ -149,22 +147,20 @@ def _figures(c: Correlation) -> tuple[list[model.MatchedRow], model.MatchedRow, 
 
     def summaries(of_rows: Callable[[I64], I64]) -> list[tuple[model.Summary, int]]:
         """Of each operation, then of all ops: the figures, and how many are negative."""
-        durations = filled(len(client), np.int64, lambda at: of_rows(groups.order[at]))
+        durations = filled(len(client), np.int64, lambda at: of_rows(groups.order[at].astype(np.int64)))
         spans = [*groups.spans, slice(None)]
         return [(summary_of(durations[span]), int(np.count_nonzero(durations[span] < 0))) for span in spans]
 
-    def part_sums(at: slice) -> npt.NDArray[np.float64]:
-        group = groups.of_kind[c.kind[at]].astype(np.intp)
-        return np.array(
-            [np.bincount(group, weights=c.parts.ns(name, at), minlength=len(groups.keys)) for name in PART_NAMES]
-        )
+    def part_sums(at: slice) -> list[npt.NDArray[Any]]:
+        group = groups.of_kind[c.kind[at]].astype(np.int64)
+        return [np.bincount(group, weights=part, minlength=len(groups.keys)) for part in c.parts.all_ns(at)]
 
     columns = at_once(
         lambda: summaries(lambda rows: client[rows]),
         lambda: summaries(lambda rows: server[rows]),
         lambda: summaries(lambda rows: client[rows] - server[rows]),
     )
-    sums = sum(each_block(len(client), part_sums), start=np.zeros((len(PART_NAMES), len(groups.keys))))
+    sums = np.sum(each_block(len(client), part_sums), axis=0)
     rows = [
         _row(c, names, count, of_client[0], of_server[0], of_network, parts / count)
         for names, count, of_client, of_server, of_network, parts in zip(
@@ -184,7 +180,7 @@ def _figures(c: Correlation) -> tuple[list[model.MatchedRow], model.MatchedRow, 
         summary(client[at]),
         summary(server[at]),
         (summary(network), int(np.count_nonzero(network < 0))),
-        np.array([c.parts.ns(name, at).mean() for name in PART_NAMES]),
+        np.array([part.mean() for part in c.parts.all_ns(at)]),
     )
     return rows[:-1], rows[-1], tail
 

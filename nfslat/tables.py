@@ -18,6 +18,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from nfslat.columns import filled, tally
+
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 I16 = npt.NDArray[np.int16]
@@ -237,13 +239,13 @@ class Ops(Table):
     @cached_property
     def classes(self) -> Classes:
         """What the table holds, in a few rows: what depends on nothing else is decided there, not for each op."""
-        keys, cells = self._class_keys()
+        cells = 2 * len(self.connections) * len(self.kinds)
         if cells <= _DENSE:
-            counts = np.bincount(keys, minlength=cells)
+            counts = tally(len(self), cells, self._class_keys)
             used = np.flatnonzero(counts)
             counts = counts[used]
         else:
-            used, counts = np.unique(keys, return_counts=True)
+            used, counts = np.unique(self._class_keys(slice(None)), return_counts=True)
         way, kind = np.divmod(used, max(len(self.kinds), 1))
         return Classes(*(np.asarray(c, dtype=np.int64) for c in (way >> 1, way & 1, kind, counts)))
 
@@ -251,18 +253,13 @@ class Ops(Table):
         """For each op the one of `values` (a row for each of `classes`) that is its class's."""
         if not len(values) or (values == values[0]).all():
             return np.full(len(self), values[0] if len(values) else 0, dtype=values.dtype)
-        keys, _ = self._class_keys()
         c = self.classes
         used = (c.conn * 2 + c.direction) * len(self.kinds) + c.kind
-        return np.asarray(values[np.searchsorted(used, keys)])
+        return filled(len(self), values.dtype, lambda at: values[np.searchsorted(used, self._class_keys(at))])
 
-    def _class_keys(self) -> tuple[I64, int]:
-        keys = self.conn.astype(np.int64)
-        keys *= 2
-        keys += self.direction
-        keys *= len(self.kinds)
-        keys += self.kind
-        return keys, 2 * len(self.connections) * len(self.kinds)
+    def _class_keys(self, at: slice) -> I64:
+        ways = self.conn[at].astype(np.int64) * 2 + self.direction[at]
+        return ways * len(self.kinds) + self.kind[at]
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,6 +297,10 @@ class Matched(Table):
 
     server: I32  # row of the server's Ops
     client: I32  # row of the client's Ops
+
+    def rows(self, at: slice | I64) -> tuple[I64, I64]:
+        """The server's and the client's rows of the matched ops in rows `at`, as numpy indexes fastest."""
+        return self.server[at].astype(np.int64), self.client[at].astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ _ALLOWED: dict[str, set[str]] = {
     "messages": set(),
     "decode": {"messages", "pair"},
     "pair": {"messages"},
-    "join": set(),
+    "kernels": set(),
     "overlap": {"results"},  # for its types only
-    "match": {"overlap", "join"},
+    "match": {"overlap", "kernels"},
     "select": set(),
     "clock": set(),
     "decompose": set(),

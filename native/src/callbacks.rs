@@ -16,7 +16,7 @@ pub(crate) fn step<'a>(op: u16, xdr: &mut Xdr<'a>, to: &mut Arguments<'a>) -> Op
         _ => {}
     }
     if matches!(op, 3 | 4 | 6 | 7 | 13 | 15) {
-        to.handle = Some(handle(xdr)?);
+        to.target.handle = Some(handle(xdr)?);
     }
     match op {
         3 => xdr.fields("b"), // CB_GETATTR: attr_request
@@ -28,7 +28,7 @@ pub(crate) fn step<'a>(op: u16, xdr: &mut Xdr<'a>, to: &mut Arguments<'a>) -> Op
         10 => xdr.skip(4),         // CB_RECALL_SLOT: target_highest_slotid
         // CB_SEQUENCE: as SEQUENCE, then referring_call_lists<> of a sessionid and calls<> (seqid, slotid)
         CB_SEQUENCE => {
-            to.sequence = Some(sequence(xdr)?);
+            sequence(xdr, to)?;
             xdr.each(|list| {
                 list.skip(16)?;
                 list.skip_array(8)
@@ -49,7 +49,7 @@ fn layoutrecall<'a>(xdr: &mut Xdr<'a>, to: &mut Arguments<'a>) -> Option<()> {
     match xdr.u32()? {
         // FILE: fh, offset, length, stateid
         1 => {
-            to.handle = Some(handle(xdr)?);
+            to.target.handle = Some(handle(xdr)?);
             xdr.fields("hhs")
         }
         2 => xdr.fields("hh"), // FSID

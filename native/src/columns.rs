@@ -2,10 +2,12 @@
 //!
 //! Null is -1, in unsigned columns 2^32 - 1 (`NONE`). Times are ns since 1970, frames 1-based.
 
-use hashbrown::HashMap;
+use std::hash::BuildHasher;
 
-use crate::ops::Place;
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+
 use crate::compound::{SequenceResult, SessionResult};
+use crate::ops::Place;
 use crate::rpc::{Call, NONE};
 
 /// The one state in which a message ends (`nfslat.tables.State`).
@@ -55,11 +57,31 @@ pub struct Ops {
 /// Do the same to every column of an `Ops`.
 macro_rules! each_column {
     ($ops:expr, $column:ident => $what:expr) => {{
-        macro_rules! one { ($name:ident) => {{ let $column = &mut $ops.$name; $what; }}; }
-        one!(conn); one!(direction); one!(xid); one!(kind); one!(offset); one!(size); one!(fh);
-        one!(t0); one!(t1); one!(t2); one!(t3);
-        one!(call_first_frame); one!(call_last_frame); one!(reply_first_frame); one!(reply_last_frame);
-        one!(transmissions); one!(status); one!(accept); one!(flags);
+        macro_rules! one {
+            ($name:ident) => {{
+                let $column = &mut $ops.$name;
+                $what;
+            }};
+        }
+        one!(conn);
+        one!(direction);
+        one!(xid);
+        one!(kind);
+        one!(offset);
+        one!(size);
+        one!(fh);
+        one!(t0);
+        one!(t1);
+        one!(t2);
+        one!(t3);
+        one!(call_first_frame);
+        one!(call_last_frame);
+        one!(reply_first_frame);
+        one!(reply_last_frame);
+        one!(transmissions);
+        one!(status);
+        one!(accept);
+        one!(flags);
     }};
 }
 
@@ -308,14 +330,16 @@ impl Slots {
     }
 }
 
-/// Names of files in calls, each kept once.
+/// Names of files in calls, each kept once, one behind the other.
 #[derive(Default)]
 pub struct Names {
     pub op: Vec<i32>,
     pub name: Vec<i32>,
-    pub list: Vec<Box<[u8]>>,
-    known: HashMap<Box<[u8]>, i32>,
-    bytes: usize,
+    /// Where each name ends in `bytes`.
+    ends: Vec<u32>,
+    bytes: Vec<u8>,
+    known: HashTable<i32>,
+    hasher: DefaultHashBuilder,
 }
 
 /// What is kept of names, all together.
@@ -323,21 +347,29 @@ const MOST_NAME_BYTES: usize = 32 << 20;
 
 impl Names {
     pub fn add(&mut self, op: u32, name: &[u8]) {
-        let number = match self.known.get(name) {
-            Some(number) => *number,
+        let hash = self.hasher.hash_one(name);
+        let (ends, bytes) = (&self.ends, &self.bytes);
+        let number = match self.known.find(hash, |known| one_name(ends, bytes, *known) == name) {
+            Some(known) => *known,
             None => {
-                self.bytes += name.len() + 64;
-                if self.bytes > MOST_NAME_BYTES {
+                if self.bytes.len() + 16 * self.ends.len() + name.len() > MOST_NAME_BYTES {
                     return;
                 }
-                let number = self.list.len() as i32;
-                self.list.push(name.into());
-                self.known.insert(name.into(), number);
+                let number = self.ends.len() as i32;
+                self.bytes.extend_from_slice(name);
+                self.ends.push(self.bytes.len() as u32);
+                let (ends, bytes, hasher) = (&self.ends, &self.bytes, &self.hasher);
+                self.known.insert_unique(hash, number, |known| hasher.hash_one(one_name(ends, bytes, *known)));
                 number
             }
         };
         self.op.push(op as i32);
         self.name.push(number);
+    }
+
+    /// All of them, in the order of their numbers.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        (0..self.ends.len() as i32).map(|number| one_name(&self.ends, &self.bytes, number))
     }
 
     pub fn renumber(&mut self, new_row: &[i32]) {
@@ -368,4 +400,10 @@ impl Failures {
         self.results = rows.iter().map(|row| self.results[*row as usize]).collect();
         self.op = rows.iter().map(|row| self.op[*row as usize]).collect();
     }
+}
+
+fn one_name<'a>(ends: &[u32], bytes: &'a [u8], number: i32) -> &'a [u8] {
+    let at = number as usize;
+    let start = if at == 0 { 0 } else { ends[at - 1] as usize };
+    &bytes[start..ends[at] as usize]
 }

@@ -2,7 +2,7 @@
 
 use crate::callbacks;
 use crate::nfs;
-use crate::operations::{self, Arguments};
+use crate::operations::{self, Arguments, Target};
 use crate::rpc::{Call, is_callback};
 use crate::xdr::Xdr;
 
@@ -108,7 +108,7 @@ pub(crate) fn arguments<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>, ranks: &Rank
     }
     let count = xdr.u32()?;
     let (mut main, mut main_rank) = (None, None);
-    let mut handle = None;
+    let mut found = Arguments::default();
     let mut seen = 0;
     while seen < count {
         // Numbers that do not fit are of no operation: there the walk has lost its way.
@@ -117,35 +117,30 @@ pub(crate) fn arguments<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>, ranks: &Rank
         };
         seen += 1;
         call.ops.push(op);
-        let mut found = Arguments::new(handle);
-        let end = if callback {
-            callbacks::step(op, xdr, &mut found)
-        } else {
-            operations::step(op, xdr, &mut found)
-        };
-        handle = found.handle;
-        call.sequence = call.sequence.or(found.sequence);
-        call.create_session = call.create_session.or(found.create_session);
+        found.target = Target { handle: found.target.handle, ..Target::default() };
+        let end = if callback { callbacks::step(op, xdr, &mut found) } else { operations::step(op, xdr, &mut found) };
         let rank = Some(ranks.of(callback, op));
         if rank > main_rank {
-            (main, main_rank) = (Some((op, found)), rank);
+            (main, main_rank) = (Some((op, found.target)), rank);
         }
         if end.is_none() {
             break;
         }
     }
+    call.sequence = found.sequence;
+    call.create_session = found.create_session;
     call.ops.complete = usize::from(call.ops.len) == count as usize;
     // Of a list that is not complete, only an operation that could be its purpose is believed.
-    let (op, found) = main.filter(|_| seen == count || main_rank >= Some(ranks.action))?;
+    let (op, target) = main.filter(|_| seen == count || main_rank >= Some(ranks.action))?;
     call.op = op.into();
-    call.offset = found.offset;
-    call.size = found.size;
-    call.name = found.name;
-    if let Some(handle) = found.handle {
+    call.offset = target.offset;
+    call.size = target.size;
+    call.name = target.name;
+    if let Some(handle) = target.handle {
         call.fh = nfs::hash(handle);
     }
     Some(())
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

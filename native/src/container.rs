@@ -3,12 +3,10 @@
 use std::fmt;
 use std::io::{self, Read};
 
-use source::Source;
+use crate::source::Source;
 
 mod pcap;
 mod pcapng;
-#[path = "source.rs"]
-mod source; // Until lib.rs has it.
 #[cfg(test)]
 mod tests;
 
@@ -106,18 +104,8 @@ impl Reader {
             (None, Stop::Bad(reason)) => Error::Header(reason),
             (None, Stop::Cut | Stop::End) => Error::Header("the file ends in it".to_owned()),
         })?;
-        let info = Info {
-            format: name,
-            ..Info::default()
-        };
-        Ok(Reader {
-            source,
-            format,
-            info,
-            packets: 0,
-            last_ns: 0,
-            over: false,
-        })
+        let info = Info { format: name, ..Info::default() };
+        Ok(Reader { source, format, info, packets: 0, last_ns: 0, over: false })
     }
 
     /// The next packet; none at the end of the input, and where the file is damaged: `info` then says how.
@@ -147,10 +135,7 @@ impl Reader {
         match record.t_ns.map(i64::try_from) {
             Some(Ok(t_ns)) => self.last_ns = t_ns,
             Some(Err(_)) => {
-                return Err(Error::TimeOutOfRange {
-                    packet: self.packets,
-                    interface: record.interface,
-                });
+                return Err(Error::TimeOutOfRange { packet: self.packets, interface: record.interface });
             }
             None => self.info.untimed += 1,
         }
@@ -241,9 +226,7 @@ fn check_length(captured: u32, longest: u32) -> Result<(), Stop> {
     if captured <= longest {
         return Ok(());
     }
-    Err(Stop::Bad(format!(
-        "comes one of {captured} bytes, and {longest} are the most that one can have"
-    )))
+    Err(Stop::Bad(format!("comes one of {captured} bytes, and {longest} are the most that one can have")))
 }
 
 /// Why nothing of a capture can be read, or not the time of one packet.
@@ -271,19 +254,13 @@ impl fmt::Display for Error {
         match self {
             Error::Empty => write!(f, "the file is empty"),
             Error::NotACapture(first) => {
-                write!(
-                    f,
-                    "neither a pcap nor a pcapng file: it begins with the bytes"
-                )?;
+                write!(f, "neither a pcap nor a pcapng file: it begins with the bytes")?;
                 first.iter().try_for_each(|byte| write!(f, " {byte:02x}"))
             }
             Error::Header(reason) => write!(f, "the file's header cannot be read: {reason}"),
             Error::Io(error) => write!(f, "the file cannot be read: {error}"),
             Error::TimeOutOfRange { packet, interface } => {
-                write!(
-                    f,
-                    "packet {packet}, of interface {interface}, has a time outside of the years 1678 to 2261"
-                )
+                write!(f, "packet {packet}, of interface {interface}, has a time outside of the years 1678 to 2261")
             }
         }
     }

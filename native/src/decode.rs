@@ -4,9 +4,9 @@ use std::fmt;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::compound::Ranks;
 use crate::container::{self, Reader};
 use crate::decoder::Decoder;
-use crate::compound::Ranks;
 
 /// Frame numbers are 31 bits wide.
 const MOST_PACKETS: u32 = i32::MAX as u32;
@@ -36,9 +36,15 @@ pub struct File {
 /// Why nothing came of it; `file` counts from 0.
 #[derive(Debug)]
 pub enum Error {
-    Container { file: usize, error: container::Error },
+    Container {
+        file: usize,
+        error: container::Error,
+    },
     /// A packet is dated before 1970 (or after 2262, which is the same in 64 bits).
-    Time { file: usize, packet: u32 },
+    Time {
+        file: usize,
+        packet: u32,
+    },
     TooMany,
     Stopped,
 }
@@ -47,7 +53,9 @@ impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Container { error, .. } => error.fmt(out),
-            Error::Time { packet, .. } => write!(out, "packet {packet} is dated before 1970; correct the times with editcap -t"),
+            Error::Time { packet, .. } => {
+                write!(out, "packet {packet} is dated before 1970; correct the times with editcap -t")
+            }
             Error::TooMany => write!(out, "more than {MOST_PACKETS} packets or ops; cut the capture with editcap -c"),
             Error::Stopped => write!(out, "stopped"),
         }

@@ -1,12 +1,12 @@
 //! Packets in capture order in, everything that is known of one capture out.
 
+use crate::compound::Ranks;
 use crate::container::Packet;
 use crate::feed::{Feed, NO_CONN, Outcome, Tally};
 use crate::flows::{Flow, Flows, Print};
 use crate::fragments::Fragments;
 use crate::link::{self, Datagram, Ends, FIN, Frame, RST, SYN, Segment};
 use crate::ops::Pairing;
-use crate::compound::Ranks;
 use crate::plausible::{Plausible, plausible};
 use crate::stream::Novelty;
 use crate::traffic::{Event, Events, Traffic};

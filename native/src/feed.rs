@@ -1,7 +1,7 @@
 //! The bytes of one message in, its row in the pairing out: what a stream or a datagram hands its messages to.
 
-use crate::ops::{Pairing, Place, Row};
 use crate::compound::Ranks;
+use crate::ops::{Pairing, Place, Row};
 use crate::results::parse_results;
 use crate::rpc::{AUTH_TLS, Bad, parse_call, parse_reply};
 
@@ -25,6 +25,8 @@ pub struct Shared {
     /// Row among the connections with RPC; none so far: `u32::MAX`.
     pub conn: u32,
     pub is_udp: bool,
+    /// A call asked for TLS; the server agreed, or what followed was no RPC (RFC 9289 section 4.1).
+    pub asks_tls: bool,
     pub is_tls: bool,
     /// When the present TCP connection began; `i64::MIN` for the first between these endpoints.
     pub since_ns: i64,
@@ -56,7 +58,7 @@ impl Feed<'_> {
         match direction {
             [0, 0, 0, 0] => match parse_call(bytes, self.ranks) {
                 Ok(call) => {
-                    self.flow.is_tls |= call.flavor == AUTH_TLS;
+                    self.flow.asks_tls |= call.flavor == AUTH_TLS;
                     let at = self.place(frame, t_ns);
                     self.tally.messages += 1;
                     Outcome::Row(self.pairing.call(at, &call))
@@ -66,6 +68,7 @@ impl Feed<'_> {
             },
             [0, 0, 0, 1] => match parse_reply(bytes) {
                 Ok(head) => {
+                    self.flow.is_tls |= head.starttls;
                     let at = self.place(frame, t_ns);
                     let results = bytes.get(head.results_at..).unwrap_or(&[]);
                     self.tally.messages += 1;

@@ -126,7 +126,7 @@ impl Flows {
         let flow = Flow {
             key,
             first: ends,
-            shared: Shared { flow: number, conn: NO_CONN, is_udp, is_tls: false, since_ns: i64::MIN },
+            shared: Shared { flow: number, conn: NO_CONN, is_udp, asks_tls: false, is_tls: false, since_ns: i64::MIN },
             streams: Default::default(),
             traffic: Default::default(),
             reconnects: 0,

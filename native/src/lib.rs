@@ -21,6 +21,7 @@ pub mod ops;
 pub mod plausible;
 pub mod results;
 pub mod rpc;
+pub mod source;
 pub mod stream;
 pub mod traffic;
 pub mod xdr;

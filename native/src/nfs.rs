@@ -21,7 +21,7 @@ fn version3<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>) -> Option<()> {
     }
     call.fh = hash(nfs_fh3(xdr)?);
     match call.procedure {
-        // READ, WRITE and COMMIT begin alike: offset and count. (RFC 1813 section 3.3.7: a WRITE's count is its data's.)
+        // READ, WRITE and COMMIT begin alike: offset, count; that of a WRITE is its data's (RFC 1813 section 3.3.7).
         6 | 7 | 21 => {
             call.offset = offset(xdr.u64()?);
             call.size = xdr.u32()?;
@@ -54,7 +54,7 @@ fn version2<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>) -> Option<()> {
             call.offset = xdr.u32()?.into();
             call.size = xdr.u32()?;
         }
-        // WRITE: beginoffset, offset, totalcount, data; servers ignore the first and the third (RFC 1094 section 2.2.9).
+        // WRITE: beginoffset, offset, totalcount, data; the first and third are unused (RFC 1094 section 2.2.9).
         8 => {
             xdr.skip(4)?;
             call.offset = xdr.u32()?.into();
@@ -83,11 +83,7 @@ pub(crate) fn mount_arguments<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>) -> Opt
 
 /// The hash of a handle as Wireshark makes it; the empty one (the public handle of RFC 2054) has none there.
 pub(crate) fn hash(handle: &[u8]) -> u32 {
-    if handle.is_empty() {
-        NONE
-    } else {
-        crc32fast::hash(handle)
-    }
+    if handle.is_empty() { NONE } else { crc32fast::hash(handle) }
 }
 
 /// An offset for a signed column: -1 from 2^63 on.

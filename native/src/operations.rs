@@ -13,60 +13,60 @@ pub(crate) const WRITE: u16 = 38;
 pub(crate) const CREATE_SESSION: u16 = 43;
 pub(crate) const SEQUENCE: u16 = 53;
 
-/// What the arguments of one operation say.
-#[derive(Clone, Copy)]
+/// What the arguments of the operations say.
+#[derive(Default)]
 pub(crate) struct Arguments<'a> {
-    /// The handle that the operation works on: its own, or that of the last PUTFH before it.
-    pub handle: Option<&'a [u8]>,
-    pub offset: i64,
-    pub size: u32,
-    pub name: Option<&'a [u8]>,
+    /// Of the present operation.
+    pub target: Target<'a>,
     pub sequence: Option<Sequence>,
     pub create_session: Option<Channels>,
 }
 
-impl<'a> Arguments<'a> {
-    pub fn new(handle: Option<&'a [u8]>) -> Self {
-        Self {
-            handle,
-            offset: -1,
-            size: NONE,
-            name: None,
-            sequence: None,
-            create_session: None,
-        }
+/// What one operation works on.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    /// The operation's own handle, or that of the last PUTFH before it.
+    pub handle: Option<&'a [u8]>,
+    pub offset: i64,
+    pub size: u32,
+    pub name: Option<&'a [u8]>,
+}
+
+impl Default for Target<'_> {
+    fn default() -> Self {
+        Self { handle: None, offset: -1, size: NONE, name: None }
     }
 }
 
 /// Step over the arguments of an operation.
 pub(crate) fn step<'a>(op: u16, xdr: &mut Xdr<'a>, to: &mut Arguments<'a>) -> Option<()> {
     match op {
-        PUTFH => to.handle = Some(handle(xdr)?),
+        PUTFH => to.target.handle = Some(handle(xdr)?),
         READ => {
             xdr.skip(16)?; // stateid
-            to.offset = offset(xdr.u64()?);
-            to.size = xdr.u32()?;
+            to.target.offset = offset(xdr.u64()?);
+            to.target.size = xdr.u32()?;
         }
         WRITE => {
             xdr.skip(16)?; // stateid
-            to.offset = offset(xdr.u64()?);
+            to.target.offset = offset(xdr.u64()?);
             xdr.skip(4)?; // stable
-            to.size = xdr.u32()?;
-            xdr.take(to.size as usize)?;
+            to.target.size = xdr.u32()?;
+            xdr.take(to.target.size as usize)?;
         }
         // COMMIT
         5 => {
-            to.offset = offset(xdr.u64()?);
-            to.size = xdr.u32()?;
+            to.target.offset = offset(xdr.u64()?);
+            to.target.size = xdr.u32()?;
         }
-        SEQUENCE => to.sequence = Some(sequence(xdr)?),
+        SEQUENCE => sequence(xdr, to)?,
         CREATE_SESSION => create_session(xdr, to)?,
         6 => create(xdr, to)?,
         18 => open(xdr, to)?,
-        11 | 15 | 28 | 33 => to.name = Some(xdr.opaque()?), // LINK, LOOKUP, REMOVE, SECINFO: name
+        11 | 15 | 28 | 33 => to.target.name = Some(xdr.opaque()?), // LINK, LOOKUP, REMOVE, SECINFO: name
         // RENAME: oldname, newname
         29 => {
-            to.name = Some(xdr.opaque()?);
+            to.target.name = Some(xdr.opaque()?);
             xdr.opaque()?;
         }
         // Those with a union or an array in them.
@@ -128,17 +128,17 @@ fn plain(op: u16) -> Option<&'static str> {
         41 => "sww",        // BIND_CONN_TO_SESSION: sessionid, dir, use_conn_in_rdma_mode
         44 => "s",          // DESTROY_SESSION: sessionid
         45 => "s",          // FREE_STATEID: stateid
-        46 => "wbhwhwbb", // GET_DIR_DELEGATION: signal, notifications, two delays (nfstime4), attributes of both
-        47 => "swwb",     // GETDEVICEINFO: deviceid, layout_type, maxcount, notify_types
-        48 => "wwhh",     // GETDEVICELIST: layout_type, maxdevices, cookie, cookieverf
-        50 => "wwwhhhsw", // LAYOUTGET: signal, layout_type, iomode, offset, length, minlength, stateid, maxcount
-        52 => "w",        // SECINFO_NO_NAME: style
-        54 => "oo",       // SET_SSV: ssv, digest
-        57 => "h",        // DESTROY_CLIENTID: clientid
-        58 => "w",        // RECLAIM_COMPLETE: one_fs
-        59 => "shh",      // ALLOCATE: stateid, offset, length
-        62 => "shh",      // DEALLOCATE: stateid, offset, length
-        63 => "shhb",     // IO_ADVISE: stateid, offset, count, hints
+        46 => "wbhwhwbb",   // GET_DIR_DELEGATION: signal, notifications, two delays (nfstime4), attributes of both
+        47 => "swwb",       // GETDEVICEINFO: deviceid, layout_type, maxcount, notify_types
+        48 => "wwhh",       // GETDEVICELIST: layout_type, maxdevices, cookie, cookieverf
+        50 => "wwwhhhsw",   // LAYOUTGET: signal, layout_type, iomode, offset, length, minlength, stateid, maxcount
+        52 => "w",          // SECINFO_NO_NAME: style
+        54 => "oo",         // SET_SSV: ssv, digest
+        57 => "h",          // DESTROY_CLIENTID: clientid
+        58 => "w",          // RECLAIM_COMPLETE: one_fs
+        59 => "shh",        // ALLOCATE: stateid, offset, length
+        62 => "shh",        // DEALLOCATE: stateid, offset, length
+        63 => "shhb",       // IO_ADVISE: stateid, offset, count, hints
         65 => "hhshhhhswo", // LAYOUTSTATS: offset, length, stateid, read and written (count, bytes), deviceid, update
         66 => "s",          // OFFLOAD_CANCEL: stateid
         67 => "s",          // OFFLOAD_STATUS: stateid
@@ -160,23 +160,24 @@ pub(crate) fn handle<'a>(xdr: &mut Xdr<'a>) -> Option<&'a [u8]> {
     xdr.opaque().filter(|handle| handle.len() <= NFS4_FHSIZE)
 }
 
-pub(crate) fn sequence(xdr: &mut Xdr<'_>) -> Option<Sequence> {
-    Some(Sequence {
+/// SEQUENCE, and the start of CB_SEQUENCE. A second one in a COMPOUND is an error, and says nothing here.
+pub(crate) fn sequence(xdr: &mut Xdr<'_>, to: &mut Arguments<'_>) -> Option<()> {
+    let found = Sequence {
         session: xdr.array()?,
         seqid: xdr.u32()?,
         slot: xdr.u32()?,
         highest_slot: xdr.u32()?,
         cachethis: xdr.u32()? != 0,
-    })
+    };
+    to.sequence.get_or_insert(found);
+    Some(())
 }
 
 /// CREATE_SESSION: clientid, sequence, flags, both channels, cb_program, sec_parms<>.
 fn create_session(xdr: &mut Xdr<'_>, to: &mut Arguments<'_>) -> Option<()> {
     xdr.fields("hww")?;
-    to.create_session = Some(Channels {
-        fore: channel_attrs(xdr)?,
-        back: channel_attrs(xdr)?,
-    });
+    let found = Channels { fore: channel_attrs(xdr)?, back: channel_attrs(xdr)? };
+    to.create_session.get_or_insert(found);
     xdr.skip(4)?;
     xdr.each(callback_sec_parms)
 }
@@ -213,7 +214,7 @@ fn create<'a>(xdr: &mut Xdr<'a>, to: &mut Arguments<'a>) -> Option<()> {
         _ => "",
     };
     xdr.fields(arm)?;
-    to.name = Some(xdr.opaque()?);
+    to.target.name = Some(xdr.opaque()?);
     xdr.fields("bo")
 }
 
@@ -230,12 +231,12 @@ fn open<'a>(xdr: &mut Xdr<'a>, to: &mut Arguments<'a>) -> Option<()> {
         xdr.fields(arm)?;
     }
     match xdr.u32()? {
-        0 | 3 => to.name = Some(xdr.opaque()?), // CLAIM_NULL, CLAIM_DELEGATE_PREV
-        1 => xdr.skip(4)?,                      // CLAIM_PREVIOUS: delegate_type
+        0 | 3 => to.target.name = Some(xdr.opaque()?), // CLAIM_NULL, CLAIM_DELEGATE_PREV
+        1 => xdr.skip(4)?,                             // CLAIM_PREVIOUS: delegate_type
         // CLAIM_DELEGATE_CUR
         2 => {
             xdr.skip(16)?; // stateid
-            to.name = Some(xdr.opaque()?);
+            to.target.name = Some(xdr.opaque()?);
         }
         4 | 6 => {}         // CLAIM_FH, CLAIM_DELEG_PREV_FH
         5 => xdr.skip(16)?, // CLAIM_DELEG_CUR_FH: stateid

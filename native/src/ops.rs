@@ -93,7 +93,8 @@ impl Kinds {
     #[inline]
     fn of(&mut self, call: &Call<'_>) -> i16 {
         let service = Key::from(call).service;
-        let plain_v3 = call.program == 100_003 && call.version == 3 && call.op < 32 && call.gss.is_none() && call.flavor != NONE;
+        let plain_v3 =
+            call.program == 100_003 && call.version == 3 && call.op < 32 && call.gss.is_none() && call.flavor != NONE;
         if plain_v3 && self.v3[call.op as usize] != 0 {
             return self.v3[call.op as usize] - 1;
         }

@@ -29,7 +29,7 @@ const RPC_MISMATCH_REPLY: usize = 24;
 /// chance at one position in 2^72 of random data, but data are not random: where every position is tried, ask for 28.
 #[inline]
 pub fn plausible(bytes: &[u8], min: usize) -> Plausible {
-    let Some(&[a, b, c, d, _, _, _, _, 0, 0, 0, kind @ (0 | 1)]) = bytes.first_chunk() else {
+    let Some(&[a, b, c, d, e, f, g, h, 0, 0, 0, kind @ (0 | 1)]) = bytes.first_chunk() else {
         return Plausible::No;
     };
     let mark = u32::from_be_bytes([a, b, c, d]);
@@ -43,20 +43,18 @@ pub fn plausible(bytes: &[u8], min: usize) -> Plausible {
     }
     // RFC 5531 section 11: a record may come in fragments, and all but the last have the top bit clear. Those who send
     // such records cut them where a buffer is full, behind the header and on a word. But small integers look like that
-    // too, so all of the header has to speak for it.
-    if !last && (bytes.len() < HEADER_VISIBLE || length % 4 != 0) {
+    // too: so all of the header has to speak for it, and an XID that is none of them (XIDs begin at random).
+    let xid = u32::from_be_bytes([e, f, g, h]);
+    if !last && (bytes.len() < HEADER_VISIBLE || length % 4 != 0 || xid < 1 << 16) {
         return Plausible::No;
     }
     // A header that the record has no room for is none.
     let cut = !last || bytes.len() < 4 + length;
     let xdr = Xdr::new(&bytes[12..bytes.len().min(4 + length)]);
     let (sound, found) = if kind == 0 {
-        (
-            length >= SHORTEST_CALL && call(xdr).unwrap_or(cut),
-            Plausible::Call,
-        )
+        (length >= SHORTEST_CALL && call(xdr).unwrap_or(cut), Plausible::Call)
     } else {
-        (reply(xdr, length).unwrap_or(cut), Plausible::Reply)
+        (reply(xdr, length, last).unwrap_or(cut), Plausible::Reply)
     };
     if sound { found } else { Plausible::No }
 }
@@ -76,16 +74,14 @@ fn call(mut xdr: Xdr<'_>) -> Option<bool> {
 }
 
 /// From `reply_stat` on; `None` where the bytes end and nothing spoke against it.
-fn reply(mut xdr: Xdr<'_>, length: usize) -> Option<bool> {
+fn reply(mut xdr: Xdr<'_>, length: usize, last: bool) -> Option<bool> {
     match xdr.u32()? {
         0 if length >= SHORTEST_REPLY => {
             // RFC 9289 section 4.1: where TLS begins, the verifier of AUTH_NONE says STARTTLS.
-            let verifier = authenticator(&mut xdr, |flavor, body| {
-                flavor != AUTH_NONE || body == 0 || body == 8
-            });
+            let verifier = authenticator(&mut xdr, |flavor, body| flavor != AUTH_NONE || body == 0 || body == 8);
             Some(verifier? && xdr.u32()? <= 5)
         }
-        1 => Some(match xdr.u32()? {
+        1 if last => Some(match xdr.u32()? {
             0 => length == RPC_MISMATCH_REPLY,
             1 => length == AUTH_ERROR_REPLY,
             _ => false,

@@ -66,7 +66,8 @@ fn decode<'py>(
     let progress = Arc::clone(&job.0);
     let ranks = Ranks { nfs: nfs_ranks, callback: callback_ranks, action: action_rank };
     let done = py.detach(|| {
-        let open = |path: &std::path::PathBuf| -> std::io::Result<Box<dyn Read + Send>> { Ok(Box::new(Input::open(path)?)) };
+        let open =
+            |path: &std::path::PathBuf| -> std::io::Result<Box<dyn Read + Send>> { Ok(Box::new(Input::open(path)?)) };
         read(paths.iter().map(open), ranks, &progress)
     });
     let (decoder, files) = done.map_err(failure)?;
@@ -134,7 +135,14 @@ fn result<'py>(py: Python<'py>, mut decoder: Decoder, files: &[File]) -> PyResul
     for kind in &pairing.kinds.list {
         let known = |value: u32| if value == NONE { -1 } else { i64::from(value) };
         let ops: Vec<u16> = kind.ops.clone();
-        kinds.append((known(kind.program), known(kind.version), known(kind.minor), known(kind.op), ops, kind.service))?;
+        kinds.append((
+            known(kind.program),
+            known(kind.version),
+            known(kind.minor),
+            known(kind.op),
+            ops,
+            kind.service,
+        ))?;
     }
     out.set_item("kinds", kinds)?;
     let ops = &mut pairing.ops;
@@ -154,13 +162,14 @@ fn result<'py>(py: Python<'py>, mut decoder: Decoder, files: &[File]) -> PyResul
     let created = PyList::empty(py);
     for (t_ns, session) in &slots.created {
         let (fore, back) = (session.channels.fore, session.channels.back);
-        let limits = (fore.maxrequests, fore.maxoperations, fore.maxrequestsize, fore.maxresponsesize, back.maxrequests);
+        let limits =
+            (fore.maxrequests, fore.maxoperations, fore.maxrequestsize, fore.maxresponsesize, back.maxrequests);
         created.append((*t_ns, PyBytes::new(py, &session.session), limits))?;
     }
     out.set_item("created_sessions", created)?;
     let names = &mut pairing.names;
     out.set_item("names", columns!(py, names, op name))?;
-    out.set_item("name_list", PyList::new(py, names.list.iter().map(|name| PyBytes::new(py, name)))?)?;
+    out.set_item("name_list", PyList::new(py, names.iter().map(|name| PyBytes::new(py, name)))?)?;
     let failures = &mut pairing.failures;
     out.set_item("failures", columns!(py, failures, op results))?;
 

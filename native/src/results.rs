@@ -37,25 +37,13 @@ impl From<&Call<'_>> for Key {
             (RPCSEC_GSS | NONE, _) => Gss::PRIVACY, // tokens, or not known
             _ => NONE,
         };
-        Self {
-            program: call.program,
-            version: call.version,
-            procedure: call.procedure,
-            minor: call.minor,
-            service,
-        }
+        Self { program: call.program, version: call.version, procedure: call.procedure, minor: call.minor, service }
     }
 }
 
 /// What the results of a call that was `Accept::Success` say.
 pub fn parse_results(bytes: &[u8], call: &Key) -> Results {
-    let mut results = Results {
-        status: NONE,
-        results: NONE,
-        sequence: None,
-        create_session: None,
-        size: NONE,
-    };
+    let mut results = Results { status: NONE, results: NONE, sequence: None, create_session: None, size: NONE };
     let xdr = Xdr::new(bytes);
     let clear = match call.service {
         NONE | Gss::SERVICE_NONE | Gss::CHANNEL_PROT => Some(xdr),
@@ -172,12 +160,7 @@ fn session(xdr: &mut Xdr<'_>) -> Option<SessionResult> {
     let (session, seqid, flags) = (xdr.array()?, xdr.u32()?, xdr.u32()?);
     let fore = operations::channel_attrs(xdr)?;
     let back = operations::channel_attrs(xdr)?;
-    Some(SessionResult {
-        session,
-        seqid,
-        flags,
-        channels: Channels { fore, back },
-    })
+    Some(SessionResult { session, seqid, flags, channels: Channels { fore, back } })
 }
 
 #[cfg(test)]

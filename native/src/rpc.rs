@@ -204,9 +204,7 @@ pub(crate) fn integrity(mut xdr: Xdr<'_>, expected: Option<u32>) -> Option<Xdr<'
     let body = xdr.rest();
     let mut body = Xdr::new(&body[..length.min(body.len())]);
     let seq = body.u32()?;
-    expected
-        .is_none_or(|expected| expected == seq)
-        .then_some(body)
+    expected.is_none_or(|expected| expected == seq).then_some(body)
 }
 
 struct Authenticator<'a> {
@@ -216,7 +214,7 @@ struct Authenticator<'a> {
     whole: bool,
 }
 
-/// A credential or verifier (`opaque_auth`, RFC 5531 section 8.2), or `None` where its flavor and length were not captured.
+/// A credential or verifier (`opaque_auth`, RFC 5531 section 8.2); `None` where flavor and length were not captured.
 fn authenticator<'a>(xdr: &mut Xdr<'a>) -> Result<Option<Authenticator<'a>>, Bad> {
     let (Some(flavor), Some(length)) = (xdr.u32(), xdr.u32()) else {
         return Ok(None);
@@ -226,21 +224,12 @@ fn authenticator<'a>(xdr: &mut Xdr<'a>) -> Result<Option<Authenticator<'a>>, Bad
     }
     let rest = xdr.rest();
     let body = xdr.take(length as usize);
-    Ok(Some(Authenticator {
-        flavor,
-        body: body.unwrap_or(rest),
-        whole: body.is_some(),
-    }))
+    Ok(Some(Authenticator { flavor, body: body.unwrap_or(rest), whole: body.is_some() }))
 }
 
 fn gss(body: &[u8]) -> Option<Gss> {
     let mut xdr = Xdr::new(body);
-    Some(Gss {
-        version: xdr.u32()?,
-        procedure: xdr.u32()?,
-        seq: xdr.u32()?,
-        service: xdr.u32()?,
-    })
+    Some(Gss { version: xdr.u32()?, procedure: xdr.u32()?, seq: xdr.u32()?, service: xdr.u32()? })
 }
 
 /// The header of a reply.
@@ -306,4 +295,4 @@ fn denied(head: &mut ReplyHead, mut xdr: Xdr<'_>) -> Result<(), Bad> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -13,8 +13,15 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder as ZstdDecoder};
 
 /// Bytes asked of the input at once. It stays in the second-level cache: larger pieces are slower to read.
 const PIECE: usize = 256 << 10;
-/// What `xz` may take for its dictionary, KiB. `ruzstd` has a limit of its own, 100 MiB.
+/// What xz may take for its dictionary, KiB.
 const XZ_MEMORY_KIB: u32 = 128 << 10;
+/// What may be decoded of a zstd frame before any of it can be collected: so much of it `ruzstd` keeps in 128 MiB, and
+/// refuses a larger window itself, but not in the first frame. It suffices for windows of 64 MiB.
+const ZSTD_KEPT: usize = 100 << 20;
+/// The longest block of a zstd frame, decompressed.
+const ZSTD_BLOCK: usize = 128 << 10;
+/// Said of compressed data that are cut: each decompressor has words of its own.
+const CUT: &str = "the compressed data end too early";
 /// Enough for every magic number asked for here, and just the header of a skippable frame.
 const HEAD: usize = 8;
 
@@ -35,10 +42,7 @@ impl Source {
     /// Reads as far as the first bytes, and finds the decompressor that they ask for.
     pub fn open(input: Box<dyn Read + Send>) -> io::Result<Source> {
         let input_bytes = Arc::new(AtomicU64::new(0));
-        let mut input = Counted {
-            input,
-            bytes: Arc::clone(&input_bytes),
-        };
+        let mut input = Counted { input, bytes: Arc::clone(&input_bytes) };
         let mut head = peek(&mut input)?;
         while let Some(length) = skippable_frame(&head) {
             io::copy(&mut input.by_ref().take(length), &mut io::sink())?;
@@ -58,16 +62,7 @@ impl Source {
                 Box::new(input)
             }
         };
-        Ok(Source {
-            input,
-            buffer,
-            start: 0,
-            end,
-            compression,
-            input_bytes,
-            over: false,
-            failure: None,
-        })
+        Ok(Source { input, buffer, start: 0, end, compression, input_bytes, over: false, failure: None })
     }
 
     /// Whether `length` bytes are held, after reading as many as that takes.
@@ -121,10 +116,12 @@ impl Source {
     pub fn failure(&mut self) -> Option<io::Error> {
         let error = self.failure.take()?;
         Some(match self.compression {
-            Some(compression) => {
-                io::Error::new(error.kind(), format!("{}: {error}", compression.name()))
+            Some(compression) if error.raw_os_error().is_none() => {
+                let cut = error.kind() == io::ErrorKind::UnexpectedEof;
+                let reason = if cut { CUT.to_owned() } else { error.to_string() };
+                io::Error::new(error.kind(), format!("{}: {reason}", compression.name()))
             }
-            None => error,
+            _ => error,
         })
     }
 
@@ -164,9 +161,7 @@ fn peek(input: &mut impl Read) -> io::Result<Vec<u8>> {
 /// Bytes behind the header of a frame that says nothing; zstd and lz4 share its magic numbers (RFC 8878, 3.1.2).
 fn skippable_frame(head: &[u8]) -> Option<u64> {
     match *head {
-        [0x50..=0x5f, 0x2a, 0x4d, 0x18, a, b, c, d] => {
-            Some(u32::from_le_bytes([a, b, c, d]).into())
-        }
+        [0x50..=0x5f, 0x2a, 0x4d, 0x18, a, b, c, d] => Some(u32::from_le_bytes([a, b, c, d]).into()),
         _ => None,
     }
 }
@@ -187,7 +182,8 @@ impl Compression {
             [0x1f, 0x8b, 8, ..] => Some(Compression::Gzip),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Compression::Zstd),
             [0x04, 0x22, 0x4d, 0x18, ..] => Some(Compression::Lz4),
-            [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, ..] => Some(Compression::Bzip2),
+            // Behind the level a first block or, where there is nothing to decompress, the end.
+            [b'B', b'Z', b'h', b'1'..=b'9', 0x31 | 0x17, 0x41 | 0x72, 0x59 | 0x45, ..] => Some(Compression::Bzip2),
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Compression::Xz),
             _ => None,
         }
@@ -228,8 +224,8 @@ impl Read for Counted {
     }
 }
 
-/// Whether there is anything behind the frame that was read.
-fn frame_follows(input: &mut impl BufRead) -> io::Result<bool> {
+/// Whether anything is left to read.
+fn is_more(input: &mut impl BufRead) -> io::Result<bool> {
     Ok(!input.fill_buf()?.is_empty())
 }
 
@@ -238,59 +234,56 @@ struct Zstd<R> {
     input: R,
     decoder: ZstdDecoder,
     in_frame: bool,
+    /// Bytes decoded, at most, since any could be collected: the decoder keeps a window of them, however large.
+    kept: usize,
     failure: Option<io::Error>,
 }
 
 impl<R: BufRead> Zstd<R> {
     fn new(input: R) -> Zstd<R> {
-        Zstd {
-            input,
-            decoder: ZstdDecoder::new(),
-            in_frame: false,
-            failure: None,
-        }
+        Zstd { input, decoder: ZstdDecoder::new(), in_frame: false, kept: 0, failure: None }
     }
 
     fn begin(&mut self) -> io::Result<()> {
         match self.decoder.init(&mut self.input) {
             Ok(()) => self.in_frame = true,
-            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                length,
-                ..
-            })) => {
-                io::copy(
-                    &mut self.input.by_ref().take(length.into()),
-                    &mut io::sink(),
-                )?;
+            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
+                io::copy(&mut self.input.by_ref().take(length.into()), &mut io::sink())?;
             }
-            Err(error) => return Err(io::Error::other(error)),
+            Err(error) => return Err(self.reason(error)),
         }
         Ok(())
     }
 
-    /// Decodes a block or two. Where that fails, an empty last block sets free what the decoder holds as its window.
+    /// Decodes a few blocks. Where that fails, an empty last block sets free what the decoder keeps as its window.
     fn step(&mut self) {
-        let step = BlockDecodingStrategy::UptoBytes(PIECE);
-        if let Err(error) = self.decoder.decode_blocks(&mut self.input, step) {
-            self.failure = Some(io::Error::other(error));
-            let last = [1, 0, 0, 0, 0, 0, 0];
-            let _ = self
-                .decoder
-                .decode_blocks(&last[..], BlockDecodingStrategy::All);
+        let some = BlockDecodingStrategy::UptoBytes(PIECE);
+        self.kept += PIECE + ZSTD_BLOCK;
+        self.failure = match self.decoder.decode_blocks(&mut self.input, some) {
+            Err(error) => Some(self.reason(error)),
+            Ok(false) if self.kept > ZSTD_KEPT => Some(io::Error::other("its window is larger than 64 MiB")),
+            Ok(_) => return,
+        };
+        let last = [1, 0, 0, 0, 0, 0, 0];
+        let _ = self.decoder.decode_blocks(&last[..], BlockDecodingStrategy::All);
+    }
+
+    /// The input's own error, where that is what the decoder met.
+    fn reason(&mut self, error: FrameDecoderError) -> io::Error {
+        match is_more(&mut self.input) {
+            Ok(true) => io::Error::other(error),
+            Ok(false) => io::ErrorKind::UnexpectedEof.into(),
+            Err(error) => error,
         }
     }
 
     /// Ends a frame whose every byte was read.
     fn finish(&mut self) -> io::Result<()> {
         self.in_frame = false;
-        match (
-            self.decoder.get_checksum_from_data(),
-            self.decoder.get_calculated_checksum(),
-        ) {
-            (Some(stored), Some(computed)) if stored != computed => Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "the checksum does not match",
-            )),
+        match (self.decoder.get_checksum_from_data(), self.decoder.get_calculated_checksum()) {
+            (Some(stored), Some(computed)) if stored != computed => {
+                Err(io::Error::new(io::ErrorKind::InvalidData, "the checksum does not match"))
+            }
             _ => Ok(()),
         }
     }
@@ -300,6 +293,7 @@ impl<R: BufRead> Read for Zstd<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             if self.in_frame && self.decoder.can_collect() > 0 {
+                self.kept = 0;
                 return self.decoder.read(buffer);
             }
             if let Some(error) = self.failure.take() {
@@ -309,7 +303,7 @@ impl<R: BufRead> Read for Zstd<R> {
                 self.step();
             } else if self.in_frame {
                 self.finish()?;
-            } else if frame_follows(&mut self.input)? {
+            } else if is_more(&mut self.input)? {
                 self.begin()?;
             } else {
                 return Ok(0);
@@ -325,7 +319,7 @@ impl<R: BufRead> Read for Lz4<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let read = self.0.read(buffer)?;
-            if read > 0 || !frame_follows(&mut self.0.get_mut().0)? {
+            if read > 0 || !is_more(&mut self.0.get_mut().0)? {
                 return Ok(read);
             }
         }
@@ -338,7 +332,7 @@ struct Whole<R>(R);
 impl<R: Read> Read for Whole<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.0.read(buffer)? {
-            0 if !buffer.is_empty() => Err(io::Error::other("ends in the middle of a frame")),
+            0 if !buffer.is_empty() => Err(io::Error::other(CUT)),
             read => Ok(read),
         }
     }

@@ -18,10 +18,12 @@ const LONGEST: u32 = 64 << 20;
 const HELD: usize = 1024;
 const HELD_BYTES: usize = 4 << 20;
 const HELD_BYTES_IN_ALL: usize = 256 << 20;
-/// Packets of a connection that may still bring what the receiver has acknowledged already: the queues of a network
-/// card may be captured in another order than they were received in.
+/// How long data may still come that the receiver has acknowledged already, in packets of the connection and in time:
+/// the queues of a network card may be captured in another order than they were received in, and a middlebox may
+/// acknowledge what it sends on later. Nothing else waits for a hole: replies find calls that are taken after them.
 const PATIENCE: u32 = 16;
-/// After so long nothing more is to be expected: several retransmission timeouts.
+const ACKED_NS: i64 = 1_000_000_000;
+/// After so long nothing more is to be expected, acknowledged or not: several retransmission timeouts.
 const PATIENCE_NS: i64 = 10_000_000_000;
 /// Sequence numbers this far apart are of another connection between the same ports whose beginning was not captured.
 const APART: i64 = 1 << 28;
@@ -214,7 +216,12 @@ impl Stream {
         let start = unwrap(self.next, segment.seq);
         if (start - self.next as i64).abs() > APART {
             self.close(feed);
-            *self = Stream { is_rpc: self.is_rpc, lost_ranges: self.lost_ranges, lost_bytes: self.lost_bytes, ..Stream::default() };
+            *self = Stream {
+                is_rpc: self.is_rpc,
+                lost_ranges: self.lost_ranges,
+                lost_bytes: self.lost_bytes,
+                ..Stream::default()
+            };
             self.begin(1 << 32 | u64::from(segment.seq), Phase::Lost);
             return self.segment(segment, frame, t_ns, feed);
         }
@@ -298,7 +305,9 @@ impl Stream {
         buffers.held_bytes += bytes.len();
         feed.tally.held_bytes += bytes.len();
         let at = buffers.held.partition_point(|held| held.start <= piece.start);
-        buffers.held.insert(at, Held { start: piece.start, end: piece.end, bytes, frame: piece.frame, t_ns: piece.t_ns });
+        buffers
+            .held
+            .insert(at, Held { start: piece.start, end: piece.end, bytes, frame: piece.frame, t_ns: piece.t_ns });
     }
 
     /// Take what is held and joins on.
@@ -332,11 +341,12 @@ impl Stream {
             if self.acked >= first.start {
                 self.waited += 1;
             }
-            let patient = self.waited <= PATIENCE
+            let waited_ns = t_ns - first.t_ns;
+            let patient = (self.waited <= PATIENCE || waited_ns < ACKED_NS)
+                && waited_ns < PATIENCE_NS
                 && buffers.held.len() <= HELD
                 && buffers.held_bytes <= HELD_BYTES
-                && feed.tally.held_bytes <= HELD_BYTES_IN_ALL
-                && t_ns - first.t_ns < PATIENCE_NS;
+                && feed.tally.held_bytes <= HELD_BYTES_IN_ALL;
             if patient {
                 return;
             }
@@ -570,6 +580,7 @@ impl Stream {
 
     /// What stands where a message should begin is none.
     fn no_rpc(&mut self, feed: &mut Feed<'_>) {
+        feed.flow.is_tls |= feed.flow.asks_tls;
         if self.is_rpc && !feed.flow.is_tls {
             feed.tally.malformed += 1;
         }

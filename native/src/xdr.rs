@@ -86,11 +86,7 @@ impl<'a> Xdr<'a> {
     /// Step over optional data (RFC 4506 section 4.19) of `size` bytes.
     #[inline]
     pub fn skip_optional(&mut self, size: usize) -> Option<()> {
-        if self.bool()? {
-            self.skip(size)
-        } else {
-            Some(())
-        }
+        if self.bool()? { self.skip(size) } else { Some(()) }
     }
 
     /// Step over the fields that the letters say: `w` a word, `h` a hyper or verifier, `s` sixteen bytes (stateid4,
@@ -107,5 +103,35 @@ impl<'a> Xdr<'a> {
             }
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the bytes do not hold is `None`, and a count that is made up is not believed.
+    #[test]
+    fn ends() {
+        assert_eq!(Xdr::new(&[0; 3]).u32(), None);
+        assert_eq!(Xdr::new(&[0; 7]).u64(), None);
+        assert_eq!(Xdr::new(&[0, 0, 0, 2]).bool(), None);
+        for count in [5, 1 << 31, u32::MAX - 2, u32::MAX] {
+            let bytes = [&count.to_be_bytes()[..], &[0; 4]].concat();
+            assert_eq!(Xdr::new(&bytes).opaque(), None);
+            assert_eq!(Xdr::new(&bytes).skip_array(16), None);
+            assert_eq!(Xdr::new(&bytes).each(|element| element.skip(4)), None);
+            assert_eq!(Xdr::new(&bytes).fields("wb"), Some(()));
+        }
+    }
+
+    /// Opaque data are followed by what makes them a multiple of four, which may be cut off.
+    #[test]
+    fn padding() {
+        let bytes = [0, 0, 0, 3, b'a', b'b', b'c', 0, 0, 0, 0, 9];
+        let mut xdr = Xdr::new(&bytes);
+        assert_eq!((xdr.opaque(), xdr.u32()), (Some(&b"abc"[..]), Some(9)));
+        let mut xdr = Xdr::new(&bytes[..7]);
+        assert_eq!((xdr.opaque(), xdr.rest()), (Some(&b"abc"[..]), &[][..]));
     }
 }

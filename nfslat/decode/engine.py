@@ -49,7 +49,9 @@ def choose(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rerea
             decode=lambda source, progress: (source, tshark.decode(source, tools(), progress)),
         )
     if not is_native_built():
-        raise UsageError("--engine native: it was not compiled; install Rust and run scripts/nfslat once, or use tshark")
+        raise UsageError(
+            "--engine native: it was not compiled; install Rust and run scripts/nfslat once, or use tshark"
+        )
     from nfslat.decode import native  # noqa: PLC0415  (absent where it was not compiled)
 
     return Engine(

@@ -155,7 +155,9 @@ def _run(source: Source, paths: list[str], progress: Callable[[int], None]) -> d
 
 def _decoded(found: dict[str, Any], source: Source) -> Decoded:
     connections = tuple(Connection(*ends) for ends in found["connections"])
-    kinds = tuple(Kind(program, version, minor, op, tuple(ops)) for program, version, minor, op, ops, _ in found["kinds"])
+    kinds = tuple(
+        Kind(program, version, minor, op, tuple(ops)) for program, version, minor, op, ops, _ in found["kinds"]
+    )
     return Decoded(
         ops=Ops(**found["ops"], kinds=kinds, connections=connections),
         loose=Loose(**found["loose"], kinds=kinds, connections=connections),

@@ -1,7 +1,7 @@
 //! pcap records in, packets out (draft-ietf-opsawg-pcap; for A. Kuznetsov's modified records libpcap's sf-pcap.c).
 
 use super::{Order, Record, Stop, check_length, longest_packet};
-use super::source::Source;
+use crate::source::Source;
 
 /// Bytes of the file's header.
 const HEADER: usize = 24;
@@ -29,19 +29,23 @@ impl Variant {
                 0xa1b2_cd34 => ("modpcap", 1000, 24),
                 _ => return None,
             };
-            Some(Variant {
-                name,
-                order,
-                unit_ns,
-                record,
-            })
+            Some(Variant { name, order, unit_ns, record })
         })
     }
+}
+
+/// The order of a record's two lengths: until version 2.2 that on the wire came first, in 2.3 with some writers.
+#[derive(Clone, Copy)]
+enum Lengths {
+    InOrder,
+    Swapped,
+    ByValue,
 }
 
 /// A pcap file behind its header.
 pub struct Pcap {
     variant: Variant,
+    lengths: Lengths,
     link: u16,
     longest: u32,
 }
@@ -54,40 +58,34 @@ impl Pcap {
         }
         let header = source.held();
         let (major, minor) = (variant.order.u16(header, 4), variant.order.u16(header, 6));
-        // Until 2.2 a record's two lengths were the other way round.
-        if major != 2 || minor < 3 {
-            return Err(Stop::Bad(format!(
-                "pcap version {major}.{minor} is not known"
-            )));
+        if major != 2 {
+            return Err(Stop::Bad(format!("pcap version {major}.{minor} is not known")));
         }
+        let lengths = match minor {
+            0..3 => Lengths::Swapped,
+            3 => Lengths::ByValue,
+            _ => Lengths::InOrder,
+        };
         // The upper half says how long the frame check sequence is; its bytes are counted as the packet's.
         let link = variant.order.u32(header, 20) as u16;
         source.take(HEADER);
-        Ok(Pcap {
-            variant,
-            link,
-            longest: longest_packet(link),
-        })
+        Ok(Pcap { variant, lengths, link, longest: longest_packet(link) })
     }
 
     /// The next packet.
     #[inline]
     pub fn next(&mut self, source: &mut Source) -> Result<Record, Stop> {
-        let Variant {
-            order,
-            unit_ns,
-            record,
-            ..
-        } = self.variant;
+        let Variant { order, unit_ns, record, .. } = self.variant;
         if !source.ensure(record) {
-            return Err(if source.held().is_empty() {
-                Stop::End
-            } else {
-                Stop::Cut
-            });
+            return Err(if source.held().is_empty() { Stop::End } else { Stop::Cut });
         }
         let head = &source.held()[..16];
-        let [seconds, fraction, captured, wire] = [0, 4, 8, 12].map(|at| order.u32(head, at));
+        let [seconds, fraction, mut captured, mut wire] = [0, 4, 8, 12].map(|at| order.u32(head, at));
+        match self.lengths {
+            Lengths::InOrder => {}
+            Lengths::ByValue if captured <= wire => {}
+            Lengths::ByValue | Lengths::Swapped => (captured, wire) = (wire, captured),
+        }
         check_length(captured, self.longest)?;
         let length = record + captured as usize;
         if !source.ensure(length) {
@@ -96,13 +94,6 @@ impl Pcap {
         // The sum of two 32-bit numbers times at most 10^9 and 10^3: 64 bits hold it.
         let t_ns = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * unit_ns;
         let start = source.take(length) + record;
-        Ok(Record {
-            t_ns: Some(t_ns.into()),
-            link: self.link,
-            start,
-            captured,
-            wire,
-            interface: 0,
-        })
+        Ok(Record { t_ns: Some(t_ns.into()), link: self.link, start, captured, wire, interface: 0 })
     }
 }

@@ -1,7 +1,7 @@
 //! pcapng blocks in, packets out (draft-ietf-opsawg-pcapng, whose names are used here).
 
 use super::{Info, Order, Record, Stop, check_length, longest_packet};
-use super::source::Source;
+use crate::source::Source;
 
 /// The type of a Section Header Block: the same in both byte orders.
 pub const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
@@ -54,10 +54,7 @@ struct Block {
 impl Pcapng {
     /// Reads the first Section Header Block.
     pub fn open(source: &mut Source) -> Result<Pcapng, Stop> {
-        let mut file = Pcapng {
-            order: Order::Little,
-            interfaces: Vec::new(),
-        };
+        let mut file = Pcapng { order: Order::Little, interfaces: Vec::new() };
         let first = file.block(source)?;
         file.section(source.taken(first.start, first.body))?;
         Ok(file)
@@ -87,10 +84,7 @@ impl Pcapng {
                 }
                 _ => continue,
             };
-            return Ok(Record {
-                start: block.start + record.start,
-                ..record
-            });
+            return Ok(Record { start: block.start + record.start, ..record });
         }
     }
 
@@ -98,11 +92,7 @@ impl Pcapng {
     #[inline]
     fn block(&mut self, source: &mut Source) -> Result<Block, Stop> {
         if !source.ensure(FRAME) {
-            return Err(if source.held().is_empty() {
-                Stop::End
-            } else {
-                Stop::Cut
-            });
+            return Err(if source.held().is_empty() { Stop::End } else { Stop::Cut });
         }
         let head = source.held();
         if head.starts_with(&MAGIC) {
@@ -110,9 +100,7 @@ impl Pcapng {
                 [0x4d, 0x3c, 0x2b, 0x1a] => Order::Little,
                 [0x1a, 0x2b, 0x3c, 0x4d] => Order::Big,
                 _ => {
-                    return Err(Stop::Bad(
-                        "comes a section without a byte-order magic".to_owned(),
-                    ));
+                    return Err(Stop::Bad("comes a section without a byte-order magic".to_owned()));
                 }
             };
         }
@@ -125,16 +113,11 @@ impl Pcapng {
         }
         let known = matches!(
             kind,
-            SECTION_HEADER | INTERFACE_DESCRIPTION
-                ..=SIMPLE_PACKET | INTERFACE_STATISTICS | ENHANCED_PACKET
+            SECTION_HEADER | INTERFACE_DESCRIPTION..=SIMPLE_PACKET | INTERFACE_STATISTICS | ENHANCED_PACKET
         );
         if !known {
             return match source.skip(length) {
-                true => Ok(Block {
-                    kind,
-                    start: 0,
-                    body: 0,
-                }),
+                true => Ok(Block { kind, start: 0, body: 0 }),
                 false => Err(Stop::Cut),
             };
         }
@@ -149,20 +132,14 @@ impl Pcapng {
         if again != stated {
             return bad(&format!("with two lengths, {stated} and {again}"));
         }
-        Ok(Block {
-            kind,
-            start: source.take(length) + BODY,
-            body: length - FRAME,
-        })
+        Ok(Block { kind, start: source.take(length) + BODY, body: length - FRAME })
     }
 
     fn section(&mut self, body: &[u8]) -> Result<(), Stop> {
         at_least(body, 16)?;
         let (major, minor) = (self.order.u16(body, 4), self.order.u16(body, 6));
         if major != 1 {
-            return Err(Stop::Bad(format!(
-                "pcapng version {major}.{minor} is not known"
-            )));
+            return Err(Stop::Bad(format!("pcapng version {major}.{minor} is not known")));
         }
         self.interfaces.clear();
         Ok(())
@@ -173,8 +150,7 @@ impl Pcapng {
         const OSDROP: u16 = 7;
         at_least(body, 12)?;
         let order = self.order;
-        let counts =
-            options(&body[12..], order).filter(|(code, _)| matches!(*code, IFDROP | OSDROP));
+        let counts = options(&body[12..], order).filter(|(code, _)| matches!(*code, IFDROP | OSDROP));
         let counts = counts.filter_map(|(_, value)| order.u64(value));
         if let Some(sum) = counts.reduce(u64::saturating_add) {
             let interface = self.interface(order.u32(body, 0))?;
@@ -187,11 +163,7 @@ impl Pcapng {
 
     #[inline]
     fn interface(&mut self, number: u32) -> Result<&mut Interface, Stop> {
-        let unknown = || {
-            Stop::Bad(format!(
-                "comes a block of interface {number}, which was not described"
-            ))
-        };
+        let unknown = || Stop::Bad(format!("comes a block of interface {number}, which was not described"));
         self.interfaces.get_mut(number as usize).ok_or_else(unknown)
     }
 
@@ -207,20 +179,10 @@ impl Pcapng {
         let rest = padded_rest(body, FIXED, captured)?;
         if !rest.is_empty() {
             let count = options(rest, order).find(|(code, _)| *code == DROPCOUNT);
-            interface.dropped_before(
-                count.and_then(|(_, value)| order.u64(value)).unwrap_or(0),
-                info,
-            );
+            interface.dropped_before(count.and_then(|(_, value)| order.u64(value)).unwrap_or(0), info);
         }
         let t_ns = Some(interface.clock.t_ns(high, low));
-        Ok(Record {
-            t_ns,
-            link: interface.link,
-            start: FIXED,
-            captured,
-            wire,
-            interface: number,
-        })
+        Ok(Record { t_ns, link: interface.link, start: FIXED, captured, wire, interface: number })
     }
 
     /// The obsolete Packet Block.
@@ -237,14 +199,7 @@ impl Pcapng {
             interface.dropped_before(drops.into(), info);
         }
         let t_ns = Some(interface.clock.t_ns(high, low));
-        Ok(Record {
-            t_ns,
-            link: interface.link,
-            start: FIXED,
-            captured,
-            wire,
-            interface: number,
-        })
+        Ok(Record { t_ns, link: interface.link, start: FIXED, captured, wire, interface: number })
     }
 
     /// A Simple Packet Block: of the section's first interface, without a time, and cut as that interface cuts.
@@ -253,21 +208,10 @@ impl Pcapng {
         at_least(body, FIXED)?;
         let wire = self.order.u32(body, 0);
         let interface = self.interface(0)?;
-        let captured = if interface.snaplen == 0 {
-            wire
-        } else {
-            wire.min(interface.snaplen)
-        };
+        let captured = if interface.snaplen == 0 { wire } else { wire.min(interface.snaplen) };
         check_length(captured, longest_packet(interface.link))?;
         padded_rest(body, FIXED, captured)?;
-        Ok(Record {
-            t_ns: None,
-            link: interface.link,
-            start: FIXED,
-            captured,
-            wire,
-            interface: 0,
-        })
+        Ok(Record { t_ns: None, link: interface.link, start: FIXED, captured, wire, interface: 0 })
     }
 }
 
@@ -286,13 +230,7 @@ impl Interface {
         }
         let clock = Clock::new(resolution, offset_s);
         let (link, snaplen) = (order.u16(body, 0), order.u32(body, 4));
-        Ok(Interface {
-            link,
-            snaplen,
-            clock,
-            dropped: None,
-            dropped_between: 0,
-        })
+        Ok(Interface { link, snaplen, clock, dropped: None, dropped_between: 0 })
     }
 
     fn dropped(&self) -> u64 {
@@ -318,11 +256,7 @@ impl Clock {
             // Beyond 10^-38 s even the largest time stamp is less than one nanosecond.
             10.. => (1, 10_u128.checked_pow(power - 9).unwrap_or(u128::MAX)),
         };
-        Clock {
-            multiplier,
-            divisor,
-            offset_s,
-        }
+        Clock { multiplier, divisor, offset_s }
     }
 
     /// Exact: 64 bits times at most 10^9.
@@ -349,9 +283,7 @@ impl Order {
 #[inline]
 fn at_least(body: &[u8], length: usize) -> Result<(), Stop> {
     match body.len() {
-        held if held < length => Err(Stop::Bad(format!(
-            "comes a block with {held} bytes in place of {length}"
-        ))),
+        held if held < length => Err(Stop::Bad(format!("comes a block with {held} bytes in place of {length}"))),
         _ => Ok(()),
     }
 }
@@ -371,9 +303,7 @@ fn options(mut bytes: &[u8], order: Order) -> impl Iterator<Item = (u16, &[u8])>
         let head = bytes.get(..4)?;
         let (code, length) = (order.u16(head, 0), usize::from(order.u16(head, 2)));
         let value = bytes.get(4..4 + length)?;
-        bytes = bytes
-            .get((4 + length).next_multiple_of(4)..)
-            .unwrap_or_default();
+        bytes = bytes.get((4 + length).next_multiple_of(4)..).unwrap_or_default();
         (code != END).then_some((code, value))
     })
 }

@@ -1,0 +1,36 @@
+//! Any records in a pcap file that is one: the whole decoding. The first byte chooses the kind of link.
+#![no_main]
+
+use std::io::{Cursor, Read};
+
+use libfuzzer_sys::fuzz_target;
+use nfslat_native::compound::Ranks;
+use nfslat_native::decode::{Progress, decode};
+
+/// Ethernet, raw IP, Linux "any" in both versions, loopback.
+const LINKS: [u32; 5] = [1, 101, 113, 276, 0];
+
+fuzz_target!(|data: &[u8]| {
+    let Some((link, records)) = data.split_first() else { return };
+    let link = LINKS[usize::from(*link) % LINKS.len()];
+    let mut file = Vec::with_capacity(24 + records.len());
+    for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 262_144, link] {
+        file.extend_from_slice(&u32::to_le_bytes(word));
+    }
+    file.extend_from_slice(records);
+    let input: Box<dyn Read + Send> = Box::new(Cursor::new(file));
+    // Any order will do, if operations differ in it.
+    let rank = |operation: u8| operation % 5;
+    let ranks = Ranks { nfs: (0..80).map(rank).collect(), callback: (0..16).map(rank).collect(), action: 3 };
+    let Ok((decoder, _)) = decode([Ok(input)], ranks, &Progress::default()) else { return };
+
+    let ops = &decoder.pairing.ops;
+    let rows = ops.t0.len();
+    for length in [ops.t1.len(), ops.t2.len(), ops.t3.len(), ops.xid.len(), ops.conn.len(), ops.kind.len()] {
+        assert_eq!(length, rows);
+    }
+    for frame in [&ops.call_first_frame, &ops.call_last_frame, &ops.reply_first_frame, &ops.reply_last_frame] {
+        assert_eq!(frame.len(), rows);
+        assert!(frame.iter().all(|frame| i64::from(*frame) <= i64::from(decoder.packets)));
+    }
+});

@@ -1,0 +1,71 @@
+"""Inner loops: what the compiled ones and their twins in numpy must both give."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nfslat import kernels
+from nfslat.constants import NULL
+from nfslat.kernels import JoinSide
+
+PLACE = np.array([4, 0, NULL, 2], dtype=np.int32)  # of four connections; the third is at one side only
+NUMBER = np.array([0, 1, 0], dtype=np.int32)  # the first and the third kind are of one program
+PLACES = 6
+# Few XIDs, so that they come again; near each other, far apart, and at both ends.
+OP = st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from((0, 1, 2, 3, 0x01000000, 0x02000000, 0xFFFFFFFF)))
+OPS = st.lists(OP, max_size=30)
+Joined = tuple[list[int], list[tuple[list[int], list[int]]]]
+
+
+def side(ops: list[tuple[int, int, int]]) -> JoinSide:
+    conn, kind, xid = np.array(ops, dtype=np.int64).reshape(-1, 3).T
+    return JoinSide(conn.astype(np.int32), kind.astype(np.int16), xid.astype(np.uint32), PLACE, NUMBER)
+
+
+def plain(found: tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]) -> Joined:  # type: ignore[type-arg]
+    return found[0].tolist(), [(s.tolist(), c.tolist()) for s, c in found[1]]
+
+
+def by_hand(server: list[tuple[int, int, int]], client: list[tuple[int, int, int]]) -> Joined:
+    """What a join is, in the order of the keys."""
+    rows: dict[tuple[int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for number, ops in enumerate((server, client)):
+        for row, (conn, kind, xid) in enumerate(ops):
+            if PLACE[conn] != NULL:
+                rows[int(PLACE[conn] + NUMBER[kind]), xid][number].append(row)
+    partner, several = [NULL] * len(client), []
+    for s, c in (rows[key] for key in sorted(rows)):
+        if len(s) == len(c) == 1:
+            partner[c[0]] = s[0]
+        elif s and c:
+            several.append((s, c))
+    return partner, several
+
+
+@given(OPS, OPS)
+def test_join_in_numpy_is_what_it_says(server: list[tuple[int, int, int]], client: list[tuple[int, int, int]]) -> None:
+    """Rows that are alone with their key are partners, rows that share one come together, and nothing else does."""
+    assert plain(kernels.join_by_numpy(side(server), side(client), PLACES)) == by_hand(server, client)
+
+
+@given(OPS, OPS)
+def test_join_with_more_connections_than_fit_beside_a_row(
+    server: list[tuple[int, int, int]], client: list[tuple[int, int, int]]
+) -> None:
+    """Where key and row need more than 64 bits the result is the same."""
+    assert plain(kernels.join_by_numpy(side(server), side(client), 1 << 29)) == by_hand(server, client)
+
+
+@pytest.mark.skipif(kernels.compiled is None, reason="nfslat._native is not built")
+@given(OPS, OPS)
+def test_the_compiled_join_equals_its_twin(
+    server: list[tuple[int, int, int]], client: list[tuple[int, int, int]]
+) -> None:
+    """Both give the same rows in the same order."""
+    one, two = (join(side(server), side(client), PLACES) for join in (kernels.join, kernels.join_by_numpy))
+    assert plain(one) == plain(two)
