@@ -20,9 +20,11 @@ from pathlib import Path
 
 NFSLAT = str(Path(sys.executable).with_name("nfslat"))
 
-# Above these, what takes minutes a run is run once, or not at all.
-ONCE_ABOVE_BYTES = 100 * 2**20
-NEVER_ABOVE_BYTES = 2 * 2**30
+# How much input a peer is given several times, and once. What is slow takes minutes for the largest captures here, what
+# is very slow takes a quarter of an hour.
+FAST = (2**60, 2**60)
+SLOW = (200 * 2**20, 8 * 2**30)
+VERY_SLOW = (20 * 2**20, 2 * 2**30)
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Peer:
 
     name: str
     commands: list[list[str]]
-    slow: bool = False
+    limits: tuple[int, int] = FAST
     runs: list[Run] = field(default_factory=list)
 
     def run(self) -> None:
@@ -100,8 +102,8 @@ def one_side(pair: Pair) -> list[Peer]:
         srt = ["tshark", "-n", "-q", "-r", capture, "-z", "rpc,srt,100003,3"]
         listed = ["tshark", "-n", "-r", capture, "-Y", "rpc", "-T", "fields", *names]
         peers += [
-            Peer("tshark -q -z rpc,srt,100003,3", [srt], slow=True),
-            Peer(f"tshark -T fields, {len(fields)} fields", [listed], slow=True),
+            Peer("tshark -q -z rpc,srt,100003,3", [srt], SLOW),
+            Peer(f"tshark -T fields, {len(fields)} fields", [listed], VERY_SLOW),
         ]
     return peers
 
@@ -116,8 +118,8 @@ def both_sides(pair: Pair) -> list[Peer]:
     if shutil.which("tshark"):
         srt = [["tshark", "-n", "-q", "-r", capture, "-z", "rpc,srt,100003,3"] for capture in captures]
         peers += [
-            Peer("tshark -q -z rpc,srt,100003,3, both sides, not matched", srt, slow=True),
-            Peer("nfslat --engine tshark", [[NFSLAT, *captures, "--engine", "tshark", *report]], slow=True),
+            Peer("tshark -q -z rpc,srt,100003,3, both sides, not matched", srt, SLOW),
+            Peer("nfslat --engine tshark", [[NFSLAT, *captures, "--engine", "tshark", *report]], VERY_SLOW),
         ]
     return peers
 
@@ -135,11 +137,11 @@ def start_up() -> list[Peer]:
 
 def compare(peers: list[Peer], runs: int, size_bytes: int = 0) -> Iterator[str]:
     """Run the peers in turn; yield the lines of a table, and of what was left out."""
-    left_out = [peer for peer in peers if peer.slow and size_bytes > NEVER_ABOVE_BYTES]
+    left_out = [peer for peer in peers if size_bytes > peer.limits[1]]
     peers = [peer for peer in peers if peer not in left_out]
     for turn in range(runs):
         for peer in peers:
-            if turn == 0 or not (peer.slow and size_bytes > ONCE_ABOVE_BYTES):
+            if turn == 0 or size_bytes <= peer.limits[0]:
                 sys.stderr.write(f"bench: {peer.name}, run {turn + 1} of {runs}\n")
                 peer.run()
     yield "| | wall, s | CPU, s | peak RSS, MB | wall, ratio | CPU, ratio | runs |"
@@ -219,7 +221,7 @@ def main() -> None:
 
     say("# nfslat against its peers", "", f"{'; '.join(machine())}.", "")
     say(
-        f"Medians (and ranges) of {arguments.runs} runs in turn; what takes long, fewer. Ratios are to the first line.",
+        f"Medians (and ranges) of {arguments.runs} runs in turn; what takes minutes, once. Ratios: to the first line.",
         "",
     )
     say("## Start-up", "", *compare(start_up(), arguments.runs), "")

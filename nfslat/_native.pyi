@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, final
+from typing import Any, TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
 
 VERSION: str
 
@@ -39,4 +42,12 @@ def decode(
     `nfslat.details` describe them), "kinds", "connections", "sessions", "created_sessions", "name_list", "files" and
     counters. Raises ``NotACapture``, ``OSError`` (errno, text, index of the file), ``ValueError`` (text, index of the
     file) for what cannot be read at all, ``InterruptedError`` after `Job.stop`.
+    """
+
+_I32: TypeAlias = npt.NDArray[np.int32]
+_JoinSide: TypeAlias = tuple[_I32, npt.NDArray[np.int16], npt.NDArray[np.uint32], _I32, _I32]
+
+def join(server: _JoinSide, client: _JoinSide, places: int) -> tuple[_I32, _I32, _I32]:
+    """`nfslat.kernels.join`: the partner of each of the client's rows (NULL: none alone has its key), the rows of the
+    keys that several rows share, and how many of these are the server's and the client's, for each such key in turn.
     """

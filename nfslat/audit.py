@@ -36,7 +36,12 @@ def missing_calls(decoded: Decoded) -> I64:
     nfs = np.array([kind.program == NFS for kind in ops.kinds], dtype=np.bool_)
     with_nfs = {*ops.classes.conn[nfs[ops.classes.kind]].tolist(), *calls.conn[nfs[calls.kind]].tolist()}
     missing = np.zeros(len(ops.connections), dtype=np.int64)
-    conn, xids = np.concatenate([ops.conn, calls.conn]), np.concatenate([ops.xid, calls.xid])
+    conn, xids = ops.conn, ops.xid
+    if len(calls):
+        conn, xids = np.concatenate([conn, calls.conn]), np.concatenate([xids, calls.xid])
+    if len(missing) == 1:
+        missing[:] = _gaps(xids) if with_nfs else 0
+        return missing
     order, places = side_by_side(len(conn), len(missing), lambda at: conn[at])
     for row in with_nfs:
         missing[row] = _gaps(xids[order[places[row]]])
@@ -44,9 +49,11 @@ def missing_calls(decoded: Decoded) -> I64:
 
 
 def _gaps(xids: U32) -> int:
-    counted = _steps(xids)
+    # In the order in which they count up they are near each other.
+    orders = sorted((xids, xids.byteswap()), key=lambda xids: int(xids.max() - xids.min()))
+    counted = _steps(orders[0])
     if np.count_nonzero(counted == 1) * 2 < len(counted):
-        counted = max(counted, _steps(xids.byteswap()), key=lambda steps: np.count_nonzero(steps == 1))
+        counted = max(counted, _steps(orders[1]), key=lambda steps: np.count_nonzero(steps == 1))
     if np.count_nonzero(counted == 1) < _COUNTS_UP * len(counted):
         return 0
     return int((counted[counted <= _LARGEST_GAP] - 1).sum())

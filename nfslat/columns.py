@@ -15,7 +15,7 @@ import numpy.typing as npt
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 T = TypeVar("T")
-_BLOCK = 1 << 15  # rows
+_BLOCK = 1 << 16  # rows
 _THREADS = 2
 _FEW_GROUPS = 256
 

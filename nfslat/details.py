@@ -26,7 +26,7 @@ class TcpEvent(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Slots(Table):
-    """SEQUENCE (RFC 8881 section 18.46) of NFSv4.1 and later, and CB_SEQUENCE: one row an op that has it, in row order."""
+    """SEQUENCE (RFC 8881 section 18.46) of NFSv4.1 and later, and CB_SEQUENCE: one row an op that has it, by op."""
 
     op: I32  # row of Ops
     session: I16  # row of `sessions`
@@ -62,7 +62,7 @@ class Names(Table):
 
 @dataclass(frozen=True, eq=False)
 class Failures(Table):
-    """COMPOUNDs with a status that is not 0: how many results the reply has. The last of them is of the op that failed."""
+    """COMPOUNDs with a status that is not 0: how many results the reply has; the last is of the operation that failed."""
 
     op: I32
     results: U32
@@ -129,7 +129,13 @@ def no_details() -> Details:
     def empty(table: type[Table]) -> dict[str, list[int]]:
         return {name: [] for name in table.columns()}
 
-    return Details(*(table.from_columns(empty(table)) for table in (Slots, Names, Failures, Tcp, TcpEvents)))  # type: ignore[arg-type]
+    return Details(
+        slots=Slots.from_columns(empty(Slots)),
+        names=Names.from_columns(empty(Names)),
+        failures=Failures.from_columns(empty(Failures)),
+        tcp=Tcp.from_columns(empty(Tcp)),
+        events=TcpEvents.from_columns(empty(TcpEvents)),
+    )
 
 
 def name_of(names: Names, op: int) -> bytes | None:

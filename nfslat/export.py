@@ -41,54 +41,56 @@ COLUMNS = (
 )
 
 
+# Three of the program and the operation, four of the two ends stand in one text each. No name or address needs quotes.
+_ROW = ",".join(["0x%08x"] + ["%s"] * (len(COLUMNS) - 6)) + "\n"
+
+
 def write_csv(c: Correlation, out: TextIO) -> None:
     """Rows in order of the client's call. Times are ns since 1970 on each side's own clock; null is an empty cell.
 
     call_net_ns and reply_net_ns rest on theta; they are empty where no constant offset fits, network_ns is not.
     """
     out.write(",".join(COLUMNS) + "\n")
-    # No name or address needs quotes.
-    row = ",".join(["%s"] * len(COLUMNS)) + "\n"
     for begin in range(0, len(c.matched), _BLOCK):
         columns = _columns(c, slice(begin, begin + _BLOCK))
-        out.write("".join(map(row.__mod__, zip(*columns, strict=True))))
+        out.write("".join(map(_ROW.__mod__, zip(*columns, strict=True))))
 
 
 def _columns(c: Correlation, at: slice) -> list[list[Any]]:
     matched = c.matched.take(at)
     client, server = c.client.ops.take(matched.client), c.server.ops.take(matched.server)
     client_srt, server_srt = c.client_srt_ns[at], c.server_srt_ns[at]
-    # (client, its port, server, its port) by connection and direction
-    ends = [(*ends.source(way), *ends.destination(way)) for ends in client.connections for way in (0, 1)]
-    callers = [ends[way] for way in (client.conn * 2 + client.direction).tolist()]
-    kinds = [
-        (program_name(kind.program), version_name(*kind[:3]), op_name(kind.program, kind.version, kind.op))
+    asked = [
+        f"{program_name(kind.program)},{version_name(*kind[:3])},{op_name(kind.program, kind.version, kind.op)}"
         for kind in client.kinds
     ]
-    names = [kinds[kind] for kind in client.kind.tolist()]
+    ways = [
+        ",".join(map(str, (*ends.source(way), *ends.destination(way)))) for ends in client.connections for way in (0, 1)
+    ]
+    parts = dict(zip(PART_NAMES, c.parts.all_ns(at), strict=True))
     nothing = [""] * len(matched)
     return [
-        list(map("0x%08x".__mod__, client.xid.tolist())),
-        *map(list, zip(*names, strict=True)),
-        *map(list, zip(*callers, strict=True)),
-        _first_known(client.offset, server.offset, NULL, "%d"),
-        _first_known(client.size, server.size, NULL32, "%d"),
-        _first_known(client.fh, server.fh, NULL32, "0x%08x"),
+        client.xid.tolist(),
+        [asked[kind] for kind in client.kind.tolist()],
+        [ways[way] for way in (client.conn * 2 + client.direction).tolist()],
+        _first_known(client.offset, server.offset, NULL),
+        _first_known(client.size, server.size, NULL32),
+        [f"0x{value:08x}" if value != "" else "" for value in _first_known(client.fh, server.fh, NULL32)],
         *(getattr(side, name).tolist() for side in (client, server) for name in _INSTANTS),
         *(getattr(side, name).tolist() for side in (client, server) for name in _FRAMES),
         client_srt.tolist(),
         server_srt.tolist(),
         (client_srt - server_srt).tolist(),
-        *(
-            c.parts.ns(name, at).tolist() if c.theta.fits or name not in _NEEDS_THETA else nothing
-            for name in PART_NAMES
-        ),
+        *(part.tolist() if c.theta.fits or name not in _NEEDS_THETA else nothing for name, part in parts.items()),
         client.transmissions.tolist(),
         server.transmissions.tolist(),
     ]
 
 
-def _first_known(client: I64 | U32, server: I64 | U32, null: int, form: str) -> list[str]:
+def _first_known(client: I64 | U32, server: I64 | U32, null: int) -> list[Any]:
     """The client's value, else the server's; an empty cell where neither was captured."""
     values = np.where(client != null, client, server)
-    return [form % value if value != null else "" for value in values.tolist()]
+    cells: list[Any] = values.tolist()
+    for row in np.flatnonzero(values == null).tolist():
+        cells[row] = ""
+    return cells

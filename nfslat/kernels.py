@@ -41,7 +41,7 @@ def join(server: JoinSide, client: JoinSide, places: int) -> tuple[I32, list[tup
 
     The first result holds for each row of the client the row of the server with the same key, where each side has one
     row with it, else NULL. The second are the rows (server's, client's) of each key that both sides have and one of
-    them has several times, ascending.
+    them has several times, ascending; keys are in the order of their first row at the server.
     """
     if compiled is None:
         return join_by_numpy(server, client, places)
@@ -108,4 +108,4 @@ def _groups(keys: U64, rows: I32, same: Bool) -> list[tuple[I64, I64]]:
         of_client = (keys[begin : end + 2] & _SIDE_BIT).astype(np.bool_)
         if of_client.any() and not of_client.all():
             found.append((here[~of_client], here[of_client]))
-    return found
+    return sorted(found, key=lambda rows: int(rows[0][0]))

@@ -1,18 +1,37 @@
-"""For all tests: examples are the same on every run, and Wireshark's tools are looked for once."""
+"""For all tests: examples are the same on every run, Wireshark's tools are looked for once, and engines are chosen."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import settings
 
+from nfslat.decode.engine import ENGINES, is_native_built
 from nfslat.decode.tools import Tools, find_tools
 
 # The same examples every time, and no clock: a test that fails on a slow machine only is worth nothing.
 settings.register_profile("nfslat", derandomize=True, deadline=None, database=None)
 settings.load_profile("nfslat")
 
+needs_native = pytest.mark.skipif(
+    not is_native_built(),
+    reason="the native decoder was not compiled (scripts/test compiles it where Rust is installed)",
+)
+
 
 @pytest.fixture(scope="session")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
     """tshark, capinfos and mergecap as nfslat finds them."""
     return find_tools(tmp_path_factory.mktemp("tools"))
+
+
+@pytest.fixture(params=[pytest.param(name, marks=needs_native if name == "native" else ()) for name in ENGINES])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Runs a test once with each engine as the one that nfslat takes by itself.
+
+    tshark is what it takes where the native decoder was not compiled. A process that a test starts knows nothing of
+    this: give it ``--engine`` with the name.
+    """
+    name: str = request.param
+    if name == "tshark":
+        monkeypatch.setattr("nfslat.decode.engine.is_native_built", lambda: False)
+    return name

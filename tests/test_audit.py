@@ -17,6 +17,8 @@ import wire
 
 from nfslat import cli
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 SAMPLES = Path(__file__).parents[1] / "samples"
 SERVER = SAMPLES / "server-threads" / "server.pcap.gz"
 CLIENT = SAMPLES / "server-threads" / "client.pcap.gz"

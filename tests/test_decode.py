@@ -13,7 +13,7 @@ import wire
 from wire import EPOCH_NS, MS, Tcp, Udp
 
 from nfslat.constants import NULL
-from nfslat.decode.capture import open_source
+from nfslat.decode.capinfos import open_source
 from nfslat.decode.reader import Dissected
 from nfslat.decode.tools import Tools
 from nfslat.decode.tshark import dissect

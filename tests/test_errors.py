@@ -19,6 +19,8 @@ import pytest
 
 from nfslat import cli
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 SAMPLES = Path(__file__).parents[1] / "samples"
 SERVER = SAMPLES / "server-threads" / "server.pcap.gz"
 CLIENT = SAMPLES / "server-threads" / "client.pcap.gz"

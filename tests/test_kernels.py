@@ -32,14 +32,14 @@ def plain(found: tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]) -> Join
 
 
 def by_hand(server: list[tuple[int, int, int]], client: list[tuple[int, int, int]]) -> Joined:
-    """What a join is, in the order of the keys."""
+    """What a join is, written down."""
     rows: dict[tuple[int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for number, ops in enumerate((server, client)):
         for row, (conn, kind, xid) in enumerate(ops):
             if PLACE[conn] != NULL:
                 rows[int(PLACE[conn] + NUMBER[kind]), xid][number].append(row)
     partner, several = [NULL] * len(client), []
-    for s, c in (rows[key] for key in sorted(rows)):
+    for s, c in rows.values():
         if len(s) == len(c) == 1:
             partner[c[0]] = s[0]
         elif s and c:

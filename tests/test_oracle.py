@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from nfslat.constants import NFS, op_name
-from nfslat.decode.capture import open_source
+from nfslat.decode.capinfos import open_source
 from nfslat.decode.tools import Tools
 from nfslat.decode.tshark import preferences
 from nfslat.decompose import srt_ns
@@ -36,6 +36,9 @@ CAPTURES = SHARED_CAPTURES or SAMPLES  # the samples are taken from the lab
 
 # Captures in which messages are sent again or twice: there tshark counts pairs of frames and nfslat ops.
 _SENT_AGAIN = {"b4_v3_rpc_retransmit", "d3_v3_loss1", "i_v3_any_sll2", "k_v3_dup", "n_v3_nfsd_restart"}
+# Where a packet is lost, tshark holds back what came behind it and shows those messages in the frame that fills the gap;
+# nfslat takes the frame that completes a message, or the one that begins it.
+_SENT_AGAIN |= {"d4_v3_loss2_full", "packet-loss"}
 # tshark sees a TCP retransmission of one call as a second call once TCP reassembly is off.
 _SENT_AGAIN |= {"g_clock_drift5000ppm", "j_v3_client_stall", "h_v3_metadata"}
 

@@ -19,6 +19,8 @@ import pytest
 from nfslat import cli
 from nfslat.report.json import schema
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 SAMPLES = Path(__file__).parents[1] / "samples"
 PAIRS = sorted(path.parent for path in SAMPLES.glob("*/server.pcap.gz"))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nfslat import cli, pipeline, show
-from nfslat.decode.capture import open_source
+from nfslat.decode.capinfos import open_source
 from nfslat.decode.decoded import Reassembly
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, ToolError
@@ -20,6 +20,8 @@ from nfslat.results import Correlation
 from nfslat.select import REASONS, Filters
 from nfslat.show_dissect import dissect, in_filter
 from nfslat.tables import Miss
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 # Where the captures are: a folder each, with server.pcap.gz and client.pcap.gz in it. The samples are always there.
 ROOT = Path(__file__).parents[1]

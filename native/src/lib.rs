@@ -14,6 +14,7 @@ pub mod feed;
 pub mod flows;
 pub mod fragments;
 pub mod index;
+pub mod kernels;
 pub mod link;
 pub mod nfs;
 pub mod operations;

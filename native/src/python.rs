@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use numpy::{Element, PyArray1};
+use numpy::{Element, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyInterruptedError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -18,6 +18,7 @@ use crate::compound::Ranks;
 use crate::container::{Error as ContainerError, Reader};
 use crate::decode::{Error, File, Progress, decode as read};
 use crate::decoder::{Decoder, KINDS};
+use crate::kernels;
 use crate::rpc::NONE;
 
 pyo3::create_exception!(_native, NotACapture, PyValueError, "The bytes are of no format that this decoder reads.");
@@ -259,6 +260,36 @@ fn text(addr: u128) -> String {
     addr.to_ipv4_mapped().map_or_else(|| addr.to_string(), |v4| v4.to_string())
 }
 
+/// `nfslat.kernels.JoinSide`: connection, kind and XID of each op, and two small tables.
+type JoinSide<'py> = (
+    PyReadonlyArray1<'py, i32>,
+    PyReadonlyArray1<'py, i16>,
+    PyReadonlyArray1<'py, u32>,
+    PyReadonlyArray1<'py, i32>,
+    PyReadonlyArray1<'py, i32>,
+);
+/// Partner of each of the client's rows; rows of the keys that are not alone, and how many each group of them has.
+type Joined<'py> = (Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i32>>);
+
+/// Join the ops of two sides (`nfslat.kernels.join`).
+#[pyfunction]
+fn join<'py>(py: Python<'py>, server: JoinSide<'py>, client: JoinSide<'py>, places: usize) -> PyResult<Joined<'py>> {
+    let (one, two) = (side(&server)?, side(&client)?);
+    let found = py.detach(|| kernels::join(&one, &two, places));
+    let sizes = found.sizes.into_iter().flatten().collect();
+    Ok((column(py, found.partner), column(py, found.several), column(py, sizes)))
+}
+
+fn side<'a>((conn, kind, xid, place, number): &'a JoinSide<'_>) -> PyResult<kernels::Side<'a>> {
+    Ok(kernels::Side {
+        conn: conn.as_slice()?,
+        kind: kind.as_slice()?,
+        xid: xid.as_slice()?,
+        place: place.as_slice()?,
+        number: number.as_slice()?,
+    })
+}
+
 /// The native half of nfslat.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -266,5 +297,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NotACapture", module.py().get_type::<NotACapture>())?;
     module.add_class::<Job>()?;
     module.add_function(wrap_pyfunction!(peek, module)?)?;
-    module.add_function(wrap_pyfunction!(decode, module)?)
+    module.add_function(wrap_pyfunction!(decode, module)?)?;
+    module.add_function(wrap_pyfunction!(join, module)?)
 }

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nfslat.decode import capture, tshark
 from nfslat.decode.capture import Source
 from nfslat.decode.decoded import Decoded
 from nfslat.decode.tools import Tools
@@ -41,9 +40,11 @@ def choose(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rerea
     `rereads`: what comes in by standard input is wanted again later, so it is kept in `scratch`. Raises ``UsageError`` where the native one is asked for and not there.
     """
     if name == "tshark" or (name is None and not is_native_built()):
+        from nfslat.decode import capinfos, tshark  # noqa: PLC0415  (late: the usual run does without)
+
         return Engine(
             tools=tools,
-            open=lambda argument: capture.open_source(argument, tools(), scratch),
+            open=lambda argument: capinfos.open_source(argument, tools(), scratch),
             total=lambda source: source.packets,
             unit=" packets",
             decode=lambda source, progress: (source, tshark.decode(source, tools(), progress)),

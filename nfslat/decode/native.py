@@ -17,7 +17,7 @@ from typing import Any
 
 from nfslat import _native
 from nfslat.constants import NULL, RANK_ACTION, op_ranks
-from nfslat.decode.capture import File, Source, expand, inspect, refuse_empty, refuse_terminal, spool, why_not
+from nfslat.decode.capture import File, Source, expand, refuse_empty, refuse_terminal, spool
 from nfslat.decode.decoded import Decoded
 from nfslat.decode.tools import Tools
 from nfslat.details import Details, Failures, Names, SessionLimits, Slots, Tcp, TcpEvents
@@ -88,6 +88,8 @@ def _peek(name: str, path: Path, tools: Callable[[], Tools], scratch: Path) -> F
     try:
         _, first_ns = _native.peek(path)
     except _native.NotACapture:
+        from nfslat.decode.capinfos import inspect  # noqa: PLC0415  (late: only for what only Wireshark reads)
+
         file = inspect(name, path, tools(), scratch)
         return dataclasses.replace(file, is_foreign=True) if file.packets else None
     except (OSError, ValueError) as problem:
@@ -116,6 +118,8 @@ def _readable(file: File, tools: Callable[[], Tools]) -> Iterator[str]:
                 raise
         status = editcap.returncode
         if status > 0 and not file.cut_short:
+            from nfslat.decode.capinfos import why_not  # noqa: PLC0415
+
             stderr.seek(0)
             raise ToolError(f"{file.name}: {why_not(stderr.read().decode(errors='replace'))}")
 

@@ -455,7 +455,10 @@ impl<'a> Simulation<'a> {
             if message.start >= from && *first == 0 {
                 *first = time;
             }
-            if message.start + message.total <= to && *last == 0 {
+            // Each byte passes once before the message is complete, whether it comes in time or late.
+            let passed = &mut op.passed[kind][host];
+            *passed += (to.min(message.start + message.total) - from.max(message.start)) as u32;
+            if u64::from(*passed) >= message.total && *last == 0 {
                 *last = time;
             }
         }

@@ -15,8 +15,10 @@ pub struct Op {
     /// By kind of message, then by host: when its first byte passed there for the first time, on that host's clock; 0
     /// before. Retransmitted calls and replies do not count, retransmitted segments do where the first one was lost.
     pub first_ns: [[i64; 2]; 2],
-    /// The same of its last byte.
+    /// When all of its bytes had passed.
     pub last_ns: [[i64; 2]; 2],
+    /// Bytes of it that have passed.
+    pub passed: [[u32; 2]; 2],
     /// One bit for each byte of the header that is in the capture.
     pub seen: [[u32; 2]; 2],
 }
