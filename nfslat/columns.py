@@ -1,12 +1,8 @@
-"""Long columns -> results, block by block so that temporaries stay in the processor's cache, and on two threads.
-
-numpy lets go of Python's lock while it works, so threads help; more than two are not worth their memory here.
-"""
+"""Long columns -> results, block by block, so that temporaries stay small and in the processor's cache."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,24 +12,12 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 T = TypeVar("T")
 _BLOCK = 1 << 16  # rows
-_THREADS = 2
 _FEW_GROUPS = 256
-
-
-def at_once(*jobs: Callable[[], T]) -> list[T]:
-    """The results of the jobs, which run on two threads; the first exception of a job is raised."""
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(lambda job: job(), jobs))
 
 
 def each_block(rows: int, work: Callable[[slice], T]) -> list[T]:
     """What `work` makes of each block of `rows` rows, in their order."""
-    blocks = [slice(at, min(at + _BLOCK, rows)) for at in range(0, rows, _BLOCK)]
-    if len(blocks) <= _THREADS:
-        return [work(block) for block in blocks]
-    shares = [blocks[: len(blocks) // 2], blocks[len(blocks) // 2 :]]
-    parts = at_once(*((lambda share=share: [work(block) for block in share]) for share in shares))
-    return [made for part in parts for made in part]
+    return [work(slice(at, min(at + _BLOCK, rows))) for at in range(0, rows, _BLOCK)]
 
 
 def filled(rows: int, dtype: npt.DTypeLike, work: Callable[[slice], npt.NDArray[Any]]) -> npt.NDArray[Any]:

@@ -62,7 +62,7 @@ class Names(Table):
 
 @dataclass(frozen=True, eq=False)
 class Failures(Table):
-    """COMPOUNDs with a status that is not 0: how many results the reply has; the last is of the operation that failed."""
+    """COMPOUNDs with a status that is not 0: results in the reply; the last is of the operation that failed."""
 
     op: I32
     results: U32

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nfslat import audit
-from nfslat.columns import at_once, each_block, filled, side_by_side, tally
+from nfslat.columns import each_block, filled, side_by_side, tally
 from nfslat.constants import NULL, op_name, program_name, version_name
 from nfslat.decompose import PART_NAMES, srt_ns
 from nfslat.findings.capture import capture_findings
@@ -32,6 +32,7 @@ Key = tuple[int, int, int, int]  # program, version, minor version, operation
 def report_two(c: Correlation, tool: model.Tool, filters: Filters, known: Known) -> model.Report:
     """The report on two captures."""
     sides = {"server": c.server, "client": c.client}
+    # numpy lets go of Python's lock while it works.
     with ThreadPoolExecutor(len(sides)) as pool:
         later = pool.submit(_matched, c)
         raw = {name: pool.submit(_raw, side, tool.srt, name) for name, side in sides.items()}
@@ -155,10 +156,10 @@ def _figures(c: Correlation) -> tuple[list[model.MatchedRow], model.MatchedRow, 
         group = groups.of_kind[c.kind[at]].astype(np.int64)
         return [np.bincount(group, weights=part, minlength=len(groups.keys)) for part in c.parts.all_ns(at)]
 
-    columns = at_once(
-        lambda: summaries(lambda rows: client[rows]),
-        lambda: summaries(lambda rows: server[rows]),
-        lambda: summaries(lambda rows: client[rows] - server[rows]),
+    columns = (
+        summaries(lambda rows: client[rows]),
+        summaries(lambda rows: server[rows]),
+        summaries(lambda rows: client[rows] - server[rows]),
     )
     sums = np.sum(each_block(len(client), part_sums), axis=0)
     rows = [

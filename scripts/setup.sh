@@ -279,17 +279,18 @@ prepare() {
 }
 
 set_up() {
-    venv=$root/.venv
-    if ! fits "$1" || ! native_fits; then
+    venv=$root/.venv ready=''
+    if fits "$1" && native_fits; then
+        ready=1
+    elif [ ! -w "$root" ] || { [ -e "$venv" ] && [ ! -w "$venv" ]; }; then
         # A checkout of someone else's, or an environment that root made in it.
-        if [ ! -w "$root" ] || { [ -e "$venv" ] && [ ! -w "$venv" ]; }; then
-            [ "${XDG_CACHE_HOME:-}${HOME:-}" ] ||
-                die "$root cannot be written to, and neither HOME nor XDG_CACHE_HOME is set"
-            cache=${XDG_CACHE_HOME:-$HOME/.cache}
-            venv=$cache/nfslat/venv-$(printf %s "$root" | cksum | cut -d ' ' -f 1)
-        fi
+        [ "${XDG_CACHE_HOME:-}${HOME:-}" ] ||
+            die "$root cannot be written to, and neither HOME nor XDG_CACHE_HOME is set"
+        cache=${XDG_CACHE_HOME:-$HOME/.cache}
+        venv=$cache/nfslat/venv-$(printf %s "$root" | cksum | cut -d ' ' -f 1)
+        if fits "$1" && native_fits; then ready=1; fi
     fi
-    if fits "$1" && native_fits && have tshark; then
+    if [ "$ready" ] && have tshark; then
         [ "$source" = "$root" ] || [ ! -w "$source" ] || shadow
         return
     fi

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from captures import Decoder
 from hypothesis import settings
 
 from nfslat.decode.engine import ENGINES, is_native_built
@@ -22,6 +25,16 @@ needs_native = pytest.mark.skipif(
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
     """tshark, capinfos and mergecap as nfslat finds them."""
     return find_tools(tmp_path_factory.mktemp("tools"))
+
+
+@pytest.fixture(scope="session")
+def decoder(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Decoder:
+    """Decodes real captures, each of them once for all tests."""
+    ours = tmp_path_factory.getbasetemp()
+    # pytest-xdist gives each of its processes a folder in the one of the run.
+    run = ours.parent if "PYTEST_XDIST_WORKER" in os.environ else ours
+    (run / "decoded").mkdir(exist_ok=True)
+    return Decoder(tools, run / "decoded", tmp_path_factory.mktemp("scratch"))
 
 
 @pytest.fixture(params=[pytest.param(name, marks=needs_native if name == "native" else ()) for name in ENGINES])

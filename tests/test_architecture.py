@@ -18,7 +18,7 @@ _ALLOWED: dict[str, set[str]] = {
     "messages": set(),
     "decode": {"messages", "pair"},
     "pair": {"messages"},
-    "kernels": set(),
+    "kernels": {"_native"},
     "overlap": {"results"},  # for its types only
     "match": {"overlap", "kernels"},
     "select": set(),

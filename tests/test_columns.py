@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from wire_tables import READ, WRITE, op, ops
 
 from nfslat import columns
-from nfslat.columns import at_once, each_block, filled, side_by_side, tally
+from nfslat.columns import each_block, filled, side_by_side, tally
 
 
 @pytest.fixture(autouse=True)
@@ -32,16 +32,6 @@ def test_groups_side_by_side(groups: list[int], many: bool) -> None:
     assert order.tolist() == sorted(range(len(groups)), key=lambda row: groups[row])
     assert [made[order[place]].tolist() for place in places] == [[n] * groups.count(n) for n in range(count)]
     assert tally(len(made), count, lambda at: made[at]).tolist() == [groups.count(n) for n in range(count)]
-
-
-def test_the_exception_of_a_job_is_raised() -> None:
-    """A job that fails does not get lost in its thread."""
-
-    def fail() -> None:
-        raise ValueError("this one")
-
-    with pytest.raises(ValueError, match="this one"):
-        at_once(lambda: None, fail)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), st.sampled_from((READ, WRITE))), max_size=20))

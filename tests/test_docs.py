@@ -34,6 +34,7 @@ def test_readme_names_every_option() -> None:
     assert {option for option in named if option.startswith("--")} <= known
 
 
+@pytest.mark.usefixtures("engine")
 def test_readme_shows_real_output(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The first command of the README prints the lines that the README shows."""
     monkeypatch.chdir(ROOT)
@@ -80,6 +81,7 @@ def test_readme_names_the_oldest_tshark() -> None:
     assert f"command-line tools {MINIMUM[0]}.{MINIMUM[1]} or newer" in README
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("sample", sorted(path.parent.name for path in ROOT.glob("samples/*/server.pcap.gz")))
 def test_commands_of_the_samples_give_the_right_layer(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, sample: str

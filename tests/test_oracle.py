@@ -1,6 +1,6 @@
 """Real captures against tshark's own statistics: the same calls, replies, pairs and mean SRTs, or a known difference.
 
-The captures lie beside the checkout and are not part of it; where they are missing the samples take their place.
+It is the engine "tshark" that is held against tshark here; test_engines holds the two engines against each other.
 """
 
 from __future__ import annotations
@@ -8,61 +8,34 @@ from __future__ import annotations
 import bz2
 import re
 import subprocess
-import tempfile
 from collections import Counter
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 import numpy as np
 import pytest
+from captures import CAPTURES, SAMPLES, WITH_NFS, WITHOUT_NFS, Decoder, id_of, name_of, needs_captures
 
 from nfslat.constants import NFS, op_name
-from nfslat.decode.capinfos import open_source
-from nfslat.decode.tools import Tools
 from nfslat.decode.tshark import preferences
 from nfslat.decompose import srt_ns
-from nfslat.pipeline import inspect
 from nfslat.results import Side
-from nfslat.select import Filters
 from nfslat.tables import State, last_sent_ns
-
-SHARED = Path(__file__).parents[2] / "shared"
-SAMPLES = sorted(Path(__file__).parents[1].glob("samples/*/*.gz"))
-SHARED_CAPTURES = sorted(SHARED.glob("lab/*/*.gz")) + [
-    path for path in sorted(SHARED.glob("corpus/*")) if not path.name.endswith((".md", "SUMS"))
-]
-needs_captures = pytest.mark.skipif(not SHARED_CAPTURES, reason="no captures at ../shared: lab and corpus left out")
-CAPTURES = SHARED_CAPTURES or SAMPLES  # the samples are taken from the lab
 
 # Captures in which messages are sent again or twice: there tshark counts pairs of frames and nfslat ops.
 _SENT_AGAIN = {"b4_v3_rpc_retransmit", "d3_v3_loss1", "i_v3_any_sll2", "k_v3_dup", "n_v3_nfsd_restart"}
-# Where a packet is lost, tshark holds back what came behind it and shows those messages in the frame that fills the gap;
-# nfslat takes the frame that completes a message, or the one that begins it.
+# Where a packet is lost, tshark holds back what came behind it and shows those messages in the frame that fills the
+# gap; nfslat takes the frame that completes a message, or the one that begins it.
 _SENT_AGAIN |= {"d4_v3_loss2_full", "packet-loss"}
 # tshark sees a TCP retransmission of one call as a second call once TCP reassembly is off.
 _SENT_AGAIN |= {"g_clock_drift5000ppm", "j_v3_client_stall", "h_v3_metadata"}
 
 
-def _name(path: Path) -> str:
-    return path.parent.name if path.parent.parent.name == "lab" else path.name
-
-
-def _ids(path: Path) -> str:
-    return f"{path.parent.name}/{path.name}"
-
-
-_sides: dict[Path, tuple[Side, list[str]]] = {}
-
-
-def _side(path: Path, tools: Tools) -> tuple[Side, list[str]]:
-    """One capture, read once for the tests that look at it."""
-    if path not in _sides:
-        with tempfile.TemporaryDirectory() as scratch:
-            source = open_source(str(path), tools, Path(scratch))
-            side = inspect(source, tools, filters=Filters(), progress=lambda _: None)
-        assert side.decoded.reassembly is not None
-        _sides[path] = side, preferences(side.decoded.reassembly)
-    return _sides[path]
+def _side(path: Path, decoder: Decoder) -> tuple[Side, list[str]]:
+    """One capture by the engine that is held against tshark itself, and the preferences that it gave tshark."""
+    side = decoder.side("tshark", path)
+    assert side.decoded.reassembly is not None
+    return side, preferences(side.decoded.reassembly)
 
 
 def _tshark(path: Path, *arguments: str) -> str:
@@ -71,17 +44,11 @@ def _tshark(path: Path, *arguments: str) -> str:
     return subprocess.run(command, input=data, capture_output=True, check=True).stdout.decode()
 
 
-def _with_nfs() -> list[Path]:
-    """The captures that hold NFS; the others are there to be refused."""
-    without = ("tcptrace", "Oracle", "mptcpanalyzer", "solaris.snoop")
-    return [path for path in CAPTURES if not any(part in path.name for part in without)]
-
-
-@pytest.mark.parametrize("path", _with_nfs(), ids=_ids)
-def test_calls_replies_and_pairs_equal_an_independent_count(path: Path, tools: Tools) -> None:
+@pytest.mark.parametrize("path", WITH_NFS, ids=id_of)
+def test_calls_replies_and_pairs_equal_an_independent_count(path: Path, decoder: Decoder) -> None:
     """As many calls and replies as a plain ``tshark -Y rpc`` shows under the same preferences; each reply that tshark
     ties to a call is in an op or was sent again."""
-    side, prefs = _side(path, tools)
+    side, prefs = _side(path, decoder)
     text = _tshark(path, *prefs, "-Y", "rpc.msgtyp", "-T", "fields", "-e", "rpc.msgtyp", "-e", "rpc.time")
     kinds: Counter[str] = Counter()
     answered = 0
@@ -105,12 +72,12 @@ def test_calls_replies_and_pairs_equal_an_independent_count(path: Path, tools: T
         or "g_clock" in path.parent.name
         or (path in SAMPLES and path.parent.name != "session-slots")
     ],
-    ids=_ids,
+    ids=id_of,
 )
-def test_mean_srt_equals_tsharks_to_the_printed_digit(path: Path, tools: Tools) -> None:
+def test_mean_srt_equals_tsharks_to_the_printed_digit(path: Path, decoder: Decoder) -> None:
     """``--srt=tshark`` gives the count and the mean of ``tshark -z rpc,srt,100003,3`` for every operation, except
     where messages were sent again."""
-    side, prefs = _side(path, tools)
+    side, prefs = _side(path, decoder)
     ops = side.ops
     durations = srt_ns(ops, "tshark", "client")
     mine = {}
@@ -127,14 +94,15 @@ def test_mean_srt_equals_tsharks_to_the_printed_digit(path: Path, tools: Tools) 
         )
     }
     different = {name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name)}
-    if _name(path) in _SENT_AGAIN:
+    if name_of(path) in _SENT_AGAIN:
         assert different <= {"READ", "WRITE", "GETATTR", "LOOKUP", "ACCESS"}
     else:
         assert different == set()
 
 
 @needs_captures
-@pytest.mark.parametrize("path", [path for path in CAPTURES if path not in _with_nfs()], ids=_ids)
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("path", WITHOUT_NFS, ids=id_of)
 def test_captures_without_nfs_are_refused(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A public capture without NFS ends with exit status 3 and a line that says what it holds."""
     from nfslat import cli
@@ -146,10 +114,10 @@ def test_captures_without_nfs_are_refused(path: Path, capsys: pytest.CaptureFixt
 
 
 @needs_captures
-def test_a_call_sent_again_on_a_new_connection_is_one_long_op(tools: Tools) -> None:
+def test_a_call_sent_again_on_a_new_connection_is_one_long_op(decoder: Decoder) -> None:
     """XID 0x991e23db of the network partition: the client waited 146.4 s, whatever its last transmission took."""
     path = next(path for path in CAPTURES if "netpart-reconnect" in path.name)
-    side, _ = _side(path, tools)
+    side, _ = _side(path, decoder)
     (row,) = np.flatnonzero(side.ops.xid == 0x991E23DB).tolist()
     assert side.ops.transmissions[row] == 2
     assert (side.ops.t3 - side.ops.t0)[row] / 1e9 == pytest.approx(146.4, abs=0.05)

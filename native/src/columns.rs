@@ -11,7 +11,7 @@ use crate::ops::Place;
 use crate::rpc::{Call, NONE};
 
 /// The one state in which a message ends (`nfslat.tables.State`).
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
 pub enum State {
     Paired = 0,
@@ -147,6 +147,18 @@ impl Ops {
         if whole {
             self.flags[row] |= REPLY_WHOLE;
         }
+    }
+
+    /// The reply of op `from` is that of op `to`.
+    pub fn hand_on(&mut self, from: usize, to: usize) {
+        self.t2[to] = std::mem::replace(&mut self.t2[from], UNANSWERED);
+        self.t3[to] = std::mem::replace(&mut self.t3[from], UNANSWERED);
+        self.reply_first_frame[to] = std::mem::replace(&mut self.reply_first_frame[from], -1);
+        self.reply_last_frame[to] = std::mem::replace(&mut self.reply_last_frame[from], -1);
+        self.status[to] = std::mem::replace(&mut self.status[from], -1);
+        self.accept[to] = std::mem::replace(&mut self.accept[from], -1);
+        self.flags[to] |= self.flags[from] & REPLY_WHOLE;
+        self.flags[from] &= !REPLY_WHOLE;
     }
 
     /// `later` is `first`, sent again on another connection: its answer, if any, is the answer.
@@ -314,6 +326,22 @@ impl Slots {
         if let Ok(row) = self.op.binary_search(&(op as i32)) {
             self.reply_highest[row] = result.highest_slot;
             self.target_highest[row] = result.target_highest_slot;
+        }
+    }
+
+    /// The answers of rows that were merged go to the rows that they were merged into.
+    pub fn merge(&mut self, merged: &HashMap<i32, i32>) {
+        if merged.is_empty() {
+            return;
+        }
+        for row in 0..self.op.len() {
+            let into = merged.get(&self.op[row]).and_then(|first| self.op.binary_search(first).ok());
+            if let Some(into) = into
+                && self.reply_highest[row] != NONE
+            {
+                self.reply_highest[into] = self.reply_highest[row];
+                self.target_highest[into] = self.target_highest[row];
+            }
         }
     }
 

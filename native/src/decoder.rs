@@ -128,6 +128,7 @@ impl Decoder {
             ranks: &self.ranks,
             direction: direction as u8,
             may_be_copy: datagram.ip_id == 0,
+            is_early: false,
         };
         // A datagram is taken for RPC if all of its header makes sense, or if its endpoints have spoken RPC before.
         if !feed.knows_rpc() && !is_rpc(datagram.bytes) {
@@ -204,6 +205,7 @@ impl Decoder {
             ranks: &self.ranks,
             direction: direction as u8,
             may_be_copy: false,
+            is_early: other.has_held(),
         };
         if segment.len > 0 {
             sent.data_packets += 1;
@@ -239,6 +241,7 @@ impl Decoder {
         }
         own.settle(t_ns, &mut feed);
         feed.direction = 1 - direction as u8;
+        feed.is_early = own.has_held();
         other.settle(t_ns, &mut feed);
         if segment.flags & FIN != 0 {
             own.fin = true;
@@ -274,6 +277,7 @@ impl Decoder {
                 ranks: &self.ranks,
                 direction: direction as u8,
                 may_be_copy: false,
+                is_early: false,
             };
             let mut stream = std::mem::take(&mut flow.streams[direction]);
             stream.close(&mut feed);
@@ -322,3 +326,6 @@ fn is_rpc(bytes: &[u8]) -> bool {
     record[4..4 + visible].copy_from_slice(&bytes[..visible]);
     plausible(&record[..4 + visible], 28) != Plausible::No
 }
+
+#[cfg(test)]
+mod tests;

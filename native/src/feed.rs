@@ -2,8 +2,9 @@
 
 use crate::compound::Ranks;
 use crate::ops::{Pairing, Place, Row};
+use crate::plausible::Plausible;
 use crate::results::parse_results;
-use crate::rpc::{AUTH_TLS, Bad, parse_call, parse_reply};
+use crate::rpc::{AUTH_TLS, Bad, is_callback, parse_call, parse_reply};
 
 /// What is counted over the whole capture.
 #[derive(Default)]
@@ -13,6 +14,8 @@ pub struct Tally {
     pub malformed: u64,
     /// Calls and replies that have a row.
     pub messages: u64,
+    /// Data came that had been acknowledged, and given up, before.
+    pub came_late: bool,
     /// Bytes that streams hold ahead of holes.
     pub held_bytes: usize,
     /// Flow of each connection that has shown RPC.
@@ -42,6 +45,8 @@ pub struct Feed<'a> {
     pub ranks: &'a Ranks,
     pub direction: u8,
     pub may_be_copy: bool,
+    /// Messages of the other direction wait behind a hole.
+    pub is_early: bool,
 }
 
 pub enum Outcome {
@@ -86,10 +91,24 @@ impl Feed<'_> {
         self.flow.conn != NO_CONN
     }
 
-    /// Do `bytes`, a record mark first, answer a call of this connection?
-    pub fn awaits(&self, bytes: &[u8]) -> bool {
-        let xid = bytes.get(4..8).and_then(|xid| xid.try_into().ok()).map(u32::from_be_bytes);
-        xid.is_some_and(|xid| self.pairing.awaits(self.flow.conn, self.direction, xid))
+    /// Is what `bytes` (a record mark first) look like one of this connection's next calls, or the reply to one? None
+    /// where the XIDs of the connection do not tell.
+    pub fn fits(&self, bytes: &[u8], looks: Plausible) -> Option<bool> {
+        let word = |at: usize| bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
+        let xid = word(4)?;
+        if self.flow.conn == NO_CONN {
+            return None;
+        }
+        let expects = |direction: u8| self.pairing.expects(self.flow.conn, direction, xid);
+        let (ours, theirs) = (expects(self.direction), expects(1 - self.direction));
+        if looks == Plausible::Call {
+            // From a side that is being called come callbacks, if anything.
+            return ours.or_else(|| theirs.map(|_| word(16).is_some_and(is_callback)));
+        }
+        if self.pairing.awaits(self.flow.conn, self.direction, xid) {
+            return Some(true);
+        }
+        theirs.or(ours.map(|_| false))
     }
 
     fn place(&mut self, frame: u32, t_ns: i64) -> Place {
@@ -104,6 +123,7 @@ impl Feed<'_> {
             t_ns,
             is_udp: self.flow.is_udp,
             may_be_copy: self.may_be_copy,
+            is_early: self.is_early,
             since_ns: self.flow.since_ns,
         }
     }

@@ -161,3 +161,6 @@ impl Flows {
         self.recent.fill(None);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,9 +6,10 @@ use hashbrown::HashMap;
 
 use crate::link::{Addr, Fragment};
 
-/// Packets put together at once: with 64 KiB each at most 64 MiB. Linux waits for the rest of a packet for 30 s; a sender
-/// of UDP has far fewer under way.
+/// Packets put together at once: with 64 KiB each at most 64 MiB. A sender of UDP has far fewer under way.
 const OPEN: usize = 1024;
+/// How long Linux waits for the rest of a packet. Identifications come again: what is older is of another packet.
+const PATIENCE_NS: i64 = 30_000_000_000;
 const LARGEST: u32 = 1 << 16;
 /// Ranges of one packet: 64 KiB in fragments of 576 bytes are 120.
 const RANGES: usize = 512;
@@ -55,6 +56,9 @@ impl Fragments {
         if end > LARGEST || part.len == 0 {
             return None;
         }
+        if self.open.get(&key).is_some_and(|partial| t_ns - partial.first_ns > PATIENCE_NS) {
+            self.remove(&key);
+        }
         if !self.open.contains_key(&key) {
             self.order.push_back(key);
             if self.order.len() > OPEN {
@@ -83,10 +87,7 @@ impl Fragments {
         if partial.ranges.as_slice() != [(0, total)] {
             return None;
         }
-        let done = self.open.remove(&key)?;
-        if let Some(at) = self.order.iter().position(|open| *open == key) {
-            self.order.remove(at);
-        }
+        let done = self.remove(&key)?;
         Some(Whole {
             src: key.src,
             dst: key.dst,
@@ -97,6 +98,13 @@ impl Fragments {
             first_ns: done.first_ns,
         })
     }
+
+    fn remove(&mut self, key: &Key) -> Option<Partial> {
+        if let Some(at) = self.order.iter().position(|open| open == key) {
+            self.order.remove(at);
+        }
+        self.open.remove(key)
+    }
 }
 
 /// Add `start..end` to sorted ranges, merging the ones that it touches.
@@ -106,3 +114,6 @@ fn cover(ranges: &mut Vec<(u32, u32)>, start: u32, end: u32) {
     let joined = ranges[from..to].iter().fold((start, end), |all, range| (all.0.min(range.0), all.1.max(range.1)));
     ranges.splice(from..to, [joined]);
 }
+
+#[cfg(test)]
+mod tests;

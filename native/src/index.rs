@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 const WIDTH: usize = 8;
 pub const EMPTY: u32 = u32::MAX;
 /// XIDs of a client's calls under way are this near to each other, in the byte order in which they count.
-const NEAR: i32 = 256;
+const NEAR: u32 = 256;
 
 #[derive(Clone, Copy)]
 struct Line {
@@ -20,8 +20,13 @@ struct Line {
 
 const FREE: Line = Line { owner: EMPTY, block: 0, value: [EMPTY; WIDTH] };
 
+/// XIDs that a lost stretch of a stream may have used up, in the order in which they count.
+const STRETCH: u32 = 1 << 16;
+/// Calls of an owner from which on it is known whether its XIDs count.
+const ENOUGH: u32 = 8;
+
 /// How the XIDs of one owner count.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Order {
     #[default]
     Unknown,
@@ -30,17 +35,26 @@ enum Order {
     Swapped,
 }
 
+/// The XIDs of one owner: in which order they count, the last one, and how many were near the one before.
+#[derive(Clone, Copy, Default)]
+struct Xids {
+    order: Order,
+    last: u32,
+    near: u32,
+    far: u32,
+}
+
 pub struct Index {
     lines: Vec<Line>,
     used: usize,
-    orders: Vec<Order>,
+    owners: Vec<Xids>,
     seed: u64,
 }
 
 impl Default for Index {
     fn default() -> Index {
         // Seeded anew in each process: no capture can be made so that all its XIDs meet in one place.
-        Index { lines: vec![FREE; 64], used: 0, orders: Vec::new(), seed: RandomState::new().hash_one(0u8) | 1 }
+        Index { lines: vec![FREE; 64], used: 0, owners: Vec::new(), seed: RandomState::new().hash_one(0u8) | 1 }
     }
 }
 
@@ -48,8 +62,8 @@ impl Index {
     /// The XID with its fastest end lowest.
     #[inline]
     fn counted(&self, owner: u32, xid: u32) -> u32 {
-        match self.orders.get(owner as usize) {
-            Some(Order::Swapped) => xid.swap_bytes(),
+        match self.owners.get(owner as usize) {
+            Some(Xids { order: Order::Swapped, .. }) => xid.swap_bytes(),
             _ => xid,
         }
     }
@@ -79,11 +93,28 @@ impl Index {
     /// Set or replace the number of a call.
     #[inline]
     pub fn set(&mut self, owner: u32, xid: u32, value: u32) {
-        if !matches!(self.orders.get(owner as usize), Some(Order::AsSent | Order::Swapped)) {
+        if !matches!(self.owners.get(owner as usize), Some(Xids { order: Order::AsSent | Order::Swapped, .. })) {
             self.decide(owner, xid);
         }
         let xid = self.counted(owner, xid);
+        let known = &mut self.owners[owner as usize];
+        let is_near = is_near(known.last, xid);
+        (known.near, known.far) = (known.near + u32::from(is_near), known.far + u32::from(!is_near));
+        known.last = xid;
         self.put(owner, xid, value);
+    }
+
+    /// Set the number of a reply whose call was not seen: it tells nothing of how the owner counts.
+    pub fn set_reply(&mut self, owner: u32, xid: u32, value: u32) {
+        self.put(owner, self.counted(owner, xid), value);
+    }
+
+    /// Could the owner's next call have this XID? None where its XIDs do not count up, or too few were seen.
+    pub fn expects(&self, owner: u32, xid: u32) -> Option<bool> {
+        let known = self.owners.get(owner as usize)?;
+        let counts = known.near >= ENOUGH && known.near > known.far;
+        let apart = (self.counted(owner, xid).wrapping_sub(known.last) as i32).unsigned_abs();
+        counts.then_some(apart <= STRETCH)
     }
 
     fn put(&mut self, owner: u32, counted: u32, value: u32) {
@@ -100,11 +131,10 @@ impl Index {
     }
 
     fn decide(&mut self, owner: u32, xid: u32) {
-        if self.orders.len() <= owner as usize {
-            self.orders.resize(owner as usize + 1, Order::Unknown);
+        if self.owners.len() <= owner as usize {
+            self.owners.resize(owner as usize + 1, Xids::default());
         }
-        let is_near = |a: u32, b: u32| (a.wrapping_sub(b) as i32).abs() <= NEAR;
-        self.orders[owner as usize] = match self.orders[owner as usize] {
+        self.owners[owner as usize].order = match self.owners[owner as usize].order {
             Order::First(first) if first == xid => return,
             Order::First(first) if is_near(first.swap_bytes(), xid.swap_bytes()) && !is_near(first, xid) => {
                 // The one that is there already moves to where it is looked for from now on.
@@ -127,6 +157,10 @@ impl Index {
             }
         }
     }
+}
+
+fn is_near(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32).unsigned_abs() <= NEAR
 }
 
 #[cfg(test)]

@@ -29,3 +29,5 @@ pub mod xdr;
 
 #[cfg(feature = "python")]
 mod python;
+#[cfg(test)]
+mod testing;

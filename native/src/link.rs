@@ -193,7 +193,8 @@ fn mpls(mut view: View<'_>, depth: u32) -> Option<Frame<'_>> {
     }
     match view.u8(0)? >> 4 {
         4 | 6 => ip(view, depth),
-        0 => ethernet(view.skip(4)?, depth), // a pseudowire's control word (RFC 4385)
+        // A pseudowire's control word (RFC 4385), or an address that begins like one.
+        0 => ethernet(view.skip(4)?, depth).or_else(|| ethernet(view, depth)),
         _ => ethernet(view, depth),
     }
 }
@@ -365,3 +366,6 @@ fn gre(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
         _ => by_ethertype(kind, inner, depth),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,6 +35,8 @@ pub struct Place {
     pub is_udp: bool,
     /// A UDP packet that cannot be told from a copy of it by its IP identification.
     pub may_be_copy: bool,
+    /// Messages of the other direction wait behind a hole, so that what is seen of this one may be ahead of them.
+    pub is_early: bool,
     /// When the present TCP connection of these endpoints began; `i64::MIN` for the first.
     pub since_ns: i64,
 }
@@ -80,6 +82,10 @@ pub struct Pairing {
     pub names: Names,
     pub failures: Failures,
     index: Index,
+    /// Op -> the unanswered one whose XID it took over.
+    superseded: HashMap<u32, u32>,
+    /// Ops whose reply turned out to be another one's, and which.
+    handed_on: HashMap<u32, u32>,
     /// First and last call or reply of each connection, ns.
     seen: Vec<(i64, i64)>,
 }
@@ -160,6 +166,13 @@ impl Pairing {
         match self.find(owner, call.xid) {
             Some(entry) if entry & ORPHAN != 0 => {
                 let orphan = (entry & !ORPHAN) as usize;
+                let answered = self.loose.op[orphan];
+                if answered >= 0 && self.is_sent_again(answered as usize, at, call, kind) {
+                    // Call and reply were both sent again.
+                    self.loose.state[orphan] = State::Retransmitted as i8;
+                    self.index.set(owner, call.xid, answered as u32);
+                    return self.call(at, call);
+                }
                 let late_ns = self.loose.first_ns[orphan] - at.t_ns;
                 let adopts = self.loose.state[orphan] == State::NoCall as i8
                     && (self.loose.first_frame[orphan] as u32 > at.frame || (0..COPY_NS).contains(&late_ns));
@@ -181,8 +194,16 @@ impl Pairing {
                 }
                 Row::Loose(self.loose.push(at, call.xid, false, kind, state, row as i32))
             }
-            _ => {
+            earlier => {
                 let row = self.new_op(at, call, kind);
+                if let Some(earlier) = earlier.filter(|op| self.ops.t2[*op as usize] == -1) {
+                    self.superseded.insert(row, earlier);
+                }
+                if let Some(earlier) = earlier.filter(|op| self.ops.reply_first_frame[*op as usize] > at.frame as i32) {
+                    // This call was in the capture before that reply, and only held up by a hole: the answer is its.
+                    self.ops.hand_on(earlier as usize, row as usize);
+                    self.handed_on.insert(earlier, row);
+                }
                 self.index.set(owner, call.xid, row);
                 Row::Call(row)
             }
@@ -196,6 +217,12 @@ impl Pairing {
         let entry = self.find(owner, head.xid);
         match entry {
             Some(row) if row & ORPHAN == 0 => {
+                let Some(row) = self.called_before(row, at.frame) else {
+                    return Row::Loose(self.loose.push(at, head.xid, true, -1, State::NoCall, -1));
+                };
+                if at.is_early && self.ops.t2[row as usize] != -1 {
+                    return self.orphan(at, owner, head.xid, row as i32); // its call may be one that a hole holds up
+                }
                 if self.ops.t2[row as usize] == -1 {
                     self.ops.answer(row as usize, at, accept(head.accept));
                     if head.accept == Accept::Success {
@@ -208,12 +235,25 @@ impl Pairing {
                 let state = if is_copy { State::DuplicateFrame } else { State::Retransmitted };
                 Row::Loose(self.loose.push(at, head.xid, true, -1, state, row as i32))
             }
-            _ => {
-                let row = self.loose.push(at, head.xid, true, -1, State::NoCall, -1);
-                self.index.set(owner, head.xid, row | ORPHAN);
-                Row::Loose(row)
-            }
+            _ => self.orphan(at, owner, head.xid, -1),
         }
+    }
+
+    /// The op that a reply in `frame` can belong to: `row`, or an unanswered one with its XID before it.
+    ///
+    /// A reply that waited behind a hole may come up when its XID is in use again.
+    fn called_before(&self, mut row: u32, frame: u32) -> Option<u32> {
+        while self.ops.call_first_frame[row as usize] > frame as i32 {
+            row = *self.superseded.get(&row)?;
+        }
+        Some(row)
+    }
+
+    /// A reply without a call so far, or to op `answered` once more.
+    fn orphan(&mut self, at: Place, owner: u32, xid: u32, answered: i32) -> Row {
+        let row = self.loose.push(at, xid, true, -1, State::NoCall, answered);
+        self.index.set_reply(owner, xid, row | ORPHAN);
+        Row::Loose(row)
     }
 
     fn answered(&mut self, row: u32, t_ns: i64, found: &Results) {
@@ -230,6 +270,11 @@ impl Pairing {
         }
     }
 
+    /// Could the next call of this `direction` have this XID, or a reply to one? None where that cannot be told.
+    pub fn expects(&self, conn: u32, direction: u8, xid: u32) -> Option<bool> {
+        self.index.expects(owner(conn as i32, direction as i8), xid)
+    }
+
     /// Is a call with this XID waiting for its reply? `direction` is that of the reply.
     pub fn awaits(&self, conn: u32, direction: u8, xid: u32) -> bool {
         let owner = owner(conn as i32, 1 - direction as i8);
@@ -242,15 +287,26 @@ impl Pairing {
     pub fn finish(&mut self, row: Row, frame: u32, t_ns: i64, whole: bool) {
         match row {
             Row::Call(row) => self.ops.end_call(row as usize, frame, t_ns, whole),
-            Row::Reply(row) => self.ops.end_reply(row as usize, frame, t_ns, whole),
+            Row::Reply(row) => self.ops.end_reply(self.answered_by(row), frame, t_ns, whole),
             Row::Loose(row) => {
                 let at = row as usize;
                 self.loose.finish(at, frame, t_ns, whole);
                 if self.loose.state[at] == State::Paired as i8 {
-                    self.ops.end_reply(self.loose.op[at] as usize, frame, t_ns, whole);
+                    self.ops.end_reply(self.answered_by(self.loose.op[at] as u32), frame, t_ns, whole);
                 }
             }
         }
+    }
+
+    /// The op that has the reply which op `row` was given.
+    #[inline]
+    fn answered_by(&self, mut row: u32) -> usize {
+        while self.ops.t2[row as usize] == -1
+            && let Some(next) = self.handed_on.get(&row)
+        {
+            row = *next;
+        }
+        row as usize
     }
 
     #[inline]
@@ -298,6 +354,11 @@ impl Pairing {
     ///
     /// `endpoints(conn, direction)`: address of the sender, address and port of the receiver.
     pub fn close(&mut self, endpoints: impl Fn(u32, u8) -> (Addr, Addr, u16)) {
+        for (state, op) in self.loose.state.iter_mut().zip(&self.loose.op) {
+            if *state == State::NoCall as i8 && *op >= 0 {
+                *state = State::Retransmitted as i8; // an answer once more, and no other call for it turned up
+            }
+        }
         self.join_reconnects(endpoints);
         for row in 0..self.ops.t2.len() {
             if self.ops.t2[row] == -1 {
@@ -317,6 +378,7 @@ impl Pairing {
         }
         self.loose.keep_loose();
         self.index = Index::default();
+        self.superseded = HashMap::new();
     }
 
     /// A call that was never answered and came again on a new connection is one op (`pair._join_across_connections`).
@@ -335,7 +397,16 @@ impl Pairing {
                 rows.push(row as u32);
             }
         }
-        let mut last_sent: HashMap<u32, u32> = HashMap::new(); // op -> row whose call was its last transmission
+        let mut last_sent: HashMap<u32, u32> = HashMap::new(); // op -> row whose call it was sent again as
+        // When each unanswered call was sent last on its own connection, where that was more than once.
+        let mut last_ns: HashMap<u32, i64> = HashMap::new();
+        for (row, op) in self.loose.op.iter().enumerate() {
+            let is_call_again = self.loose.state[row] == State::Retransmitted as i8 && self.loose.is_reply[row] == 0;
+            if is_call_again && self.ops.t2[*op as usize] == -1 {
+                last_ns.insert(*op as u32, self.loose.first_ns[row]);
+            }
+        }
+        let mut merged: HashMap<i32, i32> = HashMap::new();
         let mut groups: Vec<(u32, Vec<u32>)> = by_xid.into_iter().collect();
         groups.sort_by_key(|group| group.0); // a hash table has no order that is the same twice
         for (_, rows) in &mut groups {
@@ -346,34 +417,49 @@ impl Pairing {
                     continue;
                 }
                 let sent = last_sent.get(&first).copied().unwrap_or(first);
-                let Some(at) = rows.iter().position(|later| self.continues(sent, *later, &endpoints)) else { continue };
+                let sent_ns = last_ns.get(&sent).copied().unwrap_or(self.ops.t0[sent as usize]);
+                let continues = |later: &u32| {
+                    self.is_same_request(first, *later) && self.is_on_next_connection(sent, sent_ns, *later, &endpoints)
+                };
+                let Some(at) = rows.iter().position(continues) else { continue };
                 let later = rows.remove(at);
                 self.loose.push_call(&self.ops, later as usize, State::Retransmitted);
                 let last = self.loose.op.len() - 1;
                 self.loose.op[last] = first as i32;
-                for op in self.loose.op.iter_mut().filter(|op| **op == later as i32) {
-                    *op = first as i32;
-                }
                 self.ops.merge(first as usize, later as usize);
                 last_sent.insert(first, later);
+                merged.insert(later as i32, first as i32);
                 rows.insert(0, first);
             }
         }
+        // What was said of the row that is no more is said of the one that it went to.
+        self.slots.merge(&merged);
+        for op in self.loose.op.iter_mut().chain(&mut self.failures.op) {
+            *op = *merged.get(op).unwrap_or(op);
+        }
     }
 
-    fn continues(&self, old: u32, new: u32, endpoints: &impl Fn(u32, u8) -> (Addr, Addr, u16)) -> bool {
+    fn is_same_request(&self, a: u32, b: u32) -> bool {
+        let (ops, a, b) = (&self.ops, a as usize, b as usize);
+        let agree = |a: u32, b: u32| a == NONE || b == NONE || a == b;
+        self.kinds.same_request(ops.kind[a], ops.kind[b]).unwrap_or_else(|| {
+            let offsets = ops.offset[a] == -1 || ops.offset[b] == -1 || ops.offset[a] == ops.offset[b];
+            offsets && agree(ops.size[a], ops.size[b]) && agree(ops.fh[a], ops.fh[b])
+        })
+    }
+
+    /// Did the connection of `new` begin after `old` was sent last, which was the end of its own connection?
+    fn is_on_next_connection(
+        &self,
+        old: u32,
+        sent_ns: i64,
+        new: u32,
+        endpoints: &impl Fn(u32, u8) -> (Addr, Addr, u16),
+    ) -> bool {
         let (ops, old, new) = (&self.ops, old as usize, new as usize);
         let (from, to) = (ops.conn[old] as usize, ops.conn[new] as usize);
-        let later = from != to && self.seen[to].0 >= ops.t0[old] && self.seen[from].1 <= ops.t0[new];
-        if !later {
-            return false;
-        }
-        let agree = |a: u32, b: u32| a == NONE || b == NONE || a == b;
-        let same = self.kinds.same_request(ops.kind[old], ops.kind[new]).unwrap_or_else(|| {
-            let offsets = ops.offset[old] == -1 || ops.offset[new] == -1 || ops.offset[old] == ops.offset[new];
-            offsets && agree(ops.size[old], ops.size[new]) && agree(ops.fh[old], ops.fh[new])
-        });
-        same && endpoints(from as u32, ops.direction[old] as u8) == endpoints(to as u32, ops.direction[new] as u8)
+        let later = from != to && self.seen[to].0 >= sent_ns && self.seen[from].1 <= ops.t0[new];
+        later && endpoints(from as u32, ops.direction[old] as u8) == endpoints(to as u32, ops.direction[new] as u8)
     }
 
     /// More ops than a row number can say?
@@ -403,3 +489,6 @@ fn accept(stat: Accept) -> i8 {
         Accept::Unseen => -1,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,10 +18,11 @@ const LONGEST: u32 = 64 << 20;
 const HELD: usize = 1024;
 const HELD_BYTES: usize = 4 << 20;
 const HELD_BYTES_IN_ALL: usize = 256 << 20;
-/// How long data may still come that the receiver has acknowledged already, in packets of the connection and in time:
-/// the queues of a network card may be captured in another order than they were received in, and a middlebox may
-/// acknowledge what it sends on later. Nothing else waits for a hole: replies find calls that are taken after them.
-const PATIENCE: u32 = 16;
+/// Packets of a connection that may still bring what the receiver has acknowledged already: the queues of a network
+/// card may be captured in another order than they were received in.
+const PATIENCE: u32 = 4;
+/// How long such data are waited for once some have come that late: then something on the way (a middlebox, a generator of
+/// captures) acknowledges what it sends on later.
 const ACKED_NS: i64 = 1_000_000_000;
 /// After so long nothing more is to be expected, acknowledged or not: several retransmission timeouts.
 const PATIENCE_NS: i64 = 10_000_000_000;
@@ -132,6 +133,8 @@ pub struct Stream {
     /// A message was read here before.
     is_rpc: bool,
     waited: u32,
+    /// The last hole that was not waited for any longer.
+    given_up: (u64, u64),
     buffers: Option<Box<Buffers>>,
     pub lost_ranges: u32,
     pub lost_bytes: u64,
@@ -160,6 +163,7 @@ impl Default for Stream {
             last_ns: 0,
             is_rpc: false,
             waited: 0,
+            given_up: (0, 0),
             buffers: None,
             lost_ranges: 0,
             lost_bytes: 0,
@@ -234,12 +238,14 @@ impl Stream {
             return Novelty::New;
         }
         if end <= self.next {
+            feed.tally.came_late |= start < self.given_up.1 && end > self.given_up.0;
             return if segment.len <= 1 { Novelty::KeepAlive } else { Novelty::Old };
         }
         self.out_of_order(piece, feed)
     }
 
-    fn has_held(&self) -> bool {
+    /// Does anything wait behind a hole?
+    pub fn has_held(&self) -> bool {
         self.buffers.as_ref().is_some_and(|buffers| !buffers.held.is_empty())
     }
 
@@ -297,17 +303,26 @@ impl Stream {
         at >= end
     }
 
+    /// Keep a piece that lies ahead of a hole. Bytes that are held already were seen first there, so the rest of it.
     fn hold(&mut self, piece: Piece<'_>, feed: &mut Feed<'_>) {
         // In the middle of a body only the place of a segment matters.
         let in_body = self.phase == Phase::Body && piece.end <= self.fragment_end;
-        let bytes: Box<[u8]> = if in_body { Box::default() } else { piece.bytes.into() };
         let buffers = self.buffers.get_or_insert_default();
-        buffers.held_bytes += bytes.len();
-        feed.tally.held_bytes += bytes.len();
-        let at = buffers.held.partition_point(|held| held.start <= piece.start);
-        buffers
-            .held
-            .insert(at, Held { start: piece.start, end: piece.end, bytes, frame: piece.frame, t_ns: piece.t_ns });
+        let mut at = buffers.held.partition_point(|held| held.end <= piece.start);
+        let mut rest = piece;
+        while rest.start < rest.end {
+            let (start, end) = buffers.held.get(at).map_or((u64::MAX, u64::MAX), |held| (held.start, held.end));
+            if rest.start < start {
+                let Piece { start, end, bytes, frame, t_ns } = rest.until(rest.end.min(start));
+                let bytes: Box<[u8]> = if in_body { Box::default() } else { bytes.into() };
+                buffers.held_bytes += bytes.len();
+                feed.tally.held_bytes += bytes.len();
+                buffers.held.insert(at, Held { start, end, bytes, frame, t_ns });
+                at += 1;
+            }
+            rest = rest.from(rest.end.min(end));
+            at += 1;
+        }
     }
 
     /// Take what is held and joins on.
@@ -342,7 +357,7 @@ impl Stream {
                 self.waited += 1;
             }
             let waited_ns = t_ns - first.t_ns;
-            let patient = (self.waited <= PATIENCE || waited_ns < ACKED_NS)
+            let patient = (self.waited <= PATIENCE || (feed.tally.came_late && waited_ns < ACKED_NS))
                 && waited_ns < PATIENCE_NS
                 && buffers.held.len() <= HELD
                 && buffers.held_bytes <= HELD_BYTES
@@ -361,6 +376,7 @@ impl Stream {
             self.lost_ranges += 1;
             self.lost_bytes += end - self.next;
         }
+        self.given_up = (self.next, end);
         self.skip(end, feed);
         self.waited = 0;
         self.release(feed);
@@ -409,8 +425,15 @@ impl Stream {
 
     /// The place of the next message is no longer known; `hidden`: but that one began is.
     fn lose(&mut self, feed: &mut Feed<'_>, hidden: bool) {
+        let has_head = self.buffers.as_ref().is_some_and(|buffers| !buffers.head.is_empty());
+        if hidden && has_head && !self.deliver_head(feed) {
+            return; // it was none, and so the stream is lost already
+        }
+        // Where a message goes on in another fragment it is that one's mark that is missing, not a new message's.
+        let goes_on = self.open && self.delivered && !self.is_last_fragment;
+        self.whole = false;
         self.finish(feed);
-        if hidden && self.is_rpc {
+        if hidden && !goes_on && self.is_rpc {
             feed.tally.hidden += 1;
         }
         self.phase = Phase::Lost;
@@ -589,10 +612,14 @@ impl Stream {
 
     /// Where in `bytes` a message begins, for a stream that is lost.
     fn find(&mut self, bytes: &[u8], feed: &Feed<'_>) -> Option<usize> {
-        let is_begin = match plausible(bytes, ENOUGH) {
-            Plausible::Call => true,
-            Plausible::Reply => feed.knows_rpc() || bytes.len() >= WHOLE_REPLY_HEAD,
+        let looks = plausible(bytes, ENOUGH);
+        let is_begin = match looks {
             Plausible::No => false,
+            Plausible::Call => feed.fits(bytes, looks).unwrap_or(true),
+            Plausible::Reply => {
+                let is_enough = feed.knows_rpc() || bytes.len() >= WHOLE_REPLY_HEAD;
+                feed.fits(bytes, looks).unwrap_or(is_enough)
+            }
         };
         if is_begin {
             return Some(0);
@@ -600,15 +627,11 @@ impl Stream {
         if !feed.knows_rpc() {
             return None;
         }
-        // Inside a segment only what data can hardly be taken for: a whole call header, or the reply to a known call.
+        // Inside a segment data can look like anything, so that the XID has to speak for it, too.
         (1..bytes.len().saturating_sub(WHOLE_REPLY_HEAD)).find(|at| {
             let bytes = &bytes[*at..];
-            bytes[0] & 0x7f < 2
-                && match plausible(bytes, WHOLE_REPLY_HEAD) {
-                    Plausible::Call => true,
-                    Plausible::Reply => feed.awaits(bytes),
-                    Plausible::No => false,
-                }
+            let looks = if bytes[0] & 0x7f < 2 { plausible(bytes, WHOLE_REPLY_HEAD) } else { Plausible::No };
+            looks != Plausible::No && feed.fits(bytes, looks) == Some(true)
         })
     }
 
@@ -622,3 +645,6 @@ impl Stream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

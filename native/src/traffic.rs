@@ -158,3 +158,6 @@ impl Traffic {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-"""Capture argument -> one source for tshark: a rotated set in time order, decompressed, with what capinfos says of it."""
+"""Capture argument -> one source for tshark: rotated files in time order, decompressed, and what capinfos says."""
 
 from __future__ import annotations
 

@@ -91,6 +91,8 @@ def _readable(path: Path) -> Path:
         raise InputError(f"{path}: no such file")
     if path.is_dir():
         raise InputError(f"{path}: is a directory; name the capture files in it, for example '{path}/*.pcap'")
+    if path.is_fifo():
+        raise InputError(f"{path}: a named pipe, which only the native engine reads, alone; pipe it in as '-'")
     if not path.is_file():
         raise InputError(f"{path}: neither a file nor a pipe; write the capture to a file first, or pipe it in as '-'")
     try:
@@ -111,9 +113,9 @@ def refuse_terminal() -> None:
 def spool(source: Path | None, scratch: Path) -> Path:
     """Keep what comes out of a pipe (None: standard input) in a file; ``InputError`` where nothing comes."""
     path = scratch / "stdin"
-    with contextlib.nullcontext(sys.stdin.buffer) if source is None else source.open("rb") as stream:
-        with path.open("wb") as out:
-            shutil.copyfileobj(stream, out, _COPY_BYTES)
+    feed = contextlib.nullcontext(sys.stdin.buffer) if source is None else source.open("rb")
+    with feed as stream, path.open("wb") as out:
+        shutil.copyfileobj(stream, out, _COPY_BYTES)
     if not path.stat().st_size:
         raise InputError(f"{source or 'standard input'}: the file is empty; did the command that feeds it fail?")
     return path

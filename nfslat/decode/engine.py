@@ -37,7 +37,8 @@ def is_native_built() -> bool:
 def choose(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool) -> Engine:
     """The engine called `name`; None takes the native one where it is built.
 
-    `rereads`: what comes in by standard input is wanted again later, so it is kept in `scratch`. Raises ``UsageError`` where the native one is asked for and not there.
+    `rereads`: what comes in by standard input is wanted again later, so it is kept in `scratch`. Raises
+    ``UsageError`` where the native one is asked for and not there.
     """
     if name == "tshark" or (name is None and not is_native_built()):
         from nfslat.decode import capinfos, tshark  # noqa: PLC0415  (late: the usual run does without)

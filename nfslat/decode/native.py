@@ -1,4 +1,4 @@
-"""A source -> its ops, by the decoder of our own (native/): fast, and in sequence space from the first byte to the last.
+"""A source -> its ops, by the decoder of our own (native/), which follows messages in TCP sequence space.
 
 What that decoder does not read (snoop, pktt, ERF and all else that Wireshark knows) is streamed through editcap.
 """

@@ -1,0 +1,62 @@
+"""Real captures for the tests, each decoded once with each engine however many tests and processes look at it.
+
+The captures lie beside the checkout and are not part of it; where they are missing the samples take their place.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from nfslat.decode.engine import choose
+from nfslat.decode.tools import Tools
+from nfslat.pipeline import inspect
+from nfslat.results import Side
+from nfslat.select import Filters
+
+SHARED = Path(__file__).parents[2] / "shared"
+SAMPLES = sorted(Path(__file__).parents[1].glob("samples/*/*.gz"))
+SHARED_CAPTURES = sorted(SHARED.glob("lab/*/*.gz")) + [
+    path for path in sorted(SHARED.glob("corpus/*")) if not path.name.endswith((".md", "SUMS"))
+]
+needs_captures = pytest.mark.skipif(not SHARED_CAPTURES, reason="no captures at ../shared: lab and corpus left out")
+CAPTURES = SHARED_CAPTURES or SAMPLES  # the samples are taken from the lab
+
+_WITHOUT_NFS = ("tcptrace", "Oracle", "mptcpanalyzer", "solaris.snoop")  # they are there to be refused
+WITH_NFS = [path for path in CAPTURES if not any(part in path.name for part in _WITHOUT_NFS)]
+WITHOUT_NFS = [path for path in CAPTURES if path not in WITH_NFS]
+
+
+def name_of(path: Path) -> str:
+    """The scenario of the lab, or the file of the corpus."""
+    return path.parent.name if path.parent.parent.name in ("lab", "samples") else path.name
+
+
+def id_of(path: Path) -> str:
+    """How pytest names a test on this capture."""
+    return f"{path.parent.name}/{path.name}"
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Decodes captures, and keeps what came of them in `folder`, which all test processes of one run share."""
+
+    tools: Tools
+    folder: Path
+    scratch: Path
+
+    def side(self, engine: str, path: Path) -> Side:
+        """One capture as `engine` sees it, nothing filtered away. Raises ``InputError`` where it holds no NFS."""
+        kept = self.folder / f"{engine}-{id_of(path).replace('/', '-')}"
+        if kept.exists():
+            side: Side = pickle.loads(kept.read_bytes())  # noqa: S301  (written below, by this run)
+            return side
+        chosen = choose(engine, lambda: self.tools, self.scratch, rereads=False)
+        side = inspect(chosen.open(str(path)), chosen, filters=Filters(), progress=lambda _: None)
+        part = self.scratch / kept.name
+        part.write_bytes(pickle.dumps(side))
+        part.rename(kept)  # at once: another process may be looking
+        return side
