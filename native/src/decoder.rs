@@ -113,7 +113,8 @@ impl Decoder {
     }
 
     fn udp(&mut self, ends: Ends, datagram: &Datagram<'_>, frame: u32, t_ns: i64, wire_len: u32) -> Kind {
-        let Some((number, direction)) = self.flows.find(ends, true, t_ns) else { return Kind::Untracked };
+        let found = self.flows.find(ends, true, t_ns, &mut self.tally.held_bytes);
+        let Some((number, direction)) = found else { return Kind::Untracked };
         let flow = &mut self.flows.list[number];
         let is_copy = flow.is_copy(direction, Print { ip_id: datagram.ip_id, seq: 0, ack: 0, len: wire_len });
         self.duplicate_packets += u64::from(is_copy);
@@ -152,7 +153,8 @@ impl Decoder {
 
     #[inline]
     fn tcp(&mut self, ends: Ends, segment: &Segment<'_>, t_ns: i64) -> Kind {
-        let Some((number, direction)) = self.flows.find(ends, false, t_ns) else { return Kind::Untracked };
+        let found = self.flows.find(ends, false, t_ns, &mut self.tally.held_bytes);
+        let Some((number, direction)) = found else { return Kind::Untracked };
         let flow = &mut self.flows.list[number];
         let control = if segment.len == 0 { Kind::TcpControl } else { Kind::TcpData };
         let is_copy = flow.is_copy(direction, Print::from(segment));

@@ -8,7 +8,7 @@ use crate::stream::Stream;
 use crate::traffic::Traffic;
 
 /// Connections kept at once. Beyond it those without RPC that have been silent longest are forgotten.
-const MOST: usize = 1 << 17;
+const MOST: usize = if cfg!(test) { 64 } else { 1 << 17 };
 const RECENT: usize = 1024;
 /// Packets between two copies of one packet.
 const COPIES: usize = 64;
@@ -46,6 +46,8 @@ pub struct Flow {
     pub reconnects: u32,
     pub last_ns: i64,
     last_packet: u64,
+    /// The last packet of each direction, as long as the connection has not shown RPC.
+    last: [Print; 2],
     copies: Option<Box<[[Print; COPIES]; 2]>>,
 }
 
@@ -55,10 +57,19 @@ impl Flow {
     /// A retransmission has a new identification.
     #[inline]
     pub fn is_copy(&mut self, direction: usize, print: Print) -> bool {
-        if print.ip_id == 0 || self.shared.conn == NO_CONN {
+        if print.ip_id == 0 {
             return false;
         }
-        let copies = self.copies.get_or_insert_with(|| Box::new([[Print::default(); COPIES]; 2]));
+        if self.shared.conn == NO_CONN {
+            self.last[direction] = print;
+            return false;
+        }
+        let last = self.last;
+        let copies = self.copies.get_or_insert_with(|| {
+            let mut copies = Box::new([[Print::default(); COPIES]; 2]);
+            copies.iter_mut().zip(last).for_each(|(copies, last)| copies[usize::from(last.ip_id) % COPIES] = last);
+            copies
+        });
         let slot = &mut copies[direction][usize::from(print.ip_id) % COPIES];
         let is_copy = *slot == print;
         *slot = print;
@@ -82,12 +93,16 @@ pub struct Flows {
     /// The last ones, so that most packets need no hashing.
     recent: Vec<Option<Recent>>,
     packets: u64,
+    /// Not before this packet is it tried again to make room.
+    try_again_at: u64,
 }
 
 impl Flows {
     /// The flow of a packet and its direction; None where there are too many connections already.
+    ///
+    /// `held_bytes` is what all streams hold; it becomes less where connections are forgotten.
     #[inline]
-    pub fn find(&mut self, ends: Ends, is_udp: bool, t_ns: i64) -> Option<(usize, usize)> {
+    pub fn find(&mut self, ends: Ends, is_udp: bool, t_ns: i64, held_bytes: &mut usize) -> Option<(usize, usize)> {
         if self.recent.is_empty() {
             self.recent.resize(RECENT, None);
         }
@@ -101,7 +116,7 @@ impl Flows {
             self.list[known.flow as usize].last_packet = self.packets;
             return Some((known.flow as usize, usize::from(known.direction)));
         }
-        let flow = self.look_up(ends, is_udp, t_ns)?;
+        let flow = self.look_up(ends, is_udp, t_ns, held_bytes)?;
         let found = &mut self.list[flow as usize];
         found.last_packet = self.packets;
         let direction = u8::from(found.first != ends);
@@ -109,14 +124,16 @@ impl Flows {
         Some((flow as usize, usize::from(direction)))
     }
 
-    fn look_up(&mut self, ends: Ends, is_udp: bool, t_ns: i64) -> Option<u32> {
+    fn look_up(&mut self, ends: Ends, is_udp: bool, t_ns: i64, held_bytes: &mut usize) -> Option<u32> {
         let (one, other) = ((ends.src, ends.sport), (ends.dst, ends.dport));
         let key = Key { low: one.min(other), high: one.max(other), is_udp };
         if let Some(flow) = self.by_key.get(&key) {
             return Some(*flow);
         }
-        if self.by_key.len() >= MOST {
-            self.forget();
+        if self.by_key.len() >= MOST && self.packets >= self.try_again_at {
+            self.forget(held_bytes);
+            // Where nearly all have shown RPC it makes little room, and looks at all of them.
+            self.try_again_at = self.packets + (MOST / 64) as u64;
         }
         let number = match self.free.pop() {
             Some(number) => number,
@@ -132,6 +149,7 @@ impl Flows {
             reconnects: 0,
             last_ns: t_ns,
             last_packet: 0,
+            last: Default::default(),
             copies: None,
         };
         if (number as usize) < self.list.len() {
@@ -144,7 +162,7 @@ impl Flows {
     }
 
     /// Make room: the half of the connections without RPC whose last packet lies longest back.
-    fn forget(&mut self) {
+    fn forget(&mut self, held_bytes: &mut usize) {
         let mut idle: Vec<(u64, u32)> = self
             .by_key
             .values()
@@ -155,7 +173,8 @@ impl Flows {
         idle.truncate(idle.len().div_ceil(2));
         for (_, flow) in idle {
             self.by_key.remove(&self.list[flow as usize].key);
-            self.list[flow as usize].streams = Default::default();
+            let streams = std::mem::take(&mut self.list[flow as usize].streams);
+            *held_bytes -= streams.iter().map(Stream::held_bytes).sum::<usize>();
             self.free.push(flow);
         }
         self.recent.fill(None);

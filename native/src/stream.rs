@@ -244,6 +244,11 @@ impl Stream {
         self.out_of_order(piece, feed)
     }
 
+    /// Bytes that wait behind holes.
+    pub fn held_bytes(&self) -> usize {
+        self.buffers.as_ref().map_or(0, |buffers| buffers.held_bytes)
+    }
+
     /// Does anything wait behind a hole?
     pub fn has_held(&self) -> bool {
         self.buffers.as_ref().is_some_and(|buffers| !buffers.held.is_empty())

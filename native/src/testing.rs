@@ -4,8 +4,6 @@
 //! capture.at_us(100).tcp(&tcp(CLIENT, SERVER).seq(1).data(&record(&read(7, 0, 4096))));
 //! ```
 
-#![allow(dead_code)] // until all tests are here
-
 use proptest::test_runner::{Config, RngSeed};
 
 use crate::columns::{State, WHOLE};

@@ -171,6 +171,7 @@ fn model(all: &[Message]) -> (Vec<State>, Vec<Op>) {
             && ops[op].reply.is_some_and(|reply| all[reply].frame > one.frame)
         {
             adopted = ops[op].reply.take();
+            ops[op].last_call = *ops[op].calls.last().unwrap();
             states[ops[op].calls[0]] = State::NoReply;
             states[at] = State::Paired;
         }
