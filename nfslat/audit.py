@@ -113,7 +113,8 @@ def capture_notes(side: Side, gaps: I64) -> list[AuditNote]:
         "capture-truncated",
         d.hidden,
         f"at least {d.hidden} RPC headers ({hidden_share(d) * 100:.1f} %) were not captured: they lie behind the "
-        "snaplen or inside a segment; their ops are missing here. A larger tcpdump -s, or -s 0, shows them",
+        "snaplen, inside a segment, or in a lost packet; their ops are missing here. A larger tcpdump -s, or -s 0, "
+        "shows those behind the snaplen",
         warn=hidden_share(d) > _MANY,
     )
     missing = int(gaps.sum())
@@ -130,6 +131,13 @@ def capture_notes(side: Side, gaps: I64) -> list[AuditNote]:
         d.lost_ranges,
         f"{d.lost_ranges} ranges of TCP data ({d.lost_bytes} bytes) were acknowledged but never captured: the capture "
         "host dropped packets, and ops are missing. A larger buffer (tcpdump -B) or a smaller -s helps",
+        warn=True,
+    )
+    add(
+        "capture-interface-drops",
+        d.interface_drops,
+        f"the capturing host itself counted {d.interface_drops} packets that it did not capture; ops are missing. A "
+        "larger buffer (tcpdump -B) or a smaller -s helps",
         warn=True,
     )
     unanswered, orphans = states[State.NO_REPLY], states[State.NO_CALL]
@@ -159,6 +167,13 @@ def capture_notes(side: Side, gaps: I64) -> list[AuditNote]:
         "rpc-with-tls",
         d.tls_connections,
         f"{d.tls_connections} connections are encrypted (RPC-with-TLS); their operations cannot be seen",
+        warn=True,
+    )
+    add(
+        "capture-untimed",
+        d.untimed_packets,
+        f"{d.untimed_packets} packets have no time in the capture file and were given that of the packet before them; "
+        "latencies that begin or end with one are wrong",
         warn=True,
     )
     overlapping = sum(b.first_ns < a.last_ns for a, b in zip(side.source.files, side.source.files[1:], strict=False))

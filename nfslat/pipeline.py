@@ -87,8 +87,8 @@ def _read_both(server: Source, client: Source, engine: Engine, progress: Progres
         progress(amount)
 
     with ThreadPoolExecutor(max_workers=2) as pool:
-        sides = [pool.submit(read, source, engine, checked) for source in (server, client)]
         try:
+            sides = [pool.submit(read, source, engine, checked) for source in (server, client)]
             done, _ = wait(sides, return_when=FIRST_EXCEPTION)
             if any(side.exception() for side in done):
                 stop.set()

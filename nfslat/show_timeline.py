@@ -12,6 +12,7 @@ import numpy as np
 from nfslat.constants import NULL, NULL32, op_name, program_name, version_name
 from nfslat.decode.capture import Source
 from nfslat.decompose import Parts
+from nfslat.details import name_of
 from nfslat.report.text_layout import count_of, shares_adding_up, shorten, table, wrap
 from nfslat.results import Correlation, Side
 from nfslat.tables import CALL_SHOWN_LAST, REPLY_SHOWN_LAST, State, last_sent_ns
@@ -70,6 +71,7 @@ class OpView:
     offset: int
     size: int
     fh: int
+    file_name: bytes | None  # in the call's arguments
     sides: dict[str, SideView]
     client_srt_ns: int
     server_srt_ns: int
@@ -109,6 +111,8 @@ def place(found: Correlation, row: int) -> OpView:
         lo_ns = int(server.t3[rows["server"]] - client.t3[rows["client"]])
         hi_ns = int(server.t1[rows["server"]] - client.t1[rows["client"]])
     parts = Parts(server, client, matched, (lo_ns + hi_ns) // 2)
+    sides = {"client": found.client, "server": found.server}
+    names = [name_of(side.decoded.details.names, rows[name]) for name, side in sides.items()]
     return OpView(
         xid=known("xid"),
         transport=client.connections[client.conn[rows["client"]]].transport,
@@ -117,7 +121,8 @@ def place(found: Correlation, row: int) -> OpView:
         offset=known("offset"),
         size=known("size"),
         fh=known("fh"),
-        sides={"client": _side(found.client, rows["client"]), "server": _side(found.server, rows["server"])},
+        file_name=next((name for name in names if name is not None), None),
+        sides={name: _side(side, rows[name]) for name, side in sides.items()},
         client_srt_ns=int(found.client_srt_ns[row]),
         server_srt_ns=int(found.server_srt_ns[row]),
         theta_lo_ns=lo_ns,
@@ -172,7 +177,9 @@ def title(op: OpView, width: int) -> list[str]:
         f" + network {_ms(op.client_srt_ns - op.server_srt_ns, digits)} ms"
     )
     sent = f"call sent {_utc(client.call.first_ns)} by the client's clock"
-    return [line for text in (", ".join(what), ends, took, sent) for line in wrap(text, width, 0, 2)]
+    lines = [line for text in (", ".join(what), ends, took, sent) for line in wrap(text, width, 0, 2)]
+    # A name may hold any byte: quoted as Python quotes bytes, which takes the power from control characters.
+    return lines if op.file_name is None else [*lines, shorten(f"file name {repr(op.file_name)[1:]}", width)]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ _ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "columns": set(),
     "messages": set(),
-    "decode": {"messages", "pair"},
+    "details": set(),
+    "decode": {"messages", "pair", "details", "_native"},
     "pair": {"messages"},
     "kernels": {"_native"},
     "overlap": {"results"},  # for its types only
@@ -38,7 +39,7 @@ _ALLOWED: dict[str, set[str]] = {
     "report": set(),  # renderers get the model and nothing else
     "show": {"decode", "results", "select", "report", "decompose", "show_dissect", "show_timeline"},
     "show_dissect": {"decode"},
-    "show_timeline": {"decode", "results", "select", "report", "decompose", "overlap"},
+    "show_timeline": {"decode", "results", "select", "report", "decompose", "details", "overlap"},
     "workspace": {"decode"},
     "output": set(),
     "cli": {"output", "pipeline", "export", "report", "stack", "summarize", "select", "workspace", "show"},

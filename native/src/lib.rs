@@ -15,6 +15,7 @@ pub mod flows;
 pub mod fragments;
 pub mod index;
 pub mod kernels;
+pub mod kinds;
 pub mod link;
 pub mod nfs;
 pub mod operations;

@@ -8,9 +8,10 @@ use hashbrown::HashMap;
 use crate::columns::{Failures, Loose, Names, Ops, Slots, State};
 use crate::compound::Sequence;
 use crate::index::{EMPTY, Index};
+use crate::kinds::Kinds;
 use crate::link::Addr;
 use crate::results::{Key, Results};
-use crate::rpc::{Accept, Call, NONE, ReplyHead, is_compound};
+use crate::rpc::{Accept, Call, NONE, ReplyHead};
 
 /// A call that comes again after its answer has left was sent before the answer arrived (`nfslat/pair.py`).
 const LATE_RETRANSMISSION_NS: i64 = 1_000_000_000;
@@ -49,30 +50,6 @@ pub enum Row {
     Loose(u32),
 }
 
-/// Program, version, minor version, main operation and list of operations of a call, and its RPCSEC_GSS service
-/// (`Key::service`).
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Kind {
-    pub program: u32,
-    pub version: u32,
-    pub minor: u32,
-    pub op: u32,
-    pub service: u32,
-    pub ops: Vec<u16>,
-}
-
-/// How many kinds are told apart by their list of operations; beyond it the list is left out.
-const KINDS_WITH_LISTS: usize = 4096;
-const MOST_KINDS: usize = i16::MAX as usize - 1;
-
-#[derive(Default)]
-pub struct Kinds {
-    pub list: Vec<Kind>,
-    known: HashMap<Kind, i16>,
-    /// NFSv3 procedures, the fast way; 0 is none, else one more than the kind.
-    v3: [i16; 32],
-}
-
 #[derive(Default)]
 pub struct Pairing {
     pub ops: Ops,
@@ -93,68 +70,6 @@ pub struct Pairing {
 #[inline]
 fn owner(conn: i32, way: i8) -> u32 {
     (conn as u32) << 1 | way as u32
-}
-
-impl Kinds {
-    #[inline]
-    fn of(&mut self, call: &Call<'_>) -> i16 {
-        let service = Key::from(call).service;
-        let plain_v3 =
-            call.program == 100_003 && call.version == 3 && call.op < 32 && call.gss.is_none() && call.flavor != NONE;
-        if plain_v3 && self.v3[call.op as usize] != 0 {
-            return self.v3[call.op as usize] - 1;
-        }
-        let mut kind = Kind {
-            program: call.program,
-            version: call.version,
-            minor: call.minor,
-            op: call.op,
-            service,
-            ops: call.ops.as_slice().to_vec(),
-        };
-        if self.list.len() >= KINDS_WITH_LISTS && !self.known.contains_key(&kind) {
-            kind.ops.clear();
-        }
-        if let Some(row) = self.known.get(&kind) {
-            return *row;
-        }
-        if self.list.len() >= MOST_KINDS {
-            return 0; // a capture made to have so many; what it says is wrong anyway
-        }
-        let row = self.list.len() as i16;
-        self.list.push(kind.clone());
-        self.known.insert(kind, row);
-        if plain_v3 {
-            self.v3[call.op as usize] = row + 1;
-        }
-        row
-    }
-
-    fn key(&self, kind: i16) -> Key {
-        let kind = &self.list[kind as usize];
-        Key {
-            program: kind.program,
-            version: kind.version,
-            // Operations of a COMPOUND have numbers from 3 on.
-            procedure: if is_compound(kind.program, kind.version, 1) { kind.op.min(1) } else { kind.op },
-            minor: kind.minor,
-            service: kind.service,
-        }
-    }
-
-    fn same_request(&self, a: i16, b: i16) -> Option<bool> {
-        let (a, b) = (&self.list[a as usize], &self.list[b as usize]);
-        if a.program != b.program || a.version != b.version {
-            return Some(false);
-        }
-        if a.version == 4 && (a.op == 1 || b.op == 1) {
-            return Some(true); // a COMPOUND whose operations are encrypted or cut off
-        }
-        if a.op != b.op && a.op != NONE && b.op != NONE {
-            return Some(false);
-        }
-        None // their arguments decide
-    }
 }
 
 impl Pairing {
@@ -336,11 +251,7 @@ impl Pairing {
 
     fn is_sent_again(&self, row: usize, at: Place, call: &Call<'_>, kind: i16) -> bool {
         let ops = &self.ops;
-        let agree = |a: u32, b: u32| a == NONE || b == NONE || a == b;
-        let same = self.kinds.same_request(ops.kind[row], kind).unwrap_or_else(|| {
-            let offsets = ops.offset[row] == -1 || call.offset == -1 || ops.offset[row] == call.offset;
-            offsets && agree(ops.size[row], call.size) && agree(ops.fh[row], call.fh)
-        });
+        let same = self.asks_the_same(row, kind, call.offset, call.size, call.fh);
         if !same || ops.t2[row] == -1 {
             return same;
         }
@@ -381,85 +292,14 @@ impl Pairing {
         self.superseded = HashMap::new();
     }
 
-    /// A call that was never answered and came again on a new connection is one op (`pair._join_across_connections`).
-    fn join_reconnects(&mut self, endpoints: impl Fn(u32, u8) -> (Addr, Addr, u16)) {
-        let mut by_xid: HashMap<u32, Vec<u32>> = HashMap::new();
-        for (row, t2) in self.ops.t2.iter().enumerate() {
-            if *t2 == -1 {
-                by_xid.entry(self.ops.xid[row]).or_default();
-            }
-        }
-        if by_xid.is_empty() || self.seen.len() < 2 {
-            return;
-        }
-        for (row, xid) in self.ops.xid.iter().enumerate() {
-            if let Some(rows) = by_xid.get_mut(xid) {
-                rows.push(row as u32);
-            }
-        }
-        let mut last_sent: HashMap<u32, u32> = HashMap::new(); // op -> row whose call it was sent again as
-        // When each unanswered call was sent last on its own connection, where that was more than once.
-        let mut last_ns: HashMap<u32, i64> = HashMap::new();
-        for (row, op) in self.loose.op.iter().enumerate() {
-            let is_call_again = self.loose.state[row] == State::Retransmitted as i8 && self.loose.is_reply[row] == 0;
-            if is_call_again && self.ops.t2[*op as usize] == -1 {
-                last_ns.insert(*op as u32, self.loose.first_ns[row]);
-            }
-        }
-        let mut merged: HashMap<i32, i32> = HashMap::new();
-        let mut groups: Vec<(u32, Vec<u32>)> = by_xid.into_iter().collect();
-        groups.sort_by_key(|group| group.0); // a hash table has no order that is the same twice
-        for (_, rows) in &mut groups {
-            rows.sort_by_key(|row| self.ops.t0[*row as usize]);
-            while rows.len() > 1 {
-                let first = rows.remove(0);
-                if self.ops.t2[first as usize] != -1 {
-                    continue;
-                }
-                let sent = last_sent.get(&first).copied().unwrap_or(first);
-                let sent_ns = last_ns.get(&sent).copied().unwrap_or(self.ops.t0[sent as usize]);
-                let continues = |later: &u32| {
-                    self.is_same_request(first, *later) && self.is_on_next_connection(sent, sent_ns, *later, &endpoints)
-                };
-                let Some(at) = rows.iter().position(continues) else { continue };
-                let later = rows.remove(at);
-                self.loose.push_call(&self.ops, later as usize, State::Retransmitted);
-                let last = self.loose.op.len() - 1;
-                self.loose.op[last] = first as i32;
-                self.ops.merge(first as usize, later as usize);
-                last_sent.insert(first, later);
-                merged.insert(later as i32, first as i32);
-                rows.insert(0, first);
-            }
-        }
-        // What was said of the row that is no more is said of the one that it went to.
-        self.slots.merge(&merged);
-        for op in self.loose.op.iter_mut().chain(&mut self.failures.op) {
-            *op = *merged.get(op).unwrap_or(op);
-        }
-    }
-
-    fn is_same_request(&self, a: u32, b: u32) -> bool {
-        let (ops, a, b) = (&self.ops, a as usize, b as usize);
+    /// Does op `row` ask for the same thing, as far as both calls show it?
+    fn asks_the_same(&self, row: usize, kind: i16, offset: i64, size: u32, fh: u32) -> bool {
+        let ops = &self.ops;
         let agree = |a: u32, b: u32| a == NONE || b == NONE || a == b;
-        self.kinds.same_request(ops.kind[a], ops.kind[b]).unwrap_or_else(|| {
-            let offsets = ops.offset[a] == -1 || ops.offset[b] == -1 || ops.offset[a] == ops.offset[b];
-            offsets && agree(ops.size[a], ops.size[b]) && agree(ops.fh[a], ops.fh[b])
+        self.kinds.same_request(ops.kind[row], kind).unwrap_or_else(|| {
+            let offsets = ops.offset[row] == -1 || offset == -1 || ops.offset[row] == offset;
+            offsets && agree(ops.size[row], size) && agree(ops.fh[row], fh)
         })
-    }
-
-    /// Did the connection of `new` begin after `old` was sent last, which was the end of its own connection?
-    fn is_on_next_connection(
-        &self,
-        old: u32,
-        sent_ns: i64,
-        new: u32,
-        endpoints: &impl Fn(u32, u8) -> (Addr, Addr, u16),
-    ) -> bool {
-        let (ops, old, new) = (&self.ops, old as usize, new as usize);
-        let (from, to) = (ops.conn[old] as usize, ops.conn[new] as usize);
-        let later = from != to && self.seen[to].0 >= sent_ns && self.seen[from].1 <= ops.t0[new];
-        later && endpoints(from as u32, ops.direction[old] as u8) == endpoints(to as u32, ops.direction[new] as u8)
     }
 
     /// More ops than a row number can say?
@@ -490,5 +330,6 @@ fn accept(stat: Accept) -> i8 {
     }
 }
 
+mod reconnects;
 #[cfg(test)]
 mod tests;

@@ -28,7 +28,7 @@ class Engine:
 def is_native_built() -> bool:
     """Was the native decoder compiled?"""
     try:
-        import nfslat._native  # noqa: F401, PLC0415
+        from nfslat import _native  # noqa: F401, PLC0415
     except ImportError:
         return False
     return True

@@ -26,6 +26,7 @@ from nfslat.tables import Connection, Kind, Loose, Ops, State
 
 NAME = f"native {_native.VERSION}"
 _POLL_S = 0.05
+_STOP_S = 1.0
 _STANDARD_INPUT = Path("/dev/stdin")
 
 
@@ -144,7 +145,8 @@ def _run(source: Source, paths: list[str], progress: Callable[[int], None]) -> d
             progress(job.bytes)
     except BaseException:
         job.stop()
-        worker.join()
+        # One that waits for a pipe which brings nothing does not hear of it; it ends with the process.
+        worker.join(_STOP_S)
         raise
     (result,) = found
     if isinstance(result, dict):

@@ -56,9 +56,12 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
     contents = _contents(source, decoded, tools)
     said = ", ".join(f"{protocol} ({count} packets)" for protocol, count in contents.most_common(_NAMED))
     if "nfs" in contents or "rpc" in contents:
+        remedy = "strip it from the capture, or capture on the NFS interface itself"
+        if not decoded.engine.startswith("tshark"):
+            remedy = "try --engine tshark"
         raise InputError(
             f"{name}: Wireshark finds NFS or RPC in it ({said}), nfslat does not: an encapsulation that it does not "
-            "know; strip it from the capture, or capture on the NFS interface itself"
+            f"know; {remedy}"
         )
     raise InputError(f"{name}: no NFS in it; it holds {said or 'no known protocol'}; capture 'port 2049'")
 

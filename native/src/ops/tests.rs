@@ -483,6 +483,37 @@ fn reply_that_is_handed_on() {
     assert_eq!(loose(&decoder), no_reply);
 }
 
+/// The answer to a call that waits behind a hole is kept for it where the XID was answered before.
+#[test]
+fn xid_used_again_behind_a_hole() {
+    let mut capture = Capture::new();
+    capture.handshake(CLIENT, SERVER);
+    capture.at_us(0).tcp(&c(1, &read(7, 0, 512))); // 4
+    capture.at_us(100).tcp(&s(1, &reply(7, &[]))); // 5
+    capture.at_us(200).tcp(&c(137, &read(7, 512, 512))); // 6: READ 8 is missing in front
+    capture.at_us(300).tcp(&s(33, &reply(7, &[]))); // 7
+    capture.at_us(400).tcp(&c(69, &read(8, 0, 512))); // 8
+    let decoder = capture.end();
+    assert_eq!(ops(&decoder), [(7, (4, 4), (5, 5), 1, true), (7, (6, 6), (7, 7), 1, true)]);
+    assert_eq!(loose(&decoder), [(8, (8, 8), State::NoReply, -1)]);
+}
+
+/// A call that was sent again and waits behind a hole, and the second answer that overtakes it, both belong to the op.
+#[test]
+fn sent_again_behind_a_hole() {
+    let mut capture = Capture::new();
+    capture.handshake(CLIENT, SERVER);
+    capture.at_us(0).tcp(&c(1, &read(7, 0, 512))); // 4
+    capture.at_us(100).tcp(&c(137, &read(7, 0, 512))); // 5: READ 8 is missing in front
+    capture.at_us(200).tcp(&s(1, &reply(7, &[]))); // 6
+    capture.at_us(300).tcp(&s(33, &reply(7, &[]))); // 7
+    capture.at_us(400).tcp(&c(69, &read(8, 0, 512))); // 8
+    let decoder = capture.end();
+    assert_eq!(ops(&decoder), [(7, (4, 4), (6, 6), 2, true)]);
+    let again = [(7, (5, 5), State::Retransmitted, 0), (7, (7, 7), State::Retransmitted, 0)];
+    assert_eq!(loose(&decoder)[..2], again);
+}
+
 /// Over UDP the same datagram twice within a millisecond is a copy where there is no IP identification to tell.
 #[test]
 fn copies_over_udp() {

@@ -1,0 +1,93 @@
+//! What a call asks for in, a small number for it out: the table of kinds that the ops refer to.
+
+use hashbrown::HashMap;
+
+use crate::results::Key;
+use crate::rpc::{Call, NONE, is_compound};
+
+/// Program, version, minor version, main operation and list of operations of a call, and its RPCSEC_GSS service
+/// (`Key::service`).
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Kind {
+    pub program: u32,
+    pub version: u32,
+    pub minor: u32,
+    pub op: u32,
+    pub service: u32,
+    pub ops: Vec<u16>,
+}
+
+/// How many kinds are told apart by their list of operations; beyond it the list is left out.
+const KINDS_WITH_LISTS: usize = 4096;
+const MOST_KINDS: usize = i16::MAX as usize - 1;
+
+#[derive(Default)]
+pub struct Kinds {
+    pub list: Vec<Kind>,
+    known: HashMap<Kind, i16>,
+    /// NFSv3 procedures, the fast way; 0 is none, else one more than the kind.
+    v3: [i16; 32],
+}
+
+impl Kinds {
+    #[inline]
+    pub fn of(&mut self, call: &Call<'_>) -> i16 {
+        let service = Key::from(call).service;
+        let plain_v3 =
+            call.program == 100_003 && call.version == 3 && call.op < 32 && call.gss.is_none() && call.flavor != NONE;
+        if plain_v3 && self.v3[call.op as usize] != 0 {
+            return self.v3[call.op as usize] - 1;
+        }
+        let mut kind = Kind {
+            program: call.program,
+            version: call.version,
+            minor: call.minor,
+            op: call.op,
+            service,
+            ops: call.ops.as_slice().to_vec(),
+        };
+        if self.list.len() >= KINDS_WITH_LISTS && !self.known.contains_key(&kind) {
+            kind.ops.clear();
+        }
+        if let Some(row) = self.known.get(&kind) {
+            return *row;
+        }
+        if self.list.len() >= MOST_KINDS {
+            return 0; // a capture made to have so many; what it says is wrong anyway
+        }
+        let row = self.list.len() as i16;
+        self.list.push(kind.clone());
+        self.known.insert(kind, row);
+        if plain_v3 {
+            self.v3[call.op as usize] = row + 1;
+        }
+        row
+    }
+
+    pub fn key(&self, kind: i16) -> Key {
+        let kind = &self.list[kind as usize];
+        Key {
+            program: kind.program,
+            version: kind.version,
+            // Operations of a COMPOUND have numbers from 3 on.
+            procedure: if is_compound(kind.program, kind.version, 1) { kind.op.min(1) } else { kind.op },
+            minor: kind.minor,
+            service: kind.service,
+        }
+    }
+
+    /// Do calls of two kinds ask for the same thing? None where their arguments decide.
+    pub fn same_request(&self, a: i16, b: i16) -> Option<bool> {
+        let (a, b) = (&self.list[a as usize], &self.list[b as usize]);
+        if a.program != b.program || a.version != b.version {
+            return Some(false);
+        }
+        if a.version == 4 && (a.op == 1 || b.op == 1) {
+            return Some(true); // a COMPOUND whose operations are encrypted or cut off
+        }
+        if a.op != b.op && a.op != NONE && b.op != NONE {
+            return Some(false);
+        }
+        None // their arguments decide
+    }
+}

@@ -1,0 +1,239 @@
+//! Pieces of a stream, one joining on to the other, in; messages out. The other half of `Stream`.
+
+use super::{Phase, Piece, Stream};
+use crate::feed::{Feed, Outcome};
+use crate::plausible::{Plausible, plausible};
+
+/// Bytes of a message that are looked at: its header and arguments up to what names it.
+const HEAD: usize = 1024;
+/// Longer messages do not exist: NFS reads and writes at most a few MiB at once.
+const LONGEST: u32 = 64 << 20;
+/// Beginnings of messages that a repeated segment is compared with.
+const RECENT: usize = 64;
+/// Visible bytes from which on a reply is believed in a stream that has shown no RPC yet: all up to accept_stat.
+const WHOLE_REPLY_HEAD: usize = 28;
+const ENOUGH: usize = 16;
+
+impl Stream {
+    /// The place of the next message is no longer known; `hidden`: but that one began is.
+    pub(super) fn lose(&mut self, feed: &mut Feed<'_>, hidden: bool) {
+        let has_head = self.buffers.as_ref().is_some_and(|buffers| !buffers.head.is_empty());
+        if hidden && has_head && !self.deliver_head(feed) {
+            return; // it was none, and so the stream is lost already
+        }
+        // Where a message goes on in another fragment it is that one's mark that is missing, not a new message's.
+        let goes_on = self.open && self.delivered && !self.is_last_fragment;
+        self.whole = false;
+        self.finish(feed);
+        if hidden && !goes_on && self.is_rpc {
+            feed.tally.hidden += 1;
+        }
+        self.phase = Phase::Lost;
+        if let Some(buffers) = &mut self.buffers {
+            buffers.head.clear();
+            buffers.mark_len = 0;
+        }
+    }
+
+    /// The last of a message's bytes is the one in the latest frame.
+    #[inline]
+    fn saw(&mut self, piece: Piece<'_>) {
+        if piece.frame >= self.last_frame {
+            (self.last_frame, self.last_ns) = (piece.frame, piece.t_ns);
+        }
+    }
+
+    pub(super) fn finish(&mut self, feed: &mut Feed<'_>) {
+        if let Some(row) = self.row.take() {
+            feed.pairing.finish(row, self.last_frame, self.last_ns, self.whole);
+        }
+        self.open = false;
+    }
+
+    #[inline]
+    pub(super) fn end_fragment(&mut self, feed: &mut Feed<'_>) {
+        if self.is_last_fragment {
+            self.finish(feed);
+        }
+        self.phase = Phase::Mark;
+    }
+
+    /// Take a piece that begins at `next`.
+    pub(super) fn take(&mut self, piece: Piece<'_>, feed: &mut Feed<'_>) {
+        self.next = piece.end;
+        let mut at = piece.start;
+        while at < piece.end {
+            match self.phase {
+                Phase::Body => {
+                    self.saw(piece);
+                    at = piece.end.min(self.fragment_end);
+                    if at == self.fragment_end {
+                        self.end_fragment(feed);
+                    }
+                }
+                Phase::Lost => match self.find(piece.at(at), feed) {
+                    Some(skip) => {
+                        at += skip as u64;
+                        self.phase = Phase::Mark;
+                    }
+                    None => return,
+                },
+                Phase::Mark => match self.mark(piece, at, feed) {
+                    Some(taken) => at += taken,
+                    None => return,
+                },
+                Phase::Head => match self.head(piece, at, feed) {
+                    Some(taken) => at += taken,
+                    None => return,
+                },
+            }
+        }
+    }
+
+    /// Read a record mark, or the part of it that is here; None where the stream was lost.
+    fn mark(&mut self, piece: Piece<'_>, at: u64, feed: &mut Feed<'_>) -> Option<u64> {
+        let bytes = piece.at(at);
+        let split = self.buffers.as_ref().map_or(0, |buffers| buffers.mark_len);
+        if bytes.is_empty() {
+            self.lose(feed, true);
+            return None;
+        }
+        if !self.open {
+            self.open = true;
+            self.delivered = false;
+            self.whole = true;
+            (self.first_frame, self.first_ns) = (piece.frame, piece.t_ns);
+            (self.last_frame, self.last_ns) = (piece.frame, piece.t_ns);
+            self.message_start = at;
+        }
+        self.saw(piece);
+        let taken = bytes.len().min(4 - split);
+        let mark = if taken == 4 {
+            u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+        } else {
+            let buffers = self.buffers.get_or_insert_default();
+            buffers.mark[split..split + taken].copy_from_slice(&bytes[..taken]);
+            buffers.mark_len = split + taken;
+            if buffers.mark_len < 4 {
+                if at + (taken as u64) < piece.end {
+                    self.lose(feed, true); // the rest of the mark was cut off
+                    return None;
+                }
+                return Some(taken as u64);
+            }
+            buffers.mark_len = 0;
+            u32::from_be_bytes(buffers.mark)
+        };
+        let len = mark & 0x7fff_ffff;
+        self.is_last_fragment = mark >> 31 == 1;
+        if len > LONGEST || (len == 0 && !self.delivered) {
+            self.no_rpc(feed);
+            return None;
+        }
+        self.fragment_end = at + taken as u64 + u64::from(len);
+        self.phase = if self.delivered { Phase::Body } else { Phase::Head };
+        if len == 0 {
+            self.end_fragment(feed);
+        }
+        Some(taken as u64)
+    }
+
+    /// Collect the head of a message, and deliver it once there is enough of it.
+    fn head(&mut self, piece: Piece<'_>, at: u64, feed: &mut Feed<'_>) -> Option<u64> {
+        self.saw(piece);
+        let left = (self.fragment_end - at) as usize;
+        let here = (piece.end - at).min(left as u64) as usize;
+        let bytes = piece.at(at);
+        let bytes = &bytes[..bytes.len().min(here)];
+        let is_cut = bytes.len() < here;
+        let is_end = here == left && self.is_last_fragment;
+        let collected = self.buffers.as_ref().map_or(0, |buffers| buffers.head.len());
+        let is_enough = is_cut || is_end || collected + bytes.len() >= HEAD;
+        if collected == 0 && is_enough {
+            return self.deliver(bytes, feed).then_some(0);
+        }
+        let wanted = bytes.len().min(HEAD - collected.min(HEAD));
+        self.buffers.get_or_insert_default().head.extend_from_slice(&bytes[..wanted]);
+        if is_enough {
+            return self.deliver_head(feed).then_some(0);
+        }
+        if here == left {
+            self.phase = Phase::Mark; // of the next fragment
+        }
+        Some(here as u64)
+    }
+
+    /// Deliver what was collected; false where it is no RPC, and the stream is lost.
+    pub(super) fn deliver_head(&mut self, feed: &mut Feed<'_>) -> bool {
+        let mut head = self.buffers.as_mut().map_or_else(Vec::new, |buffers| std::mem::take(&mut buffers.head));
+        let done = self.deliver(&head, feed);
+        head.clear();
+        if let Some(buffers) = &mut self.buffers {
+            buffers.head = head; // its memory serves the next one
+        }
+        done
+    }
+
+    fn deliver(&mut self, bytes: &[u8], feed: &mut Feed<'_>) -> bool {
+        match feed.message(bytes, self.first_frame, self.first_ns) {
+            Outcome::Row(row) => {
+                self.row = Some(row);
+                self.is_rpc = true;
+                self.remember(self.message_start);
+            }
+            Outcome::Short if self.is_rpc => feed.tally.hidden += 1,
+            Outcome::Short => {}
+            Outcome::NotRpc => {
+                self.no_rpc(feed);
+                return false;
+            }
+        }
+        self.delivered = true;
+        self.phase = Phase::Body;
+        true
+    }
+
+    /// What stands where a message should begin is none.
+    fn no_rpc(&mut self, feed: &mut Feed<'_>) {
+        feed.flow.is_tls |= feed.flow.asks_tls;
+        if self.is_rpc && !feed.flow.is_tls {
+            feed.tally.malformed += 1;
+        }
+        self.lose(feed, false);
+    }
+
+    /// Where in `bytes` a message begins, for a stream that is lost.
+    fn find(&mut self, bytes: &[u8], feed: &Feed<'_>) -> Option<usize> {
+        let looks = plausible(bytes, ENOUGH);
+        let is_begin = match looks {
+            Plausible::No => false,
+            Plausible::Call => feed.fits(bytes, looks).unwrap_or(true),
+            Plausible::Reply => {
+                let is_enough = feed.knows_rpc() || bytes.len() >= WHOLE_REPLY_HEAD;
+                feed.fits(bytes, looks).unwrap_or(is_enough)
+            }
+        };
+        if is_begin {
+            return Some(0);
+        }
+        if !feed.knows_rpc() {
+            return None;
+        }
+        // Inside a segment data can look like anything, so that the XID has to speak for it, too.
+        (1..bytes.len().saturating_sub(WHOLE_REPLY_HEAD)).find(|at| {
+            let bytes = &bytes[*at..];
+            let looks = if bytes[0] & 0x7f < 2 { plausible(bytes, WHOLE_REPLY_HEAD) } else { Plausible::No };
+            looks != Plausible::No && feed.fits(bytes, looks) == Some(true)
+        })
+    }
+
+    fn remember(&mut self, position: u64) {
+        let buffers = self.buffers.get_or_insert_default();
+        if buffers.recent.len() < RECENT {
+            buffers.recent.push(position);
+        } else {
+            buffers.recent[buffers.recent_at] = position;
+            buffers.recent_at = (buffers.recent_at + 1) % RECENT;
+        }
+    }
+}
