@@ -35,7 +35,7 @@ def peek(path: str | PathLike[str]) -> tuple[str, int | None]:
 def decode(
     paths: Sequence[str | PathLike[str]], nfs_ranks: bytes, callback_ranks: bytes, action_rank: int, job: Job
 ) -> dict[str, Any]:
-    """Decode capture files, one after the other, as one capture; runs without the GIL.
+    """Decode capture files, one after the other, as one capture; runs without the GIL. "-" is standard input.
 
     The ranks of the operations of a COMPOUND (`nfslat.constants.op_ranks`) find the one that names it. The result
     holds "ops", "loose", "slots", "names", "failures", "tcp", "tcp_events" (dicts of arrays, as `nfslat.tables` and

@@ -92,6 +92,12 @@ def unseen_share(side: Side, other: Side, gaps: I64) -> float:
     return max(alone / max(messages, 1), missing / max(calls, 1))
 
 
+def _damage(side: Side) -> str:
+    """What the decoder says of the damage, in brackets; nothing where it does not say."""
+    said = [file.damage for file in side.source.files if file.damage]
+    return f" ({said[0]})" if said else ""
+
+
 def capture_notes(side: Side, gaps: I64) -> list[AuditNote]:
     """What is wrong, or merely remarkable, with one capture; most serious first. `gaps` are its `missing_calls`."""
     d = side.decoded
@@ -106,7 +112,7 @@ def capture_notes(side: Side, gaps: I64) -> list[AuditNote]:
     add(
         "capture-cut-short",
         int(d.cut_short),
-        "the file ends in the middle of a packet; what precedes was read",
+        f"the file ends in the middle of a packet, or is damaged{_damage(side)}; what precedes was read",
         warn=True,
     )
     add(
@@ -150,6 +156,13 @@ def capture_notes(side: Side, gaps: I64) -> list[AuditNote]:
     add("capture-orphans", orphans, f"{orphans} replies have no call in the capture", warn=orphans > _MANY * total)
     add("malformed-rpc", d.malformed, f"{d.malformed} RPC messages do not make sense", warn=d.malformed > _MANY * total)
     packets = sum(d.packet_kinds.values())
+    untracked = d.packet_kinds.get("untracked", 0)
+    add(
+        "capture-untracked",
+        untracked,
+        f"{untracked} packets belong to more connections than are followed at once; capture 'port 2049' only",
+        warn=True,
+    )
     add(
         "capture-duplicates",
         d.duplicate_packets,

@@ -53,19 +53,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run; returns the exit status (README). Every problem that the user can solve is one line, no traceback."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if sys.stdout is None:
-        print("nfslat: standard output is closed", file=sys.stderr)
+        _say("nfslat: standard output is closed")
         return UsageError.exit_status
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminate)  # so that scratch files go on a kill, too
+        # So that scratch files go on a kill or with the terminal, too; but not against nohup.
+        signal.signal(signal.SIGTERM, _terminate)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, _terminate)
     try:
         if arguments[:1] == ["show"]:
             return _show(_show_parser().parse_args(arguments[1:]))
         return _report(_report_parser().parse_args(arguments), arguments)
     except NfslatError as problem:
-        print(f"nfslat: {problem}", file=sys.stderr)
+        _say(f"nfslat: {problem}")
         return problem.exit_status
     except KeyboardInterrupt:
-        print("nfslat: interrupted", file=sys.stderr)
+        _say("nfslat: interrupted")
         return 128 + signal.SIGINT
     except BrokenPipeError:
         # The reader (less, head) has seen enough. Python would complain once more when it flushes at exit.
@@ -74,8 +77,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as problem:
         # Among others a full disk, which names no file.
         where = f"{problem.filename}: " if problem.filename else ""
-        print(f"nfslat: {where}{problem.strerror or problem}", file=sys.stderr)
+        _say(f"nfslat: {where}{problem.strerror or problem}")
         return InputError.exit_status
+
+
+def _say(text: str) -> None:
+    """One line on standard error, if there is one that takes it."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(text, file=sys.stderr, flush=True)
 
 
 def _terminate(number: int, _: object) -> NoReturn:

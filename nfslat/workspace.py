@@ -35,7 +35,7 @@ def open_workspace(
     """Choose the engine, resolve the captures, and show progress on standard error if that is a terminal.
 
     `rereads`: the captures are looked at once more after they were decoded, so that standard input is kept in a file.
-    The scratch directory (decompressed bzip2 and xz, standard input) is gone when the block ends, whatever happens.
+    The scratch directory (what only tshark needs, what is kept of a pipe) is gone when the block ends, come what may.
     Raises ``UsageError`` for standard input given twice, ``InputError`` for one file given twice, and what `choose`
     and the engine raise.
     """
@@ -47,7 +47,11 @@ def open_workspace(
         chosen = choose(engine, _once(lambda: find_tools(scratch)), scratch, rereads=rereads)
         sources = tuple(chosen.open(capture) for capture in captures)
         _refuse_one_file_twice(sources)
-        progress, close = _bar(stack, chosen, sources) if not quiet and sys.stderr.isatty() else (_silent, _closed)
+        progress, close = (
+            _bar(stack, chosen, sources)
+            if not quiet and sys.stderr is not None and sys.stderr.isatty()
+            else (_silent, _closed)
+        )
         yield Workspace(chosen, sources, progress, close)
 
 

@@ -1,4 +1,4 @@
-"""Real captures for the tests, each decoded once with each engine however many tests and processes look at it.
+"""What tests need that may not be there: the native engine, and real captures, each decoded once with each engine however many tests and processes look at it.
 
 The captures lie beside the checkout and are not part of it; where they are missing the samples take their place.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nfslat.decode.engine import choose
+from nfslat.decode.engine import choose, is_native_built
 from nfslat.decode.tools import Tools
 from nfslat.pipeline import inspect
 from nfslat.results import Side
@@ -24,6 +24,11 @@ SHARED_CAPTURES = sorted(SHARED.glob("lab/*/*.gz")) + [
 ]
 needs_captures = pytest.mark.skipif(not SHARED_CAPTURES, reason="no captures at ../shared: lab and corpus left out")
 CAPTURES = SHARED_CAPTURES or SAMPLES  # the samples are taken from the lab
+
+needs_native = pytest.mark.skipif(
+    not is_native_built(),
+    reason="the native decoder was not compiled (scripts/test compiles it where Rust is installed)",
+)
 
 _WITHOUT_NFS = ("tcptrace", "Oracle", "mptcpanalyzer", "solaris.snoop")  # they are there to be refused
 WITH_NFS = [path for path in CAPTURES if not any(part in path.name for part in _WITHOUT_NFS)]

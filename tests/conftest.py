@@ -5,20 +5,15 @@ from __future__ import annotations
 import os
 
 import pytest
-from captures import Decoder
+from captures import Decoder, needs_native
 from hypothesis import settings
 
-from nfslat.decode.engine import ENGINES, is_native_built
+from nfslat.decode.engine import ENGINES
 from nfslat.decode.tools import Tools, find_tools
 
 # The same examples every time, and no clock: a test that fails on a slow machine only is worth nothing.
 settings.register_profile("nfslat", derandomize=True, deadline=None, database=None)
 settings.load_profile("nfslat")
-
-needs_native = pytest.mark.skipif(
-    not is_native_built(),
-    reason="the native decoder was not compiled (scripts/test compiles it where Rust is installed)",
-)
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from captures import SAMPLES, WITH_NFS, Decoder, id_of, name_of
-from conftest import needs_native
+from captures import SAMPLES, WITH_NFS, Decoder, id_of, name_of, needs_native
 
 from nfslat.constants import NULL, NULL32
 from nfslat.results import Side

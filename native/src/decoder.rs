@@ -116,11 +116,16 @@ impl Decoder {
         let found = self.flows.find(ends, true, t_ns, &mut self.tally.held_bytes);
         let Some((number, direction)) = found else { return Kind::Untracked };
         let flow = &mut self.flows.list[number];
-        let is_copy = flow.is_copy(direction, Print { ip_id: datagram.ip_id, seq: 0, ack: 0, len: wire_len });
-        self.duplicate_packets += u64::from(is_copy);
-        if is_copy {
-            self.duplicated += 1;
-            return Kind::Rpc;
+        // Some senders never change the identification: XID and direction tell their messages apart.
+        let word = |at: usize| {
+            datagram.bytes.get(at..at + 4).map_or(0, |word| u32::from_be_bytes(word.try_into().unwrap_or_default()))
+        };
+        let print = Print { ip_id: datagram.ip_id, seq: word(0), ack: word(4), len: wire_len };
+        if flow.is_copy(direction, print) {
+            self.duplicate_packets += 1;
+            let is_message = print.ack <= 1;
+            self.duplicated += u64::from(is_message);
+            return if is_message { Kind::Rpc } else { Kind::Udp };
         }
         let mut feed = Feed {
             pairing: &mut self.pairing,

@@ -67,8 +67,10 @@ fn decode<'py>(
     let progress = Arc::clone(&job.0);
     let ranks = Ranks { nfs: nfs_ranks, callback: callback_ranks, action: action_rank };
     let done = py.detach(|| {
-        let open =
-            |path: &std::path::PathBuf| -> std::io::Result<Box<dyn Read + Send>> { Ok(Box::new(Input::open(path)?)) };
+        let open = |path: &std::path::PathBuf| -> std::io::Result<Box<dyn Read + Send>> {
+            // As it is, for it may be a socket, or someone else's, which cannot be opened by name.
+            if path.as_os_str() == "-" { Ok(Box::new(std::io::stdin())) } else { Ok(Box::new(Input::open(path)?)) }
+        };
         read(paths.iter().map(open), ranks, &progress)
     });
     let (decoder, files) = done.map_err(failure)?;

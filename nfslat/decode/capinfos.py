@@ -38,7 +38,7 @@ def open_source(argument: str, tools: Tools, scratch: Path) -> Source:
     names = ["standard input"] if argument == "-" else [str(path) for path in paths]
     files = []
     for name, path in zip(names, paths, strict=True):
-        plain, is_whole = _decompressed(name, path, scratch)
+        plain, is_whole = decompressed(name, path, scratch)
         file = inspect(name, plain, tools, scratch)
         files.append(file if is_whole else dataclasses.replace(file, cut_short=True))
     kept = [file for file in files if file.packets]
@@ -48,8 +48,11 @@ def open_source(argument: str, tools: Tools, scratch: Path) -> Source:
     return Source("standard input" if argument == "-" else argument, tuple(kept))
 
 
-def _decompressed(name: str, path: Path, scratch: Path) -> tuple[Path, bool]:
-    """A file that Wireshark opens, and whether it is all there."""
+def decompressed(name: str, path: Path, scratch: Path) -> tuple[Path, bool]:
+    """A file that Wireshark opens, decompressed into `scratch` where need be, and whether it is all there.
+
+    Raises ``InputError`` where it cannot be decompressed.
+    """
     with path.open("rb") as stream:
         head = stream.read(6)
     opener = next((opener for magic, opener in _OPENERS.items() if head.startswith(magic)), None)

@@ -29,6 +29,7 @@ class File:
     last_ns: int
     cut_short: bool  # the file ends in the middle of a packet
     is_foreign: bool = False  # only Wireshark reads its format
+    damage: str = ""  # why reading stopped before the end, where that is known
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ def expand(argument: str, *, pipes: bool = False) -> list[Path]:
 
     `pipes`: one pipe by itself will do, too. Raises ``InputError`` for what is missing, unreadable or empty.
     """
+    if not argument:
+        raise UsageError("an empty capture name was given")
     if pipes and Path(argument).is_fifo():
         return [Path(argument)]
     if Path(argument).exists():
@@ -83,7 +86,10 @@ def expand(argument: str, *, pipes: bool = False) -> list[Path]:
     if not names:
         raise UsageError("an empty capture name was given")
     unique = {os.path.realpath(name): name for name in names}
-    return [_readable(Path(name)) for name in unique.values()]
+    paths = [Path(name) for name in unique.values()]
+    # A running tcpdump -C or -G has just begun its newest file; that is no reason to refuse the others.
+    begun = [path for path in paths if path.is_file() and not path.stat().st_size]
+    return [_readable(path) for path in paths if path not in begun or begun == paths]
 
 
 def _readable(path: Path) -> Path:
@@ -92,7 +98,9 @@ def _readable(path: Path) -> Path:
     if path.is_dir():
         raise InputError(f"{path}: is a directory; name the capture files in it, for example '{path}/*.pcap'")
     if path.is_fifo():
-        raise InputError(f"{path}: a named pipe, which only the native engine reads, alone; pipe it in as '-'")
+        raise InputError(
+            f"{path}: a named pipe, which only the native engine reads, and not as part of a set; pipe it in as '-'"
+        )
     if not path.is_file():
         raise InputError(f"{path}: neither a file nor a pipe; write the capture to a file first, or pipe it in as '-'")
     try:

@@ -27,26 +27,26 @@ from nfslat.tables import Connection, Kind, Loose, Ops, State
 NAME = f"native {_native.VERSION}"
 _POLL_S = 0.05
 _STOP_S = 1.0
-_STANDARD_INPUT = Path("/dev/stdin")
+_STANDARD_INPUT = Path("-")  # as the decoder calls it
 
 
 def open_source(argument: str, tools: Callable[[], Tools], scratch: Path, *, rereads: bool) -> Source:
     """Resolve one command-line argument: a file, a pipe, a glob, a comma list, or ``-`` for standard input.
 
-    `rereads`: a pipe will be read again, so that it is kept in `scratch`.
+    `rereads`: tshark will read the same again, so a copy of what it cannot read (pipes, bzip2, xz) is kept in `scratch`.
     Raises ``InputError`` for what is missing, unreadable, empty or no capture, with the reason in one line.
     """
     if argument == "-":
         refuse_terminal()
     paths = [_STANDARD_INPUT] if argument == "-" else expand(argument, pipes=True)
     name = "standard input" if argument == "-" else argument
-    if rereads and not paths[0].is_file():
-        paths = [spool(paths[0], scratch)]
-    elif not paths[0].is_file():
+    if rereads and (argument == "-" or not paths[0].is_file()):
+        paths = [spool(None if argument == "-" else paths[0], scratch)]
+    elif argument == "-" or not paths[0].is_file():
         # A pipe can be read once only, so it is not looked at beforehand.
         return Source(name, (_unread(name, paths[0]),))
     names = [name] if len(paths) == 1 else [str(path) for path in paths]
-    files = [_peek(name, path, tools, scratch) for name, path in zip(names, paths, strict=True)]
+    files = [_peek(name, path, tools, scratch, rereads=rereads) for name, path in zip(names, paths, strict=True)]
     kept = [file for file in files if file is not None]
     if not kept:
         refuse_empty(names[0])
@@ -71,6 +71,7 @@ def decode(source: Source, tools: Callable[[], Tools], progress: Callable[[int],
             first_ns=found["first_ns"],
             last_ns=found["last_ns"],
             cut_short=file.cut_short or found["damage"] is not None,
+            damage=found["damage"] or file.damage,
         )
         for file, found in zip(source.files, result["files"], strict=True)
     )
@@ -84,18 +85,37 @@ def _unread(name: str, path: Path, first_ns: int = NULL) -> File:
     return File(name=name, path=path, format="", snaplen=None, packets=0, first_ns=first_ns, last_ns=0, cut_short=False)
 
 
-def _peek(name: str, path: Path, tools: Callable[[], Tools], scratch: Path) -> File | None:
+def _peek(name: str, path: Path, tools: Callable[[], Tools], scratch: Path, *, rereads: bool) -> File | None:
     """The file with the time of its first packet, by which rotated files are put in order; None without packets."""
+    is_whole = True
+    if rereads:
+        path, is_whole = _for_wireshark(name, path, scratch)
     try:
         _, first_ns = _native.peek(path)
     except _native.NotACapture:
         from nfslat.decode.capinfos import inspect  # noqa: PLC0415  (late: only for what only Wireshark reads)
 
-        file = inspect(name, path, tools(), scratch)
-        return dataclasses.replace(file, is_foreign=True) if file.packets else None
+        if not rereads:
+            path, is_whole = _for_wireshark(name, path, scratch)
+        try:
+            found = tools()
+        except ToolError as problem:
+            raise InputError(
+                f"{name}: neither pcap nor pcapng; give the file that tcpdump -w wrote "
+                f"(other formats need Wireshark: {problem})"
+            ) from problem
+        file = inspect(name, path, found, scratch)
+        file = dataclasses.replace(file, is_foreign=True, cut_short=file.cut_short or not is_whole)
+        return file if file.packets else None
     except (OSError, ValueError) as problem:
         raise InputError(f"{name}: cannot be read as a capture: {_reason(problem)}") from problem
-    return None if first_ns is None else _unread(name, path, first_ns)
+    return None if first_ns is None else dataclasses.replace(_unread(name, path, first_ns), cut_short=not is_whole)
+
+
+def _for_wireshark(name: str, path: Path, scratch: Path) -> tuple[Path, bool]:
+    from nfslat.decode.capinfos import decompressed  # noqa: PLC0415  (late, as above)
+
+    return decompressed(name, path, scratch)
 
 
 def _reason(problem: OSError | ValueError) -> str:
@@ -154,7 +174,9 @@ def _run(source: Source, paths: list[str], progress: Callable[[int], None]) -> d
     if isinstance(result, OSError | ValueError):
         name = source.files[result.args[-1]].name if isinstance(result.args[-1], int) else source.name
         if isinstance(result, _native.NotACapture):
-            raise InputError(f"{name}: not a capture in pcap or pcapng; save it as one of these first") from result
+            raise InputError(
+                f"{name}: neither pcap nor pcapng, and other formats are read from files only; write it to a file first"
+            ) from result
         raise InputError(f"{name}: cannot be read as a capture: {_reason(result)}") from result
     raise result
 

@@ -71,7 +71,7 @@ def _contents(source: Source, decoded: Decoded, find_tools: Callable[[], Tools])
     try:
         tools = find_tools()
     except ToolError:
-        return Counter(decoded.packet_kinds)
+        return +Counter(decoded.packet_kinds)
     environment = {key: value for key, value in tools.environment.items() if key != "WIRESHARK_CONFIG_DIR"}
     empty = os.path.join(tools.environment["WIRESHARK_CONFIG_DIR"], "all-protocols")
     os.makedirs(empty, exist_ok=True)

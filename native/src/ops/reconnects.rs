@@ -6,6 +6,9 @@ use super::Pairing;
 use crate::columns::State;
 use crate::link::Addr;
 
+/// Ops with one XID that are looked at for what continues a call. A client has a handful of them; more are made up.
+const LOOK_AHEAD: usize = 256;
+
 impl Pairing {
     /// A call that was never answered and came again on a new connection is one op (`pair._join_across_connections`).
     pub(super) fn join_reconnects(&mut self, endpoints: impl Fn(u32, u8) -> (Addr, Addr, u16)) {
@@ -23,7 +26,6 @@ impl Pairing {
                 rows.push(row as u32);
             }
         }
-        let mut last_sent: HashMap<u32, u32> = HashMap::new(); // op -> row whose call it was sent again as
         // When each unanswered call was sent last on its own connection, where that was more than once.
         let mut last_ns: HashMap<u32, i64> = HashMap::new();
         for (row, op) in self.loose.op.iter().enumerate() {
@@ -37,25 +39,24 @@ impl Pairing {
         groups.sort_by_key(|group| group.0); // a hash table has no order that is the same twice
         for (_, rows) in &mut groups {
             rows.sort_by_key(|row| self.ops.t0[*row as usize]);
-            while rows.len() > 1 {
-                let first = rows.remove(0);
-                if self.ops.t2[first as usize] != -1 {
-                    continue;
+            for (at, &first) in rows.iter().enumerate() {
+                let mut sent = first;
+                // One that was merged is answered by -2, and no longer looked at.
+                while self.ops.t2[first as usize] == -1 {
+                    let sent_ns = last_ns.get(&sent).copied().unwrap_or(self.ops.t0[sent as usize]);
+                    let continues = |later: &&u32| {
+                        self.ops.t2[**later as usize] >= -1
+                            && self.is_same_request(first, **later)
+                            && self.is_on_next_connection(sent, sent_ns, **later, &endpoints)
+                    };
+                    let Some(&later) = rows[at + 1..].iter().take(LOOK_AHEAD).find(continues) else { break };
+                    self.loose.push_call(&self.ops, later as usize, State::Retransmitted);
+                    let last = self.loose.op.len() - 1;
+                    self.loose.op[last] = first as i32;
+                    self.ops.merge(first as usize, later as usize);
+                    merged.insert(later as i32, first as i32);
+                    sent = later;
                 }
-                let sent = last_sent.get(&first).copied().unwrap_or(first);
-                let sent_ns = last_ns.get(&sent).copied().unwrap_or(self.ops.t0[sent as usize]);
-                let continues = |later: &u32| {
-                    self.is_same_request(first, *later) && self.is_on_next_connection(sent, sent_ns, *later, &endpoints)
-                };
-                let Some(at) = rows.iter().position(continues) else { continue };
-                let later = rows.remove(at);
-                self.loose.push_call(&self.ops, later as usize, State::Retransmitted);
-                let last = self.loose.op.len() - 1;
-                self.loose.op[last] = first as i32;
-                self.ops.merge(first as usize, later as usize);
-                last_sent.insert(first, later);
-                merged.insert(later as i32, first as i32);
-                rows.insert(0, first);
             }
         }
         // What was said of the row that is no more is said of the one that it went to.
