@@ -1,6 +1,7 @@
-"""What tests need that may not be there: the native engine, and real captures, each decoded once with each engine however many tests and processes look at it.
+"""What tests need that may not be there: the native engine, and real captures.
 
-The captures lie beside the checkout and are not part of it; where they are missing the samples take their place.
+The captures lie beside the checkout and are not part of it; where they are missing the samples take their place. Each
+is decoded once with each engine, however many tests and processes look at it.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _STANDARD_INPUT = Path("-")  # as the decoder calls it
 def open_source(argument: str, tools: Callable[[], Tools], scratch: Path, *, rereads: bool) -> Source:
     """Resolve one command-line argument: a file, a pipe, a glob, a comma list, or ``-`` for standard input.
 
-    `rereads`: tshark will read the same again, so a copy of what it cannot read (pipes, bzip2, xz) is kept in `scratch`.
+    `rereads`: tshark will read the same again, so that what it cannot (pipes, bzip2, xz) is kept in `scratch` for it.
     Raises ``InputError`` for what is missing, unreadable, empty or no capture, with the reason in one line.
     """
     if argument == "-":
