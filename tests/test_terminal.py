@@ -18,8 +18,8 @@ SAMPLE = Path(__file__).parents[1] / "samples" / "slow-network"
 COMMAND = [sys.executable, "-m", "nfslat", str(SAMPLE / "server.pcap.gz"), str(SAMPLE / "client.pcap.gz")]
 
 
-def _on_a_terminal(engine: str, *options: str, out: bool, err: bool, **environment: str) -> tuple[str, str]:
-    """Run `engine` with standard output and error each on a terminal of 80 columns or on a pipe; what they received."""
+def _on_a_terminal(*options: str, out: bool, err: bool, **environment: str) -> tuple[str, str]:
+    """Run with standard output and error each on a terminal of 80 columns or on a pipe; what they received."""
     pipes = {}
     for name, is_terminal in (("stdout", out), ("stderr", err)):
         if is_terminal:
@@ -33,7 +33,7 @@ def _on_a_terminal(engine: str, *options: str, out: bool, err: bool, **environme
         pipes[name] = ours, theirs
     env = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "TERM")}
     process = subprocess.Popen(
-        [*COMMAND, "--engine", engine, *options],
+        [*COMMAND, *options],
         stdin=subprocess.DEVNULL,
         stdout=pipes["stdout"][1],
         stderr=pipes["stderr"][1],
@@ -59,19 +59,19 @@ def _on_a_terminal(engine: str, *options: str, out: bool, err: bool, **environme
 
 def test_a_progress_bar_on_a_terminal_and_none_with_quiet(engine: str) -> None:
     """Standard error shows how far the reading is, in per cent; ``-q`` keeps it empty."""
-    _, err = _on_a_terminal(engine, out=False, err=True)
+    _, err = _on_a_terminal("--engine", engine, out=False, err=True)
     assert "reading" in err
     assert re.search(r"\d+%", err)
-    assert _on_a_terminal(engine, "-q", out=False, err=True)[1] == ""
+    assert _on_a_terminal("--engine", engine, "-q", out=False, err=True)[1] == ""
 
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
-def test_colour_only_where_it_is_wanted(engine: str, environment: dict[str, str]) -> None:
+def test_colour_only_where_it_is_wanted(environment: dict[str, str]) -> None:
     """A terminal gets colour, NO_COLOR and TERM=dumb take it away, and the words are the same."""
-    plain, err = _on_a_terminal(engine, out=False, err=False)
+    plain, err = _on_a_terminal(out=False, err=False)
     assert err == ""
-    coloured, _ = _on_a_terminal(engine, out=True, err=False)
+    coloured, _ = _on_a_terminal(out=True, err=False)
     assert "\x1b[" in coloured
     assert re.sub(r"\x1b\[\d*m", "", coloured).replace("\r\n", "\n") == plain
-    bare, _ = _on_a_terminal(engine, out=True, err=False, **environment)
+    bare, _ = _on_a_terminal(out=True, err=False, **environment)
     assert bare.replace("\r\n", "\n") == plain
