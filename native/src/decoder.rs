@@ -127,15 +127,8 @@ impl Decoder {
             self.duplicated += u64::from(is_message);
             return if is_message { Kind::Rpc } else { Kind::Udp };
         }
-        let mut feed = Feed {
-            pairing: &mut self.pairing,
-            tally: &mut self.tally,
-            flow: &mut flow.shared,
-            ranks: &self.ranks,
-            direction: direction as u8,
-            may_be_copy: datagram.ip_id == 0,
-            is_early: false,
-        };
+        let mut feed = Feed::new(&mut self.pairing, &mut self.tally, &mut flow.shared, &self.ranks, direction);
+        feed.may_be_copy = datagram.ip_id == 0;
         // A datagram is taken for RPC if all of its header makes sense, or if its endpoints have spoken RPC before.
         if !feed.knows_rpc() && !is_rpc(datagram.bytes) {
             return Kind::Udp;
@@ -205,15 +198,8 @@ impl Decoder {
                 self.events.push(Event::ZeroWindow, conn, 1 - direction, self.packets, t_ns, closed_ns);
             }
         }
-        let mut feed = Feed {
-            pairing: &mut self.pairing,
-            tally: &mut self.tally,
-            flow: &mut flow.shared,
-            ranks: &self.ranks,
-            direction: direction as u8,
-            may_be_copy: false,
-            is_early: other.has_held(),
-        };
+        let mut feed = Feed::new(&mut self.pairing, &mut self.tally, &mut flow.shared, &self.ranks, direction);
+        feed.is_early = other.has_held();
         if segment.len > 0 {
             sent.data_packets += 1;
             sent.bytes += u64::from(segment.len);
@@ -277,15 +263,7 @@ impl Decoder {
     fn end(&mut self, number: usize) {
         let flow = &mut self.flows.list[number];
         for direction in 0..2 {
-            let mut feed = Feed {
-                pairing: &mut self.pairing,
-                tally: &mut self.tally,
-                flow: &mut flow.shared,
-                ranks: &self.ranks,
-                direction: direction as u8,
-                may_be_copy: false,
-                is_early: false,
-            };
+            let mut feed = Feed::new(&mut self.pairing, &mut self.tally, &mut flow.shared, &self.ranks, direction);
             let mut stream = std::mem::take(&mut flow.streams[direction]);
             stream.close(&mut feed);
             let traffic = std::mem::take(&mut flow.traffic[direction]);

@@ -56,7 +56,18 @@ pub enum Outcome {
     NotRpc,
 }
 
-impl Feed<'_> {
+impl<'a> Feed<'a> {
+    /// For what is seen in `direction` of `flow`.
+    pub fn new(
+        pairing: &'a mut Pairing,
+        tally: &'a mut Tally,
+        flow: &'a mut Shared,
+        ranks: &'a Ranks,
+        direction: usize,
+    ) -> Feed<'a> {
+        Feed { pairing, tally, flow, ranks, direction: direction as u8, may_be_copy: false, is_early: false }
+    }
+
     /// Take a message that begins with `bytes` (its XID first), first seen in `frame`.
     pub fn message(&mut self, bytes: &[u8], frame: u32, t_ns: i64) -> Outcome {
         let Some(direction) = bytes.get(4..8) else { return Outcome::Short };
