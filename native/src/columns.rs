@@ -54,6 +54,13 @@ pub struct Ops {
     pub flags: Vec<u8>,
 }
 
+/// Leave only `rows` of the columns of a table, in that order.
+macro_rules! keep {
+    ($table:ident, $rows:ident, $($name:ident)*) => {
+        $($table.$name = $rows.iter().map(|row| $table.$name[*row as usize]).collect();)*
+    };
+}
+
 /// Do the same to every column of an `Ops`.
 macro_rules! each_column {
     ($ops:expr, $column:ident => $what:expr) => {{
@@ -200,10 +207,6 @@ impl Ops {
             *flags = shown | if whole { WHOLE } else { 0 };
         }
     }
-
-    pub fn shrink(&mut self) {
-        each_column!(self, column => column.shrink_to_fit());
-    }
 }
 
 /// Messages that are in no op.
@@ -275,10 +278,7 @@ impl Loose {
         let paired = State::Paired as i8;
         let mut rows: Vec<u32> = (0..self.op.len() as u32).filter(|row| self.state[*row as usize] != paired).collect();
         rows.sort_by_key(|row| self.first_frame[*row as usize]);
-        macro_rules! keep {
-            ($($name:ident)*) => { $(self.$name = rows.iter().map(|row| self.$name[*row as usize]).collect();)* };
-        }
-        keep!(conn direction is_reply xid kind state op first_frame last_frame first_ns last_ns);
+        keep!(self, rows, conn direction is_reply xid kind state op first_frame last_frame first_ns last_ns);
         self.whole = Vec::new();
     }
 }
@@ -346,15 +346,8 @@ impl Slots {
     }
 
     pub fn renumber(&mut self, new_row: &[i32]) {
-        for op in &mut self.op {
-            *op = new_row[*op as usize];
-        }
-        let mut rows: Vec<u32> = (0..self.op.len() as u32).filter(|row| self.op[*row as usize] >= 0).collect();
-        rows.sort_by_key(|row| self.op[*row as usize]);
-        macro_rules! keep {
-            ($($name:ident)*) => { $(self.$name = rows.iter().map(|row| self.$name[*row as usize]).collect();)* };
-        }
-        keep!(op session slot seqid highest reply_highest target_highest);
+        let rows = rows_by_op(&mut self.op, new_row);
+        keep!(self, rows, op session slot seqid highest reply_highest target_highest);
     }
 }
 
@@ -401,13 +394,8 @@ impl Names {
     }
 
     pub fn renumber(&mut self, new_row: &[i32]) {
-        for op in &mut self.op {
-            *op = new_row[*op as usize];
-        }
-        let mut rows: Vec<u32> = (0..self.op.len() as u32).filter(|row| self.op[*row as usize] >= 0).collect();
-        rows.sort_by_key(|row| self.op[*row as usize]);
-        self.name = rows.iter().map(|row| self.name[*row as usize]).collect();
-        self.op = rows.iter().map(|row| self.op[*row as usize]).collect();
+        let rows = rows_by_op(&mut self.op, new_row);
+        keep!(self, rows, op name);
     }
 }
 
@@ -420,14 +408,19 @@ pub struct Failures {
 
 impl Failures {
     pub fn renumber(&mut self, new_row: &[i32]) {
-        for op in &mut self.op {
-            *op = new_row[*op as usize];
-        }
-        let mut rows: Vec<u32> = (0..self.op.len() as u32).filter(|row| self.op[*row as usize] >= 0).collect();
-        rows.sort_by_key(|row| self.op[*row as usize]);
-        self.results = rows.iter().map(|row| self.results[*row as usize]).collect();
-        self.op = rows.iter().map(|row| self.op[*row as usize]).collect();
+        let rows = rows_by_op(&mut self.op, new_row);
+        keep!(self, rows, op results);
     }
+}
+
+/// Give the ops in a table their new numbers; the rows whose op is still there, in the order of these numbers.
+fn rows_by_op(ops: &mut [i32], new_row: &[i32]) -> Vec<u32> {
+    for op in ops.iter_mut() {
+        *op = new_row[*op as usize];
+    }
+    let mut rows: Vec<u32> = (0..ops.len() as u32).filter(|row| ops[*row as usize] >= 0).collect();
+    rows.sort_by_key(|row| ops[*row as usize]);
+    rows
 }
 
 fn one_name<'a>(ends: &[u32], bytes: &'a [u8], number: i32) -> &'a [u8] {
