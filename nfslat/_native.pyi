@@ -38,10 +38,10 @@ def decode(
     """Decode capture files, one after the other, as one capture; runs without the GIL. "-" is standard input.
 
     The ranks of the operations of a COMPOUND (`nfslat.constants.op_ranks`) find the one that names it. The result
-    holds "ops", "loose", "slots", "names", "failures", "tcp", "tcp_events" (dicts of arrays, as `nfslat.tables` and
-    `nfslat.details` describe them), "kinds", "connections", "sessions", "created_sessions", "name_list", "files" and
-    counters. Raises ``NotACapture``, ``OSError`` (errno, text, index of the file), ``ValueError`` (text, index of the
-    file) for what cannot be read at all, ``InterruptedError`` after `Job.stop`.
+    holds "ops", "loose", "slots", "names", "failures", "resent", "tcp", "tcp_events" (dicts of arrays, as
+    `nfslat.tables` and `nfslat.details` describe them), "kinds", "connections", "sessions", "created_sessions",
+    "name_list", "files" and counters. Raises ``NotACapture``, ``OSError`` (errno, text, index of the file),
+    ``ValueError`` (text, index of the file) for what cannot be read at all, ``InterruptedError`` after `Job.stop`.
     """
 
 _I32: TypeAlias = npt.NDArray[np.int32]

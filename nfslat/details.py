@@ -1,4 +1,4 @@
-"""What a decoder may know of a capture beside its ops: SEQUENCE slots, names, failures, TCP directions and events.
+"""What a decoder may know of a capture beside its ops: SEQUENCE slots, names, failures, and what TCP did.
 
 Same conventions as `nfslat.tables`. Only the native engine fills these tables; tshark's are empty.
 """
@@ -13,12 +13,19 @@ import numpy as np
 from nfslat.tables import I8, I16, I32, I64, U32, Table
 
 
+class Again(IntEnum):
+    """How a segment brought bytes of a message once more, or not in their turn."""
+
+    REPEATED = 0  # they were seen before
+    LATE = 1  # they fill a hole that later data had left
+
+
 class TcpEvent(IntEnum):
     """Kind of an event on a TCP connection; what its value counts stands behind it."""
 
-    RETRANSMISSION = 0  # bytes that were seen before
+    RETRANSMISSION = 0  # bytes of a segment that were seen before
     DUPLICATE = 1  # bytes of a packet that was captured twice
-    OUT_OF_ORDER = 2  # bytes that fill a hole which later data had left
+    OUT_OF_ORDER = 2  # bytes of a segment that fill a hole which later data had left
     GAP = 3  # bytes of a hole that opens
     ZERO_WINDOW = 4  # ns for which the receiver of this direction had closed its window
     STALL = 5  # ns without a packet on the connection while data of this direction were under way
@@ -69,8 +76,30 @@ class Failures(Table):
 
 
 @dataclass(frozen=True, eq=False)
+class Resent(Table):
+    """Ops that a TCP retransmission touched at this side: a row for each message and segment with bytes of it that were
+    sent again, or came late; by op and frame.
+
+    A segment that is both has a row of either kind; one that is partly new counts with its other bytes. Rows are of
+    the call and of the reply that the op is made of; of each direction the last 64 messages are remembered. A packet
+    that was captured twice is in no row.
+    """
+
+    op: I32  # row of Ops
+    is_reply: I8
+    kind: I8  # `Again`
+    frame: I32  # of the segment
+    t_ns: I64  # of the segment
+    bytes: I64  # of the message (record marks included) in the segment, those of `kind`
+
+
+@dataclass(frozen=True, eq=False)
 class Tcp(Table):
-    """One row a direction of a TCP connection that carried RPC; a reconnect has rows of its own. Times in ns."""
+    """One row a direction of a TCP connection that carried RPC; a reconnect has rows of its own. Times in ns.
+
+    The bytes seen are those from `first_seq` on, `seq_span` of them, with holes where something was lost. Where the
+    numbers jump (the SYN of a new connection was not captured) both are of what came last.
+    """
 
     conn: I64
     reconnect: I64  # 0 for the first connection between these endpoints
@@ -78,10 +107,15 @@ class Tcp(Table):
     packets: I64
     data_packets: I64
     bytes: I64  # payload, retransmissions included
-    retransmissions: I64
-    retransmitted_bytes: I64
+    largest_payload: I64  # bytes in one packet
+    super_packets: I64  # data packets with more than the smaller of both MSS, or than 8948 bytes where none is known
+    first_seq: I64  # sequence number of the first byte, ISN + 1 where the SYN was seen; NULL where nothing was
+    seq_span: I64  # bytes from there to the highest one seen; sequence numbers wrap, this does not; NULL likewise
+    retransmissions: I64  # packets with bytes that were seen before
+    retransmitted_bytes: I64  # those bytes
     duplicates: I64  # packets captured twice
-    out_of_order: I64
+    out_of_order: I64  # packets with bytes that fill holes which later data had left
+    late_bytes: I64  # those bytes
     keep_alives: I64
     lost_ranges: I64  # acknowledged, never captured
     lost_bytes: I64
@@ -91,7 +125,7 @@ class Tcp(Table):
     stalled_ns: I64
     saw_syn: I64
     window_scale: I64  # shift count; NULL where no SYN with the option was captured
-    mss: I64
+    mss: I64  # bytes, as the sender of this direction announced what it takes; NULL likewise
     rtt_count: I64  # samples: data to the ACK that covers it, as seen where the capture was taken
     rtt_sum_ns: I64
     rtt_min_ns: I64
@@ -104,23 +138,30 @@ class TcpEvents(Table):
 
     kind: I8  # `TcpEvent`
     conn: I32
+    reconnect: I32  # as in `Tcp`
     direction: I8
     frame: I32
     t_ns: I64
+    offset: I64  # bytes from `Tcp.first_seq` to the segment's first one; NULL if before, and for ZERO_WINDOW and STALL
     value: I64
 
 
 @dataclass(frozen=True)
 class Details:
-    """All of them. `events_dropped` counts the events beyond those that are kept."""
+    """All of them. `events_dropped` counts the events beyond those that are kept.
+
+    `resent_dropped` counts what is missing in `resent`: messages in no op, and rows beyond those that are kept.
+    """
 
     slots: Slots
     names: Names
     failures: Failures
     tcp: Tcp
     events: TcpEvents
+    resent: Resent
     sessions: tuple[SessionLimits, ...] = ()
     events_dropped: int = 0
+    resent_dropped: int = 0
 
 
 def no_details() -> Details:
@@ -135,6 +176,7 @@ def no_details() -> Details:
         failures=Failures.from_columns(empty(Failures)),
         tcp=Tcp.from_columns(empty(Tcp)),
         events=TcpEvents.from_columns(empty(TcpEvents)),
+        resent=Resent.from_columns(empty(Resent)),
     )
 
 

@@ -21,7 +21,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 import wire
-from captures import SHARED, needs_native
+from captures import CAPTURES, SHARED, Decoder, id_of, needs_captures, needs_native
 
 from nfslat import cli
 from nfslat.constants import NULL, RANK_ACTION, op_ranks
@@ -29,7 +29,8 @@ from nfslat.decode.capture import Source
 from nfslat.decode.decoded import Decoded
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
-from nfslat.details import TcpEvent, name_of
+from nfslat.details import Again, TcpEvent, name_of
+from nfslat.errors import InputError
 from nfslat.tables import Ops, State
 
 pytestmark = needs_native
@@ -551,6 +552,92 @@ def test_round_trips_and_options_of_a_direction(tmp_path: Path) -> None:
     assert (t.rtt_min_ns.tolist(), t.rtt_max_ns.tolist()) == ([1 * MS, 1 * MS], [3 * MS, 1 * MS])
     assert (t.saw_syn.tolist(), t.mss.tolist(), t.window_scale.tolist()) == ([1, 1], [NULL, NULL], [NULL, NULL])
     assert (t.packets.tolist(), t.data_packets.tolist()) == ([5, 4], [2, 2])
+
+
+def _resent(decoded: Decoded) -> list[tuple[int, int, int, int, float, int]]:
+    """Op, is it the reply, kind, frame, time in ms and bytes of every message in what was sent again or came late."""
+    r = decoded.details.resent
+    columns = (r.op, r.is_reply, r.kind, r.frame, (r.t_ns - wire.EPOCH_NS) / MS, r.bytes)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def test_ops_are_known_whose_messages_tcp_sends_again(tmp_path: Path) -> None:
+    """Each call and reply with bytes in a retransmitted segment is named with its op, and how many bytes they are."""
+    tcp = wire.Tcp()
+    unanswered = tcp.send(0, ">", wire.null(9))  # so it is in no op
+    calls = tcp.send(1, ">", wire.read(1, 0, 512), wire.read(2, 512, 512))
+    replies = tcp.send(2, "<", wire.reply(1, wire.read3(512)), wire.reply(2, wire.read3(512)), cut=[100])
+    tcp.again(300, *calls)
+    tcp.again(301, replies[0])
+    tcp.again(302, *unanswered)
+    decoded = _decoded(tmp_path, tcp)
+    size = len(calls[0].data) // 2
+    assert _resent(decoded) == [
+        (0, 0, Again.REPEATED, 5, 300.0, size),
+        (0, 1, Again.REPEATED, 6, 301.0, 100),
+        (1, 0, Again.REPEATED, 5, 300.0, size),
+    ]
+    assert decoded.details.resent_dropped == 1
+
+
+def test_ops_are_known_whose_messages_come_late(tmp_path: Path) -> None:
+    """A segment that fills a hole names the messages in it, those that go on behind the hole by their bytes in it."""
+    tcp = wire.Tcp()
+    tcp.send(0, ">", wire.read(1, 0, 512), wire.read(2, 512, 512))
+    first = len(wire.record(wire.reply(1, wire.read3(512))))
+    messages = wire.reply(1, wire.read3(512)), wire.reply(2, wire.read3(512))
+    tcp.send(0, "<", *messages, cut=[200, first], at=[1, 9, 2])  # the second of three comes last
+    assert _resent(_decoded(tmp_path, tcp)) == [
+        (0, 1, Again.LATE, 4, 9.0, first - 200),
+        (1, 1, Again.LATE, 4, 9.0, 200),
+    ]
+
+
+@pytest.mark.parametrize("isn", [(1000, 5000), ((1 << 32) - 50, (1 << 32) - 1)])
+def test_sequence_numbers_of_a_direction(tmp_path: Path, isn: tuple[int, int]) -> None:
+    """The first byte's number is known, with a SYN or without, and how far the numbers went, also where they wrap."""
+    for with_syn in (True, False):
+        tcp = wire.Tcp(isn=isn)
+        if with_syn:
+            tcp.syn(-1)
+        calls = tcp.send(0, ">", wire.read(1, 0, 512)), tcp.send(3, ">", wire.read(2, 0, 512))
+        replies = tcp.send(1, "<", wire.reply(1, wire.read3(512)))
+        t = _decoded(tmp_path, tcp).details.tcp
+        assert t.first_seq.tolist() == list(isn)
+        assert t.seq_span.tolist() == [sum(len(call[0].data) for call in calls), len(replies[0].data)]
+
+
+def test_a_direction_without_data_has_no_sequence_numbers(tmp_path: Path) -> None:
+    """Where only one side's data are captured nothing is known of the other's bytes."""
+    tcp = wire.Tcp()
+    tcp.send(0, ">", wire.read(1, 0, 512))
+    tcp.ack(1, "<")
+    t = _decoded(tmp_path, tcp).details.tcp
+    assert (t.first_seq.tolist(), t.seq_span.tolist()) == ([1000, NULL], [len(wire.record(wire.read(1, 0, 512))), NULL])
+
+
+@needs_captures
+def test_segmentation_offload_shows_super_packets(tmp_path: Path) -> None:
+    """The lab's 1 MB reads and writes were captured above the offload: most packets exceed the MSS."""
+    decoded = _read(SHARED / "lab" / "i_v3_full_1M" / "client.pcap.gz", tmp_path)[1]
+    t = decoded.details.tcp
+    busiest = int(t.bytes.argmax())
+    assert (t.mss[busiest], t.largest_payload[busiest]) == (1460, 65_160)
+    assert 0.9 * t.data_packets[busiest] < t.super_packets[busiest] < t.data_packets[busiest]
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=id_of)
+def test_both_engines_count_bytes_and_seconds_alike(path: Path, decoder: Decoder) -> None:
+    """Bytes on the wire and in the file, packets of the busiest second and the largest step back: both say the same."""
+    try:
+        native, tshark = decoder.side("native", path).decoded, decoder.side("tshark", path).decoded
+    except InputError:
+        pytest.skip("a capture without NFS")
+    for name in ("wire_bytes", "captured_bytes", "busiest_second_packets", "largest_backward_ns"):
+        assert getattr(native, name) == getattr(tshark, name), name
+    assert native.wire_bytes is not None
+    assert native.captured_bytes is not None
+    assert 0 < native.captured_bytes <= native.wire_bytes
 
 
 @pytest.mark.skipif(not (SHARED / "lab" / "f_v41_session_slots2").exists(), reason="no captures at ../shared/lab")

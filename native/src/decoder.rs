@@ -7,9 +7,10 @@ use crate::flows::{Flow, Flows, Print};
 use crate::fragments::Fragments;
 use crate::link::{self, Datagram, Ends, FIN, Frame, RST, SYN, Segment};
 use crate::ops::Pairing;
+use crate::pace::Pace;
 use crate::plausible::{Plausible, plausible};
 use crate::stream::Novelty;
-use crate::traffic::{Event, Events, Traffic};
+use crate::traffic::{Event, Events, Place, Traffic};
 
 /// Every packet is of one kind.
 #[derive(Clone, Copy)]
@@ -32,6 +33,8 @@ pub struct Finished {
     pub conn: u32,
     pub reconnect: u32,
     pub direction: u8,
+    /// `Stream::range`.
+    pub range: Option<(u32, u64)>,
     pub traffic: Traffic,
     pub lost_ranges: u32,
     pub lost_bytes: u64,
@@ -50,10 +53,12 @@ pub struct Decoder {
     /// Messages in what TCP sent again, and in what was captured twice; they have no row.
     pub repeated: u64,
     pub duplicated: u64,
-    pub backward_times: u64,
+    pub wire_bytes: u64,
+    pub captured_bytes: u64,
+    pub pace: Pace,
     pub first_ns: i64,
     pub last_ns: i64,
-    previous_ns: i64,
+    now_ns: i64,
     pub flows: Flows,
     fragments: Fragments,
 }
@@ -71,10 +76,12 @@ impl Decoder {
             duplicate_packets: 0,
             repeated: 0,
             duplicated: 0,
-            backward_times: 0,
+            wire_bytes: 0,
+            captured_bytes: 0,
+            pace: Pace::default(),
             first_ns: i64::MAX,
             last_ns: i64::MIN,
-            previous_ns: i64::MIN,
+            now_ns: i64::MIN,
             flows: Flows::default(),
             fragments: Fragments::default(),
         }
@@ -85,8 +92,10 @@ impl Decoder {
     pub fn packet(&mut self, packet: &Packet<'_>) {
         self.packets += 1;
         let t_ns = packet.t_ns;
-        self.backward_times += u64::from(t_ns < self.previous_ns);
-        self.previous_ns = t_ns;
+        self.pace.packet(t_ns);
+        self.now_ns = t_ns;
+        self.wire_bytes += u64::from(packet.wire_len);
+        self.captured_bytes += packet.captured.len() as u64;
         self.first_ns = self.first_ns.min(t_ns);
         self.last_ns = self.last_ns.max(t_ns);
         let frame = link::dissect(packet.link, packet.captured, packet.wire_len);
@@ -96,10 +105,10 @@ impl Decoder {
 
     fn frame(&mut self, frame: &Frame<'_>, first_frame: u32, first_ns: i64, wire_len: u32) -> Kind {
         match frame {
-            Frame::Tcp(ends, segment) => self.tcp(*ends, segment, self.previous_ns),
+            Frame::Tcp(ends, segment) => self.tcp(*ends, segment, self.now_ns),
             Frame::Udp(ends, datagram) => self.udp(*ends, datagram, first_frame, first_ns, wire_len),
             Frame::Fragment(part) => {
-                let Some(whole) = self.fragments.take(part, self.packets, self.previous_ns) else {
+                let Some(whole) = self.fragments.take(part, self.packets, self.now_ns) else {
                     return Kind::IpFragment;
                 };
                 let inner = link::dissect_payload(whole.proto, whole.src, whole.dst, &whole.bytes, whole.len);
@@ -135,7 +144,7 @@ impl Decoder {
         }
         match feed.message(datagram.bytes, frame, t_ns) {
             Outcome::Row(row) => {
-                self.pairing.finish(row, self.packets, self.previous_ns, true);
+                self.pairing.finish(row, self.packets, self.now_ns, true);
                 Kind::Rpc
             }
             Outcome::Short => {
@@ -163,7 +172,10 @@ impl Decoder {
                 self.duplicated += flow.streams[direction].repeated_messages(segment.seq, segment.len);
                 if flow.shared.conn != NO_CONN {
                     let bytes = i64::from(segment.len);
-                    self.events.push(Event::Duplicate, flow.shared.conn, direction, self.packets, t_ns, bytes);
+                    let offset = flow.streams[direction].offset(segment.seq);
+                    let (conn, reconnect) = (flow.shared.conn, flow.reconnects);
+                    let place = Place { conn, reconnect, direction, frame: self.packets, t_ns };
+                    self.events.push(Event::Duplicate, place, offset, bytes);
                 }
             }
             return control;
@@ -182,10 +194,11 @@ impl Decoder {
         let silent_ns = t_ns - flow.last_ns;
         flow.last_ns = t_ns;
         let conn = flow.shared.conn;
+        let place = Place { conn, reconnect: flow.reconnects, direction, frame: self.packets, t_ns };
         if silent_ns > 0 && conn != NO_CONN {
             for (stream, traffic, way) in [(&*own, &mut *sent, direction), (&*other, &mut *back, 1 - direction)] {
                 if stream.high > stream.acked && traffic.stalled(silent_ns) {
-                    self.events.push(Event::Stall, conn, way, self.packets, t_ns, silent_ns);
+                    self.events.push(Event::Stall, Place { direction: way, ..place }, None, silent_ns);
                 }
             }
         }
@@ -195,41 +208,21 @@ impl Decoder {
             if let Some(closed_ns) = back.window(segment, t_ns)
                 && conn != NO_CONN
             {
-                self.events.push(Event::ZeroWindow, conn, 1 - direction, self.packets, t_ns, closed_ns);
+                self.events.push(Event::ZeroWindow, Place { direction: 1 - direction, ..place }, None, closed_ns);
             }
         }
         let mut feed = Feed::new(&mut self.pairing, &mut self.tally, &mut flow.shared, &self.ranks, direction);
         feed.is_early = other.has_held();
         if segment.len > 0 {
-            sent.data_packets += 1;
-            sent.bytes += u64::from(segment.len);
+            sent.data(segment.len);
             let novelty = own.segment(segment, self.packets, t_ns, &mut feed);
-            let event = match novelty {
-                Novelty::New => {
-                    sent.sent(own.high, t_ns);
-                    None
+            if novelty == Novelty::New {
+                sent.sent(own.high, t_ns);
+            } else {
+                self.repeated += sent.not_just_new(novelty);
+                if feed.knows_rpc() {
+                    self.events.of(novelty, Place { conn: feed.flow.conn, ..place }, own.offset(segment.seq));
                 }
-                Novelty::Ahead(hole) => Some((Event::Gap, hole as i64)),
-                Novelty::Late => {
-                    sent.out_of_order += 1;
-                    Some((Event::OutOfOrder, i64::from(segment.len)))
-                }
-                Novelty::KeepAlive => {
-                    sent.keep_alives += 1;
-                    None
-                }
-                Novelty::Old => {
-                    sent.retransmissions += 1;
-                    sent.retransmitted_bytes += u64::from(segment.len);
-                    sent.forget_sample();
-                    self.repeated += own.repeated_messages(segment.seq, segment.len);
-                    Some((Event::Retransmission, i64::from(segment.len)))
-                }
-            };
-            if let Some((event, value)) = event
-                && feed.knows_rpc()
-            {
-                self.events.push(event, feed.flow.conn, direction, self.packets, t_ns, value);
             }
         }
         own.settle(t_ns, &mut feed);
@@ -257,6 +250,7 @@ impl Decoder {
         let flow = &mut self.flows.list[number];
         flow.streams[direction].syn(segment.seq);
         flow.traffic[direction].syn(segment.options);
+        Traffic::agree(&mut flow.traffic);
     }
 
     /// Both directions of a connection are over.
@@ -265,6 +259,7 @@ impl Decoder {
         for direction in 0..2 {
             let mut feed = Feed::new(&mut self.pairing, &mut self.tally, &mut flow.shared, &self.ranks, direction);
             let mut stream = std::mem::take(&mut flow.streams[direction]);
+            let range = stream.range();
             stream.close(&mut feed);
             let traffic = std::mem::take(&mut flow.traffic[direction]);
             if flow.shared.conn != NO_CONN && traffic.packets > 0 {
@@ -272,6 +267,7 @@ impl Decoder {
                     conn: flow.shared.conn,
                     reconnect: flow.reconnects,
                     direction: direction as u8,
+                    range,
                     traffic,
                     lost_ranges: stream.lost_ranges,
                     lost_bytes: stream.lost_bytes,

@@ -10,6 +10,7 @@ use crate::compound::Sequence;
 use crate::index::{EMPTY, Index};
 use crate::kinds::Kinds;
 use crate::link::Addr;
+use crate::resent::Resent;
 use crate::results::{Key, Results};
 use crate::rpc::{Accept, Call, NONE, ReplyHead};
 
@@ -58,6 +59,7 @@ pub struct Pairing {
     pub slots: Slots,
     pub names: Names,
     pub failures: Failures,
+    pub resent: Resent,
     index: Index,
     /// Op -> the unanswered one whose XID it took over.
     superseded: HashMap<u32, u32>,
@@ -270,17 +272,28 @@ impl Pairing {
                 *state = State::Retransmitted as i8; // an answer once more, and no other call for it turned up
             }
         }
-        self.join_reconnects(endpoints);
+        let merged = self.join_reconnects(endpoints);
         for row in 0..self.ops.t2.len() {
             if self.ops.t2[row] == -1 {
                 self.loose.push_call(&self.ops, row, State::NoReply);
             }
         }
-        if let Some(order) = self.ops.order() {
+        let order = self.ops.order();
+        let new_row = order.as_ref().map(|order| {
             let mut new_row = vec![-1i32; self.ops.t0.len()];
             for (to, from) in order.iter().enumerate() {
                 new_row[*from as usize] = to as i32;
             }
+            new_row
+        });
+        let mut resent = std::mem::take(&mut self.resent);
+        resent.close(|row| {
+            let (op, is_reply) = self.op_of(row, &merged)?;
+            let op = new_row.as_ref().map_or(op, |new_row| new_row[op as usize]);
+            (op >= 0).then_some((op, is_reply))
+        });
+        self.resent = resent;
+        if let (Some(order), Some(new_row)) = (order, new_row) {
             self.ops.keep(&order);
             self.loose.renumber(&new_row);
             self.slots.renumber(&new_row);
@@ -290,6 +303,21 @@ impl Pairing {
         self.loose.keep_loose();
         self.index = Index::default();
         self.superseded = HashMap::new();
+    }
+
+    /// The op whose call or reply a message is, and whether it is the reply; None of what is neither, as when RPC sent a
+    /// call again.
+    fn op_of(&self, row: Row, merged: &HashMap<i32, i32>) -> Option<(i32, bool)> {
+        let answered = match row {
+            Row::Call(row) => return (!merged.contains_key(&(row as i32))).then_some((row as i32, false)),
+            Row::Reply(row) => row,
+            Row::Loose(row) if self.loose.state[row as usize] == State::Paired as i8 => {
+                self.loose.op[row as usize] as u32
+            }
+            Row::Loose(_) => return None,
+        };
+        let op = self.answered_by(answered) as i32;
+        Some((*merged.get(&op).unwrap_or(&op), true))
     }
 
     /// Does op `row` ask for the same thing, as far as both calls show it?

@@ -175,9 +175,12 @@ fn result<'py>(py: Python<'py>, mut decoder: Decoder, files: &[File]) -> PyResul
     out.set_item("name_list", PyList::new(py, names.iter().map(|name| PyBytes::new(py, name)))?)?;
     let failures = &mut pairing.failures;
     out.set_item("failures", columns!(py, failures, op results))?;
+    let resent = &mut pairing.resent;
+    out.set_item("resent", columns!(py, resent, op is_reply kind frame t_ns bytes))?;
+    out.set_item("resent_dropped", resent.dropped)?;
 
     let events = &mut decoder.events;
-    out.set_item("tcp_events", columns!(py, events, kind conn direction frame t_ns value))?;
+    out.set_item("tcp_events", columns!(py, events, kind conn reconnect direction frame t_ns offset value))?;
     out.set_item("tcp_events_dropped", decoder.events.dropped)?;
     out.set_item("tcp", traffic(py, &decoder)?)?;
     out.set_item("lost_ranges", decoder.finished.iter().map(|done| u64::from(done.lost_ranges)).sum::<u64>())?;
@@ -194,7 +197,11 @@ fn result<'py>(py: Python<'py>, mut decoder: Decoder, files: &[File]) -> PyResul
         ("duplicate_packets", decoder.duplicate_packets),
         ("repeated", decoder.repeated),
         ("duplicated", decoder.duplicated),
-        ("backward_times", decoder.backward_times),
+        ("wire_bytes", decoder.wire_bytes),
+        ("captured_bytes", decoder.captured_bytes),
+        ("busiest_second_packets", u64::from(decoder.pace.busiest_second())),
+        ("backward_times", decoder.pace.backward_times),
+        ("largest_backward_ns", decoder.pace.largest_backward_ns as u64),
     ] {
         out.set_item(name, count)?;
     }
@@ -234,10 +241,15 @@ fn traffic<'py>(py: Python<'py>, decoder: &Decoder) -> PyResult<Bound<'py, PyDic
         "packets" d => d.traffic.packets;
         "data_packets" d => d.traffic.data_packets;
         "bytes" d => d.traffic.bytes;
+        "largest_payload" d => d.traffic.largest_payload;
+        "super_packets" d => d.traffic.super_packets;
+        "first_seq" d => d.range.map_or(-1, |range| i64::from(range.0));
+        "seq_span" d => d.range.map_or(-1, |range| range.1 as i64);
         "retransmissions" d => d.traffic.retransmissions;
         "retransmitted_bytes" d => d.traffic.retransmitted_bytes;
         "duplicates" d => d.traffic.duplicates;
         "out_of_order" d => d.traffic.out_of_order;
+        "late_bytes" d => d.traffic.late_bytes;
         "keep_alives" d => d.traffic.keep_alives;
         "lost_ranges" d => d.lost_ranges;
         "lost_bytes" d => d.lost_bytes;

@@ -3,11 +3,13 @@
 //! Everything happens in sequence space (RFC 9293 section 3.4): the record mark (RFC 5531 section 11) says where a
 //! message ends, so its last frame is known even where a snaplen cut the bytes off. Segments ahead of a hole are held
 //! until it is filled, or until it is plain that the capture does not have it; then the stream is followed from the next
-//! place that can only be the beginning of a message. What TCP sends again changes nothing but counters.
+//! place that can only be the beginning of a message. What TCP sends again changes nothing but counters, and the list of
+//! the messages in it.
 
 use crate::feed::Feed;
 use crate::link::Segment;
 use crate::ops::Row;
+use crate::resent::{Again, Recent, Stretch};
 
 /// What is held ahead of a hole, per direction: segments, and bytes of them.
 const HELD: usize = 1024;
@@ -78,9 +80,7 @@ struct Buffers {
     head: Vec<u8>,
     held: Vec<Held>,
     held_bytes: usize,
-    /// Stream positions of the last messages.
-    recent: Vec<u64>,
-    recent_at: usize,
+    recent: Recent,
 }
 
 /// What a segment was, for the counters.
@@ -89,10 +89,13 @@ pub enum Novelty {
     New,
     /// New, behind a hole of so many bytes.
     Ahead(u64),
-    /// Fills a hole that later data had left.
-    Late,
-    /// All of it was seen before.
-    Old,
+    /// So many bytes of it were seen before, and so many messages begin in these, as far back as is remembered; so many
+    /// bytes fill holes that later data had left. The rest is new.
+    Again {
+        repeated: u32,
+        messages: u64,
+        late: u32,
+    },
     /// Old, and outside what the receiver could have missed: a keep-alive.
     KeepAlive,
 }
@@ -113,6 +116,8 @@ pub struct Stream {
     /// The message being read.
     open: bool,
     delivered: bool,
+    /// It goes on in fragments whose marks were not read yet.
+    end_unknown: bool,
     whole: bool,
     row: Option<Row>,
     message_start: u64,
@@ -144,6 +149,7 @@ impl Default for Stream {
             is_last_fragment: true,
             open: false,
             delivered: false,
+            end_unknown: false,
             whole: true,
             row: None,
             message_start: 0,
@@ -229,9 +235,20 @@ impl Stream {
         }
         if end <= self.next {
             feed.tally.came_late |= start < self.given_up.1 && end > self.given_up.0;
-            return if segment.len <= 1 { Novelty::KeepAlive } else { Novelty::Old };
+            return if segment.len <= 1 { Novelty::KeepAlive } else { self.again(piece, feed) };
         }
         self.out_of_order(piece, feed)
+    }
+
+    /// Sequence number of the first byte, that of the SYN not counted, and how many there are up to the highest one seen.
+    pub fn range(&self) -> Option<(u32, u64)> {
+        self.started.then(|| (self.initial as u32, self.high - self.initial))
+    }
+
+    /// How many bytes behind the first one of the direction `seq` is; None in front of it.
+    pub fn offset(&self, seq: u32) -> Option<i64> {
+        let offset = unwrap(self.next, seq) - self.initial as i64;
+        (self.started && offset >= 0).then_some(offset)
     }
 
     /// Bytes that wait behind holes.
@@ -248,21 +265,84 @@ impl Stream {
     pub fn repeated_messages(&self, seq: u32, len: u32) -> u64 {
         let Some(buffers) = &self.buffers else { return 0 };
         let start = unwrap(self.next, seq) as u64;
-        let range = start..start + u64::from(len);
-        buffers.recent.iter().filter(|begin| range.contains(begin)).count() as u64
+        buffers.recent.beginnings(&(start..start + u64::from(len)))
+    }
+
+    /// In front of which position have all messages been read?
+    fn known(&self) -> u64 {
+        if self.open && (!self.delivered || self.end_unknown) {
+            self.message_start
+        } else if self.phase == Phase::Body {
+            self.fragment_end
+        } else {
+            self.next
+        }
+    }
+
+    /// What of a piece below `high` was seen before, and what fills holes: counted, and remembered for its messages.
+    fn again(&mut self, piece: Piece<'_>, feed: &mut Feed<'_>) -> Novelty {
+        let (mut repeated, mut late, mut messages) = (0, 0, 0);
+        let end = piece.end.min(self.high);
+        let (mut at, mut held) = (piece.start, 0);
+        while at < end {
+            let (kind, mut until) = self.seen_from(at, &mut held);
+            while until < end
+                && let (next_kind, further) = self.seen_from(until, &mut held)
+                && next_kind == kind
+            {
+                until = further;
+            }
+            let until = until.min(end);
+            let known = self.known();
+            if self.buffers.is_some() || until > known {
+                let stretch = Stretch { start: at, end: until, kind, frame: piece.frame, t_ns: piece.t_ns };
+                let recent = &mut self.buffers.get_or_insert_default().recent;
+                recent.stretch(stretch, known, feed.knows_rpc(), &mut feed.pairing.resent);
+                messages += if kind == Again::Repeated { recent.beginnings(&(at..until)) } else { 0 };
+            }
+            *(if kind == Again::Repeated { &mut repeated } else { &mut late }) += (until - at) as u32;
+            at = until;
+        }
+        // What comes once more is no longer late.
+        let (lost_from, lost_to) = self.given_up;
+        if piece.start <= lost_from {
+            self.given_up.0 = lost_from.max(end.min(lost_to));
+        } else if end >= lost_to {
+            self.given_up.1 = lost_to.min(piece.start);
+        }
+        Novelty::Again { repeated, late, messages }
+    }
+
+    /// Was the byte at a position below `high` seen before, and up to where does the same hold? `held` is the first
+    /// piece behind a hole that may matter; positions are asked for in their order.
+    fn seen_from(&self, at: u64, held: &mut usize) -> (Again, u64) {
+        if at >= self.next {
+            let pieces = self.buffers.as_ref().map_or(&[][..], |buffers| &buffers.held);
+            *held += pieces[*held..].iter().take_while(|piece| piece.end <= at).count();
+            return match pieces.get(*held) {
+                Some(piece) if piece.start <= at => (Again::Repeated, piece.end),
+                piece => (Again::Late, piece.map_or(self.high, |piece| piece.start)),
+            };
+        }
+        let (lost_from, lost_to) = self.given_up;
+        match at {
+            _ if at < self.initial => (Again::Late, self.initial), // from before the capture began
+            _ if at < lost_from => (Again::Repeated, lost_from.min(self.next)),
+            _ if at < lost_to => (Again::Late, lost_to), // it comes after all
+            _ => (Again::Repeated, self.next),
+        }
     }
 
     fn out_of_order(&mut self, piece: Piece<'_>, feed: &mut Feed<'_>) -> Novelty {
-        let piece = if piece.start < self.next { piece.from(self.next) } else { piece };
-        let novelty = if piece.start > self.high {
-            Novelty::Ahead(piece.start - self.high)
-        } else if piece.start == self.high {
-            Novelty::New
-        } else if self.is_held(piece.start, piece.end) {
-            return Novelty::Old;
-        } else {
-            Novelty::Late
+        let novelty = match piece.start {
+            start if start > self.high => Novelty::Ahead(start - self.high),
+            start if start == self.high => Novelty::New,
+            _ => self.again(piece, feed),
         };
+        let piece = if piece.start < self.next { piece.from(self.next) } else { piece };
+        if matches!(novelty, Novelty::Again { late: 0, .. }) && piece.end <= self.high {
+            return novelty;
+        }
         self.high = self.high.max(piece.end);
         if piece.start > self.next {
             self.hold(piece, feed);
@@ -285,17 +365,6 @@ impl Stream {
 
     fn first_held(&self) -> Option<u64> {
         Some(self.buffers.as_ref()?.held.first()?.start)
-    }
-
-    fn is_held(&self, start: u64, end: u64) -> bool {
-        let Some(buffers) = &self.buffers else { return false };
-        let mut at = start;
-        for held in &buffers.held {
-            if held.start <= at && held.end > at {
-                at = held.end;
-            }
-        }
-        at >= end
     }
 
     /// Keep a piece that lies ahead of a hole. Bytes that are held already were seen first there, so the rest of it.

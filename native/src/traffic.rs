@@ -1,11 +1,15 @@
 //! TCP segments of one direction in, counters and events of its transport out (nothing per packet is kept).
 
 use crate::link::{ACK, RST, SYN, Segment};
+use crate::stream::Novelty;
 
 /// Silence of a connection with data under way that is worth an event: the shortest delayed ACK is 40 ms.
 const STALL_NS: i64 = 30_000_000;
 /// Events kept of a capture; beyond it they are only counted.
 const MOST_EVENTS: usize = 1 << 21;
+/// The largest payload of one packet where no segment size was agreed on: Ethernet's jumbo frames, 9000 bytes, less the
+/// headers of IPv4 and TCP and TCP's timestamps.
+const LARGEST_PAYLOAD: u32 = 8948;
 
 /// What an event is about (`nfslat.tables.TcpEvent`); `value` is in the unit named.
 #[derive(Clone, Copy)]
@@ -25,29 +29,69 @@ pub enum Event {
     Stall = 5,
 }
 
+/// Where and when something happened.
+#[derive(Clone, Copy)]
+pub struct Place {
+    pub conn: u32,
+    pub reconnect: u32,
+    pub direction: usize,
+    pub frame: u32,
+    pub t_ns: i64,
+}
+
 #[derive(Default)]
 pub struct Events {
     pub kind: Vec<i8>,
     pub conn: Vec<i32>,
+    pub reconnect: Vec<i32>,
     pub direction: Vec<i8>,
     pub frame: Vec<i32>,
     pub t_ns: Vec<i64>,
+    /// `Stream::offset` of the segment, -1 without one.
+    pub offset: Vec<i64>,
     pub value: Vec<i64>,
     pub dropped: u64,
 }
 
 impl Events {
-    pub fn push(&mut self, kind: Event, conn: u32, direction: usize, frame: u32, t_ns: i64, value: i64) {
+    /// What a segment was that is not just the next one.
+    pub fn of(&mut self, novelty: Novelty, place: Place, offset: Option<i64>) {
+        match novelty {
+            Novelty::Ahead(hole) => self.push(Event::Gap, place, offset, hole as i64),
+            Novelty::Again { repeated, late, .. } => {
+                if repeated > 0 {
+                    self.push(Event::Retransmission, place, offset, i64::from(repeated));
+                }
+                if late > 0 {
+                    self.push(Event::OutOfOrder, place, offset, i64::from(late));
+                }
+            }
+            Novelty::New | Novelty::KeepAlive => {}
+        }
+    }
+
+    pub fn push(&mut self, kind: Event, place: Place, offset: Option<i64>, value: i64) {
         if self.kind.len() >= MOST_EVENTS {
             self.dropped += 1;
             return;
         }
         self.kind.push(kind as i8);
-        self.conn.push(conn as i32);
-        self.direction.push(direction as i8);
-        self.frame.push(frame as i32);
-        self.t_ns.push(t_ns);
+        self.conn.push(place.conn as i32);
+        self.reconnect.push(place.reconnect as i32);
+        self.direction.push(place.direction as i8);
+        self.frame.push(place.frame as i32);
+        self.t_ns.push(place.t_ns);
+        self.offset.push(offset.unwrap_or(-1));
         self.value.push(value);
+    }
+}
+
+/// The most payload that a packet of a direction may have.
+struct SegmentSize(u32);
+
+impl Default for SegmentSize {
+    fn default() -> SegmentSize {
+        SegmentSize(LARGEST_PAYLOAD)
     }
 }
 
@@ -58,10 +102,17 @@ pub struct Traffic {
     pub data_packets: u64,
     /// TCP payload, retransmissions included.
     pub bytes: u64,
+    pub largest_payload: u32,
+    /// Data packets with more payload than a segment may have: segmentation offload shows such.
+    pub super_packets: u64,
+    segment_size: SegmentSize,
+    /// Packets with bytes that were seen before, and these bytes.
     pub retransmissions: u32,
     pub retransmitted_bytes: u64,
     pub duplicates: u32,
+    /// Packets with bytes that fill holes, and these bytes.
     pub out_of_order: u32,
+    pub late_bytes: u64,
     pub keep_alives: u32,
     pub zero_windows: u32,
     pub zero_window_ns: i64,
@@ -102,17 +153,54 @@ impl Traffic {
         }
     }
 
+    /// What both sides keep to, as far as it was seen: nobody sends more than the other one takes, nor more than fits
+    /// into a packet of its own network, and that is what it says in its own SYN (RFC 9293 section 3.7.1).
+    pub fn agree(both: &mut [Traffic; 2]) {
+        let known = both.iter().filter_map(|one| one.mss).filter(|mss| *mss > 0).min();
+        for one in both {
+            one.segment_size = known.map_or_else(SegmentSize::default, |mss| SegmentSize(u32::from(mss)));
+        }
+    }
+
+    /// A data packet with so many bytes of payload.
+    #[inline]
+    pub fn data(&mut self, len: u32) {
+        self.data_packets += 1;
+        self.bytes += u64::from(len);
+        self.largest_payload = self.largest_payload.max(len);
+        self.super_packets += u64::from(len > self.segment_size.0);
+    }
+
+    /// Count a segment that is not just the next one; how many messages it repeats.
+    pub fn not_just_new(&mut self, novelty: Novelty) -> u64 {
+        match novelty {
+            Novelty::New | Novelty::Ahead(_) => 0,
+            Novelty::KeepAlive => {
+                self.keep_alives += 1;
+                0
+            }
+            Novelty::Again { repeated, messages, late } => {
+                if repeated > 0 {
+                    self.retransmissions += 1;
+                    self.retransmitted_bytes += u64::from(repeated);
+                    // What was sent again cannot be timed (Karn and Partridge 1987).
+                    self.sample = None;
+                }
+                if late > 0 {
+                    self.out_of_order += 1;
+                    self.late_bytes += u64::from(late);
+                }
+                messages
+            }
+        }
+    }
+
     /// Data up to `end` went out: time the ACK of it, one at a time.
     #[inline]
     pub fn sent(&mut self, end: u64, t_ns: i64) {
         if self.sample.is_none() {
             self.sample = Some((end, t_ns));
         }
-    }
-
-    /// What was sent again cannot be timed (Karn and Partridge 1987).
-    pub fn forget_sample(&mut self) {
-        self.sample = None;
     }
 
     /// The other side has acknowledged up to `acked`.

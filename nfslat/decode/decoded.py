@@ -35,6 +35,11 @@ class Facts:
     first_ns: int
     last_ns: int
     cut_short: bool
+    # None: not known.
+    wire_bytes: int | None = None  # of all packets as they were on the wire, or in the file if that is more
+    captured_bytes: int | None = None  # of all packets as they are in the file
+    busiest_second_packets: int | None = None  # most packets in one second; seconds count from the first packet's time
+    largest_backward_ns: int | None = None  # the most by which a packet is earlier than the one before it; 0 if none is
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from nfslat.constants import NULL, RANK_ACTION, op_ranks
 from nfslat.decode.capture import File, Source, expand, refuse_empty, refuse_terminal, spool
 from nfslat.decode.decoded import Decoded
 from nfslat.decode.tools import Tools
-from nfslat.details import Details, Failures, Names, SessionLimits, Slots, Tcp, TcpEvents
+from nfslat.details import Details, Failures, Names, Resent, SessionLimits, Slots, Tcp, TcpEvents
 from nfslat.errors import InputError, ToolError
 from nfslat.tables import Connection, Kind, Loose, Ops, State
 
@@ -198,6 +198,10 @@ def _decoded(found: dict[str, Any], source: Source) -> Decoded:
         lost_ranges=found["lost_ranges"],
         lost_bytes=found["lost_bytes"],
         backward_times=found["backward_times"],
+        largest_backward_ns=found["largest_backward_ns"],
+        wire_bytes=found["wire_bytes"],
+        captured_bytes=found["captured_bytes"],
+        busiest_second_packets=found["busiest_second_packets"],
         tls_connections=found["tls_connections"],
         first_ns=min(file.first_ns for file in source.files),
         last_ns=max(file.last_ns for file in source.files),
@@ -210,7 +214,9 @@ def _decoded(found: dict[str, Any], source: Source) -> Decoded:
             failures=Failures(**found["failures"]),
             tcp=Tcp(**found["tcp"]),
             events=TcpEvents(**found["tcp_events"]),
+            resent=Resent(**found["resent"]),
             sessions=tuple(SessionLimits(t_ns, name, *limits) for t_ns, name, limits in found["created_sessions"]),
             events_dropped=found["tcp_events_dropped"],
+            resent_dropped=found["resent_dropped"],
         ),
     )

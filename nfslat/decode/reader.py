@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 
 from nfslat.constants import NULL
@@ -16,6 +16,7 @@ from nfslat.tables import Connection
 _FRAGMENT_TIMES = 4096  # IP fragments whose time is remembered until their datagram is complete
 _LATEST_NS = 1 << 63  # year 2262: what int64 nanoseconds hold
 _PENDING_KEPT = 1024  # records whose last byte is awaited, before the finished ones are written back
+_SECOND_NS = 1_000_000_000
 _AUTH_TLS = "7"  # RFC 9289 section 4.1
 _ACK, _RST, _SYN, _FIN = 0x10, 0x04, 0x02, 0x01
 _NO_ID = ("", "0x0000")
@@ -65,6 +66,9 @@ class Reader:
         self._tls: set[int] = set()
         self._hidden = self._malformed = self._copies = self._backward = 0
         self._first = self._last = self._previous = NULL
+        self._began = NULL  # the first packet's time, which need not be the earliest
+        self._seconds: Counter[int] = Counter()  # packets of each second from then on
+        self._largest_backward = self._wire_bytes = self._captured_bytes = 0
 
     def packet(self, line: list[str]) -> None:
         """Take one packet, as `cells.split_columns` or `split_fields` gives it.
@@ -81,6 +85,9 @@ class Reader:
             raise InputError(f"packet {frame} is dated {time} seconds after 1970; correct the times with editcap -t")
         self.packets += 1
         self._count_time(t_ns)
+        self._captured_bytes += int(captured)
+        # A length on the wire may leave out the header that Linux puts in front of packets of "any".
+        self._wire_bytes += max(int(length), int(captured))
         if not sport:
             self._without_ports(frame, t_ns, is_fragment=offset not in ("", "0") or more in ("1", "True"))
             return
@@ -127,6 +134,10 @@ class Reader:
             first_ns=self._first,
             last_ns=self._last,
             cut_short=cut_short,
+            wire_bytes=self._wire_bytes,
+            captured_bytes=self._captured_bytes,
+            busiest_second_packets=max(self._seconds.values(), default=0),
+            largest_backward_ns=self._largest_backward,
             form=form,
             reassembly=self._reassembly,
         )
@@ -134,6 +145,10 @@ class Reader:
     def _count_time(self, t_ns: int) -> None:
         if t_ns < self._previous:
             self._backward += 1
+            self._largest_backward = max(self._largest_backward, self._previous - t_ns)
+        if self._began == NULL:
+            self._began = t_ns
+        self._seconds[(t_ns - self._began) // _SECOND_NS] += 1
         if self._first == NULL or t_ns < self._first:
             self._first = t_ns
         self._last = max(self._last, t_ns)

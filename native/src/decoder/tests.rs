@@ -114,6 +114,18 @@ proptest! {
                 prop_assert_eq!(loose.xid[row], ops.xid[loose.op[row] as usize]);
             }
         }
+        let resent = &pairing.resent;
+        prop_assert!(resent.op.iter().zip(&resent.frame).is_sorted());
+        for row in 0..resent.op.len() {
+            prop_assert!((0..ops.t0.len() as i32).contains(&resent.op[row]) && frames.contains(&resent.frame[row]));
+            prop_assert!(resent.bytes[row] > 0);
+        }
+        for done in &decoder.finished {
+            let traffic = &done.traffic;
+            prop_assert!(traffic.retransmitted_bytes + traffic.late_bytes <= traffic.bytes);
+            prop_assert!(u64::from(traffic.largest_payload) <= traffic.bytes && traffic.super_packets <= traffic.data_packets);
+        }
+        prop_assert!(decoder.pace.busiest_second() <= decoder.packets);
     }
 
     /// Packets that are in the file twice (same identification) change nothing but the count of duplicates.
@@ -185,6 +197,17 @@ fn kinds() {
     assert_eq!(capture.end().kinds, [2, 1, 3, 1, 1, 1, 0]);
 }
 
+/// Bytes on the wire and in the file are summed over all packets, whatever is in them.
+#[test]
+fn sizes() {
+    let mut capture = Capture::new();
+    capture.cut_frame(&[0; 1000], 96);
+    capture.cut_frame(&[0; 60], 96);
+    capture.tcp(&tcp(CLIENT, SERVER).data(&[1; 46])); // 100
+    let decoder = capture.end();
+    assert_eq!((decoder.wire_bytes, decoder.captured_bytes), (1160, 256));
+}
+
 /// Times that go back are counted, and the capture's ends are the earliest and the latest.
 #[test]
 fn times_that_go_back() {
@@ -193,5 +216,5 @@ fn times_that_go_back() {
         capture.at_us(us).frame(&[]);
     }
     let decoder = capture.end();
-    assert_eq!((decoder.backward_times, decoder.first_ns, decoder.last_ns), (2, 10_000, 60_000));
+    assert_eq!((decoder.pace.backward_times, decoder.first_ns, decoder.last_ns), (2, 10_000, 60_000));
 }

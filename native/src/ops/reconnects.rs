@@ -11,7 +11,8 @@ const LOOK_AHEAD: usize = 256;
 
 impl Pairing {
     /// A call that was never answered and came again on a new connection is one op (`pair._join_across_connections`).
-    pub(super) fn join_reconnects(&mut self, endpoints: impl Fn(u32, u8) -> (Addr, Addr, u16)) {
+    /// The ops that are no more, and those that they went to.
+    pub(super) fn join_reconnects(&mut self, endpoints: impl Fn(u32, u8) -> (Addr, Addr, u16)) -> HashMap<i32, i32> {
         let mut by_xid: HashMap<u32, Vec<u32>> = HashMap::new();
         for (row, t2) in self.ops.t2.iter().enumerate() {
             if *t2 == -1 {
@@ -19,7 +20,7 @@ impl Pairing {
             }
         }
         if by_xid.is_empty() || self.seen.len() < 2 {
-            return;
+            return HashMap::new();
         }
         for (row, xid) in self.ops.xid.iter().enumerate() {
             if let Some(rows) = by_xid.get_mut(xid) {
@@ -64,6 +65,7 @@ impl Pairing {
         for op in self.loose.op.iter_mut().chain(&mut self.failures.op) {
             *op = *merged.get(op).unwrap_or(op);
         }
+        merged
     }
 
     fn is_same_request(&self, a: u32, b: u32) -> bool {

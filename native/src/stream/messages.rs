@@ -8,8 +8,6 @@ use crate::plausible::{Plausible, plausible};
 const HEAD: usize = 1024;
 /// Longer messages do not exist: NFS reads and writes at most a few MiB at once.
 const LONGEST: u32 = 64 << 20;
-/// Beginnings of messages that a repeated segment is compared with.
-const RECENT: usize = 64;
 /// Visible bytes from which on a reply is believed in a stream that has shown no RPC yet: all up to accept_stat.
 const WHOLE_REPLY_HEAD: usize = 28;
 const ENOUGH: usize = 16;
@@ -44,6 +42,7 @@ impl Stream {
     }
 
     pub(super) fn finish(&mut self, feed: &mut Feed<'_>) {
+        self.ends(feed);
         if let Some(row) = self.row.take() {
             feed.pairing.finish(row, self.last_frame, self.last_ns, self.whole);
         }
@@ -131,6 +130,9 @@ impl Stream {
             return None;
         }
         self.fragment_end = at + taken as u64 + u64::from(len);
+        if self.is_last_fragment {
+            self.ends(feed);
+        }
         self.phase = if self.delivered { Phase::Body } else { Phase::Head };
         if len == 0 {
             self.end_fragment(feed);
@@ -179,7 +181,10 @@ impl Stream {
             Outcome::Row(row) => {
                 self.row = Some(row);
                 self.is_rpc = true;
-                self.remember(self.message_start);
+                self.end_unknown = !self.is_last_fragment;
+                let end = if self.end_unknown { self.message_start } else { self.fragment_end };
+                let recent = &mut self.buffers.get_or_insert_default().recent;
+                recent.message(self.message_start, end, row, &mut feed.pairing.resent);
             }
             Outcome::Short if self.is_rpc => feed.tally.hidden += 1,
             Outcome::Short => {}
@@ -227,13 +232,13 @@ impl Stream {
         })
     }
 
-    fn remember(&mut self, position: u64) {
-        let buffers = self.buffers.get_or_insert_default();
-        if buffers.recent.len() < RECENT {
-            buffers.recent.push(position);
-        } else {
-            buffers.recent[buffers.recent_at] = position;
-            buffers.recent_at = (buffers.recent_at + 1) % RECENT;
+    /// Where the message in fragments ends is known now, or as well as it ever will be.
+    #[inline]
+    fn ends(&mut self, feed: &mut Feed<'_>) {
+        if std::mem::take(&mut self.end_unknown)
+            && let Some(buffers) = &mut self.buffers
+        {
+            buffers.recent.ends(self.fragment_end, &mut feed.pairing.resent);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Records cut into segments at random in, the frames of their first and last byte out, held against byte positions.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use proptest::prelude::*;
@@ -24,6 +25,9 @@ struct Record {
     /// Where each fragment's mark is, and how many bytes are behind it.
     marks: Vec<(usize, usize)>,
 }
+
+/// XID of a call of the other side, which shows that the connection speaks RPC.
+const OPENER: u32 = 0x6000_0000;
 
 /// A byte stream and what it consists of.
 #[derive(Clone)]
@@ -116,6 +120,9 @@ fn segments(len: usize, cuts: &[usize]) -> Vec<(usize, usize)> {
     out
 }
 
+/// Record, by its number, frame, and whether this brought bytes late: so many bytes.
+type Again = BTreeMap<(usize, u32, i8), i64>;
+
 /// The capture of one connection, whose stream under test is sent segment by segment.
 struct Test<'a> {
     capture: Capture,
@@ -126,13 +133,25 @@ struct Test<'a> {
     id: u16,
     /// By stream offset, the frame that showed it first; 0: none.
     first_seen: Vec<u32>,
+    /// End of the highest byte that was seen.
+    high: usize,
+    again: Again,
 }
 
 impl<'a> Test<'a> {
     /// With SYN the connection's beginning is captured, and the calls that the stream's replies answer.
     fn new(stream: &'a Sent, isn: u32, with_syn: bool) -> Test<'a> {
         let first_seen = vec![0; stream.bytes.len()];
-        let mut test = Test { capture: Capture::new(), stream, isn, answered: 0, id: 0, first_seen };
+        let mut test = Test {
+            capture: Capture::new(),
+            stream,
+            isn,
+            answered: 0,
+            id: 0,
+            first_seen,
+            high: 0,
+            again: BTreeMap::new(),
+        };
         if with_syn {
             test.capture.tcp(&syn(CLIENT, SERVER, isn));
             test.capture.tcp(&syn_ack(SERVER, CLIENT, 0, isn.wrapping_add(1)));
@@ -149,6 +168,12 @@ impl<'a> Test<'a> {
         let seq = self.isn.wrapping_add(1 + start as u32);
         let segment = tcp(CLIENT, SERVER).seq(seq).id(self.id).data(&self.stream.bytes[start..end]);
         let frame = self.capture.later_us(1).cut_tcp(&segment, kept);
+        let is_keep_alive = end - start <= 1 && self.first_seen[..end].iter().all(|seen| *seen != 0);
+        for at in (start..end.min(self.high)).filter(|_| !is_keep_alive) {
+            let record = self.stream.records.iter().position(|one| at < one.end).unwrap();
+            *self.again.entry((record, frame, i8::from(self.first_seen[at] == 0))).or_default() += 1;
+        }
+        self.high = self.high.max(end);
         self.first_seen[start..end].iter_mut().filter(|seen| **seen == 0).for_each(|seen| *seen = frame);
         frame
     }
@@ -204,7 +229,7 @@ impl<'a> Test<'a> {
         };
         let found = self.stream.records.iter().map(find).collect();
         // Nobody else's XID, and every one once.
-        let known = |xid| self.stream.records.iter().any(|one| one.xid == xid);
+        let known = |xid| xid == OPENER || self.stream.records.iter().any(|one| one.xid == xid);
         assert!(ops.iter().all(|op| known(op.0)) && loose.iter().all(|one| known(one.0)), "an XID was invented");
         assert!(loose.iter().all(|one| one.2 == State::NoCall || one.2 == State::NoReply), "sent again: {loose:?}");
         (found, decoder)
@@ -222,6 +247,36 @@ struct Found {
 /// Where a record's first byte was seen first, and by when all of its bytes that were seen had been.
 fn frames(one: &Record, first_seen: &[u32]) -> (u32, u32) {
     (first_seen[one.start], *first_seen[one.start..one.end].iter().max().unwrap())
+}
+
+/// What was sent again or came late is known to the byte, of every message that is in an op; the others are counted.
+fn all_resent(stream: &Sent, again: &Again, decoder: &Decoder) -> Result<(), TestCaseError> {
+    let (resent, ops) = (&decoder.pairing.resent, &decoder.pairing.ops);
+    let mut expected = BTreeMap::new();
+    let mut in_no_op = 0;
+    for ((record, frame, kind), bytes) in again {
+        let one = &stream.records[*record];
+        if one.is_reply && !ops.xid.contains(&one.xid) {
+            in_no_op += 1;
+        } else {
+            expected.insert((one.xid, one.is_reply, *frame, *kind), *bytes);
+        }
+    }
+    let mut found = BTreeMap::new();
+    for row in 0..resent.op.len() {
+        let xid = ops.xid[resent.op[row] as usize];
+        let key = (xid, resent.is_reply[row] == 1, resent.frame[row] as u32, resent.kind[row]);
+        let known = found.insert(key, resent.bytes[row]);
+        prop_assert_eq!(known, None, "one row a message, segment and kind");
+    }
+    if resent.dropped <= in_no_op {
+        prop_assert_eq!(&found, &expected);
+        prop_assert_eq!(resent.dropped, in_no_op);
+    }
+    // Of hundreds of tiny segments in one message not all are kept.
+    prop_assert!(found.iter().all(|(key, bytes)| expected.get(key) == Some(bytes)));
+    prop_assert!(resent.op.iter().zip(&resent.frame).is_sorted());
+    Ok(())
 }
 
 /// Every record was found, with exactly its frames.
@@ -283,7 +338,8 @@ proptest! {
         prop_assert_eq!(decoder.tally.malformed, 0);
     }
 
-    /// Reordered, doubled, and sent again with other boundaries: a byte counts where it was seen first.
+    /// Reordered, doubled, and sent again with other boundaries: a byte counts where it was seen first, and its message is
+    /// known for each segment that brought it again, or late.
     #[test]
     fn out_of_order(
         stream in streams(true),
@@ -291,13 +347,14 @@ proptest! {
         cuts in cuts(),
         jitter in prop::collection::vec(0usize..12, 1..40),
         copies in prop::collection::vec((any::<prop::sample::Index>(), 0usize..20, any::<bool>()), 0..6),
-        again in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1usize..4000), 0..8),
+        repeats in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1usize..4000), 0..8),
         acks in any::<bool>(),
     ) {
         let mut test = Test::new(&stream, isn, true);
+        test.answer(&read(OPENER, 0, 4096), 0);
         let len = stream.bytes.len();
         // What the receiver acknowledges as if it had all is not waited for long.
-        let (most, copies, again) = if acks { (3, vec![], vec![]) } else { (12, copies, again) };
+        let (most, copies, repeats) = if acks { (3, vec![], vec![]) } else { (12, copies, repeats) };
         let mut order: Vec<(usize, (usize, usize))> = segments(len, &cuts)
             .into_iter()
             .zip(jitter.iter().cycle())
@@ -308,7 +365,7 @@ proptest! {
             let (at, segment) = order[which.index(order.len())];
             order.push((at + later, segment));
         }
-        for (at, start, length) in &again {
+        for (at, start, length) in &repeats {
             let (at, start) = (at.index(order.len()), start.index(len));
             order.push((at, (start, len.min(start + length))));
         }
@@ -323,10 +380,11 @@ proptest! {
                 test.ack(len.min(segment.1));
             }
         }
-        let first_seen = test.first_seen.clone();
+        let (first_seen, again) = (test.first_seen.clone(), test.again.clone());
         let (found, decoder) = test.end();
         all_found(&stream, &found, &first_seen)?;
         prop_assert_eq!((decoder.tally.hidden, decoder.tally.malformed, decoder.tally.held_bytes), (0, 0, 0));
+        all_resent(&stream, &again, &decoder)?;
         let lost: u64 = decoder.finished.iter().map(|done| done.lost_bytes).sum();
         prop_assert_eq!(lost, 0);
     }

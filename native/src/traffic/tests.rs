@@ -1,6 +1,6 @@
 //! Hand-made timelines in, the counters of one direction out. Client's data is direction 0.
 
-use super::{Event, Events, MOST_EVENTS};
+use super::{Event, Events, MOST_EVENTS, Place};
 use crate::decoder::Decoder;
 use crate::link::{ACK, RST};
 use crate::testing::*;
@@ -134,12 +134,92 @@ fn out_of_order() {
     assert_eq!(events(&decoder), [(Event::Gap as i8, 0, 7, 68), (Event::OutOfOrder as i8, 0, 9, 68)]);
 }
 
+/// A packet with more payload than the smaller of both segment sizes was put together by the host, or is to be cut by it.
+#[test]
+fn super_packets() {
+    let sizes = |of_client: &[u8], of_server: &[u8], lengths: &[usize]| {
+        let mut capture = Capture::new();
+        capture.tcp(&syn(CLIENT, SERVER, 0).options(of_client));
+        capture.tcp(&syn_ack(SERVER, CLIENT, 0, 1).options(of_server));
+        capture.tcp(&c(1).data(&record(&read(1, 0, 512))));
+        let mut seq = 69;
+        for length in lengths {
+            capture.tcp(&c(seq).data(&vec![0; *length]));
+            seq += *length as u32;
+        }
+        let client = &capture.end().finished[0].traffic;
+        (client.super_packets, client.largest_payload)
+    };
+    let (ethernet, jumbo) = ([2, 4, 5, 180], [2, 4, 34, 240]); // 1460 and 8944
+    assert_eq!(sizes(&ethernet, &ethernet, &[1448, 1460, 1461, 65160]), (2, 65160));
+    assert_eq!(sizes(&jumbo, &ethernet, &[1460, 1461]), (1, 1461));
+    assert_eq!(sizes(&ethernet, &jumbo, &[1460, 1461]), (1, 1461));
+    assert_eq!(sizes(&jumbo, &[], &[8944, 8945]), (1, 8945));
+    assert_eq!(sizes(&[], &[2, 4, 0, 0], &[8948, 8949]), (1, 8949));
+}
+
+/// The sizes of one connection do not hold for the next between the same ports.
+#[test]
+fn super_packets_of_a_reconnect() {
+    let mut capture = opened();
+    capture.tcp(&syn(CLIENT, SERVER, 900_000).options(&[2, 4, 5, 180]));
+    capture.tcp(&c(900_001).data(&vec![0; 3000]));
+    capture.tcp(&syn(CLIENT, SERVER, 1_900_000));
+    capture.tcp(&c(1_900_001).data(&vec![0; 3000]));
+    let decoder = capture.end();
+    let of_client = decoder.finished.iter().filter(|done| done.direction == 0);
+    assert_eq!(of_client.map(|done| done.traffic.super_packets).collect::<Vec<_>>(), [0, 1, 0]);
+}
+
+/// Where a direction begins, and how far it got, in numbers that wrap and a span that does not.
+#[test]
+fn range_of_sequence_numbers() {
+    let range = |decoder: &Decoder, row: usize| decoder.finished[row].range;
+    let mut capture = Capture::new();
+    capture.tcp(&syn(CLIENT, SERVER, u32::MAX - 30));
+    capture.tcp(&c(u32::MAX - 29).data(&record(&read(1, 0, 512))));
+    capture.tcp(&c(u32::MAX - 29 + 20).data(&record(&read(1, 0, 512))[20..])); // again
+    capture.tcp(&s(0)); // says nothing of its own bytes
+    let decoder = capture.end();
+    assert_eq!((range(&decoder, 0), range(&decoder, 1)), (Some((u32::MAX - 29, 68)), None));
+
+    let mut capture = Capture::new();
+    capture.tcp(&c(500).data(&record(&read(1, 0, 512))));
+    capture.tcp(&c(1000).data(&[0; 10])); // behind a hole
+    let mut seq = 1010u32;
+    let step = 1 << 26; // with a hole in front of each
+    for _ in 0..(5u64 << 30) / step {
+        capture.later_us(11_000_000).tcp(&c(seq).data(&[0; 9])); // so that none is waited for
+        seq = seq.wrapping_add(step as u32);
+    }
+    assert_eq!(range(&capture.end(), 0), Some((500, (5 << 30) + 510 - step + 9)));
+}
+
+/// An event names its place in the stream, counted from the first byte, and the connection between the same endpoints.
+#[test]
+fn place_of_an_event() {
+    let call = record(&read(2, 0, 512));
+    let mut capture = opened();
+    capture.tcp(&c(1).data(&record(&read(1, 0, 512)))); // again, from the beginning
+    capture.tcp(&c(137).data(&call)); // behind a hole
+    capture.tcp(&syn(CLIENT, SERVER, u32::MAX - 40));
+    capture.tcp(&syn_ack(SERVER, CLIENT, 0, u32::MAX - 39));
+    capture.tcp(&c(u32::MAX - 39).data(&call));
+    capture.tcp(&c(20).data(&call[60..])); // again, behind the wrap
+    capture.at_us(200_000).tcp(&s(30)); // a stall has no place
+    let events = capture.end().events;
+    let places: Vec<_> = events.kind.iter().zip(&events.reconnect).zip(&events.offset).collect();
+    let [retransmission, gap, stall] = [Event::Retransmission, Event::Gap, Event::Stall].map(|kind| kind as i8);
+    let expected = [(retransmission, 0, 0), (gap, 0, 136), (retransmission, 1, 60), (stall, 1, -1)];
+    assert_eq!(places, expected.iter().map(|(kind, reconnect, at)| ((kind, reconnect), at)).collect::<Vec<_>>());
+}
+
 /// Events beyond the limit are only counted.
 #[test]
 fn events_are_bounded() {
     let mut events = Events::default();
     for _ in 0..MOST_EVENTS + 5 {
-        events.push(Event::Gap, 0, 0, 1, 0, 1);
+        events.push(Event::Gap, Place { conn: 0, reconnect: 0, direction: 0, frame: 1, t_ns: 0 }, Some(7), 1);
     }
     assert_eq!((events.kind.len(), events.value.len(), events.dropped), (MOST_EVENTS, MOST_EVENTS, 5));
 }

@@ -1,0 +1,176 @@
+//! Stretches of a stream that a segment brought again, or late, in; the messages that have bytes in them out.
+//!
+//! A message is known once its record mark and its header were read, a stretch as soon as its segment comes; whichever
+//! is first waits for the other: the last messages of a direction are remembered, and so are stretches of which some
+//! message is not known yet (it lies behind a hole, or its header is not complete).
+
+use std::ops::Range;
+
+use crate::ops::Row;
+
+/// Messages that are remembered, by direction.
+const RECENT: usize = 64;
+/// Stretches that wait for their messages, by direction: of a connection with RPC, and of one without so far.
+const WAITING: usize = 256;
+const WAITING_WITHOUT_RPC: usize = 8;
+/// Rows kept of a capture; beyond it they are only counted.
+const MOST_ROWS: usize = 1 << 21;
+
+/// What a segment did to the bytes (`nfslat.details.Again`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i8)]
+pub enum Again {
+    /// They were seen before.
+    Repeated = 0,
+    /// They fill a hole that later data had left.
+    Late = 1,
+}
+
+/// Bytes of a stream, by position, that the segment in `frame` brought again, or late.
+#[derive(Clone, Copy)]
+pub struct Stretch {
+    pub start: u64,
+    pub end: u64,
+    pub kind: Again,
+    pub frame: u32,
+    pub t_ns: i64,
+}
+
+/// Messages with bytes in segments that TCP sent again: one row a message, segment and kind.
+#[derive(Default)]
+pub struct Resent {
+    row: Vec<Row>,
+    pub kind: Vec<i8>,
+    pub frame: Vec<i32>,
+    pub t_ns: Vec<i64>,
+    pub bytes: Vec<i64>,
+    /// Made by `close`; rows are in the order of `op`, and of an op in that of `frame`.
+    pub op: Vec<i32>,
+    pub is_reply: Vec<i8>,
+    /// Rows that are not in the table: their message ended in no op, or there were too many.
+    pub dropped: u64,
+}
+
+impl Resent {
+    fn push(&mut self, row: Row, stretch: &Stretch, bytes: u64) {
+        // A segment may hold a message's old bytes on both sides of late ones.
+        for at in (self.row.len().saturating_sub(2)..self.row.len()).rev() {
+            let is_same = self.row[at] == row && self.frame[at] == stretch.frame as i32;
+            if is_same && self.kind[at] == stretch.kind as i8 {
+                self.bytes[at] += bytes as i64;
+                return;
+            }
+        }
+        if self.row.len() >= MOST_ROWS {
+            self.dropped += 1;
+            return;
+        }
+        self.row.push(row);
+        self.kind.push(stretch.kind as i8);
+        self.frame.push(stretch.frame as i32);
+        self.t_ns.push(stretch.t_ns);
+        self.bytes.push(bytes as i64);
+    }
+
+    /// Name the ops: `op_of` gives the op of a message and whether the message is its reply, None where it is in none.
+    pub fn close(&mut self, op_of: impl Fn(Row) -> Option<(i32, bool)>) {
+        let mut rows: Vec<(i32, i32, u32, i8)> = Vec::with_capacity(self.row.len());
+        for (number, row) in std::mem::take(&mut self.row).into_iter().enumerate() {
+            match op_of(row) {
+                Some((op, is_reply)) => rows.push((op, self.frame[number], number as u32, i8::from(is_reply))),
+                None => self.dropped += 1,
+            }
+        }
+        rows.sort_unstable();
+        let from = |row: &(i32, i32, u32, i8)| row.2 as usize;
+        self.op = rows.iter().map(|row| row.0).collect();
+        self.is_reply = rows.iter().map(|row| row.3).collect();
+        self.kind = rows.iter().map(|row| self.kind[from(row)]).collect();
+        self.frame = rows.iter().map(|row| row.1).collect();
+        self.t_ns = rows.iter().map(|row| self.t_ns[from(row)]).collect();
+        self.bytes = rows.iter().map(|row| self.bytes[from(row)]).collect();
+    }
+}
+
+/// A message, from its record mark on.
+#[derive(Clone, Copy)]
+struct Message {
+    start: u64,
+    /// As long as it is not known where the message ends: `start`.
+    end: u64,
+    row: Row,
+}
+
+/// The last messages of one direction, and the stretches that wait for the next ones.
+#[derive(Default)]
+pub struct Recent {
+    messages: Vec<Message>,
+    /// The oldest of them, once there are `RECENT`.
+    oldest: usize,
+    waiting: Vec<Stretch>,
+}
+
+impl Recent {
+    /// A message was read; `end` is `start` as long as it is not known. Messages come in the order of the stream.
+    #[inline]
+    pub fn message(&mut self, start: u64, end: u64, row: Row, resent: &mut Resent) {
+        let message = Message { start, end, row };
+        if self.messages.len() < RECENT {
+            self.messages.push(message);
+        } else {
+            self.messages[self.oldest] = message;
+            self.oldest = (self.oldest + 1) % RECENT;
+        }
+        if !self.waiting.is_empty() {
+            self.settle(message, resent);
+        }
+    }
+
+    /// It is known now where the newest message ends.
+    pub fn ends(&mut self, end: u64, resent: &mut Resent) {
+        let newest = (self.oldest + self.messages.len().saturating_sub(1)) % RECENT;
+        let Some(message) = self.messages.get_mut(newest) else { return };
+        message.end = end;
+        let message = *message;
+        self.settle(message, resent);
+    }
+
+    /// How many messages begin in a range, as far back as is remembered.
+    pub fn beginnings(&self, range: &Range<u64>) -> u64 {
+        self.messages.iter().filter(|message| range.contains(&message.start)).count() as u64
+    }
+
+    /// A segment brought `stretch` again, or late; all messages in front of `known` have been read.
+    pub fn stretch(&mut self, stretch: Stretch, known: u64, is_rpc: bool, resent: &mut Resent) {
+        let (newer, older) = self.messages.split_at(self.oldest);
+        for message in older.iter().chain(newer) {
+            take(message, &stretch, resent);
+        }
+        if stretch.end <= known {
+            return;
+        }
+        if self.waiting.len() >= if is_rpc { WAITING } else { WAITING_WITHOUT_RPC } {
+            resent.dropped += u64::from(is_rpc);
+            return;
+        }
+        self.waiting.push(Stretch { start: stretch.start.max(known), ..stretch });
+    }
+
+    fn settle(&mut self, message: Message, resent: &mut Resent) {
+        for stretch in &self.waiting {
+            take(&message, stretch, resent);
+        }
+        self.waiting.retain(|stretch| stretch.end > message.end);
+    }
+}
+
+/// The bytes that a message has in a stretch.
+fn take(message: &Message, stretch: &Stretch, resent: &mut Resent) {
+    let (start, end) = (message.start.max(stretch.start), message.end.min(stretch.end));
+    if start < end {
+        resent.push(message.row, stretch, end - start);
+    }
+}
+
+#[cfg(test)]
+mod tests;
