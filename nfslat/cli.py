@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import re
 import shlex
@@ -105,6 +106,9 @@ def _report_parser() -> argparse.ArgumentParser:
     out.add_argument("--hist", action="store_true", help="add the power-of-two latency histogram of each operation")
     out.add_argument("--json", metavar="FILE", help="write the report as JSON to FILE; - is standard output")
     out.add_argument("--csv", metavar="FILE", help="write one row per matched op to FILE")
+    out.add_argument(
+        "--missed", metavar="FILE", help="write one row per op that has no match to FILE: why, and where to look"
+    )
     out.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
     _filters(parser)
     figures = parser.add_argument_group("figures")
@@ -208,6 +212,7 @@ def _report(options: argparse.Namespace, arguments: list[str]) -> int:
     # Imported late, so that --help and usage errors do not wait for numpy.
     from nfslat import pipeline
     from nfslat.export import write_csv
+    from nfslat.missed import write_missed
     from nfslat.output import output
     from nfslat.report import json, model, text
     from nfslat.stack import Known, parse_known
@@ -215,16 +220,19 @@ def _report(options: argparse.Namespace, arguments: list[str]) -> int:
 
     known = Known(parse_known(options.app_ms, "--app-ms"), parse_known(options.storage_ms, "--storage-ms"))
     single = options.client is None
-    if single and (options.csv or known.app_ms or known.storage_ms):
-        raise UsageError("--csv, --app-ms and --storage-ms need both captures, the server's and the client's")
-    if options.json is not None and options.json == options.csv:
-        raise UsageError(f"--json and --csv cannot both go to {options.json}")
+    if single and (options.csv or options.missed or known.app_ms or known.storage_ms):
+        raise UsageError("--csv, --missed, --app-ms and --storage-ms need both captures, the server's and the client's")
+    files = {"--json": options.json, "--csv": options.csv, "--missed": options.missed}
+    for one, other in itertools.combinations([option for option, file in files.items() if file is not None], 2):
+        if files[one] == files[other]:
+            raise UsageError(f"{one} and {other} cannot both go to {files[one]}")
     filters = _parse_filters(options)
     # A file that cannot be written is found out before the captures are read, not after.
     with contextlib.ExitStack() as outputs:
         captures = [options.server, options.client or ""]
         json_out = outputs.enter_context(output(options.json, captures))
         csv_out = outputs.enter_context(output(options.csv, captures))
+        missed_out = outputs.enter_context(output(options.missed, captures))
         work = outputs.enter_context(_workspace(options))
         command = shlex.join(["nfslat", *arguments])
         if single:
@@ -245,11 +253,13 @@ def _report(options: argparse.Namespace, arguments: list[str]) -> int:
             report = report_two(found, tool, filters, known)
             if csv_out is not None:
                 write_csv(found, csv_out)
+            if missed_out is not None:
+                write_missed(found, missed_out)
         work.close_progress()
         if json_out is not None:
             json.dump(report, json_out)
     # Behind the block: the files are complete, whatever happens to a reader of standard output (less, head).
-    if "-" not in (options.json, options.csv):
+    if "-" not in files.values():
         sys.stdout.write(text.render(report, hist=options.hist, width=_WIDTH, color=_color()))
     sys.stdout.flush()
     return 0

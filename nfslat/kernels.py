@@ -36,21 +36,34 @@ class JoinSide(NamedTuple):
     number: I32
 
 
-def join(server: JoinSide, client: JoinSide, places: int) -> tuple[I32, list[tuple[I64, I64]]]:
+class Several(NamedTuple):
+    """Rows of keys that both sides have and one of them has several times, and the number of each row's key.
+
+    Keys are numbered in the order of their first row at the server; the rows of each stand together, ascending.
+    """
+
+    server: I64
+    server_key: I64
+    client: I64
+    client_key: I64
+
+
+def join(server: JoinSide, client: JoinSide, places: int) -> tuple[I32, Several]:
     """Join the ops of two sides by (place + number, XID); `places` is above all of the former.
 
     The first result holds for each row of the client the row of the server with the same key, where each side has one
-    row with it, else NULL. The second are the rows (server's, client's) of each key that both sides have and one of
-    them has several times, ascending; keys are in the order of their first row at the server.
+    row with it, else NULL.
     """
     if compiled is None:
         return join_by_numpy(server, client, places)
-    partner, several, sizes = compiled(server, client, places)
-    rows = np.split(several.astype(np.int64), np.cumsum(sizes)[:-1]) if len(sizes) else []
-    return partner, list(zip(rows[::2], rows[1::2], strict=True))
+    partner, rows, sizes = compiled(server, client, places)
+    span = np.repeat(np.arange(len(sizes)), sizes)  # the server's and the client's rows of each key in turn
+    of_client = span % 2 == 1
+    rows, key = rows.astype(np.int64), span // 2
+    return partner, Several(rows[~of_client], key[~of_client], rows[of_client], key[of_client])
 
 
-def join_by_numpy(server: JoinSide, client: JoinSide, places: int) -> tuple[I32, list[tuple[I64, I64]]]:
+def join_by_numpy(server: JoinSide, client: JoinSide, places: int) -> tuple[I32, Several]:
     """`join` without the compiled kernel."""
     keys, rows = _sorted(server, client, places)
     # Keys end with a bit for the side: neighbours that differ in no other bit belong together.
@@ -66,7 +79,7 @@ def join_by_numpy(server: JoinSide, client: JoinSide, places: int) -> tuple[I32,
         partner[rows[at + 1]] = rows[at]
 
     each_block(pairs, pair)
-    return partner, _groups(keys, rows, same & ~twins)
+    return partner, _several(keys, rows, same & ~twins)
 
 
 def _sorted(server: JoinSide, client: JoinSide, places: int) -> tuple[U64, I32]:
@@ -97,15 +110,21 @@ def _sorted(server: JoinSide, client: JoinSide, places: int) -> tuple[U64, I32]:
     return keys[:end], rows[:end]
 
 
-def _groups(keys: U64, rows: I32, same: Bool) -> list[tuple[I64, I64]]:
-    """Rows of each side in each run of `same` neighbours, where both have some."""
+def _several(keys: U64, rows: I32, same: Bool) -> Several:
+    """The rows in runs of `same` neighbours, where both sides have some."""
     first = np.flatnonzero(same)
-    begins = np.flatnonzero(np.diff(first, prepend=-2) > 1)
-    ends = np.append(begins, len(first))[1:] - 1
-    found = []
-    for begin, end in zip(first[begins].tolist(), first[ends].tolist(), strict=True):
-        here = rows[begin : end + 2].astype(np.int64)
-        of_client = (keys[begin : end + 2] & _SIDE_BIT).astype(np.bool_)
-        if of_client.any() and not of_client.all():
-            found.append((here[~of_client], here[of_client]))
-    return sorted(found, key=lambda rows: int(rows[0][0]))
+    at = np.union1d(first, first + 1)
+    here, of_client = rows[at].astype(np.int64), (keys[at] & _SIDE_BIT).astype(np.bool_)
+    begins = np.ones(len(at), dtype=np.bool_)
+    begins[1:] = keys[at[1:]] ^ keys[at[:-1]] > _SIDE_BIT
+    run = np.cumsum(begins) - 1
+    runs = int(begins.sum())
+    has_both = np.bincount(run[~of_client], minlength=runs) * np.bincount(run[of_client], minlength=runs) > 0
+    # The server's rows come first in a run.
+    first_row = np.where(has_both, here[begins], np.iinfo(np.int64).max)
+    number = np.empty(runs, dtype=np.int64)
+    number[np.argsort(first_row, kind="stable")] = np.arange(runs)
+    order = np.argsort(number[run], kind="stable")
+    order = order[has_both[run[order]]]
+    here, key, of_client = here[order], number[run[order]], of_client[order]
+    return Several(here[~of_client], key[~of_client], here[of_client], key[of_client])

@@ -12,7 +12,7 @@ from typing import TextIO, cast
 
 from nfslat.errors import InputError, UsageError
 
-_OURS = (b'{\n  "sch', b"xid,progr")  # how the files that nfslat writes begin
+_OURS = (b'{\n  "sch', b"xid,progr", b"side,reason")  # how the files that nfslat writes begin
 
 
 @contextlib.contextmanager

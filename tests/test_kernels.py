@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from nfslat import kernels
 from nfslat.constants import NULL
-from nfslat.kernels import JoinSide
+from nfslat.kernels import JoinSide, Several
+from nfslat.tables import I32
 
 PLACE = np.array([4, 0, NULL, 2], dtype=np.int32)  # of four connections; the third is at one side only
 NUMBER = np.array([0, 1, 0], dtype=np.int32)  # the first and the third kind are of one program
@@ -27,8 +28,14 @@ def side(ops: list[tuple[int, int, int]]) -> JoinSide:
     return JoinSide(conn.astype(np.int32), kind.astype(np.int16), xid.astype(np.uint32), PLACE, NUMBER)
 
 
-def plain(found: tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]) -> Joined:  # type: ignore[type-arg]
-    return found[0].tolist(), [(s.tolist(), c.tolist()) for s, c in found[1]]
+def plain(found: tuple[I32, Several]) -> Joined:
+    partner, several = found
+    rows: dict[int, tuple[list[int], list[int]]] = {}
+    for number, (side_rows, keys) in enumerate(zip(several[::2], several[1::2], strict=True)):
+        for row, key in zip(side_rows.tolist(), keys.tolist(), strict=True):
+            rows.setdefault(key, ([], []))[number].append(row)
+    assert list(rows) == list(range(len(rows))), "keys are numbered from 0, and stand in that order"
+    return partner.tolist(), list(rows.values())
 
 
 def by_hand(server: list[tuple[int, int, int]], client: list[tuple[int, int, int]]) -> Joined:

@@ -28,12 +28,12 @@ def run(
     *,
     server_ends: tuple[Connection, ...] = CONNECTIONS,
     client_ends: tuple[Connection, ...] = CONNECTIONS,
-    server_ms: tuple[float, float] | None = None,
-    client_ms: tuple[float, float] | None = None,
+    server_ms: tuple[float, float] | list[tuple[float, float]] | None = None,
+    client_ms: tuple[float, float] | list[tuple[float, float]] | None = None,
 ) -> Matching:
-    """Match two lists of ops; the ranges are those of the captures, each on its own clock."""
+    """Match two lists of ops; the ranges are those of the captures (or of their files), each on its own clock."""
     s_range, c_range = (
-        ALWAYS if ms is None else (round(ms[0] * MS), round(ms[1] * MS)) for ms in (server_ms, client_ms)
+        ALWAYS if ms is None else np.rint(np.array(ms) * MS).astype(np.int64).tolist() for ms in (server_ms, client_ms)
     )
     s, c = ops(*server, connections=server_ends), ops(*client, connections=client_ends)
     found = match(s, c, s_range, c_range)
@@ -137,6 +137,32 @@ def test_everything_that_is_in_doubt_is_called_ambiguous() -> None:
     assert said <= {OK, AMBIGUOUS}
 
 
+def test_an_order_with_other_distances_is_none() -> None:
+    """Three of the same, a second and a minute apart; the server lacks the first and the client the last. They are as
+    many, but not as far from each other: nothing is matched by an order that cannot be."""
+    client = [op(0, 5, 7), op(1000, 1005, 7)]
+    server = [op(1001, 1004, 7), op(60_001, 60_004, 7)]
+    assert fates(run(server, client)) == ([AMBIGUOUS] * 2, [AMBIGUOUS] * 2)
+
+
+def test_ops_in_order_that_nothing_else_tells_apart_are_named() -> None:
+    """Equal ops are matched in their order, and it is said which: a clock should not rest on them alone."""
+    found = run([op(1, 4, 7), op(61, 64, 7), op(70, 74, 8)], [op(0, 5, 7), op(60, 65, 7), op(69, 75, 8)])
+    assert pairs(found) == [(0, 0), (1, 1), (2, 2)]
+    assert found.by_order.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("at_client", [True, False], ids=["client", "server"])
+@pytest.mark.parametrize("offset", [0, 4096], ids=["the_same", "something_else"])
+def test_an_op_that_is_put_together_of_two(at_client: bool, offset: int) -> None:
+    """One capture lost the reply of the first op and the call of the second one with its XID, so that the rest looks
+    like one that took a minute. The other has both, and no op can have taken longer than until its XID came again."""
+    both = [op(0, 5, 7), op(60_000, 60_005, 7, offset=offset)]
+    long = [op(0, 60_005, 7)]
+    found = run(both, long) if at_client else run(long, both)
+    assert len(found.matched) == 0
+
+
 # --- Several connections ----------------------------------------------------------------------------------------------
 
 _BEHIND_NAT = tuple(Connection("tcp", "192.0.2.1", 40_000 + port, "10.0.0.2", 2049) for port in range(4))
@@ -147,7 +173,8 @@ def test_through_nat_connections_are_told_by_their_xids() -> None:
     client = [op(i, i + 5, 100 * (i % 2) + i, conn=i % 2) for i in range(10)]
     server = [row.but(conn=1 - row.conn) for row in client]
     found = run(server, client, server_ends=_BEHIND_NAT)
-    assert found.connections == {0: 1, 1: 0}
+    assert found.links.server.tolist() == [0, 1, NULL, NULL]
+    assert found.links.client.tolist() == [1, 0, NULL, NULL]
     assert pairs(found) == [(i, i) for i in range(10)]
 
 
@@ -203,6 +230,27 @@ def test_a_server_s_op_that_the_client_s_capture_was_too_late_for() -> None:
     assert fates(found) == ([OUT, OK, NOT_C], [OK])
 
 
+def test_a_file_of_a_rotated_set_that_is_missing() -> None:
+    """The server's files go from 0 to 30 and from 60 to 100: what happened in between is in no file, so it was not
+    dropped. An op that began in the first file and was answered in the gap is partly outside, too."""
+    client = [op(t, t + 2, t) for t in (10, 20, 29, 40, 50, 70, 80)]
+    server = [op(t + 0.5, t + 1.5, t) for t in (10, 70)]
+    found = run(server, client, server_ms=[(60, 100), (0, 30)])
+    assert fates(found) == ([OK, OK], [OK, NOT_S, OUT, OUT, OUT, OK, NOT_S])
+
+
+def test_files_of_a_set_that_overlap() -> None:
+    """A short file lies within a long one: what is in the long one behind it was captured."""
+    found = run([op(10.5, 11.5, 1)], [op(10, 12, 1), op(50, 52, 2)], server_ms=[(0, 100), (5, 20)])
+    assert fates(found) == ([OK], [OK, NOT_S])
+
+
+def test_an_op_whose_reply_was_still_under_way_when_the_other_capture_ended() -> None:
+    """Replies take 20 ms to the client. Its capture ended when the server had sent one that was not there yet."""
+    found = run([op(1, 4, 1), op(81, 84, 2)], [op(0, 24, 1)], client_ms=(0, 100))
+    assert fates(found) == ([OK, OUT], [OK])
+
+
 def test_offsets_are_taken_from_the_nearest_op() -> None:
     """Ops at 10 and 110 are matched: of those without a partner each goes by the nearer one of the two."""
     made = ops(*(op(t, t + 1, t) for t in (0, 10, 50, 70, 110, 200)))
@@ -240,7 +288,7 @@ def test_matched_and_missed_are_all_and_no_op_is_matched_twice(server: list[Op],
     assert len(set(s.tolist())) == len(set(c.tolist())) == len(s)
     one, two = ops(*server), ops(*client)
     assert (one.xid[s] == two.xid[c]).all()
-    assert all(found.connections[int(a)] == int(b) for a, b in zip(one.conn[s], two.conn[c], strict=True))
+    assert (found.links.server[one.conn[s]] == found.links.client[two.conn[c]]).all()
     for fate, total in zip(fates(found), (len(server), len(client)), strict=True):
         assert sum(Counter(fate).values()) == total
 
