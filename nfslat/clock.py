@@ -1,53 +1,172 @@
-"""Matched ops -> what is known of theta, the server's clock minus the client's.
-
-Causality bounds it (docs/method.md): no call arrives before it was sent, no reply either, so for every op
-``s3 - c3 <= theta <= s1 - c1``. The interval that all ops allow is as wide as the smallest round trip seen; half of it
-is the error of any one-way figure (the bound of Paxson's "On calibrating measurements of packet transit times", 1998).
-Where no constant fits, because the clocks drift or step, this module says so instead of naming a figure.
-"""
+"""What is known of theta, the server's clock minus the client's: instants of one clock in, of the other out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
-from nfslat.columns import each_block
-from nfslat.tables import Matched, Ops
+import numpy as np
+
+from nfslat.envelope import Lines
+from nfslat.tables import I64, Bool, Matched
 
 
 @dataclass(frozen=True)
-class Theta:
-    """Bounds of theta over all matched ops, int ns; `fits` where one constant satisfies every op (lo <= hi)."""
+class Segment:
+    """theta while both clocks run evenly: ``theta_ns + slope * (t - t_ns)`` at time t on the client's clock.
 
-    lo_ns: int
-    hi_ns: int
+    It holds for the client's ops from row `first_row` on. `lines` are all that are possible: of x, the client's clock
+    less `x0_ns`, to y, theta less `y0_ns`.
+    """
+
+    first_row: int
+    begin_ns: int  # first and last instant that it rests on, client's clock
+    end_ns: int
+    t_ns: int
+    theta_ns: int
+    slope: float
+    lines: Lines
+    x0_ns: int
+    y0_ns: int
+
+    def theta_at(self, t_ns: int) -> int:
+        """Estimate at an instant of the client's clock."""
+        return self.theta_ns + round(self.slope * (t_ns - self.t_ns))
+
+    def bounds_at(self, t_ns: float) -> tuple[int, int]:
+        """What theta is between at an instant of the client's clock; the same for a mean over instants."""
+        low, high = self.lines.at(float(t_ns - self.x0_ns))
+        return self.y0_ns + int(np.floor(low[0])), self.y0_ns + int(np.ceil(high[0]))
+
+    def on_client(self, server_ns: I64) -> I64:
+        """Instants of the server's clock on the client's, rounded to ns. Exact where the slope is 0."""
+        shifted = server_ns - self.theta_ns
+        if self.slope == 0:
+            return shifted
+        since = (shifted - self.t_ns).astype(np.float64)
+        return np.asarray(shifted - np.rint(since * (self.slope / (1 + self.slope))).astype(np.int64), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A clock was set: theta jumped by `jump_ns`, at a moment between two instants of the client's clock."""
+
+    after_ns: int
+    before_ns: int
+    within_ns: int  # the time between the two, by the clock that was not set
+    jump_ns: int
+    jump_bounds_ns: tuple[int, int]
+    clock: str | None  # "server" or "client", the one that was set; None where the packets do not tell
+    set_by_ns: int | None  # by how much that one was
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What is known of theta over the whole of both captures. `segments` is empty where nothing fits."""
+
+    segments: tuple[Segment, ...]
+    steps: tuple[Step, ...]
+    rate_changes: int  # breaks that are no step
+    messages: int  # calls and replies that it rests on
+    contradicting: int  # of these, those that no line agrees with
+    under_way: I64 = field(repr=False)  # client rows of matched ops that were, or may have been, when a clock was set
+    rough_ns: int  # about what theta is, even where nothing fits
 
     @property
     def fits(self) -> bool:
-        """Does one constant offset explain all ops?"""
-        return self.lo_ns <= self.hi_ns
+        """Is there a theta for each instant?"""
+        return bool(self.segments)
 
     @property
-    def mid_ns(self) -> int:
-        """Midpoint, rounded down: the estimate that is wrong by at most half the width."""
-        return (self.lo_ns + self.hi_ns) // 2
+    def drifts(self) -> bool:
+        """Do the clocks run at different rates?"""
+        return any(segment.slope for segment in self.segments)
+
+    @property
+    def main(self) -> Segment:
+        """The longest segment; raises ``ValueError`` where nothing fits."""
+        return max(self.segments, key=lambda segment: segment.end_ns - segment.begin_ns)
+
+    @property
+    def worst_error_ns(self) -> int:
+        """How far theta may be off at most, over the time that both captures show."""
+        return max(
+            max(abs(segment.theta_at(t_ns) - bound) for bound in segment.bounds_at(t_ns))
+            for segment in self.segments
+            for t_ns in (segment.begin_ns, segment.end_ns)
+        )
+
+    def pieces(self, client_rows: I64) -> list[tuple[Segment, slice | Bool]]:
+        """Which of `client_rows` each segment is for; those without any are left out."""
+        if len(self.segments) < 2:
+            return [(segment, slice(None)) for segment in self.segments]
+        starts = [segment.first_row for segment in self.segments[1:]]
+        number = np.searchsorted(starts, client_rows, side="right")
+        masks = [(segment, number == at) for at, segment in enumerate(self.segments)]
+        return [(segment, mask) for segment, mask in masks if mask.any()]
+
+    def on_client(self, client_rows: I64, *server_ns: I64) -> list[I64]:
+        """Instants of the server's ops that match `client_rows`, on the client's clock; about so where nothing fits."""
+        if not self.segments:
+            return [ns - self.rough_ns for ns in server_ns]
+        pieces = self.pieces(client_rows)
+        if len(pieces) == 1:
+            return [pieces[0][0].on_client(ns) for ns in server_ns]
+        out = [ns.copy() for ns in server_ns]
+        for segment, mask in pieces:
+            for ns, made in zip(server_ns, out, strict=True):
+                made[mask] = segment.on_client(ns[mask])
+        return out
+
+    def error_ns(self, client_rows: I64, client_ns: I64) -> int:
+        """How far a mean one-way figure over these ops may be off; `client_ns` is a moment of each."""
+        # theta is linear in time, so the mean of its errors is its error at the mean time.
+        total = 0.0
+        for segment, mask in self.pieces(client_rows):
+            times = client_ns[mask]
+            if len(times):
+                mean_ns = float((times - segment.t_ns).mean()) + segment.t_ns
+                low, high = segment.bounds_at(mean_ns)
+                theta = segment.theta_ns + segment.slope * (mean_ns - segment.t_ns)
+                total += len(times) * max(high - theta, theta - low)
+        return int(np.ceil(total / max(len(client_rows), 1)))
 
 
-def bound_theta(server: Ops, client: Ops, matched: Matched) -> Theta:
-    """Constant bounds of theta; needs at least one matched op, else raises ``ValueError``.
+@dataclass(frozen=True)
+class ServerTimes:
+    """A `Clock` for any of the server's ops: those without a partner go by the matched op next to them."""
 
-    Ops that are not wholly in both captures, or were sent again by RPC, do not count where there are others: the last
-    byte that was seen need not be the last, and the two sides may have seen different transmissions.
-    """
-    if not len(matched):
-        raise ValueError("no matched op, no bound on the clocks")
-    of_server, of_client = ((ops.transmissions == 1) & ops.whole for ops in (server, client))
-    if not (of_server.all() and of_client.all()):
-        sound = of_server[matched.server] & of_client[matched.client]
-        matched = matched.take(sound) if sound.any() else matched
+    clock: Clock
+    matched: Matched
+    server_rows: int
 
-    def bounds(at: slice) -> tuple[int, int]:
-        s, c = matched.rows(at)
-        return int((server.t3[s] - client.t3[c]).max()), int((server.t1[s] - client.t1[c]).min())
+    @property
+    def error_ns(self) -> int | None:
+        """How far it may be off at most, while both captures ran; None where nothing is known."""
+        return self.clock.worst_error_ns if self.clock.fits else None
 
-    lower, upper = zip(*each_block(len(matched), bounds), strict=True)
-    return Theta(lo_ns=max(lower), hi_ns=min(upper))
+    def is_sure(self, rows: I64) -> Bool:
+        """Does that hold for the server's ops in `rows`? Not for what may have been under way when a clock was set."""
+        if len(self.clock.segments) == 1:
+            return np.ones(len(rows), dtype=np.bool_)
+        before, behind = self._neighbours
+        starts = [segment.first_row for segment in self.clock.segments[1:]]
+        number, other = (np.searchsorted(starts, side[rows], side="right") for side in (before, behind))
+        unsure = np.isin(before[rows], self.clock.under_way) | np.isin(behind[rows], self.clock.under_way)
+        return np.asarray((number == other) & ~unsure)
+
+    def on_client_ns(self, rows: I64, t_ns: I64) -> I64:
+        """Instants `t_ns` on the server's clock, one of each of its ops in `rows`, on the client's clock."""
+        if len(self.clock.segments) == 1:
+            return self.clock.segments[0].on_client(t_ns)
+        return self.clock.on_client(self._neighbours[0][rows], t_ns)[0]
+
+    @cached_property
+    def _neighbours(self) -> tuple[I64, I64]:
+        """The client's rows of the matched ops at or before, and at or behind, each of the server's ops."""
+        order = np.argsort(self.matched.server, kind="stable")
+        known, client = self.matched.server[order], self.matched.client[order].astype(np.int64)
+        rows = np.arange(self.server_rows)
+        before = np.maximum(np.searchsorted(known, rows, side="right") - 1, 0)
+        behind = np.minimum(np.searchsorted(known, rows, side="left"), len(known) - 1)
+        return client[before], client[behind]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -19,18 +20,37 @@ SRT_DEFINITIONS = {
 PART_NAMES = ("call_send", "call_net", "server", "reply_send", "reply_net")
 
 
+class ClientClock(Protocol):
+    """What puts instants of the server's clock on the client's (`nfslat.clock.Clock`)."""
+
+    def on_client(self, client_rows: I64, *server_ns: I64) -> list[I64]:
+        """For the ops matched to `client_rows`, int64 ns."""
+        ...
+
+
+@dataclass(frozen=True)
+class ConstantOffset:
+    """A `ClientClock` for a server's clock that is `theta_ns` ahead of the client's all the time."""
+
+    theta_ns: int
+
+    def on_client(self, _: I64, *server_ns: I64) -> list[I64]:
+        """For any ops, int64 ns."""
+        return [ns - self.theta_ns for ns in server_ns]
+
+
 @dataclass(frozen=True)
 class Parts:
     """The five parts of each matched op, int ns, made when asked for. They sum exactly to t3 - t0 on the client,
-    whatever theta is.
+    whatever theta is: the server's instants are put on the client's clock, and the parts lie between them.
 
-    A negative part is kept: it tells of a drifting clock, a wrong match or capture reordering.
+    A negative part is kept: it tells of a wrong stamp, a wrong match or capture reordering.
     """
 
     server: Ops
     client: Ops
     matched: Matched
-    theta_ns: int
+    clock: ClientClock
 
     def ns(self, name: str, at: slice | I64 = slice(None)) -> I64:
         """The part `name` (one of ``PART_NAMES``) of the matched ops in rows `at`."""
@@ -39,17 +59,25 @@ class Parts:
     def all_ns(self, at: slice | I64 = slice(None)) -> tuple[I64, I64, I64, I64, I64]:
         """Each part of the matched ops in rows `at`, in the order of ``PART_NAMES``."""
         s, c = self.matched.rows(at)
-        s1, s2, s3 = self.server.t1[s], self.server.t2[s], self.server.t3[s]
+        s1, s2, s3 = self.clock.on_client(c, self.server.t1[s], self.server.t2[s], self.server.t3[s])
         c0, c1, c3 = self.client.t0[c], self.client.t1[c], self.client.t3[c]
-        return c1 - c0, s1 - c1 - self.theta_ns, s2 - s1, s3 - s2, c3 - s3 + self.theta_ns
+        return c1 - c0, s1 - c1, s2 - s1, s3 - s2, c3 - s3
 
 
 def srt_ns(ops: Ops, definition: str, side: str, rows: slice | I32 | I64 = slice(None)) -> I64:
     """SRT of the ops in `rows`, int ns. `definition` is a key of ``SRT_DEFINITIONS``, `side` "server" or "client"."""
+    begin, end = srt_instants(ops, definition, side, rows)
+    return end - begin
+
+
+def srt_instants(ops: Ops, definition: str, side: str, rows: slice | I32 | I64 = slice(None)) -> tuple[I64, I64]:
+    """Between which instants the SRT of `srt_ns` lies."""
     if definition == "tshark":
         flags = ops.flags[rows]
-        shown_call_ns = np.where(flags & CALL_SHOWN_LAST, ops.t1[rows], ops.t0[rows])
-        return np.where(flags & REPLY_SHOWN_LAST, ops.t3[rows], ops.t2[rows]) - shown_call_ns
+        return (
+            np.where(flags & CALL_SHOWN_LAST, ops.t1[rows], ops.t0[rows]),
+            np.where(flags & REPLY_SHOWN_LAST, ops.t3[rows], ops.t2[rows]),
+        )
     if definition == "first":
-        return ops.t2[rows] - ops.t0[rows]
-    return ops.t2[rows] - ops.t1[rows] if side == "server" else ops.t3[rows] - ops.t0[rows]
+        return ops.t0[rows], ops.t2[rows]
+    return (ops.t1[rows], ops.t2[rows]) if side == "server" else (ops.t0[rows], ops.t3[rows])

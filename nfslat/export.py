@@ -81,7 +81,7 @@ def _columns(c: Correlation, at: slice) -> list[list[Any]]:
         client_srt.tolist(),
         server_srt.tolist(),
         (client_srt - server_srt).tolist(),
-        *(part.tolist() if c.theta.fits or name not in _NEEDS_THETA else nothing for name, part in parts.items()),
+        *(part.tolist() if c.clock.fits or name not in _NEEDS_THETA else nothing for name, part in parts.items()),
         client.transmissions.tolist(),
         server.transmissions.tolist(),
     ]

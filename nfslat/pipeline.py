@@ -1,10 +1,12 @@
 """The map: sources in, a `Correlation` (two captures) or a `Side` (one) out; every stage named once, in order.
 
-decode    capture file -> ops, one side        one thread a side; calls are paired with their replies there
-match     ops + ops -> matched ops
-select    ops -> the ones that the user asked for
-clock     matched ops -> bounds of theta
-decompose matched ops + theta -> parts
+decode     capture file -> ops, one side        one thread a side; calls are paired with their replies there
+directions ops of one side -> the same, where its file has two clocks for what was sent and what was received
+match      ops + ops -> matched ops
+clock      matched ops -> what is known of the two clocks
+settle     matched ops + clock -> matched ops       what only time can tell
+select     ops -> the ones that the user asked for
+decompose  matched ops + clock -> parts
 """
 
 from __future__ import annotations
@@ -17,16 +19,19 @@ from threading import Event
 import numpy as np
 
 from nfslat import overlap
-from nfslat.clock import bound_theta
+from nfslat.clock import Clock, ServerTimes
 from nfslat.decode.capture import Source
 from nfslat.decode.engine import Engine
 from nfslat.decode.protocols import refuse_without_nfs
 from nfslat.decompose import Parts
+from nfslat.directions import find_directions, on_one_clock
 from nfslat.errors import InputError
 from nfslat.match import Matching, match
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters, is_reverse, select
+from nfslat.settle import settle
 from nfslat.tables import I64, Bool, Matched, Ops
+from nfslat.theta import find_clock
 
 Progress = Callable[[int], None]  # is told how much more was read, in the engine's unit
 
@@ -47,16 +52,28 @@ def correlate(
     if swapped:
         one, two = two, one
         matching = _match(one, two)
+    clock = _find_clock(one, two, matching)
+    settled = settle(one.ops, two.ops, matching, ServerTimes(clock, matching.matched, len(one.ops)))
+    if settled is not matching:
+        matching, clock = settled, _find_clock(one, two, settled)
     one, two = _select(one, two, matching, filters)
     forward = _forward(one.ops, two.ops, matching.matched)
-    if not len(forward):
-        overlap.refuse_without_common_op(one, two)
-    theta = bound_theta(one.ops, two.ops, forward)
-    shown = _only(forward, two.kept[forward.client])
+    selected = _only(forward, two.kept[forward.client])
     if filters.text and not (one.kept.any() or two.kept.any()):
         raise _nothing_left(filters)
-    parts = Parts(one.ops, two.ops, shown, theta.mid_ns)
-    return Correlation(one, two, matching, shown, theta, parts, srt, swapped)
+    shown = _only(selected, ~np.isin(selected.client, clock.under_way)) if len(clock.under_way) else selected
+    parts = Parts(one.ops, two.ops, shown, clock)
+    return Correlation(one, two, matching, shown, clock, parts, srt, swapped, len(selected) - len(shown))
+
+
+def _find_clock(server: Side, client: Side, matching: Matching) -> Clock:
+    forward = _forward(server.ops, client.ops, matching.matched)
+    if not len(forward):
+        overlap.refuse_without_common_op(server, client)
+    if len(matching.by_order):
+        certain = ~np.isin(forward.client, matching.by_order)
+        forward = forward.take(certain) if certain.any() else forward
+    return find_clock(server.ops, client.ops, forward)
 
 
 def read(source: Source, engine: Engine, progress: Progress) -> Side:
@@ -70,7 +87,10 @@ def read(source: Source, engine: Engine, progress: Progress) -> Side:
 
     source, decoded = engine.decode(source, more)
     refuse_without_nfs(source, decoded, engine.tools)
-    return Side(source, decoded, np.zeros(len(decoded.ops), dtype=np.int8))
+    directions = find_directions(decoded.ops)
+    if directions is not None:
+        decoded = on_one_clock(decoded, directions)
+    return Side(source, decoded, np.zeros(len(decoded.ops), dtype=np.int8), directions)
 
 
 class _Stopped(Exception):
@@ -118,8 +138,9 @@ def _nothing_left(filters: Filters) -> InputError:
 
 
 def _match(server: Side, client: Side) -> Matching:
-    ranges = [(side.decoded.first_ns, side.decoded.last_ns) for side in (server, client)]
-    return match(server.ops, client.ops, ranges[0], ranges[1])
+    ran = [[(file.first_ns, file.last_ns) for file in side.source.files] for side in (server, client)]
+    tcp = server.decoded.details.tcp, client.decoded.details.tcp
+    return match(server.ops, client.ops, ran[0], ran[1], tcp)
 
 
 def _forward(server: Ops, client: Ops, matched: Matched) -> Matched:

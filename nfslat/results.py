@@ -9,12 +9,14 @@ from functools import cached_property
 
 import numpy as np
 
-from nfslat.clock import Theta
+from nfslat.clock import Clock
 from nfslat.columns import filled, tally
 from nfslat.decode.capture import Source
 from nfslat.decode.decoded import Decoded
-from nfslat.decompose import Parts, srt_ns
+from nfslat.decompose import Parts, srt_instants, srt_ns
+from nfslat.directions import Directions
 from nfslat.match import Matching
+from nfslat.resends import retrans_waits_ns
 from nfslat.select import REASONS, is_reverse, op_labels
 from nfslat.tables import I8, I16, I64, Bool, Matched, Miss, Ops, hosts
 
@@ -26,6 +28,7 @@ class Side:
     source: Source
     decoded: Decoded
     reasons: I8
+    directions: Directions | None = None  # two clocks in the file; then `decoded` has been put on one
 
     @property
     def ops(self) -> Ops:
@@ -40,16 +43,18 @@ class Side:
 
 @dataclass(frozen=True)
 class Correlation:
-    """Two sides, matched. `matched` and `parts` hold only selected ops that the client called (no callbacks)."""
+    """Two sides, matched. `matched` and `parts` hold only selected ops that the client called (no callbacks), and that
+    were not under way when a clock was set: `untimed` counts those."""
 
     server: Side
     client: Side
     matching: Matching
     matched: Matched
-    theta: Theta
+    clock: Clock
     parts: Parts
     srt: str
     swapped: bool
+    untimed: int
 
     @property
     def engine(self) -> str:
@@ -64,9 +69,21 @@ class Correlation:
 
     @cached_property
     def server_srt_ns(self) -> I64:
-        """Server SRT of each matched op."""
-        ops, rows = self.server.ops, self.matched.server
-        return filled(len(rows), np.int64, lambda at: srt_ns(ops, self.srt, "server", rows[at].astype(np.int64)))
+        """Server SRT of each matched op; on the client's clock where the two run at different rates."""
+
+        def measure(at: slice) -> I64:
+            server, client = self.matched.rows(at)
+            if not self.clock.drifts:
+                return srt_ns(self.server.ops, self.srt, "server", server)
+            begin, end = self.clock.on_client(client, *srt_instants(self.server.ops, self.srt, "server", server))
+            return end - begin
+
+        return filled(len(self.matched), np.int64, measure)
+
+    @cached_property
+    def retrans_waits_ns(self) -> tuple[I64, I64] | None:
+        """Of each matched op: parts of call_net and reply_net in which it waited to be sent again; None: not known."""
+        return retrans_waits_ns(self.server.decoded, self.client.decoded, self.matched, self.clock)
 
     @cached_property
     def kind(self) -> I16:

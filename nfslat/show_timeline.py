@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ import numpy as np
 
 from nfslat.constants import NULL, NULL32, op_name, program_name, version_name
 from nfslat.decode.capture import Source
-from nfslat.decompose import Parts
+from nfslat.decompose import ClientClock, ConstantOffset, Parts
 from nfslat.details import name_of
 from nfslat.report.text_layout import count_of, shares_adding_up, shorten, table, wrap
 from nfslat.results import Correlation, Side
@@ -75,15 +75,11 @@ class OpView:
     sides: dict[str, SideView]
     client_srt_ns: int
     server_srt_ns: int
-    theta_lo_ns: int
-    theta_hi_ns: int
-    theta_of_all: bool  # else the bounds are those of this op alone
+    theta_ns: int  # the server's clock minus the client's when the call began
+    theta_error_ns: int
+    theta_of_all: bool  # else it rests on this op alone
+    on_client: Callable[[int], int]  # an instant of the server's clock on the client's
     parts: tuple[int, ...]
-
-    @property
-    def theta_ns(self) -> int:
-        """The server's clock minus the client's: the middle of what is possible."""
-        return (self.theta_lo_ns + self.theta_hi_ns) // 2
 
 
 def place(found: Correlation, row: int) -> OpView:
@@ -105,12 +101,9 @@ def place(found: Correlation, row: int) -> OpView:
         of_client if of_client != NULL else of_server
         for of_client, of_server in zip(kinds[0][:4], kinds[1][:4], strict=True)
     )
-    lo_ns, hi_ns = found.theta.lo_ns, found.theta.hi_ns
-    if not found.theta.fits:
-        # Then what causality says for this op alone is the best to be had: theta cannot move far in it.
-        lo_ns = int(server.t3[rows["server"]] - client.t3[rows["client"]])
-        hi_ns = int(server.t1[rows["server"]] - client.t1[rows["client"]])
-    parts = Parts(server, client, matched, (lo_ns + hi_ns) // 2)
+    clock, theta_ns, error_ns = _clock_of(found, rows["server"], rows["client"])
+    parts = Parts(server, client, matched, clock)
+    client_row = matched.client.astype(np.int64)
     sides = {"client": found.client, "server": found.server}
     names = [name_of(side.decoded.details.names, rows[name]) for name, side in sides.items()]
     return OpView(
@@ -125,11 +118,27 @@ def place(found: Correlation, row: int) -> OpView:
         sides={name: _side(side, rows[name]) for name, side in sides.items()},
         client_srt_ns=int(found.client_srt_ns[row]),
         server_srt_ns=int(found.server_srt_ns[row]),
-        theta_lo_ns=lo_ns,
-        theta_hi_ns=hi_ns,
-        theta_of_all=found.theta.fits,
+        theta_ns=theta_ns,
+        theta_error_ns=error_ns,
+        theta_of_all=found.clock.fits,
+        on_client=lambda ns: int(clock.on_client(client_row, np.array([ns]))[0][0]),
         parts=tuple(int(parts.ns(name)[0]) for name, _ in _PARTS),
     )
+
+
+def _clock_of(found: Correlation, server_row: int, client_row: int) -> tuple[ClientClock, int, int]:
+    """What puts the server's times of an op on the client's clock, theta when it began, and how far that may be off."""
+    server, client = found.server.ops, found.client.ops
+    if found.clock.fits:
+        begin_ns = client.t0[[client_row]]
+        segment = found.clock.pieces(np.array([client_row]))[0][0]
+        error_ns = found.clock.error_ns(np.array([client_row]), begin_ns)
+        return found.clock, segment.theta_at(int(begin_ns[0])), error_ns
+    # What causality says for this op alone is the best to be had: theta cannot move far in it.
+    low_ns = int(server.t3[server_row] - client.t3[client_row])
+    high_ns = int(server.t1[server_row] - client.t1[client_row])
+    theta_ns = (low_ns + high_ns) // 2
+    return ConstantOffset(theta_ns), theta_ns, max(high_ns - low_ns + 1, 0) // 2
 
 
 def _side(side: Side, row: int) -> SideView:
@@ -232,30 +241,33 @@ def timeline(op: OpView, width: int) -> list[str]:
 def _events(op: OpView) -> list[_Event]:
     """In order of time on the client's clock; where that says nothing, in the order of cause and effect."""
     t0 = op.sides["client"].call.first_ns
-    shift = {"client": t0, "server": t0 + op.theta_ns}
+
+    def since(side: str, ns: int) -> int:
+        return (op.on_client(ns) if side == "server" else ns) - t0
+
     events: list[_Event] = []
     for is_reply, sides in ((False, ("client", "server")), (True, ("server", "client"))):
         name = "reply" if is_reply else "call"
         for side in sides:
             sent = op.sides[side].sent(is_reply=is_reply)
             if sent.first_frame == sent.last_frame:
-                events.append(_Event(sent.first_ns - shift[side], side, sent.first_frame, is_reply, f"{name}, whole"))
+                events.append(_Event(since(side, sent.first_ns), side, sent.first_frame, is_reply, f"{name}, whole"))
                 continue
             for frame, ns, end in (
                 (sent.first_frame, sent.first_ns, "first"),
                 (sent.last_frame, sent.last_ns, "last"),
             ):
-                events.append(_Event(ns - shift[side], side, frame, is_reply, f"{name}, {end} byte"))
+                events.append(_Event(since(side, ns), side, frame, is_reply, f"{name}, {end} byte"))
     for side, view in op.sides.items():
         events += [
-            _Event(again.first_ns - shift[side], side, again.first_frame, False, "call sent again")
+            _Event(since(side, again.first_ns), side, again.first_frame, False, "call sent again")
             for again in view.again
         ]
     return sorted(events, key=lambda event: event.ns)
 
 
 def _how_placed(op: OpView, width: int) -> list[str]:
-    error = _ms_half(op.theta_hi_ns - op.theta_lo_ns)
+    error = _ms(op.theta_error_ns, _digits([op.theta_error_ns]))
     offset = f"{_ms(op.theta_ns, _digits([op.theta_ns]))} ms"
     if op.theta_of_all:
         text = (
@@ -264,9 +276,9 @@ def _how_placed(op: OpView, width: int) -> list[str]:
         )
     else:
         text = (
-            "No constant clock offset fits all ops (a clock drifts or was set). The server's times are placed by what "
+            "No offset of the two clocks explains the ops. The server's times are placed by what "
             f"this op alone allows: {offset}, +/- {error} ms, which splits call_net and reply_net evenly; their sum, "
-            "like all other parts, is exact. (If a clock was set during this very op, its SRT is wrong, too.)"
+            "like all other parts, is exact."
         )
     return wrap(text, width)
 
@@ -299,9 +311,3 @@ def _ms(ns: int, digits: int) -> str:
     """Exact: no float in between."""
     whole, rest = divmod(abs(ns), 10**6)
     return f"{'-' if ns < 0 else ''}{whole}.{rest:06d}"[: len(f"{whole}") + (ns < 0) + 1 + digits]
-
-
-def _ms_half(width_ns: int) -> str:
-    """Half of an interval, rounded up to a whole nanosecond; below zero (a wrong match) there is no error to name."""
-    half = (max(width_ns, 0) + 1) // 2
-    return _ms(half, _digits([half]))

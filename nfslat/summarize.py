@@ -12,11 +12,15 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from nfslat import audit
+from nfslat.audit import missing
+from nfslat.audit.capture import capture_notes
+from nfslat.audit.pair import pair_notes, remarks
+from nfslat.clock import Clock
 from nfslat.columns import each_block, filled, side_by_side, tally
 from nfslat.constants import NULL, op_name, program_name, version_name
 from nfslat.decompose import PART_NAMES, srt_ns
 from nfslat.findings.capture import capture_findings
+from nfslat.findings.clock import clock_findings
 from nfslat.findings.verdict import Ground, Layers, verdict
 from nfslat.report import model
 from nfslat.results import Correlation, Side
@@ -25,7 +29,7 @@ from nfslat.stack import Known, stack
 from nfslat.stats import histogram, slowest, summary, summary_of
 from nfslat.tables import I16, I32, I64, Kind, Miss
 
-_NS_PER_MS = 1e6
+_NS_PER_MS, _PPM = 1e6, 1e6
 Key = tuple[int, int, int, int]  # program, version, minor version, operation
 
 
@@ -36,14 +40,17 @@ def report_two(c: Correlation, tool: model.Tool, filters: Filters, known: Known)
     with ThreadPoolExecutor(len(sides)) as pool:
         later = pool.submit(_matched, c)
         raw = {name: pool.submit(_raw, side, tool.srt, name) for name, side in sides.items()}
-        gaps = {name: pool.submit(audit.missing_calls, side.decoded) for name, side in sides.items()}
-        remarks = audit.notes(c, application_known=bool(known.app_ms))
+        gaps = {name: pool.submit(missing.missing_calls, side.decoded) for name, side in sides.items()}
+        said = remarks(c, application_known=bool(known.app_ms))
         captures = {name: _capture(side, gaps[name].result()) for name, side in sides.items()}
         matched = later.result()
+        pair = pair_notes(c)
         rows = stack(known, c)
+        clock = _clock(c.clock)
+        of_clock = clock_findings(clock)
         unseen_share = max(
-            audit.unseen_share(c.server, c.client, gaps["server"].result()),
-            audit.unseen_share(c.client, c.server, gaps["client"].result()),
+            missing.unseen_share(c.server, c.client, gaps["server"].result()),
+            missing.unseen_share(c.client, c.server, gaps["client"].result()),
         )
         return model.Report(
             schema=model.SCHEMA,
@@ -51,17 +58,16 @@ def report_two(c: Correlation, tool: model.Tool, filters: Filters, known: Known)
             captures=captures,
             raw={name: made.result() for name, made in raw.items()},
             selection=_selection(sides, filters),
-            notes=[*remarks, *rows.notes],
+            notes=[
+                *(one.text for one in pair if one.severity == "warning"),
+                *(one.text for one in of_clock if one.severity == "warning"),
+                *said,
+                *rows.notes,
+            ],
             matched=matched,
-            clock=model.Clock(
-                theta_ms=c.theta.mid_ns / _NS_PER_MS if c.theta.fits else None,
-                bound_ms=(c.theta.lo_ns / _NS_PER_MS, c.theta.hi_ns / _NS_PER_MS),
-                fits=c.theta.fits,
-            ),
+            clock=clock,
             stack=rows.rows,
-            findings=capture_findings(
-                {name: capture.audit for name, capture in captures.items()}, clock_fits=c.theta.fits
-            ),
+            findings=[*capture_findings(captures, pair), *of_clock],
             verdict=_verdict(c, known, matched, unseen_share),
         )
 
@@ -74,7 +80,7 @@ def report_one(side: Side, tool: model.Tool, filters: Filters) -> model.Report:
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
-        captures={"capture": _capture(side, audit.missing_calls(side.decoded))},
+        captures={"capture": _capture(side, missing.missing_calls(side.decoded))},
         raw={"capture": _raw(side, tool.srt, "client")},
         selection=_selection({"capture": side}, filters),
         notes=[],
@@ -123,10 +129,11 @@ def _raw(side: Side, definition: str, role: str) -> list[model.RawRow]:
 def _matched(c: Correlation) -> model.MatchedOps:
     fates = {name: c.missed(name) for name in ("server", "client")}
     compared = {name: c.compared(name) for name in fates}
-    by_op, total, tail = _figures(c) if len(c.matched) else ([], None, None)
+    by_op, total, tail, parts = _figures(c) if len(c.matched) else ([], None, None, None)
     return model.MatchedOps(
         processed={name: int(np.count_nonzero(mask)) for name, mask in compared.items()},
         ops=len(c.matched),
+        untimed=c.untimed,
         unmatched={
             name: {
                 miss.name: count
@@ -138,10 +145,45 @@ def _matched(c: Correlation) -> model.MatchedOps:
         by_op=by_op,
         total=total,
         slowest=tail,
+        parts=parts,
     )
 
 
-def _figures(c: Correlation) -> tuple[list[model.MatchedRow], model.MatchedRow, model.MatchedRow]:
+def _clock(clock: Clock) -> model.Clock:
+    steps = [
+        model.ClockStep(
+            at=_iso(step.after_ns),
+            within_ms=step.within_ns / _NS_PER_MS,
+            ms=step.jump_ns / _NS_PER_MS,
+            bound_ms=(step.jump_bounds_ns[0] / _NS_PER_MS, step.jump_bounds_ns[1] / _NS_PER_MS),
+            clock=step.clock,
+            set_by_ms=None if step.set_by_ns is None else step.set_by_ns / _NS_PER_MS,
+        )
+        for step in clock.steps
+    ]
+    counts = clock.rate_changes, clock.messages, clock.contradicting
+    if not clock.fits:
+        return model.Clock(False, None, None, None, None, None, steps, *counts)
+    main = clock.main
+    low_ns, high_ns = main.bounds_at(main.t_ns)
+    least, most = main.lines.steepness
+    return model.Clock(
+        fits=True,
+        theta_ms=main.theta_ns / _NS_PER_MS,
+        bound_ms=(low_ns / _NS_PER_MS, high_ns / _NS_PER_MS),
+        at=_iso(main.t_ns),
+        drift_ppm=main.slope * _PPM,
+        drift_bound_ppm=(least * _PPM, most * _PPM),
+        steps=steps,
+        rate_changes=counts[0],
+        messages=counts[1],
+        contradicting=counts[2],
+    )
+
+
+def _figures(
+    c: Correlation,
+) -> tuple[list[model.MatchedRow], model.MatchedRow, model.MatchedRow, model.PartSummaries]:
     """Of each operation, of all ops, and of the slowest 1 %."""
     client, server = c.client_srt_ns, c.server_srt_ns
     groups = _Groups.of(c.client.ops.kinds, c.kind)
@@ -162,14 +204,11 @@ def _figures(c: Correlation) -> tuple[list[model.MatchedRow], model.MatchedRow, 
         summaries(lambda rows: client[rows] - server[rows]),
     )
     sums = np.sum(each_block(len(client), part_sums), axis=0)
+    spans = [*(groups.order[span].astype(np.int64) for span in groups.spans), slice(None)]
     rows = [
-        _row(c, names, count, of_client[0], of_server[0], of_network, parts / count)
-        for names, count, of_client, of_server, of_network, parts in zip(
-            [*map(_names, groups.keys), ("", "all", "")],
-            [*(span.stop - span.start for span in groups.spans), len(client)],
-            *columns,
-            [*sums.T, sums.sum(axis=1)],
-            strict=True,
+        _row(c, names, of_client[0], of_server[0], of_network, parts, span)
+        for names, of_client, of_server, of_network, parts, span in zip(
+            [*map(_names, groups.keys), ("", "all", "")], *columns, [*sums.T, sums.sum(axis=1)], spans, strict=True
         )
     ]
     at = slowest(client)
@@ -177,40 +216,76 @@ def _figures(c: Correlation) -> tuple[list[model.MatchedRow], model.MatchedRow, 
     tail = _row(
         c,
         ("", "slowest 1 %", ""),
-        len(at),
         summary(client[at]),
         summary(server[at]),
         (summary(network), int(np.count_nonzero(network < 0))),
-        np.array([part.mean() for part in c.parts.all_ns(at)]),
+        np.array([part.sum() for part in c.parts.all_ns(at)]),
+        at,
     )
-    return rows[:-1], rows[-1], tail
+    return rows[:-1], rows[-1], tail, _part_summaries(c)
 
 
 def _row(
     c: Correlation,
     names: tuple[str, str, str],
-    count: int,
     client: model.Summary,
     server: model.Summary,
     network: tuple[model.Summary, int],
-    part_means_ns: npt.NDArray[np.float64],
+    part_sums_ns: npt.NDArray[np.float64],
+    rows: slice | I64,
 ) -> model.MatchedRow:
-    parts = {name: float(mean_ns / _NS_PER_MS) for name, mean_ns in zip(PART_NAMES, part_means_ns, strict=True)}
+    """The row of the matched ops `rows`."""
+    matched = c.matched.client[rows].astype(np.int64)
+    parts = {name: float(ns / len(matched) / _NS_PER_MS) for name, ns in zip(PART_NAMES, part_sums_ns, strict=True)}
+    error = c.clock.error_ns(matched, c.client.ops.t0[matched]) / _NS_PER_MS if c.clock.fits else None
     return model.MatchedRow(
         *names,
-        count=count,
+        count=len(matched),
         client_ms=client,
         server_ms=server,
         network_ms=network[0],
         negative_network=network[1],
         parts_ms=model.Parts(
             call_send=parts["call_send"],
-            call_net=parts["call_net"] if c.theta.fits else None,
+            call_net=_told(parts["call_net"], error),
             server=parts["server"],
             reply_send=parts["reply_send"],
-            reply_net=parts["reply_net"] if c.theta.fits else None,
+            reply_net=_told(parts["reply_net"], error),
             net_both=parts["call_net"] + parts["reply_net"],
+            one_way_error=error,
+            **_waits(c, rows),
         ),
+    )
+
+
+def _waits(c: Correlation, rows: slice | I64) -> dict[str, float | None]:
+    waits = c.retrans_waits_ns
+    if waits is None or not c.clock.fits:
+        return {}
+    names = ("call_retrans_wait", "reply_retrans_wait")
+    return {name: float(ns[rows].mean() / _NS_PER_MS) for name, ns in zip(names, waits, strict=True)}
+
+
+def _told(figure: float, error: float | None) -> float | None:
+    """A one-way figure, where the clocks are known well enough to tell it."""
+    return None if error is None or abs(figure) <= error else figure
+
+
+def _part_summaries(c: Correlation) -> model.PartSummaries:
+    error = c.clock.worst_error_ns / _NS_PER_MS if c.clock.fits else None
+
+    def of(name: str) -> model.Summary:
+        return summary_of(filled(len(c.matched), np.int64, lambda at: c.parts.ns(name, at)))
+
+    one_way = {name: of(name) for name in ("call_net", "reply_net")}
+    told = {name: found if error is not None and abs(found.p50) > error else None for name, found in one_way.items()}
+    return model.PartSummaries(
+        call_send=of("call_send"),
+        call_net=told["call_net"],
+        server=of("server"),
+        reply_send=of("reply_send"),
+        reply_net=told["reply_net"],
+        one_way_error=error,
     )
 
 
@@ -234,7 +309,7 @@ def _verdict(c: Correlation, known: Known, matched: model.MatchedOps, unseen_sha
         missed=missed,
         negative=matched.total.negative_network,
         unseen_share=unseen_share,
-        clock_fits=c.theta.fits,
+        clock_fits=c.clock.fits,
     )
     return verdict(mean, worst, ground)
 
@@ -262,7 +337,7 @@ def _capture(side: Side, gaps: I64) -> model.Capture:
         messages={state.name: count for state, count in d.states.items() if count},
         ops=len(ops),
         programs=dict(programs.most_common()),
-        audit=audit.capture_notes(side, gaps),
+        audit=capture_notes(side, gaps, side.directions),
     )
 
 

@@ -1,4 +1,4 @@
-"""Matched ops + theta -> the five parts, SRT definitions, and the bounds of theta."""
+"""Matched ops + clock -> the five parts, and SRT definitions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import MS, Op, ops
 
-from nfslat.clock import bound_theta
-from nfslat.decompose import PART_NAMES, SRT_DEFINITIONS, Parts, srt_ns
+from nfslat.decompose import PART_NAMES, SRT_DEFINITIONS, ConstantOffset, Parts, srt_ns
 from nfslat.tables import I64, Matched, Ops
+from nfslat.theta import find_clock
 
 # A third of the range, so that no difference of two of them leaves int64.
 INSTANT = st.integers(-(1 << 61), 1 << 61)
@@ -38,7 +38,7 @@ def test_the_five_parts_of_one_op() -> None:
     """Client: 0, 1 | 20, 22. Server, its clock 1000 ahead: 1003, 1005 | 1015, 1016. So the call's last byte needs 4
     on the way, the server 10, the reply's last byte 6."""
     server, client = ops(Op((1003, 1005, 1015, 1016), 7)), ops(Op((0, 1, 20, 22), 7))
-    parts = Parts(server, client, all_of(1), 1000 * MS)
+    parts = Parts(server, client, all_of(1), ConstantOffset(1000 * MS))
     assert parts_ms(parts) == [1, 4, 10, 1, 6]
     assert sum(parts_ms(parts)) == 22
 
@@ -46,13 +46,15 @@ def test_the_five_parts_of_one_op() -> None:
 def test_a_negative_part_is_kept() -> None:
     """With theta 10 too large the call arrives before it was sent; the sum does not change."""
     server, client = ops(Op((1003, 1005, 1015, 1016), 7)), ops(Op((0, 1, 20, 22), 7))
-    assert parts_ms(Parts(server, client, all_of(1), 1010 * MS)) == [1, -6, 10, 1, 16]
+    assert parts_ms(Parts(server, client, all_of(1), ConstantOffset(1010 * MS))) == [1, -6, 10, 1, 16]
 
 
 def test_parts_follow_the_rows_of_the_match() -> None:
     """The rows of the two sides need not be in the same order."""
     server, client = ops(Op((1, 1, 2, 2), 8), Op((3, 3, 9, 9), 7)), ops(Op((0, 0, 10, 10), 7), Op((0.5, 0.5, 4, 4), 8))
-    parts = Parts(server, client, Matched(np.array([1, 0], dtype=np.int32), np.array([0, 1], dtype=np.int32)), 0)
+    parts = Parts(
+        server, client, Matched(np.array([1, 0], dtype=np.int32), np.array([0, 1], dtype=np.int32)), ConstantOffset(0)
+    )
     assert (parts.ns("server") // MS).tolist() == [6, 1]
 
 
@@ -60,7 +62,7 @@ def test_parts_follow_the_rows_of_the_match() -> None:
 def test_the_parts_sum_to_the_client_srt_whatever_theta_is(instants: list[tuple[int, ...]], theta_ns: int) -> None:
     """Exactly, in integer nanoseconds, for any instants."""
     server, client = table([row[:4] for row in instants]), table([row[4:] for row in instants])
-    parts = Parts(server, client, all_of(len(instants)), theta_ns)
+    parts = Parts(server, client, all_of(len(instants)), ConstantOffset(theta_ns))
     total: I64 = sum((parts.ns(name) for name in PART_NAMES), start=np.zeros(len(instants), dtype=np.int64))
     assert (total == client.t3 - client.t0).all()
     assert (total == srt_ns(client, "nfslat", "client")).all()
@@ -71,7 +73,7 @@ def test_the_parts_sum_to_the_client_srt_whatever_theta_is(instants: list[tuple[
 def test_theta_moves_time_from_one_direction_to_the_other(instants: list[tuple[int, ...]], a: int, b: int) -> None:
     """Both network parts together, and the other three, are the same for any theta."""
     server, client = table([row[:4] for row in instants]), table([row[4:] for row in instants])
-    one, two = (Parts(server, client, all_of(len(instants)), theta // 2) for theta in (a, b))
+    one, two = (Parts(server, client, all_of(len(instants)), ConstantOffset(theta // 2)) for theta in (a, b))
     assert (one.ns("call_net") + one.ns("reply_net") == two.ns("call_net") + two.ns("reply_net")).all()
     assert all((one.ns(name) == two.ns(name)).all() for name in ("call_send", "server", "reply_send"))
 
@@ -99,22 +101,9 @@ def test_theta_lies_between_the_fastest_call_and_the_fastest_reply() -> None:
     wrong by at most 2.5."""
     client = ops(Op((0, 0, 20, 20), 1), Op((30, 30, 50, 50), 2))
     server = ops(Op((103, 103, 111, 111), 1), Op((138, 138, 148, 148), 2))
-    theta = bound_theta(server, client, all_of(2))
-    assert (theta.lo_ns / MS, theta.hi_ns / MS, theta.mid_ns / MS) == (98, 103, 100.5)
-    assert theta.fits
-
-
-def test_a_clock_that_steps_fits_no_theta() -> None:
-    """Server 0 ahead, then 3000 ahead: no constant explains both ops."""
-    client = ops(Op((0, 0, 20, 20), 1), Op((30, 30, 50, 50), 2))
-    server = ops(Op((3, 3, 11, 11), 1), Op((3038, 3038, 3048, 3048), 2))
-    assert not bound_theta(server, client, all_of(2)).fits
-
-
-def test_no_matched_op_gives_no_theta() -> None:
-    """Nothing is known of the clocks then."""
-    with pytest.raises(ValueError, match="no matched op"):
-        bound_theta(ops(), ops(), all_of(0))
+    (segment,) = find_clock(server, client, all_of(2)).segments
+    low, high = segment.lines.a_range(0)
+    assert ((segment.y0_ns + low) / MS, (segment.y0_ns + high) / MS, segment.theta_ns / MS) == (98, 103, 100.5)
 
 
 _GAP = st.integers(0, 10**9)
@@ -135,8 +124,10 @@ def test_causal_timelines_hold_the_true_theta(gaps: list[tuple[int, ...]], theta
         client.append((c0, c1, c3 - min(early_reply, c3 - s2), c3))
         server.append(tuple(t + theta_ns for t in (s1 - min(early_call, s1 - c0), s1, s2, s3)))
     one, two, every = table(server), table(client), all_of(len(gaps))
-    theta = bound_theta(one, two, every)
-    assert theta.lo_ns <= theta_ns <= theta.hi_ns
-    assert theta.lo_ns <= theta.mid_ns <= theta.hi_ns
-    parts = Parts(one, two, every, theta_ns)
+    (segment,) = find_clock(one, two, every).segments
+    for t_ns in (segment.begin_ns, segment.t_ns, segment.end_ns):
+        low, high = segment.bounds_at(t_ns)
+        assert low <= theta_ns <= high
+        assert low <= segment.theta_at(t_ns) <= high
+    parts = Parts(one, two, every, ConstantOffset(theta_ns))
     assert all((parts.ns(name) >= 0).all() for name in PART_NAMES)

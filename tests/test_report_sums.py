@@ -132,7 +132,7 @@ def test_identical_input_gives_identical_output(capsys: pytest.CaptureFixture[st
 
 
 def test_every_way_to_hand_over_a_capture_gives_the_same_figures(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: str
 ) -> None:
     """Plain, gzip, bzip2, xz, pcapng, snoop, rotated files by glob and by list, and standard input."""
     pair = SAMPLES / "server-threads"
@@ -159,7 +159,7 @@ def test_every_way_to_hand_over_a_capture_gives_the_same_figures(
     ):
         assert _report(capsys, server, client)["matched"] == want, server
     done = subprocess.run(
-        [sys.executable, "-m", "nfslat", "-", str(client), "--json", "-"],
+        [sys.executable, "-m", "nfslat", "-", str(client), "--json", "-", "--engine", engine],
         input=(tmp_path / "s.bz2").read_bytes(),
         capture_output=True,
         check=True,

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import GETATTR, MS, READ, WRITE, Op, decoded, op, ops
 
-from nfslat.clock import Theta
 from nfslat.decode.capture import Source
 from nfslat.decompose import Parts
 from nfslat.errors import UsageError
@@ -18,6 +17,7 @@ from nfslat.match import match
 from nfslat.report.model import StackRow
 from nfslat.results import Correlation, Side
 from nfslat.stack import Known, parse_known, stack
+from nfslat.theta import find_clock
 
 ALWAYS = (-(1 << 62), 1 << 62)
 
@@ -32,8 +32,9 @@ def _compared(*each: tuple[int, float, float]) -> Correlation:
     client = _side(*(op(1000 * n, 1000 * n + srt, n, op=what) for n, (what, srt, _) in enumerate(each)))
     server = _side(*(op(1000 * n + 0.5, 1000 * n + 0.5 + srt, n, op=what) for n, (what, _, srt) in enumerate(each)))
     matching = match(server.ops, client.ops, ALWAYS, ALWAYS)
-    parts = Parts(server.ops, client.ops, matching.matched, 0)
-    return Correlation(server, client, matching, matching.matched, Theta(0, 0), parts, "nfslat", False)
+    clock = find_clock(server.ops, client.ops, matching.matched)
+    parts = Parts(server.ops, client.ops, matching.matched, clock)
+    return Correlation(server, client, matching, matching.matched, clock, parts, "nfslat", swapped=False, untimed=0)
 
 
 # READ 10 ms and 20 ms, of which 8 and 16 at the server; WRITE 40 and 30; GETATTR 2 and 1.

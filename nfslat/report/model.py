@@ -85,7 +85,8 @@ class RawRow:
 
 @dataclass(frozen=True)
 class Parts:
-    """Means over matched ops, ms; call_net and reply_net are None where the clocks do not allow the split."""
+    """Means over matched ops, ms. call_net and reply_net are None where the clocks cannot tell them: where nothing is
+    known of the clocks, or the figure is no larger than its error."""
 
     call_send: float
     call_net: float | None
@@ -93,6 +94,23 @@ class Parts:
     reply_send: float
     reply_net: float | None
     net_both: float  # call_net + reply_net: needs no clock
+    one_way_error: float | None  # how far call_net and reply_net may be off; None where nothing is known of the clocks
+    call_retrans_wait: float | None = (
+        None  # of call_net: until the last byte that arrived was sent again; None: not known
+    )
+    reply_retrans_wait: float | None = None
+
+
+@dataclass(frozen=True)
+class PartSummaries:
+    """Of each part over all matched ops. call_net and reply_net are None where half of the ops are within the error."""
+
+    call_send: Summary
+    call_net: Summary | None
+    server: Summary
+    reply_send: Summary
+    reply_net: Summary | None
+    one_way_error: float | None  # ms, at the moment where least is known of the clocks
 
 
 @dataclass(frozen=True)
@@ -112,17 +130,40 @@ class MatchedRow:
 class MatchedOps:
     processed: dict[str, int]  # side -> ops compared (selected, paired)
     ops: int
+    untimed: int  # matched too, but a clock was set while they were under way, so that they have no figures
     unmatched: dict[str, dict[str, int]]  # side -> Miss name -> ops
     by_op: list[MatchedRow]
     total: MatchedRow | None  # all ops together
     slowest: MatchedRow | None  # the slowest 1 % by client SRT (at least one op)
+    parts: PartSummaries | None
+
+
+@dataclass(frozen=True)
+class ClockStep:
+    """A clock was set. Moments are of the client's clock; of one that was set, before it was."""
+
+    at: str  # not before
+    within_ms: float  # and at most so much later
+    ms: float  # by how much theta jumped
+    bound_ms: tuple[float, float]
+    clock: str | None  # "server" or "client": the one that was set; None where the packets do not tell
+    set_by_ms: float | None  # by how much that one was set
 
 
 @dataclass(frozen=True)
 class Clock:
-    theta_ms: float | None  # server clock minus client clock; None where no constant offset fits
-    bound_ms: tuple[float, float]
+    """theta, the server's clock minus the client's. Values are None where no theta explains the ops."""
+
     fits: bool
+    theta_ms: float | None  # at the moment `at`, in the middle of the longest time without a step
+    bound_ms: tuple[float, float] | None
+    at: str | None
+    drift_ppm: float | None  # of theta against the client's clock; 0 where none can be seen
+    drift_bound_ppm: tuple[float, float] | None
+    steps: list[ClockStep]
+    rate_changes: int  # moments at which a clock changed its rate
+    messages: int  # calls and replies that this rests on
+    contradicting: int  # of these, those that agree with no theta: wrong stamps, or wrong matches
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,13 @@ from nfslat.report.text_layout import (
     shorten,
     table,
 )
+from nfslat.report.text_parts import clock_section, part_percentiles_section, parts_section
 from nfslat.report.text_tables import (
-    clock_section,
     histogram_section,
     matched_section,
     messages_section,
     misses_section,
     op_label,
-    parts_section,
     programs_section,
     raw_section,
     selection_section,
@@ -52,6 +51,8 @@ def render(report: Report, *, hist: bool = False, width: int = 80, color: bool =
         misses_section(page, report.matched)
         if report.matched.total is not None:
             parts_section(page, report.matched.total, report.matched.slowest)
+        if report.matched.parts is not None:
+            part_percentiles_section(page, report.matched.parts)
     if report.clock is not None:
         clock_section(page, report.clock)
     selection_section(page, report.selection)
@@ -103,7 +104,7 @@ def _proof(matched: MatchedOps, width: int) -> list[str]:
         [name, client, "= network", network, "+ server", server, f"ms, {count_of(row.count, 'op')}"]
         for (name, row), ((network, server), client) in zip(named, sums, strict=True)
     ]
-    lines = table("ldldldl", (), rows, width)
+    lines = table("ldldldl", (), rows, 2 * width)
     if max(map(len, lines)) > width:
         lines = table("ldldldl", (), [[*row[:-1], "ms"] for row in rows], width)
     return lines
@@ -198,10 +199,10 @@ def _legend(page: Page, report: Report) -> None:
     if report.matched is not None and report.matched.total is not None:
         lines.append(
             "Parts: means over matched ops. call_send runs on the client's clock, server and reply_send on the "
-            "server's, call_net and reply_net need both."
+            "server's, call_net and reply_net need both; +/- is how far the clocks may put them off."
         )
     if report.clock is not None:
-        lines.append("theta: the server's clock minus the client's; half of its bound is the error of one-way figures.")
+        lines.append("theta: the server's clock minus the client's.")
     if report.stack:
         lines.append("Latency stack: a row is part of the row above it that is less indented.")
     page.title("Legend")

@@ -7,10 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from nfslat.report.model import (
     Bucket,
     Capture,
-    Clock,
     MatchedOps,
-    MatchedRow,
-    Parts,
     RawRow,
     Report,
     Selection,
@@ -20,11 +17,9 @@ from nfslat.report.model import (
 from nfslat.report.text_layout import (
     Cell,
     Page,
-    adding_up,
     adding_up_below_each_other,
     count,
     indented,
-    ms,
     percent,
     plain,
     shares_adding_up,
@@ -181,61 +176,11 @@ def misses_section(page: Page, matched: MatchedOps) -> None:
         ["matched", *(matched.ops for _ in sides)],
         ["missed", *(sum(missed[side].values()) for side in sides)],
     ]
+    if matched.untimed:
+        rows.insert(2, ["matched, but under way when a clock was set", *(matched.untimed for _ in sides)])
     for reason in _names_in_use(missed.values(), _MISSES):
         rows.append([indented(_words(reason, _MISSES), 1), *(missed[side].get(reason, 0) for side in sides)])
     page.table("l" + "r" * len(sides), ["ops", *sides], rows)
-
-
-def parts_section(page: Page, total: MatchedRow, slowest: MatchedRow | None) -> None:
-    """Where the client's time goes: five parts, or four where the clocks do not give the two directions."""
-    page.title("Where the time goes, ms per matched op")
-    both = [total.parts_ms] if slowest is None else [total.parts_ms, slowest.parts_ms]
-    split = all(parts.call_net is not None and parts.reply_net is not None for parts in both)
-    columns: list[list[str]] = []
-    for parts in both:
-        values = [value for _, value in _parts(parts, split)]
-        shown, sum_shown = adding_up(values)
-        columns += [[*shown, sum_shown], [*shares_adding_up(values), ""]]
-    labels = [*(label for label, _ in _parts(both[0], split)), "sum: first to last byte at the client"]
-    headers = ["part", "mean", "share"] + (["slowest 1 %", "share"] if slowest is not None else [])
-    page.table("l" + "dr" * len(both), headers, [list(row) for row in zip(labels, *columns, strict=True)])
-    if not split:
-        page.prose("The clocks do not allow the split of the network into its two directions.")
-
-
-def _parts(parts: Parts, split: bool) -> list[tuple[str, float]]:
-    network = [("net_both: on the network, both ways", parts.net_both)]
-    if split and parts.call_net is not None and parts.reply_net is not None:
-        network = [
-            ("call_net: call on the network", parts.call_net),
-            ("reply_net: reply on the network", parts.reply_net),
-        ]
-    return [
-        ("call_send: client sends the call", parts.call_send),
-        *network[:1],
-        ("server: last of call to first of reply", parts.server),
-        ("reply_send: server sends the reply", parts.reply_send),
-        *network[1:],
-    ]
-
-
-def clock_section(page: Page, clock: Clock) -> None:
-    """How far apart the two clocks are, and how well that is known."""
-    page.title("Clock")
-    low, high = clock.bound_ms
-    if clock.theta_ms is None or not clock.fits:
-        page.prose(
-            f"No constant offset fits every matched op: calls ask for at most {high:,.3f} ms, replies for at least "
-            f"{low:,.3f} ms. The clocks drift, or one was set. One-way figures cannot be had from them; client SRT, "
-            "server SRT and their difference do not need them."
-        )
-        return
-    word = "behind" if clock.theta_ms < 0 else "ahead of"
-    page.prose(
-        f"The server's clock is {abs(clock.theta_ms):,.3f} ms {word} the client's (theta between {low:,.3f} and "
-        f"{high:,.3f} ms). A one-way figure may be wrong by +/- {ms((high - low) / 2)} ms; client SRT, server SRT and "
-        "their difference need no clock."
-    )
 
 
 def selection_section(page: Page, selection: Selection) -> None:

@@ -15,10 +15,12 @@ from nfslat.report.model import (
     Capture,
     CaptureFile,
     Clock,
+    ClockStep,
     Finding,
     MatchedOps,
     MatchedRow,
     Parts,
+    PartSummaries,
     RawRow,
     Report,
     Selection,
@@ -71,7 +73,7 @@ def _small() -> Report:
         server_ms=server,
         network_ms=Summary(0.72, 0.70, 0.80, 1.1, 2.2),
         negative_network=0,
-        parts_ms=Parts(0.0041, 0.3102, 19.30, 0.0955, 0.3102, 0.6204),
+        parts_ms=Parts(0.0041, 0.3102, 19.30, 0.0955, 0.3102, 0.6204, 0.225),
     )
     slowest = MatchedRow(
         program="NFS",
@@ -82,7 +84,7 @@ def _small() -> Report:
         server_ms=Summary(89.2, 87.0, 111.0, 111.0, 111.0),
         network_ms=Summary(1.2, 1.1, 2.2, 2.2, 2.2),
         negative_network=0,
-        parts_ms=Parts(0.004, 0.5, 89.2, 0.296, 0.4, 0.9),
+        parts_ms=Parts(0.004, 0.5, 89.2, 0.296, 0.4, 0.9, 0.23, 0.02, 0.0),
     )
     return Report(
         schema=SCHEMA,
@@ -100,6 +102,7 @@ def _small() -> Report:
         matched=MatchedOps(
             processed={"server": 1000, "client": 991},
             ops=990,
+            untimed=0,
             unmatched={
                 "server": {"OUTSIDE_OVERLAP": 8, "NOT_CAPTURED_AT_CLIENT": 2},
                 "client": {"NOT_CAPTURED_AT_SERVER": 1},
@@ -107,8 +110,27 @@ def _small() -> Report:
             by_op=[total],
             total=total,
             slowest=slowest,
+            parts=PartSummaries(
+                call_send=Summary(0.0041, 0.004, 0.005, 0.006, 0.007),
+                call_net=Summary(0.3102, 0.305, 0.4, 0.5, 1.1),
+                server=server,
+                reply_send=Summary(0.0955, 0.09, 0.1, 0.2, 0.4),
+                reply_net=None,
+                one_way_error=0.25,
+            ),
         ),
-        clock=Clock(7000.125, (6999.9, 7000.35), True),
+        clock=Clock(
+            fits=True,
+            theta_ms=7000.125,
+            bound_ms=(6999.9, 7000.35),
+            at="2024-05-01T10:00:10.000000+00:00",
+            drift_ppm=0.0,
+            drift_bound_ppm=(-3.25, 4.5),
+            steps=[],
+            rate_changes=0,
+            messages=1980,
+            contradicting=0,
+        ),
         verdict=Verdict(
             layer="server",
             cause=None,
@@ -181,7 +203,9 @@ def _matched_row(draw: st.DrawFn, split: bool) -> MatchedRow:
     client, server = draw(_summary()), draw(_summary())
     send, net, reply = draw(_ms), draw(_ms | _ms.map(lambda x: -x)), draw(_ms)
     there = net * draw(st.floats(0, 1))
-    parts = Parts(send, there if split else None, server.mean, reply, net - there if split else None, net)
+    one_way = (there, net - there) if split else (None, None)
+    waits = draw(st.none() | _ms), draw(st.none() | _ms)
+    parts = Parts(send, one_way[0], server.mean, reply, one_way[1], net, draw(_ms) if split else None, *waits)
     return MatchedRow(
         program_name(program),
         op_name(program, version, op),
@@ -201,14 +225,18 @@ def _matched(draw: st.DrawFn, least_rows: int = 0) -> MatchedOps:
     by_op = draw(st.lists(_matched_row(split), min_size=least_rows, max_size=3))
     unmatched = {side: draw(_misses) for side in ("server", "client")}
     total = draw(_matched_row(split)) if by_op else None
-    ops = sum(row.count for row in by_op)
+    ops, untimed = sum(row.count for row in by_op), draw(st.integers(0, 3))
+    one_way = st.none() | _summary()
+    parts = st.builds(PartSummaries, _summary(), one_way, _summary(), _summary(), one_way, st.none() | _ms)
     return MatchedOps(
-        processed={side: ops + sum(reasons.values()) for side, reasons in unmatched.items()},
+        processed={side: ops + untimed + sum(reasons.values()) for side, reasons in unmatched.items()},
         ops=ops,
+        untimed=untimed,
         unmatched=unmatched,
         by_op=by_op,
         total=total,
         slowest=draw(_matched_row(split)) if by_op else None,
+        parts=draw(parts) if by_op else None,
     )
 
 
@@ -241,7 +269,6 @@ def _reports(draw: st.DrawFn, compared: bool = False) -> Report:
     """Any report, or with `compared` one that has matched ops."""
     sides = ["server", "client"] if compared else draw(st.sampled_from([["server", "client"], ["capture"]]))
     two = len(sides) == 2
-    bound = sorted((draw(st.floats(-1e9, 1e9)), draw(st.floats(-1e9, 1e9))))
     layers = ["server", "network", "client"]
     verdict = st.builds(
         Verdict,
@@ -265,7 +292,16 @@ def _reports(draw: st.DrawFn, compared: bool = False) -> Report:
         st.dictionaries(_text, _text, max_size=2),
     )
     stack = st.builds(StackRow, st.sampled_from(["all", "READ"]), _text, st.integers(0, 3), _ms, _share, _text)
-    clock = st.builds(Clock, st.none() | st.just(sum(bound) / 2), st.just((bound[0], bound[1])), st.booleans())
+    pair = st.tuples(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9)).map(lambda two: (min(two), max(two)))
+    amount, moment, number = st.floats(-1e9, 1e9), st.just("2024-05-01T10:00:10Z"), st.integers(0, 10**9)
+    whose = st.sampled_from([("server", 1.5), ("client", -2.5), (None, None)])
+    step = st.builds(
+        lambda at, within, ms, bound, clock: ClockStep(at, within, ms, bound, *clock), moment, _ms, amount, pair, whose
+    )
+    steps = st.lists(step, max_size=2)
+    known = st.builds(Clock, st.just(True), amount, pair, moment, amount, pair, steps, number, number, number)
+    nothing = (st.just(False), *[st.none()] * 5, st.just([]))
+    clock = known | st.builds(Clock, *nothing, number, number, number)
     return Report(
         schema=SCHEMA,
         nfslat=Tool("0.1.0", draw(_text), draw(_text), draw(st.sampled_from(["nfslat", "tshark", "first"]))),

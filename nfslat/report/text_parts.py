@@ -1,0 +1,144 @@
+"""Report -> where the time goes, part by part, and what is known of the two clocks; each section onto its page."""
+
+from __future__ import annotations
+
+from nfslat.report.model import Clock, MatchedRow, Parts, PartSummaries, Summary
+from nfslat.report.text_layout import Cell, Page, adding_up, count, indented, ms, shares_adding_up
+
+
+def parts_section(page: Page, total: MatchedRow, slowest: MatchedRow | None) -> None:
+    """Where the client's time goes: five parts, or four where the clocks do not tell the two directions apart."""
+    page.title("Where the time goes, ms per matched op")
+    both = [total.parts_ms] if slowest is None else [total.parts_ms, slowest.parts_ms]
+    split = all(parts.call_net is not None and parts.reply_net is not None for parts in both)
+    columns: list[list[str]] = []
+    for parts in both:
+        values = [value for _, value in _parts(parts, split)]
+        shown, sum_shown = adding_up(values)
+        columns += [[*shown, sum_shown], [*shares_adding_up(values), ""]]
+    labels = [label for label, _ in _parts(both[0], split)]
+    error = f"+/- {ms(max(parts.one_way_error or 0.0 for parts in both))}" if split else ""
+    columns = [[*labels, "sum, first to last byte"], *columns]
+    columns.append([error if "_net:" in label else "" for label in columns[0]])
+    # What is part of a part, from below, so that the rows above keep their places.
+    for name, label in (("reply_retrans_wait", "reply_net:"), ("call_retrans_wait", "call_net:")):
+        waits = [getattr(parts, name) for parts in both]
+        at = next((row for row, own in enumerate(labels) if own.startswith(label)), None)
+        if at is not None and any(waits):
+            cells = [
+                cell
+                for wait, column in zip(waits, columns[1::2], strict=False)
+                for cell in (_like(column[at], wait), "")
+            ]
+            for column, cell in zip(columns, [indented("until it was sent again", 1), *cells, ""], strict=True):
+                column.insert(at + 1, cell)
+    headers = ["part", "mean", "share"] + (["slowest 1 %", "share"] if slowest is not None else []) + [""]
+    page.table("l" + "dr" * len(both) + "l", headers, [list(row) for row in zip(*columns, strict=True)])
+    page.prose(_direction(total.parts_ms))
+
+
+def _like(shown: str, value: float | None) -> str:
+    """`value` with as many decimals as a number next to it; nothing where it is not known."""
+    return "" if value is None else f"{value:.{len(shown.partition('.')[2])}f}"
+
+
+def _parts(parts: Parts, split: bool) -> list[tuple[str, float]]:
+    network = [("net_both: call and reply on the network", parts.net_both)]
+    if split and parts.call_net is not None and parts.reply_net is not None:
+        network = [
+            ("call_net: call on the way", parts.call_net),
+            ("reply_net: reply on the way", parts.reply_net),
+        ]
+    return [
+        ("call_send: client sends call", parts.call_send),
+        *network[:1],
+        ("server: call in to reply out", parts.server),
+        ("reply_send: server sends reply", parts.reply_send),
+        *network[1:],
+    ]
+
+
+def _direction(parts: Parts) -> str:
+    """Which way on the network takes longer, as far as the clocks tell."""
+    error = parts.one_way_error
+    if error is None:
+        return "Which of the two ways on the network takes longer cannot be told: nothing is known of the clocks."
+    if parts.call_net is None or parts.reply_net is None:
+        return (
+            "How the time on the network divides between call and reply cannot be told: the clocks are known to "
+            f"+/- {ms(error)} ms only, which is more than one of the two."
+        )
+    more = parts.call_net - parts.reply_net
+    if abs(more) <= 2 * error:
+        return (
+            "Which of the two ways on the network takes longer cannot be told: they differ by less than the clocks do."
+        )
+    longer, shorter = ("call", "reply") if more > 0 else ("reply", "call")
+    return (
+        f"On the network the {longer} takes longer than the {shorter}, by {ms(abs(more))} ms +/- {ms(2 * error)}. The "
+        "sum of both is exact."
+    )
+
+
+def part_percentiles_section(page: Page, parts: PartSummaries) -> None:
+    """The distribution of each part: what makes the slow ones slow is often not what makes the mean."""
+    page.title("Percentiles of the parts, ms")
+    one_way = parts.one_way_error
+    rows: list[list[Cell]] = []
+    for name in ("call_send", "call_net", "server", "reply_send", "reply_net"):
+        summary: Summary | None = getattr(parts, name)
+        error = f"+/- {ms(one_way)}" if name.endswith("_net") and one_way is not None and summary else ""
+        if summary is None:
+            rows.append([name, "", "", "", "", "cannot tell"])
+        else:
+            figures = (summary.p50, summary.p95, summary.p99, summary.max)
+            rows.append([name, *(float(value) for value in figures), error])
+    page.table("lddddl", ("part", "p50", "p95", "p99", "max", ""), rows)
+
+
+def clock_section(page: Page, clock: Clock) -> None:
+    """How far apart the two clocks are, how well that is known, and what happened to them."""
+    page.title("Clock")
+    if clock.theta_ms is None or clock.bound_ms is None or clock.drift_ppm is None or clock.drift_bound_ppm is None:
+        page.prose(
+            f"No offset of the two clocks explains the ops: {count(clock.contradicting)} of {count(clock.messages)} "
+            "calls and replies would have arrived before they were sent. Time stamps or matches are wrong. One-way "
+            "figures cannot be had; client SRT, server SRT and their difference need no clock."
+        )
+        return
+    low, high = clock.bound_ms
+    word = "behind" if clock.theta_ms < 0 else "ahead of"
+    when = f" at {clock.at}" if clock.drift_ppm or clock.steps or clock.rate_changes else ""
+    page.prose(
+        f"The server's clock is {abs(clock.theta_ms):,.3f} ms {word} the client's{when} (theta between {low:,.3f} and "
+        f"{high:,.3f} ms). Client SRT, server SRT and their difference need no clock; one-way figures carry its error."
+    )
+    least, most = clock.drift_bound_ppm
+    if clock.drift_ppm:
+        page.prose(
+            f"The clocks drift: theta changes by {clock.drift_ppm:+,.1f} ppm, {clock.drift_ppm * 3.6:+,.1f} ms an hour "
+            f"(between {least:+,.1f} and {most:+,.1f} ppm). The server's times are put on the client's clock."
+        )
+    else:
+        page.prose(f"No drift is seen; the bounds leave room for {least:+,.1f} to {most:+,.1f} ppm.")
+    for step in clock.steps:
+        whose = f"The {step.clock}'s clock" if step.clock else "One of the clocks"
+        by = step.ms if step.set_by_ms is None else step.set_by_ms
+        way = "" if step.set_by_ms is None else " forward" if by > 0 else " back"
+        error = max(abs(step.ms - bound) for bound in step.bound_ms)
+        page.prose(
+            f"- {whose} was set{way} by {abs(by):,.3f} ms (+/- {ms(error)}), at {step.at} or up to "
+            f"{ms(step.within_ms)} ms later. Ops that were under way then are matched, but not timed.",
+            hanging=2,
+        )
+    if clock.rate_changes:
+        page.prose(
+            f"- The rate of a clock changed {count(clock.rate_changes)} times; each time has a drift of its own.",
+            hanging=2,
+        )
+    if clock.contradicting:
+        page.prose(
+            f"- {count(clock.contradicting)} of {count(clock.messages)} calls and replies contradict the others (wrong "
+            "stamps, or packets that a capture saw late); the clock does not rest on them.",
+            hanging=2,
+        )

@@ -1,0 +1,260 @@
+"""Matched ops -> the `Clock`: what theta, the server's clock minus the client's, can have been at each instant.
+
+Causality bounds theta (docs/method.md): no call arrives before it was sent, no reply either. Over the client's clock t,
+each call is a point (t, server's time - client's time) that theta(t) cannot be above, each reply one that it cannot be
+below (V. Paxson, "On calibrating measurements of packet transit times", 1998). Clocks run evenly for minutes, so theta
+is a straight line between these points (`nfslat.envelope`), and a new one begins where no line is left (`nfslat.runs`):
+a clock was set, or its rate changed. A few points that contradict all others are wrong stamps or wrong matches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+
+from nfslat.clock import Clock, Segment, Step
+from nfslat.columns import each_block
+from nfslat.envelope import STEEPEST, Lines, Points
+from nfslat.runs import Run, explain, find_runs, possible
+from nfslat.tables import I32, I64, Bool, Matched, Ops
+
+_SAMPLE = 1 << 18  # ops in which breaks are looked for; of more, so many that are evenly spread
+_AGREED = 4.0  # calls and replies tell of one drift where what they say differs by less than a fourth of it
+_MOST_CONTRADICT, _FEW = 0.05, 4
+_CLEARLY = 2.0
+
+
+def find_clock(server: Ops, client: Ops, matched: Matched) -> Clock:
+    """theta over the time of both captures; needs a matched op, else raises ``ValueError``.
+
+    Ops that are not wholly in both captures, or were sent again by RPC, do not count where there are others: the last
+    byte that was seen need not be the last, and the two sides may have seen different transmissions.
+    """
+    if not len(matched):
+        raise ValueError("no matched op, nothing known of the clocks")
+    rows = _sound(server, client, matched)
+    seen = _Seen.of(server, client, matched, rows[:: -(-len(rows) // _SAMPLE)])
+    torn, seen = seen.take(~seen.is_possible).row, seen.take(seen.is_possible)
+    runs = find_runs(seen.over, seen.under)
+    breaks = [_Break.between(seen, *two) for two in pairwise(runs)]
+    sets = [one.under_way(client, matched) for one in breaks if one.is_step]
+    under_way = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *sets]))
+    firsts = [0, *(int(np.searchsorted(client.call_first_frame, one.frames[1])) for one in breaks)]
+    left_over = np.delete(seen.row, np.concatenate([np.zeros(0, np.int64), *(np.arange(r.begin, r.end) for r in runs)]))
+    contradicting = 2 * len(np.setdiff1d(np.concatenate([torn, left_over]), under_way))
+    if len(seen) + len(torn) < len(rows):
+        runs = _with_all(server, client, matched.take(rows), seen, runs, firsts, under_way)
+    contradicting += sum(run.contradicting for run in runs)
+    messages = 2 * len(rows)
+    if not runs or contradicting > max(_MOST_CONTRADICT * messages, _FEW):
+        return Clock((), (), 0, messages, contradicting, np.zeros(0, dtype=np.int64), _rough(server, client, matched))
+    is_steady = all(one.is_step for one in breaks)
+    segments = _segments(seen, runs, firsts, is_steady=is_steady)
+    steps = [
+        one.step(before, after)
+        for one, before, after in zip(breaks, segments, segments[1:], strict=False)
+        if one.is_step
+    ]
+    return Clock(
+        tuple(segments),
+        tuple(steps),
+        len(breaks) - len(steps),
+        messages,
+        contradicting,
+        under_way,
+        segments[0].theta_ns,
+    )
+
+
+def _rough(server: Ops, client: Ops, matched: Matched) -> int:
+    return int(server.t0[matched.server[0]] - client.t0[matched.client[0]])
+
+
+def _sound(server: Ops, client: Ops, matched: Matched) -> I64:
+    """Rows of the matched ops whose instants can be relied on, or of all where there is none."""
+    of_server, of_client = ((ops.transmissions == 1) & ops.whole for ops in (server, client))
+    if of_server.all() and of_client.all():
+        return np.arange(len(matched))
+    sound = np.flatnonzero(of_server[matched.server] & of_client[matched.client])
+    return sound if len(sound) else np.arange(len(matched))
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The tighter of the two points of each op's call, and of its reply, in the order of the client's ops."""
+
+    row: I64  # of the client's Ops
+    over: Points  # x: client's clock since x0_ns; y: server's minus client's, less y0_ns
+    under: Points
+    over_frame: I32  # in the client's capture, whose order is that of events
+    under_frame: I32
+    x0_ns: int
+    y0_ns: int
+
+    @classmethod
+    def of(cls, server: Ops, client: Ops, matched: Matched, rows: I64 | slice, near: Self | None = None) -> Self:
+        """The points of matched ops, with the origin of `near` or that of the first."""
+        s, c = matched.rows(rows)
+
+        def points(first: str, last: str, first_frame: I32, last_frame: I32, sign: int) -> tuple[I64, I64, I32]:
+            x, x_last = getattr(client, first)[c], getattr(client, last)[c]
+            y, y_last = getattr(server, first)[s] - x, getattr(server, last)[s] - x_last
+            is_last = sign * y_last < sign * y
+            frame = np.where(is_last, last_frame[c], first_frame[c])
+            return np.where(is_last, x_last, x), np.where(is_last, y_last, y), frame
+
+        ox, oy, over_frame = points("t0", "t1", client.call_first_frame, client.call_last_frame, 1)
+        ux, uy, under_frame = points("t2", "t3", client.reply_first_frame, client.reply_last_frame, -1)
+        x0_ns, y0_ns = (near.x0_ns, near.y0_ns) if near else (int(ox[0]), int(oy[0]))
+        over, under = (
+            Points((x - x0_ns).astype(np.float64), (y - y0_ns).astype(np.float64)) for x, y in ((ox, oy), (ux, uy))
+        )
+        return cls(c, over, under, over_frame, under_frame, x0_ns, y0_ns)
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def take(self, rows: slice | I64 | Bool) -> Self:
+        """Those rows."""
+        over, under = (Points(points.x[rows], points.y[rows]) for points in (self.over, self.under))
+        frames = self.over_frame[rows], self.under_frame[rows]
+        return dataclasses.replace(
+            self, row=self.row[rows], over=over, under=under, over_frame=frames[0], under_frame=frames[1]
+        )
+
+    @property
+    def is_possible(self) -> Bool:
+        """Is there a theta that explains both call and reply? Else a stamp is wrong, or a clock was set in between."""
+        lack, apart = self.under.y - self.over.y, np.abs(self.under.x - self.over.x)
+        return np.asarray(lack <= STEEPEST * apart)
+
+
+_Event = tuple[int, float, float]  # frame in the client's capture, x, y
+
+
+@dataclass(frozen=True)
+class _Break:
+    """Between two runs: the last event that only the earlier one explains, and the first that only the later does."""
+
+    frames: tuple[int, int]  # of the two in the client's capture; the smaller number first
+    client_ns: tuple[int, int]
+    server_ns: tuple[int, int]
+    within_ns: int  # the time between the two, by the clock that was not set
+    jump_bounds_ns: tuple[int, int]
+    is_step: bool  # theta jumped; else only the rate of a clock changed
+
+    @classmethod
+    def between(cls, seen: _Seen, before: Run, after: Run) -> Self:
+        """Look at all that is in the two runs or between them; what no run explains is no evidence."""
+        rows = np.arange(before.begin, after.end)
+        last: list[_Event] = []  # that only `before` explains
+        first: list[_Event] = []
+        for points, frame, sign in ((seen.over, seen.over_frame, 1), (seen.under, seen.under_frame, -1)):
+            own, own_frame = Points(points.x[rows], points.y[rows]), frame[rows]
+            early, late = possible(before.lines, own, sign), possible(after.lines, own, sign)
+            only_early = np.flatnonzero(early & ~late & (rows < after.begin))
+            only_late = np.flatnonzero(late & ~early & (rows >= before.end))
+            for found, only, chosen in ((last, only_early, np.argmax), (first, only_late, np.argmin)):
+                if len(only):
+                    at = only[chosen(own_frame[only])]
+                    found.append((int(own_frame[at]), float(own.x[at]), float(own.y[at])))
+        # Each run has such an event where the two are not one; else what stands next to the break must do.
+        ends = [
+            (int(seen.over_frame[at]), float(seen.over.x[at]), float(seen.over.y[at]))
+            for at in (before.end - 1, after.begin)
+        ]
+        (frame_a, xa, ya), (frame_b, xb, yb) = max(last, default=ends[0]), min(first, default=ends[1])
+        client_ns = seen.x0_ns + int(xa), seen.x0_ns + int(xb)
+        server_ns = client_ns[0] + seen.y0_ns + int(ya), client_ns[1] + seen.y0_ns + int(yb)
+        by_client, by_server = (later - earlier for earlier, later in (client_ns, server_ns))
+        # The clock that was not set shows how much time went by: with traffic, little.
+        within = min(by_client, by_server, key=abs)
+        (low_a, high_a), (low_b, high_b) = before.lines.at([xa, xa + within]), after.lines.at([xb - within, xb])
+        bounds_ns = int(np.floor((low_b - high_a).min())), int(np.ceil((high_b - low_a).max()))
+        # The bounds are concave, and convex: what holds at both ends holds in between.
+        is_step = bool((low_b > high_a).all() or (high_b < low_a).all())
+        return cls((min(frame_a, frame_b), max(frame_a, frame_b)), client_ns, server_ns, within, bounds_ns, is_step)
+
+    def under_way(self, client: Ops, matched: Matched) -> I64:
+        """Client rows of the matched ops that neither ended before the break nor began behind it."""
+        rows = matched.client.astype(np.int64)
+        is_before = client.reply_last_frame[rows] <= self.frames[0]
+        is_behind = client.call_first_frame[rows] >= self.frames[1]
+        return rows[~(is_before | is_behind)]
+
+    def step(self, before: Segment, after: Segment) -> Step:
+        """What happened, by the estimates of theta on both sides."""
+        ends = ((0, -self.within_ns), (self.within_ns, 0))
+        jumps = [after.theta_at(self.client_ns[1] + b) - before.theta_at(self.client_ns[0] + a) for a, b in ends]
+        jump_ns = sum(jumps) // 2
+        by_client, by_server = (abs(later - earlier) for earlier, later in (self.client_ns, self.server_ns))
+        clock = "client" if by_client > _CLEARLY * by_server else "server" if by_server > _CLEARLY * by_client else None
+        set_by_ns = {"client": -jump_ns, "server": jump_ns}.get(clock or "")
+        return Step(*self.client_ns, abs(self.within_ns), jump_ns, self.jump_bounds_ns, clock, set_by_ns)
+
+
+def _with_all(
+    server: Ops, client: Ops, matched: Matched, sample: _Seen, runs: list[Run], firsts: list[int], but: I64
+) -> list[Run]:
+    """The runs of a sample, held against all ops but some."""
+    near: list[tuple[list[Points], list[Points]]] = [([run.lines.over], [run.lines.under]) for run in runs]
+
+    def collect(at: slice) -> None:
+        seen = _Seen.of(server, client, matched, at, sample)
+        seen = seen.take(seen.is_possible & ~np.isin(seen.row, but)) if len(but) else seen.take(seen.is_possible)
+        number = np.searchsorted(firsts[1:], seen.row, side="right")
+        for own, run, kept in zip(range(len(runs)), runs, near, strict=True):
+            part = seen if len(runs) == 1 else seen.take(number == own)
+            for points, hull, sign, out in (
+                (part.over, run.lines.over, 1, kept[0]),
+                (part.under, run.lines.under, -1, kept[1]),
+            ):
+                # Behind the hull of the sample no point is a corner of the hull of all.
+                outside = sign * points.y < sign * np.interp(points.x, hull.x, hull.y)
+                outside |= (points.x < hull.x[0]) | (points.x > hull.x[-1])
+                out.append(Points(points.x[outside], points.y[outside]))
+
+    each_block(len(matched), collect)
+    out = []
+    for run, kinds in zip(runs, near, strict=True):
+        over, under = (
+            Points(*(np.concatenate(c) for c in zip(*((p.x, p.y) for p in ps), strict=True))) for ps in kinds
+        )
+        found = explain(run.lines, over, under)
+        if found is None:  # what the sample says is true as far as it goes
+            found = run.lines, run.contradicting + len(over) + len(under)
+        out.append(dataclasses.replace(run, lines=found[0], contradicting=run.contradicting + found[1]))
+    return out
+
+
+def _segments(seen: _Seen, runs: list[Run], firsts: list[int], *, is_steady: bool) -> list[Segment]:
+    """The runs with an estimate each. `is_steady`: no clock changed its rate, so that all have one slope."""
+    lines = [run.lines for run in runs]
+    longest = max(range(len(runs)), key=lambda at: seen.over.x[runs[at].end - 1] - seen.over.x[runs[at].begin])
+    slopes = [_slope(one) for one in lines]
+    if is_steady:
+        least, most = max(one.b[0] for one in lines), min(one.b[-1] for one in lines)
+        common = [one.steep_as(least, most) for one in lines]
+        if all(common):
+            lines = [one for one in common if one]
+            slopes = [min(max(slopes[longest], least), most)] * len(runs)
+    segments = []
+    for run, first, own, slope in zip(runs, firsts, lines, slopes, strict=True):
+        begin, end = int(seen.over.x[run.begin]), int(seen.under.x[run.end - 1])
+        middle = (begin + end) // 2
+        low, high = own.a_range(slope)
+        theta = seen.y0_ns + round((low + high) // 2 + slope * middle)
+        ends = seen.x0_ns + begin, seen.x0_ns + end, seen.x0_ns + middle
+        segments.append(Segment(first, *ends, theta, slope, own, seen.x0_ns, seen.y0_ns))
+    return segments
+
+
+def _slope(lines: Lines) -> float:
+    """The drift, where it is beyond doubt, or where calls and replies tell of the same one; else 0."""
+    above, below = lines.trends
+    is_agreed = abs(above - below) * _AGREED < abs(above + below) / 2
+    return lines.best_b if lines.b[0] > 0 or lines.b[-1] < 0 or is_agreed else 0.0
