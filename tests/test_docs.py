@@ -71,8 +71,8 @@ def test_method_names_every_state_and_miss() -> None:
 def test_method_names_every_audit_code() -> None:
     """The table of the capture audit names the codes that the audit can give, and no other."""
     table = METHOD.split("## The capture audit")[1]
-    given = set(re.findall(r'^\s+"([a-z]+-[a-z-]+)",$', (ROOT / "nfslat" / "audit.py").read_text(), re.MULTILINE))
-    given |= set(re.findall(r'add\("([a-z-]+)"', (ROOT / "nfslat" / "audit.py").read_text()))
+    source = "".join(path.read_text() for path in (ROOT / "nfslat" / "audit").glob("*.py"))
+    given = set(re.findall(r'\bnote\(\s*"([a-z]+-[a-z-]+)",', source))
     assert set(re.findall(r"`([a-z]+-[a-z-]+)`", table)) == given
 
 

@@ -1,30 +1,67 @@
-"""The audit of each capture and the clock -> findings on the captures themselves, the gravest first."""
+"""The audit of the captures -> findings: what makes them a poor witness, the gravest first."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from nfslat.report.model import AuditNote, Finding
+from nfslat.report.model import AuditNote, Capture, Finding
+
+# What a wrong clock touches is wrong, what is missing is not there, and the rest is noise; codes that are not here are
+# in between.
+_GRAVEST = ("no-overlap", "capture-two-clocks", "two-clocks-suspected", "capture-clock-step", "capture-drops")
+_LEAST = ("observer-effect", "capture-duplicates", "capture-reordered")
 
 
-def capture_findings(audit: Mapping[str, Sequence[AuditNote]], *, clock_fits: bool) -> list[Finding]:
-    """One finding for each warning of the audit (`audit`: side -> notes), and one where no constant offset fits."""
+def _messages(capture: Capture) -> int:
+    return sum(capture.messages.values())
+
+
+# What the count of a code is a share of.
+_OF: dict[str, tuple[str, Callable[[Capture], int]]] = {
+    "capture-truncated": ("messages", _messages),
+    "capture-unanswered": ("messages", _messages),
+    "capture-orphans": ("messages", _messages),
+    "malformed-rpc": ("messages", _messages),
+    "capture-missing-calls": ("calls shown and missing", lambda c: c.ops + c.messages.get("NO_REPLY", 0)),
+    "capture-duplicates": ("packets", lambda c: c.packets),
+    "capture-reordered": ("packets", lambda c: c.packets),
+    "capture-untimed": ("packets", lambda c: c.packets),
+    "capture-untracked": ("packets", lambda c: c.packets),
+}
+
+
+def capture_findings(captures: Mapping[str, Capture], pair: Sequence[AuditNote] = ()) -> list[Finding]:
+    """One finding for each warning of the audit of `captures` (side -> capture), and of the two together (`pair`)."""
     found = [
-        Finding(
-            code=note.code,
-            layer="capture",
-            severity=note.severity,
-            share=None,
-            confidence="certain",
-            text=note.text,
-            evidence={"capture": side, "count": note.count},
-            advice={},
-        )
-        for side, notes in audit.items()
-        for note in notes
-        if note.severity == "warning"
+        _finding(note, side, _share(note, capture)) for side, capture in captures.items() for note in capture.audit
     ]
-    if not clock_fits:
-        text = "no constant offset between the two clocks fits all ops: one drifts, or was set during the capture"
-        found.append(Finding("clock-drift", "capture", "warning", None, "likely", text, {}, {}))
-    return found
+    found += [_finding(note, "both", {}) for note in pair]
+    return sorted((finding for finding in found if finding.severity == "warning"), key=_gravity)
+
+
+def _gravity(finding: Finding) -> int:
+    if finding.code in _GRAVEST:
+        return _GRAVEST.index(finding.code)
+    return len(_GRAVEST) + 1 + _LEAST.index(finding.code) if finding.code in _LEAST else len(_GRAVEST)
+
+
+def _share(note: AuditNote, capture: Capture) -> dict[str, Any]:
+    if note.code not in _OF:
+        return {}
+    what, of = _OF[note.code]
+    whole = of(capture) + (note.count if note.code == "capture-missing-calls" else 0)
+    return {"share": note.count / max(whole, 1), "of": what}
+
+
+def _finding(note: AuditNote, where: str, share: Mapping[str, Any]) -> Finding:
+    return Finding(
+        code=note.code,
+        layer="capture",
+        severity=note.severity,
+        share=None,
+        confidence="likely" if note.code == "two-clocks-suspected" else "certain",
+        text=note.text,
+        evidence={"capture": where, "count": note.count, **share},
+        advice={},
+    )

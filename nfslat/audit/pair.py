@@ -1,0 +1,149 @@
+"""Two sides together -> what must be said about the comparison: time in common, clocks, what was left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nfslat import overlap
+from nfslat.audit.words import note, span
+from nfslat.inflight import flat_top
+from nfslat.report.model import AuditNote
+from nfslat.results import Correlation
+from nfslat.select import is_reverse
+from nfslat.tables import Miss
+
+_FLAT, _ENOUGH_OPS = 0.5, 100  # a top held for this share of the busy time, by this many ops, looks like a limit
+_SIDES = ("server", "client")
+_HALF, _ALL = 0.5, 0.99  # of a capture
+_FEW_OPS, _PLENTY = 20, 50_000  # ops that can tell of the network, and that are enough to
+_NEARLY_ALL, _ALIKE = 0.9, 0.25  # of the ops; of the amount
+_NO_NETWORK_NS = 1_000_000_000
+
+
+def pair_notes(c: Correlation) -> list[AuditNote]:
+    """What the two captures can bear together, most serious first."""
+    found = [*_clock_notes(c), _overlap_note(c)]
+    return sorted((one for one in found if one.count), key=lambda one: one.severity != "warning")
+
+
+@dataclass(frozen=True)
+class _Common:
+    """The time that both captures show, on the client's clock, and its share of each."""
+
+    ns: int
+    of_server: float
+    of_client: float
+
+
+def _common(c: Correlation) -> _Common:
+    # Each end by the matched op that is nearest to it, so that a clock which was set in between does no harm.
+    m, (server, client) = c.matching.matched, (c.server.decoded, c.client.decoded)
+    first, last = overlap.offsets(c.server.ops, c.client.ops, m.take(np.array([0, len(m) - 1]))).tolist()
+    begin = max(client.first_ns, server.first_ns - first)
+    end = min(client.last_ns, server.last_ns - last)
+    ns = max(end - begin, 0)
+    spans = (max(server.last_ns - last - server.first_ns + first, 1), max(client.last_ns - client.first_ns, 1))
+    return _Common(ns, *(min(ns / whole, 1.0) for whole in spans))
+
+
+def _outside(c: Correlation, side: str) -> tuple[int, int]:
+    """Ops of `side` that happened while the other capture was not running, and all that are compared."""
+    compared = c.compared(side)
+    return int(np.count_nonzero(compared & (c.missed(side) == Miss.OUTSIDE_OVERLAP))), int(np.count_nonzero(compared))
+
+
+def _overlap_note(c: Correlation) -> AuditNote:
+    common = _common(c)
+    outside, compared = _outside(c, "client")
+    text = (
+        f"the captures have {common.ns / 1e9:,.1f} s in common, {common.of_server * 100:.0f} % of the server's and "
+        f"{common.of_client * 100:.0f} % of the client's; only ops in that time are compared"
+    )
+    if max(common.of_server, common.of_client) < _HALF:
+        return note("no-overlap", compared - outside, f"{text}, and they need not be like the others", warn=True)
+    return note("captures-overlap", compared - outside, text)
+
+
+def _clock_notes(c: Correlation) -> list[AuditNote]:
+    """Two clocks in one capture that was sorted by time: the network time is wrong by the same amount for all ops.
+
+    Nothing tells in which capture, nor by how much: the amount less the true network time. Where the files were
+    exchanged because of it, it is positive, and cannot be told from a network that takes so long.
+    """
+    count = len(c.matched)
+    if count < _FEW_OPS:
+        return []
+    some_of_them = slice(None, None, max(count // _PLENTY, 1))
+    network_ns = c.client_srt_ns[some_of_them] - c.server_srt_ns[some_of_them]
+    low, middle, high = (int(ns) for ns in np.percentile(network_ns, [25, 50, 75]))
+    if high - low > _ALIKE * abs(middle):
+        return []
+    below = int(np.count_nonzero(c.client_srt_ns < c.server_srt_ns))
+    if below > _NEARLY_ALL * count:
+        text = (
+            f"the server takes longer than the client by {span(middle)} for nearly all ops ({below:,} of {count:,}): "
+            "in one capture sent and received packets are stamped by two clocks, or the files are the wrong way round. "
+            "No layer can be named"
+        )
+        return [note("two-clocks-suspected", below, text, warn=True)]
+    if c.swapped and middle > _NO_NETWORK_NS:
+        text = (
+            f"the files were exchanged, and now the network takes {span(middle)} for nearly all ops, as no network "
+            "does: in one capture sent and received packets are stamped by two clocks. No layer can be named"
+        )
+        return [note("two-clocks-suspected", count, text, warn=True)]
+    return []
+
+
+def remarks(c: Correlation, *, application_known: bool) -> list[str]:
+    """What else must be said about the comparison."""
+    out = []
+    if c.swapped:
+        out.append(
+            f"the files were given in the wrong order: {c.server.source.name} is the server's capture, "
+            f"{c.client.source.name} the client's; read that way (--no-swap insists on the order given)"
+        )
+    if not application_known:
+        out.append(
+            "what happens above the client's wire (waiting for a slot, the application) is not in the captures: "
+            "give the application's own mean with --app-ms to include it"
+        )
+        top = flat_top(c.client.ops, c.matched.client)
+        if top is not None and top.level > 1 and top.share >= _FLAT and top.ops >= _ENOUGH_OPS:
+            out.append(
+                f"in flight at the client, on its busiest connection: {top.level} for {top.share * 100:.0f} % of the "
+                f"busy time, and hardly ever more. {top.level} slots or {top.level} workers are its limit, and with "
+                "slots calls wait above the wire: --app-ms tells which"
+            )
+    for name in _SIDES:
+        if count := c.strangers(name):
+            out.append(f"{count} ops in the {name}'s capture belong to hosts that are not in the other one")
+    out += _left_out(c)
+    reverse = max(
+        int(np.count_nonzero(side.kept & side.ops.spread(is_reverse(side.ops)))) for side in (c.server, c.client)
+    )
+    if reverse:
+        out.append(f"{reverse} calls from the server to the client (callbacks) are in the raw data only")
+    retransmitted = int(np.count_nonzero(c.client.ops.transmissions[c.matched.client] > 1))
+    if retransmitted:
+        out.append(
+            f"{retransmitted} ops were sent again by RPC (timeo ran out, or a new connection); "
+            "their client SRT counts from the first transmission"
+        )
+    return out
+
+
+def _left_out(c: Correlation) -> list[str]:
+    outside = {name: _outside(c, name) for name in _SIDES}
+    parts = [
+        f"{count} of the {compared} ops of the {name}'s capture" for name, (count, compared) in outside.items() if count
+    ]
+    if not parts:
+        return []
+    common = _common(c)
+    return [
+        f"the captures overlap only in part, for {common.ns / 1e9:,.1f} s: {' and '.join(parts)} happened while the "
+        "other was not running, and are left out"
+    ]
