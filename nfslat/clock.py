@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
+from nfslat.columns import each_block
 from nfslat.envelope import Lines
-from nfslat.tables import I64, Bool, Matched
+from nfslat.tables import I32, I64, Bool, Matched, Ops
 
 
 @dataclass(frozen=True)
@@ -118,17 +120,25 @@ class Clock:
                 made[mask] = segment.on_client(ns[mask])
         return out
 
-    def error_ns(self, client_rows: I64, client_ns: I64) -> int:
-        """How far a mean one-way figure over these ops may be off; `client_ns` is a moment of each."""
-        # theta is linear in time, so the mean of its errors is its error at the mean time.
+    def error_ns(self, client: Ops, client_rows: I32 | I64) -> int:
+        """How far a mean one-way figure over the ops in these of the client's rows may be off."""
+        starts = [segment.first_row for segment in self.segments[1:]]
+        middles = np.array([segment.t_ns for segment in self.segments])
+
+        def sums(at: slice) -> npt.NDArray[np.float64]:
+            rows = client_rows[at].astype(np.int64)
+            number = np.searchsorted(starts, rows, side="right") if len(starts) else np.zeros(len(rows), dtype=np.int64)
+            since = client.t0[rows] - middles[number]
+            return np.array([np.bincount(number, weights=w, minlength=len(middles)) for w in (None, since)])
+
+        counts, since = np.sum(each_block(len(client_rows), sums), axis=0)
         total = 0.0
-        for segment, mask in self.pieces(client_rows):
-            times = client_ns[mask]
-            if len(times):
-                mean_ns = float((times - segment.t_ns).mean()) + segment.t_ns
-                low, high = segment.bounds_at(mean_ns)
-                theta = segment.theta_ns + segment.slope * (mean_ns - segment.t_ns)
-                total += len(times) * max(high - theta, theta - low)
+        # theta is linear in time, so the mean of its errors is its error at the mean time.
+        for segment, count, ns in zip(self.segments, counts.tolist(), since.tolist(), strict=True):
+            if count:
+                low, high = segment.bounds_at(segment.t_ns + ns / count)
+                theta = segment.theta_ns + segment.slope * ns / count
+                total += count * max(high - theta, theta - low)
         return int(np.ceil(total / max(len(client_rows), 1)))
 
 

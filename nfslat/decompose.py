@@ -18,6 +18,7 @@ SRT_DEFINITIONS = {
 
 
 PART_NAMES = ("call_send", "call_net", "server", "reply_send", "reply_net")
+_INSTANTS = ("c0", "c1", "s1", "s2", "s3", "c3")  # each part lies between two neighbours
 
 
 class ClientClock(Protocol):
@@ -54,14 +55,21 @@ class Parts:
 
     def ns(self, name: str, at: slice | I64 = slice(None)) -> I64:
         """The part `name` (one of ``PART_NAMES``) of the matched ops in rows `at`."""
-        return self.all_ns(at)[PART_NAMES.index(name)]
+        place = PART_NAMES.index(name)
+        begin, end = self._instants(at, _INSTANTS[place : place + 2])
+        return end - begin
 
     def all_ns(self, at: slice | I64 = slice(None)) -> tuple[I64, I64, I64, I64, I64]:
         """Each part of the matched ops in rows `at`, in the order of ``PART_NAMES``."""
-        s, c = self.matched.rows(at)
-        s1, s2, s3 = self.clock.on_client(c, self.server.t1[s], self.server.t2[s], self.server.t3[s])
-        c0, c1, c3 = self.client.t0[c], self.client.t1[c], self.client.t3[c]
+        c0, c1, s1, s2, s3, c3 = self._instants(at, _INSTANTS)
         return c1 - c0, s1 - c1, s2 - s1, s3 - s2, c3 - s3
+
+    def _instants(self, at: slice | I64, asked: tuple[str, ...]) -> list[I64]:
+        """Instants on the client's clock."""
+        s, c = self.matched.rows(at)
+        of_server = [getattr(self.server, f"t{name[1]}")[s] for name in asked if name[0] == "s"]
+        placed = iter(self.clock.on_client(c, *of_server) if of_server else [])
+        return [next(placed) if name[0] == "s" else getattr(self.client, f"t{name[1]}")[c] for name in asked]
 
 
 def srt_ns(ops: Ops, definition: str, side: str, rows: slice | I32 | I64 = slice(None)) -> I64:

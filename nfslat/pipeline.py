@@ -48,7 +48,11 @@ def correlate(
     if not len(matching.matched):
         overlap.refuse_without_common_op(one, two)
     overlap.refuse_same_capture(one, two, matching.matched)
-    swapped = may_swap and overlap.is_swapped(one.ops, two.ops, _forward(one.ops, two.ops, matching.matched))
+    forward = _forward(one.ops, two.ops, matching.matched)
+    swapped = may_swap and overlap.is_swapped(one.ops, two.ops, forward)
+    # Long ops by a fast clock look as if they took longer; but only in the right order are causes in front of effects.
+    if swapped and len(forward) and find_clock(one.ops, two.ops, forward).fits:
+        swapped = False
     if swapped:
         one, two = two, one
         matching = _match(one, two)

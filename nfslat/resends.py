@@ -6,6 +6,8 @@ has them twice) cost nothing. TCP retransmissions are known by the native engine
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from nfslat.constants import NULL
@@ -15,33 +17,43 @@ from nfslat.details import Again
 from nfslat.tables import I32, I64, Matched, State
 
 
-def retrans_waits_ns(server: Decoded, client: Decoded, matched: Matched, clock: ClientClock) -> tuple[I64, I64] | None:
-    """For each matched op the part of call_net, and the part of reply_net, in which it waited to be sent again.
+class Waits(NamedTuple):
+    """Matched ops, ascending, that waited, and how long, int64 ns; all others did not."""
 
-    From the last byte's first transmission to the last one that can have completed the message, int64 ns, 0 where
-    nothing was sent again; None where a capture does not show what TCP sent again.
+    row: I64
+    ns: I64
+
+
+def retrans_waits_ns(
+    server: Decoded, client: Decoded, matched: Matched, clock: ClientClock
+) -> tuple[Waits, Waits] | None:
+    """Within call_net, and within reply_net, the wait of each matched op to be sent again.
+
+    From the last byte's first transmission to the last one that can have completed the message; None where a capture
+    does not show what TCP sent again.
     """
     if not (len(server.details.tcp) and len(client.details.tcp)):
         return None
-    rows_c = matched.client.astype(np.int64)
-    s1, s3 = clock.on_client(rows_c, server.ops.t1[matched.server], server.ops.t3[matched.server])
-    c1, c3 = client.ops.t1[matched.client], client.ops.t3[matched.client]
     of_server, of_client = _places(matched.server, len(server.ops)), _places(matched.client, len(client.ops))
     waits = []
-    for sender, places, receiver, receiver_places, is_reply, begin, end in (
-        (client, of_client, server, of_server, 0, c1, s1),
-        (server, of_server, client, of_client, 1, s3, c3),
+    for sender, places, receiver, receiver_places, is_reply in (
+        (client, of_client, server, of_server, 0),
+        (server, of_server, client, of_client, 1),
     ):
         rows, times = _sent_again(sender, places, is_reply)
-        if is_reply and len(rows):
-            (times,) = clock.on_client(rows_c[rows], times)
-        sent = np.bincount(rows, minlength=len(matched))
         twice, _ = _sent_again(receiver, receiver_places, is_reply)
-        needed = sent > np.bincount(twice, minlength=len(matched))
-        counts = needed[rows] & (times > begin[rows]) & (times <= end[rows])
+        hit, at, sent = np.unique(rows, return_inverse=True, return_counts=True)
+        arrived = np.searchsorted(np.sort(twice), hit, "right") - np.searchsorted(np.sort(twice), hit, "left")
+        s, c = matched.rows(hit)
+        if is_reply:
+            begin, times = clock.on_client(c, server.ops.t3[s])[0], clock.on_client(c[at], times)[0]
+            end = client.ops.t3[c]
+        else:
+            begin, end = client.ops.t1[c], clock.on_client(c, server.ops.t1[s])[0]
+        counts = (sent > arrived)[at] & (times > begin[at]) & (times <= end[at])
         last = begin.copy()
-        np.maximum.at(last, rows[counts], times[counts])
-        waits.append(last - begin)
+        np.maximum.at(last, at[counts], times[counts])
+        waits.append(Waits(hit[last > begin], (last - begin)[last > begin]))
     return waits[0], waits[1]
 
 

@@ -16,7 +16,7 @@ from nfslat.decode.decoded import Decoded
 from nfslat.decompose import Parts, srt_instants, srt_ns
 from nfslat.directions import Directions
 from nfslat.match import Matching
-from nfslat.resends import retrans_waits_ns
+from nfslat.resends import Waits, retrans_waits_ns
 from nfslat.select import REASONS, is_reverse, op_labels
 from nfslat.tables import I8, I16, I64, Bool, Matched, Miss, Ops, hosts
 
@@ -81,7 +81,7 @@ class Correlation:
         return filled(len(self.matched), np.int64, measure)
 
     @cached_property
-    def retrans_waits_ns(self) -> tuple[I64, I64] | None:
+    def retrans_waits_ns(self) -> tuple[Waits, Waits] | None:
         """Of each matched op: parts of call_net and reply_net in which it waited to be sent again; None: not known."""
         return retrans_waits_ns(self.server.decoded, self.client.decoded, self.matched, self.clock)
 

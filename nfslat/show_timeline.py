@@ -132,7 +132,7 @@ def _clock_of(found: Correlation, server_row: int, client_row: int) -> tuple[Cli
     if found.clock.fits:
         begin_ns = client.t0[[client_row]]
         segment = found.clock.pieces(np.array([client_row]))[0][0]
-        error_ns = found.clock.error_ns(np.array([client_row]), begin_ns)
+        error_ns = found.clock.error_ns(client, np.array([client_row]))
         return found.clock, segment.theta_at(int(begin_ns[0])), error_ns
     # What causality says for this op alone is the best to be had: theta cannot move far in it.
     low_ns = int(server.t3[server_row] - client.t3[client_row])

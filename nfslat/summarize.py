@@ -27,6 +27,7 @@ from nfslat.results import Correlation, Side
 from nfslat.select import Filters, excluded
 from nfslat.stack import Known, stack
 from nfslat.stats import histogram, slowest, summary, summary_of
+from nfslat.summarize_tcp import transport_rows
 from nfslat.tables import I16, I32, I64, Kind, Miss
 
 _NS_PER_MS, _PPM = 1e6, 1e6
@@ -66,6 +67,8 @@ def report_two(c: Correlation, tool: model.Tool, filters: Filters, known: Known)
             ],
             matched=matched,
             clock=clock,
+            audit=pair,
+            transport=transport_rows(c),
             stack=rows.rows,
             findings=[*capture_findings(captures, pair), *of_clock],
             verdict=_verdict(c, known, matched, unseen_share),
@@ -204,7 +207,7 @@ def _figures(
         summaries(lambda rows: client[rows] - server[rows]),
     )
     sums = np.sum(each_block(len(client), part_sums), axis=0)
-    spans = [*(groups.order[span].astype(np.int64) for span in groups.spans), slice(None)]
+    spans: list[slice | I32] = [*(groups.order[span] for span in groups.spans), slice(None)]
     rows = [
         _row(c, names, of_client[0], of_server[0], of_network, parts, span)
         for names, of_client, of_server, of_network, parts, span in zip(
@@ -222,7 +225,7 @@ def _figures(
         np.array([part.sum() for part in c.parts.all_ns(at)]),
         at,
     )
-    return rows[:-1], rows[-1], tail, _part_summaries(c)
+    return rows[:-1], rows[-1], tail, _part_summaries(c, rows[-1].server_ms)
 
 
 def _row(
@@ -232,12 +235,12 @@ def _row(
     server: model.Summary,
     network: tuple[model.Summary, int],
     part_sums_ns: npt.NDArray[np.float64],
-    rows: slice | I64,
+    rows: slice | I32 | I64,
 ) -> model.MatchedRow:
     """The row of the matched ops `rows`."""
-    matched = c.matched.client[rows].astype(np.int64)
+    matched = c.matched.client[rows]
     parts = {name: float(ns / len(matched) / _NS_PER_MS) for name, ns in zip(PART_NAMES, part_sums_ns, strict=True)}
-    error = c.clock.error_ns(matched, c.client.ops.t0[matched]) / _NS_PER_MS if c.clock.fits else None
+    error = c.clock.error_ns(c.client.ops, matched) / _NS_PER_MS if c.clock.fits else None
     return model.MatchedRow(
         *names,
         count=len(matched),
@@ -258,12 +261,16 @@ def _row(
     )
 
 
-def _waits(c: Correlation, rows: slice | I64) -> dict[str, float | None]:
+def _waits(c: Correlation, rows: slice | I32 | I64) -> dict[str, float | None]:
     waits = c.retrans_waits_ns
     if waits is None or not c.clock.fits:
         return {}
+    asked = np.arange(len(c.matched))[rows] if any(len(one.row) for one in waits) else np.zeros(1, dtype=np.int64)
     names = ("call_retrans_wait", "reply_retrans_wait")
-    return {name: float(ns[rows].mean() / _NS_PER_MS) for name, ns in zip(names, waits, strict=True)}
+    return {
+        name: float(one.ns[np.isin(one.row, asked)].sum() / len(asked) / _NS_PER_MS)
+        for name, one in zip(names, waits, strict=True)
+    }
 
 
 def _told(figure: float, error: float | None) -> float | None:
@@ -271,7 +278,7 @@ def _told(figure: float, error: float | None) -> float | None:
     return None if error is None or abs(figure) <= error else figure
 
 
-def _part_summaries(c: Correlation) -> model.PartSummaries:
+def _part_summaries(c: Correlation, server_ms: model.Summary) -> model.PartSummaries:
     error = c.clock.worst_error_ns / _NS_PER_MS if c.clock.fits else None
 
     def of(name: str) -> model.Summary:
@@ -282,7 +289,7 @@ def _part_summaries(c: Correlation) -> model.PartSummaries:
     return model.PartSummaries(
         call_send=of("call_send"),
         call_net=told["call_net"],
-        server=of("server"),
+        server=server_ms if c.srt == "nfslat" else of("server"),
         reply_send=of("reply_send"),
         reply_net=told["reply_net"],
         one_way_error=error,
@@ -329,6 +336,8 @@ def _capture(side: Side, gaps: I64) -> model.Capture:
         format=side.source.files[0].format,
         snaplen=side.source.snaplen,
         packets=sum(d.packet_kinds.values()),
+        wire_bytes=d.wire_bytes,
+        captured_bytes=d.captured_bytes,
         packet_kinds={name: count for name, count in d.packet_kinds.items() if count},
         first=_iso(d.first_ns),
         last=_iso(d.last_ns),

@@ -25,7 +25,8 @@ from nfslat.tables import I32, I64, Bool, Matched, Ops
 _SAMPLE = 1 << 18  # ops in which breaks are looked for; of more, so many that are evenly spread
 _AGREED = 4.0  # calls and replies tell of one drift where what they say differs by less than a fourth of it
 _MOST_CONTRADICT, _FEW = 0.05, 4
-_CLEARLY = 2.0
+_NEAR = 64  # ops on either side of a step
+_REORDERED_NS = 1_000_000  # time that runs back by less may be that of packets out of order
 
 
 def find_clock(server: Ops, client: Ops, matched: Matched) -> Clock:
@@ -36,20 +37,23 @@ def find_clock(server: Ops, client: Ops, matched: Matched) -> Clock:
     """
     if not len(matched):
         raise ValueError("no matched op, nothing known of the clocks")
-    rows = _sound(server, client, matched)
-    seen = _Seen.of(server, client, matched, rows[:: -(-len(rows) // _SAMPLE)])
-    torn, seen = seen.take(~seen.is_possible).row, seen.take(seen.is_possible)
+    matched = _sound(server, client, matched)
+    seen = _Seen.of(server, client, matched, slice(None, None, -(-len(matched) // _SAMPLE)))
+    torn, seen = seen.take(~seen.is_possible), seen.take(seen.is_possible)
     runs = find_runs(seen.over, seen.under)
-    breaks = [_Break.between(seen, *two) for two in pairwise(runs)]
+    breaks = [
+        _Break.between(seen, torn, *two, _runs_back(server, client, matched, int(seen.row[two[1].begin])))
+        for two in pairwise(runs)
+    ]
     sets = [one.under_way(client, matched) for one in breaks if one.is_step]
     under_way = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *sets]))
     firsts = [0, *(int(np.searchsorted(client.call_first_frame, one.frames[1])) for one in breaks)]
     left_over = np.delete(seen.row, np.concatenate([np.zeros(0, np.int64), *(np.arange(r.begin, r.end) for r in runs)]))
-    contradicting = 2 * len(np.setdiff1d(np.concatenate([torn, left_over]), under_way))
-    if len(seen) + len(torn) < len(rows):
-        runs = _with_all(server, client, matched.take(rows), seen, runs, firsts, under_way)
+    contradicting = 2 * len(np.setdiff1d(np.concatenate([torn.row, left_over]), under_way))
+    if len(seen) + len(torn) < len(matched):
+        runs = _with_all(server, client, matched, seen, runs, firsts, under_way)
     contradicting += sum(run.contradicting for run in runs)
-    messages = 2 * len(rows)
+    messages = 2 * len(matched)
     if not runs or contradicting > max(_MOST_CONTRADICT * messages, _FEW):
         return Clock((), (), 0, messages, contradicting, np.zeros(0, dtype=np.int64), _rough(server, client, matched))
     is_steady = all(one.is_step for one in breaks)
@@ -74,13 +78,13 @@ def _rough(server: Ops, client: Ops, matched: Matched) -> int:
     return int(server.t0[matched.server[0]] - client.t0[matched.client[0]])
 
 
-def _sound(server: Ops, client: Ops, matched: Matched) -> I64:
-    """Rows of the matched ops whose instants can be relied on, or of all where there is none."""
+def _sound(server: Ops, client: Ops, matched: Matched) -> Matched:
+    """The matched ops whose instants can be relied on, or all where there is none."""
     of_server, of_client = ((ops.transmissions == 1) & ops.whole for ops in (server, client))
     if of_server.all() and of_client.all():
-        return np.arange(len(matched))
-    sound = np.flatnonzero(of_server[matched.server] & of_client[matched.client])
-    return sound if len(sound) else np.arange(len(matched))
+        return matched
+    sound = of_server[matched.server] & of_client[matched.client]
+    return matched.take(sound) if sound.any() else matched
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class _Seen:
     y0_ns: int
 
     @classmethod
-    def of(cls, server: Ops, client: Ops, matched: Matched, rows: I64 | slice, near: Self | None = None) -> Self:
+    def of(cls, server: Ops, client: Ops, matched: Matched, rows: slice, near: Self | None = None) -> Self:
         """The points of matched ops, with the origin of `near` or that of the first."""
         s, c = matched.rows(rows)
 
@@ -142,14 +146,18 @@ class _Break:
 
     frames: tuple[int, int]  # of the two in the client's capture; the smaller number first
     client_ns: tuple[int, int]
-    server_ns: tuple[int, int]
     within_ns: int  # the time between the two, by the clock that was not set
     jump_bounds_ns: tuple[int, int]
     is_step: bool  # theta jumped; else only the rate of a clock changed
+    clock: str | None  # whose was set, if one was
 
     @classmethod
-    def between(cls, seen: _Seen, before: Run, after: Run) -> Self:
-        """Look at all that is in the two runs or between them; what no run explains is no evidence."""
+    def between(cls, seen: _Seen, torn: _Seen, before: Run, after: Run, back_ns: dict[str, int]) -> Self:
+        """Look at all that is in the two runs or between them; what no run explains is no evidence.
+
+        Of the ops that no theta explains those are, whose call only the first run explains, and the reply the second.
+        `back_ns` is by how much the time of each file runs back there.
+        """
         rows = np.arange(before.begin, after.end)
         last: list[_Event] = []  # that only `before` explains
         first: list[_Event] = []
@@ -162,6 +170,13 @@ class _Break:
                 if len(only):
                     at = only[chosen(own_frame[only])]
                     found.append((int(own_frame[at]), float(own.x[at]), float(own.y[at])))
+        call, reply = (
+            (possible(before.lines, points, sign), possible(after.lines, points, sign))
+            for points, sign in ((torn.over, 1), (torn.under, -1))
+        )
+        for at in np.flatnonzero(call[0] & ~call[1] & reply[1] & ~reply[0]):
+            last.append((int(torn.over_frame[at]), float(torn.over.x[at]), float(torn.over.y[at])))
+            first.append((int(torn.under_frame[at]), float(torn.under.x[at]), float(torn.under.y[at])))
         # Each run has such an event where the two are not one; else what stands next to the break must do.
         ends = [
             (int(seen.over_frame[at]), float(seen.over.x[at]), float(seen.over.y[at]))
@@ -170,14 +185,22 @@ class _Break:
         (frame_a, xa, ya), (frame_b, xb, yb) = max(last, default=ends[0]), min(first, default=ends[1])
         client_ns = seen.x0_ns + int(xa), seen.x0_ns + int(xb)
         server_ns = client_ns[0] + seen.y0_ns + int(ya), client_ns[1] + seen.y0_ns + int(yb)
-        by_client, by_server = (later - earlier for earlier, later in (client_ns, server_ns))
-        # The clock that was not set shows how much time went by: with traffic, little.
-        within = min(by_client, by_server, key=abs)
+        gaps = {"client": client_ns[1] - client_ns[0], "server": server_ns[1] - server_ns[0]}
+        # Either one clock was set back, which its file shows where there is traffic, or the other one forward.
+        jump_ns = gaps["server"] - gaps["client"]
+        back, forward = ("client", "server") if jump_ns > 0 else ("server", "client")
+        clock = None
+        if back_ns[back] > max(_REORDERED_NS, 2 * back_ns[forward]):
+            clock = back
+        elif abs(gaps[back]) < abs(jump_ns) // 2:
+            clock = forward
+        # The clock that was not set shows how much time went by.
+        within = gaps["server" if clock == "client" else "client"] if clock else min(gaps.values(), key=abs)
         (low_a, high_a), (low_b, high_b) = before.lines.at([xa, xa + within]), after.lines.at([xb - within, xb])
         bounds_ns = int(np.floor((low_b - high_a).min())), int(np.ceil((high_b - low_a).max()))
         # The bounds are concave, and convex: what holds at both ends holds in between.
         is_step = bool((low_b > high_a).all() or (high_b < low_a).all())
-        return cls((min(frame_a, frame_b), max(frame_a, frame_b)), client_ns, server_ns, within, bounds_ns, is_step)
+        return cls((min(frame_a, frame_b), max(frame_a, frame_b)), client_ns, within, bounds_ns, is_step, clock)
 
     def under_way(self, client: Ops, matched: Matched) -> I64:
         """Client rows of the matched ops that neither ended before the break nor began behind it."""
@@ -191,10 +214,20 @@ class _Break:
         ends = ((0, -self.within_ns), (self.within_ns, 0))
         jumps = [after.theta_at(self.client_ns[1] + b) - before.theta_at(self.client_ns[0] + a) for a, b in ends]
         jump_ns = sum(jumps) // 2
-        by_client, by_server = (abs(later - earlier) for earlier, later in (self.client_ns, self.server_ns))
-        clock = "client" if by_client > _CLEARLY * by_server else "server" if by_server > _CLEARLY * by_client else None
-        set_by_ns = {"client": -jump_ns, "server": jump_ns}.get(clock or "")
-        return Step(*self.client_ns, abs(self.within_ns), jump_ns, self.jump_bounds_ns, clock, set_by_ns)
+        set_by_ns = {"client": -jump_ns, "server": jump_ns}.get(self.clock or "")
+        return Step(*self.client_ns, abs(self.within_ns), jump_ns, self.jump_bounds_ns, self.clock, set_by_ns)
+
+
+def _runs_back(server: Ops, client: Ops, matched: Matched, row: int) -> dict[str, int]:
+    """By how much the stamps of each file run back at most, in the order of its packets, near a row of the client."""
+    at = int(np.searchsorted(matched.client, row))
+    s, c = matched.rows(slice(max(at - _NEAR, 0), at + _NEAR))
+    found = {}
+    for name, ops, rows in (("server", server, s), ("client", client, c)):
+        frames = np.concatenate([ops.call_first_frame[rows], ops.call_last_frame[rows], ops.reply_last_frame[rows]])
+        times = np.concatenate([ops.t0[rows], ops.t1[rows], ops.t3[rows]])[np.argsort(frames, kind="stable")]
+        found[name] = int((np.maximum.accumulate(times) - times).max(initial=0))
+    return found
 
 
 def _with_all(

@@ -45,8 +45,9 @@ _ALLOWED: dict[str, set[str]] = {
     "audit": {"decode", "directions", "inflight", "overlap", "results", "select", "report.model"},
     "inflight": set(),
     "transport": {"decode", "details", "select"},
+    "summarize_tcp": {"connections", "results", "transport", "report.model", "report"},
     "summarize": {
-        "audit", "clock", "stack", "stats", "findings", "results", "select", "decompose", "report.model", "report",
+        "audit", "summarize_tcp", "clock", "stack", "stats", "findings", "results", "select", "decompose", "report.model", "report",
     },
     "export": {"decompose", "results"},
     "missed": {"connections", "results"},

@@ -265,9 +265,10 @@ class Tcp(_Flow):
         """TCP sends these neighbouring segments again, as one: same sequence numbers, a new IP identification."""
         return self._add(_ns(t_ms), old[0].way, old[0].seq, old[0].ack, b"".join(segment.data for segment in old))
 
-    def raw(self, t_ms: float, way: str, seq: int, data: bytes) -> Sent:
-        """Any bytes of the stream at any time: segments that overlap."""
-        return self._add(_ns(t_ms), way, seq, self.next["<" if way == ">" else ">"], data)
+    def raw(self, t_ms: float, way: str, seq: int, data: bytes, *, ack: int | None = None, flags: int = 0x18) -> Sent:
+        """Any bytes of the stream at any time: segments that overlap; `ack` is all that was sent if not given."""
+        ack = self.next["<" if way == ">" else ">"] if ack is None else ack
+        return self._add(_ns(t_ms), way, seq, ack, data, flags)
 
     def copy(self, t_ms: float, old: Sent) -> Sent:
         """The capture sees this very packet a second time: same IP identification."""
@@ -335,14 +336,25 @@ def _ethernet(ip: bytes, vlan: int | None) -> bytes:
     return bytes.fromhex("020000000001 020000000002") + tag + kind + ip
 
 
+def vxlan(frame: bytes, way: str, vni: int) -> bytes:
+    """`frame` on its way between the two ends' hypervisors (RFC 7348)."""
+    ends = (("172.16.0.1", 49_152), ("172.16.0.2", 4789))
+    inner = struct.pack(">II", 0x08000000, vni << 8) + frame
+    datagram = struct.pack(">HHHH", 49_152, 4789, 8 + len(inner), 0) + inner
+    return _ethernet(_ip(ends if way == ">" else ends[::-1], 17, 0, datagram)[0], None)
+
+
 # --- Files ------------------------------------------------------------------------------------------------------------
 
 
-def write_pcap(path: Path, *seen: list[Seen], snaplen: int = 262_144, nano: bool = False) -> Path:
-    """Write everything that was seen, in time order, as tcpdump would; returns `path`."""
+def write_pcap(
+    path: Path, *seen: list[Seen], snaplen: int = 262_144, nano: bool = False, as_given: bool = False
+) -> Path:
+    """Write everything that was seen, in time order (or `as_given`), as tcpdump would; returns `path`."""
     unit = 1 if nano else 1000
     out = [struct.pack("<IHHiIII", 0xA1B23C4D if nano else 0xA1B2C3D4, 2, 4, 0, 0, snaplen, 1)]
-    for packet in sorted((packet for part in seen for packet in part), key=lambda packet: packet.t_ns):
+    packets = [packet for part in seen for packet in part]
+    for packet in packets if as_given else sorted(packets, key=lambda packet: packet.t_ns):
         kept = packet.frame[:snaplen]
         seconds, ns = divmod(packet.t_ns, 1_000_000_000)
         out += [struct.pack("<IIII", seconds, ns // unit, len(kept), len(packet.frame)), kept]

@@ -44,6 +44,8 @@ class Capture:
     format: str
     snaplen: int | None
     packets: int
+    wire_bytes: int | None  # of all packets, as long as they were on the wire; None: not known
+    captured_bytes: int | None
     packet_kinds: dict[str, int]  # name -> packets; they sum to `packets`
     first: str | None
     last: str | None
@@ -167,6 +169,32 @@ class Clock:
 
 
 @dataclass(frozen=True)
+class TcpAmount:
+    """TCP data of one kind, as one capture shows it."""
+
+    packets: int  # as captured: offload shows many segments as one
+    segments: int | None  # on the wire; None where no SYN showed the MSS
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Transport:
+    """One direction of a TCP connection between the two capture points."""
+
+    client: str  # address and port, as the client's capture shows them
+    server: str
+    way: str  # "call": to the server; "reply": to the client
+    bytes: int  # of payload that both captures know of, each byte counted once
+    sent_again: TcpAmount  # at the sender
+    arrived_again: TcpAmount  # at the receiver: sent again for nothing
+    arrived_late: TcpAmount  # at the receiver: filled holes that later data had left
+    lost_bytes: int  # between the capture points
+    lost_segments: int | None
+    ops_hit: int  # matched ops with a call, or a reply, of which bytes were sent again
+    caveats: list[str]  # why these may be wrong: sender-drops, receiver-drops, partial, other-numbers ...
+
+
+@dataclass(frozen=True)
 class StackRow:
     op: str  # "all", or the operation that --app-ms / --storage-ms named
     layer: str
@@ -217,6 +245,8 @@ class Report:
     notes: list[str]
     matched: MatchedOps | None = None
     clock: Clock | None = None
+    audit: list[AuditNote] = field(default_factory=list)  # on the two captures together
+    transport: list[Transport] | None = None  # None where an engine does not say what TCP did
     stack: list[StackRow] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     verdict: Verdict | None = None

@@ -14,7 +14,12 @@ from nfslat.report.text_layout import (
     shorten,
     table,
 )
-from nfslat.report.text_parts import clock_section, part_percentiles_section, parts_section
+from nfslat.report.text_parts import (
+    clock_section,
+    part_percentiles_section,
+    parts_section,
+    transport_section,
+)
 from nfslat.report.text_tables import (
     histogram_section,
     matched_section,
@@ -53,10 +58,12 @@ def render(report: Report, *, hist: bool = False, width: int = 80, color: bool =
             parts_section(page, report.matched.total, report.matched.slowest)
         if report.matched.parts is not None:
             part_percentiles_section(page, report.matched.parts)
+    if report.transport:
+        transport_section(page, report.transport)
     if report.clock is not None:
         clock_section(page, report.clock)
     selection_section(page, report.selection)
-    _captures(page, report.captures)
+    _captures(page, report)
     messages_section(page, report.captures)
     programs_section(page, report)
     _legend(page, report)
@@ -144,10 +151,8 @@ def _heaviest(rows: list[RawRow]) -> str:
 
 def _warnings(page: Page, report: Report) -> None:
     warnings = [
-        _note(f"{side}'s capture" if side != "capture" else "capture", note)
-        for side, capture in report.captures.items()
-        for note in capture.audit
-        if note.severity == "warning"
+        _note(where if where == "capture" else "both captures" if where == "both" else f"{where}'s capture", note)
+        for where, note in _by_place(report.captures, warnings=True)
     ]
     if warnings or report.notes:
         page.title("Before you rely on this")
@@ -155,26 +160,47 @@ def _warnings(page: Page, report: Report) -> None:
         page.prose(f"- {text}", hanging=2, style="accent")
 
 
+def _by_place(captures: dict[str, Capture], *, warnings: bool) -> list[tuple[str, AuditNote]]:
+    """Notes of the captures with the side that each is about; "both" where the two say the same."""
+    notes = {
+        side: [note for note in capture.audit if (note.severity == "warning") == warnings]
+        for side, capture in captures.items()
+    }
+    if len(notes) < 2:
+        return [(side, note) for side, own in notes.items() for note in own]
+    one, other = notes.values()
+    shared = [note for note in one if note in other]
+    both = [("both", note) for note in shared]
+    return both + [(side, note) for side, own in notes.items() for note in own if note not in shared]
+
+
 def _note(where: str, note: AuditNote) -> str:
     return f"{where}: {note.text} ({note.code})"
 
 
-def _captures(page: Page, captures: dict[str, Capture]) -> None:
+def _captures(page: Page, report: Report) -> None:
     page.title("Captures")
-    for side, c in captures.items():
+    notes = _by_place(report.captures, warnings=False)
+    for side, c in report.captures.items():
         page.prose(f"{side}: {shorten(c.path, 60)}", hanging=2)
         snaplen = "whole packets" if c.snaplen is None else f"snaplen {count(c.snaplen)}"
         files = f"{len(c.files)} files, " if len(c.files) > 1 else ""
+        size = "" if c.wire_bytes is None else f" ({c.wire_bytes / 1e6:,.1f} MB)"
         page.prose(
-            f"{files}{c.format}, {snaplen}, {count_of(c.packets, 'packet')} in {c.duration_s:,.3f} s, "
+            f"{files}{c.format}, {snaplen}, {count_of(c.packets, 'packet')}{size} in {c.duration_s:,.3f} s, "
             f"{count_of(c.flows, 'flow')}, {count_of(c.ops, 'op')}",
             indent=2,
             hanging=2,
         )
         page.prose(f"{c.first or '?'} to {c.last or '?'}", indent=2)
-        for note in c.audit:
-            if note.severity != "warning":
+        for where, note in notes:
+            if where == side:
                 page.prose(f"- {_note('note', note)}", indent=2, hanging=2)
+    both = [note for where, note in notes if where == "both"] + [n for n in report.audit if n.severity != "warning"]
+    if both:
+        page.prose("both:")
+    for note in both:
+        page.prose(f"- {_note('note', note)}", indent=2, hanging=2)
 
 
 def _legend(page: Page, report: Report) -> None:

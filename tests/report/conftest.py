@@ -26,7 +26,9 @@ from nfslat.report.model import (
     Selection,
     StackRow,
     Summary,
+    TcpAmount,
     Tool,
+    Transport,
     Verdict,
 )
 from nfslat.tables import Miss, State
@@ -49,6 +51,8 @@ def _capture(side: str, packets: int, ops: int, messages: dict[str, int], progra
         format="pcap",
         snaplen=512,
         packets=packets,
+        wire_bytes=None,
+        captured_bytes=None,
         packet_kinds={"RPC": packets - 10, "other TCP": 10},
         first="2024-05-01T10:00:00.000000+00:00",
         last="2024-05-01T10:00:20.000000+00:00",
@@ -252,6 +256,8 @@ def _captures(draw: st.DrawFn) -> Capture:
         format=draw(st.sampled_from(["pcap", "pcapng", "Wireshark/tcpdump/... - nanosecond libpcap (gzip)"])),
         snaplen=draw(st.none() | st.integers(0, 262144)),
         packets=sum(kinds.values()),
+        wire_bytes=draw(st.none() | st.integers(0, 10**13)),
+        captured_bytes=draw(st.none() | st.integers(0, 10**13)),
         packet_kinds=kinds,
         first=draw(time),
         last=draw(time),
@@ -302,6 +308,11 @@ def _reports(draw: st.DrawFn, compared: bool = False) -> Report:
     known = st.builds(Clock, st.just(True), amount, pair, moment, amount, pair, steps, number, number, number)
     nothing = (st.just(False), *[st.none()] * 5, st.just([]))
     clock = known | st.builds(Clock, *nothing, number, number, number)
+    note = st.builds(AuditNote, _text, st.sampled_from(["info", "warning"]), _text, st.integers(0, 10**9))
+    data = st.builds(TcpAmount, number, st.none() | number, number)
+    way, caveats = st.sampled_from(["call", "reply"]), st.lists(st.sampled_from(["partial", "new"]), max_size=2)
+    tcp = (_text, _text, way, number, data, data, data, number, st.none() | number, number, caveats)
+    transport = st.builds(Transport, *tcp)
     return Report(
         schema=SCHEMA,
         nfslat=Tool("0.1.0", draw(_text), draw(_text), draw(st.sampled_from(["nfslat", "tshark", "first"]))),
@@ -314,6 +325,8 @@ def _reports(draw: st.DrawFn, compared: bool = False) -> Report:
         notes=draw(st.lists(_text, max_size=2)),
         matched=draw(_matched(1) if compared else st.none() | _matched()) if two else None,
         clock=draw(st.none() | clock) if two else None,
+        audit=draw(st.lists(note, max_size=2)) if two else [],
+        transport=draw(st.none() | st.lists(transport, max_size=3)) if two else None,
         stack=draw(st.lists(stack, max_size=4)) if two else [],
         findings=draw(st.lists(finding, max_size=2)),
         verdict=draw(st.none() | verdict) if two else None,

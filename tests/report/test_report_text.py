@@ -290,8 +290,8 @@ server: call in to reply out    19.300  96.4 %       89.200  98.7 %
 reply_send: server sends reply   0.096   0.5 %        0.296   0.3 %
 reply_net: reply on the way      0.310   1.5 %        0.400   0.4 %  +/- 0.230
 sum, first to last byte         20.020               90.400
-Which of the two ways on the network takes longer cannot be told: they differ by
-less than the clocks do.
+Which way on the network takes longer cannot be told: the two differ by less
+than their errors together.
 
 Percentiles of the parts, ms
 part            p50      p95      p99       max
