@@ -156,6 +156,7 @@ impl Recent {
         self.waiting.push(Stretch { start: stretch.start.max(known), ..stretch });
     }
 
+    #[cold]
     fn settle(&mut self, message: Message, resent: &mut Resent) {
         for stretch in &self.waiting {
             take(&message, stretch, resent);

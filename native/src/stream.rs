@@ -280,6 +280,7 @@ impl Stream {
     }
 
     /// What of a piece below `high` was seen before, and what fills holes: counted, and remembered for its messages.
+    #[cold]
     fn again(&mut self, piece: Piece<'_>, feed: &mut Feed<'_>) -> Novelty {
         let (mut repeated, mut late, mut messages) = (0, 0, 0);
         let end = piece.end.min(self.high);

@@ -55,6 +55,7 @@ pub struct Events {
 
 impl Events {
     /// What a segment was that is not just the next one.
+    #[cold]
     pub fn of(&mut self, novelty: Novelty, place: Place, offset: Option<i64>) {
         match novelty {
             Novelty::Ahead(hole) => self.push(Event::Gap, place, offset, hole as i64),
@@ -172,6 +173,7 @@ impl Traffic {
     }
 
     /// Count a segment that is not just the next one; how many messages it repeats.
+    #[cold]
     pub fn not_just_new(&mut self, novelty: Novelty) -> u64 {
         match novelty {
             Novelty::New | Novelty::Ahead(_) => 0,

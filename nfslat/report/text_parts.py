@@ -73,8 +73,7 @@ def _direction(parts: Parts) -> str:
     more = parts.call_net - parts.reply_net
     if abs(more) <= 2 * error:
         return (
-            "Which of the two ways on the network takes longer cannot be told: they differ by less than the error of "
-            "that."
+            "Which way on the network takes longer cannot be told: the two differ by less than their errors together."
         )
     longer, shorter = ("call", "reply") if more > 0 else ("reply", "call")
     return (

@@ -42,7 +42,9 @@ impl Stream {
     }
 
     pub(super) fn finish(&mut self, feed: &mut Feed<'_>) {
-        self.ends(feed);
+        if self.end_unknown {
+            self.ends(feed);
+        }
         if let Some(row) = self.row.take() {
             feed.pairing.finish(row, self.last_frame, self.last_ns, self.whole);
         }
@@ -130,7 +132,7 @@ impl Stream {
             return None;
         }
         self.fragment_end = at + taken as u64 + u64::from(len);
-        if self.is_last_fragment {
+        if self.end_unknown && self.is_last_fragment {
             self.ends(feed);
         }
         self.phase = if self.delivered { Phase::Body } else { Phase::Head };
@@ -233,11 +235,10 @@ impl Stream {
     }
 
     /// Where the message in fragments ends is known now, or as well as it ever will be.
-    #[inline]
+    #[cold]
     fn ends(&mut self, feed: &mut Feed<'_>) {
-        if std::mem::take(&mut self.end_unknown)
-            && let Some(buffers) = &mut self.buffers
-        {
+        self.end_unknown = false;
+        if let Some(buffers) = &mut self.buffers {
             buffers.recent.ends(self.fragment_end, &mut feed.pairing.resent);
         }
     }
