@@ -120,6 +120,16 @@ class Clock:
                 made[mask] = segment.on_client(ns[mask])
         return out
 
+    def errors_ns(self, client: Ops, client_rows: I64) -> I64:
+        """How far call_net and reply_net of each of these of the client's ops may be off."""
+        t0, out = client.t0[client_rows], np.empty(len(client_rows), dtype=np.int64)
+        for segment, mask in self.pieces(client_rows):
+            since = (t0[mask] - segment.x0_ns).astype(np.float64)
+            low, high = segment.lines.at(since)
+            estimate = segment.theta_ns - segment.y0_ns + segment.slope * (since + segment.x0_ns - segment.t_ns)
+            out[mask] = np.ceil(np.maximum(high - estimate, estimate - low))
+        return out
+
     def error_ns(self, client: Ops, client_rows: I32 | I64) -> int:
         """How far a mean one-way figure over the ops in these of the client's rows may be off."""
         starts = [segment.first_row for segment in self.segments[1:]]

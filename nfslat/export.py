@@ -36,6 +36,9 @@ COLUMNS = (
     "server_srt_ns",
     "network_ns",
     *(f"{name}_ns" for name in PART_NAMES),
+    "one_way_error_ns",
+    "call_retrans_wait_ns",
+    "reply_retrans_wait_ns",
     "client_transmissions",
     "server_transmissions",
 )
@@ -48,7 +51,9 @@ _ROW = ",".join(["0x%08x"] + ["%s"] * (len(COLUMNS) - 6)) + "\n"
 def write_csv(c: Correlation, out: TextIO) -> None:
     """Rows in order of the client's call. Times are ns since 1970 on each side's own clock; null is an empty cell.
 
-    call_net_ns and reply_net_ns rest on theta; they are empty where no constant offset fits, network_ns is not.
+    call_net_ns and reply_net_ns rest on theta, and may be off by one_way_error_ns; they are empty where no theta fits,
+    network_ns is not. Where the clocks drift, server_srt_ns and the parts are on the client's. Ops that were under way
+    when a clock was set have no row.
     """
     out.write(",".join(COLUMNS) + "\n")
     for begin in range(0, len(c.matched), _BLOCK):
@@ -82,9 +87,25 @@ def _columns(c: Correlation, at: slice) -> list[list[Any]]:
         server_srt.tolist(),
         (client_srt - server_srt).tolist(),
         *(part.tolist() if c.clock.fits or name not in _NEEDS_THETA else nothing for name, part in parts.items()),
+        c.clock.errors_ns(c.client.ops, matched.client.astype(np.int64)).tolist() if c.clock.fits else nothing,
+        *_waits(c, at, nothing),
         client.transmissions.tolist(),
         server.transmissions.tolist(),
     ]
+
+
+def _waits(c: Correlation, at: slice, nothing: list[Any]) -> list[list[Any]]:
+    """The columns of the waits to be sent again: for the call and for the reply."""
+    waits = c.retrans_waits_ns
+    if waits is None or not c.clock.fits:
+        return [nothing, nothing]
+    columns = []
+    for row, ns in waits:
+        column = np.zeros(len(nothing), dtype=np.int64)
+        here = slice(*np.searchsorted(row, [at.start, at.start + len(nothing)]).tolist())
+        column[row[here] - at.start] = ns[here]
+        columns.append(column.tolist())
+    return columns
 
 
 def _first_known(client: I64 | U32, server: I64 | U32, null: int) -> list[Any]:
