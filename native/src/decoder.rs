@@ -212,6 +212,15 @@ impl Decoder {
             }
         }
         let mut feed = Feed::new(&mut self.pairing, &mut self.tally, &mut flow.shared, &self.ranks, direction);
+        if own.has_held() || other.has_held() {
+            let mut sides = [(direction, &mut *own), (1 - direction, &mut *other)];
+            sides.sort_by_key(|(_, side)| side.holds_since_ns());
+            for (way, side) in sides {
+                feed.direction = way as u8;
+                side.expire(t_ns, &mut feed);
+            }
+            feed.direction = direction as u8;
+        }
         feed.is_early = other.has_held();
         if segment.len > 0 {
             sent.data(segment.len);

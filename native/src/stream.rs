@@ -434,6 +434,18 @@ impl Stream {
         }
     }
 
+    /// When the first segment was held that still is; i64::MAX where there is none.
+    pub fn holds_since_ns(&self) -> i64 {
+        self.buffers.as_ref().and_then(|buffers| buffers.held.first()).map_or(i64::MAX, |first| first.t_ns)
+    }
+
+    /// A packet comes after a long silence: what was held all that time comes in front of it.
+    pub fn expire(&mut self, t_ns: i64, feed: &mut Feed<'_>) {
+        while self.holds_since_ns() <= t_ns - PATIENCE_NS {
+            self.give_up(feed);
+        }
+    }
+
     /// The capture does not have what is missing in front of the first held segment.
     fn give_up(&mut self, feed: &mut Feed<'_>) {
         let Some(end) = self.first_held() else { return };
