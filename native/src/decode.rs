@@ -94,7 +94,7 @@ fn read(reader: &mut Reader, decoder: &mut Decoder, file: usize, progress: &Prog
         first_ns = first_ns.min(packet.t_ns);
         last_ns = last_ns.max(packet.t_ns);
         decoder.packet(&packet);
-        if decoder.packets % PROGRESS_PACKETS == 0 {
+        if decoder.packets.is_multiple_of(PROGRESS_PACKETS) {
             progress.packets.store(u64::from(decoder.packets), Ordering::Relaxed);
             progress.bytes.store(before.1 + reader.bytes_read(), Ordering::Relaxed);
             if progress.stop.load(Ordering::Relaxed) {
