@@ -30,6 +30,7 @@ class Segment:
     lines: Lines
     x0_ns: int
     y0_ns: int
+    floor_ns: int = 0  # least error: half of what calls and replies leave free within a short time
 
     def theta_at(self, t_ns: int) -> int:
         """Estimate at an instant of the client's clock."""
@@ -38,7 +39,12 @@ class Segment:
     def bounds_at(self, t_ns: float) -> tuple[int, int]:
         """What theta is between at an instant of the client's clock; the same for a mean over instants."""
         low, high = self.lines.at(float(t_ns - self.x0_ns))
-        return self.y0_ns + int(np.floor(low[0])), self.y0_ns + int(np.ceil(high[0]))
+        theta = self.theta_ns + self.slope * (t_ns - self.t_ns)
+        least, most = theta - self.floor_ns, theta + self.floor_ns
+        return (
+            min(self.y0_ns + int(np.floor(low[0])), int(np.floor(least))),
+            max(self.y0_ns + int(np.ceil(high[0])), int(np.ceil(most))),
+        )
 
     def on_client(self, server_ns: I64) -> I64:
         """Instants of the server's clock on the client's, rounded to ns. Exact where the slope is 0."""
@@ -73,6 +79,7 @@ class Clock:
     contradicting: int  # of these, those that no line agrees with
     under_way: I64 = field(repr=False)  # client rows of matched ops that were, or may have been, when a clock was set
     rough_ns: int  # about what theta is, even where nothing fits
+    known: tuple[int, int] = (0, 0)  # client rows, from the first to behind the last one that the segments are about
 
     @property
     def fits(self) -> bool:
@@ -127,7 +134,7 @@ class Clock:
             since = (t0[mask] - segment.x0_ns).astype(np.float64)
             low, high = segment.lines.at(since)
             estimate = segment.theta_ns - segment.y0_ns + segment.slope * (since + segment.x0_ns - segment.t_ns)
-            out[mask] = np.ceil(np.maximum(high - estimate, estimate - low))
+            out[mask] = np.ceil(np.maximum(np.maximum(high - estimate, estimate - low), segment.floor_ns))
         return out
 
     def error_ns(self, client: Ops, client_rows: I32 | I64) -> int:
@@ -166,14 +173,15 @@ class ServerTimes:
         return self.clock.worst_error_ns if self.clock.fits else None
 
     def is_sure(self, rows: I64) -> Bool:
-        """Does that hold for the server's ops in `rows`? Not for what may have been under way when a clock was set."""
-        if len(self.clock.segments) == 1:
-            return np.ones(len(rows), dtype=np.bool_)
+        """Does that hold for the server's ops in `rows`? Not where a clock was set, nor outside the segments."""
         before, behind = self._neighbours
+        inside = (before[rows] >= self.clock.known[0]) & (behind[rows] < self.clock.known[1])
+        if len(self.clock.segments) == 1:
+            return np.asarray(inside)
         starts = [segment.first_row for segment in self.clock.segments[1:]]
         number, other = (np.searchsorted(starts, side[rows], side="right") for side in (before, behind))
         unsure = np.isin(before[rows], self.clock.under_way) | np.isin(behind[rows], self.clock.under_way)
-        return np.asarray((number == other) & ~unsure)
+        return np.asarray((number == other) & ~unsure & inside)
 
     def on_client_ns(self, rows: I64, t_ns: I64) -> I64:
         """Instants `t_ns` on the server's clock, one of each of its ops in `rows`, on the client's clock."""

@@ -59,6 +59,11 @@ class Lines:
         """Smallest and largest slope."""
         return float(self.b[0]), float(self.b[-1])
 
+    @property
+    def is_sloping(self) -> bool:
+        """Is none of them level?"""
+        return bool(self.b[0] > 0 or self.b[-1] < 0)
+
     def a_range(self, b: float) -> tuple[float, float]:
         """Smallest and largest `a` of the lines with slope `b`, which must lie within `steepness`."""
         return float(np.interp(b, self.b, self.lowest)), float(np.interp(b, self.b, self.highest))

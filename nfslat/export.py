@@ -9,7 +9,7 @@ import numpy as np
 from nfslat.constants import NULL, NULL32, op_name, program_name, version_name
 from nfslat.decompose import PART_NAMES
 from nfslat.results import Correlation
-from nfslat.tables import I64, U32
+from nfslat.tables import I64, U32, Bool, Matched
 
 _BLOCK = 1 << 14  # rows
 _NEEDS_THETA = ("call_net", "reply_net")
@@ -87,11 +87,17 @@ def _columns(c: Correlation, at: slice) -> list[list[Any]]:
         server_srt.tolist(),
         (client_srt - server_srt).tolist(),
         *(part.tolist() if c.clock.fits or name not in _NEEDS_THETA else nothing for name, part in parts.items()),
-        c.clock.errors_ns(c.client.ops, matched.client.astype(np.int64)).tolist() if c.clock.fits else nothing,
+        _errors(c, matched, client.whole & server.whole) if c.clock.fits else nothing,
         *_waits(c, at, nothing),
         client.transmissions.tolist(),
         server.transmissions.tolist(),
     ]
+
+
+def _errors(c: Correlation, matched: Matched, whole: Bool) -> list[Any]:
+    """How far one-way figures may be off; not known where a packet of the op was not captured."""
+    errors = c.clock.errors_ns(c.client.ops, matched.client.astype(np.int64)).tolist()
+    return [error if known else "" for error, known in zip(errors, whole.tolist(), strict=True)]
 
 
 def _waits(c: Correlation, at: slice, nothing: list[Any]) -> list[list[Any]]:

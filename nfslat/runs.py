@@ -35,6 +35,7 @@ class Run:
     end: int
     lines: Lines
     contradicting: int
+    narrowest: float = 0.0  # distance of the points above and below the lines, in the window where it is least
 
 
 def find_runs(over: Points, under: Points) -> list[Run]:
@@ -81,7 +82,7 @@ def _parted(before: Run, after: Run, over: Points, under: Points) -> tuple[Run, 
     found = [(run, a, b, explain(run.lines, over.at(a, b), under.at(a, b))) for run, a, b in parts]
     if any(lines is None for *_, lines in found):
         return before, after
-    one, two = (Run(a, b, *lines) if lines else run for run, a, b, lines in found)
+    one, two = (Run(a, b, *lines, run.narrowest) if lines else run for run, a, b, lines in found)
     return one, two
 
 
@@ -93,7 +94,7 @@ def _joined(before: Run, after: Run, over: Points, under: Points) -> Run | None:
         return None
     begin, end = before.begin, after.end
     lines = explain(long.lines, over.at(begin, end), under.at(begin, end))
-    return Run(begin, end, *lines) if lines else None
+    return Run(begin, end, *lines, min(before.narrowest, after.narrowest)) if lines else None
 
 
 def _coarse_runs(over: Points, under: Points) -> list[Run]:
@@ -202,8 +203,12 @@ class _Windows:
                 first, last = self.starts[begin], self.starts[end]
                 over, under = (points.at(first, last) for points in (self.over, self.under))
                 found = explain(rough, over, under)
-                return Run(first, last, *found) if found else None
+                return Run(first, last, *found, self._narrowest(begin, end, found[0])) if found else None
         return None
+
+    def _narrowest(self, begin: int, end: int, lines: Lines) -> float:
+        over, under = (points.y[begin:end] - lines.best_b * points.x[begin:end] for points in self.second)
+        return float(max((over - under).min(), 0.0))
 
     def by_windows(self, begin: int, end: int, skipped: set[int]) -> Run:
         """What one point a window says, where all of them contradict each other too much."""
@@ -213,7 +218,7 @@ class _Windows:
         first, last = self.starts[begin], self.starts[end]
         over, under = (points.at(first, last) for points in (self.over, self.under))
         bad = [np.count_nonzero(~possible(lines, points, sign)) for points, sign in ((over, 1), (under, -1))]
-        return Run(first, last, lines, int(sum(bad)))
+        return Run(first, last, lines, int(sum(bad)), self._narrowest(begin, end, lines))
 
 
 def possible(lines: Lines, points: Points, sign: int) -> Bool:

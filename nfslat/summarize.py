@@ -313,6 +313,7 @@ def _verdict(c: Correlation, known: Known, matched: model.MatchedOps, unseen_sha
         mean = Layers(server, float(c.client_srt_ns[rows].mean() / _NS_PER_MS) - server, above, known.title(c))
     ground = Ground(
         ops=matched.ops,
+        untimed=matched.untimed,
         missed=missed,
         negative=matched.total.negative_network,
         unseen_share=unseen_share,

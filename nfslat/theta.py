@@ -25,6 +25,8 @@ from nfslat.tables import I32, I64, Bool, Matched, Ops
 _SAMPLE = 1 << 18  # ops in which breaks are looked for; of more, so many that are evenly spread
 _AGREED = 4.0  # calls and replies tell of one drift where what they say differs by less than a fourth of it
 _MOST_CONTRADICT, _FEW = 0.05, 4
+_LEAST_DRIFT = 1e-6  # less than that calls and replies agree about by chance
+_LEAST_STEP_NS = 100_000  # stamps are out of order by so much; ntpd steps by 128 ms or more, chronyd by its makestep
 _NEAR = 64  # ops on either side of a step
 _REORDERED_NS = 1_000_000  # time that runs back by less may be that of packets out of order
 
@@ -54,8 +56,13 @@ def find_clock(server: Ops, client: Ops, matched: Matched) -> Clock:
         runs = _with_all(server, client, matched, seen, runs, firsts, under_way)
     contradicting += sum(run.contradicting for run in runs)
     messages = 2 * len(matched)
-    if not runs or contradicting > max(_MOST_CONTRADICT * messages, _FEW):
+    is_beyond = any(max(abs(b) for b in run.lines.steepness) == STEEPEST and run.lines.is_sloping for run in runs)
+    if not runs or is_beyond or contradicting > max(_MOST_CONTRADICT * messages, _FEW):
         return Clock((), (), 0, messages, contradicting, np.zeros(0, dtype=np.int64), _rough(server, client, matched))
+    known = (
+        int(seen.row[runs[0].begin]) if runs[0].begin else 0,
+        int(seen.row[runs[-1].end - 1]) + 1 if runs[-1].end < len(seen) else len(client),
+    )
     is_steady = all(one.is_step for one in breaks)
     segments = _segments(seen, runs, firsts, is_steady=is_steady)
     steps = [
@@ -71,6 +78,7 @@ def find_clock(server: Ops, client: Ops, matched: Matched) -> Clock:
         contradicting,
         under_way,
         segments[0].theta_ns,
+        known,
     )
 
 
@@ -174,7 +182,8 @@ class _Break:
             (possible(before.lines, points, sign), possible(after.lines, points, sign))
             for points, sign in ((torn.over, 1), (torn.under, -1))
         )
-        for at in np.flatnonzero(call[0] & ~call[1] & reply[1] & ~reply[0]):
+        near = (torn.row >= seen.row[before.end - 1] - _NEAR) & (torn.row <= seen.row[after.begin] + _NEAR)
+        for at in np.flatnonzero(call[0] & ~call[1] & reply[1] & ~reply[0] & near):
             last.append((int(torn.over_frame[at]), float(torn.over.x[at]), float(torn.over.y[at])))
             first.append((int(torn.under_frame[at]), float(torn.under.x[at]), float(torn.under.y[at])))
         # Each run has such an event where the two are not one; else what stands next to the break must do.
@@ -199,7 +208,9 @@ class _Break:
         (low_a, high_a), (low_b, high_b) = before.lines.at([xa, xa + within]), after.lines.at([xb - within, xb])
         bounds_ns = int(np.floor((low_b - high_a).min())), int(np.ceil((high_b - low_a).max()))
         # The bounds are concave, and convex: what holds at both ends holds in between.
-        is_step = bool((low_b > high_a).all() or (high_b < low_a).all())
+        # A jump that a short time leaves room for may be a clock that was slewed, too.
+        room = max((before.narrowest + after.narrowest) / 2, _LEAST_STEP_NS)
+        is_step = bool((low_b - high_a > room).all() or (low_a - high_b > room).all())
         return cls((min(frame_a, frame_b), max(frame_a, frame_b)), client_ns, within, bounds_ns, is_step, clock)
 
     def under_way(self, client: Ops, matched: Matched) -> I64:
@@ -282,12 +293,13 @@ def _segments(seen: _Seen, runs: list[Run], firsts: list[int], *, is_steady: boo
         low, high = own.a_range(slope)
         theta = seen.y0_ns + round((low + high) // 2 + slope * middle)
         ends = seen.x0_ns + begin, seen.x0_ns + end, seen.x0_ns + middle
-        segments.append(Segment(first, *ends, theta, slope, own, seen.x0_ns, seen.y0_ns))
+        floor_ns = int(np.ceil(run.narrowest / 2))
+        segments.append(Segment(first, *ends, theta, slope, own, seen.x0_ns, seen.y0_ns, floor_ns))
     return segments
 
 
 def _slope(lines: Lines) -> float:
     """The drift, where it is beyond doubt, or where calls and replies tell of the same one; else 0."""
     above, below = lines.trends
-    is_agreed = abs(above - below) * _AGREED < abs(above + below) / 2
-    return lines.best_b if lines.b[0] > 0 or lines.b[-1] < 0 or is_agreed else 0.0
+    is_agreed = abs(above - below) * _AGREED < abs(above + below) / 2 > _LEAST_DRIFT
+    return lines.best_b if lines.is_sloping or is_agreed else 0.0

@@ -47,7 +47,8 @@ _ALLOWED: dict[str, set[str]] = {
     "transport": {"decode", "details", "select"},
     "summarize_tcp": {"connections", "results", "transport", "report.model", "report"},
     "summarize": {
-        "audit", "summarize_tcp", "clock", "stack", "stats", "findings", "results", "select", "decompose", "report.model", "report",
+        "audit", "clock", "stack", "stats", "findings", "results", "select", "decompose", "summarize_tcp",
+        "report.model", "report",
     },
     "export": {"decompose", "results"},
     "missed": {"connections", "results"},

@@ -301,8 +301,14 @@ def test_many_ops_are_looked_at_like_few(monkeypatch: pytest.MonkeyPatch) -> Non
     sampled = found(twin)
     assert len(sampled.segments) == len(whole.segments) == 2
     for one, other in zip(sampled.segments, whole.segments, strict=True):
-        middle = (one.begin_ns + one.end_ns) // 2
-        assert one.bounds_at(middle) == pytest.approx(other.bounds_at(middle), abs=2 * US)
+        bounds = [
+            [
+                segment.y0_ns + float(bound[0])
+                for bound in segment.lines.at((one.begin_ns + one.end_ns) // 2 - segment.x0_ns)
+            ]
+            for segment in (one, other)
+        ]
+        assert bounds[0] == pytest.approx(bounds[1], abs=2 * US)
 
 
 def test_no_matched_op_gives_no_theta() -> None:

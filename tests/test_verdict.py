@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nfslat.findings.verdict import Ground, Layers, verdict
 
-SOUND = Ground(ops=1000, missed=0, negative=0, clock_fits=True, unseen_share=0.0)
+SOUND = Ground(ops=1000, untimed=0, missed=0, negative=0, clock_fits=True, unseen_share=0.0)
 MEAN, SLOWEST = Layers(server_ms=9, network_ms=1), Layers(server_ms=80, network_ms=20)
 _ms = st.integers(0, 10**9).map(lambda us: us / 1000)
 
@@ -161,10 +161,24 @@ def test_confidence_by_what_the_captures_do_not_show(unseen: float, word: str) -
 
 
 def test_confidence_by_the_clock() -> None:
-    """A clock that drifts or was set makes it medium at most, and is named."""
+    """Time stamps that no two clocks explain make it low, and are named."""
     found = verdict(MEAN, SLOWEST, dataclasses.replace(SOUND, clock_fits=False))
-    assert found.confidence == "medium"
+    assert found.confidence == "low"
     assert any("clock" in reason for reason in found.reasons)
+
+
+@pytest.mark.parametrize(("untimed", "word"), [(50, "high"), (60, "medium"), (500, "low")])
+def test_confidence_by_the_ops_that_have_no_figures(untimed: int, word: str) -> None:
+    """Of 1,000 timed ops and some that were under way when a clock was set: as if those were not matched."""
+    found = verdict(MEAN, SLOWEST, dataclasses.replace(SOUND, untimed=untimed))
+    assert found.confidence == word
+    assert "matched and timed" in found.reasons[0]
+
+
+def test_a_negative_server_time_names_no_layer() -> None:
+    """A server that answers before it was asked has wrong time stamps, whatever the network seems to take."""
+    found = verdict(Layers(-0.3, 2.6), SLOWEST, SOUND)
+    assert (found.layer, found.confidence, found.share) == ("unknown", "low", None)
 
 
 def test_confidence_by_mean_and_slowest() -> None:
@@ -174,9 +188,9 @@ def test_confidence_by_mean_and_slowest() -> None:
 
 def test_the_weakest_ground_decides() -> None:
     """Grounds do not add up: three medium ones are medium, one low one is low, and each that is weak is named."""
-    three = {"ops": 99, "negative": 2, "clock_fits": False}
+    three = {"ops": 99, "negative": 2, "unseen_share": 0.05}
     assert _confidence(**three) == "medium"
-    found = verdict(MEAN, SLOWEST, dataclasses.replace(SOUND, **three, unseen_share=0.5))  # type: ignore[arg-type]
+    found = verdict(MEAN, SLOWEST, dataclasses.replace(SOUND, **three, clock_fits=False))  # type: ignore[arg-type]
     assert found.confidence == "low"
     assert len(found.reasons) == 5
 
@@ -200,7 +214,15 @@ def test_shares_sum_to_one_and_the_largest_is_named(server: float, network: floa
 @given(
     st.builds(Layers, _ms, _ms, st.none() | _ms),
     st.builds(Layers, _ms, _ms),
-    st.builds(Ground, st.integers(1, 5000), st.integers(0, 5000), st.integers(0, 500), st.booleans(), st.floats(0, 1)),
+    st.builds(
+        Ground,
+        st.integers(1, 5000),
+        st.integers(0, 100),
+        st.integers(0, 5000),
+        st.integers(0, 500),
+        st.booleans(),
+        st.floats(0, 1),
+    ),
 )
 def test_less_to_stand_on_is_never_more_confidence(mean: Layers, slowest: Layers, ground: Ground) -> None:
     """Taking the best of every ground never lowers the word, and high confidence has nothing to excuse."""
@@ -209,13 +231,13 @@ def test_less_to_stand_on_is_never_more_confidence(mean: Layers, slowest: Layers
     better = verdict(mean, slowest, SOUND)
     assert words.index(found.confidence) <= words.index(better.confidence)
     assert (found.confidence == "high") == (
-        len(found.reasons) == 1 and ground.ops / (ground.ops + ground.missed) >= 0.95
+        len(found.reasons) == 1 and ground.ops / (ground.ops + ground.untimed + ground.missed) >= 0.95
     )
 
 
 def test_a_negative_network_among_the_slowest_is_no_share() -> None:
     """A server share above 100 % is not printed: it is said that the network time is negative there."""
-    made = verdict(Layers(9, 1), Layers(12, -2), Ground(1000, 0, 5, True, 0.0))
+    made = verdict(Layers(9, 1), Layers(12, -2), Ground(1000, 0, 0, 5, True, 0.0))
     assert made.share_slowest is None
     assert "slowest" not in made.text
     assert made.confidence == "medium"

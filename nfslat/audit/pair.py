@@ -38,14 +38,25 @@ class _Common:
 
 
 def _common(c: Correlation) -> _Common:
+    m = c.matching.matched
     # Each end by the matched op that is nearest to it, so that a clock which was set in between does no harm.
-    m, (server, client) = c.matching.matched, (c.server.decoded, c.client.decoded)
     first, last = overlap.offsets(c.server.ops, c.client.ops, m.take(np.array([0, len(m) - 1]))).tolist()
-    begin = max(client.first_ns, server.first_ns - first)
-    end = min(client.last_ns, server.last_ns - last)
-    ns = max(end - begin, 0)
-    spans = (max(server.last_ns - last - server.first_ns + first, 1), max(client.last_ns - client.first_ns, 1))
-    return _Common(ns, *(min(ns / whole, 1.0) for whole in spans))
+    server_begin, server_end, server_ns = _ran(c, "server")
+    begin, end, client_ns = _ran(c, "client")
+    late, early = max(server_begin - first - begin, 0), max(end - server_end + last, 0)
+    ns = max(client_ns - late - early, 0)
+    return _Common(ns, min(ns / server_ns, 1.0), min(ns / client_ns, 1.0))
+
+
+def _ran(c: Correlation, name: str) -> tuple[int, int, int]:
+    """When a capture began and ended, on its clock, and how long it ran: not the same where its clock was set."""
+    side = c.server if name == "server" else c.client
+    begin, end, ops = side.decoded.first_ns, side.decoded.last_ns, side.ops
+    if c.clock.steps and len(ops):
+        # The earliest and the latest stamp need not be those of the first and the last packet then.
+        begin, end = int(ops.t0[0]), int(ops.t3[np.argmax(ops.reply_last_frame)])
+    set_by_ns = sum(step.set_by_ns or 0 for step in c.clock.steps if step.clock == name)
+    return begin, end, max(end - begin - set_by_ns, 1)
 
 
 def _outside(c: Correlation, side: str) -> tuple[int, int]:

@@ -6,15 +6,22 @@ from nfslat.report.model import Clock, ClockStep, Finding
 
 # A quartz is off by up to 100 ppm; beyond that a clock is being slewed, or its tick is set wrong.
 _UNUSUAL_PPM = 100
+_MOST_STEPS = 3  # that are named one by one
 
 
 def clock_findings(clock: Clock) -> list[Finding]:
     """The gravest first. Client SRT, server SRT and their difference need no clock, so no answer hangs on them."""
-    found = [_step(step) for step in clock.steps]
+    found = [_step(step) for step in clock.steps[:_MOST_STEPS]]
+    if len(clock.steps) > _MOST_STEPS:
+        text = (
+            f"and {len(clock.steps) - _MOST_STEPS} times more; a host whose clock is set so often gives no good figures"
+        )
+        found.append(_finding("clock-step", "warning", text, {"count": len(clock.steps) - _MOST_STEPS}))
     if not clock.fits:
         text = (
             f"no offset of the two clocks explains the ops: {clock.contradicting} of {clock.messages} calls and "
-            "replies would have arrived before they were sent; time stamps or matches are wrong"
+            "replies agree with none that the others allow, or the clocks run apart by 1 % or more; time stamps or "
+            "matches are wrong"
         )
         found.append(_finding("clock-unknown", "warning", text, {"contradicting": clock.contradicting}))
     if clock.drift_ppm and clock.drift_bound_ppm:

@@ -47,6 +47,7 @@ class Ground:
     """What the verdict stands on."""
 
     ops: int  # matched ops
+    untimed: int  # matched too, but without figures, for a clock was set while they were under way
     missed: int  # ops inside the overlap without a partner, the worse side
     negative: int  # matched ops with a negative network part
     clock_fits: bool  # one constant offset explains all ops
@@ -61,6 +62,12 @@ def verdict(mean: Layers, slowest: Layers, ground: Ground) -> Verdict:
             f"({_ms(mean.server_ms + mean.network_ms)} ms), so the captures are swapped or of different traffic."
         )
         return Verdict("unknown", None, None, None, "low", text, ["the mean network time is negative"])
+    if mean.server_ms < 0:
+        text = (
+            f"No layer can be named: the server's response time is {_ms(mean.server_ms)} ms on average, so its time "
+            "stamps are wrong: calls and replies may be stamped by two clocks."
+        )
+        return Verdict("unknown", None, None, None, "low", text, ["the mean server time is negative"])
     layer = mean.largest
     share = mean.share(layer)
     # What the application waited for its slowest requests is not known, only the mean is.
@@ -91,10 +98,10 @@ def _confidence(
     """The weakest of all grounds decides; each that is not strong is named."""
     reasons = []
     worst = 2
-    matched_share = ground.ops / (ground.ops + ground.missed) if ground.ops else 0.0
-    reasons.append(
-        f"{matched_share * 100:.1f} % of the {ground.ops + ground.missed} ops seen in the overlap are matched"
-    )
+    seen = ground.ops + ground.untimed + ground.missed
+    matched_share = ground.ops / seen if ground.ops else 0.0
+    timed = " and timed" if ground.untimed else ""
+    reasons.append(f"{matched_share * 100:.1f} % of the {seen} ops seen in the overlap are matched{timed}")
     worst = min(worst, _grade(matched_share, _LOW_MATCH, _HIGH_MATCH))
     if ground.ops < _FEW_OPS:
         reasons.append(f"only {ground.ops} matched ops")
@@ -112,8 +119,8 @@ def _confidence(
         reasons.append(f"{ground.negative} ops have a negative network part: timestamps or matches are off")
         worst = min(worst, 0 if ground.negative > 0.1 * ground.ops else 1)
     if not ground.clock_fits:
-        reasons.append("a clock drifts or was set during the capture, which distorts the ops it happened in")
-        worst = min(worst, 1)
+        reasons.append("no offset of the two clocks explains the ops: time stamps or matches are wrong")
+        worst = 0
     if ground.unseen_share > _SOME_UNSEEN:
         reasons.append(
             f"{ground.unseen_share * 100:.0f} % of the RPC messages are not captured, or without their partner"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nfslat.report.model import Clock, MatchedRow, Parts, PartSummaries, Summary, TcpAmount, Transport
-from nfslat.report.text_layout import Cell, Page, adding_up, count, indented, ms, percent, shares_adding_up
+from nfslat.report.text_layout import Cell, Page, adding_up, count, count_of, indented, ms, percent, shares_adding_up
 
 
 def parts_section(page: Page, total: MatchedRow, slowest: MatchedRow | None) -> None:
@@ -98,6 +98,7 @@ def part_percentiles_section(page: Page, parts: PartSummaries) -> None:
     page.table("lddddl", ("part", "p50", "p95", "p99", "max", ""), rows)
 
 
+_MOST_STEPS = 5
 # Caveats (transport.py) in words.
 _CAVEATS = {
     "sender-drops": "the sender's capture lost packets, so more may have been sent again",
@@ -126,14 +127,14 @@ def transport_section(page: Page, transport: Sequence[Transport]) -> None:
     sent = [sum(one.bytes + one.sent_again.bytes for one in way) for way in ways]
     segments = [[one.lost_segments for one in way] for way in ways]
     lost_segments: list[int | str] = [
-        "not known" if None in each else sum(n for n in each if n is not None) for each in segments
+        "no SYN seen" if None in each else sum(n for n in each if n is not None) for each in segments
     ]
     rows = [
         row("segments sent again", amounts("sent_again")),
         row("that had arrived before (sent for nothing)", amounts("arrived_again")),
         row("segments lost on the way", lost_segments),
         row("share of the bytes lost", [percent(a / b if b else None) for a, b in zip(lost, sent, strict=True)]),
-        row("matched ops that had to send bytes again", [sum(one.ops_hit for one in way) for way in ways]),
+        row("matched ops of which bytes were sent again", [sum(one.ops_hit for one in way) for way in ways]),
     ]
     page.table("lrr", ("", "calls", "replies"), rows)
     seen = {
@@ -157,8 +158,8 @@ def clock_section(page: Page, clock: Clock) -> None:
     if clock.theta_ms is None or clock.bound_ms is None or clock.drift_ppm is None or clock.drift_bound_ppm is None:
         page.prose(
             f"No offset of the two clocks explains the ops: {count(clock.contradicting)} of {count(clock.messages)} "
-            "calls and replies would have arrived before they were sent. Time stamps or matches are wrong. One-way "
-            "figures cannot be had; client SRT, server SRT and their difference need no clock."
+            "calls and replies agree with none that the others allow, or the clocks run apart by 1 % or more. Time "
+            "stamps or matches are wrong. One-way figures cannot be had."
         )
         return
     low, high = clock.bound_ms
@@ -176,7 +177,7 @@ def clock_section(page: Page, clock: Clock) -> None:
         )
     else:
         page.prose(f"No drift is seen; the bounds leave room for {least:+,.1f} to {most:+,.1f} ppm.")
-    for step in clock.steps:
+    for step in clock.steps[:_MOST_STEPS]:
         whose = f"The {step.clock}'s clock" if step.clock else "One of the clocks"
         by = step.ms if step.set_by_ms is None else step.set_by_ms
         way = "" if step.set_by_ms is None else " forward" if by > 0 else " back"
@@ -186,9 +187,14 @@ def clock_section(page: Page, clock: Clock) -> None:
             f"{ms(step.within_ms)} ms later. Ops that were under way then are matched, but not timed.",
             hanging=2,
         )
+    if len(clock.steps) > _MOST_STEPS:
+        page.prose(
+            f"- And {count(len(clock.steps) - _MOST_STEPS)} times more; the JSON report has them all.", hanging=2
+        )
     if clock.rate_changes:
         page.prose(
-            f"- The rate of a clock changed {count(clock.rate_changes)} times; each time has a drift of its own.",
+            f"- The rate of a clock changed {count_of(clock.rate_changes, 'time')}, or it was set by less than a round "
+            "trip; what is said above is about the longest time in between.",
             hanging=2,
         )
     if clock.contradicting:
