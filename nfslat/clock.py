@@ -129,12 +129,14 @@ class Clock:
 
     def errors_ns(self, client: Ops, client_rows: I64) -> I64:
         """How far call_net and reply_net of each of these of the client's ops may be off."""
-        t0, out = client.t0[client_rows], np.empty(len(client_rows), dtype=np.int64)
-        for segment, mask in self.pieces(client_rows):
-            since = (t0[mask] - segment.x0_ns).astype(np.float64)
-            low, high = segment.lines.at(since)
-            estimate = segment.theta_ns - segment.y0_ns + segment.slope * (since + segment.x0_ns - segment.t_ns)
-            out[mask] = np.ceil(np.maximum(np.maximum(high - estimate, estimate - low), segment.floor_ns))
+        out = np.zeros(len(client_rows), dtype=np.int64)
+        for times in (client.t0[client_rows], client.t3[client_rows]):
+            for segment, mask in self.pieces(client_rows):
+                since = (times[mask] - segment.x0_ns).astype(np.float64)
+                low, high = segment.lines.at(since)
+                estimate = segment.theta_ns - segment.y0_ns + segment.slope * (since + segment.x0_ns - segment.t_ns)
+                error = np.maximum(np.maximum(high - estimate, estimate - low), segment.floor_ns)
+                out[mask] = np.maximum(out[mask], np.ceil(error))
         return out
 
     def error_ns(self, client: Ops, client_rows: I32 | I64) -> int:
@@ -145,18 +147,22 @@ class Clock:
         def sums(at: slice) -> npt.NDArray[np.float64]:
             rows = client_rows[at].astype(np.int64)
             number = np.searchsorted(starts, rows, side="right") if len(starts) else np.zeros(len(rows), dtype=np.int64)
-            since = client.t0[rows] - middles[number]
-            return np.array([np.bincount(number, weights=w, minlength=len(middles)) for w in (None, since)])
+            weights = (None, client.t0[rows] - middles[number], client.t3[rows] - middles[number])
+            return np.array([np.bincount(number, weights=w, minlength=len(middles)) for w in weights])
 
-        counts, since = np.sum(each_block(len(client_rows), sums), axis=0)
+        counts, *moments = np.sum(each_block(len(client_rows), sums), axis=0)
+        # theta is linear in time, so the mean of its errors is its error at the mean time: of calls, and of replies.
+        return max(self._mean_error_ns(counts, since_ns) for since_ns in moments)
+
+    def _mean_error_ns(self, counts: npt.NDArray[np.float64], since_ns: npt.NDArray[np.float64]) -> int:
+        """Of so many moments in each segment, with these sums of times since its middle."""
         total = 0.0
-        # theta is linear in time, so the mean of its errors is its error at the mean time.
-        for segment, count, ns in zip(self.segments, counts.tolist(), since.tolist(), strict=True):
+        for segment, count, ns in zip(self.segments, counts.tolist(), since_ns.tolist(), strict=True):
             if count:
                 low, high = segment.bounds_at(segment.t_ns + ns / count)
                 theta = segment.theta_ns + segment.slope * ns / count
                 total += count * max(high - theta, theta - low)
-        return int(np.ceil(total / max(len(client_rows), 1)))
+        return int(np.ceil(total / max(counts.sum(), 1)))
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,13 @@ import numpy as np
 from nfslat.envelope import Contradiction, Lines, Points, fit
 from nfslat.tables import Bool
 
+MOST_RUNS = 256  # more are no sign of clocks that were set, but of stamps without sense
 _WINDOW, _MOST_WINDOWS = 32, 2048
 _FEWEST_WINDOWS = 8
 _TRIMMED = 8  # ops in a window from which on its tightest point may be wrong
 _PEELED = 8  # points that may be taken out one by one, to explain what windows left
 _LOOK_AHEAD = 2
+_BRIDGED = 2  # ops that may be in neither of two runs beside a third that only bridges them
 _FEWEST = 4  # ops that make a run of their own between others
 
 
@@ -58,8 +60,34 @@ def find_runs(over: Points, under: Points) -> list[Run]:
                 found.append(inner)
         if after:
             found.append(after)
+        if len(found) > MOST_RUNS:
+            return found
+    found = _without_bridges(found, over, under)
     for at, (before, after) in enumerate(pairwise(found)):
         found[at], found[at + 1] = _parted(before, after, over, under)
+    return found
+
+
+def _without_bridges(runs: list[Run], over: Points, under: Points) -> list[Run]:
+    """Of three runs the middle one is none where the first explains its rows up to somewhere, and from there the third:
+    it is a steep line that leads from one to the other, over a step."""
+    found = list(runs)
+    at = 1
+    while at < len(found) - 1:
+        before, after = found[at - 1], found[at + 1]
+        begin, end = before.end, after.begin
+        early, late = (
+            possible(run.lines, over.at(begin, end), 1) & possible(run.lines, under.at(begin, end), -1)
+            for run in (before, after)
+        )
+        wrong = np.concatenate([[0], np.cumsum(~early)]) + np.concatenate([np.cumsum(~late[::-1])[::-1], [0]])
+        cut = begin + int(wrong.argmin())
+        ranges = (before, before.begin, cut), (after, cut, after.end)
+        parts = [(run, a, b, explain(run.lines, over.at(a, b), under.at(a, b))) for run, a, b in ranges]
+        if wrong.min() <= _BRIDGED and all(lines for *_, lines in parts):
+            found[at - 1 : at + 2] = [Run(a, b, *lines, run.narrowest) for run, a, b, lines in parts if lines]
+        else:
+            at += 1
     return found
 
 

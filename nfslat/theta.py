@@ -19,15 +19,18 @@ import numpy as np
 from nfslat.clock import Clock, Segment, Step
 from nfslat.columns import each_block
 from nfslat.envelope import STEEPEST, Lines, Points
-from nfslat.runs import Run, explain, find_runs, possible
+from nfslat.runs import MOST_RUNS, Run, explain, find_runs, possible
 from nfslat.tables import I32, I64, Bool, Matched, Ops
 
 _SAMPLE = 1 << 18  # ops in which breaks are looked for; of more, so many that are evenly spread
 _AGREED = 4.0  # calls and replies tell of one drift where what they say differs by less than a fourth of it
 _MOST_CONTRADICT, _FEW = 0.05, 4
+_TOO_STEEP = 0.9
 _LEAST_DRIFT = 1e-6  # less than that calls and replies agree about by chance
 _LEAST_STEP_NS = 100_000  # stamps are out of order by so much; ntpd steps by 128 ms or more, chronyd by its makestep
 _NEAR = 64  # ops on either side of a step
+_ROUND_TRIPS = 2  # the lines of two rates may miss each other by as much
+_UNUSUAL = 3  # times the longest silence near by: a gap in the traffic that is none
 _REORDERED_NS = 1_000_000  # time that runs back by less may be that of packets out of order
 
 
@@ -43,6 +46,9 @@ def find_clock(server: Ops, client: Ops, matched: Matched) -> Clock:
     seen = _Seen.of(server, client, matched, slice(None, None, -(-len(matched) // _SAMPLE)))
     torn, seen = seen.take(~seen.is_possible), seen.take(seen.is_possible)
     runs = find_runs(seen.over, seen.under)
+    if len(runs) > MOST_RUNS:
+        messages = 2 * len(matched)
+        return Clock((), (), 0, messages, messages, np.zeros(0, dtype=np.int64), _rough(server, client, matched))
     breaks = [
         _Break.between(seen, torn, *two, _runs_back(server, client, matched, int(seen.row[two[1].begin])))
         for two in pairwise(runs)
@@ -56,7 +62,8 @@ def find_clock(server: Ops, client: Ops, matched: Matched) -> Clock:
         runs = _with_all(server, client, matched, seen, runs, firsts, under_way)
     contradicting += sum(run.contradicting for run in runs)
     messages = 2 * len(matched)
-    is_beyond = any(max(abs(b) for b in run.lines.steepness) == STEEPEST and run.lines.is_sloping for run in runs)
+    # Lines that are all about as steep as can be: the clocks are further apart than that.
+    is_beyond = any(run.lines.is_sloping and min(map(abs, run.lines.steepness)) > _TOO_STEEP * STEEPEST for run in runs)
     if not runs or is_beyond or contradicting > max(_MOST_CONTRADICT * messages, _FEW):
         return Clock((), (), 0, messages, contradicting, np.zeros(0, dtype=np.int64), _rough(server, client, matched))
     known = (
@@ -167,6 +174,7 @@ class _Break:
         `back_ns` is by how much the time of each file runs back there.
         """
         rows = np.arange(before.begin, after.end)
+        torn = torn.take((torn.row >= seen.row[before.begin]) & (torn.row <= seen.row[after.end - 1]))
         last: list[_Event] = []  # that only `before` explains
         first: list[_Event] = []
         for points, frame, sign in ((seen.over, seen.over_frame, 1), (seen.under, seen.under_frame, -1)):
@@ -182,8 +190,7 @@ class _Break:
             (possible(before.lines, points, sign), possible(after.lines, points, sign))
             for points, sign in ((torn.over, 1), (torn.under, -1))
         )
-        near = (torn.row >= seen.row[before.end - 1] - _NEAR) & (torn.row <= seen.row[after.begin] + _NEAR)
-        for at in np.flatnonzero(call[0] & ~call[1] & reply[1] & ~reply[0] & near):
+        for at in np.flatnonzero(call[0] & ~call[1] & reply[1] & ~reply[0]):
             last.append((int(torn.over_frame[at]), float(torn.over.x[at]), float(torn.over.y[at])))
             first.append((int(torn.under_frame[at]), float(torn.under.x[at]), float(torn.under.y[at])))
         # Each run has such an event where the two are not one; else what stands next to the break must do.
@@ -201,7 +208,7 @@ class _Break:
         clock = None
         if back_ns[back] > max(_REORDERED_NS, 2 * back_ns[forward]):
             clock = back
-        elif abs(gaps[back]) < abs(jump_ns) // 2:
+        elif abs(gaps[back]) < abs(jump_ns) // 2 and gaps[forward] > _UNUSUAL * _usual_gap(seen, before, after):
             clock = forward
         # The clock that was not set shows how much time went by.
         within = gaps["server" if clock == "client" else "client"] if clock else min(gaps.values(), key=abs)
@@ -209,7 +216,9 @@ class _Break:
         bounds_ns = int(np.floor((low_b - high_a).min())), int(np.ceil((high_b - low_a).max()))
         # The bounds are concave, and convex: what holds at both ends holds in between.
         # A jump that a short time leaves room for may be a clock that was slewed, too.
-        room = max((before.narrowest + after.narrowest) / 2, _LEAST_STEP_NS)
+        sides = _beside(before, after)
+        round_trip = min(float((seen.over.y[side] - seen.under.y[side]).min()) for side in sides)
+        room = max(_ROUND_TRIPS * round_trip, (before.narrowest + after.narrowest) / 2, _LEAST_STEP_NS)
         is_step = bool((low_b - high_a > room).all() or (low_a - high_b > room).all())
         return cls((min(frame_a, frame_b), max(frame_a, frame_b)), client_ns, within, bounds_ns, is_step, clock)
 
@@ -227,6 +236,19 @@ class _Break:
         jump_ns = sum(jumps) // 2
         set_by_ns = {"client": -jump_ns, "server": jump_ns}.get(self.clock or "")
         return Step(*self.client_ns, abs(self.within_ns), jump_ns, self.jump_bounds_ns, self.clock, set_by_ns)
+
+
+def _beside(before: Run, after: Run) -> tuple[slice, slice]:
+    """The last rows of the one, and the first of the other."""
+    return slice(max(before.end - _NEAR, before.begin), before.end), slice(
+        after.begin, min(after.begin + _NEAR, after.end)
+    )
+
+
+def _usual_gap(seen: _Seen, before: Run, after: Run) -> float:
+    """How long it is between two calls near a break at most, but for one in twenty, by the client's clock."""
+    gaps = np.concatenate([np.abs(np.diff(seen.over.x[side])) for side in _beside(before, after)])
+    return float(np.quantile(gaps, 0.95)) if len(gaps) else 0.0
 
 
 def _runs_back(server: Ops, client: Ops, matched: Matched, row: int) -> dict[str, int]:
@@ -288,12 +310,12 @@ def _segments(seen: _Seen, runs: list[Run], firsts: list[int], *, is_steady: boo
             slopes = [min(max(slopes[longest], least), most)] * len(runs)
     segments = []
     for run, first, own, slope in zip(runs, firsts, lines, slopes, strict=True):
-        begin, end = int(seen.over.x[run.begin]), int(seen.under.x[run.end - 1])
+        begin, end = int(seen.over.x[run.begin]), int(seen.under.x[run.begin : run.end].max())
         middle = (begin + end) // 2
         low, high = own.a_range(slope)
         theta = seen.y0_ns + round((low + high) // 2 + slope * middle)
         ends = seen.x0_ns + begin, seen.x0_ns + end, seen.x0_ns + middle
-        floor_ns = int(np.ceil(run.narrowest / 2))
+        floor_ns = int(np.ceil(run.narrowest / (2 if is_steady else 1)))  # beside a change of rate a line may err more
         segments.append(Segment(first, *ends, theta, slope, own, seen.x0_ns, seen.y0_ns, floor_ns))
     return segments
 

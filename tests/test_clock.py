@@ -219,12 +219,41 @@ def test_a_clock_that_was_set_is_found_and_dated(by_ns: int, whose: str) -> None
 
 
 def under_way(twin: Twin, client: Ops, true_ns: int) -> list[int]:
-    """Rows of the client's ops that began before a true time and ended behind it, by their place among all events."""
-    events = np.concatenate([client.call_first_frame, client.reply_last_frame])
+    """Rows of the client's ops that began before a true time and ended behind it."""
     calm = Twin(**{**vars(twin), "steps": []}).made()[1]
     begin, end = (times - calm.t0[0] for times in (calm.t0, calm.t3))
-    assert len(events) == 2 * len(begin)
+    assert len(client) == len(calm)
     return np.flatnonzero((begin < true_ns) & (end > true_ns)).tolist()
+
+
+def test_a_clock_that_is_set_there_and_back_is_dated_each_time() -> None:
+    """Five times three seconds forward and back: an op that one step tore says nothing of the others."""
+    steps = [((2 * n + 1) * S, 3 * S if n % 2 == 0 else -3 * S, "client") for n in range(5)]
+    clock = found(Twin(count=5500, steps=steps))
+    assert [round((step.set_by_ns or 0) / S) for step in clock.steps] == [3, -3, 3, -3, 3]
+    assert all(step.within_ns < 20 * MS for step in clock.steps)
+    assert len(clock.under_way) < 5 * 8
+
+
+@pytest.mark.parametrize(("every_ns", "by_ns"), [(S // 10, 5 * MS), (S, 200 * MS), (10 * S, S)])
+def test_a_step_in_sparse_traffic_is_not_taken_for_a_change_of_rate(every_ns: int, by_ns: int) -> None:
+    """An op now and then: a steep line could lead over the step, but both sides explain all that it does."""
+    for seed in range(8):
+        twin = Twin(count=400, every_ns=every_ns, seed=seed, steps=[(200 * every_ns, by_ns, "server")])
+        clock = found(twin)
+        assert [round(step.jump_ns / MS) for step in clock.steps] == [by_ns // MS]
+        assert clock.steps[0].clock in ("server", None)
+        assert not clock.rate_changes
+
+
+def test_stamps_without_sense_do_not_take_long() -> None:
+    """Hundreds of breaks are no clock that is set: the search ends there, and nothing is claimed."""
+    server, client, matched = Twin(count=20_000, jitter_ns=0).made()
+    noise = np.random.default_rng(1).integers(-S, S, len(server))
+    clock = find_clock(
+        table(server.t0 + noise, server.t2 + noise, server.call_first_frame, server.reply_first_frame), client, matched
+    )
+    assert not clock.fits
 
 
 def test_several_steps_of_both_clocks_are_told_apart() -> None:
