@@ -25,6 +25,7 @@ _FEWEST_WINDOWS = 8
 _TRIMMED = 8  # ops in a window from which on its tightest point may be wrong
 _PEELED = 8  # points that may be taken out one by one, to explain what windows left
 _LOOK_AHEAD = 2
+_SEAM = 4  # windows between two runs in which it is worth to look closer
 _BRIDGED = 2  # ops that may be in neither of two runs beside a third that only bridges them
 _FEWEST = 4  # ops that make a run of their own between others
 
@@ -48,7 +49,8 @@ def find_runs(over: Points, under: Points) -> list[Run]:
     for following in [*runs, None]:
         after = following
         begin, end = found[-1].end if found else 0, after.begin if after else len(over)
-        inside = find_runs(over.at(begin, end), under.at(begin, end)) if runs else []
+        is_seam = 0 < end - begin <= _SEAM * _window(len(over))  # more that fits nothing is no place of a break
+        inside = find_runs(over.at(begin, end), under.at(begin, end)) if runs and is_seam else []
         for run in inside:
             inner = dataclasses.replace(run, begin=run.begin + begin, end=run.end + begin)
             if found and (longer := _joined(found[-1], inner, over, under)):
@@ -130,15 +132,26 @@ def _coarse_runs(over: Points, under: Points) -> list[Run]:
         return []
     windows = _Windows.of(over, under)
     runs: list[Run] = []
-    for begin, end, skipped in windows.split(trim=True):
+    ranges = windows.split(trim=True)
+    tried = len(ranges)
+    for begin, end, skipped in ranges:
+        if tried > MOST_RUNS:
+            return []
         run = windows.explained(begin, end, skipped)
         if run is not None:
             runs.append(run)
             continue
         # The rate of a clock wanders, or a step is smaller than the second tightest points show.
-        for first, last, left_out in windows.split(trim=False, begin=begin, end=end):
-            runs.append(windows.explained(first, last, left_out) or windows.by_windows(first, last, left_out))
+        parts = windows.split(trim=False, begin=begin, end=end)
+        tried += len(parts)
+        for part in parts[:MOST_RUNS]:
+            runs.append(windows.explained(*part) or windows.by_windows(*part))
     return runs
+
+
+def _window(rows: int) -> int:
+    """Rows in a window, of so many in all."""
+    return max(min(_WINDOW, rows // _FEWEST_WINDOWS), 1, -(-rows // _MOST_WINDOWS))
 
 
 @dataclass(frozen=True)
@@ -154,7 +167,7 @@ class _Windows:
     @classmethod
     def of(cls, over: Points, under: Points) -> _Windows:
         rows = len(over)
-        size = max(min(_WINDOW, rows // _FEWEST_WINDOWS), 1, -(-rows // _MOST_WINDOWS))
+        size = _window(rows)
         starts = [*range(0, max(rows - size + 1, 1), size), rows]  # the last one takes what is left over
         trimmed = size >= _TRIMMED
 

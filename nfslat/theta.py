@@ -46,9 +46,7 @@ def find_clock(server: Ops, client: Ops, matched: Matched) -> Clock:
     seen = _Seen.of(server, client, matched, slice(None, None, -(-len(matched) // _SAMPLE)))
     torn, seen = seen.take(~seen.is_possible), seen.take(seen.is_possible)
     runs = find_runs(seen.over, seen.under)
-    if len(runs) > MOST_RUNS:
-        messages = 2 * len(matched)
-        return Clock((), (), 0, messages, messages, np.zeros(0, dtype=np.int64), _rough(server, client, matched))
+    runs = runs if len(runs) <= MOST_RUNS else []
     breaks = [
         _Break.between(seen, torn, *two, _runs_back(server, client, matched, int(seen.row[two[1].begin])))
         for two in pairwise(runs)
