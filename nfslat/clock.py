@@ -172,6 +172,7 @@ class ServerTimes:
     clock: Clock
     matched: Matched
     server_rows: int
+    client_rows: int
 
     @property
     def error_ns(self) -> int | None:
@@ -180,6 +181,8 @@ class ServerTimes:
 
     def is_sure(self, rows: I64) -> Bool:
         """Does that hold for the server's ops in `rows`? Not where a clock was set, nor outside the segments."""
+        if not len(rows) or (len(self.clock.segments) == 1 and self.clock.known == (0, self.client_rows)):
+            return np.ones(len(rows), dtype=np.bool_)
         before, behind = self._neighbours
         inside = (before[rows] >= self.clock.known[0]) & (behind[rows] < self.clock.known[1])
         if len(self.clock.segments) == 1:

@@ -57,7 +57,7 @@ def correlate(
         one, two = two, one
         matching = _match(one, two)
     clock = _find_clock(one, two, matching)
-    settled = settle(one.ops, two.ops, matching, ServerTimes(clock, matching.matched, len(one.ops)))
+    settled = settle(one.ops, two.ops, matching, ServerTimes(clock, matching.matched, len(one.ops), len(two.ops)))
     if settled is not matching:
         matching, clock = settled, _find_clock(one, two, settled)
     one, two = _select(one, two, matching, filters)

@@ -22,7 +22,7 @@ from nfslat.envelope import STEEPEST, Lines, Points
 from nfslat.runs import MOST_RUNS, Run, explain, find_runs, possible
 from nfslat.tables import I32, I64, Bool, Matched, Ops
 
-_SAMPLE = 1 << 18  # ops in which breaks are looked for; of more, so many that are evenly spread
+_SAMPLE = 1 << 16  # ops in which breaks are looked for; of more, so many that are evenly spread
 _AGREED = 4.0  # calls and replies tell of one drift where what they say differs by less than a fourth of it
 _MOST_CONTRADICT, _FEW = 0.05, 4
 _TOO_STEEP = 0.9
