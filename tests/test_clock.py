@@ -256,6 +256,18 @@ def test_stamps_without_sense_do_not_take_long() -> None:
     assert not clock.fits
 
 
+def test_an_op_that_was_sent_again_is_not_timed_over_a_step() -> None:
+    """Ops that theta does not rest on are left out like all others, where they were under way when a clock was set."""
+    twin = Twin(steps=[(400 * MS, 3 * S, "client")], service_ns=20 * MS)
+    server, client, matched = twin.made()
+    torn = under_way(twin, client, 400 * MS)
+    assert torn
+    columns = {name: getattr(client, name).copy() for name in Ops.columns()}
+    columns["transmissions"][torn[0]] = 2
+    again = Ops.from_columns(columns, kinds=client.kinds, connections=client.connections)
+    assert torn[0] in find_clock(server, again, matched).under_way
+
+
 def test_several_steps_of_both_clocks_are_told_apart() -> None:
     """Forward, back, and the other clock, a second apart; with a drift of 100 ppm on top."""
     steps = [(S, 2 * S, "client"), (2 * S, -5 * S, "client"), (3 * S, 700 * MS, "server")]
