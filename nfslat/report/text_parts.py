@@ -52,10 +52,10 @@ def _parts(parts: Parts, split: bool) -> list[tuple[str, float]]:
             ("reply_net: reply on the way", parts.reply_net),
         ]
     return [
-        ("call_send: client sends call", parts.call_send),
+        ("call_send: client sends it", parts.call_send),
         *network[:1],
         ("server: call in to reply out", parts.server),
-        ("reply_send: server sends reply", parts.reply_send),
+        ("reply_send: server sends it", parts.reply_send),
         *network[1:],
     ]
 
@@ -99,6 +99,7 @@ def part_percentiles_section(page: Page, parts: PartSummaries) -> None:
 
 
 _MOST_STEPS = 5
+_FINE_MS = 0.01  # bounds that are nearer to each other need more than three decimals
 # Caveats (transport.py) in words.
 _CAVEATS = {
     "sender-drops": "the sender's capture lost packets, so more may have been sent again",
@@ -163,11 +164,12 @@ def clock_section(page: Page, clock: Clock) -> None:
         )
         return
     low, high = clock.bound_ms
+    digits = 3 if high - low >= _FINE_MS else 6
     word = "behind" if clock.theta_ms < 0 else "ahead of"
     when = f" at {clock.at}" if clock.drift_ppm or clock.steps or clock.rate_changes else ""
     page.prose(
-        f"The server's clock is {abs(clock.theta_ms):,.3f} ms {word} the client's{when} (theta between {low:,.3f} and "
-        f"{high:,.3f} ms). Client SRT, server SRT and their difference need no clock; one-way figures carry its error."
+        f"The server's clock is {abs(clock.theta_ms):,.{digits}f} ms {word} the client's{when} (theta between "
+        f"{low:,.{digits}f} and {high:,.{digits}f} ms). Client SRT, server SRT and their difference need no clock; one-way figures carry its error."
     )
     least, most = clock.drift_bound_ppm
     if clock.drift_ppm:

@@ -281,15 +281,15 @@ missed                                         10       1
   not in the client's capture                   2       0
 
 Where the time goes, ms per matched op
-part                              mean   share  slowest 1 %   share
-------------------------------  ------  ------  -----------  ------  ---------
-call_send: client sends call     0.004   0.0 %        0.004   0.0 %
-call_net: call on the way        0.310   1.6 %        0.500   0.6 %  +/- 0.230
-  until it was sent again                             0.020
-server: call in to reply out    19.300  96.4 %       89.200  98.7 %
-reply_send: server sends reply   0.096   0.5 %        0.296   0.3 %
-reply_net: reply on the way      0.310   1.5 %        0.400   0.4 %  +/- 0.230
-sum, first to last byte         20.020               90.400
+part                            mean   share  slowest 1 %   share
+----------------------------  ------  ------  -----------  ------  ---------
+call_send: client sends it     0.004   0.0 %        0.004   0.0 %
+call_net: call on the way      0.310   1.6 %        0.500   0.6 %  +/- 0.230
+  until it was sent again                           0.020
+server: call in to reply out  19.300  96.4 %       89.200  98.7 %
+reply_send: server sends it    0.096   0.5 %        0.296   0.3 %
+reply_net: reply on the way    0.310   1.5 %        0.400   0.4 %  +/- 0.230
+sum, first to last byte       20.020               90.400
 Which way on the network takes longer cannot be told: the two differ by less
 than their errors together.
 
