@@ -169,7 +169,8 @@ def clock_section(page: Page, clock: Clock) -> None:
     when = f" at {clock.at}" if clock.drift_ppm or clock.steps or clock.rate_changes else ""
     page.prose(
         f"The server's clock is {abs(clock.theta_ms):,.{digits}f} ms {word} the client's{when} (theta between "
-        f"{low:,.{digits}f} and {high:,.{digits}f} ms). Client SRT, server SRT and their difference need no clock; one-way figures carry its error."
+        f"{low:,.{digits}f} and {high:,.{digits}f} ms). Client SRT, server SRT and their difference need no clock; "
+        "one-way figures carry its error."
     )
     least, most = clock.drift_bound_ppm
     if clock.drift_ppm:
