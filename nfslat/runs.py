@@ -84,9 +84,9 @@ def _without_bridges(runs: list[Run], over: Points, under: Points) -> list[Run]:
         )
         wrong = np.concatenate([[0], np.cumsum(~early)]) + np.concatenate([np.cumsum(~late[::-1])[::-1], [0]])
         cut = begin + int(wrong.argmin())
-        ranges = (before, before.begin, cut), (after, cut, after.end)
+        ranges = ((before, before.begin, cut), (after, cut, after.end)) if wrong.min() <= _BRIDGED else ()
         parts = [(run, a, b, explain(run.lines, over.at(a, b), under.at(a, b))) for run, a, b in ranges]
-        if wrong.min() <= _BRIDGED and all(lines for *_, lines in parts):
+        if parts and all(lines for *_, lines in parts):
             found[at - 1 : at + 2] = [Run(a, b, *lines, run.narrowest) for run, a, b, lines in parts if lines]
         else:
             at += 1
