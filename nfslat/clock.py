@@ -37,7 +37,7 @@ class Segment:
         return self.theta_ns + round(self.slope * (t_ns - self.t_ns))
 
     def bounds_at(self, t_ns: float) -> tuple[int, int]:
-        """What theta is between at an instant of the client's clock; the same for a mean over instants."""
+        """What theta is between at an instant of the client's clock."""
         low, high = self.lines.at(float(t_ns - self.x0_ns))
         theta = self.theta_ns + self.slope * (t_ns - self.t_ns)
         least, most = theta - self.floor_ns, theta + self.floor_ns
@@ -45,6 +45,13 @@ class Segment:
             min(self.y0_ns + int(np.floor(low[0])), int(np.floor(least))),
             max(self.y0_ns + int(np.ceil(high[0])), int(np.ceil(most))),
         )
+
+    def errors_at(self, since_ns: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """How far the estimate may be off, ns, at times since `t_ns`; for a mean over instants, at their mean."""
+        since = np.atleast_1d(np.asarray(since_ns, dtype=np.float64))
+        low, high = self.lines.at(since + (self.t_ns - self.x0_ns))
+        estimate = self.theta_ns - self.y0_ns + self.slope * since
+        return np.asarray(np.maximum(np.maximum(high - estimate, estimate - low), self.floor_ns))
 
     def on_client(self, server_ns: I64) -> I64:
         """Instants of the server's clock on the client's, rounded to ns. Exact where the slope is 0."""
@@ -99,11 +106,9 @@ class Clock:
     @property
     def worst_error_ns(self) -> int:
         """How far theta may be off at most, over the time that both captures show."""
-        return max(
-            max(abs(segment.theta_at(t_ns) - bound) for bound in segment.bounds_at(t_ns))
-            for segment in self.segments
-            for t_ns in (segment.begin_ns, segment.end_ns)
-        )
+        ends = [[segment.begin_ns - segment.t_ns, segment.end_ns - segment.t_ns] for segment in self.segments]
+        errors = [segment.errors_at(since).max() for segment, since in zip(self.segments, ends, strict=True)]
+        return int(np.ceil(max(errors)))
 
     def pieces(self, client_rows: I64) -> list[tuple[Segment, slice | Bool]]:
         """Which of `client_rows` each segment is for; those without any are left out."""
@@ -132,11 +137,8 @@ class Clock:
         out = np.zeros(len(client_rows), dtype=np.int64)
         for times in (client.t0[client_rows], client.t3[client_rows]):
             for segment, mask in self.pieces(client_rows):
-                since = (times[mask] - segment.x0_ns).astype(np.float64)
-                low, high = segment.lines.at(since)
-                estimate = segment.theta_ns - segment.y0_ns + segment.slope * (since + segment.x0_ns - segment.t_ns)
-                error = np.maximum(np.maximum(high - estimate, estimate - low), segment.floor_ns)
-                out[mask] = np.maximum(out[mask], np.ceil(error))
+                error = np.ceil(segment.errors_at(times[mask] - segment.t_ns))
+                out[mask] = np.maximum(out[mask], error)
         return out
 
     def error_ns(self, client: Ops, client_rows: I32 | I64) -> int:
@@ -152,17 +154,15 @@ class Clock:
 
         counts, *moments = np.sum(each_block(len(client_rows), sums), axis=0)
         # theta is linear in time, so the mean of its errors is its error at the mean time: of calls, and of replies.
-        return max(self._mean_error_ns(counts, since_ns) for since_ns in moments)
-
-    def _mean_error_ns(self, counts: npt.NDArray[np.float64], since_ns: npt.NDArray[np.float64]) -> int:
-        """Of so many moments in each segment, with these sums of times since its middle."""
-        total = 0.0
-        for segment, count, ns in zip(self.segments, counts.tolist(), since_ns.tolist(), strict=True):
-            if count:
-                low, high = segment.bounds_at(segment.t_ns + ns / count)
-                theta = segment.theta_ns + segment.slope * ns / count
-                total += count * max(high - theta, theta - low)
-        return int(np.ceil(total / max(counts.sum(), 1)))
+        totals = [
+            sum(
+                count * float(segment.errors_at(ns / count)[0])
+                for segment, count, ns in zip(self.segments, counts.tolist(), since_ns.tolist(), strict=True)
+                if count
+            )
+            for since_ns in moments
+        ]
+        return int(np.ceil(max(totals) / max(len(client_rows), 1)))
 
 
 @dataclass(frozen=True)

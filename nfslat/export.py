@@ -9,29 +9,27 @@ import numpy as np
 from nfslat.constants import NULL, NULL32, op_name, program_name, version_name
 from nfslat.decompose import PART_NAMES
 from nfslat.results import Correlation
-from nfslat.tables import I64, U32, Bool, Matched
+from nfslat.tables import I64, U32, Bool, Matched, Ops
 
-_BLOCK = 1 << 14  # rows
+BLOCK = 1 << 14  # rows
 _NEEDS_THETA = ("call_net", "reply_net")
-_INSTANTS = ("t0", "t1", "t2", "t3")
-_FRAMES = ("call_first_frame", "call_last_frame", "reply_first_frame", "reply_last_frame")
+INSTANTS = ("t0", "t1", "t2", "t3")
+FRAMES = ("call_first_frame", "call_last_frame", "reply_first_frame", "reply_last_frame")
+
+ENDS = ("client", "client_port", "server", "server_port")
+ARGUMENTS = ("offset_bytes", "size_bytes", "fh_crc32")
 
 COLUMNS = (
     "xid",
     "program",
     "version",
     "op",
-    "client",
-    "client_port",
-    "server",
-    "server_port",
-    "offset_bytes",
-    "size_bytes",
-    "fh_crc32",
-    *(f"client_{name}_ns" for name in _INSTANTS),
-    *(f"server_{name}_ns" for name in _INSTANTS),
-    *(f"client_{name}" for name in _FRAMES),
-    *(f"server_{name}" for name in _FRAMES),
+    *ENDS,
+    *ARGUMENTS,
+    *(f"client_{name}_ns" for name in INSTANTS),
+    *(f"server_{name}_ns" for name in INSTANTS),
+    *(f"client_{name}" for name in FRAMES),
+    *(f"server_{name}" for name in FRAMES),
     "client_srt_ns",
     "server_srt_ns",
     "network_ns",
@@ -56,8 +54,8 @@ def write_csv(c: Correlation, out: TextIO) -> None:
     when a clock was set have no row.
     """
     out.write(",".join(COLUMNS) + "\n")
-    for begin in range(0, len(c.matched), _BLOCK):
-        columns = _columns(c, slice(begin, begin + _BLOCK))
+    for begin in range(0, len(c.matched), BLOCK):
+        columns = _columns(c, slice(begin, begin + BLOCK))
         out.write("".join(map(_ROW.__mod__, zip(*columns, strict=True))))
 
 
@@ -65,13 +63,7 @@ def _columns(c: Correlation, at: slice) -> list[list[Any]]:
     matched = c.matched.take(at)
     client, server = c.client.ops.take(matched.client), c.server.ops.take(matched.server)
     client_srt, server_srt = c.client_srt_ns[at], c.server_srt_ns[at]
-    asked = [
-        f"{program_name(kind.program)},{version_name(*kind[:3])},{op_name(kind.program, kind.version, kind.op)}"
-        for kind in client.kinds
-    ]
-    ways = [
-        ",".join(map(str, (*ends.source(way), *ends.destination(way)))) for ends in client.connections for way in (0, 1)
-    ]
+    asked, ways = named_kinds(client), named_ways(client)
     parts = dict(zip(PART_NAMES, c.parts.all_ns(at), strict=True))
     nothing = [""] * len(matched)
     return [
@@ -81,8 +73,8 @@ def _columns(c: Correlation, at: slice) -> list[list[Any]]:
         _first_known(client.offset, server.offset, NULL),
         _first_known(client.size, server.size, NULL32),
         [f"0x{value:08x}" if value != "" else "" for value in _first_known(client.fh, server.fh, NULL32)],
-        *(getattr(side, name).tolist() for side in (client, server) for name in _INSTANTS),
-        *(getattr(side, name).tolist() for side in (client, server) for name in _FRAMES),
+        *(getattr(side, name).tolist() for side in (client, server) for name in INSTANTS),
+        *(getattr(side, name).tolist() for side in (client, server) for name in FRAMES),
         client_srt.tolist(),
         server_srt.tolist(),
         (client_srt - server_srt).tolist(),
@@ -91,6 +83,21 @@ def _columns(c: Correlation, at: slice) -> list[list[Any]]:
         *_waits(c, at, nothing),
         client.transmissions.tolist(),
         server.transmissions.tolist(),
+    ]
+
+
+def named_kinds(ops: Ops) -> list[str]:
+    """Cells for program, version and operation of each kind of the table."""
+    return [
+        f"{program_name(kind.program)},{version_name(*kind[:3])},{op_name(kind.program, kind.version, kind.op)}"
+        for kind in ops.kinds
+    ]
+
+
+def named_ways(ops: Ops) -> list[str]:
+    """Cells for address and port of caller and called, of each connection (row times 2) and direction (plus 0 or 1)."""
+    return [
+        ",".join(map(str, (*ends.source(way), *ends.destination(way)))) for ends in ops.connections for way in (0, 1)
     ]
 
 

@@ -9,13 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nfslat.connections import Links
-from nfslat.constants import NULL, NULL32, op_name, program_name, version_name
+from nfslat.constants import NULL, NULL32
+from nfslat.export import ARGUMENTS, BLOCK, ENDS, FRAMES, INSTANTS, named_kinds, named_ways
 from nfslat.results import Correlation, Side
 from nfslat.tables import I8, I32, I64, Miss, Ops, State
 
-_BLOCK = 1 << 14  # rows
-_TIMES = ("t0", "t1", "t2", "t3")
-_FRAMES = ("call_first_frame", "call_last_frame", "reply_first_frame", "reply_last_frame")
 _MOST_SHOWN = 3  # messages of the other capture in a cell
 
 COLUMNS = (
@@ -25,15 +23,10 @@ COLUMNS = (
     "version",
     "op",
     "xid",
-    "client",
-    "client_port",
-    "server",
-    "server_port",
-    "offset_bytes",
-    "size_bytes",
-    "fh_crc32",
-    *(f"{name}_ns" for name in _TIMES),
-    *_FRAMES,
+    *ENDS,
+    *ARGUMENTS,
+    *(f"{name}_ns" for name in INSTANTS),
+    *FRAMES,
     "transmissions",
     "other_side",
 )
@@ -56,8 +49,8 @@ def write_missed(c: Correlation, out: TextIO) -> None:
         if len(rows):
             own_link, link = _of_side(c.matching.links, name), _of_side(c.matching.links, name, other=True)
             shown = _Shown(other, fate, link)
-            for begin in range(0, len(rows), _BLOCK):
-                at = rows[begin : begin + _BLOCK]
+            for begin in range(0, len(rows), BLOCK):
+                at = rows[begin : begin + BLOCK]
                 ops = one.ops.take(at)
                 columns = [[name] * len(at), [Miss(value).name for value in reasons[at].tolist()], *_columns(ops)]
                 columns.append(shown.of(own_link[ops.conn], ops.xid))
@@ -69,13 +62,7 @@ def _of_side(links: Links, side: str, *, other: bool = False) -> I32:
 
 
 def _columns(ops: Ops) -> list[list[Any]]:
-    asked = [
-        f"{program_name(kind.program)},{version_name(*kind[:3])},{op_name(kind.program, kind.version, kind.op)}"
-        for kind in ops.kinds
-    ]
-    ways = [
-        ",".join(map(str, (*ends.source(way), *ends.destination(way)))) for ends in ops.connections for way in (0, 1)
-    ]
+    asked, ways = named_kinds(ops), named_ways(ops)
     return [
         [asked[kind] for kind in ops.kind.tolist()],
         [f"0x{xid:08x}" for xid in ops.xid.tolist()],
@@ -83,7 +70,7 @@ def _columns(ops: Ops) -> list[list[Any]]:
         _cells(ops.offset, NULL, str),
         _cells(ops.size, NULL32, str),
         _cells(ops.fh, NULL32, "0x{:08x}".format),
-        *(getattr(ops, name).tolist() for name in (*_TIMES, *_FRAMES)),
+        *(getattr(ops, name).tolist() for name in (*INSTANTS, *FRAMES)),
         ops.transmissions.tolist(),
     ]
 

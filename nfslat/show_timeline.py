@@ -15,7 +15,7 @@ from nfslat.decompose import ClientClock, ConstantOffset, Parts
 from nfslat.details import name_of
 from nfslat.report.text_layout import count_of, shares_adding_up, shorten, table, wrap
 from nfslat.results import Correlation, Side
-from nfslat.tables import CALL_SHOWN_LAST, REPLY_SHOWN_LAST, State, last_sent_ns
+from nfslat.tables import CALL_SHOWN_LAST, REPLY_SHOWN_LAST, State, endpoint, last_sent_ns
 
 _PARTS = (
     ("call_send", "client: the call's first byte to its last"),
@@ -176,10 +176,10 @@ def title(op: OpView, width: int) -> list[str]:
     if op.fh != NULL:
         what.append(f"file handle hash 0x{op.fh:08x}")
     client, server = op.sides["client"], op.sides["server"]
-    ends = f"{_endpoint(client.client_end)} -> {_endpoint(client.server_end)}, {op.transport.upper()}"
+    ends = f"{endpoint(*client.client_end)} -> {endpoint(*client.server_end)}, {op.transport.upper()}"
     # Through NAT or a load balancer the server knows the two by other names, and so do its administrators.
     if (client.client_end, client.server_end) != (server.client_end, server.server_end):
-        ends += f" (at the server: {_endpoint(server.client_end)} -> {_endpoint(server.server_end)})"
+        ends += f" (at the server: {endpoint(*server.client_end)} -> {endpoint(*server.server_end)})"
     digits = _digits([op.client_srt_ns, op.server_srt_ns])
     took = (
         f"client SRT {_ms(op.client_srt_ns, digits)} ms = server SRT {_ms(op.server_srt_ns, digits)} ms"
@@ -292,10 +292,6 @@ def _sent_again(op: OpView, digits: int, width: int) -> list[str]:
     if not seen:
         return []
     return wrap(f"RPC retransmission: the call was seen {'; '.join(seen)}. SRT counts from the first.", width)
-
-
-def _endpoint(end: tuple[str, int]) -> str:
-    return f"[{end[0]}]:{end[1]}" if ":" in end[0] else f"{end[0]}:{end[1]}"
 
 
 def _utc(ns: int) -> str:

@@ -347,7 +347,7 @@ def _capture(side: Side, gaps: I64) -> model.Capture:
         messages={state.name: count for state, count in d.states.items() if count},
         ops=len(ops),
         programs=dict(programs.most_common()),
-        audit=capture_notes(side, gaps, side.directions),
+        audit=capture_notes(side, gaps),
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from nfslat.connections import Links
 from nfslat.report import model
 from nfslat.results import Correlation
-from nfslat.tables import Connection
+from nfslat.tables import Connection, endpoint
 from nfslat.transport import Amount, Delivery, Way, deliveries, hit
 
 
@@ -48,8 +48,8 @@ def _one_to_one(links: Links) -> dict[int, int]:
 
 def _row(one: Delivery, ends: Connection, way: int, ops_hit: int) -> model.Transport:
     return model.Transport(
-        client=_shown(*ends.source(way)),
-        server=_shown(*ends.destination(way)),
+        client=endpoint(*ends.source(way)),
+        server=endpoint(*ends.destination(way)),
         way=one.way.value,
         bytes=one.bytes,
         sent_again=_amount(one.sent_again),
@@ -60,10 +60,6 @@ def _row(one: Delivery, ends: Connection, way: int, ops_hit: int) -> model.Trans
         ops_hit=ops_hit,
         caveats=sorted(caveat.value for caveat in one.caveats),
     )
-
-
-def _shown(address: str, port: int) -> str:
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def _amount(one: Amount) -> model.TcpAmount:

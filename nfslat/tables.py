@@ -138,6 +138,11 @@ class Connection:
         return self.source(1 - direction)
 
 
+def endpoint(address: str, port: int) -> str:
+    """``10.0.0.1:2049``, ``[fd00::1]:2049``."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
 def hosts(connections: Iterable[Connection]) -> set[str]:
     """Addresses of all endpoints."""
     return {address for ends in connections for address in (ends.addr_a, ends.addr_b)}

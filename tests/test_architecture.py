@@ -52,7 +52,7 @@ _ALLOWED: dict[str, set[str]] = {
         "report.model", "report",
     },
     "export": {"decompose", "results"},
-    "missed": {"connections", "results"},
+    "missed": {"export", "connections", "results"},
     "report": set(),  # renderers get the model and nothing else
     "show": {"decode", "results", "select", "report", "decompose", "show_dissect", "show_timeline"},
     "show_dissect": {"decode"},

@@ -720,7 +720,7 @@ def test_notes_on_real_captures(path: Path, decoder: Decoder, engine: str) -> No
     """Each note counts something, is one sentence or a few, has its severity, and comes once, the warnings first. Only
     those captures of the lab that miss much have a warning, and each only one."""
     side = decoder.side(engine, path)
-    notes = capture_notes(side, missing_calls(side.decoded), side.directions)
+    notes = capture_notes(side, missing_calls(side.decoded))
     assert len({note.code for note in notes}) == len(notes)
     for note in notes:
         assert note.count > 0

@@ -9,7 +9,6 @@ import numpy as np
 from nfslat.audit.missing import missing_notes
 from nfslat.audit.words import MANY, be, have, note, share, size, some, span
 from nfslat.constants import NULL
-from nfslat.directions import Directions
 from nfslat.report.model import AuditNote
 from nfslat.results import Side
 from nfslat.select import op_labels
@@ -25,13 +24,10 @@ _TAP_NS = 1_000
 _RATE = 200_000  # packets/s: a fifth of a CPU
 
 
-def capture_notes(side: Side, gaps: I64, directions: Directions | None = None) -> list[AuditNote]:
-    """Notes on one capture, most serious first; each counts something.
-
-    `gaps` are its `missing_calls`, `directions` is what `find_directions` said of it.
-    """
+def capture_notes(side: Side, gaps: I64) -> list[AuditNote]:
+    """Notes on one capture, most serious first; each counts something. `gaps` are its `missing_calls`."""
     found = [
-        *_clock_notes(side, directions),
+        *_clock_notes(side),
         *_file_notes(side),
         *missing_notes(side, gaps),
         *_reading_notes(side),
@@ -40,8 +36,8 @@ def capture_notes(side: Side, gaps: I64, directions: Directions | None = None) -
     return sorted((one for one in found if one.count), key=lambda one: one.severity != "warning")
 
 
-def _clock_notes(side: Side, directions: Directions | None) -> list[AuditNote]:
-    d = side.decoded
+def _clock_notes(side: Side) -> list[AuditNote]:
+    d, directions = side.decoded, side.directions
     if directions is not None:
         text = (
             f"sent and received packets are stamped by two clocks, {span(directions.delta_ns)} apart (as tcpdump -j "
