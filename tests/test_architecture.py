@@ -44,7 +44,9 @@ _ALLOWED: dict[str, set[str]] = {
     "stack": {"results", "select", "report.model"},
     "directions": {"decode", "details", "select"},
     "audit": {"decode", "directions", "inflight", "overlap", "results", "select", "report.model"},
-    "inflight": set(),
+    "inflight": {"details"},
+    "evidence": set(),
+    "tune": {"evidence"},
     "transport": {"decode", "details", "select"},
     "summarize_tcp": {"connections", "results", "transport", "report.model", "report"},
     "summarize": {
@@ -59,7 +61,7 @@ _ALLOWED: dict[str, set[str]] = {
     "show_timeline": {"decode", "results", "select", "report", "decompose", "details", "overlap"},
     "workspace": {"decode"},
     "output": set(),
-    "cli": {"output", "pipeline", "export", "missed", "report", "stack", "summarize", "select", "workspace", "show"},
+    "cli": {"output", "pipeline", "export", "missed", "report", "stack", "summarize", "select", "workspace", "show", "tune"},
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import op, ops
 
-from nfslat.inflight import flat_top
+from nfslat.inflight.levels import flat_top
 
 
 def _top(*spans: tuple[int, int], conn: int = 0) -> tuple[int, float] | None:

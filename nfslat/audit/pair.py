@@ -8,7 +8,7 @@ import numpy as np
 
 from nfslat import overlap
 from nfslat.audit.words import note, span
-from nfslat.inflight import flat_top
+from nfslat.inflight.levels import flat_top
 from nfslat.report.model import AuditNote
 from nfslat.results import Correlation
 from nfslat.select import is_reverse

@@ -1,0 +1,130 @@
+"""What the readers of outside evidence give: mean latencies of a layer, and what a host says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Latency:
+    """The mean latency of one layer, as somebody else measured it.
+
+    `layer` is "application" (request to answer, as the application waits), "client" (an RPC in the client's kernel, waits
+    for slots included), "slot wait" (of that: before it is sent), "client wire" (sent to answered), "server thread"
+    (picked up by a thread to answered) or "storage".
+    """
+
+    layer: str
+    op: str  # "READ", "WRITE" ... as nfsstat names it; "" for reads and writes together
+    mean_ms: float
+    count: int | None  # requests that the mean is over; None: not told
+    source: str  # what printed it, and where: "mountstats /mnt/nfs", "10046 trace ora_1.trc"
+    p99_ms: float | None = None  # None: not told. From a histogram it is the upper bound of the bucket
+    max_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The value of a knob, and who says so."""
+
+    value: str
+    source: str  # a file and line, a command: "/proc/sys/sunrpc/tcp_slot_table_entries", "/etc/nfs.conf:12"
+
+
+@dataclass(frozen=True)
+class OpStats:
+    """One operation of a mount; sums since the mount (RFC names as nfsstat prints them; nfs-utils, mountstats 1.1)."""
+
+    ops: int
+    transmissions: int
+    timeouts: int
+    bytes_sent: int
+    bytes_received: int
+    queue_ms: int
+    rtt_ms: int
+    execute_ms: int
+    errors: int | None = None  # kernels before 5.3 do not print it
+
+
+@dataclass(frozen=True)
+class Xprt:
+    """One connection of a mount (``xprt:`` line); `*_u` are sums of queue lengths, one sample a transmission."""
+
+    transport: str  # "tcp", "udp", "rdma", "local"
+    source_port: int
+    sends: int
+    receives: int
+    bad_xids: int
+    req_u: int  # sum of slots in use
+    backlog_u: int  # sum of requests that wait for a slot
+    max_slots: int | None = None  # most slots that were ever used at once: not the limit
+    sending_u: int | None = None
+    pending_u: int | None = None
+    connects: int | None = None
+    idle_s: int | None = None
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One NFS mount of a client."""
+
+    device: str  # "10.0.0.1:/export"
+    path: str
+    version: str  # "3", "4.1"; "" where it is not told
+    options: Mapping[str, str] = field(default_factory=dict)  # in effect; a flag has the value ""
+    age_s: int | None = None
+    ops: Mapping[str, OpStats] = field(default_factory=dict)
+    xprts: tuple[Xprt, ...] = ()
+    slots: int | None = None  # of the NFSv4.1 session, where the host tells
+
+
+@dataclass(frozen=True)
+class NfsdStats:
+    """/proc/net/rpc/nfsd. The histogram of its ``th`` line has been zero since 2009 and is not read."""
+
+    threads: int
+    calls: Mapping[str, int] = field(default_factory=dict)  # procedure name -> calls since the start
+    read_bytes: int = 0
+    written_bytes: int = 0
+    tcp_connections: int = 0
+    rpc_calls: int = 0
+    bad_calls: int = 0
+
+
+@dataclass(frozen=True)
+class Pool:
+    """One line of /proc/fs/nfsd/pool_stats; counts since the start."""
+
+    pool: int
+    packets_arrived: int
+    sockets_enqueued: int
+    threads_woken: int
+    threads_timedout: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One host at one moment. What was not in the text is empty or None; `warnings` says what could not be read."""
+
+    name: str  # of the file
+    system: str  # "Linux", "SunOS", "FreeBSD" ... as uname prints it; "" where it is not told
+    release: str = ""  # "6.1.0-18-amd64"
+    distribution: str = ""  # ID and VERSION_ID of os-release: "debian 12", "rhel 9.4"
+    hostname: str = ""
+    taken: str = ""  # ISO 8601 with zone
+    memory_bytes: int | None = None
+    cpus: int | None = None
+    # In effect, by the knob's full name: "sunrpc.tcp_slot_table_entries" (sysctl), "net.ipv4.tcp_rmem",
+    # "nfs.max_session_slots", "sunrpc.svc_rpc_per_connection_limit" (module parameters),
+    # "nfsd.threads" (/proc/fs/nfsd/threads), "nfsd.max_block_size", "nfs.servers" (Solaris sharectl), "vfs.nfsd.minthreads" (FreeBSD).
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    # As configuration files have them, which is what will be in effect after the next start: same names, and
+    # "nfs.conf:nfsd.threads" (section and key). A misspelt name is kept as it is written.
+    configured: Mapping[str, Setting] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    nfsd: NfsdStats | None = None
+    pools: tuple[Pool, ...] = ()
+    addresses: tuple[str, ...] = ()  # of the host
+    clients: tuple[str, ...] = ()  # addresses with a connection to port 2049 of this host
+    warnings: tuple[str, ...] = ()
