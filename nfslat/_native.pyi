@@ -51,3 +51,8 @@ def join(server: _JoinSide, client: _JoinSide, places: int) -> tuple[_I32, _I32,
     """`nfslat.kernels.join`: the partner of each of the client's rows (NULL: none alone has its key), the rows of the
     keys that several rows share, and how many of these are the server's and the client's, for each such key in turn.
     """
+
+def starts(
+    arrival_ns: npt.NDArray[np.int64], reply_ns: npt.NDArray[np.int64], stream: _I32, by_reply: _I32, threads: int
+) -> npt.NDArray[np.int64]:
+    """`nfslat.inflight.dispatch.starts`: when each call got a thread, NULL where the model has none for it."""

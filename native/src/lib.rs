@@ -10,6 +10,7 @@ pub mod compound;
 pub mod container;
 pub mod decode;
 pub mod decoder;
+pub mod dispatch;
 pub mod feed;
 pub mod flows;
 pub mod fragments;

@@ -18,6 +18,7 @@ use crate::compound::Ranks;
 use crate::container::{Error as ContainerError, Reader};
 use crate::decode::{Error, File, Progress, decode as read};
 use crate::decoder::{Decoder, KINDS};
+use crate::dispatch;
 use crate::kernels;
 use crate::rpc::NONE;
 
@@ -304,6 +305,26 @@ fn side<'a>((conn, kind, xid, place, number): &'a JoinSide<'_>) -> PyResult<kern
     })
 }
 
+/// Start of each call if the server had so many threads (`nfslat.inflight.dispatch.starts`).
+#[pyfunction]
+fn starts<'py>(
+    py: Python<'py>,
+    arrival_ns: PyReadonlyArray1<'py, i64>,
+    reply_ns: PyReadonlyArray1<'py, i64>,
+    stream: PyReadonlyArray1<'py, i32>,
+    by_reply: PyReadonlyArray1<'py, i32>,
+    threads: usize,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let work = dispatch::Work {
+        arrival_ns: arrival_ns.as_slice()?,
+        reply_ns: reply_ns.as_slice()?,
+        stream: stream.as_slice()?,
+        by_reply: by_reply.as_slice()?,
+    };
+    let found = py.detach(|| dispatch::starts(&work, threads));
+    Ok(column(py, found))
+}
+
 /// The native half of nfslat.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -312,5 +333,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Job>()?;
     module.add_function(wrap_pyfunction!(peek, module)?)?;
     module.add_function(wrap_pyfunction!(decode, module)?)?;
-    module.add_function(wrap_pyfunction!(join, module)?)
+    module.add_function(wrap_pyfunction!(join, module)?)?;
+    module.add_function(wrap_pyfunction!(starts, module)?)
 }

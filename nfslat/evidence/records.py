@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 class Latency:
     """The mean latency of one layer, as somebody else measured it.
 
-    `layer` is "application" (request to answer, as the application waits), "client" (an RPC in the client's kernel, waits
-    for slots included), "slot wait" (of that: before it is sent), "client wire" (sent to answered), "server thread"
-    (picked up by a thread to answered) or "storage".
+    `layer` is "application" (request to answer, as the application waits), "client" (an RPC in the client's kernel,
+    waits for slots included), "slot wait" (of that: before it is sent), "client wire" (sent to answered), "server
+    thread" (picked up by a thread to answered) or "storage".
     """
 
     layer: str
@@ -113,11 +113,13 @@ class Snapshot:
     distribution: str = ""  # ID and VERSION_ID of os-release: "debian 12", "rhel 9.4"
     hostname: str = ""
     taken: str = ""  # ISO 8601 with zone
+    boot: str = ""  # what is the same in all snapshots of one boot, and in those of no other
     memory_bytes: int | None = None
     cpus: int | None = None
     # In effect, by the knob's full name: "sunrpc.tcp_slot_table_entries" (sysctl), "net.ipv4.tcp_rmem",
     # "nfs.max_session_slots", "sunrpc.svc_rpc_per_connection_limit" (module parameters),
-    # "nfsd.threads" (/proc/fs/nfsd/threads), "nfsd.max_block_size", "nfs.servers" (Solaris sharectl), "vfs.nfsd.minthreads" (FreeBSD).
+    # "nfsd.threads" (/proc/fs/nfsd/threads), "nfsd.max_block_size", "nfs.servers" (Solaris
+    # sharectl), "vfs.nfsd.minthreads" (FreeBSD).
     settings: Mapping[str, Setting] = field(default_factory=dict)
     # As configuration files have them, which is what will be in effect after the next start: same names, and
     # "nfs.conf:nfsd.threads" (section and key). A misspelt name is kept as it is written.
@@ -128,3 +130,15 @@ class Snapshot:
     addresses: tuple[str, ...] = ()  # of the host
     clients: tuple[str, ...] = ()  # addresses with a connection to port 2049 of this host
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Interval:
+    """What one host did between two snapshots, or since its counters began where there is one only."""
+
+    seconds: float | None  # None: not told
+    latencies: tuple[Latency, ...] = ()  # of every mount; `source` names it
+    mounts: tuple[Mount, ...] = ()  # counters are the growth, `age_s` is the length of the interval
+    nfsd: NfsdStats | None = None  # counters are the growth, `threads` is the later count
+    pools: tuple[Pool, ...] = ()  # counters are the growth
+    notes: tuple[str, ...] = ()  # what a reader of the figures has to know

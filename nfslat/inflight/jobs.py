@@ -1,0 +1,127 @@
+"""Ops and loose messages of the server's side -> what the server's threads had to do, in the order of its arrival."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nfslat.constants import NFS, NFSACL, NULL, op_name
+from nfslat.inflight.dispatch import Work
+from nfslat.tables import I16, I32, I64, Bool, Loose, Ops, State, U32
+
+# What a server may hold back without a thread: the client is told to come again (NFS3ERR_JUKEBOX and NFS4ERR_DELAY are
+# one number), a lock that somebody else has, a layout that is recalled first.
+_COME_AGAIN = 10008
+_MAY_BE_HELD = frozenset(("LOCK", "LAYOUTGET", "LAYOUTRETURN", "WANT_DELEGATION"))
+
+# A call whose first transmission is not in the capture arrives late, and far out of the order of its XIDs.
+_RESENT_NS = 100_000_000  # clients wait at least so long (timeo is in tenths of a second)
+_IN_ORDER = 0.9  # of the calls of a connection have an XID that is a little above one before, where a client counts
+_STEP = 64
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """`op` is the row of the server's ops, NULL for a call that was answered once more; `kind` numbers operations."""
+
+    work: Work
+    op: I64
+    kind: I16
+    server: str  # address
+    servers: int  # addresses that answer NFS calls in the capture; only `server` is looked at
+    held: int  # ops left out: the server may have held them back
+    unseen_first: int  # ops whose arrival is that of a first transmission that the capture does not show
+
+
+def find_jobs(ops: Ops, loose: Loose, reverse: Bool) -> Jobs:
+    """The jobs of the server that answered most NFS calls; `reverse` is `select.is_reverse`, one a class of ops."""
+    classes = ops.classes
+    called = [ops.connections[c].destination(w)[0] for c, w in zip(classes.conn, classes.direction, strict=True)]
+    is_nfs = np.array([ops.kinds[k].program in (NFS, NFSACL) for k in classes.kind], dtype=np.bool_) & ~reverse
+    calls: dict[str, int] = {}
+    for address, count, wanted in zip(called, classes.count.tolist(), is_nfs.tolist(), strict=True):
+        if wanted:
+            calls[address] = calls.get(address, 0) + count
+    server = max(calls, key=lambda address: calls[address], default="")
+    here = ops.spread(is_nfs & np.array([address == server for address in called], dtype=np.bool_))
+    names = [op_name(kind.program, kind.version, kind.op) for kind in ops.kinds]
+    may_be_held = np.array([name in _MAY_BE_HELD for name in names], dtype=np.bool_)
+    held = here & ((ops.status == _COME_AGAIN) | may_be_held[ops.kind]) if len(ops) else here
+    rows = np.flatnonzero(here & ~held)
+    stream = _streams(ops)[ops.conn[rows]] if len(rows) else np.zeros(0, dtype=np.int32)
+    number = np.unique(names, return_inverse=True)[1].astype(np.int16)
+    arrival = _arrivals(ops.t1[rows], ops.conn[rows], ops.xid[rows])
+    unseen = int(np.count_nonzero(arrival != ops.t1[rows]))
+    reply = np.maximum(ops.t2[rows], arrival)  # never before the call, come what may
+    again = _answered_again(ops, loose, rows, arrival)
+    arrival = np.concatenate((arrival, again[0]))
+    reply = np.concatenate((reply, again[1]))
+    stream = np.concatenate((stream, stream[again[2]]))
+    kind = np.concatenate((number[ops.kind[rows]], number[ops.kind[rows[again[2]]]])) if len(rows) else number[:0]
+    row = np.concatenate((rows, np.full(len(again[0]), NULL)))
+    order = np.argsort(arrival, kind="stable")
+    work = Work.of(arrival[order], reply[order], stream[order].astype(np.int32))
+    return Jobs(work, row[order], kind[order], server, len(calls), int(np.count_nonzero(held)), unseen)
+
+
+def _streams(ops: Ops) -> I32:
+    """Number of the stream of each connection; a server has one socket for all that comes by UDP."""
+    names = [
+        ("udp", ends.destination(0) if ends.port_b < ends.port_a else ends.source(0), "")
+        if ends.transport == "udp"
+        else ("tcp", ends.source(0), str(ends.destination(0)))
+        for ends in ops.connections
+    ]
+    numbers = {name: at for at, name in enumerate(dict.fromkeys(names))}
+    return np.array([numbers[name] for name in names], dtype=np.int32)
+
+
+def _arrivals(t1: I64, conn: I32, xid: U32) -> I64:
+    """When each call came for the first time, as far as the order of the XIDs tells.
+
+    Linux counts its XIDs up, one a call, connection by connection, in its own byte order (xprt_alloc_xid,
+    net/sunrpc/xprt.c). A call that comes 0.1 s or more after one with a higher XID was sent before, where the capture
+    does not show it, and stood in the stream before that one.
+    """
+    out = t1.copy()
+    order = np.argsort(conn, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(conn[order])) + 1):
+        if len(rows) < _STEP:
+            continue
+        for number in (xid[rows].byteswap(), xid[rows]):
+            ahead = (number - number[0]).astype(np.int32).astype(np.int64)  # wraps as the client's counter does
+            if np.mean(np.abs(np.diff(ahead)) < _STEP) < _IN_ORDER:
+                continue
+            by_number = np.argsort(ahead, kind="stable")
+            times = t1[rows[by_number]]
+            first = np.minimum.accumulate(times[::-1])[::-1]
+            late = np.flatnonzero(times - first >= _RESENT_NS)
+            # In the order of their XIDs, and a little before the one that shows when they came.
+            shown = np.flatnonzero(times - first < _RESENT_NS)
+            before = shown[np.searchsorted(shown, late)] - late
+            out[rows[by_number[late]]] = first[late] - before
+            break
+    return out
+
+
+def _answered_again(ops: Ops, loose: Loose, rows: I64, arrival: I64) -> tuple[I64, I64, I64]:
+    """Arrival, reply and position in `rows` of calls that the server did once more, because they were sent again."""
+    nothing = np.zeros(0, dtype=np.int64)
+    of_op = np.flatnonzero((loose.state == State.RETRANSMITTED) & (loose.op != NULL) & (loose.is_reply == 1))
+    at = np.searchsorted(rows, loose.op[of_op])
+    known = np.isin(loose.op[of_op], rows)
+    of_op, at = of_op[known], at[known].astype(np.int64)
+    if not len(of_op):
+        return nothing, nothing, nothing
+    # The call that this answers is the last one before it; the op's own where the first was not captured.
+    sent = np.maximum(ops.t1[rows[at]], arrival[at])
+    calls = np.flatnonzero((loose.state == State.RETRANSMITTED) & (loose.op != NULL) & (loose.is_reply == 0))
+    by_op: dict[int, list[int]] = {}
+    for call in calls.tolist():
+        by_op.setdefault(int(loose.op[call]), []).append(int(loose.last_ns[call]))
+    reply = loose.first_ns[of_op]
+    for place, (op, when) in enumerate(zip(loose.op[of_op].tolist(), reply.tolist(), strict=True)):
+        sent[place] = max((t for t in by_op.get(op, ()) if t <= when), default=sent[place])
+    good = sent <= reply
+    return sent[good], reply[good], at[good]

@@ -1,0 +1,187 @@
+"""Ops with their time in a thread -> mean and slowest ops with other numbers of server threads or client slots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nfslat.errors import InputError, UsageError
+from nfslat.inflight.play import Load, Order, Played, play
+from nfslat.tables import I64, Bool
+
+MOST_OPS = 200_000  # that are played; a second or two
+
+_MATTERS = 0.1  # share of the time that an op takes: a wait above it is what limits
+_WRONG = 0.1  # the replay of what was captured should not be further off
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of one population; p99 is nearest-rank."""
+
+    mean_ns: float
+    p99_ns: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One play. Means and shares are over the ops that were called before the load began to run out."""
+
+    threads: int | None  # None: no limit
+    slots: int | None
+    ops: int  # that the figures are over
+    ops_per_s: float
+    client: Figures  # SRT at the client
+    application: Figures | None  # and the wait for a slot; None: the capture does not show how many wait
+    slot_wait_ns: float  # mean
+    thread_wait_ns: float  # mean
+    threads_busy: float | None  # share of the threads' time, 0 to 1; None: no limit
+    slots_busy: float | None  # the same of the slot table that is used most
+    limit: str  # where an op waits most: "threads", "slots", or "load" where it hardly waits: the callers' own pace
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What was captured, the same replayed with the numbers in effect, and with those asked for."""
+
+    captured: Figures  # SRT at the client, of the ops that `before` is over
+    before: Outcome
+    after: Outcome
+    error: float  # mean of `before` against `captured`, relative: how well the replay knows this load
+    ops: int  # that were played, ...
+    ops_given: int  # ... of so many
+    warning: str  # what is taken for granted
+
+
+def what_if(
+    load: Load,
+    *,
+    threads_now: int | None,
+    slots_now: int | None,
+    threads: int | None = None,
+    slots: int | None = None,
+    sessions: int | None = None,
+) -> WhatIf:
+    """Play `load` with the numbers in effect (None: no limit was seen), and with `threads`, `slots` (None: as now).
+
+    `slots` are those of each slot table. `sessions` is how many requests the application has open at any time; packets
+    do not show it where slots are the limit. Raises ``UsageError`` where it is needed and for numbers below 1,
+    ``InputError`` where there is nothing to play.
+    """
+    for name, value in (("threads", threads), ("slots", slots), ("sessions", sessions)):
+        if value is not None and value < 1:
+            raise UsageError(f"{name}={value}: give 1 or more")
+    given = len(load)
+    load = _busiest(_in_order(load))
+    if not load.is_ours.any():
+        raise InputError("there is no op to replay: the what-if needs ops whose time in a server thread is known")
+    if slots_now is None:
+        sessions = None  # nobody waits for a slot: what the application has open is seen
+    elif sessions is None and slots is not None and slots > slots_now:
+        raise UsageError(
+            f"slots={slots}: packets do not show how many requests wait for a slot; "
+            "give --sessions N, or the application's latency with --app-ms"
+        )
+    order = Order.of(load)
+    shows_waits = slots_now is None or sessions is not None
+    before, of_before = _measured(load, order, threads_now, slots_now, sessions, shows_waits=shows_waits)
+    after, _ = _measured(load, order, threads or threads_now, slots or slots_now, sessions, shows_waits=shows_waits)
+    captured = _figures((load.received_ns - load.sent_ns)[of_before])
+    error = before.client.mean_ns / captured.mean_ns - 1
+    return WhatIf(captured, before, after, error, len(load), given, _warning(len(load), given, sessions, error))
+
+
+def _warning(ops: int, given: int, sessions: int | None, error: float) -> str:
+    out = [
+        "The time in a thread stays what it was, and so do the pauses between a reply and the next call. "
+        "Storage that has more to do at once may take longer: then the gain is smaller.",
+        "The network is taken to have room for more.",
+    ]
+    if sessions is None:
+        out.append("No more calls are made at once than were seen.")
+    else:
+        out.append(f"The application has {sessions} requests open at any time.")
+    if ops < given:
+        out.append(f"Played are the busiest {ops:,} ops in a row of {given:,}.")
+    if abs(error) > _WRONG:
+        out.append(f"With the numbers in effect the replay is {error:+.0%} off the capture's mean: do not rely on it.")
+    return " ".join(out)
+
+
+def _in_order(load: Load) -> Load:
+    """By `sent_ns`, and without spans below zero, which reordered packets make."""
+    load = load.take(np.argsort(load.sent_ns, kind="stable"))
+    return replace(
+        load,
+        received_ns=np.maximum(load.received_ns, load.sent_ns + 1),
+        network_ns=np.maximum(load.network_ns, 0),
+        service_ns=np.maximum(load.service_ns, 0),
+    )
+
+
+def _busiest(load: Load) -> Load:
+    """The `MOST_OPS` ops in a row that were sent in the shortest time."""
+    if len(load) <= MOST_OPS:
+        return load
+    begin = int(np.argmin(load.sent_ns[MOST_OPS - 1 :] - load.sent_ns[: len(load) - MOST_OPS + 1]))
+    return load.take(slice(begin, begin + MOST_OPS))
+
+
+def _measured(
+    load: Load, order: Order, threads: int | None, slots: int | None, sessions: int | None, *, shows_waits: bool
+) -> tuple[Outcome, Bool]:
+    """One play in figures, and which ops they are over."""
+    played = play(load, order, threads, slots, sessions)
+    end = _runs_out_ns(load, order, played, sessions)
+    over = load.is_ours & (played.issued <= end)
+    slot_wait = played.sent - played.issued
+    if sessions is not None:
+        slot_wait = slot_wait - order.gap_ns  # which the slot takes from hand to hand
+        if end > 0:
+            over &= played.issued > 0  # all sessions begin at once, with no queue in front of them
+    slot_wait, thread_wait = slot_wait[over], (played.started - played.arrived)[over]
+    client, whole = _figures((played.received - played.sent)[over]), _figures((played.received - played.issued)[over])
+    waits = {"threads": float(thread_wait.mean()), "slots": float(slot_wait.mean())}
+    limit = max(waits, key=lambda name: waits[name])
+    outcome = Outcome(
+        threads=threads,
+        slots=slots,
+        ops=int(over.sum()),
+        ops_per_s=int((load.is_ours & (played.received <= end)).sum()) * 1e9 / max(end, 1),
+        client=client,
+        application=whole if shows_waits else None,
+        slot_wait_ns=waits["slots"],
+        thread_wait_ns=waits["threads"],
+        threads_busy=_busy(played.started, played.replied, end, threads),
+        slots_busy=max(_busy(played.sent[t], played.received[t], end, slots) or 0 for t in _tables(load))
+        if slots
+        else None,
+        limit=limit if waits[limit] > _MATTERS * whole.mean_ns else "load",
+    )
+    return outcome, over
+
+
+def _runs_out_ns(load: Load, order: Order, played: Played, sessions: int | None) -> int:
+    """When the first caller has no more to do that was at work to the end: from then on the load is not that of old."""
+    if sessions is not None:
+        return int(played.issued[load.is_ours].max())
+    is_last = load.is_ours & (np.array(order.after_reply) < 0)
+    is_last &= load.received_ns >= load.sent_ns[load.is_ours].max()
+    return int(played.received[is_last].min())
+
+
+def _tables(load: Load) -> list[Bool]:
+    return [load.is_ours & (load.slot_table == table) for table in np.unique(load.slot_table[load.is_ours])]
+
+
+def _busy(begins: I64, ends: I64, end_ns: int, count: int | None) -> float | None:
+    """Share of the time of `count` of them that is used up to `end_ns`."""
+    if count is None:
+        return None
+    return float(np.maximum(np.minimum(ends, end_ns) - begins, 0).sum() / (count * max(end_ns, 1)))
+
+
+def _figures(durations_ns: I64) -> Figures:
+    rank = -(-len(durations_ns) * 99 // 100) - 1
+    return Figures(float(durations_ns.mean()), int(np.partition(durations_ns, rank)[rank]))

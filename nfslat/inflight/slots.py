@@ -1,0 +1,186 @@
+"""Ops of one side -> for each mount and connection: was the client held by a number of slots, and how many?
+
+A client with N slots on a connection sends the next waiting call in its kernel as soon as a reply frees a slot. So N are
+in flight for most of the busy time, hardly ever more, and what follows a reply is a call, within microseconds. N workers
+that each wait for their answer keep N in flight too, but there the answer goes up to the application and the next call
+comes down from it. That takes longer: in the lab (docs/method.md, "Client slots") 0.90 or more of the calls that fill
+the top follow a reply within 150 us where slots hold the client, and 0.65 or less where workers do. On a faster host
+workers may be as fast: from packets alone slots are never more than likely.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from nfslat.columns import side_by_side
+from nfslat.inflight.levels import Levels, in_order, levels, levels_of, stretches
+from nfslat.tables import I32, I64, Ops
+
+KNOWN = {
+    2: "the least that a Linux client keeps (sunrpc.tcp_slot_table_entries)",
+    16: "the table of old Linux clients, and the default of sunrpc.udp_slot_table_entries",
+    64: "the default of nfs.max_session_slots of Linux",
+    128: "the limit of old Linux clients, and of a connection to ONTAP or Azure NetApp Files",
+    180: "the session of ONTAP and Azure NetApp Files",
+}
+_FEWEST = 100  # ops of a connection, and a half of it of calls that fill the top; fewer tell nothing
+_FLAT = 0.5  # of the busy time at the top
+_AT_ONCE_NS = 150_000  # from a reply to the call that follows it, where only the kernel is in between
+_CLOCKED = 0.8  # of the calls that fill the top
+_APART = 4  # replies must be so many times further apart than the time in which a call follows one
+_HIDDEN = 0.25  # of the ops: with more in flight and not seen no level says anything
+_USED = 0.1  # of a mount's ops: connections with less (mounting, reconnecting) do not count
+
+
+class Held(Enum):
+    """What keeps the number in flight at its top."""
+
+    NOTHING = "nothing"  # it moves up and down
+    SLOTS = "likely slots"  # flat, and calls follow replies as fast as a kernel does it
+    WORKERS = "workers"  # flat, but what follows a reply takes as long as an application: synchronous workers
+    EITHER = "slots or workers"  # flat, and replies come too close together to tell
+    UNKNOWN = "cannot tell"  # too few ops, or too many of them not captured
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """One connection (or the one session of several) as its client sends."""
+
+    conn: int  # row of ``Ops.connections``; NULL for a session
+    ops: int
+    levels: Levels
+    level: int | None  # the top N: hardly ever exceeded; None where no op took time
+    # Of the busy time, at N. Where ops were not captured: at N less as many as were in flight unseen.
+    at_top_share: float | None
+    # Of the calls that fill the top (N - 1 others in flight) and have a reply right before them, how many came within
+    # `at_once_us` of it; None: there are too few.
+    clocked_share: float | None
+    at_once_us: float  # 150, or a quarter of the mean time between replies where that is less
+    turnaround_us: tuple[float, float] | None  # median and third quartile, from those replies to those calls
+    held: Held
+
+    @property
+    def limited(self) -> bool:
+        """Is the number of slots likely to be what holds the client?"""
+        return self.held is Held.SLOTS
+
+    @property
+    def worker_like(self) -> bool:
+        """Flat, but by synchronous workers, as far as packets tell."""
+        return self.held is Held.WORKERS
+
+    @property
+    def hint(self) -> str | None:
+        """What is known for this number of slots; no proof."""
+        return KNOWN.get(self.level) if self.level is not None else None
+
+
+@dataclass(frozen=True, eq=False)
+class MountSlots:
+    """All connections of one client address to one server address and port."""
+
+    client: str
+    server: tuple[str, int]
+    ops: int
+    nconnect: int  # connections in use at the same time; 1 where one followed the other
+    levels: Levels  # over all its connections
+    connections: tuple[Slots, ...]  # by ops, most first; only those with at least 10 % of the mount's ops
+
+    @property
+    def held(self) -> Held:
+        """What holds most of its ops."""
+        by: defaultdict[Held, int] = defaultdict(int)
+        for one in self.connections:
+            by[one.held] += one.ops
+        return max(by, key=lambda held: by[held], default=Held.UNKNOWN)
+
+    @property
+    def slots(self) -> int | None:
+        """Slots of all its connections together, where slots are likely to hold it."""
+        return sum(one.level or 0 for one in self.connections if one.limited) if self.held is Held.SLOTS else None
+
+    @property
+    def at_top_share(self) -> float | None:
+        """Of the busy time, at the top; the mean over its connections, weighted with their ops."""
+        told = [(one.at_top_share, one.ops) for one in self.connections if one.at_top_share is not None]
+        return sum(share * ops for share, ops in told) / sum(ops for _, ops in told) if told else None
+
+
+def client_slots(ops: Ops, rows: I32 | I64, hidden: float) -> tuple[MountSlots, ...]:
+    """Mounts of the ops in `rows` of a client's capture (no callbacks), by their ops, most first.
+
+    `hidden` is the share of the ops that were not captured (`levels.hidden_share`). NFSv4.1 shares the slots of a session
+    among connections: `sessions` tells those exactly, where the engine shows them.
+    """
+    if not len(rows):
+        return ()
+    conn, direction = ops.conn, ops.direction
+    order, spans = side_by_side(len(rows), 2 * len(ops.connections), lambda at: 2 * conn[rows[at]] + direction[rows[at]])
+    mounts: defaultdict[tuple[str, tuple[str, int]], list[tuple[int, I32 | I64]]] = defaultdict(list)
+    for way, span in enumerate(spans):
+        if span.stop > span.start:
+            ends = ops.connections[way >> 1]
+            mounts[ends.source(way & 1)[0], ends.destination(way & 1)].append((way >> 1, rows[order[span]]))
+    found = [_mount(ops, *ends, parts, hidden) for ends, parts in mounts.items()]
+    return tuple(sorted(found, key=lambda mount: -mount.ops))
+
+
+def _mount(
+    ops: Ops, client: str, server: tuple[str, int], parts: list[tuple[int, I32 | I64]], hidden: float
+) -> MountSlots:
+    count = sum(len(rows) for _, rows in parts)
+    parts = sorted((part for part in parts if len(part[1]) >= _USED * count), key=lambda part: -len(part[1]))
+    found = tuple(held_at(ops.t0[rows], ops.t3[rows], hidden, conn) for conn, rows in parts)
+    if len(parts) == 1:
+        return MountSlots(client, server, count, 1, found[0].levels, found)
+    together = np.concatenate([rows for _, rows in parts])
+    nconnect = levels(*(np.array(column) for column in zip(*_spans(ops, parts), strict=True))).max
+    return MountSlots(client, server, count, max(nconnect, 1), levels(ops.t0[together], ops.t3[together]), found)
+
+
+def _spans(ops: Ops, parts: Iterable[tuple[int, I32 | I64]]) -> list[tuple[int, int]]:
+    """First call and last reply of each connection, on whole milliseconds less one at the end: not a handover."""
+    return [(int(ops.t0[rows].min()), int(ops.t3[rows].max())) for _, rows in parts]
+
+
+def held_at(starts: I64, ends: I64, hidden: float, conn: int) -> Slots:
+    """What holds the ops of one connection or session, in flight from `starts` to `ends` (ns, in any order)."""
+    events = in_order(starts, ends)
+    found = levels_of(events)
+    top, count = found.top, len(starts)
+    between_ns = found.busy_ns / count if count else 0.0
+    at_once_ns = min(float(_AT_ONCE_NS), between_ns / _APART)
+    if top is None:
+        return Slots(conn, count, found, None, None, None, at_once_ns / 1e3, None, Held.UNKNOWN)
+    unseen = round(top * hidden + 2 * (top * hidden * (1 - hidden)) ** 0.5)
+    at_top_share = found.share(max(top - unseen, 1), top) or 0.0
+    waits_ns = _turnarounds_ns(events, max(top - 1 - unseen, 0), top)
+    clocked_share = turnaround_us = None
+    if len(waits_ns) >= _FEWEST // 2:
+        clocked_share = float(np.count_nonzero(waits_ns <= at_once_ns)) / len(waits_ns)
+        middle, high = np.percentile(waits_ns, (50, 75)).tolist()
+        turnaround_us = middle / 1e3, high / 1e3
+    if count < _FEWEST or hidden >= _HIDDEN or unseen > top / 2:
+        held = Held.UNKNOWN
+    elif top == 1 or at_top_share < _FLAT or clocked_share is None:
+        held = Held.NOTHING
+    elif clocked_share >= _CLOCKED:
+        held = Held.SLOTS
+    else:
+        quick = float(np.count_nonzero(waits_ns <= _AT_ONCE_NS)) / len(waits_ns)
+        held = Held.EITHER if quick >= _CLOCKED else Held.WORKERS
+    return Slots(conn, count, found, top, at_top_share, clocked_share, at_once_ns / 1e3, turnaround_us, held)
+
+
+def _turnarounds_ns(events: I64, low: int, top: int) -> I64:
+    """From a reply to the call right behind it, for the calls that find `low` to `top` - 1 others in flight."""
+    found = []
+    for s in stretches(events):
+        fills = (s.is_start & s.follows_end).astype(np.bool_) & (s.level > low) & (s.level <= top)
+        found.append(s.since_ns[fills])
+    return np.concatenate(found) if found else np.empty(0, dtype=np.int64)

@@ -1,0 +1,280 @@
+"""What a server's threads had to do -> how many there are, whether that is a limit, and each call's wait for one.
+
+Three facts are put together (docs/method.md, "Server threads"):
+
+- **A bound that holds whatever the server is like.** A server takes the calls of one connection in the order of its
+  stream, so a call is in a thread no later than when a younger one of its connection is answered. The most calls for
+  which that is so at one moment are a number of threads that exists.
+- **A replay.** With a candidate number T, `dispatch.starts` says when each call was taken. With too few threads calls
+  are answered that have none; with too many, waits are taken for work.
+- **How regular the work is.** Work does not depend on how many wait, so what a wrong T adds makes the times in a
+  thread spread more. Of all T the right one has the least entropy: the mean over the calls of the log density of
+  their time in a thread, among calls of the same operation, by m-spacings (Vasicek 1976, J. R. Stat. Soc. B 38:54).
+  How much better one T is than another is judged by the spread of the difference over blocks of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nfslat.constants import NULL
+from nfslat.inflight.dispatch import Work, starts
+from nfslat.tables import I16, I64, Bool
+
+F64 = npt.NDArray[np.float64]
+
+FEWEST = 60  # calls; fewer do not tell a queue from chance
+_SAMPLE, _PIECE = 60_000, 10_000  # calls that a search looks at, in pieces of so many that follow each other
+_BLOCKS = 24  # of time
+_FORCED = 7.0  # nats that a call costs which is answered without a thread: e^-7, one in a thousand
+_RESOLUTION_NS = 2_000.0  # times of work that are closer are the same: stamps are in us
+_SURE = 3.0  # standard errors
+_FEW_ALONE = 3  # calls that surely met no queue; fewer are no measure of the work
+_LONGER = 1.25  # so much longer than those the others must take
+_FASTER = 0.8  # of that number of threads: fewer are ruled out
+_BELOW = 0.8  # an estimate that is so far below the bound is none
+_SOME_WAIT = 0.05  # of the server's time, as a mean over the calls; less is no limit
+
+
+class Bound(NamedTuple):
+    """At least so many calls were in threads at once; and how often that was seen."""
+
+    threads: int
+    times: int
+
+
+@dataclass(frozen=True)
+class Threads:
+    """What can be said of the threads of a server. NULL in `start_ns` is "not known"."""
+
+    calls: int
+    bound: Bound
+    most_in_flight: int
+    estimate: int | None  # None: nothing shows how many there are
+    low: int | None  # what the estimate may be at least ...
+    high: int | None  # ... and at most; None: as many as one likes
+    limited: bool
+    forced_share: float  # of the calls: answered without a thread, in the replay with the estimate
+    waiting_share: float  # of the calls: waited for a thread
+    start_ns: I64  # when each call was taken by a thread; its arrival where nothing is known to have held it
+    low_start_ns: I64  # the same with `low` and with `high` threads: the error of a mean
+    high_start_ns: I64
+    cannot: str = ""  # why there is no answer
+
+
+def lower_bound(work: Work) -> Bound:
+    """The most calls that were in threads at once, whatever the server does with connections.
+
+    Replies that come in one packet count as one after another, the first call first.
+    """
+    rows = len(work.arrival_ns)
+    if not rows:
+        return Bound(0, 0)
+    order = np.argsort(work.stream, kind="stable")
+    reply, stream = work.reply_ns[order], work.stream[order]
+    shown = np.empty(rows, dtype=np.int64)  # by when it is known to be in a thread
+    ends = np.append(np.flatnonzero(np.diff(stream)) + 1, rows)
+    begin = 0
+    for end in ends.tolist():
+        shown[begin:end] = np.minimum.accumulate(reply[begin:end][::-1])[::-1]
+        begin = end
+    shown.sort()
+    reply = work.reply_ns[work.by_reply]
+    last = np.append(reply[1:] != reply[:-1], True)  # of the replies with one time
+    at = np.flatnonzero(last)
+    inside = np.searchsorted(shown, reply[at], side="right") - at
+    return Bound(int(inside.max()), int(np.count_nonzero(inside == inside.max())))
+
+
+def in_flight_at_arrival(work: Work) -> I64:
+    """Calls that are unanswered when each one arrives, itself included."""
+    answered = np.searchsorted(work.reply_ns[work.by_reply], work.arrival_ns, side="right")
+    return np.arange(1, len(work.arrival_ns) + 1) - answered
+
+
+def find_threads(work: Work, kind: I16) -> Threads:
+    """`kind` numbers the operation of each call: times in a thread are compared within one."""
+    bound = lower_bound(work)
+    depth = in_flight_at_arrival(work)
+    most = int(depth.max(initial=0))
+
+    def unknown(cannot: str) -> Threads:
+        nothing = work.arrival_ns
+        return Threads(len(depth), bound, most, None, bound.threads, None, False, 0.0, 0.0, *(nothing,) * 3, cannot)
+
+    if len(depth) < FEWEST:
+        return unknown(f"only {len(depth)} calls: too few to tell")
+    if most <= bound.threads or (depth > bound.threads).mean() < _SOME_WAIT / 10:
+        return unknown("")  # nothing ever waits
+    samples = list(_pieces(work, kind, depth))
+    score = _Scores(samples)
+    alone = _the_unqueued(work, kind, depth, bound)
+    best = _search(score, alone.least, most)
+    if most in score.as_good_as(best):
+        # Nothing waits, or the work is so regular that a wait looks like work: calls that surely met no queue tell.
+        found = _by_little(work, depth, bound, alone, score)
+        if isinstance(found, str):
+            return unknown(found)
+        best = found
+    allowed = [threads for threads in score.as_good_as(best) if threads < most]
+    low, high = min(allowed), max(allowed)
+    start, forced = _started(work, best)
+    server_ns = float((work.reply_ns - work.arrival_ns).mean())
+    waits = float((start - work.arrival_ns).mean())
+    if waits < _SOME_WAIT * server_ns:
+        return unknown("")
+    return Threads(
+        calls=len(depth),
+        bound=bound,
+        most_in_flight=most,
+        estimate=best,
+        low=low,
+        high=high,
+        limited=True,
+        forced_share=forced,
+        waiting_share=float((start > work.arrival_ns).mean()),
+        start_ns=start,
+        low_start_ns=_started(work, low)[0],
+        high_start_ns=_started(work, high)[0],
+    )
+
+
+class _Unqueued(NamedTuple):
+    """What calls take that surely met no queue, of the operation that takes most of the time."""
+
+    count: int
+    work_ns: float  # median
+    others: Bool  # the other calls of that operation
+    least: int  # threads: with fewer the others would have to work faster than those
+
+
+def _the_unqueued(work: Work, kind: I16, depth: I64, bound: Bound) -> _Unqueued:
+    """A call that arrives while no more are in flight than threads are known to exist waits for none."""
+    server_ns = work.reply_ns - work.arrival_ns
+    main = kind == np.argmax(np.bincount(kind, server_ns))
+    alone, others = main & (depth <= bound.threads), main & (depth > bound.threads)
+    count = int(np.count_nonzero(alone))
+    if count < _FEW_ALONE or not others.any():
+        return _Unqueued(count, 0.0, others, bound.threads)
+    work_ns = float(np.median(server_ns[alone]))
+    # Little's law: what is in flight times the share of its time that it is in a thread.
+    threads = float(depth[others].mean() * work_ns / server_ns[others].mean())
+    return _Unqueued(count, work_ns, others, max(bound.threads, int(threads * _FASTER)))
+
+
+def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: _Scores) -> int | str:
+    """The T of those that fit that explains best why calls take longer than unqueued ones; text: why there is none."""
+    server_ns = (work.reply_ns - work.arrival_ns)[alone.others]
+    if alone.count < _FEW_ALONE:
+        return "the work is too regular, and no calls surely met an idle thread: a wait would look like work"
+    if np.median(server_ns) < _LONGER * alone.work_ns:
+        return ""
+    near = float(depth[alone.others].mean() * alone.work_ns / server_ns.mean())
+    if near < _BELOW * bound.threads:
+        return "calls take longer the more are in flight, yet overtake each other: what they share is behind the threads"
+    for threads in range(max(int(near / _LONGER), bound.threads), int(near * _LONGER) + 2):
+        score(threads)
+
+    def misfit(threads: int) -> float:
+        service_ns = np.maximum(work.reply_ns - _started(work, threads)[0], _RESOLUTION_NS)[alone.others]
+        return abs(float(np.log(np.median(service_ns) / alone.work_ns)))
+
+    return min(score.as_good_as(min(score.known, key=score)), key=misfit)
+
+
+def _started(work: Work, threads: int) -> tuple[I64, float]:
+    start = starts(work, threads)
+    forced = start == NULL
+    return np.where(forced, work.reply_ns, start), float(forced.mean())
+
+
+def _pieces(work: Work, kind: I16, depth: I64) -> Iterator[tuple[Work, I16]]:
+    """What the search looks at: all, or the pieces in which most is in flight."""
+    rows = len(depth)
+    if rows <= _SAMPLE:
+        yield work, kind
+        return
+    begins = np.arange(0, rows, _PIECE)
+    means = np.add.reduceat(depth, begins) / np.diff(np.append(begins, rows))
+    for begin in np.sort(begins[np.argsort(-means, kind="stable")[: _SAMPLE // _PIECE]]).tolist():
+        piece = slice(begin, begin + _PIECE)
+        yield work.part(piece), kind[piece]
+
+
+def _search(score: _Scores, least: int, most: int) -> int:
+    """The T with the least entropy, `least` to `most`: a coarse grid first, then what is around its best."""
+    grid = {*range(least, min(least + 8, most) + 1), most}
+    step = float(least + 8)
+    while step < most:
+        grid.add(int(step))
+        step *= 1.12
+    best = min(sorted(grid), key=score)
+    while True:
+        known = sorted(score.known)
+        at = known.index(best)
+        near = range(known[max(at - 1, 0)], known[min(at + 1, len(known) - 1)] + 1)
+        fresh = [threads for threads in near if threads not in score.known]
+        if not fresh:
+            return best
+        for threads in fresh[:: max(len(fresh) // 8, 1)]:
+            score(threads)
+        best = min(near, key=lambda threads: score(threads) if threads in score.known else np.inf)
+
+
+class _Scores:
+    """Entropy of the times in a thread by the number of threads, each looked at once."""
+
+    def __init__(self, samples: list[tuple[Work, I16]]) -> None:
+        self._samples = samples
+        kind = np.concatenate([kind for _, kind in samples])
+        order = np.argsort(kind, kind="stable")
+        self._groups = np.split(order, np.flatnonzero(np.diff(kind[order])) + 1)
+        self._block = np.arange(len(kind)) * _BLOCKS // len(kind)
+        self.known: dict[int, F64] = {}
+
+    def __call__(self, threads: int) -> float:
+        if threads not in self.known:
+            self.known[threads] = self._by_block(threads)
+        return float(self.known[threads].mean())
+
+    def as_good_as(self, best: int) -> list[int]:
+        """Those that were looked at and are not clearly worse than `best`, ascending."""
+        return sorted(threads for threads in self.known if self._is_as_good(threads, best))
+
+    def _is_as_good(self, one: int, best: int) -> bool:
+        worse = self.known[one] - self.known[best]
+        return float(worse.mean()) <= _SURE * float(worse.std(ddof=1)) / np.sqrt(_BLOCKS)
+
+    def _by_block(self, threads: int) -> F64:
+        nats = np.empty(len(self._block))
+        services, forced = [], []
+        for work, _ in self._samples:
+            start = starts(work, threads)
+            forced.append(start == NULL)
+            services.append(work.reply_ns - start)
+        service, without = np.concatenate(services), np.concatenate(forced)
+        for rows in self._groups:
+            there = rows[~without[rows]]
+            nats[there] = _log_spacing(service[there])
+            nats[rows[without[rows]]] = (nats[there].mean() if len(there) else 0.0) + _FORCED
+        return np.bincount(self._block, nats, _BLOCKS) / np.bincount(self._block, minlength=_BLOCKS)
+
+
+def _log_spacing(times: I64) -> F64:
+    """Minus the log density at each of `times`, from how far its neighbours are; 0 where there are too few."""
+    count = len(times)
+    if count < 8:
+        return np.zeros(count)
+    near = max(int(np.sqrt(count)), 2)
+    order = np.argsort(times, kind="stable")
+    ordered = times[order].astype(np.float64)
+    at = np.arange(count)
+    below, above = np.maximum(at - near, 0), np.minimum(at + near, count - 1)
+    out = np.empty(count)
+    out[order] = np.log(np.maximum(ordered[above] - ordered[below], _RESOLUTION_NS) * count / (above - below))
+    return out
