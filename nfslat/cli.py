@@ -37,6 +37,7 @@ examples:
   nfslat server.pcap
   ssh nfsserver cat srv.pcap.gz | nfslat - client.pcap
   nfslat show server.pcap client.pcap --slowest 3
+  nfslat tune server-snapshot.txt client-snapshot.txt
 
 exit status: 0 done, 2 usage, 3 a capture cannot be read or nothing to correlate"""
 
@@ -64,6 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments[:1] == ["show"]:
             return _show(_show_parser().parse_args(arguments[1:]))
+        if arguments[:1] == ["tune"]:
+            return _tune(_tune_parser().parse_args(arguments[1:]))
         return _report(_report_parser().parse_args(arguments), arguments)
     except NfslatError as problem:
         _say(f"nfslat: {problem}")
@@ -149,6 +152,20 @@ def _show_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _tune_parser() -> argparse.ArgumentParser:
+    from nfslat.tune import command
+
+    parser = _Parser(
+        prog="nfslat tune",
+        description=command.DESCRIPTION,
+        epilog=command.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_arguments(parser)
+    return parser
+
+
 def _captures(parser: argparse.ArgumentParser, *, client_optional: bool) -> None:
     parser.add_argument(
         "server", metavar="SERVER", help="capture taken on the NFS server: a file, a quoted glob, a comma list, or -"
@@ -212,10 +229,10 @@ def _report(options: argparse.Namespace, arguments: list[str]) -> int:
     # Imported late, so that --help and usage errors do not wait for numpy.
     from nfslat import pipeline
     from nfslat.export import write_csv
+    from nfslat.known import Known, parse_known
     from nfslat.missed import write_missed
     from nfslat.output import output
     from nfslat.report import json, model, text
-    from nfslat.stack import Known, parse_known
     from nfslat.summarize import report_one, report_two
 
     known = Known(parse_known(options.app_ms, "--app-ms"), parse_known(options.storage_ms, "--storage-ms"))
@@ -284,6 +301,15 @@ def _show(options: argparse.Namespace) -> int:
         for text in show.render(found, rows, work.engine.tools(), width=_WIDTH):
             sys.stdout.write(text)
         sys.stdout.flush()
+    return 0
+
+
+def _tune(options: argparse.Namespace) -> int:
+    from nfslat.output import output
+    from nfslat.tune import command
+
+    with output(options.json, options.snapshots) as json_out:
+        command.run(options, sys.stdout, json_out, width=_WIDTH)
     return 0
 
 

@@ -15,6 +15,7 @@ from nfslat.decode.capture import Source
 from nfslat.decode.decoded import Decoded
 from nfslat.decompose import Parts, srt_instants, srt_ns
 from nfslat.directions import Directions
+from nfslat.inflight.analysis import InFlight, OneSide, in_flight
 from nfslat.match import Matching
 from nfslat.resends import Waits, retrans_waits_ns
 from nfslat.select import REASONS, is_reverse, op_labels
@@ -84,6 +85,16 @@ class Correlation:
     def retrans_waits_ns(self) -> tuple[Waits, Waits] | None:
         """Of each matched op: parts of call_net and reply_net in which it waited to be sent again; None: not known."""
         return retrans_waits_ns(self.server.decoded, self.client.decoded, self.matched, self.clock)
+
+    @cached_property
+    def inflight(self) -> InFlight:
+        """What was in flight, and what limits it."""
+        return in_flight(*(self._one_side(name) for name in ("server", "client")))
+
+    def _one_side(self, name: str) -> OneSide:
+        one = self.server if name == "server" else self.client
+        d = one.decoded
+        return OneSide(one.ops, d.loose, d.details, d.states, self.compared(name), is_reverse(one.ops))
 
     @cached_property
     def kind(self) -> I16:

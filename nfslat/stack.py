@@ -1,19 +1,15 @@
-"""A `Correlation` + latencies that the user knows (application, storage) -> the latency stack (docs/method.md)."""
+"""A `Correlation` + latencies that are known from outside -> the latency stack (docs/method.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import numpy as np
-
-from nfslat.errors import UsageError
+from nfslat.known import Known, data_ops, data_rows, title_of
 from nfslat.report.model import StackRow
 from nfslat.results import Correlation
-from nfslat.select import parse_ops
+from nfslat.summarize_inflight import queue_ms
 from nfslat.tables import I64
 
-# What a bare --app-ms or --storage-ms speaks of: an application and its disk know reads and writes, not GETATTRs.
 _DATA_OPS = ("READ", "WRITE")
 _NS_PER_MS = 1e6
 
@@ -27,98 +23,71 @@ class Stack:
 
 
 @dataclass(frozen=True)
-class Known:
-    """Mean latencies in ms that the user gave: by operation, or under "" for the data ops together."""
+class Layer:
+    """The figures of one block, ms; None: not known. `queue` is part of `server`, `slot_wait` of what is above it all."""
 
-    app_ms: dict[str, float] = field(default_factory=dict)
-    storage_ms: dict[str, float] = field(default_factory=dict)
-
-    def population(self, c: Correlation) -> I64:
-        """Rows of the matched ops that the application's figures speak of.
-
-        An operation whose figure is below its own client SRT adds nothing above the wire and takes nothing away.
-        """
-        return _data_rows(c) if "" in self.app_ms else c.rows_of(self._above(c))
-
-    def title(self, c: Correlation) -> str:
-        """Names of the operations in `population`: ``"READ and WRITE"``."""
-        return _title(_data_ops(c) if "" in self.app_ms else self._above(c))
-
-    def above_wire_ms(self, c: Correlation) -> float | None:
-        """Mean time between application and wire; None where no application latency is known, or it is no longer."""
-        rows = self.population(c) if self.app_ms else np.zeros(0, dtype=np.int64)
-        if not len(rows):
-            return None
-        app = self.app_ms.get("")
-        if app is None:
-            app = sum(self.app_ms[name] * c.ops_of[name] for name in self._above(c)) / len(rows)
-        above = app - float(c.client_srt_ns[rows].mean() / _NS_PER_MS)
-        return above if above > 0 else None
-
-    def _above(self, c: Correlation) -> list[str]:
-        """Operations that take longer at the application than on the client's wire."""
-        return [
-            name
-            for name, app_ms in self.app_ms.items()
-            if name in c.ops_of and app_ms > c.client_srt_ns[c.rows_of([name])].mean() / _NS_PER_MS
-        ]
-
-
-def parse_known(values: list[str], option: str) -> dict[str, float]:
-    """``["58"]`` or ``["READ=58", "WRITE=70"]`` -> ms by operation ("" for a bare figure).
-
-    Raises ``UsageError`` for anything else, and for a bare figure beside named ones.
-    """
-    out: dict[str, float] = {}
-    for value in values:
-        name, equals, number = value.rpartition("=")
-        try:
-            ms = float(number)
-        except ValueError:
-            ms = -1.0
-        if not 0 <= ms < float("inf") or bool(equals) != bool(name):
-            raise UsageError(f"{option} {value}: give milliseconds (58) or an operation and milliseconds (READ=58)")
-        for known in parse_ops([name], option) or {""}:
-            out[known] = ms
-    if "" in out and len(out) > 1:
-        raise UsageError(f"{option}: give one figure for all, or one for each operation, not both")
-    return out
+    title: str
+    client: float
+    server: float
+    app: float | None = None
+    slot_wait: float | None = None
+    queue: float | None = None
+    storage: float | None = None
+    threads: int | None = None
 
 
 def stack(known: Known, c: Correlation) -> Stack:
-    """One block of rows for each operation that the user gave a figure for."""
+    """One block of rows for each operation that a figure is known for; one for all where threads keep calls waiting."""
     rows: list[StackRow] = []
     notes: list[str] = []
     names = _blocks(known)
-    if "" in names and any(_data_ops(c) <= {name} for name in names if name):
+    if "" in names and any(data_ops(c) <= {name} for name in names if name):
         names.remove("")  # there is one data operation only, and it has a block of its own
+    if not names and c.inflight.load.threads.limited and len(c.matched):
+        names = ["all"]
     for name in names:
-        at = _data_rows(c) if name == "" else c.rows_of([name])
+        at = data_rows(c) if name == "" else c.rows_of(set(c.ops_of) if name == "all" else [name])
         if not len(at):
             notes.append(f"--app-ms/--storage-ms {name}: no matched {name} op to compare it with")
             continue
-        title = name or _title(_data_ops(c))
-        app_ms = known.app_ms.get(name, known.app_ms.get(""))
-        # A bare storage figure is one of reads and writes: a disk does not know a GETATTR.
-        bare = known.storage_ms.get("") if name in ("", *_DATA_OPS) else None
-        storage_ms = known.storage_ms.get(name, bare)
-        block, remarks = _block(title, app_ms, storage_ms, c, at)
+        block, remarks = layers(_layer(name, known, c, at), known)
         rows += block
         notes += remarks
     return Stack(rows, notes)
 
 
 def _blocks(known: Known) -> list[str]:
-    """The operations that figures were given for; a bare figure counts for each of them, or stands alone."""
-    named = sorted(({*known.app_ms} | {*known.storage_ms}) - {""})
-    return ["", *named] if "" in known.app_ms or ("" in known.storage_ms and not named) else named
+    """The operations that figures are known for; a bare figure counts for each of them, or stands alone."""
+    by_op = (known.app_ms, known.storage_ms, known.thread_ms)
+    named = sorted(set().union(*by_op) - {""})
+    return ["", *named] if any("" in one for one in by_op[::2]) or ("" in known.storage_ms and not named) else named
 
 
-def _block(
-    title: str, app_ms: float | None, storage_ms: float | None, c: Correlation, at: I64
-) -> tuple[list[StackRow], list[str]]:
-    client = float(c.client_srt_ns[at].mean() / _NS_PER_MS)
+def _layer(name: str, known: Known, c: Correlation, at: I64) -> Layer:
+    # A bare figure of storage or of threads is one of reads and writes: a disk does not know a GETATTR.
+    def of(values: dict[str, float], *, data_only: bool) -> float | None:
+        bare = values.get("") if not data_only or name in ("", *_DATA_OPS) else None
+        return values.get(name, bare)
+
     server = float(c.server_srt_ns[at].mean() / _NS_PER_MS)
+    thread = of(known.thread_ms, data_only=True)
+    queue = queue_ms(c, at) if thread is None else server - thread
+    threads = c.inflight.load.threads
+    return Layer(
+        title=title_of(data_ops(c)) if name == "" else name,
+        client=float(c.client_srt_ns[at].mean() / _NS_PER_MS),
+        server=server,
+        app=of(known.app_ms, data_only=False),
+        slot_wait=of(known.slot_wait_ms, data_only=False),
+        queue=queue if thread is not None or threads.limited else None,
+        storage=of(known.storage_ms, data_only=True),
+        threads=threads.estimate if known.threads is None else known.threads,
+    )
+
+
+def layers(one: Layer, known: Known) -> tuple[list[StackRow], list[str]]:
+    """The rows of a block, and what must be said where a figure does not fit into the one that should hold it."""
+    title, client, server = one.title, one.client, one.server
     rows: list[StackRow] = []
     notes: list[str] = []
     whole = client
@@ -126,40 +95,55 @@ def _block(
     def add(layer: str, depth: int, ms: float, source: str) -> None:
         rows.append(StackRow(title, layer, depth, ms, ms / whole if whole > 0 else None, source))
 
-    if app_ms is not None and app_ms >= client:
-        whole = app_ms
-        add("application", 0, app_ms, "--app-ms")
-        add("above the wire", 1, app_ms - client, "application - client SRT")
+    if one.app is not None and one.app >= client:
+        whole = one.app
+        add("application", 0, one.app, known.source("app_ms", "--app-ms"))
+        add("above the wire", 1, one.app - client, "application - client SRT")
+        if one.slot_wait is not None and one.slot_wait <= one.app - client:
+            add("waiting for a slot", 2, one.slot_wait, known.source("slot_wait_ms", "the client"))
     else:
-        if app_ms is not None:
+        if one.app is not None:
             notes.append(
-                f"{title}: the application's {app_ms:g} ms is below the client SRT of {client:.3g} ms: "
+                f"{title}: the application's {one.app:g} ms is below the client SRT of {client:.3g} ms: "
                 "clocks and populations differ; nothing can be said to lie above the wire"
             )
         add("client SRT", 0, client, "client capture")
     add("network", 1, client - server, "client SRT - server SRT")
     add("server", 1, server, "server capture")
-    if storage_ms is not None:
-        if storage_ms > server:
+    inside, depth = server, 2
+    if one.queue is not None and one.queue < 0:
+        notes.append(
+            f"{title}: the time in a server thread ({server - one.queue:g} ms) is above the server SRT of {server:.3g} "
+            "ms: it speaks of other requests"
+        )
+    elif one.queue is not None:
+        inside, depth = server - one.queue, 3
+        measured = known.sources.get("thread_ms", "--thread-ms") if known.thread_ms else ""
+        threads = "" if one.threads is None else f", T = {one.threads}"
+        add(
+            "waiting for a thread",
+            2,
+            one.queue,
+            f"server SRT - {measured}" if measured else f"in-flight analysis{threads}",
+        )
+        add("in a thread", 2, inside, measured or "in-flight analysis")
+    if one.storage is not None:
+        if one.storage > server:
             notes.append(
-                f"{title}: the storage's {storage_ms:g} ms is above the server SRT of {server:.3g} ms: "
+                f"{title}: the storage's {one.storage:g} ms is above the server SRT of {server:.3g} ms: "
                 "it speaks of other requests (write-back, cache misses only)"
             )
+        elif one.storage > inside:
+            notes.append(
+                f"{title}: the storage's {one.storage:g} ms is more than the {inside:.3g} ms in a thread: it contains "
+                "a wait that looks like one for threads, or speaks of other requests"
+            )
         else:
-            add("server, outside storage", 2, server - storage_ms, "server SRT - storage")
-            add("storage", 2, storage_ms, "--storage-ms")
+            add(
+                "server, outside storage",
+                depth,
+                inside - one.storage,
+                "in a thread - storage" if depth > 2 else "server SRT - storage",
+            )
+            add("storage", depth, one.storage, known.source("storage_ms", "--storage-ms"))
     return rows, notes
-
-
-def _title(operations: Collection[str]) -> str:
-    """The names, or "all" where they are not few."""
-    return " and ".join(sorted(operations)) if len(operations) <= len(_DATA_OPS) else "all"
-
-
-def _data_ops(c: Correlation) -> set[str]:
-    """READ and WRITE as far as there are matched ones, or all operations where there are none."""
-    return c.ops_of.keys() & _DATA_OPS or set(c.ops_of)
-
-
-def _data_rows(c: Correlation) -> I64:
-    return c.rows_of(_data_ops(c))

@@ -36,7 +36,7 @@ _ALLOWED: dict[str, set[str]] = {
     "resends": {"decode", "details", "decompose"},
     "decompose": set(),
     "stats": {"report.model"},
-    "results": {"decode", "match", "select", "clock", "decompose", "directions", "resends"},
+    "results": {"decode", "match", "select", "clock", "decompose", "directions", "resends", "inflight"},
     "pipeline": {
         "decode", "directions", "match", "clock", "theta", "settle", "overlap", "select", "decompose", "results",
     },
@@ -49,8 +49,9 @@ _ALLOWED: dict[str, set[str]] = {
     "tune": {"evidence"},
     "transport": {"decode", "details", "select"},
     "summarize_tcp": {"connections", "results", "transport", "report.model", "report"},
+    "summarize_inflight": {"inflight", "results", "report.model", "report"},
     "summarize": {
-        "audit", "clock", "stack", "stats", "findings", "results", "select", "decompose", "summarize_tcp",
+        "audit", "clock", "stack", "stats", "findings", "results", "select", "decompose", "summarize_tcp", "summarize_inflight",
         "report.model", "report",
     },
     "export": {"decompose", "results"},

@@ -1,4 +1,4 @@
-"""How many ops are in flight, and when a level looks like a limit."""
+"""How many ops are in flight, when a level looks like a limit, and what Little's law makes of a throughput."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import op, ops
 
-from nfslat.inflight.levels import flat_top
+from nfslat.inflight.levels import Levels, flat_top, hidden_share, in_order, knee, levels, unseen
+from nfslat.inflight.little import above_wire_ms, busy_throughput_per_s, little_ms
+from nfslat.tables import State
 
 
 def _top(*spans: tuple[int, int], conn: int = 0) -> tuple[int, float] | None:
@@ -52,3 +54,136 @@ def test_level_and_share_equal_a_count_millisecond_by_millisecond(made: list[tup
     assert got is not None
     assert got[0] == want
     assert got[1] == pytest.approx(levels.count(want) / busy, abs=0.001)
+
+
+def _levels(*spans: tuple[int, int]) -> Levels:
+    return levels(np.array([a for a, _ in spans], dtype=np.int64), np.array([b for _, b in spans], dtype=np.int64))
+
+
+def test_time_and_ops_at_each_level_by_pencil() -> None:
+    """Two ops from 0 and 10, idle from 30 to 50, one more until 60: 20 idle, 30 with one, 10 with two in flight."""
+    found = _levels((0, 20), (10, 30), (50, 60))
+    assert found.time_ns.tolist() == [20, 30, 10]
+    assert found.ended.tolist() == [0, 2, 1]
+    assert (found.max, found.ops, found.busy_ns, found.mean, found.top) == (2, 3, 40, 1.25, 2)
+    assert found.share(1) == 0.75
+    assert found.throughput_per_s(1) == pytest.approx(2 / 30e-9)
+    assert found.throughput_per_s(7) is None
+
+
+def test_replies_that_come_together_count_at_the_level_before_them() -> None:
+    """Three replies in one packet end three ops that were in flight together, not one at each level."""
+    assert _levels((0, 10), (0, 10), (0, 10)).ended.tolist() == [0, 0, 0, 3]
+
+
+def test_no_ops_and_ops_without_length() -> None:
+    """Without any time in flight there is no mean, no top and no throughput, and nothing fails."""
+    for found in (_levels(), _levels((5, 5)), _levels((9, 4))):
+        assert (found.max, found.mean, found.top, found.busy_ns) == (0, None, None, 0)
+        assert found.share(1) is None
+        assert busy_throughput_per_s(found) is None
+    assert knee(in_order(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))) is None
+
+
+_SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), min_size=1, max_size=40)
+
+
+@given(_SPANS, st.integers(0, 2**60))
+def test_levels_equal_a_count_ns_by_ns(made: list[tuple[int, int]], epoch: int) -> None:
+    """For any spans, at any date, time at each level, the maximum and the level of each end are what counting gives."""
+    spans = [(start, start + length) for start, length in made]
+    found = _levels(*((epoch + a, epoch + b) for a, b in spans))
+    first, last = min(a for a, _ in spans), max(b for _, b in spans)
+    counted = [sum(a <= ns < b for a, b in spans) for ns in range(first, last)]
+    assert found.time_ns.sum() == last - first
+    assert {k: n for k, n in enumerate(found.time_ns.tolist()) if n} == {k: counted.count(k) for k in set(counted)}
+    assert found.max == max(counted, default=0)
+    before = [sum(a < end <= b for a, b in spans) for _, end in spans]
+    assert {k: n for k, n in enumerate(found.ended.tolist()) if n} == {k: before.count(k) for k in set(before)}
+    assert found.ops == len(spans)
+
+
+def test_many_ops_are_counted_across_blocks() -> None:
+    """Half a million ops with equal times at every turn give the sums that a plain cumulative sum gives."""
+    rng = np.random.default_rng(5)
+    starts = rng.integers(0, 400_000, 500_000) * 10
+    ends = starts + rng.integers(0, 40, 500_000) * 10
+    found = levels(starts, ends)
+    change = np.bincount(starts // 10, minlength=400_100) - np.bincount(ends // 10, minlength=400_100)
+    counted = np.cumsum(change)[starts.min() // 10 : ends.max() // 10]
+    assert found.time_ns.tolist() == (10 * np.bincount(counted)).tolist()
+    before = np.searchsorted(np.sort(starts), ends, "left") - np.searchsorted(np.sort(ends), ends, "left")
+    assert found.ended.tolist() == np.bincount(np.maximum(before, 0), minlength=len(found.ended)).tolist()
+
+
+def _server(threads: int, clients: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """A server that works on `threads` ops at once, 1 ms each; for 200 ms each so many clients ask again at once."""
+    starts: list[int] = []
+    ends: list[int] = []
+    t = 0
+    for asking in clients:
+        free = [t] * threads
+        mine = [t] * asking
+        for _ in range(200 * min(threads, asking)):
+            worker, client = free.index(min(free)), mine.index(min(mine))
+            done = max(free[worker], mine[client]) + 1_000_000
+            starts.append(mine[client])
+            ends.append(done)
+            free[worker] = mine[client] = done
+        t = max(ends)
+    return np.array(starts), np.array(ends)
+
+
+def test_the_knee_is_where_more_in_flight_wait_longer_only() -> None:
+    """A server that works on 4 ops at once answers no more of them with 8 or 16 in flight: the knee is at 4."""
+    assert knee(in_order(*_server(4, [1, 2, 4, 8, 16]))) == 4
+
+
+def test_no_knee_where_throughput_grows_or_the_level_never_changes() -> None:
+    """With threads for all, or the same number in flight all the time, no knee is to be seen."""
+    assert knee(in_order(*_server(16, [1, 2, 4, 8, 16]))) is None
+    assert knee(in_order(*_server(4, [16]))) is None
+
+
+def test_a_capture_that_is_nearly_idle_has_no_knee() -> None:
+    """Two hundred short ops in an hour are looked at without as many windows as there are microseconds."""
+    starts = np.arange(200, dtype=np.int64) * 18_000_000_000
+    assert knee(in_order(starts, starts + 10)) is None
+
+
+def test_the_share_of_hidden_ops_counts_each_op_once() -> None:
+    """A call without reply is half an op, and the header that was not captured is its other half."""
+    states = {State.PAIRED: 160, State.NO_REPLY: 15, State.NO_CALL: 5, State.HEADER_NOT_CAPTURED: 12}
+    assert hidden_share(states) == 0.2
+    assert hidden_share({State.PAIRED: 160, State.HEADER_NOT_CAPTURED: 80}) == pytest.approx(1 / 3)
+    assert hidden_share({State.PAIRED: 10}) == 0.0
+    assert hidden_share({}) == 0.0
+    assert hidden_share({State.NO_CALL: 3}) == 1.0
+
+
+def test_of_many_in_flight_some_are_hidden_at_once() -> None:
+    """With 10 % of the ops hidden, of 16 in flight 1.6 are on average, and hardly ever more than 4."""
+    assert (unseen(16, 0.1), unseen(16, 0.0)) == (4, 0)
+
+
+def test_littles_law_for_the_application() -> None:
+    """32 sessions at 500 ops a second wait 64 ms each; of these 50 ms are above a wire that takes 14 ms."""
+    assert little_ms(32, 500.0) == 64.0
+    assert above_wire_ms(64.0, 14.0) == 50.0
+
+
+def test_an_application_below_the_wire_is_not_printed_as_negative_time() -> None:
+    """Clocks and populations differ: nothing is above the wire that is known."""
+    assert above_wire_ms(13.5, 14.0) is None
+
+
+@pytest.mark.parametrize(("sessions", "throughput"), [(0, 1.0), (-1, 1.0), (1, 0.0), (1, -2.0), (1, float("nan"))])
+def test_little_wants_positive_numbers(sessions: int, throughput: float) -> None:
+    """No sessions, or no throughput, give no latency."""
+    with pytest.raises(ValueError, match="must be positive"):
+        little_ms(sessions, throughput)
+
+
+def test_idle_time_does_not_slow_the_load_down() -> None:
+    """Two ops of 1 ms, an hour apart, went through at 1,000 a second."""
+    assert busy_throughput_per_s(_levels((0, 10**6), (10**13, 10**13 + 10**6))) == 1000.0

@@ -16,7 +16,8 @@ from nfslat.errors import UsageError
 from nfslat.match import match
 from nfslat.report.model import StackRow
 from nfslat.results import Correlation, Side
-from nfslat.stack import Known, parse_known, stack
+from nfslat.known import Known, parse_known
+from nfslat.stack import stack
 from nfslat.theta import find_clock
 
 ALWAYS = (-(1 << 62), 1 << 62)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nfslat.report.model import Verdict
+from nfslat.report.model import Finding, Verdict
 
 LAYERS = {"server": "the server", "network": "the network", "client": "the client, above the wire,"}
 # Thresholds of the confidence word. A layer that adds less than half of the time cannot be called the cause of it.
@@ -12,6 +13,7 @@ _HIGH_MATCH, _LOW_MATCH = 0.95, 0.70
 _HIGH_SHARE, _LOW_SHARE = 0.60, 0.45
 _SOME_UNSEEN, _MUCH_UNSEEN = 0.02, 0.10
 _FEW_OPS, _VERY_FEW_OPS = 100, 20
+_CAUSE = 0.3  # of what its layer adds; a finding that explains less is not the cause
 
 
 @dataclass(frozen=True)
@@ -54,20 +56,23 @@ class Ground:
     unseen_share: float  # of RPC messages or calls that the captures should show and do not, the worse side
 
 
-def verdict(mean: Layers, slowest: Layers, ground: Ground) -> Verdict:
-    """Name the layer that adds most, say how much, and how sure that is and why; see `Layers` for the populations."""
+def verdict(mean: Layers, slowest: Layers, ground: Ground, findings: Sequence[Finding] = ()) -> Verdict:
+    """Name the layer that adds most, say how much, why, and how sure that is; see `Layers` for the populations.
+
+    The cause is the first of `findings` (ranked) that is about that layer, if it explains enough of it.
+    """
     if mean.network_ms < 0:
         text = (
             f"No layer can be named: the server's response time ({_ms(mean.server_ms)} ms) exceeds the client's "
             f"({_ms(mean.server_ms + mean.network_ms)} ms), so the captures are swapped or of different traffic."
         )
-        return Verdict("unknown", None, None, None, "low", text, ["the mean network time is negative"])
+        return Verdict("unknown", None, None, None, "low", text, [], ["the mean network time is negative"])
     if mean.server_ms < 0:
         text = (
             f"No layer can be named: the server's response time is {_ms(mean.server_ms)} ms on average, so its time "
             "stamps are wrong: calls and replies may be stamped by two clocks."
         )
-        return Verdict("unknown", None, None, None, "low", text, ["the mean server time is negative"])
+        return Verdict("unknown", None, None, None, "low", text, [], ["the mean server time is negative"])
     layer = mean.largest
     share = mean.share(layer)
     # What the application waited for its slowest requests is not known, only the mean is.
@@ -80,7 +85,10 @@ def verdict(mean: Layers, slowest: Layers, ground: Ground) -> Verdict:
         if mean.client_ms is not None
         else "of the response time on the client's wire"
     )
+    cause = next((one for one in findings if one.layer == layer and (one.share or 0.0) >= _CAUSE * share), None)
     text = f"{_capital(LAYERS[layer])} adds {_ms(mean.ms(layer))} of {_ms(mean.total_ms)} ms {of} ({share * 100:.1f} %)"
+    if cause is not None:
+        text += f", {_because(cause)}"
     if share_slowest is None:
         text += "."
     elif slowest.largest == layer:
@@ -89,7 +97,61 @@ def verdict(mean: Layers, slowest: Layers, ground: Ground) -> Verdict:
         other = slowest.largest
         text += f"; in the slowest 1 % {LAYERS[other]} adds most: {slowest.share(other) * 100:.1f} % "
         text += f"of {_ms(slowest.total_ms)} ms."
-    return Verdict(layer, None, share, share_slowest, confidence, text, reasons)
+    if mean.client_ms is None:
+        text += _beyond_the_wire(findings)
+    if cause is not None and cause.confidence != "certain":
+        reasons.append(f"the cause, {cause.code}, is {cause.confidence}")
+    proof = _proof(mean, cause)
+    return Verdict(layer, cause.code if cause else None, share, share_slowest, confidence, text, proof, reasons)
+
+
+def _because(cause: Finding) -> str:
+    """What a verdict says of its cause: a few words, with the figure that matters."""
+    e = cause.evidence
+    threads = e.get("threads") or e.get("threads_estimate")
+    if cause.code == "server-threads":
+        who = "a thread" if threads is None else "its only thread" if threads == 1 else f"one of its {threads} threads"
+        return f"{_ms(e['queue_ms'])} ms of it the wait for {who}"
+    if cause.code == "server-storage":
+        return f"{_ms(e.get('queue_ms', e['in_thread_ms']))} ms of it for storage"
+    if cause.code == "server-queue-unknown":
+        return "by a queue of which the packets do not say what it is for"
+    if cause.code == "net-delay":
+        return f"{_ms(e['least_round_trip_ms'])} ms of it the round trip that every op pays"
+    if cause.code == "net-loss":
+        return f"{_ms(e['wait_ms'])} ms of it until lost data were sent again"
+    if cause.code in ("client-slots", "session-slots"):
+        return f"for it has no more than {e['slots']} slots"
+    return f"by {cause.code}"
+
+
+def _beyond_the_wire(findings: Sequence[Finding]) -> str:
+    """A limit of the client is visible, the wait for it is not: to be said, for it may be more than all the rest."""
+    limit = next((one for one in findings if one.code in ("client-slots", "session-slots") and one.share is None), None)
+    if limit is None:
+        return ""
+    return (
+        f" Above the wire there may be more: the client is held at {limit.evidence['slots']} calls in flight, "
+        "and those that wait are not captured."
+    )
+
+
+def _proof(mean: Layers, cause: Finding | None) -> list[str]:
+    """The figures that prove it, the most telling three."""
+    wire_ms = mean.server_ms + mean.network_ms
+    figures = [] if mean.client_ms is None else [f"application {_ms(mean.total_ms)} ms"]
+    figures += [f"client SRT {_ms(wire_ms)} ms", f"server SRT {_ms(mean.server_ms)} ms"]
+    if cause is not None and mean.client_ms is None:
+        e = cause.evidence
+        for name, words in (
+            ("queue_ms", "wait for a thread"),
+            ("in_thread_ms", "in the server's threads"),
+            ("wait_ms", "wait for lost data"),
+            ("least_round_trip_ms", "shortest round trip"),
+        ):
+            if name in e:
+                return [*figures, f"{words} {_ms(e[name])} ms"]
+    return figures
 
 
 def _confidence(

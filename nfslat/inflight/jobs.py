@@ -8,7 +8,7 @@ import numpy as np
 
 from nfslat.constants import NFS, NFSACL, NULL, op_name
 from nfslat.inflight.dispatch import Work
-from nfslat.tables import I16, I32, I64, Bool, Loose, Ops, State, U32
+from nfslat.tables import I16, I32, I64, U32, Bool, Loose, Ops, State
 
 # What a server may hold back without a thread: the client is told to come again (NFS3ERR_JUKEBOX and NFS4ERR_DELAY are
 # one number), a lock that somebody else has, a layout that is recalled first.

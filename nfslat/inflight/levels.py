@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.columns import each_block, tally
-from nfslat.tables import I32, I64, Ops, State
+from nfslat.tables import I32, I64, Bool, Ops, State
 
 # Time above a level that is overlooked when the level is called the top: retransmissions, an extra GETATTR.
 _OVERLOOKED = 0.02
 _GROWS = 1.05  # the throughput, from one level to those above it: less is noise
 _HIGHER = 1.25  # so much more must be in flight above a level, or growth could not be seen
 _WINDOW_OPS, _WINDOW_TIMES = 20, 10  # a window holds about so many ops, and lasts so many mean times in flight
+_MOST_WINDOWS = 50_000  # nearly idle captures would have more
 _ENOUGH_WINDOWS = 5  # at a level, and above it, to speak of their throughput
 
 
@@ -43,8 +45,12 @@ class Levels:
     @property
     def mean(self) -> float | None:
         """Ops in flight, weighted with time, over the busy time; None where there is none."""
-        busy_ns = self.busy_ns
-        return float(np.dot(self.time_ns, np.arange(len(self.time_ns), dtype=np.float64))) / busy_ns if busy_ns else None
+        return self.area_ns / self.busy_ns if self.busy_ns else None
+
+    @property
+    def area_ns(self) -> float:
+        """Times in flight of all ops together."""
+        return float(np.dot(self.time_ns, np.arange(len(self.time_ns), dtype=np.float64)))
 
     @property
     def top(self) -> int | None:
@@ -56,7 +62,7 @@ class Levels:
         return 1 + int(np.argmax(above_ns <= _OVERLOOKED * busy_ns))
 
     def share(self, low: int, high: int | None = None) -> float | None:
-        """Share of the busy time (0 to 1) spent at the levels from `low` (1 or more) to `high`; to `low` if not given."""
+        """Share of the busy time (0 to 1) spent at the levels `low` (from 1) to `high`; at `low` if none is given."""
         busy_ns = self.busy_ns
         return int(self.time_ns[low : (low if high is None else high) + 1].sum()) / busy_ns if busy_ns else None
 
@@ -71,7 +77,7 @@ def levels(starts: I64, ends: I64) -> Levels:
 
     An op that ends before it starts (a clock was set) takes no time.
     """
-    return levels_of(in_order(starts, ends))
+    return levels_of(stretches(in_order(starts, ends)))
 
 
 def in_order(starts: I64, ends: I64) -> I64:
@@ -92,52 +98,53 @@ def in_order(starts: I64, ends: I64) -> I64:
 class Stretch:
     """Some of the events of `in_order`, one after the other."""
 
-    is_start: I64  # 0 or 1
-    level: I64  # ops in flight when the event has happened
+    is_start: Bool
+    level: I32  # ops in flight when the event has happened
     since_ns: I64  # the event before it
     until_ns: I64  # the event after it
-    ended_at: I64  # level before anything happened at this event's time
-    follows_end: I64  # 1 where the event before it is an end
+    ended_at: I32  # level before anything happened at this event's time
+    follows_end: Bool  # the event before it is one
 
 
 def stretches(events: I64) -> Iterator[Stretch]:
     """`events` as `in_order` makes them, block by block."""
-    level, ended_at, last_ns, was_end = 0, 0, 0, 0
+    level, ended_at, last_ns, was_end = 0, 0, 0, False
     for at in each_block(len(events), lambda at: at):
-        is_start = events[at] & 1
-        t_ns = events[at] >> 1
-        step = 2 * is_start - 1
-        now = np.cumsum(step) + level
-        since_ns = np.diff(t_ns, prepend=last_ns)
-        follows_end = np.concatenate(([was_end], 1 - is_start[:-1]))
-        ahead = int(events[at.stop] >> 1) if at.stop < len(events) else int(t_ns[-1])
+        ahead = events[at.start : at.stop + 1] >> 1
+        t_ns = ahead[: at.stop - at.start]
+        is_start = (events[at] & 1).astype(np.bool_)
+        step = 2 * is_start.view(np.int8) - np.int8(1)
+        now = np.cumsum(step, dtype=np.int32)
+        now += level
+        until_ns = np.empty(len(t_ns), dtype=np.int64)
+        until_ns[: len(ahead) - 1] = np.diff(ahead)
+        until_ns[len(ahead) - 1 :] = 0
+        since_ns = np.empty(len(t_ns), dtype=np.int64)
+        since_ns[0] = t_ns[0] - last_ns
+        since_ns[1:] = until_ns[:-1]
+        follows_end = np.empty(len(t_ns), dtype=np.bool_)
+        follows_end[0] = was_end
+        np.logical_not(is_start[:-1], out=follows_end[1:])
         # The level before all that happens at one time is that before the first event with this time.
         before = now - step
-        same = since_ns == 0
-        if same[0]:
+        if since_ns[0] == 0:
             before[0] = ended_at
-        first = np.maximum.accumulate(np.where(same, 0, np.arange(len(t_ns))))
+        if len(same := 1 + np.flatnonzero(since_ns[1:] == 0)):
+            first = np.where(np.diff(same, prepend=-1) > 1, same - 1, 0)
+            before[same] = before[np.maximum.accumulate(first)]
+        level, ended_at, last_ns, was_end = int(now[-1]), int(before[-1]), int(t_ns[-1]), not is_start[-1]
         # An op without length ends before it starts, so that for no time the count is one too low.
-        stretch = Stretch(
-            is_start,
-            np.maximum(now, 0),
-            since_ns,
-            np.diff(t_ns, append=ahead),
-            np.maximum(before[first], 0),
-            follows_end,
-        )
-        yield stretch
-        level, ended_at, last_ns = int(now[-1]), int(before[first[-1]]), int(t_ns[-1])
-        was_end = int(1 - is_start[-1])
+        np.maximum(now, 0, out=now)
+        yield Stretch(is_start, now, since_ns, until_ns, np.maximum(before, 0), follows_end)
 
 
-def levels_of(events: I64) -> Levels:
-    """The same from `events` as `in_order` makes them."""
+def levels_of(parts: Iterable[Stretch]) -> Levels:
+    """The same from all stretches of the events that `in_order` makes."""
     time_ns, ended = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    for s in stretches(events):
+    for s in parts:
         # Sums of ns in float64 are exact up to 104 days.
         time_ns = _plus(time_ns, np.bincount(s.level, weights=s.until_ns).astype(np.int64))
-        ended = _plus(ended, np.bincount(s.ended_at, weights=1 - s.is_start).astype(np.int64))
+        ended = _plus(ended, np.bincount(2 * s.ended_at + s.is_start)[::2])
     rows = max(len(time_ns), len(ended))
     return Levels(_plus(time_ns, np.zeros(rows, dtype=np.int64)), _plus(ended, np.zeros(rows, dtype=np.int64)))
 
@@ -147,30 +154,29 @@ def knee(events: I64) -> int | None:
 
     `events` are those of `in_order`. Time is cut into windows, for at single instants a burst of replies looks like a
     high throughput at a low level. A window counts with its mean level, rounded; a level is compared with all above it
-    together, where those are at least a quarter higher on average. None where no knee is to be seen: throughput grows up
-    to the top, or the level hardly changes. Of a load that comes at a fixed rate a slow server raises the level and not
-    the throughput, so a knee alone is no limit.
+    together, where those are at least a quarter higher on average. None where no knee is to be seen: throughput grows
+    up to the top, or the level hardly changes. Where a load comes at a fixed rate, a slow server raises the level and
+    not the throughput, so a knee alone is no limit.
     """
     span_ns = int(events[-1] >> 1) if len(events) else 0
-    found = levels_of(events)
-    in_flight_ns = float(np.dot(found.time_ns, np.arange(len(found.time_ns), dtype=np.float64))) / max(found.ops, 1)
-    width_ns = int(max(_WINDOW_TIMES * in_flight_ns, _WINDOW_OPS * found.busy_ns / max(found.ops, 1))) + 1
+    found = levels_of(stretches(events))
+    width_ns = int(max(_WINDOW_TIMES * found.area_ns, _WINDOW_OPS * found.busy_ns) / max(found.ops, 1))
+    width_ns = max(width_ns, span_ns // _MOST_WINDOWS) + 1
     windows = span_ns // width_ns  # the last one, which is not full, is left out
     if windows < 2 * _ENOUGH_WINDOWS:
         return None
     ended, time_ns, area = (np.zeros(windows) for _ in range(3))
-    for at, s in zip(each_block(len(events), lambda at: at), stretches(events), strict=True):
-        window = np.minimum((events[at] >> 1) // width_ns, windows)
-        ended += np.bincount(window, 1 - s.is_start, windows + 1)[:windows]
+    for block, s in zip(each_block(len(events), lambda at: at), stretches(events), strict=True):
+        window = np.minimum((events[block] >> 1) // width_ns, windows)
+        ended += np.bincount(window, ~s.is_start, windows + 1)[:windows]
         time_ns += np.bincount(window, s.until_ns, windows + 1)[:windows]
         area += np.bincount(window, s.level * s.until_ns, windows + 1)[:windows]
     level = np.rint(area / np.maximum(time_ns, 1)).astype(np.int64)
     here = np.arange(int(level.max()) + 1)
-    count, ended, time_ns, area = (np.bincount(level, column) for column in (np.ones(windows), ended, time_ns, area))
-    count_above, ended_above, ns_above, area_above = (c.sum() - np.cumsum(c) for c in (count, ended, time_ns, area))
-    told = (here > 0) & (count >= _ENOUGH_WINDOWS) & (count_above >= _ENOUGH_WINDOWS)
-    told &= area_above >= _HIGHER * here * ns_above
-    flat = np.flatnonzero(told & (ended_above * time_ns <= _GROWS * ended * ns_above))
+    at = [np.bincount(level, column) for column in (np.ones(windows), ended, time_ns, area)]
+    above = [column.sum() - np.cumsum(column) for column in at]
+    told = (here > 0) & (np.minimum(at[0], above[0]) >= _ENOUGH_WINDOWS) & (above[3] >= _HIGHER * here * above[2])
+    flat = np.flatnonzero(told & (above[1] * at[2] <= _GROWS * at[1] * above[2]))
     return int(flat[0]) if len(flat) else None
 
 
@@ -193,6 +199,11 @@ def hidden_share(states: Mapping[State, int]) -> float:
     hidden = max(halves, (halves + states.get(State.HEADER_NOT_CAPTURED, 0)) / 2)
     ops = states.get(State.PAIRED, 0) / 2
     return hidden / (hidden + ops) if hidden else 0.0
+
+
+def unseen(level: int, hidden: float) -> int:
+    """How many of `level` ops in flight may be hidden at once: the mean and two standard deviations, were it chance."""
+    return round(level * hidden + 2 * math.sqrt(level * hidden * (1 - hidden)))
 
 
 @dataclass(frozen=True)

@@ -110,14 +110,18 @@ def play(load: Load, order: Order, threads: int | None, slots: int | None, sessi
     """Play it all; times from the first call on.
 
     With `sessions` our ops are a list, from which each session takes the next one when it has its reply. There the gap
-    between a reply and the call after it was the time that a slot takes from hand to hand.
+    between a reply and the call after it was the time that a slot takes from hand to hand, unless it is so long that
+    nobody can have waited for the slot.
     """
     rows = len(load)
     conn, service = load.conn.tolist(), load.service_ns.tolist()
     table = load.slot_table.tolist()
     listed = (load.is_ours & (sessions is not None)).tolist()
-    out_ns, back_ns = (load.network_ns // 2).tolist(), (load.network_ns - load.network_ns // 2).tolist()
+    # Calls of a stream do not overtake each other: all take the same time out, and what is left of theirs back.
+    out = np.minimum(load.network_ns, int(np.median(load.network_ns[load.is_ours])) // 2)
+    out_ns, back_ns = out.tolist(), (load.network_ns - out).tolist()
     after_reply, after_call, gap_ns = order.after_reply, order.after_call, order.gap_ns
+    hand_over_ns = hand_overs_ns(load, order).tolist() if sessions is not None else []
     begin = int(load.sent_ns.min())
     first_ns = (load.sent_ns - begin).tolist()
 
@@ -181,11 +185,17 @@ def play(load: Load, order: Order, threads: int | None, slots: int | None, sessi
                 started[op] = now
                 push(heap, (now + service[op], op * 4 + _DONE))
         if sends >= 0:
-            sent[sends] = now + (gap_ns[sends] if listed[sends] else 0)
+            sent[sends] = now + (hand_over_ns[sends] if listed[sends] else 0)
             arrived[sends] = sent[sends] + out_ns[sends]
             push(heap, (arrived[sends], sends * 4 + _ARRIVE))
     columns = (issued, sent, arrived, started, replied, received)
     return Played(*(np.array(column, dtype=np.int64) for column in columns))
+
+
+def hand_overs_ns(load: Load, order: Order) -> I64:
+    """How long the slot of each call was free before it, where somebody waited for it: at most as an op takes."""
+    typical_ns = int((load.received_ns - load.sent_ns)[load.is_ours].mean())
+    return np.minimum(np.array(order.gap_ns, dtype=np.int64), typical_ns)
 
 
 def _in_turn(load: Load) -> list[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nfslat.errors import InputError, UsageError
-from nfslat.inflight.play import Load, Order, Played, play
+from nfslat.inflight.play import Load, Order, Played, hand_overs_ns, play
 from nfslat.tables import I64, Bool
 
 MOST_OPS = 200_000  # that are played; a second or two
@@ -121,10 +121,13 @@ def _in_order(load: Load) -> Load:
 
 
 def _busiest(load: Load) -> Load:
-    """The `MOST_OPS` ops in a row that were sent in the shortest time."""
+    """The `MOST_OPS` ops in a row that were sent in the shortest time, one of ours among them."""
     if len(load) <= MOST_OPS:
         return load
-    begin = int(np.argmin(load.sent_ns[MOST_OPS - 1 :] - load.sent_ns[: len(load) - MOST_OPS + 1]))
+    took_ns = load.sent_ns[MOST_OPS - 1 :] - load.sent_ns[: len(load) - MOST_OPS + 1]
+    ours = np.concatenate(([0], np.cumsum(load.is_ours)))
+    has_ours = ours[MOST_OPS:] > ours[: len(ours) - MOST_OPS]
+    begin = int(np.argmin(np.where(has_ours, took_ns, np.iinfo(np.int64).max)))
     return load.take(slice(begin, begin + MOST_OPS))
 
 
@@ -137,7 +140,7 @@ def _measured(
     over = load.is_ours & (played.issued <= end)
     slot_wait = played.sent - played.issued
     if sessions is not None:
-        slot_wait = slot_wait - order.gap_ns  # which the slot takes from hand to hand
+        slot_wait = slot_wait - hand_overs_ns(load, order)
         if end > 0:
             over &= played.issued > 0  # all sessions begin at once, with no queue in front of them
     slot_wait, thread_wait = slot_wait[over], (played.started - played.arrived)[over]

@@ -1,24 +1,25 @@
 """Ops of one side -> for each mount and connection: was the client held by a number of slots, and how many?
 
-A client with N slots on a connection sends the next waiting call in its kernel as soon as a reply frees a slot. So N are
-in flight for most of the busy time, hardly ever more, and what follows a reply is a call, within microseconds. N workers
-that each wait for their answer keep N in flight too, but there the answer goes up to the application and the next call
-comes down from it. That takes longer: in the lab (docs/method.md, "Client slots") 0.90 or more of the calls that fill
-the top follow a reply within 150 us where slots hold the client, and 0.65 or less where workers do. On a faster host
-workers may be as fast: from packets alone slots are never more than likely.
+A client with N slots on a connection sends the next waiting call in its kernel as soon as a reply frees a slot. So N
+are in flight for most of the busy time, hardly ever more, and what follows a reply is a call, within microseconds. N
+workers that each wait for their answer keep N in flight too, but there the answer goes up to the application and the
+next call comes down from it, which takes longer. In the lab (docs/method.md, "Client slots") 0.90 or more of the calls
+that fill the top after a reply come within 150 us of it where slots hold the client, 0.66 or fewer where workers do. On
+a faster host workers may be as fast as that: from packets alone slots are never more than likely.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
 
 from nfslat.columns import side_by_side
-from nfslat.inflight.levels import Levels, in_order, levels, levels_of, stretches
+from nfslat.inflight.levels import Levels, Stretch, in_order, levels, levels_of, stretches, unseen
 from nfslat.tables import I32, I64, Ops
 
 KNOWN = {
@@ -55,7 +56,8 @@ class Slots:
     ops: int
     levels: Levels
     level: int | None  # the top N: hardly ever exceeded; None where no op took time
-    # Of the busy time, at N. Where ops were not captured: at N less as many as were in flight unseen.
+    # Of the busy time, at N; less as many as may be in flight unseen, where ops were not captured, and as many as a
+    # kernel may be about to fill, where replies come close together.
     at_top_share: float | None
     # Of the calls that fill the top (N - 1 others in flight) and have a reply right before them, how many came within
     # `at_once_us` of it; None: there are too few.
@@ -88,7 +90,7 @@ class MountSlots:
     server: tuple[str, int]
     ops: int
     nconnect: int  # connections in use at the same time; 1 where one followed the other
-    levels: Levels  # over all its connections
+    levels: Levels  # over those of `connections` together
     connections: tuple[Slots, ...]  # by ops, most first; only those with at least 10 % of the mount's ops
 
     @property
@@ -114,13 +116,13 @@ class MountSlots:
 def client_slots(ops: Ops, rows: I32 | I64, hidden: float) -> tuple[MountSlots, ...]:
     """Mounts of the ops in `rows` of a client's capture (no callbacks), by their ops, most first.
 
-    `hidden` is the share of the ops that were not captured (`levels.hidden_share`). NFSv4.1 shares the slots of a session
-    among connections: `sessions` tells those exactly, where the engine shows them.
+    `hidden` is the share of the ops that were not captured (`levels.hidden_share`). NFSv4.1 shares the slots of a
+    session among connections: `sessions` tells those exactly, where the engine shows them.
     """
     if not len(rows):
         return ()
-    conn, direction = ops.conn, ops.direction
-    order, spans = side_by_side(len(rows), 2 * len(ops.connections), lambda at: 2 * conn[rows[at]] + direction[rows[at]])
+    ways = 2 * len(ops.connections)
+    order, spans = side_by_side(len(rows), ways, lambda at: 2 * ops.conn[rows[at]] + ops.direction[rows[at]])
     mounts: defaultdict[tuple[str, tuple[str, int]], list[tuple[int, I32 | I64]]] = defaultdict(list)
     for way, span in enumerate(spans):
         if span.stop > span.start:
@@ -139,36 +141,38 @@ def _mount(
     if len(parts) == 1:
         return MountSlots(client, server, count, 1, found[0].levels, found)
     together = np.concatenate([rows for _, rows in parts])
-    nconnect = levels(*(np.array(column) for column in zip(*_spans(ops, parts), strict=True))).max
+    used = [(int(ops.t0[rows].min()), int(ops.t3[rows].max())) for _, rows in parts]
+    nconnect = levels(*(np.array(column, dtype=np.int64) for column in zip(*used, strict=True))).max
     return MountSlots(client, server, count, max(nconnect, 1), levels(ops.t0[together], ops.t3[together]), found)
-
-
-def _spans(ops: Ops, parts: Iterable[tuple[int, I32 | I64]]) -> list[tuple[int, int]]:
-    """First call and last reply of each connection, on whole milliseconds less one at the end: not a handover."""
-    return [(int(ops.t0[rows].min()), int(ops.t3[rows].max())) for _, rows in parts]
 
 
 def held_at(starts: I64, ends: I64, hidden: float, conn: int) -> Slots:
     """What holds the ops of one connection or session, in flight from `starts` to `ends` (ns, in any order)."""
-    events = in_order(starts, ends)
-    found = levels_of(events)
+    fills = _Fills()
+    found = levels_of(fills.passing(stretches(in_order(starts, ends))))
     top, count = found.top, len(starts)
     between_ns = found.busy_ns / count if count else 0.0
     at_once_ns = min(float(_AT_ONCE_NS), between_ns / _APART)
     if top is None:
         return Slots(conn, count, found, None, None, None, at_once_ns / 1e3, None, Held.UNKNOWN)
-    unseen = round(top * hidden + 2 * (top * hidden * (1 - hidden)) ** 0.5)
-    at_top_share = found.share(max(top - unseen, 1), top) or 0.0
-    waits_ns = _turnarounds_ns(events, max(top - 1 - unseen, 0), top)
+    hides = unseen(top, hidden)
+    waits_ns = fills.waits_ns(max(top - hides, 1), top)
     clocked_share = turnaround_us = None
+    empty = 0.0
     if len(waits_ns) >= _FEWEST // 2:
         clocked_share = float(np.count_nonzero(waits_ns <= at_once_ns)) / len(waits_ns)
         middle, high = np.percentile(waits_ns, (50, 75)).tolist()
         turnaround_us = middle / 1e3, high / 1e3
-    if count < _FEWEST or hidden >= _HIDDEN or unseen > top / 2:
+        empty = min(middle, _AT_ONCE_NS) / between_ns
+    # Places that are empty at once because a call is on its way into each: the mean and two standard deviations.
+    handed_over = math.floor(empty + 2 * math.sqrt(empty))
+    at_top_share = found.share(max(top - hides - handed_over, 1), top) or 0.0
+    if count < _FEWEST or hidden >= _HIDDEN or hides > top / 2:
         held = Held.UNKNOWN
-    elif top == 1 or at_top_share < _FLAT or clocked_share is None:
+    elif top == 1 or at_top_share < _FLAT:
         held = Held.NOTHING
+    elif clocked_share is None:
+        held = Held.UNKNOWN
     elif clocked_share >= _CLOCKED:
         held = Held.SLOTS
     else:
@@ -177,10 +181,22 @@ def held_at(starts: I64, ends: I64, hidden: float, conn: int) -> Slots:
     return Slots(conn, count, found, top, at_top_share, clocked_share, at_once_ns / 1e3, turnaround_us, held)
 
 
-def _turnarounds_ns(events: I64, low: int, top: int) -> I64:
-    """From a reply to the call right behind it, for the calls that find `low` to `top` - 1 others in flight."""
-    found = []
-    for s in stretches(events):
-        fills = (s.is_start & s.follows_end).astype(np.bool_) & (s.level > low) & (s.level <= top)
-        found.append(s.since_ns[fills])
-    return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+@dataclass(frozen=True)
+class _Fills:
+    """Calls with a reply right before them, collected on the way past."""
+
+    level: list[I32] = field(default_factory=list)  # in flight with the call
+    wait_ns: list[I64] = field(default_factory=list)  # since that reply
+
+    def passing(self, parts: Iterable[Stretch]) -> Iterator[Stretch]:
+        """`parts`, looked at."""
+        for s in parts:
+            fills = np.flatnonzero(s.is_start & s.follows_end)
+            self.level.append(s.level[fills])
+            self.wait_ns.append(s.since_ns[fills])
+            yield s
+
+    def waits_ns(self, low: int, high: int) -> I64:
+        """Of the calls that make it `low` to `high` in flight."""
+        level, wait_ns = np.concatenate(self.level), np.concatenate(self.wait_ns)
+        return wait_ns[(level >= low) & (level <= high)]

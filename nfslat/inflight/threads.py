@@ -147,7 +147,7 @@ def find_threads(work: Work, kind: I16) -> Threads:
 class _Unqueued(NamedTuple):
     """What calls take that surely met no queue, of the operation that takes most of the time."""
 
-    count: int
+    calls: int
     work_ns: float  # median
     others: Bool  # the other calls of that operation
     least: int  # threads: with fewer the others would have to work faster than those
@@ -170,13 +170,15 @@ def _the_unqueued(work: Work, kind: I16, depth: I64, bound: Bound) -> _Unqueued:
 def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: _Scores) -> int | str:
     """The T of those that fit that explains best why calls take longer than unqueued ones; text: why there is none."""
     server_ns = (work.reply_ns - work.arrival_ns)[alone.others]
-    if alone.count < _FEW_ALONE:
+    if alone.calls < _FEW_ALONE:
         return "the work is too regular, and no calls surely met an idle thread: a wait would look like work"
     if np.median(server_ns) < _LONGER * alone.work_ns:
         return ""
     near = float(depth[alone.others].mean() * alone.work_ns / server_ns.mean())
     if near < _BELOW * bound.threads:
-        return "calls take longer the more are in flight, yet overtake each other: what they share is behind the threads"
+        return (
+            "calls take longer the more are in flight, yet overtake each other: what they share is not the threads"
+        )
     for threads in range(max(int(near / _LONGER), bound.threads), int(near * _LONGER) + 2):
         score(threads)
 
@@ -184,7 +186,8 @@ def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: _S
         service_ns = np.maximum(work.reply_ns - _started(work, threads)[0], _RESOLUTION_NS)[alone.others]
         return abs(float(np.log(np.median(service_ns) / alone.work_ns)))
 
-    return min(score.as_good_as(min(score.known, key=score)), key=misfit)
+    best: int = min(score.known, key=score)
+    return min(score.as_good_as(best), key=misfit)
 
 
 def _started(work: Work, threads: int) -> tuple[I64, float]:
@@ -213,7 +216,7 @@ def _search(score: _Scores, least: int, most: int) -> int:
     while step < most:
         grid.add(int(step))
         step *= 1.12
-    best = min(sorted(grid), key=score)
+    best: int = min(sorted(grid), key=score)
     while True:
         known = sorted(score.known)
         at = known.index(best)
@@ -248,7 +251,7 @@ class _Scores:
 
     def _is_as_good(self, one: int, best: int) -> bool:
         worse = self.known[one] - self.known[best]
-        return float(worse.mean()) <= _SURE * float(worse.std(ddof=1)) / np.sqrt(_BLOCKS)
+        return bool(worse.mean() <= _SURE * worse.std(ddof=1) / np.sqrt(_BLOCKS))
 
     def _by_block(self, threads: int) -> F64:
         nats = np.empty(len(self._block))

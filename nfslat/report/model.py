@@ -126,6 +126,7 @@ class MatchedRow:
     network_ms: Summary
     negative_network: int  # ops whose server SRT exceeds their client SRT
     parts_ms: Parts
+    queue_ms: float | None = None  # mean, of server_ms: the wait for a thread; None where the packets do not tell
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,133 @@ class Transport:
 
 
 @dataclass(frozen=True)
+class Level:
+    """Time with so many ops in flight."""
+
+    in_flight: int
+    share: float  # of the time in which any are
+    ops_per_s: float  # answered, of that time
+
+
+@dataclass(frozen=True)
+class ServerInFlight:
+    """The threads of a server, as its capture shows them; of all NFS ops there, whatever was selected."""
+
+    server: str  # address; the one with most ops
+    servers: int  # addresses in the capture that answer NFS calls
+    max: int
+    mean: float  # over the time in which any are in flight
+    levels: list[Level]
+    knee: int | None  # the level from which on throughput hardly grows
+    threads_lower_bound: int  # so many exist, whatever the server is like
+    lower_bound_seen: int  # times
+    threads_estimate: int | None  # None: nothing shows how many there are
+    threads_range: tuple[int, int] | None  # what the packets allow
+    limited: bool  # calls wait for a thread
+    waiting_share: float  # of the calls
+    queue_ms: float | None  # mean over matched ops; None where the packets do not tell
+    queue_range_ms: tuple[float, float] | None  # with the most and with the fewest threads of the range
+    service_ms: float | None  # in a thread; with queue_ms it is the mean server SRT
+    witnesses: int  # calls of little work that waited as long as the others
+    held: int  # ops left out, which a server may hold back without a thread
+    unseen_first: int  # ops whose first transmission is not in the capture; their arrival is taken from their XID
+    cannot: str | None  # why there is no estimate
+
+
+@dataclass(frozen=True)
+class ConnectionInFlight:
+    """What a client keeps in flight on one connection."""
+
+    client: str  # address and port
+    ops: int
+    max: int
+    level: int | None  # hardly ever exceeded
+    at_limit_share: float | None  # of the busy time, at that level
+    reply_clocked_share: float | None  # of the calls that fill it, those that come right behind a reply
+    turnaround_us: tuple[float, float] | None  # from those replies to those calls: median and third quartile
+    held: str  # by: nothing, likely slots, workers, slots or workers, cannot tell
+
+
+@dataclass(frozen=True)
+class MountInFlight:
+    """One client address and one server address and port."""
+
+    client: str
+    server: str
+    ops: int
+    max: int
+    mean: float
+    nconnect: int  # connections in use at the same time
+    held: str  # what holds most of its ops, as above
+    slots: int | None  # of all its connections, where slots are likely to hold it
+    at_limit_share: float | None
+    hint: str | None  # what is known for such a number of slots; no proof
+    connections: list[ConnectionInFlight]
+
+
+@dataclass(frozen=True)
+class ClientInFlight:
+    """Ops in flight at the client; the fields from `slots_estimate` on are of the mount with most ops."""
+
+    max: int
+    mean: float
+    levels: list[Level]
+    knee: int | None
+    slots_estimate: int | None
+    at_limit_share: float | None
+    reply_clocked_share: float | None
+    limited: bool  # likely by slots
+    held: str
+    mounts: list[MountInFlight]
+
+
+@dataclass(frozen=True)
+class SessionInFlight:
+    """One channel of an NFSv4.1 session; exact, from SEQUENCE and CREATE_SESSION."""
+
+    session: str  # hexadecimal
+    callbacks: bool  # the backchannel
+    connections: int
+    ops: int
+    slots_negotiated: int | None  # None: CREATE_SESSION is not in the capture
+    target_slots: int | None  # that the server wants used, in the last reply that says so
+    highest_slot_used: int  # from 0
+    slots_used: int
+    limit: int | None  # in effect
+    at_limit_share: float | None  # of the busy time, with all of them in use
+    reuse_share: float | None  # of the uses of a slot, those right behind the reply to its last one
+    own_limit: int | None  # fewer slots to which the client keeps by itself
+    limited: bool
+
+
+@dataclass(frozen=True)
+class CapInFlight:
+    """A connection with many ops in flight whose window the server closed."""
+
+    client: str
+    ops: int
+    level: int
+    level_share: float
+    zero_windows: int
+    zero_window_ms: float
+    median_ms: float
+    others: int
+    others_median_ms: float | None
+    likely: bool
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """Ops whose call has been seen and whose reply has not."""
+
+    server: ServerInFlight
+    client: ClientInFlight
+    sessions: list[SessionInFlight]
+    caps: list[CapInFlight]
+    hidden_share: dict[str, float]  # side -> share of the ops that its capture does not hold: levels are too low
+
+
+@dataclass(frozen=True)
 class StackRow:
     op: str  # "all", or the operation that --app-ms / --storage-ms named
     layer: str
@@ -224,6 +352,7 @@ class Verdict:
     share_slowest: float | None  # of the slowest 1 %
     confidence: str  # high, medium or low
     text: str  # one sentence that can be pasted into a ticket
+    proof: list[str]  # the figures that it rests on
     reasons: list[str]  # why the confidence is what it is
 
 
@@ -247,6 +376,7 @@ class Report:
     clock: Clock | None = None
     audit: list[AuditNote] = field(default_factory=list)  # on the two captures together
     transport: list[Transport] | None = None  # None where an engine does not say what TCP did
+    inflight: InFlight | None = None
     stack: list[StackRow] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     verdict: Verdict | None = None

@@ -1,0 +1,64 @@
+"""What a host prints of itself (os-release, ip, ifconfig, ss, netstat, mount tables) -> plain values.
+
+Sources: os-release(5), ip-address(8), ss(8), netstat(8), fstab(5); the formats of ifconfig and netstat vary by system.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from nfslat.evidence.mountstats import options_of, unescaped, version_of
+from nfslat.evidence.records import Mount
+
+_NFS_PORT = 2049
+_INTERFACE_ADDRESS = re.compile(r"\binet6? (?:addr: ?)?([0-9a-fA-F.:]+)")
+# "10.0.0.1:2049", "[fd00::1]:2049", and the dot of netstat on BSD and Solaris: "10.0.0.1.2049".
+_ENDPOINT = re.compile(r"(\S+)[.:]([0-9]{1,5})")
+
+
+def distribution(text: str) -> str:
+    """``"debian 12"``: ID and VERSION_ID of os-release; "" where there is none."""
+    values = {}
+    for line in text.split("\n"):
+        key, _, value = line.strip().partition("=")
+        values[key] = value.strip("\"'")
+    return f"{values.get('ID', '')} {values.get('VERSION_ID', '')}".strip()
+
+
+def addresses(text: str) -> tuple[str, ...]:
+    """Addresses of the interfaces, without those that lead nowhere else (loopback, link-local)."""
+    found = (_address(word) for word in _INTERFACE_ADDRESS.findall(text))
+    return tuple(dict.fromkeys(each for each in found if each))
+
+
+def clients(text: str) -> tuple[str, ...]:
+    """Addresses with an established TCP connection to port 2049 of this host, of ``ss -tn`` or ``netstat -an``."""
+    found = []
+    for line in text.split("\n"):
+        ends = [match for word in line.split() if (match := _ENDPOINT.fullmatch(word))]
+        if len(ends) >= 2 and int(ends[0][2]) == _NFS_PORT:
+            found.append(_address(ends[1][1].strip("[]")))
+    return tuple(dict.fromkeys(each for each in found if each))
+
+
+def _address(word: str) -> str:
+    """The address in its usual form; "" for what is none, or is of no use to tell hosts apart."""
+    try:
+        address = ipaddress.ip_address(word.partition("%")[0])
+    except ValueError:
+        return ""
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    return "" if address.is_loopback or address.is_link_local or address.is_unspecified else str(address)
+
+
+def mounts(text: str) -> tuple[Mount, ...]:
+    """NFS mounts of /proc/mounts: place and options, no counters."""
+    rows = (line.split() for line in text.split("\n"))
+    found = []
+    for device, path, kind, options, *_ in (row for row in rows if len(row) >= 4):
+        if kind in ("nfs", "nfs4"):
+            told = options_of(options)
+            found.append(Mount(unescaped(device), unescaped(path), version_of(told), told))
+    return tuple(found)

@@ -1,0 +1,191 @@
+"""Lines of trace-cmd report, perf script or tracing/trace -> one row an RPC: what its kernel waited for, by XID.
+
+Read are rpc_stats_latency (the client, when an RPC ends), svc_stats_latency (the server, when a thread has the answer
+and hands it to the socket) and xprt_reserve (the client, when an RPC gets its slot):
+
+    kworker/u24:2-1254  [001]   771.026677: rpc_stats_latency:    task:418@5 xid=0x260eab5d nfsv3 LOOKUP backlog=15
+        rtt=32 execute=58
+    nfsd-2117  [002] .....   771.026650: svc_stats_latency: xid=0x260eab5d server=10.0.0.1:2049 client=10.0.0.2:766
+        proc=LOOKUP execute-us=20
+
+Each is one line. Formats: Linux include/trace/events/sunrpc.h of several versions (fields have been added and have
+changed places, so they are found by name); meaning: rpc_count_iostats_metrics in net/sunrpc/stats.c, svc_send and
+svc_recv in net/sunrpc/svc_xprt.c. xid is printed after be32_to_cpu: it is the number that `Ops.xid` has.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from nfslat.errors import InputError
+from nfslat.evidence.records import Latency
+from nfslat.tables import I8, I32, I64, U32, Table
+
+CLIENT, SERVER = 0, 1  # values of ``SunrpcTrace.side``
+
+_EVENTS = ("rpc_stats_latency: ", "svc_stats_latency: ", "xprt_reserve: ")
+# "771.026677: sunrpc:"; whole numbers are another trace clock (a counter, the processor's ticks).
+_TIME = re.compile(r"(?<![\w.])([0-3]?\d{1,9})(?:\.(\d{1,9}))?: {1,4}(?:sunrpc:)?$")
+_TIME_LENGTH = 40
+_XID = re.compile(r"\bxid=0x([0-9a-fA-F]{1,8})\b")
+# What stands behind the last number has to be seen, or the end of the file may have cut it.
+_CLIENT = re.compile(r"(\w{1,32})v(\d{1,3}) (\w{1,40}) backlog=(\d{1,13}) rtt=(\d{1,13}) execute=(\d{1,13})(?=\s)")
+_SERVER = re.compile(r"\bexecute-us=(\d{1,13})(?=\s)")
+_PROC = re.compile(r"\bproc=(\w{1,40})")
+_LONGEST = 2048  # characters of a line
+_SOON_NS = 50_000  # the event is printed that much later than its times were taken, at most
+_MOST_NAMES = 4096
+_MOST_WAITING = 1 << 20  # RPCs with a slot and without an end yet
+
+
+@dataclass(frozen=True, eq=False)
+class SunrpcTrace(Table):
+    """One row an RPC, in the order of the trace. Times in whole microseconds, as the kernel prints them.
+
+    `t_ns` is on the trace's clock (by default since boot), -1 where that clock does not count seconds: at the client
+    the end of the RPC, at the server the moment before the answer is handed to the socket.
+    """
+
+    side: I8  # CLIENT or SERVER
+    t_ns: I64
+    xid: U32
+    # Client: from its start until it was sent last, waits for slots, session slots and the connection included; server:
+    # -1. An RPC that never was sent has 0.
+    backlog_us: I64
+    slot_us: I64  # client, of that: until it got its slot. -1 without xprt_reserve
+    rtt_us: I64  # client: from the last sending to the answer; server: -1
+    execute_us: I64  # client: from start to end; server: from when a thread has read the call
+    name: I32  # row of `names`
+    names: tuple[str, ...] = ()  # "READ"; other programs than NFS with theirs: "nfs4_cb CB_RECALL". "" is not told
+    unreadable: int = 0  # lines of these events that are cut or make no sense
+
+    @property
+    def begin_ns(self) -> I64:
+        """Client: when the RPC was sent last; server: when a thread had it. Trace clock, -1 where that is unknown."""
+        sent = np.where(self.side == CLIENT, self.backlog_us, 0)
+        return np.where(self.t_ns < 0, -1, np.maximum(self.t_ns + (sent - self.execute_us) * 1000, 0))
+
+
+def belongs(line: str) -> bool:
+    """Whether only a trace of the kernel has such a line."""
+    if line.startswith("# tracer:"):
+        return True
+    return any(mark in line for mark in (": rpc_", ":rpc_", ": svc_", ":svc_", ": xprt_", ":xprt_")) and (
+        re.search(r"\d: {1,4}(?:sunrpc:)?(?:rpc|svc|xprt)_\w{1,40}:", line) is not None
+    )
+
+
+def parse(lines: Iterable[str]) -> SunrpcTrace:
+    """Read a trace; raises ``InputError`` where it holds neither of the two events with latencies."""
+    columns = {name: array("q") for name in SunrpcTrace.columns()}
+    names: dict[str, int] = {}
+    slots: dict[int, int] = {}
+    unreadable = 0
+    for whole in lines:
+        if "xid=" not in whole:
+            continue
+        line = whole[:_LONGEST]
+        event, at = next(((name, at) for name in _EVENTS if (at := line.find(name)) > 0), ("", 0))
+        time = _TIME.search(line[max(0, at - _TIME_LENGTH) : at]) if event else None
+        if time is None:
+            continue
+        xid = _XID.search(line, at)
+        t_ns = -1 if time[2] is None else int(time[1]) * 10**9 + int(time[2].ljust(9, "0"))
+        if event == "xprt_reserve: ":
+            if xid and len(slots) < _MOST_WAITING:
+                slots[int(xid[1], 16)] = t_ns
+            continue
+        read = (_client if event == "rpc_stats_latency: " else _server)(line, xid.end()) if xid else None
+        if xid is None or read is None or (read[0] not in names and len(names) == _MOST_NAMES):
+            unreadable += 1
+            continue
+        name, backlog_us, rtt_us, execute_us = read
+        number = int(xid[1], 16)
+        slot_us = -1
+        if rtt_us >= 0 and (reserved := slots.pop(number, -1)) >= 0:
+            since = t_ns - execute_us * 1000
+            # A slot of long before the start is that of an older RPC with this XID.
+            slot_us = max(reserved - since, 0) // 1000 if since - _SOON_NS <= reserved <= t_ns else -1
+        row = (
+            int(rtt_us < 0),
+            t_ns,
+            number,
+            backlog_us,
+            slot_us,
+            rtt_us,
+            execute_us,
+            names.setdefault(name, len(names)),
+        )
+        for column, value in zip(columns.values(), row, strict=True):
+            column.append(value)
+    if not len(columns["xid"]):
+        raise InputError("a kernel trace without rpc_stats_latency and svc_stats_latency: switch these events on")
+    return SunrpcTrace.from_columns(
+        {name: np.frombuffer(column, np.int64) for name, column in columns.items()},
+        names=tuple(names),
+        unreadable=unreadable,
+    )
+
+
+def latencies(trace: SunrpcTrace, name: str) -> tuple[Latency, ...]:
+    """Means by operation, those with most RPCs first; RPCs of other programs than NFS are left out."""
+    found: list[Latency] = []
+    for side, layers in ((CLIENT, ("client", "slot wait", "client wire")), (SERVER, ("server thread",))):
+        for number in _by_count(trace.name[trace.side == side]):
+            op = trace.names[number]
+            rows = (trace.side == side) & (trace.name == number)
+            for layer in layers if op and " " not in op else ():
+                column = {"slot wait": trace.backlog_us, "client wire": trace.rtt_us}.get(layer, trace.execute_us)
+                found.append(_latency(layer, op, column[rows], f"sunrpc trace {name}"))
+    return tuple(found)
+
+
+def notes(trace: SunrpcTrace) -> tuple[str, ...]:
+    """What a reader of the figures has to know."""
+    said = []
+    if (trace.t_ns < 0).any():
+        said.append("the trace clock does not count seconds: XIDs that occur twice are not joined")
+    if (trace.side == SERVER).any() and "COMPOUND" in trace.names:
+        said.append("a server names NFSv4 calls COMPOUND; joined by XID they get their operation")
+    if trace.unreadable:
+        said.append(f"lines of RPCs that could not be read: {trace.unreadable}")
+    return tuple(said)
+
+
+def _client(line: str, begin: int) -> tuple[str, int, int, int] | None:
+    found = _CLIENT.search(line, begin)
+    if found is None:
+        return None
+    name = found[3] if found[1] == "nfs" else f"{found[1]} {found[3]}"
+    return name, int(found[4]), int(found[5]), int(found[6])
+
+
+def _server(line: str, begin: int) -> tuple[str, int, int, int] | None:
+    found = _SERVER.search(line, begin)
+    if found is None:
+        return None
+    proc = _PROC.search(line, begin)  # older kernels do not print it
+    return proc[1] if proc else "", -1, -1, int(found[1])
+
+
+def _by_count(numbers: I32) -> list[int]:
+    counts = np.bincount(numbers)
+    return [int(number) for number in np.argsort(-counts, kind="stable") if counts[number]]
+
+
+def _latency(layer: str, op: str, took_us: I64, source: str) -> Latency:
+    ordered = np.sort(took_us)
+    return Latency(
+        layer=layer,
+        op=op,
+        mean_ms=float(ordered.mean()) / 1e3,
+        count=len(ordered),
+        source=source,
+        p99_ms=int(ordered[-(-len(ordered) * 99 // 100) - 1]) / 1e3,
+        max_ms=int(ordered[-1]) / 1e3,
+    )

@@ -1,0 +1,117 @@
+"""Facts -> findings on the client, above the wire: RPC slots, session slots, or what nothing explains."""
+
+from __future__ import annotations
+
+from nfslat.findings.facts import Facts, finding, ms, times
+from nfslat.report.model import Finding
+from nfslat.tune import advice
+
+_SOME = 0.05
+_AT_LIMIT = 0.5  # of the busy time, where the application's time is known to lie above the wire
+_WAITS = 0.3  # of the time above the wire: so much of it the client's own figures explain
+
+
+def client_findings(facts: Facts) -> list[Finding]:
+    """In no order."""
+    slots = _slots(facts)
+    return [one for one in (slots, None if slots is not None and slots.share else _above(facts)) if one is not None]
+
+
+def _slots(f: Facts) -> Finding | None:
+    """A number of slots that is reached for most of the time: from packets alone likely, with outside proof certain."""
+    above = f.mean.client_ms
+    limit = _limit(f)
+    if limit is None or (above is not None and f.share(above) < _SOME and not f.slot_wait_ms):
+        return None
+    code, count, share_at, where = limit
+    known = f.slots
+    measured = f.slot_wait_ms is not None and above is not None and f.slot_wait_ms >= _WAITS * above
+    proven = measured or (above is not None and known is not None and known == count)
+    text = f"the client keeps {times(count, 'call')} in flight {where} and hardly ever more"
+    if share_at is not None:
+        text += f" ({share_at * 100:.0f} % of the busy time)"
+    if above is not None:
+        confidence = "certain" if proven or code == "session-slots" else "likely"
+        of = f"{ms(above)} ms of the application's {ms(f.mean.total_ms)} ms"
+        text += f"; {of} lie above the wire, where requests wait for a slot"
+    elif f.slot_wait_ms:
+        confidence = "certain"
+        text += f"; the client counts {ms(f.slot_wait_ms)} ms of wait for a slot"
+    else:
+        confidence = "likely"
+        text += "; requests that wait for a slot are not on the wire: give the application's mean (--app-ms)"
+    share = f.share(above) if above is not None else None
+    return finding(
+        code,
+        "client",
+        text,
+        share=share,
+        confidence=confidence,
+        evidence={
+            "slots": count,
+            "at_limit_share": share_at,
+            "reply_clocked_share": f.client.reply_clocked_share if f.client else None,
+            "above_wire_ms": above,
+            "slot_wait_ms": f.slot_wait_ms,
+            "sessions_needed": f.sessions_needed,
+        },
+        advice=advice.slots(f.client_host, count, f.sessions_needed, f.version or "3").as_dict(),
+    )
+
+
+def _limit(f: Facts) -> tuple[str, int, float | None, str] | None:
+    """Code, slots, share of the time at that limit, and of what: of a session where one is known, else of the mount."""
+    for session in f.sessions:
+        if session.callbacks:
+            continue
+        if session.limited and session.limit is not None:
+            return "session-slots", session.limit, session.at_limit_share, "in its NFSv4.1 session"
+        if session.own_limit is not None:
+            share = f.client.at_limit_share if f.client else None
+            return "session-slots", session.own_limit, share, "in its NFSv4.1 session"
+        break
+    c = f.client
+    if c is not None and c.slots_estimate is not None:
+        return "client-slots", c.slots_estimate, c.at_limit_share, _where(f)
+    # With time above the wire, a number that is hardly ever exceeded is enough, even where workers could look alike.
+    if c is not None and f.mean.client_ms is not None and f.share(f.mean.client_ms) >= _AT_LIMIT and c.mounts:
+        levels = [one.level for one in c.mounts[0].connections]
+        at_limit = c.at_limit_share is not None and c.at_limit_share >= _AT_LIMIT
+        if at_limit and None not in levels:
+            return "client-slots", sum(level for level in levels if level), c.at_limit_share, _where(f)
+    if f.slots is not None and c is None and f.mean.client_ms is not None:
+        return "client-slots", f.slots, None, "at most"
+    return None
+
+
+def _where(f: Facts) -> str:
+    connections = f.client.mounts[0].nconnect if f.client and f.client.mounts else 1
+    return "on its connection" if connections == 1 else f"on its {connections} connections together"
+
+
+def _above(f: Facts) -> Finding | None:
+    """Time between the application and the wire that no limit explains."""
+    above = f.mean.client_ms
+    if above is None or f.share(above) < _SOME:
+        return None
+    wait = (
+        ""
+        if f.slot_wait_ms is None
+        else f", {ms(f.slot_wait_ms)} ms of it before an RPC is sent, as the client counts it"
+    )
+    return finding(
+        "above-wire",
+        "client",
+        f"{ms(above)} ms of the application's {ms(f.mean.total_ms)} ms lie above the client's wire{wait}, and no "
+        "number of slots is seen to be reached: look at the run queue, paging, the page cache, and the application itself",
+        share=f.share(above),
+        confidence="certain",
+        evidence={"above_wire_ms": above, "slot_wait_ms": f.slot_wait_ms},
+        advice={
+            "knob": "evidence from the client",
+            "how": [
+                "scripts/snapshot.sh before and after, then nfslat ... --client-snapshot BEFORE AFTER",
+                "perf sched latency, vmstat 1, pidstat -w -p PID 1",
+            ],
+        },
+    )

@@ -1,0 +1,108 @@
+"""What every finding goes by: means over some ops and over the slowest 1 %, limits, and evidence from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nfslat.evidence.records import Snapshot
+from nfslat.findings.verdict import Layers
+from nfslat.report.model import CapInFlight, ClientInFlight, Finding, MatchedRow, Parts, ServerInFlight, SessionInFlight
+
+DATA_OPS = frozenset(("READ", "WRITE", "COMMIT", "READ_PLUS"))
+# What a server answers out of its memory as a rule.
+LIGHT_OPS = frozenset(("NULL", "GETATTR", "ACCESS", "LOOKUP", "FSINFO", "FSSTAT", "PATHCONF", "SEQUENCE", "RENEW"))
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Durations are ms. None is "not known" everywhere, and what is not known makes no finding.
+
+    `mean` is over the ops that the verdict is about; where the application's time is known that is those it speaks of.
+    """
+
+    mean: Layers
+    slowest: Layers | None = None
+    parts: Parts | None = None  # of the same ops as `mean`
+    slowest_parts: Parts | None = None
+    by_op: Sequence[MatchedRow] = ()
+    queue_ms: float | None = None  # part of the server's: the wait for a thread
+    slowest_queue_ms: float | None = None
+    queue_is_measured: bool = False  # on the server (DTrace, tracepoints), not inferred from packets
+    storage_ms: float | None = None
+    least_round_trip_ms: float | None = None
+    throughput_per_s: float | None = None
+    lost_segments: int | None = None
+    server: ServerInFlight | None = None
+    client: ClientInFlight | None = None
+    sessions: Sequence[SessionInFlight] = ()
+    caps: Sequence[CapInFlight] = ()
+    unseen_share: float = 0.0  # of the RPC messages that the captures should show
+    version: str = ""  # of NFS: "3", "4.1"
+    threads: int | None = None  # as the server says
+    slots: int | None = None  # as the client says
+    slot_wait_ms: float | None = None  # as the client says: mean wait of an RPC before it is sent
+    server_host: Snapshot | None = None
+    client_host: Snapshot | None = None
+
+    def share(self, ms: float) -> float:
+        """Of the whole: the application's time where it is known, else the client's SRT."""
+        return ms / self.mean.total_ms if self.mean.total_ms > 0 else 0.0
+
+    def slowest_share(self, ms: float | None) -> float | None:
+        """Of the slowest 1 % on the client's wire."""
+        return None if ms is None or self.slowest is None or self.slowest.total_ms <= 0 else ms / self.slowest.total_ms
+
+    @property
+    def in_thread_ms(self) -> float:
+        """The server's time without the wait for a thread, as far as that is known."""
+        return self.mean.server_ms - (self.queue_ms or 0.0)
+
+    def op(self, names: frozenset[str]) -> tuple[int, float, float] | None:
+        """Of the matched ops with one of `names`: how many, and means of queue and of time in a thread."""
+        rows = [row for row in self.by_op if row.op in names]
+        ops = sum(row.count for row in rows)
+        if not ops:
+            return None
+        queue = sum((row.queue_ms or 0.0) * row.count for row in rows) / ops
+        return ops, queue, sum(row.server_ms.mean * row.count for row in rows) / ops - queue
+
+    @property
+    def sessions_needed(self) -> int | None:
+        """Little's law: requests that the application has open at once; None where its time is not known."""
+        if self.mean.client_ms is None or self.throughput_per_s is None:
+            return None
+        return max(round(self.throughput_per_s * self.mean.total_ms / 1e3), 1)
+
+
+def finding(
+    code: str,
+    layer: str,
+    text: str,
+    *,
+    share: float | None,
+    slowest: float | None = None,
+    confidence: str,
+    evidence: dict[str, Any],
+    advice: dict[str, Any] | None = None,
+) -> Finding:
+    """One with its severity: an info where it explains less than 10 % of the mean and of the slowest ops."""
+    known = [one for one in (share, slowest) if one is not None]
+    severity = "warning" if not known or max(known) >= _MATTERS else "info"
+    if slowest is not None:
+        evidence = {**evidence, "share_slowest": slowest}
+    return Finding(code, layer, severity, share, confidence, text, evidence, advice or {})
+
+
+_MATTERS = 0.10
+
+
+def ms(value: float) -> str:
+    """At least three significant digits, never an exponent."""
+    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
+
+
+def times(number: int, noun: str) -> str:
+    """``1 thread``, ``16 threads``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,182 @@
+"""Facts -> findings on the server: too few threads, slow storage, a queue of unknown make, a cap on connections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nfslat.findings.facts import DATA_OPS, LIGHT_OPS, Facts, finding, ms, times
+from nfslat.report.model import Finding, ServerInFlight
+from nfslat.tune import advice
+
+_SLOW_MS = 5.0  # in a thread; a healthy disk or cache answers sooner
+_SOME = 0.05  # of the whole; less is not worth a finding
+_FAST = 0.1  # of the time of data ops: light ops that take no more show that the server itself is quick
+_FEW_LIGHT = 5
+_MOSTLY = 0.7
+_WITNESSES = 5
+_BLIND = 0.25  # of the messages unseen: in flight is not what it seems
+
+
+def server_findings(facts: Facts) -> list[Finding]:
+    """In no order."""
+    found = [_queue(facts), _storage(facts), _unknown(facts), *_caps(facts)]
+    return [one for one in found if one is not None]
+
+
+def _queue(f: Facts) -> Finding | None:
+    """Calls that wait for a thread, or as if for one."""
+    if f.queue_ms is None or (f.share(f.queue_ms) < _SOME and (f.slowest_share(f.slowest_queue_ms) or 0.0) < _SOME):
+        return None
+    s = f.server
+    estimate = s.threads_estimate if s is not None else None
+    low, high = s.threads_range if s is not None and s.threads_range else (None, None)
+    known = f.threads
+    evidence: dict[str, Any] = {"queue_ms": f.queue_ms, "in_thread_ms": f.in_thread_ms, "server_ms": f.mean.server_ms}
+    if s is not None:
+        evidence |= {
+            "threads_estimate": estimate,
+            "threads_range": list(s.threads_range) if s.threads_range else None,
+            "threads_lower_bound": s.threads_lower_bound,
+            "most_in_flight": s.max,
+            "witnesses": s.witnesses,
+        }
+    shares: dict[str, Any] = {"share": f.share(f.queue_ms), "slowest": f.slowest_share(f.slowest_queue_ms)}
+    split = f"{ms(f.queue_ms)} of the server's {ms(f.mean.server_ms)} ms"
+    storage_ms = f.storage_ms
+    if storage_ms is not None and storage_ms >= _MOSTLY * f.mean.server_ms:
+        return finding(
+            "server-storage",
+            "server",
+            f"calls wait {split} in a queue that {times(estimate or 1, 'call')} at a time leave, and the storage's own "
+            f"figure ({ms(storage_ms)} ms) contains that wait: the queue is the storage's, not one for threads",
+            **shares,
+            confidence="certain",
+            evidence=evidence | {"storage_ms": storage_ms},
+        )
+    if known is not None and low is not None and high is not None and not f.queue_is_measured and known > high:
+        return finding(
+            "server-queue-unknown",
+            "server",
+            f"calls wait {split} in a queue that {_number(s)} at a time leave, but the server has "
+            f"{times(known, 'thread')}: look for a lock, a file system that serialises, or storage that takes no more at once",
+            **shares,
+            confidence="likely",
+            evidence=evidence | {"threads": known},
+        )
+    count = known if known is not None else estimate
+    sure = (
+        f.queue_is_measured
+        or (known is not None and estimate is not None)
+        or (s is not None and s.witnesses >= _WITNESSES)
+    )
+    who = f"one of the server's {times(count, 'thread')}" if count is not None else "a server thread"
+    if known is None and s is not None and low != high:
+        who += f" ({low} to {high})"
+    text = f"calls wait {split} for {who}, and are worked on for {ms(f.in_thread_ms)} ms"
+    if not sure:
+        text += "; storage that takes no more requests at once would look alike, so check the number of threads"
+    return finding(
+        "server-threads",
+        "server",
+        text,
+        **shares,
+        confidence="certain" if sure else "likely",
+        evidence=evidence | ({} if known is None else {"threads": known}),
+        advice=advice.threads(f.server_host, count, s.max if s is not None else None).as_dict(),
+    )
+
+
+def _number(s: ServerInFlight | None) -> str:
+    if s is None or s.threads_estimate is None:
+        return "a few calls"
+    low, high = s.threads_range or (s.threads_estimate,) * 2
+    return times(s.threads_estimate, "call") if low == high else f"{low} to {high} calls"
+
+
+def _storage(f: Facts) -> Finding | None:
+    """Data that takes long in the server although nothing waits for a thread."""
+    if f.queue_ms is None or (f.server is not None and f.server.cannot):
+        return None
+    data, light = f.op(DATA_OPS), f.op(LIGHT_OPS)
+    count, _, work_ms = data or (0, 0.0, f.in_thread_ms)
+    if (f.by_op and data is None) or work_ms < _SLOW_MS or f.share(f.in_thread_ms) < _SOME:
+        return None
+    evidence = {"in_thread_ms": work_ms, "data_ops": count}
+    proof = ""
+    confidence = "likely"
+    if f.storage_ms is not None:
+        evidence["storage_ms"] = f.storage_ms
+        if f.storage_ms < (1 - _MOSTLY) * work_ms:
+            return None  # the storage is quick: `_unknown` says so
+        confidence, proof = "certain", f"; the storage's own figure is {ms(f.storage_ms)} ms"
+    if light is not None and light[0] >= _FEW_LIGHT:
+        evidence |= {"light_ops": light[0], "light_ms": light[2]}
+        if light[2] > _FAST * work_ms and confidence != "certain":
+            return None
+        proof += f", while {times(light[0], 'op')} that need no data take {ms(light[2])} ms"
+    return finding(
+        "server-storage",
+        "server",
+        f"READ and WRITE take {ms(work_ms)} ms in the server without any wait for a thread{proof}",
+        share=f.share(f.in_thread_ms),
+        slowest=None if f.slowest is None else f.slowest_share(f.slowest.server_ms - (f.slowest_queue_ms or 0.0)),
+        confidence=confidence,
+        evidence=evidence,
+        advice={
+            "knob": "the storage behind the server, or the file system's locks",
+            "how": ["iostat -x 1 on the server: await and aqu-sz of the exported device", "nfslat ... --storage-ms"],
+            "verify": "the device's await against this figure",
+        },
+    )
+
+
+def _unknown(f: Facts) -> Finding | None:
+    """The server is slow, and the packets do not say why."""
+    slow_ms = f.in_thread_ms
+    if slow_ms < _SLOW_MS or f.share(slow_ms) < _SOME:
+        return None
+    why = f.server.cannot if f.server is not None else None
+    if f.unseen_share > _BLIND:
+        why = f"{f.unseen_share * 100:.0f} % of the messages are not in the captures"
+    if why is None and _storage(f) is not None:
+        return None
+    if why is None and f.storage_ms is not None:
+        why = f"the storage takes {ms(f.storage_ms)} ms of it"
+    if why is None:
+        data, light = f.op(DATA_OPS), f.op(LIGHT_OPS)
+        if data is None or light is None or light[0] < _FEW_LIGHT or light[2] <= _FAST * data[2]:
+            return None
+        why = f"ops that need no data take {ms(light[2])} ms, too, and those that do {ms(data[2])} ms"
+    return finding(
+        "server-queue-unknown",
+        "server",
+        f"calls take {ms(slow_ms)} ms in the server, and whether they wait for a thread, for storage or for a lock "
+        f"cannot be told from the packets: {why}",
+        share=f.share(slow_ms),
+        slowest=None if f.slowest is None else f.slowest_share(f.slowest.server_ms),
+        confidence="certain",
+        evidence={"server_ms": f.mean.server_ms, "in_thread_ms": slow_ms},
+        advice={
+            "knob": "evidence from the server",
+            "how": ["nfslat ... --server-snapshot BEFORE AFTER (scripts/snapshot.sh)", "nfslat ... --storage-ms MS"],
+        },
+    )
+
+
+def _caps(f: Facts) -> list[Finding]:
+    return [
+        finding(
+            "connection-cap",
+            "server",
+            f"connection {cap.client} keeps {cap.level} calls in flight, the server closed its window "
+            f"{times(cap.zero_windows, 'time')} for {ms(cap.zero_window_ms)} ms, and calls take {ms(cap.median_ms)} ms "
+            f"where {times(cap.others, 'other connection')} take {ms(cap.others_median_ms or 0.0)} ms: a limit for "
+            "each connection",
+            share=None,
+            confidence="likely",
+            evidence={"level": cap.level, "zero_windows": cap.zero_windows, "zero_window_ms": cap.zero_window_ms},
+            advice=advice.connection_cap(f.client_host, None, cap.level).as_dict(),
+        )
+        for cap in f.caps
+        if cap.likely
+    ]

@@ -1,0 +1,71 @@
+"""Both sides' ops -> everything that is known of what was in flight: levels, threads, slots, sessions, connections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nfslat.details import Details
+from nfslat.inflight.cap import ConnectionCap, connection_caps
+from nfslat.inflight.levels import Levels, hidden_share, in_order, knee, levels
+from nfslat.inflight.server import ServerLoad, server_load
+from nfslat.inflight.sessions import Session, sessions
+from nfslat.inflight.slots import MountSlots, client_slots
+from nfslat.tables import I64, Bool, Loose, Ops, State
+
+
+@dataclass(frozen=True)
+class OneSide:
+    """What a side knows; `compared` masks the ops that the report is about, `reverse` the calls to NFS clients (one a
+    class of ops, `nfslat.select.is_reverse`)."""
+
+    ops: Ops
+    loose: Loose
+    details: Details
+    states: Mapping[State, int]
+    compared: Bool
+    reverse: Bool
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Ops in flight at one side, among those that the report is about."""
+
+    levels: Levels
+    knee: int | None  # the level from which on throughput hardly grows
+    hidden: float  # share of the ops, 0 to 1, that the capture does not hold
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """`load` is of all NFS ops of the server, whoever sent them: they share its threads."""
+
+    server: Seen
+    client: Seen
+    load: ServerLoad
+    mounts: tuple[MountSlots, ...]
+    sessions: tuple[Session, ...]  # as the client's capture shows them, else the server's
+    caps: tuple[ConnectionCap, ...]
+
+
+def in_flight(server: OneSide, client: OneSide) -> InFlight:
+    """In flight at the server: from the call's last byte to the reply's first; at the client from first to last."""
+    at_server, at_client = np.flatnonzero(server.compared), np.flatnonzero(client.compared)
+    hidden = hidden_share(server.states), hidden_share(client.states)
+    ops = client.ops
+    return InFlight(
+        server=_seen(server.ops.t1[at_server], server.ops.t2[at_server], hidden[0]),
+        client=_seen(ops.t0[at_client], ops.t3[at_client], hidden[1]),
+        load=server_load(server.ops, server.loose, server.reverse),
+        mounts=client_slots(ops, at_client, hidden[1]),
+        sessions=sessions(ops, client.details, client.compared, hidden[1])
+        or sessions(server.ops, server.details, server.compared, hidden[0]),
+        caps=connection_caps(server.ops, at_server, server.details.events),
+    )
+
+
+def _seen(starts: I64, ends: I64, hidden: float) -> Seen:
+    ends = np.maximum(starts, ends)
+    return Seen(levels(starts, ends), knee(in_order(starts, ends)), hidden)

@@ -1,0 +1,58 @@
+"""Ops and loose messages of the server's side -> its threads, and how long each op waited for one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nfslat.constants import NULL
+from nfslat.inflight.jobs import Jobs, find_jobs
+from nfslat.inflight.threads import Threads, find_threads
+from nfslat.tables import I64, Bool, Loose, Ops
+
+_WITNESS = 0.1  # a call whose work is so much less than that of the main operation has no business with its storage
+_PATIENT = 0.5  # and waits at least so much of the time that those of the main operation wait
+
+
+@dataclass(frozen=True)
+class ServerLoad:
+    """`queue_ns` has one row an op of the server: its wait for a thread, 0 where nothing shows one; the other two are
+    the same with the fewest and with the most threads that the packets allow."""
+
+    jobs: Jobs
+    threads: Threads
+    queue_ns: I64
+    queue_with_least_ns: I64
+    queue_with_most_ns: I64
+    # Calls of little work that waited for a thread as long as the others: what all wait for is in front of the threads,
+    # and not a disk or a lock behind them.
+    witnesses: int
+
+
+def server_load(ops: Ops, loose: Loose, reverse: Bool) -> ServerLoad:
+    """`reverse` is `nfslat.select.is_reverse` of `ops`."""
+    jobs = find_jobs(ops, loose, reverse)
+    threads = find_threads(jobs.work, jobs.kind)
+    starts = (threads.start_ns, threads.low_start_ns, threads.high_start_ns)
+    queue, least, most = (_queue_ns(ops, jobs, start) for start in starts)
+    return ServerLoad(jobs, threads, queue, least, most, _witnesses(jobs, threads))
+
+
+def _queue_ns(ops: Ops, jobs: Jobs, start_ns: I64) -> I64:
+    queue = np.zeros(len(ops), dtype=np.int64)
+    of_op = jobs.op != NULL
+    rows = jobs.op[of_op]
+    queue[rows] = np.clip(start_ns[of_op] - ops.t1[rows], 0, np.maximum(ops.t2[rows] - ops.t1[rows], 0))
+    return queue
+
+
+def _witnesses(jobs: Jobs, threads: Threads) -> int:
+    if not threads.limited:
+        return 0
+    queue = threads.start_ns - jobs.work.arrival_ns
+    service = jobs.work.reply_ns - threads.start_ns
+    kinds = int(jobs.kind.max()) + 1
+    main = jobs.kind == np.argmax(np.bincount(jobs.kind, service, kinds))
+    light = ~main & (service <= _WITNESS * np.median(service[main]))
+    return int(np.count_nonzero(light & (queue >= _PATIENT * np.median(queue[main]))))

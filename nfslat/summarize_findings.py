@@ -1,0 +1,103 @@
+"""A `Correlation`, its figures and what is known from outside -> facts -> findings, ranked, and the verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from nfslat.findings.client import client_findings
+from nfslat.findings.facts import Facts
+from nfslat.findings.network import network_findings
+from nfslat.findings.rank import ranked
+from nfslat.findings.server import server_findings
+from nfslat.findings.verdict import Ground, Layers, verdict
+from nfslat.inflight.little import busy_throughput_per_s
+from nfslat.known import Known
+from nfslat.report import model
+from nfslat.results import Correlation
+from nfslat.summarize_matched import row_of
+from nfslat.tables import Miss
+
+_NS_PER_MS = 1e6
+
+
+def findings_and_verdict(
+    c: Correlation,
+    known: Known,
+    matched: model.MatchedOps,
+    inflight: model.InFlight,
+    unseen_share: float,
+    transport: list[model.Transport] | None,
+) -> tuple[list[model.Finding], model.Verdict | None]:
+    """What explains the time, by the share that it explains; and the verdict. Nothing where no op is matched."""
+    if matched.total is None or matched.slowest is None:
+        return [], None
+    worst = Layers(matched.slowest.server_ms.mean, matched.slowest.network_ms.mean)
+    facts = _facts(c, known, (matched.total, matched.slowest), matched.by_op, inflight)
+    lost = [one.lost_segments for one in transport or ()]
+    facts = dataclasses.replace(
+        facts,
+        slowest=worst,
+        lost_segments=None if not lost or None in lost else sum(one for one in lost if one is not None),
+        unseen_share=max(unseen_share, *inflight.hidden_share.values()),
+    )
+    found = ranked([*server_findings(facts), *network_findings(facts), *client_findings(facts)])
+    missed = max(
+        sum(count for miss, count in matched.unmatched[name].items() if miss != Miss.OUTSIDE_OVERLAP.name)
+        - c.strangers(name)
+        for name in ("server", "client")
+    )
+    ground = Ground(
+        ops=matched.ops,
+        untimed=matched.untimed,
+        missed=missed,
+        negative=matched.total.negative_network,
+        unseen_share=unseen_share,
+        clock_fits=c.clock.fits,
+    )
+    return found, verdict(facts.mean, worst, ground, found)
+
+
+def _facts(
+    c: Correlation,
+    known: Known,
+    rows_of_all: tuple[model.MatchedRow, model.MatchedRow],
+    by_op: list[model.MatchedRow],
+    inflight: model.InFlight,
+) -> Facts:
+    total, slowest = rows_of_all
+    above = known.above_wire_ms(c)
+    mean, focus = Layers(total.server_ms.mean, total.network_ms.mean), total
+    rows = np.arange(len(c.matched))
+    if above is not None:
+        # Known only as a mean over the ops that it was given for, so those are the population here.
+        rows = known.population(c)
+        focus = row_of(c, ("", known.title(c), ""), rows)
+        mean = Layers(focus.server_ms.mean, focus.network_ms.mean, above, known.title(c))
+    thread_ms = known.mean_ms("thread_ms", c, rows)
+    bounds = c.clock.main.bounds_at(c.clock.main.t_ns) if c.clock.fits else None
+    throughput = busy_throughput_per_s(c.inflight.client.levels)
+    compared = int(np.count_nonzero(c.compared("client")))
+    return Facts(
+        mean=mean,
+        parts=focus.parts_ms,
+        slowest_parts=slowest.parts_ms,
+        by_op=by_op,
+        queue_ms=focus.queue_ms if thread_ms is None else max(mean.server_ms - thread_ms, 0.0),
+        slowest_queue_ms=slowest.queue_ms if thread_ms is None else None,
+        queue_is_measured=thread_ms is not None,
+        storage_ms=known.mean_ms("storage_ms", c, rows),
+        least_round_trip_ms=None if bounds is None else (bounds[1] - bounds[0]) / _NS_PER_MS,
+        throughput_per_s=None if throughput is None else throughput * len(rows) / max(compared, 1),
+        server=inflight.server,
+        client=inflight.client,
+        sessions=inflight.sessions,
+        caps=inflight.caps,
+        version=max(by_op, key=lambda row: row.count).version,
+        threads=known.threads,
+        slots=known.slots,
+        slot_wait_ms=known.mean_ms("slot_wait_ms", c, rows),
+        server_host=known.server_host,
+        client_host=known.client_host,
+    )

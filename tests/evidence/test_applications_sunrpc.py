@@ -1,0 +1,204 @@
+"""Tracepoints of the kernel's RPC -> rows by XID, and the rows that belong to the ops of a capture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from captures import SHARED, Decoder, needs_captures, needs_native
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nfslat.evidence.read import read
+from nfslat.evidence.sunrpc_join import join
+from nfslat.evidence.sunrpc_trace import CLIENT, SERVER, SunrpcTrace, latencies, notes, parse
+
+DATA = Path(__file__).parent / "data"
+S, MS, US = 10**9, 10**6, 1000
+
+
+def trace_of(*rows: tuple[int, int, int]) -> SunrpcTrace:
+    """Rows (XID, when it was sent in us, backlog in us) of a client, with 100 us on the wire."""
+    lines = [
+        f"a-1 [0] {(at + 105) // 10**6}.{(at + 105) % 10**6:06}: rpc_stats_latency: task:1@2 xid=0x{xid:08x} "
+        f"nfsv3 READ backlog={backlog} rtt=100 execute={backlog + 105}\n"
+        for xid, at, backlog in rows
+    ]
+    return parse(lines)
+
+
+def ops(*pairs: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """(XID, ns) of ops as columns."""
+    return np.array([xid for xid, _ in pairs], np.uint32), np.array([at for _, at in pairs], np.int64)
+
+
+def test_the_three_ways_to_print_a_trace() -> None:
+    """tracing/trace, trace-cmd report and perf script, of old and new kernels; a torn last line is counted."""
+    trace = read(str(DATA / "app_sunrpc.txt")).trace
+    assert trace is not None
+    assert trace.side.tolist() == [CLIENT] * 4 + [SERVER] * 3
+    assert [f"{xid:08x}" for xid in trace.xid.tolist()[:4]] == ["260eab5d", "260eab5e", "260eab5f", "ff9faaf9"]
+    assert trace.backlog_us.tolist() == [40010, 15, 20000, 33, -1, -1, -1]
+    assert trace.rtt_us.tolist() == [1000, 2000, 1020, 195, -1, -1, -1]
+    assert trace.execute_us.tolist() == [41026, 2032, 21030, 282, 900, 1900, 950]
+    assert [trace.names[name] for name in trace.name] == [
+        "READ", "WRITE", "READ", "nfs4_cb CB_RECALL", "", "WRITE", "READ",
+    ]  # fmt: skip
+    assert trace.t_ns.tolist()[3] == 975_061_000_123
+    assert trace.unreadable == 1
+
+
+def test_the_wait_for_a_slot_is_told_from_the_wait_to_send() -> None:
+    """Where xprt_reserve is traced: 39.9 of 40.01 ms."""
+    trace = read(str(DATA / "app_sunrpc.txt")).trace
+    assert trace is not None
+    assert trace.slot_us.tolist() == [39_900, -1, -1, -1, -1, -1, -1]
+
+
+def test_latencies_by_layer_leave_other_programs_out() -> None:
+    """Client, slot wait and client wire for each operation; the server's thread."""
+    trace = read(str(DATA / "app_sunrpc.txt")).trace
+    assert trace is not None
+    found = {(latency.layer, latency.op): latency for latency in latencies(trace, "x")}
+    assert set(found) == {
+        *((layer, op) for layer in ("client", "slot wait", "client wire") for op in ("READ", "WRITE")),
+        ("server thread", "READ"),
+        ("server thread", "WRITE"),
+    }
+    assert found["slot wait", "READ"].mean_ms == pytest.approx(30.005)
+    assert found["client wire", "READ"].count == 2
+
+
+def test_ops_are_found_whatever_the_clocks_say() -> None:
+    """A trace counts since boot, a capture since 1970: the median of the differences puts them together."""
+    trace = trace_of((1, 1000, 0), (2, 2000, 500), (3, 3000, 0))
+    joined = join(trace, *ops((3, 10**18 + 3 * MS), (1, 10**18 + MS), (9, 10**18)))
+    assert joined.row.tolist() == [2, 0, -1]
+    assert joined.backlog_us.tolist() == [0, 0, -1]
+    assert joined.rtt_us.tolist() == [100, 100, -1]
+    assert (joined.ambiguous, joined.missing) == (0, 1)
+    assert joined.offset_ns == -(10**18)
+
+
+def test_the_sending_is_what_is_compared_not_the_end() -> None:
+    """An RPC that waited 40 ms for a slot was on the wire at its end less the round trip."""
+    trace = trace_of((1, 50_000, 40_000))
+    assert trace.begin_ns.tolist() == [50_000 * US]
+
+
+def test_an_xid_that_comes_back_is_told_by_time() -> None:
+    """The offset is known from the others; the second occurrence is a minute later."""
+    rows = [(number, number * 100, 0) for number in range(1, 20)] + [(7, 60_000_000, 900)]
+    trace = trace_of(*rows)
+    joined = join(trace, *ops((7, 60 * S + 5 * US), (7, 700 * US), *((xid, at * US) for xid, at, _ in rows[:5])))
+    assert joined.row.tolist()[:2] == [19, 6]
+    assert joined.backlog_us.tolist()[0] == 900
+    assert joined.ambiguous == 0
+
+
+def test_two_candidates_at_one_time_are_never_a_guess() -> None:
+    """Two clients use one XID at once: both ops are ambiguous, and counted."""
+    rows = [(number, number * 100, 0) for number in range(1, 20)] + [(7, 702, 900)]
+    joined = join(trace_of(*rows), *ops((7, 701 * US), (7, 701 * US), (1, 100 * US), (2, 200 * US)))
+    assert joined.row.tolist() == [-1, -1, 0, 1]
+    assert (joined.ambiguous, joined.missing) == (2, 0)
+
+
+def test_an_xid_far_away_in_time_is_another_rpc() -> None:
+    """An hour later nothing of this RPC can be on its way."""
+    rows = [(number, number * 100, 0) for number in range(1, 20)] + [(77, 3_600_000_000, 0)]
+    joined = join(trace_of(*rows), *ops((77, 0), *((xid, at * US) for xid, at, _ in rows[:19])))
+    assert joined.row.tolist()[0] == -1
+    assert joined.missing == 1
+
+
+def test_a_clock_that_counts_no_seconds_joins_what_occurs_once() -> None:
+    """trace_clock "counter" and "x86-tsc" print whole numbers."""
+    lines = [
+        f"a-1 [0] {at}: rpc_stats_latency: task:1@2 xid=0x{xid:08x} nfsv3 READ backlog=1 rtt=2 execute=3\n"
+        for xid, at in ((5, 100), (6, 200), (6, 300))
+    ]
+    trace = parse(lines)
+    assert trace.t_ns.tolist() == [-1, -1, -1]
+    joined = join(trace, *ops((5, S), (6, 2 * S)))
+    assert joined.row.tolist() == [0, -1]
+    assert (joined.ambiguous, joined.missing, joined.offset_ns) == (1, 0, None)
+    assert any("does not count seconds" in note for note in notes(trace))
+
+
+def test_sides_are_kept_apart() -> None:
+    """One host may be client and server: its rows are looked for on the side that is asked for."""
+    trace = read(str(DATA / "app_sunrpc.txt")).trace
+    assert trace is not None
+    calls = ops((0x260EAB5D, 975_040_050 * US), (0x260EAB5E, 975_048_000 * US))
+    assert join(trace, *calls).execute_us.tolist() == [41026, 2032]
+    assert join(trace, *calls, server=True).execute_us.tolist() == [900, 1900]
+    assert join(trace, *calls, server=True).backlog_us.tolist() == [-1, -1]
+
+
+TIMES = st.integers(0, 4 * 10**12)
+ROWS = st.lists(st.tuples(st.integers(0, 5), TIMES, st.integers(0, 10**9)), min_size=1, max_size=30)
+CALLS = st.lists(st.tuples(st.integers(0, 5), st.integers(-(2**61), 2**61)), max_size=30)
+
+
+@given(ROWS, CALLS, st.booleans())
+def test_every_op_has_a_row_or_is_counted(
+    rows: list[tuple[int, int, int]], calls: list[tuple[int, int]], server: bool
+) -> None:
+    """No row for two ops, a row only with the op's XID, and the three counts add up."""
+    trace = trace_of(*rows)
+    xid, t_ns = ops(*calls)
+    joined = join(trace, xid, t_ns, server=server)
+    found = joined.row[joined.row >= 0]
+    assert len(np.unique(found)) == len(found)
+    assert (trace.xid[found] == xid[joined.row >= 0]).all()
+    assert len(found) + joined.ambiguous + joined.missing == len(calls)
+    if server:
+        assert not len(found)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2**32 - 1), TIMES), min_size=1, max_size=30, unique_by=lambda row: row[0]),
+    st.randoms(),
+)
+def test_ops_whose_xids_occur_once_are_all_found(rows: list[tuple[int, int]], random: object) -> None:
+    """In any order, on any clock."""
+    trace = trace_of(*((xid, at, 0) for xid, at in rows))
+    shuffled = list(enumerate(rows))
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    joined = join(trace, *ops(*((xid, at * US + 17 * S) for _, (xid, at) in shuffled)))
+    assert joined.row.tolist() == [number for number, _ in shuffled]
+
+
+def test_no_ops_and_no_rows_of_that_side() -> None:
+    """Nothing to join is no problem."""
+    trace = trace_of((1, 1, 1))
+    assert len(join(trace, *ops()).row) == 0
+    assert join(trace, *ops((1, 1)), server=True).missing == 1
+
+
+@needs_captures
+@needs_native
+@pytest.mark.parametrize("lab", ["b4_v3_rpc_retransmit", "c_v3_slots2", "n_v3_nfsd_restart"])
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_every_op_of_a_real_capture_finds_its_own_line(decoder: Decoder, lab: str, side: str) -> None:
+    """Traces made for real ops, with waits at random: resends and a restart of the server do not mislead."""
+    made = decoder.side("native", SHARED / "lab" / lab / f"{side}.pcap.gz").ops
+    waits = np.random.default_rng(3).integers(0, 400_000, len(made))
+    server = side == "server"
+    since_ns = made.t1 if server else made.t0
+    end_us = (made.t2 if server else made.t3) // US - int(made.t0.min()) // US + 7_000_000
+    took_us = end_us - (since_ns // US - int(made.t0.min()) // US + 7_000_000)
+    lines = {}
+    for row in np.argsort(end_us, kind="stable").tolist():
+        xid, end, took, wait = int(made.xid[row]), int(end_us[row]), int(took_us[row]), int(waits[row])
+        at = f"x-1 [0] {end // 10**6}.{end % 10**6:06}:"
+        if server:  # a thread has the call at some time between its arrival and its answer
+            lines[row] = f"{at} svc_stats_latency: xid=0x{xid:08x} proc=READ execute-us={took * wait // 400_000}\n"
+        else:
+            waited = f"backlog={wait} rtt={took} execute={wait + took}"
+            lines[row] = f"{at} rpc_stats_latency: task:1@2 xid=0x{xid:08x} nfsv3 READ {waited}\n"
+    joined = join(parse(lines.values()), made.xid, since_ns, server=server)
+    assert np.array(list(lines))[joined.row].tolist() == list(range(len(made)))
+    assert (joined.ambiguous, joined.missing) == (0, 0)

@@ -1,0 +1,289 @@
+"""Snapshots of a host: what scripts/snapshot.sh prints, bare texts, and two of them compared."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nfslat.errors import InputError
+from nfslat.evidence import interval, pools, snapshot
+from nfslat.evidence.records import Setting, Snapshot
+
+DATA = Path(__file__).parent / "data"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "snapshot.sh"
+
+
+def _read(name: str) -> Snapshot:
+    return snapshot.read(str(DATA / name))
+
+
+def _written(folder: Path, text: str | bytes, name: str = "s.txt") -> str:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return str(path)
+
+
+def test_a_client_snapshot() -> None:
+    """All that a client tells is in its place: host, mounts with counters, settings, and what files set."""
+    client = _read("client-after.txt")
+    assert (client.system, client.release, client.distribution) == ("Linux", "6.1.176", "debian 12")
+    assert (client.hostname, client.taken, client.boot) == ("client", "2026-09-20T10:00:10Z", "5f0c7d0e-0001")
+    assert (client.cpus, client.memory_bytes) == (1, 507510784)
+    assert client.addresses == ("10.77.0.2",)
+    assert client.clients == ()
+    (mount,) = client.mounts  # /proc/mounts has the same one
+    assert (mount.device, mount.path, mount.version) == ("10.77.0.1:/srv/export", "/mnt/nfs", "3")
+    assert mount.xprts[0].max_slots == 2
+    knob = "sunrpc.tcp_slot_table_entries"
+    assert client.settings[knob] == Setting("2", "/proc/sys/sunrpc/tcp_slot_table_entries")
+    assert client.settings["net.ipv4.tcp_rmem"].value == "4096 131072 6291456"
+    assert client.settings["nfs.max_session_slots"].value == "64"
+    assert client.configured[knob] == Setting("128", "/etc/sysctl.d/90-nfs.conf:4")
+    assert client.warnings == (
+        f"{knob} is set more than once: 2 in /etc/modprobe.d/sunrpc.conf:1, 128 in /etc/sysctl.d/90-nfs.conf:4",
+    )
+
+
+def test_a_server_snapshot_without_root() -> None:
+    """The thread count is told without root too; what only root may read is a warning that says so."""
+    server = _read("server-after.txt")
+    assert server.settings["nfsd.threads"] == Setting("2", "/proc/net/rpc/nfsd, th")
+    assert server.settings["nfsd.versions"].value == "+3 +4 +4.1 +4.2"
+    assert server.settings["sunrpc.svc_rpc_per_connection_limit"].value == "0"
+    assert server.configured["nfs.conf:nfsd.threads"] == Setting("2", "/etc/nfs.conf:4")
+    assert server.clients == ("10.77.0.2",)
+    assert server.nfsd is not None
+    assert len(server.pools) == 1
+    assert server.warnings == ("not readable, needs root: /proc/fs/nfsd/threads",)
+
+
+def test_two_client_snapshots() -> None:
+    """Between two snapshots of the lab's client with 2 slots, the wait for a slot makes nearly all of the latency."""
+    delta = interval.difference(_read("client-before.txt"), _read("client-after.txt"))
+    assert delta.seconds == 10
+    assert delta.notes == ()
+    means = {each.layer: each for each in delta.latencies if each.op == "READ"}
+    assert means["client"].source == "mountstats /mnt/nfs"
+    assert means["slot wait"].mean_ms > 0.9 * means["client"].mean_ms
+    assert delta.nfsd is None
+
+
+def test_two_server_snapshots() -> None:
+    """Between two snapshots of the lab's server with 2 threads, hardly a request found an idle thread."""
+    delta = interval.difference(_read("server-before.txt"), _read("server-after.txt"))
+    assert delta.nfsd is not None
+    assert delta.nfsd.threads == 2
+    share = pools.woken_share(delta.pools)
+    assert share is not None
+    assert share < 0.05
+    assert delta.latencies == ()
+
+
+def test_one_snapshot_goes_back_to_the_mount() -> None:
+    """The figures of a single snapshot come with a note that they are those since the mount."""
+    alone = interval.since_start(_read("client-after.txt"))
+    assert any(each.op == "READ" for each in alone.latencies)
+    assert "since it was mounted" in alone.notes[0]
+    assert "since nfsd was started" in interval.since_start(_read("server-after.txt")).notes[0]
+
+
+def test_snapshots_that_cannot_be_compared() -> None:
+    """The wrong order, another host, another boot and nothing in common are each refused with what to do."""
+    before, after = _read("client-before.txt"), _read("client-after.txt")
+    server = _read("server-after.txt")
+    with pytest.raises(InputError, match="wrong order"):
+        interval.difference(after, before)
+    with pytest.raises(InputError, match="wrong order"):
+        interval.difference(server, _read("server-before.txt"))
+    with pytest.raises(InputError, match="different hosts"):
+        interval.difference(before, server)
+    with pytest.raises(InputError, match="different boots"):
+        interval.difference(before, replace(after, boot="else"))
+    with pytest.raises(InputError, match="no counters in common"):
+        interval.difference(before, replace(after, mounts=()))
+
+
+def test_the_age_of_a_mount_tells_the_order_too() -> None:
+    """Bare texts have no time: the wrong order is seen from the mounts. A clock that was set back does no harm."""
+    before, after = _read("nconnect4-before.mountstats"), _read("nconnect4-after.mountstats")
+    assert interval.difference(before, after).seconds == 10
+    with pytest.raises(InputError, match="wrong order"):
+        interval.difference(after, before)
+    stepped = replace(_read("client-after.txt"), taken="2026-09-20T09:00:00Z")
+    first = _read("client-before.txt")
+    assert first.mounts[0].age_s is not None
+    assert stepped.mounts[0].age_s is not None
+    assert interval.difference(first, stepped).seconds == stepped.mounts[0].age_s - first.mounts[0].age_s
+
+
+def test_the_same_snapshot_twice() -> None:
+    """Nothing was done between a snapshot and itself, and a note says so."""
+    same = _read("client-after.txt")
+    assert interval.difference(same, same).notes == ("no NFS operation was done in between on any mount",)
+
+
+def test_calls_that_were_sent_again_are_told() -> None:
+    """A retransmission makes the slot wait too long: a note says how many there were."""
+    after = _read("client-after.txt")
+    (mount,) = after.mounts
+    ops = {**mount.ops, "READ": replace(mount.ops["READ"], transmissions=mount.ops["READ"].ops + 1234)}
+    again = replace(after, mounts=(replace(mount, ops=ops),))
+    want = "/mnt/nfs: 1,234 calls were sent again; what they waited before counts as slot wait"
+    assert want in interval.difference(_read("client-before.txt"), again).notes
+    assert want in interval.since_start(again).notes
+
+
+_BARE = {
+    "# pool packets-arrived sockets-enqueued threads-woken threads-timedout\n0 5 4 3 0\n": "pools",
+    "rc 0 1 2\nio 1 2\nth 8 0\nnet 9 0 9 3\nrpc 9 0 0 0 0\n": "nfsd",
+    "kernel.x = 1\nsunrpc.tcp_slot_table_entries = 2\n": "settings",
+    "vfs.nfsd.minthreads: 8\n": "settings",
+    "servers=1024\nserver_versmin=2\n": "settings",
+    "[nfsd]\nthreads=8\n": "configured",
+    "options sunrpc tcp_slot_table_entries=128\n": "configured",
+    "set nfs:nfs3_max_threads=64\n": "configured",
+}
+
+
+@pytest.mark.parametrize("text", _BARE)
+def test_a_bare_text_is_known_by_what_is_in_it(text: str, tmp_path: Path) -> None:
+    """Each text of a snapshot can be given on its own, with Windows line ends too; names of files do not matter."""
+    for kind in (text, text.replace("\n", "\r\n")):
+        found = snapshot.read(_written(tmp_path, kind))
+        assert getattr(found, _BARE[text])
+
+
+def test_a_file_of_settings_is_no_setting_in_effect(tmp_path: Path) -> None:
+    """sysctl.conf says what will be, `sysctl -a` what is."""
+    path = _written(tmp_path, "sunrpc.tcp_slot_table_entries = 128\n", "90-nfs.conf")
+    found = snapshot.read(path)
+    assert found.settings == {}
+    assert found.configured == {"sunrpc.tcp_slot_table_entries": Setting("128", f"{path}:1")}
+
+
+def test_solaris_and_freebsd(tmp_path: Path) -> None:
+    """The sections that the script prints on Solaris and FreeBSD are read."""
+    text = (
+        "# nfslat snapshot 1\n#### nfslat: host\nsystem: SunOS\nrelease: 5.11\n#### nfslat: /etc/release\n"
+        "   Oracle Solaris 11.3 X86\n#### nfslat: sharectl get nfs\nservers=1024\nlockd_servers=1024\n"
+        "#### nfslat: /etc/system\n/etc/system:9:set nfs:nfs3_max_threads=16\n#### nfslat: nfsstat -s\nany\n"
+        "#### nfslat: end\n"
+    )
+    sun = snapshot.read(_written(tmp_path, text))
+    assert (sun.system, sun.distribution) == ("SunOS", "Oracle Solaris 11.3 X86")
+    assert sun.settings["nfs.servers"] == Setting("1024", "sharectl get nfs")
+    assert sun.configured["nfs:nfs3_max_threads"] == Setting("16", "/etc/system:9")
+    text = (
+        "# nfslat snapshot 1\n#### nfslat: host\nsystem: FreeBSD\n#### nfslat: sysctl\nvfs.nfsd.minthreads: 16\n"
+        '#### nfslat: shell variables\n/etc/rc.conf:3:nfs_server_flags="-u -t -n 16"\n#### nfslat: end\n'
+    )
+    bsd = snapshot.read(_written(tmp_path, text))
+    assert bsd.settings["vfs.nfsd.minthreads"].value == "16"
+    assert bsd.configured["nfs_server_flags"].value == "-u -t -n 16"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        (" \n\n", "is empty"),
+        ("Lorem ipsum\ndolor = sit\n", "is not a snapshot"),
+        (b"\xd4\xc3\xb2\xa1\x02\0\x04\0", "is not a text"),
+        (b"\x1f\x8b\x08ab", "is not a text"),
+        ("# nfslat snapshot 2\n#### nfslat: end\n", "version '2'"),
+        ("# nfslat snapshot 1\n#### nfslat: end\n# nfslat snapshot 1\n", "more than one snapshot"),
+        ("net 0 0 0 0\nrpc 41227 0 41227\nproc3 22 1\n", "which has no times"),
+        ("device proc mounted on /proc with fstype proc\n", "no NFS mount"),
+        ("\ns:/e mounted on /m:\n\n  ops/s  rpc bklog\n 1.0 0.0\n", "output of nfsiostat"),
+        ("th 8 0\nnet 9\n", "numbers where 4 are printed"),
+    ],
+)
+def test_what_is_no_snapshot_is_refused(text: str | bytes, said: str, tmp_path: Path) -> None:
+    """Whatever is given instead of a snapshot: one line names the file and says what to give."""
+    path = _written(tmp_path, text)
+    with pytest.raises(InputError, match=said) as caught:
+        snapshot.read(path)
+    assert path in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory, a file that is not there, a name that cannot be one and a file without end are each one line."""
+    for path in (str(tmp_path), str(tmp_path / "none"), "a\0b"):
+        with pytest.raises(InputError, match="cannot be"):
+            snapshot.read(path)
+    monkeypatch.setattr(snapshot, "LIMIT_BYTES", 1 << 20)
+    with pytest.raises(InputError, match="larger than 1 MiB"):
+        snapshot.read("/dev/zero")
+
+
+def test_a_snapshot_that_is_cut_short(tmp_path: Path) -> None:
+    """What is there is read, without the line that was cut; a warning names the last section."""
+    text = (DATA / "client-after.txt").read_text()
+    cut = snapshot.read(_written(tmp_path, text[: text.index("tcp_max_slot_table_entries: ") + 28]))
+    assert "is cut short: what follows 'values' is missing" in cut.warnings[0]
+    assert cut.mounts
+    assert "sunrpc.max_resvport" in cut.settings
+    assert "sunrpc.tcp_max_slot_table_entries" not in cut.settings
+
+
+def test_a_section_that_cannot_be_read_spoils_no_other(tmp_path: Path) -> None:
+    """A damaged section is left out with a warning; the rest of the snapshot is read."""
+    text = (DATA / "server-after.txt").read_text().replace("th 2 0", "th two 0")
+    found = snapshot.read(_written(tmp_path, text))
+    assert found.nfsd is None
+    assert found.pools
+    assert "left out: /proc/net/rpc/nfsd, line 4: 'two' is not a counter" in found.warnings
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@given(st.sampled_from(["client-after.txt", "server-after.txt", "nconnect4-after.mountstats"]), st.data())
+def test_a_damaged_snapshot_is_read_or_refused(tmp_path: Path, name: str, data: st.DataObject) -> None:
+    """Cut off or overwritten anywhere, a snapshot is read (and compared), or refused: never a traceback."""
+    raw = (DATA / name).read_bytes()
+    start = data.draw(st.integers(0, len(raw)))
+    end = data.draw(st.integers(start, len(raw)))
+    noise = data.draw(st.one_of(st.binary(max_size=20), st.sampled_from([b"\n#### nfslat: ", b"9" * 5000, b""])))
+    path = _written(tmp_path, raw[:start] + noise + raw[end:])
+    try:
+        found = snapshot.read(path)
+        interval.since_start(found)
+        interval.difference(_read(name), found)
+    except InputError as error:
+        problem = str(error)
+    else:
+        problem = ""
+    assert "\n" not in problem
+
+
+@pytest.mark.parametrize("shell", ["sh", "dash", "bash", "ksh", "busybox"])
+def test_the_script_prints_what_is_read(shell: str, tmp_path: Path) -> None:
+    """scripts/snapshot.sh runs in every shell that is here, says nothing on standard error, and is read."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    command = [shell, "sh"] if shell == "busybox" else [shell]
+    done = subprocess.run(
+        [*command, str(SCRIPT)], capture_output=True, check=True, timeout=60, stdin=subprocess.DEVNULL
+    )
+    assert done.stderr == b""
+    found = snapshot.read(_written(tmp_path, done.stdout))
+    assert found.system
+    assert found.hostname
+    assert found.taken.endswith("Z")
+    assert not any("cut short" in warning or "left out" in warning for warning in found.warnings)
+    assert b"fastopen_key" not in done.stdout
+
+
+def test_the_script_takes_no_other_option() -> None:
+    """--help says what is collected and that nothing is changed; anything else is a usage error without output."""
+    helped = subprocess.run(["sh", str(SCRIPT), "--help"], capture_output=True, check=True, text=True)
+    assert "changes nothing" in helped.stdout
+    wrong = subprocess.run(["sh", str(SCRIPT), "--else"], capture_output=True, check=False, text=True)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "usage" in wrong.stderr
