@@ -24,7 +24,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Layer:
-    """The figures of one block, ms; None: not known. `queue` is part of `server`, `slot_wait` of what is above it all."""
+    """The figures of one block, ms; None: not known. `queue` is part of `server`, `slot_wait` of the rest."""
 
     title: str
     client: float

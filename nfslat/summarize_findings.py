@@ -7,13 +7,14 @@ import dataclasses
 import numpy as np
 
 from nfslat.findings.client import client_findings
-from nfslat.findings.facts import Facts
+from nfslat.findings.facts import Facts, Reconnects
 from nfslat.findings.network import network_findings
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings
 from nfslat.findings.verdict import Ground, Layers, verdict
 from nfslat.inflight.little import busy_throughput_per_s
-from nfslat.known import Known
+from nfslat.known import Known, data_rows
+from nfslat.reconnects import sent_on_a_new_connection
 from nfslat.report import model
 from nfslat.results import Correlation
 from nfslat.summarize_matched import row_of
@@ -84,6 +85,8 @@ def _facts(
         parts=focus.parts_ms,
         slowest_parts=slowest.parts_ms,
         by_op=by_op,
+        typical_data_ms=float(np.median(c.server_srt_ns[data_rows(c)]) / _NS_PER_MS),
+        reconnects=_reconnects(c),
         queue_ms=focus.queue_ms if thread_ms is None else max(mean.server_ms - thread_ms, 0.0),
         slowest_queue_ms=slowest.queue_ms if thread_ms is None else None,
         queue_is_measured=thread_ms is not None,
@@ -101,3 +104,13 @@ def _facts(
         server_host=known.server_host,
         client_host=known.client_host,
     )
+
+
+def _reconnects(c: Correlation) -> Reconnects | None:
+    decoded = c.client.decoded
+    late = sent_on_a_new_connection(c.client.ops, decoded.loose, decoded.details)[c.matched.client]
+    if not late.any() or late.all():
+        return None
+    srt = c.client_srt_ns
+    excess = float((srt[late] - srt[~late].mean()).sum() / len(srt) / _NS_PER_MS)
+    return Reconnects(int(np.count_nonzero(late)), float(srt[late].mean() / _NS_PER_MS), max(excess, 0.0))

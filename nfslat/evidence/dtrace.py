@@ -153,7 +153,10 @@ def _op(label: str) -> str | None:
         return None
     words = label.split()
     if words and words[0].upper() in ("R", "W"):
-        return "READ" if words[0].upper() == "R" else "WRITE"
+        # Behind it some scripts name a layer; file systems lie between the two that are known here.
+        rest = " ".join(words[1:])
+        known = not rest or _STORAGE.search(rest) or rest.lower().startswith("nfs")
+        return {"R": "READ", "W": "WRITE"}[words[0].upper()] if known else None
     found = _OP.search(label.replace("_", " "))
     return found[1].upper() if found else None
 

@@ -27,7 +27,7 @@ from nfslat.evidence.sunrpc_trace import SunrpcTrace
 _GZIP = b"\x1f\x8b"
 _HEAD_BYTES = 4096
 _LONGEST = 1 << 20  # characters of a line; what is behind them is not looked at
-_FOLDED_LINES = 200
+_FEW_LINES = 200  # that tell folded stacks and HTML
 _KNOWN = (
     "an Oracle 10046 trace, AWR text, wait histogram, DTrace, sunrpc trace, perf sched latency, folded stacks or fio"
 )
@@ -52,18 +52,20 @@ def read(path: str) -> Evidence:
     """Read a file of any kind; raises ``InputError``, one line, for what cannot be read or holds nothing."""
     name = os.path.basename(path) or path
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise InputError(f"{path}: is not a file: give a file with {_KNOWN}")
+        regular = stat.S_ISREG(os.stat(path).st_mode)
+    except ValueError as problem:  # a NUL in the path
+        raise InputError(f"{path!r}: cannot be read: {problem}") from None
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
+    if not regular:
+        raise InputError(f"{path}: is not a file: give a file with {_KNOWN}")
+    try:
         kind = _kind(_Lines(path))
-        lines = _Lines(path)
-        try:
-            evidence = _read(kind, lines, name)
-        except InputError as problem:
-            raise InputError(f"{path}: {problem}") from None
-    except (OSError, ValueError) as problem:  # ValueError: a NUL in the path
-        reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
-        raise InputError(f"{path}: cannot be read: {reason}") from None
-    return evidence
+        return _read(kind, _Lines(path), name)
+    except InputError as problem:
+        raise InputError(f"{path}: {problem}") from None
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read: {problem.strerror or problem}") from None
 
 
 def _read(kind: str, lines: _Lines, name: str) -> Evidence:
@@ -110,33 +112,35 @@ def _kind(lines: _Lines) -> str:
     stacks = told = 0
     averages = False
     for line in lines:
+        if told < _FEW_LINES and "<html" in line[:200].lower():
+            raise InputError("is HTML: make a text report (awrrpt.sql asks for html or text)")
         for kind, belongs in _KINDS:
             if belongs(line):
                 return kind
         averages = averages or dtrace.belongs(line)
-        if told < _FOLDED_LINES and line.strip():
+        if told < _FEW_LINES and line.strip():
             told += 1
             stacks += folded.belongs(line)
-        if "<html" in line[:200].lower():
-            raise InputError(f"{lines.path}: is HTML: make a text report (awrrpt.sql asks for html or text)")
+        elif told == _FEW_LINES and 2 * stacks > told:
+            break
     if not told:
-        raise InputError(f"{lines.path}: holds no text")
+        raise InputError("holds no text")
     if 2 * stacks > told:
         return "folded stacks"
     if averages:
         return "DTrace"
-    raise InputError(f"{lines.path}: is not {_KNOWN}")
+    raise InputError(f"is not {_KNOWN}")
 
 
 class _Lines(Iterable[str]):
     """The lines of a file, long ones cut; `cut` is set when the file ends in the middle of what was compressed."""
 
     def __init__(self, path: str) -> None:
-        self.path = path
+        self._path = path
         self.cut = False
 
     def __iter__(self) -> Iterator[str]:
-        with open(self.path, "rb") as raw:
+        with open(self._path, "rb") as raw:
             packed = raw.read(2) == _GZIP
             raw.seek(0)
             stream = gzip.GzipFile(fileobj=raw) if packed else raw
@@ -151,7 +155,7 @@ class _Lines(Iterable[str]):
         stream.seek(0)
         wide = head.startswith((b"\xff\xfe", b"\xfe\xff"))
         if b"\0" in head and not wide:
-            raise InputError(f"{self.path}: is binary: give a text file with {_KNOWN}")
+            raise InputError(f"is binary: give a text file with {_KNOWN}")
         with io.TextIOWrapper(stream, encoding="utf-16" if wide else "utf-8-sig", errors="replace") as text:
             while line := text.readline(_LONGEST):
                 yield line

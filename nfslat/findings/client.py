@@ -8,6 +8,7 @@ from nfslat.tune import advice
 
 _SOME = 0.05
 _AT_LIMIT = 0.5  # of the busy time, where the application's time is known to lie above the wire
+_PROVES = 0.3  # of the application's time above the wire: the wait that slots make is seen from outside
 _WAITS = 0.3  # of the time above the wire: so much of it the client's own figures explain
 
 
@@ -26,7 +27,7 @@ def _slots(f: Facts) -> Finding | None:
     code, count, share_at, where = limit
     known = f.slots
     measured = f.slot_wait_ms is not None and above is not None and f.slot_wait_ms >= _WAITS * above
-    proven = measured or (above is not None and known is not None and known == count)
+    proven = measured or (above is not None and (known == count or f.share(above) >= _PROVES))
     text = f"the client keeps {times(count, 'call')} in flight {where} and hardly ever more"
     if share_at is not None:
         text += f" ({share_at * 100:.0f} % of the busy time)"
@@ -103,7 +104,7 @@ def _above(f: Facts) -> Finding | None:
         "above-wire",
         "client",
         f"{ms(above)} ms of the application's {ms(f.mean.total_ms)} ms lie above the client's wire{wait}, and no "
-        "number of slots is seen to be reached: look at the run queue, paging, the page cache, and the application itself",
+        "number of slots is seen to be reached: look at the run queue, paging, the page cache, the application",
         share=f.share(above),
         confidence="certain",
         evidence={"above_wire_ms": above, "slot_wait_ms": f.slot_wait_ms},

@@ -16,6 +16,15 @@ LIGHT_OPS = frozenset(("NULL", "GETATTR", "ACCESS", "LOOKUP", "FSINFO", "FSSTAT"
 
 
 @dataclass(frozen=True)
+class Reconnects:
+    """Ops that were sent again on a new connection."""
+
+    ops: int
+    mean_ms: float  # client SRT
+    excess_ms: float  # of the mean over all ops: what these took beyond what the others take
+
+
+@dataclass(frozen=True)
 class Facts:
     """Durations are ms. None is "not known" everywhere, and what is not known makes no finding.
 
@@ -27,6 +36,7 @@ class Facts:
     parts: Parts | None = None  # of the same ops as `mean`
     slowest_parts: Parts | None = None
     by_op: Sequence[MatchedRow] = ()
+    typical_data_ms: float | None = None  # median of the server's time with READ and WRITE
     queue_ms: float | None = None  # part of the server's: the wait for a thread
     slowest_queue_ms: float | None = None
     queue_is_measured: bool = False  # on the server (DTrace, tracepoints), not inferred from packets
@@ -38,6 +48,7 @@ class Facts:
     client: ClientInFlight | None = None
     sessions: Sequence[SessionInFlight] = ()
     caps: Sequence[CapInFlight] = ()
+    reconnects: Reconnects | None = None
     unseen_share: float = 0.0  # of the RPC messages that the captures should show
     version: str = ""  # of NFS: "3", "4.1"
     threads: int | None = None  # as the server says
@@ -51,8 +62,10 @@ class Facts:
         return ms / self.mean.total_ms if self.mean.total_ms > 0 else 0.0
 
     def slowest_share(self, ms: float | None) -> float | None:
-        """Of the slowest 1 % on the client's wire."""
-        return None if ms is None or self.slowest is None or self.slowest.total_ms <= 0 else ms / self.slowest.total_ms
+        """Of the slowest 1 % on the client's wire; None beside an application's time, which is known as a mean only."""
+        if ms is None or self.slowest is None or self.slowest.total_ms <= 0 or self.mean.client_ms is not None:
+            return None
+        return ms / self.slowest.total_ms
 
     @property
     def in_thread_ms(self) -> float:

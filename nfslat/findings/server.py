@@ -19,7 +19,7 @@ _BLIND = 0.25  # of the messages unseen: in flight is not what it seems
 
 def server_findings(facts: Facts) -> list[Finding]:
     """In no order."""
-    found = [_queue(facts), _storage(facts), _unknown(facts), *_caps(facts)]
+    found = [_queue(facts), _storage(facts), _unknown(facts), _reconnect(facts), *_caps(facts)]
     return [one for one in found if one is not None]
 
 
@@ -58,7 +58,7 @@ def _queue(f: Facts) -> Finding | None:
             "server-queue-unknown",
             "server",
             f"calls wait {split} in a queue that {_number(s)} at a time leave, but the server has "
-            f"{times(known, 'thread')}: look for a lock, a file system that serialises, or storage that takes no more at once",
+            f"{times(known, 'thread')}: look for a lock, or storage that takes no more at once",
             **shares,
             confidence="likely",
             evidence=evidence | {"threads": known},
@@ -101,6 +101,8 @@ def _storage(f: Facts) -> Finding | None:
     count, _, work_ms = data or (0, 0.0, f.in_thread_ms)
     if (f.by_op and data is None) or work_ms < _SLOW_MS or f.share(f.in_thread_ms) < _SOME:
         return None
+    if f.typical_data_ms is not None and not f.queue_ms and f.typical_data_ms < _SLOW_MS / 2:
+        return None  # a few ops make the mean: an event, not a slow back end
     evidence = {"in_thread_ms": work_ms, "data_ops": count}
     proof = ""
     confidence = "likely"
@@ -159,6 +161,26 @@ def _unknown(f: Facts) -> Finding | None:
         advice={
             "knob": "evidence from the server",
             "how": ["nfslat ... --server-snapshot BEFORE AFTER (scripts/snapshot.sh)", "nfslat ... --storage-ms MS"],
+        },
+    )
+
+
+def _reconnect(f: Facts) -> Finding | None:
+    """Ops that had to wait until a connection was made anew."""
+    r = f.reconnects
+    if r is None or f.share(r.excess_ms) < _SOME / 5:
+        return None
+    return finding(
+        "reconnect",
+        "server",
+        f"{times(r.ops, 'op')} were sent again on a new connection after the old one had ended, and took "
+        f"{ms(r.mean_ms)} ms: the NFS server was restarted or failed over, or something between the hosts ended it",
+        share=f.share(r.excess_ms),
+        confidence="likely",
+        evidence={"ops": r.ops, "mean_ms": r.mean_ms, "excess_ms": r.excess_ms},
+        advice={
+            "knob": "the server's log at that time",
+            "how": ["journalctl -u nfs-server", "nfslat show ... --slowest 3"],
         },
     )
 

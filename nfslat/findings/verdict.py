@@ -116,6 +116,8 @@ def _because(cause: Finding) -> str:
         return f"{_ms(e.get('queue_ms', e['in_thread_ms']))} ms of it for storage"
     if cause.code == "server-queue-unknown":
         return "by a queue of which the packets do not say what it is for"
+    if cause.code == "reconnect":
+        return f"{_ms(e['excess_ms'])} ms of it by {e['ops']} ops that waited for a new connection"
     if cause.code == "net-delay":
         return f"{_ms(e['least_round_trip_ms'])} ms of it the round trip that every op pays"
     if cause.code == "net-loss":

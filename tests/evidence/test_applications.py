@@ -200,6 +200,23 @@ def test_tables_of_averages_are_read(text: str, expected: tuple[str, str, float,
     )
 
 
+def test_layers_between_the_known_ones_are_left_out() -> None:
+    """ioh and the like print a line a layer: disks, file system, NFS server. The file system's is neither."""
+    lines = [
+        "    avg_ms count\n",
+        "R | io  : 0.10 5\n",
+        "R | zfs : 0.50 5\n",
+        "R | nfs : 1.00 5\n",
+        "W | nfs : 2.00 5\n",
+    ]
+    found = dtrace.latencies(dtrace.parse(lines), "x")
+    assert [(latency.layer, latency.op, latency.mean_ms) for latency in found] == [
+        ("storage", "READ", 0.1),
+        ("server thread", "READ", 1.0),
+        ("server thread", "WRITE", 2.0),
+    ]
+
+
 def test_averages_of_several_intervals_are_weighted_by_their_counts() -> None:
     """Ten of 1 ms and thirty of 5 ms are 4 ms; without counts each interval counts as much."""
     (found,) = dtrace.latencies(dtrace.parse(["op avg(ms) count\n", "read 1 10\n", "read 5 30\n"]), "x")
