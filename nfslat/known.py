@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,15 @@ _NS_PER_MS = 1e6
 
 
 @dataclass(frozen=True)
+class Traced:
+    """What tracepoints say of each matched op, ns; NULL where the trace does not have it."""
+
+    slot_wait_ns: I64  # before it was sent
+    execute_ns: I64  # in the client's kernel, all of it
+    thread_ns: I64  # in a thread of the server
+
+
+@dataclass(frozen=True)
 class Known:
     """Mean latencies in ms by operation, or under "" for the data ops together; limits; and what the hosts say."""
 
@@ -27,6 +38,8 @@ class Known:
     slot_wait_ms: dict[str, float] = field(default_factory=dict)  # before an RPC is sent: mountstats, tracepoints
     threads: int | None = None  # of the server
     slots: int | None = None  # of the client, each connection
+    woken_share: float | None = None  # of the server's queued sockets, those that found an idle thread (pool_stats)
+    traced: Traced | None = None
     server_host: Snapshot | None = None
     client_host: Snapshot | None = None
     sources: dict[str, str] = field(default_factory=dict)  # name of a field -> who says so, where not the option
@@ -34,6 +47,20 @@ class Known:
     def source(self, name: str, option: str) -> str:
         """Who gave the field `name`; `option` where it was the user."""
         return self.sources.get(name, option)
+
+    def having(self, name: str, values: dict[str, float], source: str) -> Known:
+        """With the field `name` filled from `source`, unless something is known already."""
+        if getattr(self, name):
+            return self
+        changed: dict[str, Any] = {name: values, "sources": {**self.sources, name: source}}
+        return dataclasses.replace(self, **changed)
+
+    def with_limit(self, name: str, value: int | None, source: str) -> Known:
+        """The same for `threads` and `slots`."""
+        if value is None or getattr(self, name) is not None:
+            return self
+        changed: dict[str, Any] = {name: value, "sources": {**self.sources, name: source}}
+        return dataclasses.replace(self, **changed)
 
     def population(self, c: Correlation) -> I64:
         """Rows of the matched ops that the application's figures speak of.

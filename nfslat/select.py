@@ -173,3 +173,12 @@ def _ends(ops: Ops) -> list[tuple[str, str, int]]:
         caller, called = ops.connections[conn].source(way), ops.connections[conn].destination(way)
         out.append((called[0], caller[0], called[1]) if reverse else (caller[0], called[0], called[1]))
     return out
+
+
+def client_ends(ops: Ops) -> list[tuple[str, int]]:
+    """(address, port) of the NFS client's end of each connection: the one that calls, of callbacks the one called."""
+    out = [ends.source(0) for ends in ops.connections]
+    for conn, way, reverse in zip(ops.classes.conn, ops.classes.direction, is_reverse(ops), strict=True):
+        ends = ops.connections[conn]
+        out[conn] = ends.destination(way) if reverse else ends.source(way)
+    return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -16,6 +17,7 @@ from nfslat.columns import filled
 from nfslat.constants import program_name
 from nfslat.decompose import srt_ns
 from nfslat.findings.capture import capture_findings
+from nfslat.findings.client import SLOT_CODES
 from nfslat.findings.clock import clock_findings
 from nfslat.known import Known
 from nfslat.report import model
@@ -28,13 +30,25 @@ from nfslat.summarize_inflight import inflight
 from nfslat.summarize_matched import Groups, matched_ops, names_of
 from nfslat.summarize_tcp import transport_rows
 from nfslat.tables import I64
+from nfslat.whatif import Asked, what_if
 
 _NS_PER_MS, _PPM = 1e6, 1e6
 Key = tuple[int, int, int, int]  # program, version, minor version, operation
 
 
-def report_two(c: Correlation, tool: model.Tool, filters: Filters, known: Known) -> model.Report:
-    """The report on two captures."""
+def report_two(
+    c: Correlation,
+    tool: model.Tool,
+    filters: Filters,
+    known: Known,
+    asked: Sequence[Asked] = (),
+    evidence: Sequence[str] = (),
+    sessions: int | None = None,
+) -> model.Report:
+    """The report on two captures; `evidence` is what there is to say of evidence from outside.
+
+    Raises what `what_if` does.
+    """
     sides = {"server": c.server, "client": c.client}
     # numpy lets go of Python's lock while it works.
     with ThreadPoolExecutor(len(sides)) as pool:
@@ -54,7 +68,12 @@ def report_two(c: Correlation, tool: model.Tool, filters: Filters, known: Known)
             missing.unseen_share(c.client, c.server, gaps["client"].result()),
         )
         transport = transport_rows(c)
-        causes, verdict = findings_and_verdict(c, known, matched, threads_and_slots, unseen_share, transport)
+        causes, verdict, facts = findings_and_verdict(c, known, matched, threads_and_slots, unseen_share, transport)
+        threads = known.threads or threads_and_slots.server.threads_estimate
+        slots = next((one.evidence["slots_each"] for one in causes if one.code in SLOT_CODES), None)
+        if sessions is None and facts is not None:
+            sessions = facts.sessions_needed
+        replays = what_if(c, asked, threads=threads, slots=slots, sessions=sessions)
         return model.Report(
             schema=model.SCHEMA,
             nfslat=tool,
@@ -72,6 +91,8 @@ def report_two(c: Correlation, tool: model.Tool, filters: Filters, known: Known)
             audit=pair,
             transport=transport,
             inflight=threads_and_slots,
+            what_if=replays,
+            evidence=list(evidence),
             stack=rows.rows,
             findings=[*causes, *capture_findings(captures, pair), *of_clock],
             verdict=verdict,

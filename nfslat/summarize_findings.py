@@ -30,10 +30,13 @@ def findings_and_verdict(
     inflight: model.InFlight,
     unseen_share: float,
     transport: list[model.Transport] | None,
-) -> tuple[list[model.Finding], model.Verdict | None]:
-    """What explains the time, by the share that it explains; and the verdict. Nothing where no op is matched."""
+) -> tuple[list[model.Finding], model.Verdict | None, Facts | None]:
+    """What explains the time, by the share that it explains; the verdict; what both rest on.
+
+    Nothing where no op is matched.
+    """
     if matched.total is None or matched.slowest is None:
-        return [], None
+        return [], None, None
     worst = Layers(matched.slowest.server_ms.mean, matched.slowest.network_ms.mean)
     facts = _facts(c, known, (matched.total, matched.slowest), matched.by_op, inflight)
     lost = [one.lost_segments for one in transport or ()]
@@ -57,7 +60,7 @@ def findings_and_verdict(
         unseen_share=unseen_share,
         clock_fits=c.clock.fits,
     )
-    return found, verdict(facts.mean, worst, ground, found)
+    return found, verdict(facts.mean, worst, ground, found), facts
 
 
 def _facts(
@@ -99,6 +102,7 @@ def _facts(
         caps=inflight.caps,
         version=max(by_op, key=lambda row: row.count).version,
         threads=known.threads,
+        woken_share=known.woken_share,
         slots=known.slots,
         slot_wait_ms=known.mean_ms("slot_wait_ms", c, rows),
         server_host=known.server_host,

@@ -8,7 +8,8 @@ from nfslat.inflight.sessions import Session
 from nfslat.inflight.slots import Held, MountSlots, Slots
 from nfslat.report import model
 from nfslat.results import Correlation
-from nfslat.tables import I32, I64, Connection, endpoint
+from nfslat.select import client_ends
+from nfslat.tables import I32, I64, endpoint
 
 _NS_PER_MS = 1e6
 _MOST_LEVELS = 512  # that are listed one by one
@@ -16,14 +17,14 @@ _MOST_LEVELS = 512  # that are listed one by one
 
 def inflight(c: Correlation) -> model.InFlight:
     """Levels and limits of both sides."""
-    found = c.inflight
+    found, at_server = c.inflight, client_ends(c.server.ops)
     return model.InFlight(
         server=_server(c),
         client=_client(c, found.mounts),
         sessions=[_session(one) for one in found.sessions],
         caps=[
             model.CapInFlight(
-                client=_client_end(c.server.ops.connections[cap.conn]),
+                client=endpoint(*at_server[cap.conn]),
                 ops=cap.ops,
                 level=cap.level,
                 level_share=cap.level_share,
@@ -112,13 +113,13 @@ def _mount(c: Correlation, mount: MountSlots) -> model.MountInFlight:
         slots=mount.slots,
         at_limit_share=mount.at_top_share,
         hint=hints.pop() if len(hints) == 1 else None,
-        connections=[_connection(c.client.ops.connections[one.conn], one) for one in mount.connections],
+        connections=[_connection(client_ends(c.client.ops)[one.conn], one) for one in mount.connections],
     )
 
 
-def _connection(ends: Connection, one: Slots) -> model.ConnectionInFlight:
+def _connection(client: tuple[str, int], one: Slots) -> model.ConnectionInFlight:
     return model.ConnectionInFlight(
-        client=_client_end(ends),
+        client=endpoint(*client),
         ops=one.ops,
         max=one.levels.max,
         level=one.level,
@@ -145,15 +146,6 @@ def _session(one: Session) -> model.SessionInFlight:
         own_limit=one.own_limit,
         limited=one.limited,
     )
-
-
-def _client_end(ends: Connection) -> str:
-    """The end that does not have the port of the server, as far as ports tell: servers have the well-known ones."""
-    a, b = (ends.addr_a, ends.port_a), (ends.addr_b, ends.port_b)
-    return endpoint(*(b if a[1] == _NFS_PORT else a))
-
-
-_NFS_PORT = 2049
 
 
 def _levels(levels: Levels) -> list[model.Level]:

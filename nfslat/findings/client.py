@@ -6,6 +6,7 @@ from nfslat.findings.facts import Facts, finding, ms, times
 from nfslat.report.model import Finding
 from nfslat.tune import advice
 
+SLOT_CODES = ("client-slots", "session-slots")
 _SOME = 0.05
 _AT_LIMIT = 0.5  # of the busy time, where the application's time is known to lie above the wire
 _PROVES = 0.3  # of the application's time above the wire: the wait that slots make is seen from outside
@@ -25,6 +26,8 @@ def _slots(f: Facts) -> Finding | None:
     if limit is None or (above is not None and f.share(above) < _SOME and not f.slot_wait_ms):
         return None
     code, count, share_at, where = limit
+    mounts = f.client.mounts if f.client else ()
+    connections = mounts[0].nconnect if mounts and code == "client-slots" else 1
     known = f.slots
     measured = f.slot_wait_ms is not None and above is not None and f.slot_wait_ms >= _WAITS * above
     proven = measured or (above is not None and (known == count or f.share(above) >= _PROVES))
@@ -50,6 +53,7 @@ def _slots(f: Facts) -> Finding | None:
         confidence=confidence,
         evidence={
             "slots": count,
+            "slots_each": count // connections,  # of each connection, or of the session
             "at_limit_share": share_at,
             "reply_clocked_share": f.client.reply_clocked_share if f.client else None,
             "above_wire_ms": above,

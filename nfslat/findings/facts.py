@@ -52,6 +52,7 @@ class Facts:
     unseen_share: float = 0.0  # of the RPC messages that the captures should show
     version: str = ""  # of NFS: "3", "4.1"
     threads: int | None = None  # as the server says
+    woken_share: float | None = None  # of its queued sockets, those that found an idle thread
     slots: int | None = None  # as the client says
     slot_wait_ms: float | None = None  # as the client says: mean wait of an RPC before it is sent
     server_host: Snapshot | None = None

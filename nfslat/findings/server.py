@@ -14,6 +14,7 @@ _FAST = 0.1  # of the time of data ops: light ops that take no more show that th
 _FEW_LIGHT = 5
 _MOSTLY = 0.7
 _WITNESSES = 5
+_STARVED = 0.2  # of the server's queued sockets found an idle thread: 0.02 to 0.04 in the lab, else 0.9 to 1
 _BLIND = 0.25  # of the messages unseen: in flight is not what it seems
 
 
@@ -66,7 +67,8 @@ def _queue(f: Facts) -> Finding | None:
     count = known if known is not None else estimate
     sure = (
         f.queue_is_measured
-        or (known is not None and estimate is not None)
+        or (known is not None and estimate is not None and (low or 0) <= known)
+        or (f.woken_share is not None and f.woken_share <= _STARVED)
         or (s is not None and s.witnesses >= _WITNESSES)
     )
     who = f"one of the server's {times(count, 'thread')}" if count is not None else "a server thread"

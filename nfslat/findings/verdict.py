@@ -56,10 +56,11 @@ class Ground:
     unseen_share: float  # of RPC messages or calls that the captures should show and do not, the worse side
 
 
-def verdict(mean: Layers, slowest: Layers, ground: Ground, findings: Sequence[Finding] = ()) -> Verdict:
+def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, findings: Sequence[Finding] = ()) -> Verdict:
     """Name the layer that adds most, say how much, why, and how sure that is; see `Layers` for the populations.
 
-    The cause is the first of `findings` (ranked) that is about that layer, if it explains enough of it.
+    The cause is the first of `findings` (ranked) that is about that layer, if it explains enough of it. Without
+    `slowest` and `ground` the means are figures that somebody gave.
     """
     if mean.network_ms < 0:
         text = (
@@ -77,9 +78,9 @@ def verdict(mean: Layers, slowest: Layers, ground: Ground, findings: Sequence[Fi
     share = mean.share(layer)
     # What the application waited for its slowest requests is not known, only the mean is.
     # And a part of a whole that holds negative parts is no share.
-    no_share = mean.client_ms is not None or slowest.network_ms < 0
-    share_slowest = None if no_share else slowest.share(layer)
-    confidence, reasons = _confidence(layer, share, share_slowest, slowest, ground)
+    tail = None if mean.client_ms is not None or slowest is None or slowest.network_ms < 0 else slowest
+    share_slowest = None if tail is None else tail.share(layer)
+    confidence, reasons = _confidence(layer, share, tail, slowest, ground)
     of = (
         f"of the application's {mean.ops} time"
         if mean.client_ms is not None
@@ -89,14 +90,14 @@ def verdict(mean: Layers, slowest: Layers, ground: Ground, findings: Sequence[Fi
     text = f"{_capital(LAYERS[layer])} adds {_ms(mean.ms(layer))} of {_ms(mean.total_ms)} ms {of} ({share * 100:.1f} %)"
     if cause is not None:
         text += f", {_because(cause)}"
-    if share_slowest is None:
+    if tail is None:
         text += "."
-    elif slowest.largest == layer:
-        text += f", and {share_slowest * 100:.1f} % in the slowest 1 %."
+    elif tail.largest == layer:
+        text += f", and {tail.share(layer) * 100:.1f} % in the slowest 1 %."
     else:
-        other = slowest.largest
-        text += f"; in the slowest 1 % {LAYERS[other]} adds most: {slowest.share(other) * 100:.1f} % "
-        text += f"of {_ms(slowest.total_ms)} ms."
+        other = tail.largest
+        text += f"; in the slowest 1 % {LAYERS[other]} adds most: {tail.share(other) * 100:.1f} % "
+        text += f"of {_ms(tail.total_ms)} ms."
     if mean.client_ms is None:
         text += _beyond_the_wire(findings)
     if cause is not None and cause.confidence != "certain":
@@ -157,9 +158,14 @@ def _proof(mean: Layers, cause: Finding | None) -> list[str]:
 
 
 def _confidence(
-    layer: str, share: float, share_slowest: float | None, slowest: Layers, ground: Ground
+    layer: str, share: float, tail: Layers | None, slowest: Layers | None, ground: Ground | None
 ) -> tuple[str, list[str]]:
     """The weakest of all grounds decides; each that is not strong is named."""
+    if ground is None:
+        reasons = ["the figures are taken as they were given, and may speak of different requests"]
+        if share < _HIGH_SHARE:
+            reasons.append(f"no layer stands out: the largest adds {share * 100:.1f} %")
+        return ("medium" if share >= _HIGH_SHARE else "low"), reasons
     reasons = []
     worst = 2
     seen = ground.ops + ground.untimed + ground.missed
@@ -173,10 +179,10 @@ def _confidence(
     if share < _HIGH_SHARE:
         reasons.append(f"no layer stands out: the largest adds {share * 100:.1f} %")
         worst = min(worst, _grade(share, _LOW_SHARE, _HIGH_SHARE))
-    if share_slowest is not None and slowest.largest != layer:
+    if tail is not None and tail.largest != layer:
         reasons.append("mean and slowest 1 % point to different layers")
         worst = min(worst, 1)
-    if slowest.network_ms < 0:
+    if slowest is not None and slowest.network_ms < 0:
         reasons.append("the network time of the slowest 1 % is negative on average")
         worst = min(worst, 1)
     if ground.negative > 0.01 * ground.ops:

@@ -121,6 +121,8 @@ def find_threads(work: Work, kind: I16) -> Threads:
         if isinstance(found, str):
             return unknown(found)
         best = found
+        if best >= most:
+            return unknown("")  # nothing ever waits
     allowed = [threads for threads in score.as_good_as(best) if threads < most]
     low, high = min(allowed), max(allowed)
     start, forced = _started(work, best)
@@ -176,9 +178,7 @@ def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: _S
         return ""
     near = float(depth[alone.others].mean() * alone.work_ns / server_ns.mean())
     if near < _BELOW * bound.threads:
-        return (
-            "calls take longer the more are in flight, yet overtake each other: what they share is not the threads"
-        )
+        return ""  # they overtake each other, so what they share is behind the threads
     for threads in range(max(int(near / _LONGER), bound.threads), int(near * _LONGER) + 2):
         score(threads)
 

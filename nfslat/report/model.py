@@ -323,6 +323,45 @@ class InFlight:
 
 
 @dataclass(frozen=True)
+class MeanAndP99:
+    """Of one population of durations, ms."""
+
+    mean: float
+    p99: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One replay of the load."""
+
+    threads: int | None  # None: no limit
+    slots: int | None  # of each connection or session
+    ops: int  # that the figures are over
+    ops_per_s: float
+    client_ms: MeanAndP99  # SRT at the client
+    application_ms: MeanAndP99 | None  # and the wait for a slot; None: how many wait is not known
+    slot_wait_ms: float
+    thread_wait_ms: float
+    threads_busy: float | None  # share of the threads' time
+    slots_busy: float | None  # of the slots that are used most
+    limit: str  # where an op waits most: "threads", "slots", or "load": hardly anywhere
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The load replayed with other numbers of threads or slots."""
+
+    asked: str  # "threads=64"
+    captured_ms: MeanAndP99  # SRT at the client, of the ops that `before` is over
+    before: Outcome  # replayed with the numbers in effect
+    after: Outcome
+    error: float  # mean of `before` against the captured one, relative
+    ops: int  # that were played, of ...
+    ops_given: int
+    warning: str  # what is taken for granted
+
+
+@dataclass(frozen=True)
 class StackRow:
     op: str  # "all", or the operation that --app-ms / --storage-ms named
     layer: str
@@ -377,6 +416,8 @@ class Report:
     audit: list[AuditNote] = field(default_factory=list)  # on the two captures together
     transport: list[Transport] | None = None  # None where an engine does not say what TCP did
     inflight: InFlight | None = None
+    what_if: list[WhatIf] = field(default_factory=list)
+    evidence: list[str] = field(default_factory=list)  # what hosts, applications and tracers say besides
     stack: list[StackRow] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     verdict: Verdict | None = None
