@@ -131,7 +131,7 @@ def _report(options: argparse.Namespace, arguments: list[str]) -> int:
             known, notes = outside.known(found)
             report = report_two(found, tool, filters, known, asked, notes, options.sessions)
             if csv_out is not None:
-                write_csv(found, csv_out)
+                write_csv(found, csv_out, known.traced)
             if missed_out is not None:
                 write_missed(found, missed_out)
         work.close_progress()

@@ -8,6 +8,7 @@ import numpy as np
 
 from nfslat.constants import NULL, NULL32, op_name, program_name, version_name
 from nfslat.decompose import PART_NAMES
+from nfslat.known import Traced
 from nfslat.results import Correlation
 from nfslat.tables import I64, U32, Bool, Matched, Ops
 
@@ -18,6 +19,8 @@ FRAMES = ("call_first_frame", "call_last_frame", "reply_first_frame", "reply_las
 
 ENDS = ("client", "client_port", "server", "server_port")
 ARGUMENTS = ("offset_bytes", "size_bytes", "fh_crc32")
+
+TRACED = ("slot_wait_ns", "execute_ns", "thread_ns")
 
 COLUMNS = (
     "xid",
@@ -37,6 +40,8 @@ COLUMNS = (
     "one_way_error_ns",
     "call_retrans_wait_ns",
     "reply_retrans_wait_ns",
+    "queue_ns",
+    *TRACED,
     "client_transmissions",
     "server_transmissions",
 )
@@ -46,20 +51,21 @@ COLUMNS = (
 _ROW = ",".join(["0x%08x"] + ["%s"] * (len(COLUMNS) - 6)) + "\n"
 
 
-def write_csv(c: Correlation, out: TextIO) -> None:
+def write_csv(c: Correlation, out: TextIO, traced: Traced | None = None) -> None:
     """Rows in order of the client's call. Times are ns since 1970 on each side's own clock; null is an empty cell.
 
     call_net_ns and reply_net_ns rest on theta, and may be off by one_way_error_ns; they are empty where no theta fits,
-    network_ns is not. Where the clocks drift, server_srt_ns and the parts are on the client's. Ops that were under way
-    when a clock was set have no row.
+    network_ns is not. Where the clocks drift, server_srt_ns and the parts are on the client's. queue_ns is the part of
+    the server's time in which the call waited for a thread, as far as packets tell; slot_wait_ns, execute_ns and
+    thread_ns are what tracepoints say (`traced`). Ops that were under way when a clock was set have no row.
     """
     out.write(",".join(COLUMNS) + "\n")
     for begin in range(0, len(c.matched), BLOCK):
-        columns = _columns(c, slice(begin, begin + BLOCK))
+        columns = _columns(c, slice(begin, begin + BLOCK), traced)
         out.write("".join(map(_ROW.__mod__, zip(*columns, strict=True))))
 
 
-def _columns(c: Correlation, at: slice) -> list[list[Any]]:
+def _columns(c: Correlation, at: slice, traced: Traced | None) -> list[list[Any]]:
     matched = c.matched.take(at)
     client, server = c.client.ops.take(matched.client), c.server.ops.take(matched.server)
     client_srt, server_srt = c.client_srt_ns[at], c.server_srt_ns[at]
@@ -81,6 +87,8 @@ def _columns(c: Correlation, at: slice) -> list[list[Any]]:
         *(part.tolist() if c.clock.fits or name not in _NEEDS_THETA else nothing for name, part in parts.items()),
         _errors(c, matched, client.whole & server.whole) if c.clock.fits else nothing,
         *_waits(c, at, nothing),
+        nothing if c.inflight.load.threads.cannot else c.inflight.load.queue_ns[matched.server].tolist(),
+        *([nothing] * len(TRACED) if traced is None else [_known(getattr(traced, name)[at]) for name in TRACED]),
         client.transmissions.tolist(),
         server.transmissions.tolist(),
     ]
@@ -119,6 +127,11 @@ def _waits(c: Correlation, at: slice, nothing: list[Any]) -> list[list[Any]]:
         column[row[here] - at.start] = ns[here]
         columns.append(column.tolist())
     return columns
+
+
+def _known(column: I64) -> list[Any]:
+    """The values, an empty cell for null."""
+    return ["" if value == NULL else value for value in column.tolist()]
 
 
 def _first_known(client: I64 | U32, server: I64 | U32, null: int) -> list[Any]:

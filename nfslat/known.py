@@ -15,7 +15,7 @@ from nfslat.select import op_labels, parse_ops
 from nfslat.tables import I64
 
 # What a bare --app-ms or --storage-ms speaks of: an application and its disk know reads and writes, not GETATTRs.
-_DATA_OPS = ("READ", "WRITE")
+DATA_OPS = ("READ", "WRITE")
 _NS_PER_MS = 1e6
 
 
@@ -137,12 +137,12 @@ def parse_known(values: list[str], option: str) -> dict[str, float]:
 
 def title_of(operations: set[str]) -> str:
     """The names, or "all" where they are not few."""
-    return " and ".join(sorted(operations)) if len(operations) <= len(_DATA_OPS) else "all"
+    return " and ".join(sorted(operations)) if len(operations) <= len(DATA_OPS) else "all"
 
 
 def data_ops(c: Correlation) -> set[str]:
     """READ and WRITE as far as there are matched ones, or all operations where there are none."""
-    return c.ops_of.keys() & _DATA_OPS or set(c.ops_of)
+    return c.ops_of.keys() & DATA_OPS or set(c.ops_of)
 
 
 def data_rows(c: Correlation) -> I64:

@@ -16,7 +16,7 @@ from nfslat.evidence.records import Interval, Latency, Snapshot
 from nfslat.evidence.sunrpc_join import Joined, join
 from nfslat.evidence.sunrpc_trace import SunrpcTrace
 from nfslat.inflight.little import busy_throughput_per_s, little_ms
-from nfslat.known import Known, Traced, data_rows
+from nfslat.known import DATA_OPS, Known, Traced, data_ops, data_rows
 from nfslat.results import Correlation
 from nfslat.tune.form import setting
 
@@ -174,7 +174,7 @@ def _with_latencies(known: Known, latencies: Iterable[Latency]) -> Known:
             continue
         so_far.setdefault(one.op, one)
     for name, by_op in found.items():
-        named = {op: one for op, one in by_op.items() if op} or by_op
+        named = {op: one for op, one in by_op.items() if op in DATA_OPS} or by_op
         sources = dict.fromkeys(one.source for one in named.values())
         known = known.having(name, {op: one.mean_ms for op, one in named.items()}, ", ".join(sources))
     return known
@@ -207,7 +207,7 @@ def _traced(known: Known, name: str, trace: SunrpcTrace, c: Correlation) -> tupl
         ("thread_ms", traced.thread_ns),
     ):
         by_op = {}
-        for op in c.ops_of:
+        for op in data_ops(c):
             values = column[c.rows_of([op])]
             values = values[values >= 0]
             if len(values):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nfslat.known import Known, data_ops, data_rows, title_of
+from nfslat.known import DATA_OPS, Known, data_ops, data_rows, title_of
 from nfslat.report.model import StackRow
 from nfslat.results import Correlation
 from nfslat.summarize_inflight import queue_ms
 from nfslat.tables import I64
 
-_DATA_OPS = ("READ", "WRITE")
 _NS_PER_MS = 1e6
 
 
@@ -66,7 +65,7 @@ def _blocks(known: Known) -> list[str]:
 def _layer(name: str, known: Known, c: Correlation, at: I64) -> Layer:
     # A bare figure of storage or of threads is one of reads and writes: a disk does not know a GETATTR.
     def of(values: dict[str, float], *, data_only: bool) -> float | None:
-        bare = values.get("") if not data_only or name in ("", *_DATA_OPS) else None
+        bare = values.get("") if not data_only or name in ("", *DATA_OPS) else None
         return values.get(name, bare)
 
     server = float(c.server_srt_ns[at].mean() / _NS_PER_MS)

@@ -118,10 +118,11 @@ def _storage(f: Facts) -> Finding | None:
         if light[2] > _FAST * work_ms and confidence != "certain":
             return None
         proof += f", while {times(light[0], 'op')} that need no data take {ms(light[2])} ms"
+    thread = " once a thread has them" if f.queue_ms else ", and none waits for a thread"
     return finding(
         "server-storage",
         "server",
-        f"READ and WRITE take {ms(work_ms)} ms in the server without any wait for a thread{proof}",
+        f"READ and WRITE take {ms(work_ms)} ms in the server{thread}{proof}",
         share=f.share(f.in_thread_ms),
         slowest=None if f.slowest is None else f.slowest_share(f.slowest.server_ms - (f.slowest_queue_ms or 0.0)),
         confidence=confidence,

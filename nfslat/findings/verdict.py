@@ -82,7 +82,7 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
     share_slowest = None if tail is None else tail.share(layer)
     confidence, reasons = _confidence(layer, share, tail, slowest, ground)
     of = (
-        f"of the application's {mean.ops} time"
+        f"of the application's {mean.ops if mean.ops != 'all' else ''} time".replace("  ", " ")
         if mean.client_ms is not None
         else "of the response time on the client's wire"
     )
