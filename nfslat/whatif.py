@@ -11,10 +11,11 @@ import numpy as np
 from nfslat.constants import NULL
 from nfslat.errors import InputError, UsageError
 from nfslat.inflight import replay
+from nfslat.inflight.jobs import find_jobs
 from nfslat.inflight.play import Load
 from nfslat.report import model
 from nfslat.results import Correlation
-from nfslat.select import client_ends
+from nfslat.select import client_ends, is_reverse
 from nfslat.tables import I64
 
 _NS_PER_MS = 1e6
@@ -98,7 +99,7 @@ def _load(c: Correlation) -> Load:
     ops, at_server = c.client.ops, c.server.ops
     queue = c.inflight.load.queue_ns
     theta = c.clock.main.theta_ns if c.clock.fits else int(np.median(at_server.t1[server] - ops.t1[client]))
-    jobs = c.inflight.load.jobs
+    jobs = find_jobs(at_server, c.server.decoded.loose, is_reverse(at_server))
     others = np.setdiff1d(jobs.op[jobs.op != NULL], server)
     ours = np.ones(len(server), dtype=np.bool_)
     return Load.from_columns(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 
+from nfslat.columns import side_by_side
 from nfslat.constants import NFS, NFSACL, NULL, op_name
 from nfslat.inflight.dispatch import Work
 from nfslat.tables import I16, I32, I64, U32, Bool, Loose, Ops, State
@@ -33,6 +35,13 @@ class Jobs:
     held: int  # ops left out: the server may have held them back
     unseen_first: int  # ops whose arrival is that of a first transmission that the capture does not show
 
+    @property
+    def counts(self) -> Jobs:
+        """The same without the rows, which take memory."""
+        return dataclasses.replace(
+            self, work=self.work.part(slice(0)), op=self.op[:0].copy(), kind=self.kind[:0].copy()
+        )
+
 
 def find_jobs(ops: Ops, loose: Loose, reverse: Bool) -> Jobs:
     """The jobs of the server that answered most NFS calls; `reverse` is `select.is_reverse`, one a class of ops."""
@@ -55,14 +64,16 @@ def find_jobs(ops: Ops, loose: Loose, reverse: Bool) -> Jobs:
     unseen = int(np.count_nonzero(arrival != ops.t1[rows]))
     reply = np.maximum(ops.t2[rows], arrival)  # never before the call, come what may
     again = _answered_again(ops, loose, rows, arrival)
-    arrival = np.concatenate((arrival, again[0]))
-    reply = np.concatenate((reply, again[1]))
-    stream = np.concatenate((stream, stream[again[2]]))
-    kind = np.concatenate((number[ops.kind[rows]], number[ops.kind[rows[again[2]]]])) if len(rows) else number[:0]
-    row = np.concatenate((rows, np.full(len(again[0]), NULL)))
-    order = np.argsort(arrival, kind="stable")
-    work = Work.of(arrival[order], reply[order], stream[order].astype(np.int32))
-    return Jobs(work, row[order], kind[order], server, len(calls), int(np.count_nonzero(held)), unseen)
+    kind = number[ops.kind[rows]] if len(rows) else number[:0]
+    if len(again[0]):
+        arrival, reply = np.concatenate((arrival, again[0])), np.concatenate((reply, again[1]))
+        stream, kind = np.concatenate((stream, stream[again[2]])), np.concatenate((kind, kind[again[2]]))
+        rows = np.concatenate((rows, np.full(len(again[0]), NULL)))
+    if (np.diff(arrival) < 0).any():
+        order = np.argsort(arrival, kind="stable")
+        arrival, reply, rows = arrival[order], reply[order], rows[order]
+        stream, kind = stream[order], kind[order]
+    return Jobs(Work.of(arrival, reply, stream), rows, kind, server, len(calls), int(np.count_nonzero(held)), unseen)
 
 
 def _streams(ops: Ops) -> I32:
@@ -85,14 +96,17 @@ def _arrivals(t1: I64, conn: I32, xid: U32) -> I64:
     does not show it, and stood in the stream before that one.
     """
     out = t1.copy()
-    order = np.argsort(conn, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(conn[order])) + 1):
+    order, spans = side_by_side(len(conn), int(conn.max(initial=-1)) + 1, lambda at: conn[at])
+    for span in spans:
+        rows = order[span]
         if len(rows) < _STEP:
             continue
         for number in (xid[rows].byteswap(), xid[rows]):
             ahead = (number - number[0]).astype(np.int32).astype(np.int64)  # wraps as the client's counter does
             if np.mean(np.abs(np.diff(ahead)) < _STEP) < _IN_ORDER:
                 continue
+            if (ahead == np.maximum.accumulate(ahead)).all():
+                break
             by_number = np.argsort(ahead, kind="stable")
             times = t1[rows[by_number]]
             first = np.minimum.accumulate(times[::-1])[::-1]

@@ -17,8 +17,11 @@ _PATIENT = 0.5  # and waits at least so much of the time that those of the main 
 
 @dataclass(frozen=True)
 class ServerLoad:
-    """`queue_ns` has one row an op of the server: its wait for a thread, 0 where nothing shows one; the other two are
-    the same with the fewest and with the most threads that the packets allow."""
+    """`jobs` and `threads` are without their rows.
+
+    `queue_ns` has one row an op of the server: its wait for a thread, 0 where nothing shows one; the other two are the
+    same with the fewest and with the most threads that the packets allow.
+    """
 
     jobs: Jobs
     threads: Threads
@@ -35,8 +38,11 @@ def server_load(ops: Ops, loose: Loose, reverse: Bool) -> ServerLoad:
     jobs = find_jobs(ops, loose, reverse)
     threads = find_threads(jobs.work, jobs.kind)
     starts = (threads.start_ns, threads.low_start_ns, threads.high_start_ns)
-    queue, least, most = (_queue_ns(ops, jobs, start) for start in starts)
-    return ServerLoad(jobs, threads, queue, least, most, _witnesses(jobs, threads))
+    if threads.limited:
+        queue, least, most = (_queue_ns(ops, jobs, start) for start in starts)
+    else:
+        queue = least = most = np.zeros(len(ops), dtype=np.int64)
+    return ServerLoad(jobs.counts, threads.without_rows, queue, least, most, _witnesses(jobs, threads))
 
 
 def _queue_ns(ops: Ops, jobs: Jobs, start_ns: I64) -> I64:
