@@ -76,7 +76,7 @@ def answer(n: Numbers) -> Answer:
     )
     found = ranked([*server_findings(facts), *client_findings(facts)])
     layer = Layer(
-        title="",
+        title="all",
         client=n.client_ms,
         server=n.server_ms,
         app=n.app_ms,
@@ -101,7 +101,7 @@ def render(found: Answer, *, width: int, color: bool) -> str:
     stack_section(page, found.stack)
     for note in found.notes:
         page.prose(f"- {note}", hanging=2)
-    findings_section(page, found.findings)
+    findings_section(page, found.findings, None)
     return page.text()
 
 

@@ -36,8 +36,8 @@ pub fn starts(work: &Work, threads: usize) -> Vec<i64> {
     let mut is_taken = vec![false; rows];
     let mut ready = std::collections::VecDeque::new();
     let (mut busy, mut arrived) = (0, 0);
-    for &row in work.by_reply {
-        let now = work.reply_ns[row as usize];
+    for answered in work.by_reply.chunk_by(|&one, &next| work.reply_ns[one as usize] == work.reply_ns[next as usize]) {
+        let now = work.reply_ns[answered[0] as usize];
         while arrived < rows && work.arrival_ns[arrived] <= now {
             let number = work.stream[arrived] as usize;
             let stream = &mut waiting[number];
@@ -57,26 +57,38 @@ pub fn starts(work: &Work, threads: usize) -> Vec<i64> {
             });
             arrived += 1;
         }
-        if is_taken[row as usize] {
-            busy -= 1;
-        } else {
-            let stream = &mut waiting[work.stream[row as usize] as usize];
-            while stream.first != NONE {
-                let taken = stream.first;
-                stream.first = after[taken as usize];
-                is_taken[taken as usize] = true;
-                if taken == row {
-                    break;
-                }
-                busy += 1;
+        // A thread may answer one call, take the next and answer that, all at one time.
+        let mut left: Vec<i32> = answered.to_vec();
+        while !left.is_empty() {
+            let (with, without): (Vec<i32>, Vec<i32>) = left.iter().partition(|&&row| is_taken[row as usize]);
+            busy -= with.len();
+            left = without;
+            if with.is_empty() {
+                busy += force(&mut waiting[work.stream[left[0] as usize] as usize], left[0], &after, &mut is_taken);
+                left.remove(0);
             }
+            take(&mut waiting, &mut ready, &after, &mut busy, threads, |taken| {
+                start[taken] = now;
+                is_taken[taken] = true;
+            });
         }
-        take(&mut waiting, &mut ready, &after, &mut busy, threads, |taken| {
-            start[taken] = now;
-            is_taken[taken] = true;
-        });
     }
     start
+}
+
+/// The calls of a stream up to `row`, which is answered, have had threads; how many of them keep theirs.
+fn force(stream: &mut Stream, row: i32, after: &[i32], is_taken: &mut [bool]) -> usize {
+    let mut others = 0;
+    while stream.first != NONE {
+        let taken = stream.first;
+        stream.first = after[taken as usize];
+        is_taken[taken as usize] = true;
+        if taken == row {
+            break;
+        }
+        others += 1;
+    }
+    others
 }
 
 /// Give calls to threads as long as there are both.

@@ -8,13 +8,12 @@ import numpy as np
 
 from nfslat import overlap
 from nfslat.audit.words import note, span
-from nfslat.inflight.levels import flat_top
+from nfslat.inflight.slots import Held
 from nfslat.report.model import AuditNote
 from nfslat.results import Correlation
 from nfslat.select import is_reverse
 from nfslat.tables import Miss
 
-_FLAT, _ENOUGH_OPS = 0.5, 100  # a top held for this share of the busy time, by this many ops, looks like a limit
 _SIDES = ("server", "client")
 _HALF, _ALL = 0.5, 0.99  # of a capture
 _FEW_OPS, _PLENTY = 20, 50_000  # ops that can tell of the network, and that are enough to
@@ -117,17 +116,7 @@ def remarks(c: Correlation, *, application_known: bool) -> list[str]:
             f"{c.client.source.name} the client's; read that way (--no-swap insists on the order given)"
         )
     if not application_known:
-        out.append(
-            "what happens above the client's wire (waiting for a slot, the application) is not in the captures: "
-            "give the application's own mean with --app-ms to include it"
-        )
-        top = flat_top(c.client.ops, c.matched.client)
-        if top is not None and top.level > 1 and top.share >= _FLAT and top.ops >= _ENOUGH_OPS:
-            out.append(
-                f"in flight at the client, on its busiest connection: {top.level} for {top.share * 100:.0f} % of the "
-                f"busy time, and hardly ever more. {top.level} slots or {top.level} workers are its limit, and with "
-                "slots calls wait above the wire: --app-ms tells which"
-            )
+        out += _above_the_wire(c)
     for name in _SIDES:
         if count := c.strangers(name):
             out.append(f"{count} ops in the {name}'s capture belong to hosts that are not in the other one")
@@ -144,6 +133,27 @@ def remarks(c: Correlation, *, application_known: bool) -> list[str]:
             "their client SRT counts from the first transmission"
         )
     return out
+
+
+def _above_the_wire(c: Correlation) -> list[str]:
+    """That it is not in the captures; nothing where slots are seen to be the limit, for the finding says it then."""
+    mounts = c.inflight.mounts[:1]
+    session = next((one for one in c.inflight.sessions if not one.callbacks), None)
+    of_session = session is not None and (session.limited or session.own_limit is not None)
+    if of_session or any(mount.held is Held.SLOTS for mount in mounts):
+        return []
+    text = (
+        "what happens above the client's wire (waiting for a slot, the application) is not in the captures: "
+        "give the application's own mean with --app-ms to include it"
+    )
+    for mount in mounts:
+        if mount.held is Held.EITHER:
+            level = sum(one.level or 0 for one in mount.connections)
+            text += (
+                f". {level} calls are in flight most of the time, and hardly ever more: by so many slots, for which "
+                "others wait above the wire, or by so many workers. --app-ms tells which"
+            )
+    return [text]
 
 
 def _left_out(c: Correlation) -> list[str]:

@@ -31,11 +31,15 @@ def _slots(f: Facts) -> Finding | None:
     known = f.slots
     measured = f.slot_wait_ms is not None and above is not None and f.slot_wait_ms >= _WAITS * above
     proven = measured or (above is not None and (known == count or f.share(above) >= _PROVES))
-    text = f"the client keeps {times(count, 'call')} in flight {where} and hardly ever more"
+    text = (
+        f"the client keeps {times(count, 'call')} in flight {where} and hardly ever more"
+        if f.client is not None
+        else f"the client has {times(count, 'slot')} on each connection"
+    )
     if share_at is not None:
         text += f" ({share_at * 100:.0f} % of the busy time)"
     if above is not None:
-        confidence = "certain" if proven or code == "session-slots" else "likely"
+        confidence = "certain" if f.client is not None and (proven or code == "session-slots") else "likely"
         of = f"{ms(above)} ms of the application's {ms(f.mean.total_ms)} ms"
         text += f"; {of} lie above the wire, where requests wait for a slot"
     elif f.slot_wait_ms:
@@ -85,7 +89,7 @@ def _limit(f: Facts) -> tuple[str, int, float | None, str] | None:
         if at_limit and None not in levels:
             return "client-slots", sum(level for level in levels if level), c.at_limit_share, _where(f)
     if f.slots is not None and c is None and f.mean.client_ms is not None:
-        return "client-slots", f.slots, None, "at most"
+        return "client-slots", f.slots, None, ""
     return None
 
 

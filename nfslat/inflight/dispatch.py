@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import groupby
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -72,8 +73,8 @@ def starts_in_python(work: Work, threads: int) -> I64:
             if is_ready[number]:
                 ready.append(number)
 
-    for row in work.by_reply.tolist():
-        while arrived < len(arrival) and arrival[arrived] <= reply[row]:
+    for now, answered in groupby(work.by_reply.tolist(), key=reply.__getitem__):
+        while arrived < len(arrival) and arrival[arrived] <= now:
             number = stream[arrived]
             waiting[number].append(arrived)
             if not is_ready[number]:
@@ -81,15 +82,20 @@ def starts_in_python(work: Work, threads: int) -> I64:
                 ready.append(number)
             take(arrival[arrived])
             arrived += 1
-        if taken[row]:
-            busy -= 1
-        else:
-            calls = waiting[stream[row]]
-            while calls:
-                earlier = calls.popleft()
-                taken[earlier] = True
-                if earlier == row:
-                    break
-                busy += 1
-        take(reply[row])
+        # A thread may answer one call, take the next and answer that, all at one time.
+        left = list(answered)
+        while left:
+            without = [row for row in left if not taken[row]]
+            busy -= len(left) - len(without)
+            if len(without) == len(left):
+                calls = waiting[stream[without[0]]]
+                while calls:
+                    earlier = calls.popleft()
+                    taken[earlier] = True
+                    if earlier == without[0]:
+                        break
+                    busy += 1
+                del without[0]
+            left = without
+            take(now)
     return np.array(start, dtype=np.int64)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.columns import each_block, tally
-from nfslat.tables import I32, I64, Bool, Ops, State
+from nfslat.columns import each_block
+from nfslat.tables import I32, I64, Bool, State
 
 # Time above a level that is overlooked when the level is called the top: retransmissions, an extra GETATTR.
 _OVERLOOKED = 0.02
@@ -204,29 +204,3 @@ def hidden_share(states: Mapping[State, int]) -> float:
 def unseen(level: int, hidden: float) -> int:
     """How many of `level` ops in flight may be hidden at once: the mean and two standard deviations, were it chance."""
     return round(level * hidden + 2 * math.sqrt(level * hidden * (1 - hidden)))
-
-
-@dataclass(frozen=True)
-class Top:
-    """The level that a connection practically never exceeds."""
-
-    level: int  # ops in flight
-    share: float  # of the busy time (something in flight) spent at exactly this level, 0 to 1
-    ops: int
-
-
-def flat_top(ops: Ops, rows: I32 | I64) -> Top | None:
-    """The top of the connection that carries most of the ops in `rows`; None where there is no time to speak of.
-
-    An op is in flight from its call's first byte to its reply's last (t0 to t3). The top is the smallest level above
-    which less than 2 % of the busy time is spent. Slots belong to a transport, so connections are not added up.
-    """
-    if not len(rows):
-        return None
-    conn = ops.conn[rows]
-    counts = tally(len(conn), len(ops.connections), lambda at: conn[at])
-    if counts.max() < len(rows):
-        rows = rows[conn == counts.argmax()]
-    found = levels(ops.t0[rows], ops.t3[rows])
-    top = found.top
-    return None if top is None else Top(top, found.share(top) or 0.0, len(rows))

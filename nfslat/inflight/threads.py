@@ -35,6 +35,7 @@ _BLOCKS = 24  # of time
 _FORCED = 7.0  # nats that a call costs which is answered without a thread: e^-7, one in a thousand
 _RESOLUTION_NS = 2_000.0  # times of work that are closer are the same: stamps are in us
 _SURE = 3.0  # standard errors
+_FEW = 8  # calls of one operation; fewer have no density
 _FEW_ALONE = 3  # calls that surely met no queue; fewer are no measure of the work
 _LONGER = 1.25  # so much longer than those the others must take
 _FASTER = 0.8  # of that number of threads: fewer are ruled out
@@ -158,6 +159,7 @@ class _Unqueued(NamedTuple):
 
     calls: int
     work_ns: float  # median
+    most_ns: float  # what that may be at most
     others: Bool  # the other calls of that operation
     least: int  # threads: with fewer the others would have to work faster than those
 
@@ -169,11 +171,19 @@ def _the_unqueued(work: Work, kind: I16, depth: I64, bound: Bound) -> _Unqueued:
     alone, others = main & (depth <= bound.threads), main & (depth > bound.threads)
     count = int(np.count_nonzero(alone))
     if count < _FEW_ALONE or not others.any():
-        return _Unqueued(count, 0.0, others, bound.threads)
-    work_ns = float(np.median(server_ns[alone]))
+        return _Unqueued(count, 0.0, 0.0, others, bound.threads)
+    least_ns, work_ns, most_ns = _median(server_ns[alone])
     # Little's law: what is in flight times the share of its time that it is in a thread.
-    threads = float(depth[others].mean() * work_ns / server_ns[others].mean())
-    return _Unqueued(count, work_ns, others, max(bound.threads, int(threads * _FASTER)))
+    threads = float(depth[others].mean() * least_ns / server_ns[others].mean())
+    return _Unqueued(count, work_ns, most_ns, others, max(bound.threads, int(threads * _FASTER)))
+
+
+def _median(times: I64) -> tuple[float, float, float]:
+    """The median, between what it is at least and at most: as many ranks off as chance may be; of few times, all."""
+    ordered, count = np.sort(times), len(times)
+    off = _SURE * np.sqrt(count) / 2
+    low, high = max(int(count / 2 - off), 0), min(int(np.ceil(count / 2 + off)), count - 1)
+    return float(ordered[low]), float(np.median(ordered)), float(ordered[high])
 
 
 def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: _Scores) -> int | str:
@@ -181,7 +191,7 @@ def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: _S
     server_ns = (work.reply_ns - work.arrival_ns)[alone.others]
     if alone.calls < _FEW_ALONE:
         return "the work is too regular, and no calls surely met an idle thread: a wait would look like work"
-    if np.median(server_ns) < _LONGER * alone.work_ns:
+    if np.median(server_ns) < max(_LONGER * alone.work_ns, alone.most_ns):
         return ""
     near = float(depth[alone.others].mean() * alone.work_ns / server_ns.mean())
     if near < _BELOW * bound.threads:
@@ -245,6 +255,10 @@ class _Scores:
         order = np.argsort(kind, kind="stable")
         self._groups = np.split(order, np.flatnonzero(np.diff(kind[order])) + 1)
         self._block = np.arange(len(kind)) * _BLOCKS // len(kind)
+        server_ns = np.concatenate([work.reply_ns - work.arrival_ns for work, _ in samples])
+        # As if no call ever waited. What is forced costs more than that, or an operation of which all calls are
+        # forced would be cheap.
+        self._unqueued = [float(_log_spacing(server_ns[rows]).mean()) for rows in self._groups]
         self.known: dict[int, F64] = {}
 
     def __call__(self, threads: int) -> float:
@@ -268,17 +282,17 @@ class _Scores:
             forced.append(start == NULL)
             services.append(work.reply_ns - start)
         service, without = np.concatenate(services), np.concatenate(forced)
-        for rows in self._groups:
+        for rows, unqueued in zip(self._groups, self._unqueued, strict=True):
             there = rows[~without[rows]]
-            nats[there] = _log_spacing(service[there])
-            nats[rows[without[rows]]] = (nats[there].mean() if len(there) else 0.0) + _FORCED
+            nats[there] = _log_spacing(service[there]) if len(there) >= _FEW else unqueued
+            nats[rows[without[rows]]] = unqueued + _FORCED
         return np.bincount(self._block, nats, _BLOCKS) / np.bincount(self._block, minlength=_BLOCKS)
 
 
 def _log_spacing(times: I64) -> F64:
     """Minus the log density at each of `times`, from how far its neighbours are; 0 where there are too few."""
     count = len(times)
-    if count < 8:
+    if count < _FEW:
         return np.zeros(count)
     near = max(int(np.sqrt(count)), 2)
     order = np.argsort(times, kind="stable")

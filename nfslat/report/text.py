@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from nfslat.report.model import AuditNote, Capture, MatchedOps, RawRow, Report, Verdict
+from nfslat.report.text_findings import evidence_section, findings_section, what_if_section
+from nfslat.report.text_inflight import inflight_section
 from nfslat.report.text_layout import (
     Cell,
     Page,
@@ -40,13 +42,30 @@ _SRT_MEANS = {
     "first": "from the first frame of the call to the first frame of the reply, on either side",
 }
 
+_IN_FLIGHT_MEANS = (
+    "In flight: shares of time are of that in which any op is. most: at once; level: hardly ever exceeded; held by: "
+    "what keeps more from being in flight.",
+    "queue: of the server SRT, from the call's last byte to the moment at which a server thread takes it. in a thread: "
+    "the rest, the file system and the storage with it.",
+    "slots: a client sends no more calls at once than it has slots (of a connection; with NFSv4.1 also of a session); "
+    "others wait above the wire, where no packet shows them.",
+    "behind a reply: of the calls that fill the level, those that leave at once when a reply frees a place, and how "
+    "many us later. Slots do that; workers, which each wait for their answer, are slower.",
+)
+
 
 def render(report: Report, *, hist: bool = False, width: int = 80, color: bool = False) -> str:
     """The report as text of at most `width` columns (80 if it is less); its colour codes add nothing to it."""
     page = Page(width, color)
     _answer(page, report)
     _warnings(page, report)
+    if report.matched is not None and report.matched.ops:
+        findings_section(page, report.findings, report.inflight)
     stack_section(page, report.stack)
+    what_if_section(page, report.what_if)
+    evidence_section(page, report.evidence)
+    if report.inflight is not None:
+        inflight_section(page, report.inflight, report.matched)
     for side, rows in report.raw.items():
         raw_section(page, side, rows)
     if hist:
@@ -229,6 +248,13 @@ def _legend(page: Page, report: Report) -> None:
         )
     if report.clock is not None:
         lines.append("theta: the server's clock minus the client's.")
+    if report.inflight is not None:
+        lines += _IN_FLIGHT_MEANS
+    if report.inflight is not None and report.inflight.sessions:
+        lines.append(
+            "NFSv4.1 session: slots that CREATE_SESSION granted, that the server wants used in the end, that limit the "
+            "client, and that were used. Exact, from the packets."
+        )
     if report.stack:
         lines.append("Latency stack: a row is part of the row above it that is less indented.")
     page.title("Legend")

@@ -52,6 +52,10 @@ class Page:
         code = {"": "", "bold": "1", "dim": "2", "accent": "33"}[style]
         self._add(wrap(text, self.prose_width, indent, hanging), code)
 
+    def command(self, label: str, command: str, *, indent: int = 0) -> None:
+        """`label` and a line for the shell, see `command_lines`."""
+        self._add(command_lines(label, command, self.width, indent), "")
+
     def table(self, align: str, headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
         """A table, see `table`."""
         self._add(table(align, headers, rows, self.width), "")
@@ -88,6 +92,21 @@ def wrap(text: str, width: int, indent: int = 0, hanging: int = 0) -> list[str]:
         break_on_hyphens=False,
     )
     return [line.replace("\0", " ") for line in lines]
+
+
+def command_lines(label: str, command: str, width: int, indent: int = 0) -> list[str]:
+    """A command that can be pasted: broken at blanks, with a backslash at the end of a line; in one piece with quotes.
+
+    A word, or a command with quotes, that is wider than `width` stays so: cut, it would be another command.
+    """
+    head, text = " " * indent + label, plain(command)
+    room = width - len(head) - 2
+    pieces = [text]
+    if len(text) > room and not set("'\"`\\") & set(text):
+        pieces = textwrap.wrap(text, room - 2, break_long_words=False, break_on_hyphens=False) or [""]
+    heads = [head, *[" " * (len(head) + 2)] * (len(pieces) - 1)]
+    ends = [*[" \\"] * (len(pieces) - 1), ""]
+    return [f"{start}{piece}{end}".rstrip() for start, piece, end in zip(heads, pieces, ends, strict=True)]
 
 
 def indented(text: str, depth: int) -> str:

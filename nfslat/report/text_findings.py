@@ -1,0 +1,120 @@
+"""Report -> what explains the time: ranked findings with what to do about them, what-if replays, outside evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nfslat.report.model import Finding, InFlight, MeanAndP99, WhatIf
+from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, plain, shorten
+
+_LAYERS = ("server", "network", "client")  # those of the rest are about the captures, and stand with them
+_LOOKED_FOR = (
+    "a wait for a server thread, slow storage, a connection made anew, a limit for each connection (server); distance, "
+    "loss, one slow direction (network); slots of connections and sessions (client)"
+)
+_LABEL = 8  # columns of "check   "
+_WAITS = {"threads": "a thread", "slots": "a slot", "load": "nothing much"}
+# Keys of an advice in words, after what to set and how; where it was written is in the JSON report.
+_REST = (("takes_effect", "acts"), ("verify", "check"), ("risk", "risk"))
+
+
+def findings_section(page: Page, findings: Sequence[Finding], inflight: InFlight | None) -> None:
+    """Each finding with its share and what to do; those that explain little in a line; or that there are none."""
+    causes = [one for one in findings if one.layer in _LAYERS]
+    page.title("What explains the time")
+    number = 0
+    for one in causes:
+        if one.severity != "warning":
+            continue
+        number += 1
+        page.prose(f"{number}. {one.code}, {one.confidence}: {_explains(one)}", hanging=3, style="bold")
+        page.prose(f"{one.text}.", indent=3)
+        _advice(page, one.advice)
+    if not number:
+        page.prose(f"Nothing stands out: looked for {_LOOKED_FOR}.")
+    cannot = None if inflight is None else inflight.server.cannot
+    if cannot and not any(one.code.startswith("server-") for one in causes):
+        page.prose(f"Whether calls wait for a server thread cannot be told: {cannot}.")
+    for one in causes:
+        if one.severity != "warning":
+            page.prose(f"- {one.code}, {one.confidence}, {_explains(one)}: {one.text}.", hanging=2)
+
+
+def _explains(one: Finding) -> str:
+    slowest = one.evidence.get("share_slowest")
+    known = [] if one.share is None else [f"{percent(one.share)} of the mean"]
+    known += [f"{percent(slowest)} of the slowest 1 %"] if isinstance(slowest, int | float) else []
+    return ", ".join(known) or "its share is not known"
+
+
+def _advice(page: Page, advice: Mapping[str, Any]) -> None:
+    """Settings with the commands that make them; where there is no setting, what to look at."""
+    said = {key: value for key, value in advice.items() if value}
+    knob, suggested = said.get("knob"), said.get("suggested")
+    how = said.get("how", [])
+    lines = [how] if isinstance(how, str) else list(how) if isinstance(how, list | tuple) else []
+    if knob and suggested:
+        now = f" (now {said['value']})" if "value" in said else ""
+        _labelled(page, "set", f"{knob} to {suggested}{now}")
+        label = "how"
+        for line in map(str, lines):
+            if line.startswith("#"):
+                page.prose(f"{label:<{_LABEL}}{line}", indent=3, hanging=_LABEL + 2)
+            else:
+                page.command(f"{label:<{_LABEL}}", line, indent=3)
+            label = ""
+    else:
+        if knob:
+            _labelled(page, "look at", str(knob))
+        for place, line in enumerate(lines):
+            _labelled(page, "how" if not place else "", str(line))
+    for key, label in _REST:
+        if key in said:
+            _labelled(page, label, str(said[key]))
+
+
+def _labelled(page: Page, label: str, text: str) -> None:
+    page.prose(f"{label:<{_LABEL}}{text}", indent=3, hanging=_LABEL)
+
+
+def what_if_section(page: Page, replays: Sequence[WhatIf]) -> None:
+    """What a replay with other numbers of threads or slots says, next to what was captured."""
+    for one in replays:
+        page.title(f"What if {shorten(one.asked, 40)}")
+        both = (one.before, one.after)
+        rows: list[list[Cell]] = [
+            ["client SRT, mean ms", ms(one.captured_ms.mean), *(ms(out.client_ms.mean) for out in both)],
+            ["client SRT, p99 ms", ms(one.captured_ms.p99), *(ms(out.client_ms.p99) for out in both)],
+            ["wait for a thread, mean ms", "", *(ms(out.thread_wait_ms) for out in both)],
+            ["wait for a slot, mean ms", "", *(ms(out.slot_wait_ms) for out in both)],
+            ["with the wait for a slot, mean ms", "", *(_figure(out.application_ms, "mean") for out in both)],
+            ["with the wait for a slot, p99 ms", "", *(_figure(out.application_ms, "p99") for out in both)],
+            ["ops/s", "", *(f"{out.ops_per_s:,.1f}" for out in both)],
+            ["threads", "", *(_limit(out.threads, out.threads_busy) for out in both)],
+            ["slots", "", *(_limit(out.slots, out.slots_busy) for out in both)],
+            ["an op waits most for", "", *(_WAITS.get(out.limit, plain(out.limit)) for out in both)],
+        ]
+        page.table("lrrr", ("", "captured", "replayed", shorten(one.asked, 22)), rows)
+        page.prose(
+            f"The replay of what was captured is {one.error * 100:+.1f} % off its mean; {count(one.ops)} of "
+            f"{count_of(one.ops_given, 'op')} are played. {one.warning}"
+        )
+
+
+def _figure(of: MeanAndP99 | None, name: str) -> str:
+    return "not known" if of is None else ms(float(getattr(of, name)))
+
+
+def _limit(number: int | None, busy: float | None) -> str:
+    if number is None:
+        return "no limit"
+    return count(number) + ("" if busy is None else f", {percent(busy)} busy")
+
+
+def evidence_section(page: Page, evidence: Sequence[str]) -> None:
+    """What hosts, applications and tracers say besides."""
+    if evidence:
+        page.title("Evidence from outside the captures")
+    for text in evidence:
+        page.prose(f"- {text}", hanging=2)

@@ -1,0 +1,256 @@
+"""Report -> how many ops were in flight, and what held them: threads, slots, sessions; a section onto its page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from nfslat.report.model import (
+    CapInFlight,
+    ClientInFlight,
+    ConnectionInFlight,
+    InFlight,
+    Level,
+    MatchedOps,
+    MatchedRow,
+    ServerInFlight,
+    SessionInFlight,
+)
+from nfslat.report.text_layout import (
+    Cell,
+    Page,
+    count,
+    count_of,
+    ms,
+    percent,
+    plain,
+    shorten,
+)
+from nfslat.report.text_tables import op_label
+
+_MOST_LEVELS, _MOST_ROWS = 8, 8  # rows of a table
+_HIDDEN = 0.02  # of the ops; less hardly changes a level
+
+
+def inflight_section(page: Page, inflight: InFlight, matched: MatchedOps | None) -> None:
+    """Ops in flight at both sides, and whether threads or slots hold more of them back."""
+    page.title("In flight: ops whose call has been seen and whose reply has not")
+    _server(page, inflight.server)
+    if inflight.server.limited and matched is not None:
+        _queues(page, matched)
+    _client(page, inflight.client)
+    _levels(page, {"server": inflight.server.levels, "client": inflight.client.levels})
+    _knees(page, {"server": inflight.server.knee, "client": inflight.client.knee})
+    _sessions(page, inflight.sessions)
+    for cap in inflight.caps:
+        page.prose(_cap(cap), hanging=2)
+    for side, share in inflight.hidden_share.items():
+        if share > _HIDDEN:
+            page.prose(
+                f"- {percent(share)} of the ops are not in the {side}'s capture, so what is in flight there is too low "
+                "by as much.",
+                hanging=2,
+            )
+
+
+def _server(page: Page, s: ServerInFlight) -> None:
+    if not s.max:
+        page.prose("server: no NFS op takes time in its capture")
+        return
+    page.prose(
+        f"server {s.server}: at most {count(s.max)} at once, {_level(s.mean)} on average while there are any", hanging=2
+    )
+    if s.servers > 1:
+        page.prose(f"it has most ops of the {count_of(s.servers, 'server')} in the capture", indent=2, hanging=2)
+    page.prose(f"threads: {_threads(s)}", indent=2, hanging=2)
+    if s.queue_ms is not None and s.service_ms is not None and s.limited:
+        page.prose(
+            f"mean wait for a thread {ms(s.queue_ms)} ms{_between(s.queue_range_ms)}, in a thread {ms(s.service_ms)} "
+            f"ms; {percent(s.waiting_share)} of the calls wait",
+            indent=2,
+            hanging=2,
+        )
+    if s.witnesses and s.limited:
+        page.prose(
+            f"{count_of(s.witnesses, 'call')} of little work waited as long as the others: the wait is not the "
+            "storage's",
+            indent=2,
+            hanging=2,
+        )
+    if s.held:
+        page.prose(
+            f"{count_of(s.held, 'op')} left out, which a server may hold back without a thread", indent=2, hanging=2
+        )
+    if s.unseen_first:
+        page.prose(
+            f"{count_of(s.unseen_first, 'op')} arrived earlier than the capture shows; when, their XIDs tell",
+            indent=2,
+            hanging=2,
+        )
+
+
+def _threads(s: ServerInFlight) -> str:
+    bound = f"at least {count(s.threads_lower_bound)} exist (seen {count_of(s.lower_bound_seen, 'time')})"
+    if s.cannot:
+        return f"{bound}; more cannot be told: {s.cannot}"
+    if s.threads_estimate is None:
+        return f"{bound}; no wait for one is seen, so how many there are is not known"
+    low, high = s.threads_range or (s.threads_estimate, s.threads_estimate)
+    allowed = "" if low == high else f" (between {count(low)} and {count(high)})"
+    waits = "calls wait for one" if s.limited else "hardly a call waits for one"
+    return f"{bound}, estimate {count(s.threads_estimate)}{allowed}; {waits}"
+
+
+def _between(bounds: tuple[float, float] | None) -> str:
+    if bounds is None or ms(bounds[0]) == ms(bounds[1]):
+        return ""
+    return f" (between {ms(bounds[0])} and {ms(bounds[1])})"
+
+
+def _queues(page: Page, matched: MatchedOps) -> None:
+    """Server SRT of each operation as the wait for a thread and the time in one."""
+    rows = [(op_label(row.program, row.op), plain(row.version), row) for row in matched.by_op]
+    if matched.total is not None and len(rows) != 1:
+        rows.append(("all", "", matched.total))
+    if matched.slowest is not None:
+        rows.append(("slowest 1 %", "", matched.slowest))
+    known = [(op, version, row, row.queue_ms) for op, version, row in rows if row.queue_ms is not None]
+    if not known:
+        return
+    cells: list[list[Cell]] = [
+        [
+            op,
+            version,
+            row.count,
+            float(row.server_ms.mean),
+            float(queue),
+            row.server_ms.mean - queue,
+            _share(row, queue),
+        ]
+        for op, version, row, queue in known
+    ]
+    page.gap()
+    headers = ("mean ms", "vers", "count", "server SRT", "queue", "in a thread", "queue's share")
+    page.table("lrrdddr", headers, cells)
+    page.gap()
+
+
+def _share(row: MatchedRow, queue_ms: float) -> str:
+    return percent(queue_ms / row.server_ms.mean if row.server_ms.mean > 0 else None)
+
+
+def _client(page: Page, c: ClientInFlight) -> None:
+    page.prose(f"client: at most {count(c.max)} at once, {_level(c.mean)} on average while there are any", hanging=2)
+    for mount in c.mounts[:_MOST_ROWS]:
+        slots = "" if mount.slots is None else f" ({count(mount.slots)} in all)"
+        hint = f"; {mount.hint}" if mount.hint else ""
+        page.prose(
+            f"{mount.client} to {mount.server}: {count_of(mount.ops, 'op')}, {count_of(mount.nconnect, 'connection')} "
+            f"at a time, held by: {mount.held}{slots}{hint}",
+            indent=2,
+            hanging=2,
+        )
+    _left_out(page, len(c.mounts), "mount")
+    ends = [(mount.server, one) for mount in c.mounts for one in mount.connections]
+    if not ends:
+        return
+    page.gap()
+    headers = (
+        "connection",
+        "ops",
+        "most",
+        "level",
+        "time\nat it",
+        "behind\na reply",
+        "us after it\np50, p75",
+        "held by",
+    )
+    page.table("lrrrrrrl", headers, [_connection(one) for _, one in ends[:_MOST_ROWS]])
+    _left_out(page, len(ends), "connection")
+
+
+def _connection(one: ConnectionInFlight) -> list[Cell]:
+    after = "-" if one.turnaround_us is None else ", ".join(f"{us:.0f}" for us in one.turnaround_us)
+    shares = [percent(one.at_limit_share), percent(one.reply_clocked_share)]
+    level: Cell = "-" if one.level is None else one.level
+    return [plain(one.client), one.ops, one.max, level, *shares, after, one.held]
+
+
+def _left_out(page: Page, there_are: int, noun: str) -> None:
+    if there_are > _MOST_ROWS:
+        page.prose(f"And {count_of(there_are - _MOST_ROWS, noun)} more; the JSON report has them all.")
+
+
+def _levels(page: Page, sides: Mapping[str, Sequence[Level]]) -> None:
+    """Time and throughput by level, both sides next to each other; several levels in a row where there are many."""
+    top = max((level.in_flight for levels in sides.values() for level in levels), default=0)
+    if not top:
+        return
+    rows: list[list[Cell]] = []
+    for low, high in _ranges(top):
+        cells: list[Cell] = []
+        for levels in sides.values():
+            inside = [level for level in levels if low <= level.in_flight <= high]
+            share = sum(level.share for level in inside)
+            done = sum(level.share * level.ops_per_s for level in inside)
+            cells += [percent(share) if inside else "-", _level(done / share) if share > 0 else "-"]
+        rows.append([str(low) if low == high else f"{low} to {high}", *cells])
+    page.gap()
+    headers = ["in flight", *(f"{what} at\nthe {side}" for side in sides for what in ("time", "ops/s"))]
+    page.table("l" + "rr" * len(sides), headers, rows)
+
+
+def _knees(page: Page, knees: Mapping[str, int | None]) -> None:
+    known = [f"{count(knee)} (at the {side})" for side, knee in knees.items() if knee is not None]
+    if known:
+        page.prose(
+            f"Throughput hardly grows from {' and '.join(known)} in flight on. That alone is no limit: a load that "
+            "comes at a fixed rate looks alike."
+        )
+
+
+def _ranges(top: int) -> list[tuple[int, int]]:
+    """1 to `top` in at most eight ranges; the top stands alone, for a limit shows there."""
+    width = -(-(top - 1) // (_MOST_LEVELS - 1)) if top > 1 else 1
+    return [(low, min(low + width, top) - 1) for low in range(1, top, width)] + [(top, top)]
+
+
+def _sessions(page: Page, sessions: Sequence[SessionInFlight]) -> None:
+    """What SEQUENCE and CREATE_SESSION say, which is exact."""
+    if not sessions:
+        return
+    page.gap()
+    headers = (
+        "NFSv4.1 session",
+        *("ops", "slots\ngranted", "slots\nwanted", "slots in\neffect", "slots\nused", "time with\nall in use", ""),
+    )
+    rows: list[list[Cell]] = []
+    for one in sessions[:_MOST_ROWS]:
+        slots = [_known(one.slots_negotiated), _known(one.target_slots), _known(one.limit), one.slots_used]
+        what = "callbacks" if one.callbacks else "calls wait" if one.limited else ""
+        own = "" if one.own_limit is None else f"keeps to {count(one.own_limit)}"
+        rows.append([shorten(one.session, 14), one.ops, *slots, percent(one.at_limit_share), own or what])
+    page.table("lrrrrrrl", headers, rows)
+    _left_out(page, len(sessions), "session")
+
+
+def _known(number: int | None) -> Cell:
+    return "-" if number is None else number
+
+
+def _cap(cap: CapInFlight) -> str:
+    others = "" if cap.others_median_ms is None else f", {ms(cap.others_median_ms)} ms on {_others(cap.others)}"
+    word = "A limit for each connection is likely." if cap.likely else "That alone is no sign of a limit."
+    return (
+        f"- Connection {cap.client}: {count(cap.level)} in flight for {percent(cap.level_share)} of its busy time, the "
+        f"server closed its window {count_of(cap.zero_windows, 'time')} for {ms(cap.zero_window_ms)} ms; median server "
+        f"SRT {ms(cap.median_ms)} ms{others}. {word}"
+    )
+
+
+def _others(number: int) -> str:
+    return count_of(number, "other connection")
+
+
+def _level(value: float) -> str:
+    """Means of levels, and ops per second: one decimal where it tells something."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"

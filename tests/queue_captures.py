@@ -1,0 +1,42 @@
+"""Simulated traffic (`queues`) -> two captures of it, as its server and its client would take them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from queues import Traffic
+from wire import MS, Tcp, getattr3, read, reply, write, write_pcap
+
+from nfslat.tables import I64
+
+_FIRST_XID = 0x1000
+
+
+def write_captures(traffic: Traffic, folder: Path) -> tuple[Path, Path]:
+    """The server's and the client's file; each op is a call and a reply in a packet of its own.
+
+    XIDs count up in the order in which the calls leave, as Linux counts them. A reply is "ok" and nothing else: what
+    counts is when it comes.
+    """
+    server, client = [], []
+    for conn in np.unique(traffic.conn).tolist():
+        mine = traffic.take(np.flatnonzero(traffic.conn == conn))
+        server.append(_flow(mine, conn, mine.arrival_ns, mine.reply_ns))
+        client.append(_flow(mine, conn, mine.sent_ns, mine.received_ns))
+    paths = folder / "server.pcap", folder / "client.pcap"
+    for path, flows in zip(paths, (server, client), strict=True):
+        write_pcap(path, *(flow.seen_by("client", back_ms=0) for flow in flows))
+    return paths
+
+
+def _flow(mine: Traffic, conn: int, calls_ns: I64, replies_ns: I64) -> Tcp:
+    messages = []
+    for row, kind in enumerate(mine.kind.tolist()):
+        xid = int.from_bytes((_FIRST_XID + row).to_bytes(4, "big"), "little")
+        what = getattr3(xid) if kind == "GETATTR" else (read if kind == "READ" else write)(xid, offset=8192 * row)
+        messages += [(int(calls_ns[row]), ">", what), (int(replies_ns[row]), "<", reply(xid))]
+    tcp = Tcp(client=("10.0.0.2", 700 + conn), server=("10.0.0.1", 2049))
+    for t_ns, way, message in sorted(messages, key=lambda one: one[0]):
+        tcp.send(t_ns / MS, way, message)
+    return tcp
