@@ -55,9 +55,8 @@ class Outside:
         rows, compared = len(data_rows(c)), int(np.count_nonzero(c.compared("client")))
         if self.sessions is not None and not known.app_ms and throughput and rows:
             per_s = throughput * rows / compared
-            known = known.having(
-                "app_ms", {"": little_ms(self.sessions, per_s)}, f"{self.sessions} / {per_s:.4g} per s"
-            )
+            source = f"{self.sessions} sessions / {per_s:.4g} per s"
+            known = known.having("app_ms", {"": little_ms(self.sessions, per_s)}, source)
         return known, tuple(notes)
 
 

@@ -42,7 +42,7 @@ def test_too_few_threads_in_captures(engine: str, tmp_path: Path, capsys: pytest
 
 
 def test_too_few_slots_in_captures(engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """16 slots of 1.5 ms under more requests than that: with Oracle's 58 ms the verdict is the client, and its slots."""
+    """16 slots of 1.5 ms under more requests: with Oracle's 58 ms the verdict is the client, and its slots."""
     traffic = simulate(
         threads=64, workers=600, slots=16, count=4000, law="lognormal", sigma=0.5,
         mean_ns={"READ": MS, "WRITE": MS, "GETATTR": 30 * US}, network_ns=250 * US, jitter_ns=0, seed=58,
@@ -70,7 +70,7 @@ def test_too_few_threads_in_numbers(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_too_few_slots_in_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    """The numbers alone give the client above the wire, and the knob of kernels with a table that grows and without."""
+    """The numbers alone give the client above the wire, and the knobs of kernels with either kind of table."""
     found = _report(
         capsys, "stack", "--app-ms", "58", "--client-ms", "1.5", "--server-ms", "1", "--storage-ms", "0.1", "--slots",
         "16",

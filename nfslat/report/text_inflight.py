@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from nfslat.report.model import (
     CapInFlight,
@@ -46,8 +47,8 @@ def inflight_section(page: Page, inflight: InFlight, matched: MatchedOps | None)
     for side, share in inflight.hidden_share.items():
         if share > _HIDDEN:
             page.prose(
-                f"- {percent(share)} of the ops are not in the {side}'s capture, so what is in flight there is too low "
-                "by as much.",
+                f"- {percent(share)} of the ops are not in the {side}'s capture, so the levels there are too low by "
+                "as much.",
                 hanging=2,
             )
 
@@ -129,7 +130,7 @@ def _queues(page: Page, matched: MatchedOps) -> None:
         for op, version, row, queue in known
     ]
     page.gap()
-    headers = ("mean ms", "vers", "count", "server SRT", "queue", "in a thread", "queue's share")
+    headers = ("mean ms", "vers", "count", "server\nSRT", "queue", "in a\nthread", "queue's\nshare")
     page.table("lrrdddr", headers, cells)
     page.gap()
 
@@ -193,25 +194,27 @@ def _levels(page: Page, sides: Mapping[str, Sequence[Level]]) -> None:
             share = sum(level.share for level in inside)
             done = sum(level.share * level.ops_per_s for level in inside)
             cells += [percent(share) if inside else "-", _level(done / share) if share > 0 else "-"]
-        rows.append([str(low) if low == high else f"{low} to {high}", *cells])
+        if set(cells) != {"-"}:
+            rows.append([str(low) if low == high else f"{low} to {high}", *cells])
     page.gap()
     headers = ["in flight", *(f"{what} at\nthe {side}" for side in sides for what in ("time", "ops/s"))]
     page.table("l" + "rr" * len(sides), headers, rows)
 
 
 def _knees(page: Page, knees: Mapping[str, int | None]) -> None:
-    known = [f"{count(knee)} (at the {side})" for side, knee in knees.items() if knee is not None]
+    known = [f"from {count(knee)} in flight on at the {side}" for side, knee in knees.items() if knee is not None]
     if known:
         page.prose(
-            f"Throughput hardly grows from {' and '.join(known)} in flight on. That alone is no limit: a load that "
-            "comes at a fixed rate looks alike."
+            f"Throughput hardly grows {', '.join(known)}. That alone is no limit: a load that comes at a fixed rate "
+            "looks alike."
         )
 
 
 def _ranges(top: int) -> list[tuple[int, int]]:
     """1 to `top` in at most eight ranges; the top stands alone, for a limit shows there."""
-    width = -(-(top - 1) // (_MOST_LEVELS - 1)) if top > 1 else 1
-    return [(low, min(low + width, top) - 1) for low in range(1, top, width)] + [(top, top)]
+    parts = min(top, _MOST_LEVELS) - 1
+    bounds = [1 + (top - 1) * part // parts for part in range(parts + 1)] if parts else [1]
+    return [(low, high - 1) for low, high in pairwise(bounds)] + [(top, top)]
 
 
 def _sessions(page: Page, sessions: Sequence[SessionInFlight]) -> None:

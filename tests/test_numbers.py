@@ -1,0 +1,74 @@
+"""`nfslat stack`: figures of each layer -> the layer, the cause and the advice, without captures."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nfslat import cli
+from nfslat.errors import UsageError
+from nfslat.numbers import Numbers, answer
+
+ms = st.integers(0, 10**8).map(lambda us: us / 1000)
+
+
+@given(st.lists(ms, min_size=5, max_size=5), st.sets(st.sampled_from(("app_ms", "thread_ms", "storage_ms"))))
+def test_rows_sum_whatever_is_known(figures: list[float], known: set[str]) -> None:
+    """The rows below a row sum to it, for any figures that fit into each other, and the verdict names a layer."""
+    storage, thread, server, client, app = sorted(figures)
+    others = {"app_ms": app, "thread_ms": thread, "storage_ms": storage}
+    found = answer(Numbers(client, server, **{name: value for name, value in others.items() if name in known}))
+    for at, row in enumerate(found.stack):
+        end = next((n for n in range(at + 1, len(found.stack)) if found.stack[n].depth <= row.depth), len(found.stack))
+        below = [one.ms for one in found.stack[at + 1 : end] if one.depth == row.depth + 1]
+        if below:
+            assert sum(below) == pytest.approx(row.ms)
+    assert found.verdict.layer in ("server", "network", "client")
+    assert all(one.share is None or 0 <= one.share <= 1 + 1e-9 for one in found.findings)
+
+
+@pytest.mark.parametrize("figures", [{"server_ms": 3.0}, {"thread_ms": 2.0}, {"storage_ms": 1.5}])
+def test_a_part_is_no_larger_than_the_whole(figures: dict[str, float]) -> None:
+    """A layer that takes longer than the one that contains it is refused, with both figures."""
+    with pytest.raises(UsageError, match="which contains it"):
+        answer(Numbers(**{"client_ms": 2.0, "server_ms": 1.0, **figures}))
+
+
+def test_the_text_holds_the_answer_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first line names the layer; the stack and the advice follow; no line is wider than 80 columns."""
+    assert cli.main(["stack", "--client-ms", "49", "--server-ms", "48", "--thread-ms", "1", "--threads", "8"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("The server adds 48.00 of 49.00 ms")
+    assert "one of its 8 threads" in " ".join(out.split())
+    assert "rpc.nfsd " in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_network_that_adds_most_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """Client SRT far above server SRT is the network; nothing is said of threads or slots."""
+    assert cli.main(["stack", "--client-ms", "20", "--server-ms", "1", "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["schema"], found["verdict"]["layer"], found["findings"]) == ("nfslat.stack/1", "network", [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--client-ms", "2"], "--server-ms"),
+        (["--client-ms", "x", "--server-ms", "1"], "give milliseconds"),
+        (["--client-ms", "2", "--server-ms", "nan"], "give milliseconds"),
+        (["--client-ms", "2", "--server-ms", "1", "--threads", "-1"], "give a number"),
+        (["--client-ms", "1", "--server-ms", "2"], "which contains it"),
+    ],
+)
+def test_figures_that_make_no_sense_are_one_line(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wrong figure is a usage error, in one line."""
+    assert cli.main(["stack", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert says in err
+    assert len(err.splitlines()) == 1

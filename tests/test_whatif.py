@@ -1,0 +1,54 @@
+"""Captures and other limits -> what a replay predicts, held against a simulation that had those limits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from queue_captures import write_captures
+from queues import MS, US, simulate
+
+from nfslat import cli
+
+LOAD: dict[str, Any] = {
+    "workers": 24, "count": 1500, "law": "exponential", "seed": 7,
+    "mean_ns": {"READ": 5 * MS, "WRITE": 5 * MS, "GETATTR": 50 * US},
+}  # fmt: skip
+
+
+def _what_if(capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str, **limits: int) -> list[dict[str, Any]]:
+    captures = write_captures(simulate(**LOAD, **limits), folder)
+    assert cli.main([*map(str, captures), *arguments, "--json", "-"]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["what_if"]
+    return found
+
+
+def test_more_threads_are_predicted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From 2 threads the mean with 8 is predicted within 10 %, and the replay of what was is as good."""
+    found = _what_if(capsys, tmp_path, "--what-if", "threads=8", "--what-if", "threads=64", threads=2)
+    truth = simulate(**LOAD, threads=8)
+    assert [one["asked"] for one in found] == ["threads=8", "threads=64"]
+    assert abs(found[0]["error"]) < 0.02
+    assert found[0]["before"]["threads"] == 2
+    assert found[0]["before"]["limit"] == "threads"
+    assert found[0]["after"]["client_ms"]["mean"] == pytest.approx(truth.client_ns.mean() / MS, rel=0.1)
+    assert found[1]["after"]["client_ms"]["mean"] < found[0]["after"]["client_ms"]["mean"]
+    assert found[1]["after"]["limit"] == "load"
+    assert "Storage that has more to do at once may take longer" in found[0]["warning"]
+
+
+def test_more_slots_are_predicted_where_the_sessions_are_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From 2 slots the application's mean with 16 is predicted within 10 %; slots then still hold it."""
+    found = _what_if(capsys, tmp_path, "--what-if", "slots=16", "--sessions", "24", threads=64, slots=2)
+    truth = simulate(**LOAD, threads=64, slots=16)
+    assert found[0]["before"]["slots"] == 2
+    assert found[0]["after"]["application_ms"]["mean"] == pytest.approx(truth.application_ns.mean() / MS, rel=0.1)
+
+
+def test_nothing_is_replayed_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without --what-if the report has none."""
+    assert _what_if(capsys, tmp_path, threads=2) == []
