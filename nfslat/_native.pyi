@@ -56,3 +56,15 @@ def starts(
     arrival_ns: npt.NDArray[np.int64], reply_ns: npt.NDArray[np.int64], stream: _I32, by_reply: _I32, threads: int
 ) -> npt.NDArray[np.int64]:
     """`nfslat.inflight.dispatch.starts`: when each call got a thread, NULL where the model has none for it."""
+
+_I64: TypeAlias = npt.NDArray[np.int64]
+_F64: TypeAlias = npt.NDArray[np.float64]
+
+def levels(starts: _I64, ends: _I64) -> tuple[_I64, _I64]:
+    """`nfslat.inflight.levels.levels_of`: time and ends by the number in flight. Both columns ascend, here and below."""
+
+def windows(starts: _I64, ends: _I64, width_ns: int, count: int) -> list[_F64]:
+    """Of each window of time: ends, time, and time multiplied with the ops in flight."""
+
+def turnarounds(starts: _I64, ends: _I64, low: int, top: int) -> _I64:
+    """From an end to the start right behind it, where that makes more than `low` and at most `top` in flight."""

@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wire_tables import op, ops
 
-from nfslat.inflight.levels import Levels, flat_top, hidden_share, in_order, knee, levels, unseen
+from nfslat.inflight import levels as inflight
+from nfslat.inflight.levels import Levels, hidden_share, in_order, knee, levels, unseen
 from nfslat.inflight.little import above_wire_ms, busy_throughput_per_s, little_ms
 from nfslat.tables import State
 
 
-def _top(*spans: tuple[int, int], conn: int = 0) -> tuple[int, float] | None:
-    made = ops(*(op(start, end, xid, conn=conn) for xid, (start, end) in enumerate(spans, 1)))
-    top = flat_top(made, np.arange(len(made)))
-    return None if top is None else (top.level, round(top.share, 3))
+def _top(*spans: tuple[int, int]) -> tuple[int, float] | None:
+    found = levels(*np.array(spans, dtype=np.int64).reshape(-1, 2).T)
+    return None if found.top is None else (found.top, round(found.share(found.top) or 0.0, 3))
 
 
 def test_two_slots_that_are_always_taken() -> None:
@@ -27,14 +26,6 @@ def test_two_slots_that_are_always_taken() -> None:
 def test_a_level_that_is_passed_for_a_moment_is_not_the_top() -> None:
     """Three in flight for 1 of 100 ms: the top is two."""
     assert _top((0, 100), (0, 100), (50, 51)) == (2, 0.99)
-
-
-def test_the_busiest_connection_counts_by_itself() -> None:
-    """Slots belong to a connection: two connections with one op each at a time are no two in flight."""
-    made = ops(op(0, 10, 1), op(10, 20, 2), op(0, 20, 3, conn=1))
-    top = flat_top(made, np.arange(len(made)))
-    assert top is not None
-    assert (top.level, top.ops) == (1, 2)
 
 
 def test_nothing_in_flight() -> None:
@@ -187,3 +178,23 @@ def test_little_wants_positive_numbers(sessions: int, throughput: float) -> None
 def test_idle_time_does_not_slow_the_load_down() -> None:
     """Two ops of 1 ms, an hour apart, went through at 1,000 a second."""
     assert busy_throughput_per_s(_levels((0, 10**6), (10**13, 10**13 + 10**6))) == 1000.0
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(-3, 40)), max_size=40), st.integers(0, 4), st.integers(0, 9))
+def test_the_loops_in_numpy_give_what_the_compiled_ones_give(spans: list[tuple[int, int]], low: int, more: int) -> None:
+    """Levels, windows and turnarounds do not depend on whether the native decoder was compiled."""
+    if inflight.compiled is None:
+        pytest.skip("the native decoder was not compiled")
+    starts = np.array([start for start, _ in spans], dtype=np.int64)
+    events = in_order(starts, starts + np.array([length for _, length in spans], dtype=np.int64))
+
+    def all_of_it() -> list[list[float]]:
+        found = inflight.levels_of(events)
+        waits = inflight.turnarounds_ns(events, low, low + more)
+        windows = inflight._windows(events, 7, 9)
+        return [column.tolist() for column in (found.time_ns, found.ended, waits, *windows)]
+
+    compiled = all_of_it()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(inflight, "compiled", None)
+        assert all_of_it() == compiled

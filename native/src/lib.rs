@@ -28,6 +28,7 @@ pub mod results;
 pub mod rpc;
 pub mod source;
 pub mod stream;
+pub mod sweep;
 pub mod traffic;
 pub mod xdr;
 

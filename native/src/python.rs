@@ -21,6 +21,7 @@ use crate::decoder::{Decoder, KINDS};
 use crate::dispatch;
 use crate::kernels;
 use crate::rpc::NONE;
+use crate::sweep;
 
 pyo3::create_exception!(_native, NotACapture, PyValueError, "The bytes are of no format that this decoder reads.");
 
@@ -325,6 +326,49 @@ fn starts<'py>(
     Ok(column(py, found))
 }
 
+type Times<'py> = PyReadonlyArray1<'py, i64>;
+type Column<'py, T> = Bound<'py, PyArray1<T>>;
+
+/// Time and ends by the number in flight (`nfslat.inflight.levels.levels_of`).
+#[pyfunction]
+fn levels<'py>(
+    py: Python<'py>,
+    starts: Times<'py>,
+    ends: Times<'py>,
+) -> PyResult<(Column<'py, i64>, Column<'py, i64>)> {
+    let (starts, ends) = (starts.as_slice()?, ends.as_slice()?);
+    let (time_ns, ended) = py.detach(|| sweep::levels(starts, ends));
+    Ok((column(py, time_ns), column(py, ended)))
+}
+
+/// Ends, time, and ops times time of each window (`nfslat.inflight.levels.knee`).
+#[pyfunction]
+fn windows<'py>(
+    py: Python<'py>,
+    starts: Times<'py>,
+    ends: Times<'py>,
+    width_ns: i64,
+    count: usize,
+) -> PyResult<[Column<'py, f64>; 3]> {
+    let (starts, ends) = (starts.as_slice()?, ends.as_slice()?);
+    let columns = py.detach(|| sweep::windows(starts, ends, width_ns.max(1), count));
+    Ok(columns.map(|one| column(py, one)))
+}
+
+/// From an end to the start behind it (`nfslat.inflight.slots`).
+#[pyfunction]
+fn turnarounds<'py>(
+    py: Python<'py>,
+    starts: Times<'py>,
+    ends: Times<'py>,
+    low: usize,
+    top: usize,
+) -> PyResult<Column<'py, i64>> {
+    let (starts, ends) = (starts.as_slice()?, ends.as_slice()?);
+    let found = py.detach(|| sweep::turnarounds(starts, ends, low, top));
+    Ok(column(py, found))
+}
+
 /// The native half of nfslat.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -334,5 +378,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(peek, module)?)?;
     module.add_function(wrap_pyfunction!(decode, module)?)?;
     module.add_function(wrap_pyfunction!(join, module)?)?;
-    module.add_function(wrap_pyfunction!(starts, module)?)
+    module.add_function(wrap_pyfunction!(starts, module)?)?;
+    module.add_function(wrap_pyfunction!(levels, module)?)?;
+    module.add_function(wrap_pyfunction!(windows, module)?)?;
+    module.add_function(wrap_pyfunction!(turnarounds, module)?)
 }

@@ -9,7 +9,7 @@ import numpy as np
 
 from nfslat.details import Details
 from nfslat.inflight.cap import ConnectionCap, connection_caps
-from nfslat.inflight.levels import Levels, hidden_share, in_order, knee, levels_of, stretches
+from nfslat.inflight.levels import Levels, hidden_share, in_order, knee, levels_of
 from nfslat.inflight.server import ServerLoad, server_load
 from nfslat.inflight.sessions import Session, sessions
 from nfslat.inflight.slots import MountSlots, client_slots
@@ -68,4 +68,4 @@ def in_flight(server: OneSide, client: OneSide) -> InFlight:
 
 def _seen(starts: I64, ends: I64, hidden: float) -> Seen:
     events = in_order(starts, np.maximum(starts, ends))
-    return Seen(levels_of(stretches(events)), knee(events), hidden)
+    return Seen(levels_of(events), knee(events), hidden)

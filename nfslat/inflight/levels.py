@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from nfslat.columns import each_block
 from nfslat.tables import I32, I64, Bool, State
+
+try:
+    from nfslat import _native
+except ImportError:
+    compiled = None
+else:
+    compiled = _native if hasattr(_native, "turnarounds") else None
+
+F64 = npt.NDArray[np.float64]
 
 # Time above a level that is overlooked when the level is called the top: retransmissions, an extra GETATTR.
 _OVERLOOKED = 0.02
@@ -77,26 +88,28 @@ def levels(starts: I64, ends: I64) -> Levels:
 
     An op that ends before it starts (a clock was set) takes no time.
     """
-    return levels_of(stretches(in_order(starts, ends)))
+    return levels_of(in_order(starts, ends))
 
 
-def in_order(starts: I64, ends: I64) -> I64:
-    """Starts and ends in time order, as 2 x (ns after the first start), plus 1 for a start: ends come first."""
-    count = len(starts)
-    events = np.empty(2 * count, dtype=np.int64)
-    if count:
-        events[:count] = starts
-        np.maximum(starts, ends, out=events[count:])
-        events -= starts.min()
-        events <<= 1
-        events[:count] += 1
-        events.sort(kind="stable")  # two columns that are nearly in order are merged, not sorted
-    return events
+class Events(NamedTuple):
+    """Starts and ends of ops, each ascending; ns after the first start. At one time ends come before starts."""
+
+    starts: I64
+    ends: I64
+
+
+def in_order(starts: I64, ends: I64) -> Events:
+    """An op that ends before it starts ends as it starts."""
+    begin = starts.min(initial=np.iinfo(np.int64).max)
+    columns = starts - begin, np.maximum(starts, ends) - begin
+    for column in columns:
+        column.sort(kind="stable")  # what is nearly in order is merged, not sorted
+    return Events(*columns)
 
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """Some of the events of `in_order`, one after the other."""
+    """Some events, one after the other."""
 
     is_start: Bool
     level: I32  # ops in flight when the event has happened
@@ -106,8 +119,11 @@ class Stretch:
     follows_end: Bool  # the event before it is one
 
 
-def stretches(events: I64) -> Iterator[Stretch]:
-    """`events` as `in_order` makes them, block by block."""
+def _stretches(found: Events) -> Iterator[Stretch]:
+    """All of them, block by block: what the compiled loops do in one go."""
+    # 2 x time, plus 1 for a start.
+    events = np.concatenate((2 * found.starts + 1, 2 * found.ends))
+    events.sort(kind="stable")
     level, ended_at, last_ns, was_end = 0, 0, 0, False
     for at in each_block(len(events), lambda at: at):
         ahead = events[at.start : at.stop + 1] >> 1
@@ -138,10 +154,12 @@ def stretches(events: I64) -> Iterator[Stretch]:
         yield Stretch(is_start, now, since_ns, until_ns, np.maximum(before, 0), follows_end)
 
 
-def levels_of(parts: Iterable[Stretch]) -> Levels:
-    """The same from all stretches of the events that `in_order` makes."""
+def levels_of(events: Events) -> Levels:
+    """The same from events in order."""
+    if compiled is not None:
+        return Levels(*compiled.levels(*events))
     time_ns, ended = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    for s in parts:
+    for s in _stretches(events):
         # Sums of ns in float64 are exact up to 104 days.
         time_ns = _plus(time_ns, np.bincount(s.level, weights=s.until_ns).astype(np.int64))
         ended = _plus(ended, np.bincount(2 * s.ended_at + s.is_start)[::2])
@@ -149,28 +167,34 @@ def levels_of(parts: Iterable[Stretch]) -> Levels:
     return Levels(_plus(time_ns, np.zeros(rows, dtype=np.int64)), _plus(ended, np.zeros(rows, dtype=np.int64)))
 
 
-def knee(events: I64) -> int | None:
+def turnarounds_ns(events: Events, low: int, high: int) -> I64:
+    """From a reply to the call right behind it, for the calls that make it `low` to `high` in flight."""
+    if compiled is not None:
+        return np.asarray(compiled.turnarounds(*events, max(low - 1, 0), high))
+    found = [
+        s.since_ns[s.is_start & s.follows_end & (s.level >= max(low, 1)) & (s.level <= high)]
+        for s in _stretches(events)
+    ]
+    return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+
+def knee(events: Events) -> int | None:
     """The smallest level from which throughput grows by no more than 5 %: what is added only waits longer.
 
-    `events` are those of `in_order`. Time is cut into windows, for at single instants a burst of replies looks like a
+    Time is cut into windows, for at single instants a burst of replies looks like a
     high throughput at a low level. A window counts with its mean level, rounded; a level is compared with all above it
     together, where those are at least a quarter higher on average. None where no knee is to be seen: throughput grows
     up to the top, or the level hardly changes. Where a load comes at a fixed rate, a slow server raises the level and
     not the throughput, so a knee alone is no limit.
     """
-    span_ns = int(events[-1] >> 1) if len(events) else 0
-    found = levels_of(stretches(events))
+    span_ns = int(events.ends[-1]) if len(events.ends) else 0
+    found = levels_of(events)
     width_ns = int(max(_WINDOW_TIMES * found.area_ns, _WINDOW_OPS * found.busy_ns) / max(found.ops, 1))
     width_ns = max(width_ns, span_ns // _MOST_WINDOWS) + 1
     windows = span_ns // width_ns  # the last one, which is not full, is left out
     if windows < 2 * _ENOUGH_WINDOWS:
         return None
-    ended, time_ns, area = (np.zeros(windows) for _ in range(3))
-    for block, s in zip(each_block(len(events), lambda at: at), stretches(events), strict=True):
-        window = np.minimum((events[block] >> 1) // width_ns, windows)
-        ended += np.bincount(window, ~s.is_start, windows + 1)[:windows]
-        time_ns += np.bincount(window, s.until_ns, windows + 1)[:windows]
-        area += np.bincount(window, s.level * s.until_ns, windows + 1)[:windows]
+    ended, time_ns, area = _windows(events, width_ns, windows)
     level = np.rint(area / np.maximum(time_ns, 1)).astype(np.int64)
     here = np.arange(int(level.max()) + 1)
     at = [np.bincount(level, column) for column in (np.ones(windows), ended, time_ns, area)]
@@ -178,6 +202,23 @@ def knee(events: I64) -> int | None:
     told = (here > 0) & (np.minimum(at[0], above[0]) >= _ENOUGH_WINDOWS) & (above[3] >= _HIGHER * here * above[2])
     flat = np.flatnonzero(told & (above[1] * at[2] <= _GROWS * at[1] * above[2]))
     return int(flat[0]) if len(flat) else None
+
+
+def _windows(events: Events, width_ns: int, windows: int) -> tuple[F64, F64, F64]:
+    """Of each window: ends, time, and time multiplied with the ops in flight."""
+    if compiled is not None:
+        ended, time_ns, area = compiled.windows(*events, width_ns, windows)
+        return ended, time_ns, area
+    ended, time_ns, area = (np.zeros(windows) for _ in range(3))
+    now_ns = 0
+    for s in _stretches(events):
+        t_ns = now_ns + np.cumsum(s.since_ns)
+        now_ns = int(t_ns[-1])
+        window = np.minimum(t_ns // width_ns, windows)
+        ended += np.bincount(window, ~s.is_start, windows + 1)[:windows]
+        time_ns += np.bincount(window, s.until_ns, windows + 1)[:windows]
+        area += np.bincount(window, s.level * s.until_ns, windows + 1)[:windows]
+    return ended, time_ns, area
 
 
 def _plus(one: I64, other: I64) -> I64:

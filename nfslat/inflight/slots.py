@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
 from nfslat.columns import side_by_side
-from nfslat.inflight.levels import Levels, Stretch, in_order, levels, levels_of, stretches, unseen
+from nfslat.inflight.levels import Levels, in_order, levels, levels_of, turnarounds_ns, unseen
 from nfslat.tables import I32, I64, Ops
 
 KNOWN = {
@@ -148,15 +147,15 @@ def _mount(
 
 def held_at(starts: I64, ends: I64, hidden: float, conn: int) -> Slots:
     """What holds the ops of one connection or session, in flight from `starts` to `ends` (ns, in any order)."""
-    fills = _Fills()
-    found = levels_of(fills.passing(stretches(in_order(starts, ends))))
+    events = in_order(starts, ends)
+    found = levels_of(events)
     top, count = found.top, len(starts)
     between_ns = found.busy_ns / count if count else 0.0
     at_once_ns = min(float(_AT_ONCE_NS), between_ns / _APART)
     if top is None:
         return Slots(conn, count, found, None, None, None, at_once_ns / 1e3, None, Held.UNKNOWN)
     hides = unseen(top, hidden)
-    waits_ns = fills.waits_ns(max(top - hides, 1), top)
+    waits_ns = turnarounds_ns(events, max(top - hides, 1), top)
     clocked_share = turnaround_us = None
     empty = 0.0
     if len(waits_ns) >= _FEWEST // 2:
@@ -179,24 +178,3 @@ def held_at(starts: I64, ends: I64, hidden: float, conn: int) -> Slots:
         quick = float(np.count_nonzero(waits_ns <= _AT_ONCE_NS)) / len(waits_ns)
         held = Held.EITHER if quick >= _CLOCKED else Held.WORKERS
     return Slots(conn, count, found, top, at_top_share, clocked_share, at_once_ns / 1e3, turnaround_us, held)
-
-
-@dataclass(frozen=True)
-class _Fills:
-    """Calls with a reply right before them, collected on the way past."""
-
-    level: list[I32] = field(default_factory=list)  # in flight with the call
-    wait_ns: list[I64] = field(default_factory=list)  # since that reply
-
-    def passing(self, parts: Iterable[Stretch]) -> Iterator[Stretch]:
-        """`parts`, looked at."""
-        for s in parts:
-            fills = np.flatnonzero(s.is_start & s.follows_end)
-            self.level.append(s.level[fills])
-            self.wait_ns.append(s.since_ns[fills])
-            yield s
-
-    def waits_ns(self, low: int, high: int) -> I64:
-        """Of the calls that make it `low` to `high` in flight."""
-        level, wait_ns = np.concatenate(self.level), np.concatenate(self.wait_ns)
-        return wait_ns[(level >= low) & (level <= high)]

@@ -43,8 +43,8 @@ _SRT_MEANS = {
 }
 
 _IN_FLIGHT_MEANS = (
-    "In flight: shares of time are of that in which any op is. most: at once; level: hardly ever exceeded; held by: "
-    "what keeps more from being in flight.",
+    "In flight: shares of time are of that in which any op is. most: at once; level: hardly ever exceeded; time at it: "
+    "or below it by as many as may be in flight unseen; held by: what keeps more from being in flight.",
     "queue: of the server SRT, from the call's last byte to the moment at which a server thread takes it. in a thread: "
     "the rest, the file system and the storage with it.",
     "slots: a client sends no more calls at once than it has slots (of a connection; with NFSv4.1 also of a session); "

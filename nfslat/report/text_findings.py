@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nfslat.report.model import Finding, InFlight, MeanAndP99, WhatIf
-from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, plain, shorten
+from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, plain, shorten, wrap
 
 _LAYERS = ("server", "network", "client")  # those of the rest are about the captures, and stand with them
 _LOOKED_FOR = (
@@ -59,11 +59,12 @@ def _advice(page: Page, advice: Mapping[str, Any]) -> None:
         _labelled(page, "set", f"{knob} to {suggested}{now}")
         label = "how"
         for line in map(str, lines):
-            if line.startswith("#"):
-                page.prose(f"{label:<{_LABEL}}{line}", indent=3, hanging=_LABEL + 2)
-            else:
-                page.command(f"{label:<{_LABEL}}", line, indent=3)
-            label = ""
+            # A remark that goes on in the next line is one there, too: somebody will paste both.
+            remark = line.startswith("#")
+            pieces = wrap(line.lstrip("# "), page.prose_width - 3 - _LABEL - 2) if remark else [line]
+            for piece in pieces:
+                page.command(f"{label:<{_LABEL}}", f"# {piece}" if remark else piece, indent=3)
+                label = ""
     else:
         if knob:
             _labelled(page, "look at", str(knob))

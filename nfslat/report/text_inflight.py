@@ -44,13 +44,13 @@ def inflight_section(page: Page, inflight: InFlight, matched: MatchedOps | None)
     _sessions(page, inflight.sessions)
     for cap in inflight.caps:
         page.prose(_cap(cap), hanging=2)
-    for side, share in inflight.hidden_share.items():
-        if share > _HIDDEN:
-            page.prose(
-                f"- {percent(share)} of the ops are not in the {side}'s capture, so the levels there are too low by "
-                "as much.",
-                hanging=2,
-            )
+    hidden = [
+        f"{percent(share)} of the ops are not in the {side}'s capture"
+        for side, share in inflight.hidden_share.items()
+        if share > _HIDDEN
+    ]
+    if hidden:
+        page.prose(f"- {', '.join(hidden)}: levels there are too low by as much.", hanging=2)
 
 
 def _server(page: Page, s: ServerInFlight) -> None:

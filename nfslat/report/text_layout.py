@@ -100,10 +100,10 @@ def command_lines(label: str, command: str, width: int, indent: int = 0) -> list
     A word, or a command with quotes, that is wider than `width` stays so: cut, it would be another command.
     """
     head, text = " " * indent + label, plain(command)
-    room = width - len(head) - 2
+    room = width - len(head)
     pieces = [text]
     if len(text) > room and not set("'\"`\\") & set(text):
-        pieces = textwrap.wrap(text, room - 2, break_long_words=False, break_on_hyphens=False) or [""]
+        pieces = textwrap.wrap(text, room - 4, break_long_words=False, break_on_hyphens=False) or [""]
     heads = [head, *[" " * (len(head) + 2)] * (len(pieces) - 1)]
     ends = [*[" \\"] * (len(pieces) - 1), ""]
     return [f"{start}{piece}{end}".rstrip() for start, piece, end in zip(heads, pieces, ends, strict=True)]
