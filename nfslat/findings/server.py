@@ -105,7 +105,7 @@ def _storage(f: Facts) -> Finding | None:
         return None
     if f.typical_data_ms is not None and not f.queue_ms and f.typical_data_ms < _SLOW_MS / 2:
         return None  # a few ops make the mean: an event, not a slow back end
-    evidence = {"in_thread_ms": work_ms, "data_ops": count}
+    evidence = {"in_thread_ms": f.in_thread_ms, "data_ops": count, "data_ms": work_ms}
     proof = ""
     confidence = "likely"
     if f.storage_ms is not None:
