@@ -61,7 +61,7 @@ _I64: TypeAlias = npt.NDArray[np.int64]
 _F64: TypeAlias = npt.NDArray[np.float64]
 
 def levels(starts: _I64, ends: _I64) -> tuple[_I64, _I64]:
-    """`nfslat.inflight.levels.levels_of`: time and ends by the number in flight. Both columns ascend, here and below."""
+    """`nfslat.inflight.levels.levels_of`: time and ends by the number in flight; both columns ascend."""
 
 def windows(starts: _I64, ends: _I64, width_ns: int, count: int) -> list[_F64]:
     """Of each window of time: ends, time, and time multiplied with the ops in flight."""

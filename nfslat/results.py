@@ -41,6 +41,17 @@ class Side:
         """Mask of the selected ops."""
         return np.asarray(self.reasons == REASONS.index("selected"))
 
+    @property
+    def forward(self) -> Bool:
+        """Mask of the selected ops that an NFS client called."""
+        return np.asarray(self.kept & ~self.ops.spread(is_reverse(self.ops)))
+
+    @property
+    def flying(self) -> OneSide:
+        """What `in_flight` goes by."""
+        d = self.decoded
+        return OneSide(self.ops, d.loose, d.details, d.states, self.forward, is_reverse(self.ops))
+
 
 @dataclass(frozen=True)
 class Correlation:
@@ -89,12 +100,7 @@ class Correlation:
     @cached_property
     def inflight(self) -> InFlight:
         """What was in flight, and what limits it."""
-        return in_flight(*(self._one_side(name) for name in ("server", "client")))
-
-    def _one_side(self, name: str) -> OneSide:
-        one = self.server if name == "server" else self.client
-        d = one.decoded
-        return OneSide(one.ops, d.loose, d.details, d.states, self.compared(name), is_reverse(one.ops))
+        return in_flight(self.server.flying, self.client.flying)
 
     @cached_property
     def kind(self) -> I16:
@@ -132,5 +138,4 @@ class Correlation:
 
     def compared(self, side: str) -> Bool:
         """Mask of the ops of `side` ("server" or "client") that the comparison is about: selected, not reverse."""
-        one = self.server if side == "server" else self.client
-        return np.asarray(one.kept & ~one.ops.spread(is_reverse(one.ops)))
+        return (self.server if side == "server" else self.client).forward

@@ -26,7 +26,7 @@ from nfslat.select import Filters, excluded
 from nfslat.stack import stack
 from nfslat.stats import histogram, summary_of
 from nfslat.summarize_findings import findings_and_verdict
-from nfslat.summarize_inflight import inflight
+from nfslat.summarize_inflight import inflight, inflight_of_one
 from nfslat.summarize_matched import Groups, matched_ops, names_of
 from nfslat.summarize_tcp import transport_rows
 from nfslat.tables import I64
@@ -111,6 +111,7 @@ def report_one(side: Side, tool: model.Tool, filters: Filters) -> model.Report:
         raw={"capture": _raw(side, tool.srt, "client")},
         selection=_selection({"capture": side}, filters),
         notes=[],
+        inflight=inflight_of_one(side),
     )
 
 

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from nfslat.inflight.analysis import Seen
+import numpy as np
+
+from nfslat.inflight.analysis import InFlight, in_flight
 from nfslat.inflight.levels import Levels
+from nfslat.inflight.server import ServerLoad
 from nfslat.inflight.sessions import Session
 from nfslat.inflight.slots import Held, MountSlots, Slots
 from nfslat.report import model
-from nfslat.results import Correlation
+from nfslat.results import Correlation, Side
 from nfslat.select import client_ends
-from nfslat.tables import I32, I64, endpoint
+from nfslat.tables import I32, I64, Ops, endpoint
 
 _NS_PER_MS = 1e6
 _MOST_LEVELS = 512  # that are listed one by one
 
 
 def inflight(c: Correlation) -> model.InFlight:
-    """Levels and limits of both sides."""
-    found, at_server = c.inflight, client_ends(c.server.ops)
+    """Levels and limits of both sides; means are over the matched ops."""
+    matched = len(c.matched)
+    server_ms = float(c.server_srt_ns.mean() / _NS_PER_MS) if matched else 0.0
+    return _inflight(c.inflight, c.server.ops, c.client.ops, c.matched.server, server_ms)
+
+
+def inflight_of_one(side: Side) -> model.InFlight:
+    """What one capture shows by itself. Which side it is is not known: what is said of the server holds if it was taken
+    there, and so for the client."""
+    rows = np.flatnonzero(side.forward)
+    server_ms = float((side.ops.t2[rows] - side.ops.t1[rows]).mean() / _NS_PER_MS) if len(rows) else 0.0
+    return _inflight(in_flight(side.flying, side.flying), side.ops, side.ops, rows, server_ms)
+
+
+def _inflight(found: InFlight, server: Ops, client: Ops, rows: I32 | I64, server_ms: float) -> model.InFlight:
+    at_server, at_client = client_ends(server), client_ends(client)
     return model.InFlight(
-        server=_server(c),
-        client=_client(c, found.mounts),
+        server=_server(found, rows, server_ms),
+        client=_client(found, at_client),
         sessions=[_session(one) for one in found.sessions],
         caps=[
             model.CapInFlight(
@@ -41,29 +58,26 @@ def inflight(c: Correlation) -> model.InFlight:
     )
 
 
-def queue_ms(c: Correlation, rows: slice | I32 | I64 | None = None, *, threads: str = "best") -> float | None:
-    """Mean wait for a thread of the matched ops `rows`; None where the packets do not tell.
-
-    `threads`: with "best" estimate, or the "least" or "most" that the packets allow.
-    """
-    load = c.inflight.load
-    if load.threads.cannot or not len(c.matched):
-        return None
-    column = {"best": load.queue_ns, "least": load.queue_with_least_ns, "most": load.queue_with_most_ns}[threads]
-    matched = c.matched.server if rows is None else c.matched.server[rows]
-    return float(column[matched].mean() / _NS_PER_MS)
+def queue_ms(c: Correlation, rows: slice | I32 | I64) -> float | None:
+    """Mean wait for a thread of the matched ops `rows`; None where the packets do not tell."""
+    return _mean_ms(c.inflight.load, c.inflight.load.queue_ns, c.matched.server[rows])
 
 
-def _server(c: Correlation) -> model.ServerInFlight:
-    load, threads = c.inflight.load, c.inflight.load.threads
-    queue, least, most = (queue_ms(c, threads=which) for which in ("best", "least", "most"))
+def _mean_ms(load: ServerLoad, queue_ns: I64, rows: I32 | I64) -> float | None:
+    return None if load.threads.cannot or not len(rows) else float(queue_ns[rows].mean() / _NS_PER_MS)
+
+
+def _server(found: InFlight, rows: I32 | I64, server_ms: float) -> model.ServerInFlight:
+    load, threads = found.load, found.load.threads
+    columns = load.queue_ns, load.queue_with_least_ns, load.queue_with_most_ns
+    queue, least, most = (_mean_ms(load, column, rows) for column in columns)
     return model.ServerInFlight(
         server=load.jobs.server,
         servers=load.jobs.servers,
-        max=c.inflight.server.levels.max,
-        mean=c.inflight.server.levels.mean or 0.0,
-        levels=_levels(c.inflight.server.levels),
-        knee=c.inflight.server.knee,
+        max=found.server.levels.max,
+        mean=found.server.levels.mean or 0.0,
+        levels=_levels(found.server.levels),
+        knee=found.server.knee,
         threads_lower_bound=threads.bound.threads,
         lower_bound_seen=threads.bound.times,
         threads_estimate=threads.estimate,
@@ -72,7 +86,7 @@ def _server(c: Correlation) -> model.ServerInFlight:
         waiting_share=threads.waiting_share,
         queue_ms=queue,
         queue_range_ms=None if least is None or most is None else (most, least),
-        service_ms=None if queue is None else float(c.server_srt_ns.mean() / _NS_PER_MS) - queue,
+        service_ms=None if queue is None else server_ms - queue,
         witnesses=load.witnesses,
         held=load.jobs.held,
         unseen_first=load.jobs.unseen_first,
@@ -80,9 +94,9 @@ def _server(c: Correlation) -> model.ServerInFlight:
     )
 
 
-def _client(c: Correlation, mounts: tuple[MountSlots, ...]) -> model.ClientInFlight:
-    seen: Seen = c.inflight.client
-    first = mounts[0] if mounts else None
+def _client(found: InFlight, ends: list[tuple[str, int]]) -> model.ClientInFlight:
+    seen = found.client
+    first = found.mounts[0] if found.mounts else None
     clocked = (
         [(one.clocked_share, one.ops) for one in first.connections if one.clocked_share is not None] if first else []
     )
@@ -96,11 +110,11 @@ def _client(c: Correlation, mounts: tuple[MountSlots, ...]) -> model.ClientInFli
         reply_clocked_share=sum(s * n for s, n in clocked) / sum(n for _, n in clocked) if clocked else None,
         limited=first is not None and first.held is Held.SLOTS,
         held=(first.held if first else Held.UNKNOWN).value,
-        mounts=[_mount(c, mount) for mount in mounts],
+        mounts=[_mount(ends, mount) for mount in found.mounts],
     )
 
 
-def _mount(c: Correlation, mount: MountSlots) -> model.MountInFlight:
+def _mount(ends: list[tuple[str, int]], mount: MountSlots) -> model.MountInFlight:
     hints = {one.hint for one in mount.connections if one.limited}
     return model.MountInFlight(
         client=mount.client,
@@ -113,7 +127,7 @@ def _mount(c: Correlation, mount: MountSlots) -> model.MountInFlight:
         slots=mount.slots,
         at_limit_share=mount.at_top_share,
         hint=hints.pop() if len(hints) == 1 else None,
-        connections=[_connection(client_ends(c.client.ops)[one.conn], one) for one in mount.connections],
+        connections=[_connection(ends[one.conn], one) for one in mount.connections],
     )
 
 

@@ -191,7 +191,7 @@ def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: _S
     server_ns = (work.reply_ns - work.arrival_ns)[alone.others]
     if alone.calls < _FEW_ALONE:
         return "the work is too regular, and no calls surely met an idle thread: a wait would look like work"
-    if np.median(server_ns) < max(_LONGER * alone.work_ns, alone.most_ns):
+    if not len(server_ns) or np.median(server_ns) < max(_LONGER * alone.work_ns, alone.most_ns):
         return ""
     near = float(depth[alone.others].mean() * alone.work_ns / server_ns.mean())
     if near < _BELOW * bound.threads:

@@ -13,6 +13,7 @@ _LOOKED_FOR = (
     "a wait for a server thread, slow storage, a connection made anew, a limit for each connection (server); distance, "
     "loss, one slow direction (network); slots of connections and sessions (client)"
 )
+_IN_FIGURES = "a wait for a server thread, slow storage, time above the wire"
 _LABEL = 8  # columns of "check   "
 _WAITS = {"threads": "a thread", "slots": "a slot", "load": "nothing much"}
 # Keys of an advice in words, after what to set and how; where it was written is in the JSON report.
@@ -20,7 +21,10 @@ _REST = (("takes_effect", "acts"), ("verify", "check"), ("risk", "risk"))
 
 
 def findings_section(page: Page, findings: Sequence[Finding], inflight: InFlight | None) -> None:
-    """Each finding with its share and what to do; those that explain little in a line; or that there are none."""
+    """Each finding with its share and what to do; those that explain little in a line; or that there are none.
+
+    `inflight` is None where the findings rest on figures alone, without captures.
+    """
     causes = [one for one in findings if one.layer in _LAYERS]
     page.title("What explains the time")
     number = 0
@@ -32,7 +36,7 @@ def findings_section(page: Page, findings: Sequence[Finding], inflight: InFlight
         page.prose(f"{one.text}.", indent=3)
         _advice(page, one.advice)
     if not number:
-        page.prose(f"Nothing stands out: looked for {_LOOKED_FOR}.")
+        page.prose(f"Nothing stands out: looked for {_LOOKED_FOR if inflight is not None else _IN_FIGURES}.")
     cannot = None if inflight is None else inflight.server.cannot
     if cannot and not any(one.code.startswith("server-") for one in causes):
         page.prose(f"Whether calls wait for a server thread cannot be told: {cannot}.")
@@ -43,8 +47,9 @@ def findings_section(page: Page, findings: Sequence[Finding], inflight: InFlight
 
 def _explains(one: Finding) -> str:
     slowest = one.evidence.get("share_slowest")
-    known = [] if one.share is None else [f"{percent(one.share)} of the mean"]
-    known += [f"{percent(slowest)} of the slowest 1 %"] if isinstance(slowest, int | float) else []
+    # More than all is no share: the whole holds negative parts, and the verdict says that it cannot be.
+    shares = ((one.share, "the mean"), (slowest, "the slowest 1 %"))
+    known = [f"{percent(share)} of {of}" for share, of in shares if isinstance(share, int | float) and 0 <= share <= 1]
     return ", ".join(known) or "its share is not known"
 
 
