@@ -1,14 +1,16 @@
-"""Means per layer and what they stand on -> the layer that is named, the sentence, and how sure it is."""
+"""Means per layer and what they stand on -> the layer that is named, its cause, the sentence, and how sure it is."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nfslat.findings.verdict import Ground, Layers, verdict
+from nfslat.report.model import Finding
 
 SOUND = Ground(ops=1000, untimed=0, missed=0, negative=0, clock_fits=True, unseen_share=0.0)
 MEAN, SLOWEST = Layers(server_ms=9, network_ms=1), Layers(server_ms=80, network_ms=20)
@@ -102,6 +104,130 @@ def test_no_time_at_all_divides_by_nothing() -> None:
     """Equal timestamps everywhere: shares are 0, and so is the confidence."""
     found = verdict(Layers(0, 0), Layers(0, 0), SOUND)
     assert (found.share, found.share_slowest, found.confidence) == (0.0, 0.0, "low")
+
+
+# --- The cause --------------------------------------------------------------------------------------------------------
+
+
+def _finding(code: str, layer: str, share: float | None, confidence: str = "certain", **evidence: Any) -> Finding:
+    return Finding(code, layer, "warning", share, confidence, code, evidence, {})
+
+
+_THREADS = _finding("server-threads", "server", 0.8, queue_ms=47.0, in_thread_ms=1.0, threads_estimate=16)
+_SLOTS = _finding("client-slots", "client", 0.9, slots=16)
+
+
+@pytest.mark.parametrize(
+    ("finding", "mean", "said"),
+    [
+        (_THREADS, MEAN, "47.00 ms of it the wait for one of its 16 threads"),
+        (_finding("server-threads", "server", 0.8, queue_ms=5.0, threads_estimate=1), MEAN, "for its only thread"),
+        (_finding("server-threads", "server", 0.8, queue_ms=5.0, threads=8, threads_estimate=7), MEAN, "its 8 threads"),
+        (_finding("server-threads", "server", 0.8, queue_ms=5.0), MEAN, "5.00 ms of it the wait for a thread"),
+        (_finding("server-storage", "server", 0.8, in_thread_ms=8.0), MEAN, "8.00 ms of it for storage"),
+        (_finding("server-storage", "server", 0.8, queue_ms=7.0, in_thread_ms=1.0), MEAN, "7.00 ms of it for storage"),
+        (_finding("server-queue-unknown", "server", 0.8, in_thread_ms=8.0), MEAN, "the packets do not say"),
+        (_finding("reconnect", "server", 0.8, excess_ms=6.0, ops=4), MEAN, "6.00 ms of it by 4 ops that waited for a"),
+        (_finding("net-delay", "network", 0.8, least_round_trip_ms=8.5), Layers(1, 9), "8.50 ms of it the round trip"),
+        (_finding("net-loss", "network", 0.8, wait_ms=7.5), Layers(1, 9), "7.50 ms of it until lost data were sent"),
+        (_finding("net-asymmetry", "network", 0.8), Layers(1, 9), "by net-asymmetry"),
+        (_SLOTS, Layers(1, 0.5, 56.5), "for it has no more than 16 slots"),
+        (_finding("session-slots", "client", 0.9, slots=2), Layers(1, 0.5, 56.5), "for it has no more than 2 slots"),
+    ],
+)
+def test_the_sentence_says_why(finding: Finding, mean: Layers, said: str) -> None:
+    """The cause is named in a few words with its own figure, and by its code."""
+    found = verdict(mean, SLOWEST, SOUND, [finding])
+    assert (found.layer, found.cause) == (finding.layer, finding.code)
+    assert said in found.text
+    assert found.text.endswith(".")
+
+
+def test_the_whole_sentence_with_its_cause() -> None:
+    """It can be pasted into a ticket."""
+    assert verdict(Layers(48, 1), Layers(90, 1), SOUND, [_THREADS]).text == (
+        "The server adds 48.00 of 49.00 ms of the response time on the client's wire (98.0 %), "
+        "47.00 ms of it the wait for one of its 16 threads, and 98.9 % in the slowest 1 %."
+    )
+
+
+def test_the_cause_is_the_first_that_explains_enough_of_its_layer() -> None:
+    """Findings on other layers, of unknown share, or of less than 30 % of what the layer adds are not the cause."""
+    assert verdict(MEAN, SLOWEST, SOUND, [_finding("net-loss", "network", 0.1, wait_ms=1.0)]).cause is None
+    assert verdict(MEAN, SLOWEST, SOUND, [_finding("connection-cap", "server", None)]).cause is None
+    small, large = (_finding("reconnect", "server", share, excess_ms=3.0, ops=4) for share in (0.26, 0.28))
+    assert verdict(MEAN, SLOWEST, SOUND, [small]).cause is None
+    assert verdict(MEAN, SLOWEST, SOUND, [large]).cause == "reconnect"
+    assert verdict(MEAN, SLOWEST, SOUND, [small, _SLOTS, _THREADS, large]).cause == "server-threads"
+
+
+def test_no_cause_where_no_layer_is_named() -> None:
+    """Wrong time stamps prove nothing."""
+    found = verdict(Layers(10, -4), SLOWEST, SOUND, [_THREADS])
+    assert (found.cause, found.proof) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("mean", "finding", "proof"),
+    [
+        (Layers(48, 1), _THREADS, ["client SRT 49.00 ms", "server SRT 48.00 ms", "wait for a thread 47.00 ms"]),
+        (Layers(48, 1, 7), _THREADS, ["application 56.00 ms", "client SRT 49.00 ms", "server SRT 48.00 ms"]),
+        (
+            Layers(20, 1),
+            _finding("server-storage", "server", 0.9, in_thread_ms=20.0),
+            ["client SRT 21.00 ms", "server SRT 20.00 ms", "in the server's threads 20.00 ms"],
+        ),
+        (
+            Layers(1, 9),
+            _finding("net-delay", "network", 0.8, least_round_trip_ms=8.5),
+            ["client SRT 10.00 ms", "server SRT 1.00 ms", "shortest round trip 8.50 ms"],
+        ),
+        (
+            Layers(1, 9),
+            _finding("net-loss", "network", 0.8, wait_ms=7.5),
+            ["client SRT 10.00 ms", "server SRT 1.00 ms", "wait for lost data 7.50 ms"],
+        ),
+        (Layers(1, 0.5, 56.5), _SLOTS, ["application 58.00 ms", "client SRT 1.50 ms", "server SRT 1.00 ms"]),
+    ],
+)
+def test_three_figures_prove_it(mean: Layers, finding: Finding, proof: list[str]) -> None:
+    """Those of the layers, and the one that the cause rests on."""
+    assert verdict(mean, SLOWEST, SOUND, [finding]).proof == proof
+
+
+def test_without_a_cause_the_layers_are_the_proof() -> None:
+    """Two figures, or three with the application's."""
+    assert verdict(Layers(48, 1), SLOWEST, SOUND).proof == ["client SRT 49.00 ms", "server SRT 48.00 ms"]
+
+
+def test_a_limit_of_the_client_is_said_where_its_cost_is_not_known() -> None:
+    """Waits for a slot are not on the wire: the verdict on the wire stands, and says that there may be more."""
+    limit = _finding("client-slots", "client", None, "likely", slots=16)
+    found = verdict(MEAN, SLOWEST, SOUND, [_THREADS, limit])
+    assert found.cause == "server-threads"
+    assert found.text.endswith(
+        " Above the wire there may be more: the client is held at 16 calls in flight, "
+        "and those that wait are not captured."
+    )
+    assert "may be more" not in verdict(Layers(1, 0.5, 56.5), SLOWEST, SOUND, [_SLOTS]).text
+
+
+def test_a_cause_that_is_only_likely_is_a_reason() -> None:
+    """It does not change the word, for the layer is as sure as before, but it is said."""
+    likely = dataclasses.replace(_THREADS, confidence="likely")
+    found = verdict(MEAN, SLOWEST, SOUND, [likely])
+    assert found.reasons[-1] == "the cause, server-threads, is likely"
+    assert found.confidence == verdict(MEAN, SLOWEST, SOUND, [_THREADS]).confidence == "high"
+    assert not any("cause" in reason for reason in verdict(MEAN, SLOWEST, SOUND, [_THREADS]).reasons)
+
+
+@pytest.mark.parametrize(("mean", "word"), [(Layers(60, 40), "medium"), (Layers(59, 41), "low")])
+def test_figures_that_somebody_gave_are_never_sure(mean: Layers, word: str) -> None:
+    """Without captures there is nothing on the slowest, and medium is the most."""
+    found = verdict(mean, None, None, [_THREADS])
+    assert (found.layer, found.cause, found.confidence, found.share_slowest) == ("server", "server-threads", word, None)
+    assert "slowest" not in found.text
+    assert "taken as they were given" in found.reasons[0]
 
 
 # --- Confidence -------------------------------------------------------------------------------------------------------

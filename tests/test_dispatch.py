@@ -1,0 +1,138 @@
+"""When a call must have been taken by a thread: what the compiled loop and its twin must both give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from queues import simulate
+
+from nfslat.constants import NULL
+from nfslat.inflight import dispatch
+from nfslat.inflight.dispatch import Work, starts_in_python
+from nfslat.tables import I64
+
+Call = tuple[int, int, int]  # stream, arrival, reply
+
+needs_compiled = pytest.mark.skipif(dispatch.compiled is None, reason="nfslat._native is not built")
+Starts = Callable[[Work, int], I64]
+
+
+@pytest.fixture(
+    params=[starts_in_python, pytest.param(dispatch.starts, marks=needs_compiled)], ids=["python", "native"]
+)
+def starts(request: pytest.FixtureRequest) -> Starts:
+    """Either loop."""
+    chosen: Starts = request.param
+    return chosen
+
+
+def work_of(calls: list[Call]) -> Work:
+    """Calls in any order; those of one time keep theirs."""
+    stream, arrival, reply = np.array(sorted(calls, key=lambda call: call[1]), dtype=np.int64).reshape(-1, 3).T
+    return Work.of(arrival.copy(), reply.copy(), stream.astype(np.int32))
+
+
+# Few times, so that they coincide; a call takes no time at all, or any; streams that are not used in between.
+CALLS = st.lists(
+    st.tuples(st.sampled_from((0, 1, 2, 5)), st.integers(0, 12), st.integers(0, 12)).map(
+        lambda made: (made[0], made[1], made[1] + made[2])
+    ),
+    max_size=24,
+)
+
+
+@needs_compiled
+@given(CALLS, st.integers(1, 6))
+def test_the_compiled_loop_equals_its_twin(calls: list[Call], threads: int) -> None:
+    """Whatever the streams, with ties and calls that take no time, both give the same starts."""
+    work = work_of(calls)
+    assert dispatch.starts(work, threads).tolist() == starts_in_python(work, threads).tolist()
+
+
+@needs_compiled
+@pytest.mark.parametrize("threads", [1, 3, 4, 5, 1000])
+def test_the_compiled_loop_equals_its_twin_on_a_load(threads: int) -> None:
+    """On thousands of calls of eight connections too, with the right number of threads and with wrong ones."""
+    traffic = simulate(threads=4, workers=24, connections=8, count=3_000)
+    order = np.argsort(traffic.arrival_ns, kind="stable")
+    columns = (traffic.arrival_ns, traffic.reply_ns, traffic.conn.astype(np.int32))
+    work = Work.of(*(column[order] for column in columns))
+    assert (dispatch.starts(work, threads) == starts_in_python(work, threads)).all()
+
+
+def test_without_the_compiled_loop_the_twin_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Rust was not there to compile it, the result is the same."""
+    monkeypatch.setattr(dispatch, "compiled", None)
+    assert dispatch.starts(work_of([(0, 0, 10), (0, 1, 20)]), 1).tolist() == [0, 10]
+
+
+# --- By pencil --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("calls", "threads", "taken"),
+    [
+        ([], 1, []),
+        ([(0, 5, 9)], 1, [5]),
+        # One thread works through a stream; with two the second call is taken at once; with three all are.
+        ([(0, 0, 10), (0, 1, 20), (0, 2, 30)], 1, [0, 10, 20]),
+        ([(0, 0, 10), (0, 1, 20), (0, 2, 30)], 2, [0, 1, 10]),
+        ([(0, 0, 10), (0, 1, 20), (0, 2, 30)], 3, [0, 1, 2]),
+        # A thread that is idle takes a call when it comes; one that gets free at that very time, too.
+        ([(0, 0, 10), (0, 50, 60), (1, 60, 70)], 1, [0, 50, 60]),
+        # Streams take turns: at 10 the one call of the second is next, though the first has two that came before it.
+        ([(0, 0, 10), (0, 1, 30), (0, 2, 40), (1, 3, 20)], 1, [0, 10, 30, NULL]),
+        ([(0, 0, 10), (0, 1, 20), (0, 2, 40), (1, 3, 30)], 1, [0, 10, 30, 20]),
+        # A reply out of turn: its call and the one before it had threads that the model did not give them.
+        ([(0, 0, 30), (0, 1, 20), (0, 2, 10), (0, 3, 40)], 1, [0, NULL, NULL, 30]),
+        # Calls that take no time.
+        ([(0, 5, 5), (0, 5, 5)], 1, [5, 5]),
+    ],
+)
+def test_starts_by_pencil(starts: Starts, calls: list[Call], threads: int, taken: list[int]) -> None:
+    """Small cases that can be followed with a pencil."""
+    assert starts(work_of(calls), threads).tolist() == taken
+
+
+@given(CALLS, st.integers(1, 6))
+def test_starts_keep_the_rules(calls: list[Call], threads: int) -> None:
+    """No call is taken before it comes or after it is answered, streams keep their order, and enough threads leave
+    nothing to wait for."""
+    work = work_of(calls)
+    start = starts_in_python(work, threads)
+    known = start != NULL
+    assert (start >= work.arrival_ns)[known].all()
+    assert (start <= work.reply_ns)[known].all()
+    for stream in set(work.stream.tolist()):
+        mine = start[known & (work.stream == stream)]
+        assert (np.diff(mine) >= 0).all()
+    assert (starts_in_python(work, max(len(calls), 1)) == work.arrival_ns).all()
+
+
+@given(CALLS)
+def test_calls_are_taken_at_arrivals_and_replies(calls: list[Call]) -> None:
+    """One thread takes a call when one comes or when it has answered one, and at no other time."""
+    work = work_of(calls)
+    start = starts_in_python(work, 1)
+    events = {*work.arrival_ns.tolist(), *work.reply_ns.tolist()}
+    assert all(when in events for when in start[start != NULL].tolist())
+
+
+@pytest.mark.parametrize(("threads", "connections"), [(1, 1), (2, 1), (4, 3), (16, 8)])
+def test_with_the_right_number_of_threads_the_starts_are_those_of_the_server(threads: int, connections: int) -> None:
+    """The simulated server is made like knfsd: the replay finds each call's start to the nanosecond."""
+    traffic = simulate(threads=threads, workers=3 * threads + 1, connections=connections, count=2_000)
+    order = np.argsort(traffic.arrival_ns, kind="stable")
+    columns = (traffic.arrival_ns, traffic.reply_ns, traffic.conn.astype(np.int32))
+    work = Work.of(*(column[order] for column in columns))
+    assert (dispatch.starts(work, threads) == traffic.start_ns[order]).all()
+
+
+def test_a_part_of_the_work_is_work() -> None:
+    """Its replies are put in order anew."""
+    part = work_of([(0, 0, 30), (0, 1, 20), (1, 2, 10), (0, 3, 5)]).part(slice(1, 3))
+    assert (part.arrival_ns.tolist(), part.reply_ns.tolist(), part.by_reply.tolist()) == ([1, 2], [20, 10], [1, 0])

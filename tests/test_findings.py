@@ -1,0 +1,570 @@
+"""Facts made by hand -> findings: each code with its share, confidence, evidence and advice, and where it is silent."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nfslat.evidence.records import Setting, Snapshot
+from nfslat.findings.client import client_findings
+from nfslat.findings.facts import DATA_OPS, Facts, Reconnects, finding, ms, times
+from nfslat.findings.network import network_findings
+from nfslat.findings.rank import ranked
+from nfslat.findings.server import server_findings
+from nfslat.findings.verdict import Ground, Layers, verdict
+from nfslat.report.model import (
+    CapInFlight,
+    ClientInFlight,
+    ConnectionInFlight,
+    Finding,
+    MatchedRow,
+    MountInFlight,
+    Parts,
+    ServerInFlight,
+    SessionInFlight,
+    Summary,
+)
+
+ROOT = Path(__file__).parents[1]
+SOUND = Ground(ops=1000, untimed=0, missed=0, negative=0, clock_fits=True, unseen_share=0.0)
+Findings = Callable[[Facts], list[Finding]]
+
+
+# --- Facts ------------------------------------------------------------------------------------------------------------
+
+
+def server(**others: Any) -> ServerInFlight:
+    """16 threads, as the packets show them."""
+    usual = {
+        "server": "10.0.0.2", "servers": 1, "max": 64, "mean": 40.0, "levels": [], "knee": 16,
+        "threads_lower_bound": 15, "lower_bound_seen": 3, "threads_estimate": 16, "threads_range": (16, 16),
+        "limited": True, "waiting_share": 0.9, "queue_ms": 47.0, "queue_range_ms": (47.0, 47.0), "service_ms": 1.0,
+        "witnesses": 0, "held": 0, "unseen_first": 0, "cannot": None,
+    }  # fmt: skip
+    return ServerInFlight(**usual | others)  # type: ignore[arg-type]
+
+
+UNLIMITED = server(threads_estimate=None, threads_range=None, limited=False, queue_ms=0.0)
+
+
+def client(*levels: int, **others: Any) -> ClientInFlight:
+    """A mount with connections that keep `levels` in flight."""
+    ends = [ConnectionInFlight(f"10.0.0.1:{700 + n}", 1000, level, level, 0.95, 0.97, (60.0, 80.0), "likely slots")
+            for n, level in enumerate(levels)]  # fmt: skip
+    slots = sum(levels)
+    mount = MountInFlight(
+        "10.0.0.1", "10.0.0.2:2049", 1000, slots, slots - 0.1, len(levels), "likely slots", slots, 0.95, None, ends
+    )
+    usual = {
+        "max": slots, "mean": slots - 0.1, "levels": [], "knee": None, "slots_estimate": slots, "at_limit_share": 0.95,
+        "reply_clocked_share": 0.97, "limited": True, "held": "likely slots", "mounts": [mount],
+    }  # fmt: skip
+    return ClientInFlight(**usual | others)  # type: ignore[arg-type]
+
+
+def session(**others: Any) -> SessionInFlight:
+    """Two slots negotiated, and used."""
+    usual = {
+        "session": "00", "callbacks": False, "connections": 1, "ops": 1000, "slots_negotiated": 2, "target_slots": 2,
+        "highest_slot_used": 1, "slots_used": 2, "limit": 2, "at_limit_share": 0.98, "reuse_share": 0.99,
+        "own_limit": None, "limited": True,
+    }  # fmt: skip
+    return SessionInFlight(**usual | others)  # type: ignore[arg-type]
+
+
+def row(op: str, count: int, server_ms: float, queue_ms: float | None = 0.0) -> MatchedRow:
+    """Matched ops that took so long at the server."""
+    one = Summary(server_ms, server_ms, server_ms, server_ms, server_ms)
+    nothing = Summary(0, 0, 0, 0, 0)
+    return MatchedRow("NFS", op, "3", count, one, one, nothing, 0, parts(server=server_ms), queue_ms)
+
+
+def parts(**others: Any) -> Parts:
+    """No network, but for what is said."""
+    usual = {"call_send": 0.0, "call_net": 0.1, "server": 1.0, "reply_send": 0.0, "reply_net": 0.1, "net_both": 0.2}
+    return Parts(**usual | {"one_way_error": 0.05} | others)
+
+
+def cap(**others: Any) -> CapInFlight:
+    """A connection that the server holds back."""
+    usual = {
+        "client": "10.0.0.1:700", "ops": 5000, "level": 128, "level_share": 0.9, "zero_windows": 40,
+        "zero_window_ms": 300.0, "median_ms": 40.0, "others": 3, "others_median_ms": 1.0, "likely": True,
+    }  # fmt: skip
+    return CapInFlight(**usual | others)  # type: ignore[arg-type]
+
+
+# The article's first test as its numbers give it, its second, and what makes each other finding.
+THREADS = Facts(Layers(48, 1, 7, "READ"), queue_ms=47.0, server=server(), threads=16)
+SLOTS = Facts(Layers(1, 0.5, 56.5), queue_ms=0.0, server=UNLIMITED, client=client(16), slots=16)
+QUEUE = Facts(Layers(48, 1), Layers(96, 1), queue_ms=47.0, slowest_queue_ms=90.0, server=server())
+STORAGE = Facts(
+    Layers(20, 1),
+    Layers(40, 1),
+    by_op=(row("READ", 900, 21), row("GETATTR", 100, 0.1)),
+    queue_ms=0.0,
+    slowest_queue_ms=0.0,
+    typical_data_ms=20.0,
+    server=UNLIMITED,
+)
+UNKNOWN = Facts(
+    Layers(20, 1), Layers(40, 1), by_op=(row("READ", 1000, 20, None),), server=replace(UNLIMITED, cannot="too regular")
+)
+RECONNECT = Facts(Layers(10, 1), Layers(900, 1), typical_data_ms=0.4, queue_ms=0.0, server=UNLIMITED,
+                  reconnects=Reconnects(8, 1000.0, 6.0))  # fmt: skip
+CAP = Facts(Layers(3, 1), queue_ms=0.0, server=UNLIMITED, caps=(cap(),))
+DELAY = Facts(Layers(1, 10), Layers(1, 12), least_round_trip_ms=9.0)
+LOSS = Facts(
+    Layers(1, 2),
+    Layers(1, 200),
+    parts=parts(call_retrans_wait=1.0, reply_retrans_wait=0.5),
+    slowest_parts=parts(call_retrans_wait=100.0, reply_retrans_wait=50.0),
+    lost_segments=12,
+)
+ASYMMETRY = Facts(Layers(1, 10), parts=parts(call_net=9.0, reply_net=1.0, one_way_error=0.5))
+SESSION = Facts(
+    Layers(3, 1, 180), queue_ms=0.0, server=UNLIMITED, client=client(2), sessions=(session(),), version="4.1"
+)
+ABOVE = Facts(Layers(1, 1, 8), queue_ms=0.0, server=UNLIMITED)
+
+# Where a code is found: the facts, the function, its layer, share, confidence, evidence that it must have, the knob.
+CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] = {
+    "server-threads": (QUEUE, server_findings, "server", 47 / 49, "likely",
+                       {"queue_ms", "in_thread_ms", "server_ms", "threads_estimate", "threads_range",
+                        "threads_lower_bound", "most_in_flight", "witnesses", "share_slowest"}, "nfsd.threads"),
+    "server-storage": (STORAGE, server_findings, "server", 20 / 21, "likely",
+                       {"in_thread_ms", "data_ops", "light_ops", "light_ms", "share_slowest"}, "the storage behind"),
+    "server-queue-unknown": (UNKNOWN, server_findings, "server", 20 / 21, "certain",
+                             {"server_ms", "in_thread_ms", "share_slowest"}, "evidence from the server"),
+    "reconnect": (RECONNECT, server_findings, "server", 6 / 11, "likely", {"ops", "mean_ms", "excess_ms"},
+                  "the server's log"),
+    "connection-cap": (CAP, server_findings, "server", None, "likely", {"level", "zero_windows", "zero_window_ms"},
+                       "nconnect"),
+    "net-delay": (DELAY, network_findings, "network", 9 / 11, "certain",
+                  {"least_round_trip_ms", "network_ms", "share_slowest"}, "the path"),
+    "net-loss": (LOSS, network_findings, "network", 1.5 / 3, "certain",
+                 {"wait_ms", "slowest_wait_ms", "lost_segments", "share_slowest"}, "the path"),
+    "net-asymmetry": (ASYMMETRY, network_findings, "network", 8 / 11, "likely",
+                      {"call_net_ms", "reply_net_ms", "error_ms"}, ""),
+    "client-slots": (SLOTS, client_findings, "client", 56.5 / 58, "certain",
+                     {"slots", "at_limit_share", "reply_clocked_share", "above_wire_ms", "slot_wait_ms",
+                      "sessions_needed"}, "sunrpc.tcp_max_slot_table_entries"),
+    "session-slots": (SESSION, client_findings, "client", 180 / 184, "certain",
+                      {"slots", "at_limit_share", "above_wire_ms"}, "nfs.max_session_slots"),
+    "above-wire": (ABOVE, client_findings, "client", 0.8, "certain", {"above_wire_ms", "slot_wait_ms"},
+                   "evidence from the client"),
+}  # fmt: skip
+
+
+def one(findings: list[Finding], code: str) -> Finding:
+    (found,) = [each for each in findings if each.code == code]
+    return found
+
+
+def codes(findings: list[Finding]) -> list[str]:
+    return sorted(each.code for each in findings)
+
+
+def every(facts: Facts) -> list[Finding]:
+    """All findings, ranked."""
+    return ranked([*server_findings(facts), *network_findings(facts), *client_findings(facts)])
+
+
+# --- Each code --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_each_finding(code: str) -> None:
+    """Where the facts call for it, and only it: layer, share, severity, confidence, evidence, and what to change."""
+    facts, function, layer, share, confidence, evidence, knob = CASES[code]
+    assert codes(every(facts)) == [code]
+    found = one(function(facts), code)
+    assert (found.layer, found.severity, found.confidence) == (layer, "warning", confidence)
+    assert found.share == (None if share is None else pytest.approx(share))
+    assert evidence <= found.evidence.keys()
+    assert found.advice.get("knob", "").startswith(knob)
+    assert bool(found.advice.get("how")) == bool(knob)
+    assert "None" not in found.text
+    assert not found.text.endswith(".")
+
+
+def test_every_code_of_the_source_has_a_case_and_a_row_in_the_method() -> None:
+    """No finding is left untested, or undocumented; and the table of findings names no other."""
+    source = "".join(
+        (ROOT / "nfslat" / "findings" / f"{name}.py").read_text() for name in ("server", "network", "client")
+    )
+    given_codes = set(re.findall(r'"((?:server|net|client|session|above|connection)-[a-z-]+|reconnect)"', source))
+    assert given_codes == CASES.keys()
+    method = (ROOT / "docs" / "method.md").read_text()
+    section = method.split("## Findings and verdict")[1].split("\n## ")[0]
+    rows = set(re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE))
+    assert rows == given_codes
+
+
+@pytest.mark.parametrize(
+    ("code", "facts"),
+    [
+        # Less than 5 % of the time, of mean and slowest; a queue that is not known.
+        ("server-threads", replace(QUEUE, queue_ms=2.0, slowest_queue_ms=2.0)),
+        ("server-threads", replace(QUEUE, queue_ms=None)),
+        # Data that take less than 5 ms; a few slow ops among quick ones; ops without data as slow; quick storage.
+        ("server-storage", replace(STORAGE, by_op=(row("READ", 900, 4.9), row("GETATTR", 100, 0.1)))),
+        ("server-storage", replace(STORAGE, typical_data_ms=1.0)),
+        ("server-storage", replace(STORAGE, by_op=(row("READ", 900, 21), row("GETATTR", 100, 12)))),
+        ("server-storage", replace(STORAGE, storage_ms=1.0)),
+        ("server-storage", replace(STORAGE, by_op=(row("GETATTR", 100, 30),))),
+        ("server-storage", replace(STORAGE, queue_ms=None)),
+        # Nothing that takes 5 ms.
+        ("server-queue-unknown", replace(UNKNOWN, mean=Layers(4.9, 1))),
+        ("server-queue-unknown", replace(UNKNOWN, mean=Layers(6, 150))),
+        # Ops that cost less than 1 % of the mean.
+        ("reconnect", replace(RECONNECT, reconnects=Reconnects(1, 50.0, 0.1))),
+        ("connection-cap", replace(CAP, caps=(cap(likely=False),))),
+        # A round trip of a machine room; one that hardly matters.
+        ("net-delay", replace(DELAY, least_round_trip_ms=0.9)),
+        ("net-delay", replace(DELAY, mean=Layers(99, 10))),
+        # Loss that costs nothing.
+        ("net-loss", replace(LOSS, mean=Layers(100, 2), slowest=Layers(2000, 2))),
+        ("net-loss", replace(LOSS, parts=parts())),
+        # A difference within the clock's error, one of less than 1 ms, and clocks of which nothing is known.
+        ("net-asymmetry", replace(ASYMMETRY, parts=parts(call_net=9.0, reply_net=1.0, one_way_error=4.0))),
+        ("net-asymmetry", replace(ASYMMETRY, parts=parts(call_net=2.0, reply_net=1.1, one_way_error=0.01))),
+        ("net-asymmetry", replace(ASYMMETRY, parts=parts(call_net=None, one_way_error=None))),
+        # One direction that only waits for lost data.
+        ("net-asymmetry", replace(ASYMMETRY, parts=parts(call_net=9.0, reply_net=1.0, call_retrans_wait=8.0))),
+        # An application's time that hardly exceeds the wire's.
+        ("client-slots", replace(SLOTS, mean=Layers(50, 48, 2))),
+        ("session-slots", replace(SESSION, mean=Layers(50, 48, 2))),
+        ("above-wire", replace(ABOVE, mean=Layers(50, 48, 2))),
+        ("above-wire", replace(ABOVE, mean=Layers(1, 1))),
+    ],
+)  # fmt: skip
+def test_below_its_threshold_a_finding_is_silent(code: str, facts: Facts) -> None:
+    """Without the facts that it needs, or where it explains too little, it is not made."""
+    assert code not in codes(every(facts))
+
+
+def test_nothing_known_finds_nothing() -> None:
+    """Facts that are all "not known" are no reason to blame anything."""
+    assert every(Facts(Layers(1, 1))) == []
+    assert every(Facts(Layers(0, 0))) == []
+
+
+# --- Threads ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "confidence", "said"),
+    [
+        ({}, "likely", "check the number of threads"),
+        ({"threads": 16}, "certain", "one of the server's 16 threads"),
+        ({"queue_is_measured": True, "server": None}, "certain", "for a server thread"),
+        ({"threads": 8}, "likely", "one of the server's 8 threads"),
+        ({"woken_share": 0.03}, "certain", "one of the server's 16 threads"),
+        ({"woken_share": 0.9}, "likely", "look alike"),
+        ({"server": server(witnesses=5)}, "certain", "one of the server's 16 threads, and"),
+        ({"server": server(witnesses=4)}, "likely", "look alike"),
+        ({"server": server(threads_range=(15, 18))}, "likely", "16 threads (15 to 18)"),
+        ({"server": server(threads_estimate=1, threads_range=(1, 1))}, "likely", "the server's 1 thread,"),
+    ],
+)
+def test_a_wait_for_threads_is_certain_with_a_witness_only(changes: dict[str, Any], confidence: str, said: str) -> None:
+    """Packets alone are likely; light ops that waited as long, a number of the server's own that agrees, sockets that
+    find no idle thread, or a measurement make it certain, for storage that takes few requests at once looks alike."""
+    found = one(server_findings(replace(QUEUE, **changes)), "server-threads")
+    assert found.confidence == confidence
+    assert said in found.text
+    assert "47.00 of the server's 48.00 ms" in found.text
+
+
+def test_more_threads_than_the_queue_shows_are_not_the_limit() -> None:
+    """The server says that it has 64 threads, the packets show a queue that 16 at a time leave: it is another one."""
+    (found,) = server_findings(replace(QUEUE, threads=64))
+    assert (found.code, found.confidence) == ("server-queue-unknown", "likely")
+    assert "16 calls at a time" in found.text
+    assert found.evidence["threads"] == 64
+    found = one(server_findings(replace(QUEUE, threads=64, server=server(threads_range=(14, 19)))), found.code)
+    assert "14 to 19 calls" in found.text
+
+
+def test_storage_that_contains_the_queue_is_the_cause() -> None:
+    """The storage's own figure is nearly the server's time, so what waits waits for the storage."""
+    found = server_findings(replace(QUEUE, storage_ms=45.0))
+    assert {each.code for each in found} == {"server-storage"}
+    assert found[0].confidence == "certain"
+    assert "45.00 ms" in found[0].text
+
+
+def test_the_advice_names_the_command_of_the_servers_system() -> None:
+    """sharectl on Solaris, rpc.nfsd on Linux, with the value in effect."""
+    solaris = Snapshot("s", "SunOS", settings={"nfs.servers": Setting("16", "sharectl")})
+    found = one(server_findings(replace(QUEUE, server_host=solaris, threads=16)), "server-threads")
+    assert found.advice["knob"] == "nfs.servers"
+    assert any(line.startswith("sharectl set -p servers=") for line in found.advice["how"])
+    found = one(server_findings(replace(QUEUE, server_host=Snapshot("s", "Linux"), threads=16)), "server-threads")
+    assert any(line.startswith("rpc.nfsd ") for line in found.advice["how"])
+    assert found.advice["value"] == "16"
+
+
+# --- Storage, and what cannot be told ---------------------------------------------------------------------------------
+
+
+def test_the_storages_own_figure_makes_it_certain() -> None:
+    """20 ms on the wire and 19 ms on the disk; with 5 ms on the disk the rest is of unknown make."""
+    found = one(server_findings(replace(STORAGE, storage_ms=19.0)), "server-storage")
+    assert (found.confidence, found.evidence["storage_ms"]) == ("certain", 19.0)
+    (found,) = server_findings(replace(STORAGE, storage_ms=5.0))
+    assert (found.code, found.confidence) == ("server-queue-unknown", "certain")
+    assert "the storage takes 5.00 ms of it" in found.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"server": replace(UNLIMITED, cannot="only 20 calls: too few to tell")}, "only 20 calls"),
+        ({"unseen_share": 0.4}, "40 % of the messages are not in the captures"),
+        ({"by_op": (row("READ", 900, 21), row("GETATTR", 100, 12))}, "ops that need no data take 12.00 ms, too"),
+    ],
+)
+def test_what_the_packets_do_not_tell_is_said(changes: dict[str, Any], why: str) -> None:
+    """A slow server whose time cannot be split: with the reason, and what would tell."""
+    found = one(server_findings(replace(STORAGE, **changes)), "server-queue-unknown")
+    assert why in found.text
+
+
+def test_threads_and_storage_side_by_side() -> None:
+    """A queue for two threads that each wait 20 ms for the disk: both are said, with their shares."""
+    facts = Facts(
+        Layers(200, 1), Layers(300, 1), by_op=(row("READ", 900, 200, 180),), queue_ms=180.0, slowest_queue_ms=280.0,
+        server=server(threads_estimate=2, threads_range=(2, 2), witnesses=50),
+    )  # fmt: skip
+    found = every(facts)
+    assert [each.code for each in found] == ["server-threads", "server-storage"]
+    assert sum(each.share or 0 for each in found) == pytest.approx(200 / 201)
+    assert found[0].evidence["share_slowest"] == pytest.approx(280 / 301)
+
+
+# --- The client -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "share", "confidence", "said"),
+    [
+        # Packets alone: likely, and the share is not known.
+        ({"mean": Layers(1, 0.5), "slots": None}, None, "likely", "give the application's mean (--app-ms)"),
+        # The client counts the wait itself.
+        ({"mean": Layers(1, 0.5), "slots": None, "slot_wait_ms": 50.0}, None, "certain", "counts 50.00 ms of wait"),
+        # The application's time above the wire is large, or the client says that this is its number of slots.
+        ({"slots": None}, 56.5 / 58, "certain", "16 calls in flight on its connection and hardly ever more (95 %"),
+        ({"slots": 16, "mean": Layers(5, 5, 2)}, 2 / 12, "certain", "2.00 ms of the application's 12.00 ms"),
+        ({"slots": None, "mean": Layers(5, 5, 2)}, 2 / 12, "likely", "lie above the wire"),
+        # Several connections.
+        ({"client": client(4, 4, 4, 4)}, 56.5 / 58, "certain", "on its 4 connections together"),
+    ],
+)
+def test_slots_are_certain_with_outside_proof_only(
+    changes: dict[str, Any], share: float | None, confidence: str, said: str
+) -> None:
+    """Workers look like slots on the wire: likely, until the application's or the client's own figures prove it."""
+    found = one(client_findings(replace(SLOTS, **changes)), "client-slots")
+    assert found.share == (None if share is None else pytest.approx(share))
+    assert (found.confidence, found.evidence["slots"]) == (confidence, 16)
+    assert said in found.text
+
+
+def test_with_time_above_the_wire_a_flat_top_is_enough() -> None:
+    """Where half of the application's time is above the wire, what could be workers is taken for slots."""
+    flat = client(2, slots_estimate=None, limited=False, held="slots or workers")
+    found = one(client_findings(replace(SLOTS, client=flat, slots=None)), "client-slots")
+    assert found.evidence["slots"] == 2
+    assert codes(client_findings(replace(SLOTS, client=flat, slots=None, mean=Layers(40, 40, 20)))) == ["above-wire"]
+    moving = client(2, slots_estimate=None, limited=False, at_limit_share=0.3)
+    assert codes(client_findings(replace(SLOTS, client=moving, slots=None))) == ["above-wire"]
+
+
+def test_the_session_of_nfs_4_1_goes_before_the_connection() -> None:
+    """Slots of a session are exact; its backchannel, and a session that is not at its limit, are passed over."""
+    sessions = (session(callbacks=True), session())
+    assert codes(client_findings(replace(SESSION, sessions=sessions))) == ["session-slots"]
+    idle = session(limited=False)
+    assert codes(client_findings(replace(SESSION, sessions=(idle,)))) == ["client-slots"]
+    own = one(client_findings(replace(SESSION, sessions=(session(limited=False, own_limit=4),))), "session-slots")
+    assert own.evidence["slots"] == 4
+
+
+def test_sessions_that_the_application_needs_are_littles() -> None:
+    """1,000 requests a second of 58 ms each are 58 at once."""
+    assert replace(SLOTS, throughput_per_s=1000.0).sessions_needed == 58
+    assert SLOTS.sessions_needed is None
+    assert replace(QUEUE, throughput_per_s=1000.0).sessions_needed is None
+    found = one(client_findings(replace(SLOTS, throughput_per_s=1000.0)), "client-slots")
+    assert found.evidence["sessions_needed"] == 58
+    assert found.advice["suggested"] == "128"
+
+
+# --- The network ------------------------------------------------------------------------------------------------------
+
+
+def test_the_direction_that_is_slower_is_named() -> None:
+    """Call or reply, with the error of the difference."""
+    assert "the call takes 8.00 ms longer than the reply (+/- 1.00 ms)" in network_findings(ASYMMETRY)[0].text
+    reverse = replace(ASYMMETRY, parts=parts(call_net=1.0, reply_net=9.0, one_way_error=0.5))
+    assert "the reply takes 8.00 ms longer than the call" in network_findings(reverse)[0].text
+
+
+def test_loss_that_only_the_slowest_feel_is_found() -> None:
+    """1 % of the mean and most of the slowest 1 %: a warning, ranked by what it explains there."""
+    facts = replace(LOSS, mean=Layers(140, 10), slowest=Layers(20, 180))
+    found = one(network_findings(facts), "net-loss")
+    assert (found.share, found.severity) == (pytest.approx(0.01), "warning")
+    assert found.evidence["share_slowest"] == pytest.approx(0.75)
+    assert "12 segments lost" in found.text
+
+
+# --- The order --------------------------------------------------------------------------------------------------------
+
+
+def made(code: str, share: float | None, slowest: float | None = None) -> Finding:
+    return finding(code, "server", code, share=share, slowest=slowest, confidence="likely", evidence={})
+
+
+def test_findings_are_ranked_by_what_they_explain() -> None:
+    """By the larger of both shares; an unknown share counts as a half; what explains less than 10 % comes last."""
+    found = [made("a", 0.2), made("b", 0.04, 0.05), made("c", None), made("d", 0.6), made("e", 0.05, 0.9)]
+    assert [each.code for each in ranked(found)] == ["e", "d", "c", "a", "b"]
+    assert [each.severity for each in ranked(found)] == ["warning"] * 4 + ["info"]
+
+
+SHARES = st.none() | st.floats(0, 1)
+
+
+@given(st.lists(st.tuples(SHARES, SHARES), max_size=8), st.randoms(use_true_random=False))
+def test_the_order_does_not_hang_on_the_order(
+    shares: list[tuple[float | None, float | None]], draw: random.Random
+) -> None:
+    """However they come, they are ranked alike, none is lost, and warnings stand before the rest."""
+    found = [made(f"code-{n}", *both) for n, both in enumerate(shares)]
+    mixed = draw.sample(found, len(found))
+    assert ranked(mixed) == ranked(found)
+    assert codes(ranked(found)) == codes(found)
+    severities = [each.severity for each in ranked(found)]
+    assert severities == sorted(severities, key=["warning", "info"].index)
+
+
+_ms = st.integers(0, 10**6).map(lambda us: us / 1000)
+_waits = st.none() | _ms
+
+
+@st.composite
+def any_facts(draw: st.DrawFn) -> Facts:
+    """Parts that are not negative, and waits that lie within what they are a part of."""
+    server_ms, network_ms, share = draw(_ms), draw(_ms), st.none() | st.floats(0, 1)
+    slow_server_ms, slow_network_ms = server_ms + draw(_ms), network_ms + draw(_ms)
+
+    def part(whole: float) -> float | None:
+        of = draw(share)
+        return None if of is None else whole * of
+
+    limited = draw(st.booleans())
+    queue_ms = part(server_ms) if limited else draw(st.sampled_from([None, 0.0]))
+    trips = draw(st.floats(0, 1))
+    return Facts(
+        mean=Layers(server_ms, network_ms, draw(_waits)),
+        slowest=Layers(slow_server_ms, slow_network_ms),
+        parts=parts(
+            call_net=network_ms * trips, reply_net=network_ms * (1 - trips), one_way_error=draw(_ms),
+            call_retrans_wait=part(network_ms * trips), reply_retrans_wait=part(network_ms * (1 - trips)),
+        ),
+        slowest_parts=parts(call_retrans_wait=part(slow_network_ms), reply_retrans_wait=0.0),
+        by_op=draw(st.lists(st.builds(row, st.sampled_from(["READ", "WRITE", "GETATTR"]), st.integers(1, 100), _ms),
+                            max_size=3)),
+        typical_data_ms=draw(_waits),
+        queue_ms=queue_ms,
+        slowest_queue_ms=part(slow_server_ms),
+        queue_is_measured=draw(st.booleans()),
+        storage_ms=part(server_ms),
+        least_round_trip_ms=part(network_ms),
+        throughput_per_s=draw(st.none() | st.floats(1, 1e5)),
+        lost_segments=draw(st.none() | st.integers(0, 100)),
+        server=draw(st.none() | st.builds(server, witnesses=st.integers(0, 9), cannot=st.none() | st.just("few")))
+        if limited else draw(st.sampled_from([None, UNLIMITED])),
+        client=draw(st.sampled_from([None, client(2), client(16, 16), client(2, slots_estimate=None)])),
+        sessions=draw(st.sampled_from([(), (session(),), (session(limited=False),)])),
+        caps=draw(st.sampled_from([(), (cap(),), (cap(likely=False),)])),
+        reconnects=draw(st.none() | st.builds(Reconnects, st.integers(1, 9), _ms, st.just(server_ms / 2))),
+        unseen_share=draw(st.floats(0, 1)),
+        threads=draw(st.none() | st.integers(1, 64)),
+        slots=draw(st.none() | st.integers(1, 64)),
+        slot_wait_ms=draw(_waits),
+    )  # fmt: skip
+
+
+@given(any_facts())
+def test_shares_are_shares_whatever_the_facts(facts: Facts) -> None:
+    """For any parts that are not negative each share lies in 0 to 1, texts are whole, and a verdict can be made."""
+    found = every(facts)
+    for each in found:
+        assert each.share is None or -1e-9 <= each.share <= 1 + 1e-9
+        assert each.evidence.get("share_slowest") is None or -1e-9 <= each.evidence["share_slowest"] <= 1 + 1e-9
+        assert "None" not in each.text
+        assert "nan" not in each.text
+        assert each.confidence in ("certain", "likely")
+    assert every(facts) == found
+    said = verdict(facts.mean, facts.slowest or facts.mean, SOUND, found)
+    assert said.cause is None or said.cause in codes(found)
+    assert 2 <= len(said.proof) <= 3
+
+
+# --- The article of 2013 ----------------------------------------------------------------------------------------------
+
+
+def told(facts: Facts) -> tuple[str, str | None, Sequence[str], str]:
+    found = verdict(facts.mean, facts.slowest or facts.mean, SOUND, every(facts))
+    return found.layer, found.cause, found.proof, found.text
+
+
+def test_the_articles_first_test() -> None:
+    """1 ms in a thread, 48 on the server's wire, 49 on the client's, 56 at Oracle, 16 threads: the server's threads."""
+    measured = replace(THREADS, server=None, queue_is_measured=True, storage_ms=1.0)
+    for facts in (THREADS, measured):
+        layer, cause, proof, text = told(facts)
+        assert (layer, cause) == ("server", "server-threads")
+        assert list(proof) == ["application 56.00 ms", "client SRT 49.00 ms", "server SRT 48.00 ms"]
+        assert text == (
+            "The server adds 48.00 of 56.00 ms of the application's READ time (85.7 %), "
+            "47.00 ms of it the wait for one of its 16 threads."
+        )
+
+
+def test_the_articles_second_test() -> None:
+    """1 ms in the server, 1.5 at the client, 58 at Oracle, 16 slots: the client, above the wire."""
+    for facts in (SLOTS, Facts(Layers(1, 0.5, 56.5), queue_ms=0.0, queue_is_measured=True, slots=16)):
+        layer, cause, proof, text = told(facts)
+        assert (layer, cause) == ("client", "client-slots")
+        assert list(proof) == ["application 58.00 ms", "client SRT 1.50 ms", "server SRT 1.00 ms"]
+        assert "for it has no more than 16 slots" in text
+
+
+# --- Words ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("value", "said"), [(0.01234, "0.012"), (1.0, "1.00"), (99.99, "99.99"), (123.4, "123.4")])
+def test_figures_have_three_digits(value: float, said: str) -> None:
+    """Never an exponent."""
+    assert ms(value) == said
+    assert [times(1, "thread"), times(2, "thread"), times(1234, "op")] == ["1 thread", "2 threads", "1,234 ops"]
+
+
+def test_means_over_some_operations_are_weighted() -> None:
+    """100 READs of 10 ms and 300 WRITEs of 20 ms, 5 ms of each a wait."""
+    facts = Facts(Layers(1, 1), by_op=(row("READ", 100, 10, 5), row("WRITE", 300, 20, 5), row("GETATTR", 5, 1)))
+    assert facts.op(DATA_OPS) == (400, 5.0, 12.5)
+    assert facts.op(frozenset(("LINK",))) is None

@@ -1,0 +1,168 @@
+"""Real captures of a lab whose causes are known: threads, work in a thread, and the cause that the verdict names."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from captures import SHARED, Decoder, needs_captures, needs_native
+
+from nfslat.decode.engine import Engine
+from nfslat.errors import InputError
+from nfslat.findings.rank import ranked
+from nfslat.known import Known
+from nfslat.pipeline import correlate
+from nfslat.report import model
+from nfslat.results import Correlation, Side
+from nfslat.select import Filters
+from nfslat.summarize import report_two
+
+pytestmark = [needs_captures, needs_native]
+
+TOOL = model.Tool("test", "native", "nfslat", "nfslat")
+LAB = sorted(path.parent.name for path in SHARED.glob("lab/*/truth.json"))
+
+# What is to be found out; where the truth says anything else of the threads, none must be.
+THREADS = {"b4_v3_rpc_retransmit": 1, "b_v3_nfsd_threads2": 2, "f_v42_nfsd_threads2": 2}
+# Cause that is named from packets alone, and with the application's latency.
+CAUSES: dict[str, tuple[str | None, str | None]] = {
+    "b4_v3_rpc_retransmit": ("server-threads", "server-threads"),
+    "b_v3_nfsd_threads2": ("server-threads", "server-threads"),
+    "f_v42_nfsd_threads2": ("server-threads", "server-threads"),
+    "c_v3_slots2": ("server-storage", "client-slots"),
+    "m_v3_slots16": ("server-storage", "client-slots"),
+    "c2_v3_slots2_fast": (None, "client-slots"),
+    "f_v41_session_slots2": ("server-storage", "session-slots"),
+    "e_v3_slow_storage": ("server-storage", "server-storage"),
+    "d_v3_netdelay5": ("net-delay", "net-delay"),
+    "g_clock_drift5000ppm": ("net-delay", "net-delay"),
+    "g_clock_offset7s": ("net-delay", "net-delay"),
+    "n_v3_nfsd_restart": ("reconnect", "reconnect"),
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two captures of one scenario, decoded and correlated once."""
+
+    name: str
+    truth: dict[str, Any]
+    correlation: Correlation
+
+    @cached_property
+    def app_ms(self) -> dict[str, float]:
+        """What fio, the application, measured, by operation."""
+        fio = self.truth["workload"].get("fio") or {}
+        return {name.upper(): fio[name]["lat_mean_ms"] for name in ("read", "write") if fio.get(name)}
+
+    @cached_property
+    def report(self) -> model.Report:
+        """From packets alone."""
+        return report_two(self.correlation, TOOL, Filters(), Known())
+
+    @cached_property
+    def report_with_application(self) -> model.Report:
+        """With the application's latency."""
+        return report_two(self.correlation, TOOL, Filters(), Known(app_ms=self.app_ms))
+
+
+@pytest.fixture(scope="module", params=LAB)
+def pair(request: pytest.FixtureRequest, decoder: Decoder) -> Pair:
+    """Each pair of the lab in turn: all tests of one pair run before the next is correlated."""
+    folder = SHARED / "lab" / request.param
+    sides = [decoder.side("native", _capture(folder, side)) for side in ("server", "client")]
+    return Pair(request.param, json.loads((folder / "truth.json").read_text()), _correlated(*sides))
+
+
+def _capture(folder: Path, side: str) -> Path:
+    return next(path for path in sorted(folder.glob(f"{side}.*")) if path.suffix != ".json")
+
+
+def _correlated(server: Side, client: Side) -> Correlation:
+    """Through the pipeline, with an engine that has decoded both before."""
+    kept = {side.source: side.decoded for side in (server, client)}
+
+    def no_tools() -> Any:
+        raise InputError("no tool is needed for what is decoded")
+
+    engine = Engine(no_tools, lambda _: server.source, lambda _: 0, "B", lambda source, _: (source, kept[source]))
+    return correlate(
+        server.source, client.source, engine, filters=Filters(), srt="nfslat", may_swap=True, progress=lambda _: None
+    )
+
+
+def test_threads_of_the_lab(pair: Pair) -> None:
+    """The number of threads is exactly right where the server has too few, and none is named where it has enough."""
+    found = pair.correlation.inflight.load.threads
+    assert found.estimate == THREADS.get(pair.name)
+    assert found.limited == (pair.name in THREADS)
+    server = pair.report.inflight.server if pair.report.inflight else None
+    assert server is not None
+    if pair.name in THREADS:
+        assert server.threads_range == (THREADS[pair.name],) * 2
+        assert server.threads_lower_bound == THREADS[pair.name]
+    elif "nfsd_threads" in pair.truth["cause"]:
+        assert server.threads_lower_bound <= pair.truth["cause"]["nfsd_threads"]
+
+
+def test_reads_take_as_long_in_a_thread_as_on_the_disk(pair: Pair) -> None:
+    """The wire shows hundreds of ms; less the wait for a thread it is the disk's time, to 6 %."""
+    if pair.name not in THREADS:
+        return  # no wait for a thread
+    assert pair.report.matched is not None
+    (read,) = [row for row in pair.report.matched.by_op if row.op == "READ"]
+    assert read.queue_ms is not None
+    disk_ms = pair.truth["server_storage"]["diskstats_delta_during_load"]["avg_read_ms"]
+    assert read.server_ms.mean > 10 * disk_ms
+    assert read.server_ms.mean - read.queue_ms == pytest.approx(disk_ms, rel=0.06)
+
+
+def test_queue_and_work_are_the_servers_time(pair: Pair) -> None:
+    """No op of the lab waits for a thread for less than nothing or longer than it is in the server."""
+    load, ops = pair.correlation.inflight.load, pair.correlation.server.ops
+    for queue_ns in (load.queue_ns, load.queue_with_least_ns, load.queue_with_most_ns):
+        assert (queue_ns >= 0).all()
+        assert (queue_ns <= np.maximum(ops.t2 - ops.t1, 0)).all()
+    assert load.queue_ns.any() == (pair.name in THREADS)
+
+
+def test_the_cause_from_packets_alone(pair: Pair) -> None:
+    """The cause that the verdict names is the one that was built in, and none where nothing was."""
+    verdict = pair.report.verdict
+    assert verdict is not None
+    assert verdict.cause == CAUSES.get(pair.name, (None, None))[0]
+
+
+def test_the_cause_with_the_applications_latency(pair: Pair) -> None:
+    """With fio's own latency what lies above the wire is found too; where nothing was built in at most that it does."""
+    verdict = pair.report_with_application.verdict
+    assert verdict is not None
+    if pair.name in CAUSES:
+        assert verdict.cause == CAUSES[pair.name][1]
+    else:
+        assert verdict.cause in (None, "above-wire")
+
+
+def test_no_limit_is_blamed_that_is_none(pair: Pair) -> None:
+    """Threads, slots and sessions are findings that matter only where the lab had set them too low."""
+    where = pair.truth["cause"]["where"]
+    for report in (pair.report, pair.report_with_application):
+        matter = {one.code for one in report.findings if (one.share or 0.0) >= 0.1}
+        assert ("server-threads" in matter) == (where == "server-threads")
+        if where != "client-slots":
+            assert not matter & {"client-slots", "session-slots"}
+
+
+def test_findings_are_in_the_order_of_their_shares(pair: Pair) -> None:
+    """What explains most comes first, among what matters and then among the rest; a share is never above the whole."""
+    for report in (pair.report, pair.report_with_application):
+        causes = [one for one in report.findings if one.layer != "capture"]
+        assert causes == ranked(reversed(causes))
+        assert all(one.share is None or 0 <= one.share <= 1 for one in causes)
+        assert report.verdict is not None
+        assert len(report.verdict.proof) >= 2
