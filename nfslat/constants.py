@@ -67,6 +67,9 @@ _NAMES: dict[tuple[int, int], tuple[str, ...]] = {
 _CB_NAMES = tuple(_CB.split())
 _PROGRAMS = {NFS: "NFS", MOUNT: "MOUNT", NLM: "NLM", PORTMAP: "PORTMAP", NSM: "NSM", NFSACL: "NFSACL"}
 
+# What a server answers out of its memory as a rule. A quick WRITE is none: it may wait for a disk like a READ.
+IN_MEMORY_OPS = frozenset("NULL GETATTR ACCESS LOOKUP FSINFO FSSTAT PATHCONF SEQUENCE RENEW OPEN CLOSE".split())
+
 # How much an operation says about what a COMPOUND is for; the first one of the highest rank names it. Data operations
 # beat everything, so that a compound that opens and reads is a READ; bookkeeping never names a compound that has more.
 _RANK_BOOKKEEPING = frozenset("PUTFH PUTPUBFH PUTROOTFH SAVEFH RESTOREFH GETFH ILLEGAL".split())

@@ -306,7 +306,6 @@ def test_a_disk_that_only_reads_looks_like_threads() -> None:
     assert found.witnesses == 0
 
 
-@pytest.mark.xfail(reason="WRITEs that happen to be quick are taken for calls that need no disk", strict=True)
 def test_quick_writes_are_no_witnesses() -> None:
     """READs and WRITEs that wait for the same disks: those that take little time there waited for the disk, too."""
     found = load_of(simulate(threads=64, workers=32, disks=4, mix={"READ": 0.7, "WRITE": 0.3}))

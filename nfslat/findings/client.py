@@ -26,6 +26,7 @@ def _slots(f: Facts) -> Finding | None:
     if limit is None or (above is not None and f.share(above) < _SOME and not f.slot_wait_ms):
         return None
     code, count, share_at, where = limit
+    version = f.version or ("4.1" if code == "session-slots" else "3")
     mounts = f.client.mounts if f.client else ()
     connections = mounts[0].nconnect if mounts and code == "client-slots" else 1
     known = f.slots
@@ -64,7 +65,7 @@ def _slots(f: Facts) -> Finding | None:
             "slot_wait_ms": f.slot_wait_ms,
             "sessions_needed": f.sessions_needed,
         },
-        advice=advice.slots(f.client_host, count, f.sessions_needed, f.version or "3").as_dict(),
+        advice=advice.slots(f.client_host, count, f.sessions_needed, version).as_dict(),
     )
 
 

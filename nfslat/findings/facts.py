@@ -11,8 +11,6 @@ from nfslat.findings.verdict import Layers
 from nfslat.report.model import CapInFlight, ClientInFlight, Finding, MatchedRow, Parts, ServerInFlight, SessionInFlight
 
 DATA_OPS = frozenset(("READ", "WRITE", "COMMIT", "READ_PLUS"))
-# What a server answers out of its memory as a rule.
-LIGHT_OPS = frozenset(("NULL", "GETATTR", "ACCESS", "LOOKUP", "FSINFO", "FSSTAT", "PATHCONF", "SEQUENCE", "RENEW"))
 
 
 @dataclass(frozen=True)

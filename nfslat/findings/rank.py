@@ -12,7 +12,7 @@ _UNKNOWN_SHARE = 0.5
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
     """By the larger of the shares of the mean and of the slowest 1 %; warnings before what hardly matters."""
-    return sorted(findings, key=lambda one: (one.severity != "warning", -_weight(one), one.code))
+    return sorted(findings, key=lambda one: (one.severity != "warning", -_weight(one), one.code, one.text))
 
 
 def _weight(finding: Finding) -> float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nfslat.findings.facts import DATA_OPS, LIGHT_OPS, Facts, finding, ms, times
+from nfslat.constants import IN_MEMORY_OPS
+from nfslat.findings.facts import DATA_OPS, Facts, finding, ms, times
 from nfslat.report.model import Finding, ServerInFlight
 from nfslat.tune import advice
 
@@ -20,8 +21,12 @@ _BLIND = 0.25  # of the messages unseen: in flight is not what it seems
 
 def server_findings(facts: Facts) -> list[Finding]:
     """In no order."""
-    found = [_queue(facts), _storage(facts), _unknown(facts), _reconnect(facts), *_caps(facts)]
-    return [one for one in found if one is not None]
+    found = [_queue(facts), _storage(facts), _unknown(facts), _reconnect(facts)]
+    by_code: dict[str, Finding] = {}
+    for one in found:
+        if one is not None:
+            by_code.setdefault(one.code, one)  # the queue itself says more than what is left of the server's time
+    return [*by_code.values(), *_caps(facts)]
 
 
 def _queue(f: Facts) -> Finding | None:
@@ -99,7 +104,7 @@ def _storage(f: Facts) -> Finding | None:
     """Data that takes long in the server although nothing waits for a thread."""
     if f.queue_ms is None or (f.server is not None and f.server.cannot):
         return None
-    data, light = f.op(DATA_OPS), f.op(LIGHT_OPS)
+    data, light = f.op(DATA_OPS), f.op(IN_MEMORY_OPS)
     count, _, work_ms = data or (0, 0.0, f.in_thread_ms)
     if (f.by_op and data is None) or work_ms < _SLOW_MS or f.share(f.in_thread_ms) < _SOME:
         return None
@@ -124,7 +129,7 @@ def _storage(f: Facts) -> Finding | None:
         "server",
         f"READ and WRITE take {ms(work_ms)} ms in the server{thread}{proof}",
         share=f.share(f.in_thread_ms),
-        slowest=None if f.slowest is None else f.slowest_share(f.slowest.server_ms - (f.slowest_queue_ms or 0.0)),
+        slowest=_slowest_in_thread(f),
         confidence=confidence,
         evidence=evidence,
         advice={
@@ -133,6 +138,10 @@ def _storage(f: Facts) -> Finding | None:
             "verify": "the device's await against this figure",
         },
     )
+
+
+def _slowest_in_thread(f: Facts) -> float | None:
+    return None if f.slowest is None else f.slowest_share(f.slowest.server_ms - (f.slowest_queue_ms or 0.0))
 
 
 def _unknown(f: Facts) -> Finding | None:
@@ -148,7 +157,7 @@ def _unknown(f: Facts) -> Finding | None:
     if why is None and f.storage_ms is not None:
         why = f"the storage takes {ms(f.storage_ms)} ms of it"
     if why is None:
-        data, light = f.op(DATA_OPS), f.op(LIGHT_OPS)
+        data, light = f.op(DATA_OPS), f.op(IN_MEMORY_OPS)
         if data is None or light is None or light[0] < _FEW_LIGHT or light[2] <= _FAST * data[2]:
             return None
         why = f"ops that need no data take {ms(light[2])} ms, too, and those that do {ms(data[2])} ms"
@@ -158,7 +167,7 @@ def _unknown(f: Facts) -> Finding | None:
         f"calls take {ms(slow_ms)} ms in the server, and whether they wait for a thread, for storage or for a lock "
         f"cannot be told from the packets: {why}",
         share=f.share(slow_ms),
-        slowest=None if f.slowest is None else f.slowest_share(f.slowest.server_ms),
+        slowest=_slowest_in_thread(f),
         confidence="certain",
         evidence={"server_ms": f.mean.server_ms, "in_thread_ms": slow_ms},
         advice={

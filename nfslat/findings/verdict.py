@@ -125,6 +125,8 @@ def _because(cause: Finding) -> str:
         return f"{_ms(e['wait_ms'])} ms of it until lost data were sent again"
     if cause.code in ("client-slots", "session-slots"):
         return f"for it has no more than {e['slots']} slots"
+    if cause.code == "above-wire":
+        return "and no limit of the client is seen to explain it"
     return f"by {cause.code}"
 
 
@@ -147,7 +149,8 @@ def _proof(mean: Layers, cause: Finding | None) -> list[str]:
     if cause is not None and mean.client_ms is None:
         e = cause.evidence
         for name, words in (
-            ("queue_ms", "wait for a thread"),
+            ("queue_ms", "wait for a thread" if cause.code == "server-threads" else "wait in its queue"),
+            ("excess_ms", "waits for a new connection"),
             ("in_thread_ms", "in the server's threads"),
             ("wait_ms", "wait for lost data"),
             ("least_round_trip_ms", "shortest round trip"),

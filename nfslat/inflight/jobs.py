@@ -79,9 +79,7 @@ def find_jobs(ops: Ops, loose: Loose, reverse: Bool) -> Jobs:
 def _streams(ops: Ops) -> I32:
     """Number of the stream of each connection; a server has one socket for all that comes by UDP."""
     names = [
-        ("udp", ends.destination(0) if ends.port_b < ends.port_a else ends.source(0), "")
-        if ends.transport == "udp"
-        else ("tcp", ends.source(0), str(ends.destination(0)))
+        ("udp",) if ends.transport == "udp" else ("tcp", ends.source(0), ends.destination(0))
         for ends in ops.connections
     ]
     numbers = {name: at for at, name in enumerate(dict.fromkeys(names))}
@@ -96,6 +94,8 @@ def _arrivals(t1: I64, conn: I32, xid: U32) -> I64:
     does not show it, and stood in the stream before that one.
     """
     out = t1.copy()
+    if not len(out):
+        return out
     order, spans = side_by_side(len(conn), int(conn.max(initial=-1)) + 1, lambda at: conn[at])
     for span in spans:
         rows = order[span]
@@ -137,5 +137,7 @@ def _answered_again(ops: Ops, loose: Loose, rows: I64, arrival: I64) -> tuple[I6
     reply = loose.first_ns[of_op]
     for place, (op, when) in enumerate(zip(loose.op[of_op].tolist(), reply.tolist(), strict=True)):
         sent[place] = max((t for t in by_op.get(op, ()) if t <= when), default=sent[place])
-    good = sent <= reply
+    # Without a second call it is only the answer that was sent again, and no thread did anything.
+    again = np.isin(loose.op[of_op], list(by_op)) | (arrival[at] != ops.t1[rows[at]])
+    good = again & (sent <= reply)
     return sent[good], reply[good], at[good]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.constants import NULL
+from nfslat.constants import IN_MEMORY_OPS, NULL, op_name
 from nfslat.inflight.jobs import Jobs, find_jobs
 from nfslat.inflight.threads import Threads, find_threads
 from nfslat.tables import I64, Bool, Loose, Ops
@@ -42,7 +42,7 @@ def server_load(ops: Ops, loose: Loose, reverse: Bool) -> ServerLoad:
         queue, least, most = (_queue_ns(ops, jobs, start) for start in starts)
     else:
         queue = least = most = np.zeros(len(ops), dtype=np.int64)
-    return ServerLoad(jobs.counts, threads.without_rows, queue, least, most, _witnesses(jobs, threads))
+    return ServerLoad(jobs.counts, threads.without_rows, queue, least, most, _witnesses(ops, jobs, threads))
 
 
 def _queue_ns(ops: Ops, jobs: Jobs, start_ns: I64) -> I64:
@@ -53,12 +53,14 @@ def _queue_ns(ops: Ops, jobs: Jobs, start_ns: I64) -> I64:
     return queue
 
 
-def _witnesses(jobs: Jobs, threads: Threads) -> int:
+def _witnesses(ops: Ops, jobs: Jobs, threads: Threads) -> int:
     if not threads.limited:
         return 0
     queue = threads.start_ns - jobs.work.arrival_ns
     service = jobs.work.reply_ns - threads.start_ns
     kinds = int(jobs.kind.max()) + 1
     main = jobs.kind == np.argmax(np.bincount(jobs.kind, service, kinds))
-    light = ~main & (service <= _WITNESS * np.median(service[main]))
+    in_memory = np.array([op_name(*kind[:2], kind.op) in IN_MEMORY_OPS for kind in ops.kinds], dtype=np.bool_)
+    light = ~main & (jobs.op != NULL) & in_memory[ops.kind[jobs.op]]
+    light &= service <= _WITNESS * np.median(service[main])
     return int(np.count_nonzero(light & (queue >= _PATIENT * np.median(queue[main]))))

@@ -14,6 +14,7 @@ _LOOKED_FOR = (
     "loss, one slow direction (network); slots of connections and sessions (client)"
 )
 _IN_FIGURES = "a wait for a server thread, slow storage, time above the wire"
+_MUCH_UNSEEN = 0.1
 _LABEL = 8  # columns of "check   "
 _WAITS = {"threads": "a thread", "slots": "a slot", "load": "nothing much"}
 # Keys of an advice in words, after what to set and how; where it was written is in the JSON report.
@@ -37,6 +38,9 @@ def findings_section(page: Page, findings: Sequence[Finding], inflight: InFlight
         _advice(page, one.advice)
     if not number:
         page.prose(f"Nothing stands out: looked for {_LOOKED_FOR if inflight is not None else _IN_FIGURES}.")
+    unseen = 0.0 if inflight is None else max(inflight.hidden_share.values(), default=0.0)
+    if unseen > _MUCH_UNSEEN:
+        page.prose(f"{percent(unseen)} of the ops are not captured: waits for threads and slots may be missed.")
     cannot = None if inflight is None else inflight.server.cannot
     if cannot and not any(one.code.startswith("server-") for one in causes):
         page.prose(f"Whether calls wait for a server thread cannot be told: {cannot}.")
@@ -93,14 +97,17 @@ def what_if_section(page: Page, replays: Sequence[WhatIf]) -> None:
             ["client SRT, mean ms", ms(one.captured_ms.mean), *(ms(out.client_ms.mean) for out in both)],
             ["client SRT, p99 ms", ms(one.captured_ms.p99), *(ms(out.client_ms.p99) for out in both)],
             ["wait for a thread, mean ms", "", *(ms(out.thread_wait_ms) for out in both)],
-            ["wait for a slot, mean ms", "", *(ms(out.slot_wait_ms) for out in both)],
-            ["with the wait for a slot, mean ms", "", *(_figure(out.application_ms, "mean") for out in both)],
-            ["with the wait for a slot, p99 ms", "", *(_figure(out.application_ms, "p99") for out in both)],
             ["ops/s", "", *(f"{out.ops_per_s:,.1f}" for out in both)],
             ["threads", "", *(_limit(out.threads, out.threads_busy) for out in both)],
-            ["slots", "", *(_limit(out.slots, out.slots_busy) for out in both)],
             ["an op waits most for", "", *(_WAITS.get(out.limit, plain(out.limit)) for out in both)],
         ]
+        if any(out.slots is not None for out in both):
+            rows[-1:-1] = [
+                ["slots of each connection or session", "", *(_limit(out.slots, out.slots_busy) for out in both)],
+                ["wait for a slot, mean ms", "", *(ms(out.slot_wait_ms) for out in both)],
+                ["with the wait for a slot, mean ms", "", *(_figure(out.application_ms, "mean") for out in both)],
+                ["with the wait for a slot, p99 ms", "", *(_figure(out.application_ms, "p99") for out in both)],
+            ]
         page.table("lrrr", ("", "captured", "replayed", shorten(one.asked, 22)), rows)
         page.prose(
             f"The replay of what was captured is {one.error * 100:+.1f} % off its mean; {count(one.ops)} of "

@@ -232,7 +232,8 @@ def _sessions(page: Page, sessions: Sequence[SessionInFlight]) -> None:
         what = "callbacks" if one.callbacks else "calls wait" if one.limited else ""
         own = "" if one.own_limit is None else f"keeps to {count(one.own_limit)}"
         rows.append([shorten(one.session, 14), one.ops, *slots, percent(one.at_limit_share), own or what])
-    page.table("lrrrrrrl", headers, rows)
+    columns = 8 if any(row[-1] for row in rows) else 7
+    page.table("lrrrrrrl"[:columns], headers[:columns], [row[:columns] for row in rows])
     _left_out(page, len(sessions), "session")
 
 
