@@ -42,7 +42,8 @@ FACTS = {"capture-snaplen", "capture-offload", "capture-no-handshake"}  # how a 
 def _report(capsys: pytest.CaptureFixture[str], server: object, client: object, *options: str) -> dict[str, Any]:
     """The JSON report; its findings on the captures are the warnings of the audit, one for one, whatever they are.
 
-    Those on the two together stand in the notes, too; those on the clocks are tested elsewhere (test_clock.py).
+    Those on the two together stand in the notes, too; those on the clocks are tested elsewhere (test_clock.py), and so
+    are those on what explains the time, which come first (test_findings.py).
     """
     assert cli.main([str(server), str(client), *options, "--json", "-"]) == 0
     out, err = capsys.readouterr()
@@ -54,13 +55,19 @@ def _report(capsys: pytest.CaptureFixture[str], server: object, client: object, 
         for note in capture["audit"]
         if note["severity"] == "warning"
     ]
-    found = [finding for finding in report["findings"] if finding["code"] not in ON_THE_CLOCKS]
-    assert all(f["layer"] == "capture" and f["severity"] == "warning" for f in found)
+    layers = [finding["layer"] for finding in report["findings"]]
+    assert "capture" not in layers[: len(layers) - layers.count("capture")]
+    found = [finding for finding in _on_captures(report) if finding["code"] not in ON_THE_CLOCKS]
+    assert all(f["severity"] == "warning" for f in found)
     rows = [(f["evidence"]["capture"], f["code"], f["text"], f["evidence"]["count"]) for f in found]
     assert sorted(row for row in rows if row[0] != "both") == sorted(warnings)
     assert all(text in report["notes"] for side, _, text, _ in rows if side == "both")
     assert all(0 < f["evidence"].get("share", 1) <= 1 for f in found)
     return report
+
+
+def _on_captures(report: dict[str, Any]) -> list[dict[str, Any]]:
+    return [finding for finding in report["findings"] if finding["layer"] == "capture"]
 
 
 @pytest.fixture
@@ -185,7 +192,7 @@ def test_the_samples_give_no_warning(capsys: pytest.CaptureFixture[str], name: s
     want = {"server": 6, "client": 7} if name == "slow-network" else {}
     for side in ("server", "client"):
         assert _audit(report, side) == ({"capture-unanswered": ("info", want[side])} if want else {})
-    assert report["findings"] == []
+    assert _on_captures(report) == []
     assert report["clock"]["fits"]
 
 
@@ -423,10 +430,23 @@ def test_connections_that_are_encrypted(capsys: pytest.CaptureFixture[str], tmp_
 # --- The comparison as a whole ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in SAMPLES.glob("*/server.pcap.gz")))
+def test_that_the_wait_for_a_slot_is_not_captured_is_said_once(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """By the finding where slots are seen to be the limit, else by a remark; not at all where it is known."""
+    pair = SAMPLES / name / "server.pcap.gz", SAMPLES / name / "client.pcap.gz"
+    for options, times in (((), 1), (("--app-ms", "5000"), 0)):
+        report = _report(capsys, *pair, *options)
+        texts = [*report["notes"], *(finding["text"] for finding in report["findings"])]
+        assert len([text for text in texts if "--app-ms" in text]) == times
+        slots = {"client-slots", "session-slots"} & {finding["code"] for finding in report["findings"]}
+        assert any("--app-ms" in note for note in report["notes"]) == (not slots and not options)
+
+
 def test_other_clients_of_the_server_are_named_and_do_not_count(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, untouched: dict[str, Any]
 ) -> None:
-    """A second client in the server's capture is in the notes; confidence, figures and findings are those without."""
+    """A second client in the server's capture is in the notes; the confidence, the figures and the findings
+    on the captures are those without."""
     packets = _read(SERVER)
     others = _read(SAMPLES / "client-slots" / "server.pcap.gz")
     others = _later(others, packets[0].t_ns - others[0].t_ns)
@@ -443,8 +463,13 @@ def test_other_clients_of_the_server_are_named_and_do_not_count(
     said = f"{foreign} ops in the server's capture belong to hosts that are not in the other one"
     assert said in report["notes"]
     assert report["matched"]["unmatched"]["server"] == {"CONNECTION_UNMATCHED": foreign}
-    assert report["matched"]["by_op"] == untouched["matched"]["by_op"]
-    assert (report["verdict"], report["findings"]) == (untouched["verdict"], [])
+    # They do count where threads are: all clients share those, and two captures in one file are no one server's load.
+    assert [row | {"queue_ms": 0} for row in report["matched"]["by_op"]] == [
+        row | {"queue_ms": 0} for row in untouched["matched"]["by_op"]
+    ]
+    for name in ("layer", "share", "share_slowest", "confidence", "reasons"):
+        assert report["verdict"][name] == untouched["verdict"][name]
+    assert _on_captures(report) == []
 
 
 def test_callbacks_are_in_the_raw_data_only(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -483,7 +508,7 @@ def test_captures_that_overlap_only_in_part(capsys: pytest.CaptureFixture[str], 
         "of the client's capture happened while the other was not running, and are left out"
     )
     assert said in report["notes"]
-    assert (report["matched"]["ops"], report["verdict"]["confidence"], report["findings"]) == (105, "high", [])
+    assert (report["matched"]["ops"], report["verdict"]["confidence"], _on_captures(report)) == (105, "high", [])
 
 
 @pytest.mark.parametrize("theta_ms", [0, -3_600_000])
@@ -495,7 +520,7 @@ def test_captures_that_hardly_overlap(capsys: pytest.CaptureFixture[str], tmp_pa
     late = [*made.calls[100:], *made.replies[100:]]
     server = made.tcp.seen_by("server", theta_ms=theta_ms, without=[*late, made.tcp.packets[-1]])
     report = _report(capsys, *_written(tmp_path, server, made.tcp.seen_by("client", without=early)))
-    (finding,) = report["findings"]
+    (finding,) = _on_captures(report)
     assert (finding["code"], finding["evidence"]) == ("no-overlap", {"capture": "both", "count": 30})
     # 147 of 497 ms, and of 460 ms.
     assert "0.1 s in common, 30 % of the server's and 32 % of the client's" in finding["text"]
@@ -533,7 +558,7 @@ def test_findings_come_by_their_gravity_and_with_their_share(
         packets[at] = dataclasses.replace(packets[at], t_ns=packets[at - 1].t_ns - 5_000_000)
     late = wire.write_pcap(tmp_path / "late.pcap", packets, as_given=True)
     report = _report(capsys, late, tmp_path / "dropped.pcap")
-    drops, reordered = [finding for finding in report["findings"] if finding["code"] not in ON_THE_CLOCKS]
+    drops, reordered = [finding for finding in _on_captures(report) if finding["code"] not in ON_THE_CLOCKS]
     assert (drops["code"], drops["evidence"]["capture"]) == ("capture-drops", "client")
     assert (reordered["code"], reordered["evidence"]) == (
         "capture-reordered",
@@ -564,7 +589,7 @@ def test_a_clock_that_was_set_forward_is_not_seen_in_one_file(
     wire.write_pcap(client, packets[:100], _later(packets[100:], 5 * 10**9), as_given=True)
     report = _report(capsys, server, client)
     assert (_audit(report, "server"), _audit(report, "client")) == ({}, {})
-    assert {finding["code"] for finding in report["findings"]} == {"clock-step"}
+    assert {finding["code"] for finding in _on_captures(report)} == {"clock-step"}
 
 
 @pytest.mark.parametrize("ms", [37_000, -37_000])
@@ -602,7 +627,7 @@ def test_two_clocks_in_a_sorted_file_are_suspected(
     server, client = _captured(tmp_path, made)
     wire.write_pcap(server, _received_later(_read(server), ms * 10**6))
     report = _report(capsys, server, client, *([] if swap else ["--no-swap"]))
-    codes = [finding["code"] for finding in report["findings"] if finding["code"] not in ON_THE_CLOCKS]
+    codes = [finding["code"] for finding in _on_captures(report) if finding["code"] not in ON_THE_CLOCKS]
     assert codes == ([] if swap and ms == 5 else ["two-clocks-suspected"])
     assert any("exchanged" in note or "wrong order" in note for note in report["notes"]) == swap
 
@@ -698,7 +723,7 @@ def test_a_rate_at_which_capturing_itself_takes_time(
     report = _report(capsys, *_captured(tmp_path, Traffic().tcp))
     assert _audit(report, "server") == ({"observer-effect": ("warning", 201)} if is_told else {})
     assert ("up to 201 packets in a second" in _text(report, "server", "observer-effect")) == is_told
-    assert [finding["code"] for finding in report["findings"]] == ["observer-effect"] * (2 if is_told else 0)
+    assert [finding["code"] for finding in _on_captures(report)] == ["observer-effect"] * (2 if is_told else 0)
 
 
 # --- Every capture that there is --------------------------------------------------------------------------------------

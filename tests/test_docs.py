@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from nfslat import cli
+from nfslat.arguments import report_parser, show_parser, stack_parser, tune_parser
 from nfslat.decode.tools import MINIMUM
 from nfslat.tables import Miss, State
 
@@ -27,8 +28,8 @@ def _options(parser: object) -> set[str]:
 
 
 def test_readme_names_every_option() -> None:
-    """Each option of nfslat and nfslat show stands in the README, and the README names no other."""
-    known = _options(cli._report_parser()) | _options(cli._show_parser())
+    """Each option of nfslat and of its commands stands in the README, and the README names no other."""
+    known = set().union(*(_options(parser()) for parser in (report_parser, show_parser, stack_parser, tune_parser)))
     named = set(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", " ".join(re.findall(r"`([^`]+)`", README))))
     assert {option for option in known if option not in README} == set()
     assert {option for option in named if option.startswith("--")} <= known
@@ -94,7 +95,7 @@ def test_commands_of_the_samples_give_the_right_layer(
     assert command is not None
     assert layer is not None
     assert cli.main(shlex.split(command[1].replace("\\\n", " "))) == 0
-    answer = " ".join(capsys.readouterr().out.splitlines()[:2])
+    answer = " ".join(capsys.readouterr().out.splitlines()[:5])
     if sample == "packet-loss":  # its README says that only the slowest 1 % are the network's
         assert f"in the slowest 1 % the {layer[1]} adds most" in answer
     else:

@@ -60,6 +60,28 @@ def test_everything_is_accounted_for(capsys: pytest.CaptureFixture[str], pair: P
         assert whole == pytest.approx(row["client_ms"]["mean"], rel=1e-9)
         difference = row["client_ms"]["mean"] - row["server_ms"]["mean"]
         assert row["network_ms"]["mean"] == pytest.approx(difference, rel=1e-9, abs=1e-9)
+        assert row["queue_ms"] is None or -1e-9 <= row["queue_ms"] <= row["server_ms"]["mean"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda path: path.name)
+def test_what_is_in_flight_adds_up(capsys: pytest.CaptureFixture[str], pair: Path) -> None:
+    """Levels share out the busy time, their mean and top are those given; queue and service make the server SRT."""
+    report = _report(capsys, pair / "server.pcap.gz", pair / "client.pcap.gz")
+    found, total = report["inflight"], report["matched"]["total"]
+    for side in ("server", "client"):
+        levels = found[side]["levels"]
+        assert sum(level["share"] for level in levels) == pytest.approx(1.0)
+        assert sum(level["share"] * level["in_flight"] for level in levels) == pytest.approx(found[side]["mean"])
+        assert max(level["in_flight"] for level in levels) == found[side]["max"]
+    server = found["server"]
+    if server["queue_ms"] is not None:
+        assert server["queue_ms"] + server["service_ms"] == pytest.approx(total["server_ms"]["mean"])
+        assert server["queue_ms"] == pytest.approx(total["queue_ms"])
+        waits = sum(row["queue_ms"] * row["count"] for row in report["matched"]["by_op"])
+        assert waits == pytest.approx(total["queue_ms"] * total["count"], abs=1e-6)
+        least, most = server["queue_range_ms"]
+        assert least <= server["queue_ms"] * (1 + 1e-9) <= most * (1 + 2e-9)
+    assert sum(mount["ops"] for mount in found["client"]["mounts"]) <= report["matched"]["processed"]["client"]
 
 
 def test_csv_holds_what_the_report_says(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -167,18 +189,25 @@ def test_every_way_to_hand_over_a_capture_gives_the_same_figures(
     assert json.loads(done.stdout)["matched"] == want
 
 
-def test_latency_stack_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
-    """The rows one level below a row sum to it, for each operation, and the shares of the top level to one."""
-    pair = SAMPLES / "client-slots"
-    report = _report(
-        capsys,
-        *(pair / "server.pcap.gz", pair / "client.pcap.gz"),
-        *("--app-ms", "READ=431.3", "--app-ms", "WRITE=495.3", "--storage-ms", "15"),
-    )
-    assert report["verdict"]["layer"] == "client"
-    for op in ("READ", "WRITE"):
+@pytest.mark.parametrize(
+    ("sample", "layer", "known"),
+    [
+        ("client-slots", "client", ["--app-ms", "READ=431.3", "--app-ms", "WRITE=495.3", "--storage-ms", "15"]),
+        ("server-threads", "server", ["--app-ms", "READ=303.8", "--app-ms", "WRITE=354.1", "--storage-ms", "15"]),
+        ("server-threads", "server", []),
+    ],
+)
+def test_latency_stack_adds_up(capsys: pytest.CaptureFixture[str], sample: str, layer: str, known: list[str]) -> None:
+    """The rows one level below a row sum to it, for each operation, and the shares of the top level to one; where
+    threads are the limit the server's time is that for one and that in one."""
+    pair = SAMPLES / sample
+    report = _report(capsys, pair / "server.pcap.gz", pair / "client.pcap.gz", *known)
+    assert report["verdict"]["layer"] == layer
+    assert ("waiting for a thread" in {row["layer"] for row in report["stack"]}) == (layer == "server")
+    for op in ("READ", "WRITE") if known else ("all",):
         rows = [row for row in report["stack"] if row["op"] == op]
-        for depth in (0, 1):
+        assert rows
+        for depth in (0, 1, 2):
             for at, row in enumerate(rows):
                 if row["depth"] != depth:
                     continue

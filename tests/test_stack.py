@@ -13,10 +13,10 @@ from wire_tables import GETATTR, MS, READ, WRITE, Op, decoded, op, ops
 from nfslat.decode.capture import Source
 from nfslat.decompose import Parts
 from nfslat.errors import UsageError
+from nfslat.known import Known, parse_known
 from nfslat.match import match
 from nfslat.report.model import StackRow
 from nfslat.results import Correlation, Side
-from nfslat.known import Known, parse_known
 from nfslat.stack import stack
 from nfslat.theta import find_clock
 

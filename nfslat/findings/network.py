@@ -7,7 +7,7 @@ from nfslat.report.model import Finding
 
 _DELAY_MS = 1.0  # a round trip; a machine room has less
 _DELAY_SHARE = 0.10
-_LOSS_SHARE, _LOSS_SLOWEST = 0.02, 0.10
+_LOSS_SHARE, _LOSS_SLOWEST = 0.01, 0.10
 _ASYMMETRY_SHARE = 0.10
 
 

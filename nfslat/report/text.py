@@ -50,7 +50,7 @@ _IN_FLIGHT_MEANS = (
     "slots: a client sends no more calls at once than it has slots (of a connection; with NFSv4.1 also of a session); "
     "others wait above the wire, where no packet shows them.",
     "behind a reply: of the calls that fill the level, those that leave at once when a reply frees a place, and how "
-    "many us later. Slots do that; workers, which each wait for their answer, are slower.",
+    "long after it. Slots do that; workers, which each wait for their answer, are slower.",
 )
 
 

@@ -155,25 +155,16 @@ def _client(page: Page, c: ClientInFlight) -> None:
     if not ends:
         return
     page.gap()
-    headers = (
-        "connection",
-        "ops",
-        "most",
-        "level",
-        "time\nat it",
-        "behind\na reply",
-        "us after it\np50, p75",
-        "held by",
-    )
-    page.table("lrrrrrrl", headers, [_connection(one) for _, one in ends[:_MOST_ROWS]])
+    headers = ("connection", "ops", "most", "level", "time\nat it", "behind\na reply", "ms after it\np50, p75")
+    page.table("lrrrrrr", headers, [_connection(one) for _, one in ends[:_MOST_ROWS]])
     _left_out(page, len(ends), "connection")
 
 
 def _connection(one: ConnectionInFlight) -> list[Cell]:
-    after = "-" if one.turnaround_us is None else ", ".join(f"{us:.0f}" for us in one.turnaround_us)
+    after = "-" if one.turnaround_us is None else ", ".join(ms(us / 1e3) for us in one.turnaround_us)
     shares = [percent(one.at_limit_share), percent(one.reply_clocked_share)]
     level: Cell = "-" if one.level is None else one.level
-    return [plain(one.client), one.ops, one.max, level, *shares, after, one.held]
+    return [plain(one.client), one.ops, one.max, level, *shares, after]
 
 
 def _left_out(page: Page, there_are: int, noun: str) -> None:
@@ -224,21 +215,25 @@ def _sessions(page: Page, sessions: Sequence[SessionInFlight]) -> None:
     page.gap()
     headers = (
         "NFSv4.1 session",
-        *("ops", "slots\ngranted", "slots\nwanted", "slots in\neffect", "slots\nused", "time with\nall in use", ""),
+        *("ops", "slots\ngranted", "slots\nwanted", "slots in\neffect", "slots\nused", "time with\nall in use"),
     )
     rows: list[list[Cell]] = []
     for one in sessions[:_MOST_ROWS]:
-        slots = [_known(one.slots_negotiated), _known(one.target_slots), _known(one.limit), one.slots_used]
-        what = "callbacks" if one.callbacks else "calls wait" if one.limited else ""
-        own = "" if one.own_limit is None else f"keeps to {count(one.own_limit)}"
-        rows.append([shorten(one.session, 14), one.ops, *slots, percent(one.at_limit_share), own or what])
-    columns = 8 if any(row[-1] for row in rows) else 7
-    page.table("lrrrrrrl"[:columns], headers[:columns], [row[:columns] for row in rows])
+        slots = [_slots(n) for n in (one.slots_negotiated, one.target_slots, one.limit, one.slots_used)]
+        name = shorten(one.session, 14) + (", callbacks" if one.callbacks else "")
+        rows.append([name, one.ops, *slots, percent(one.at_limit_share)])
+    page.table("lrrrrrr", headers, rows)
+    for one in sessions[:_MOST_ROWS]:
+        if one.limited:
+            page.prose(f"Calls wait for a slot of session {shorten(one.session, 14)}.")
+        if one.own_limit is not None:
+            page.prose(f"The client keeps to {_slots(one.own_limit)} slots of session {shorten(one.session, 14)}.")
     _left_out(page, len(sessions), "session")
 
 
-def _known(number: int | None) -> Cell:
-    return "-" if number is None else number
+def _slots(number: int | None) -> str:
+    """A number that a packet may put at four thousand million."""
+    return "-" if number is None else count(number) if number < 100_000 else f"{number:.0e}"
 
 
 def _cap(cap: CapInFlight) -> str:

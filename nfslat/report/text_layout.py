@@ -91,7 +91,7 @@ def wrap(text: str, width: int, indent: int = 0, hanging: int = 0) -> list[str]:
         subsequent_indent=" " * (indent + hanging),
         break_on_hyphens=False,
     )
-    return [line.replace("\0", " ") for line in lines]
+    return [line.replace("\0", " ").rstrip() for line in lines]
 
 
 def command_lines(label: str, command: str, width: int, indent: int = 0) -> list[str]:

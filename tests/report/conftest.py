@@ -12,24 +12,35 @@ from nfslat.report.model import (
     SCHEMA,
     AuditNote,
     Bucket,
+    CapInFlight,
     Capture,
     CaptureFile,
+    ClientInFlight,
     Clock,
     ClockStep,
+    ConnectionInFlight,
     Finding,
+    InFlight,
+    Level,
     MatchedOps,
     MatchedRow,
+    MeanAndP99,
+    MountInFlight,
+    Outcome,
     Parts,
     PartSummaries,
     RawRow,
     Report,
     Selection,
+    ServerInFlight,
+    SessionInFlight,
     StackRow,
     Summary,
     TcpAmount,
     Tool,
     Transport,
     Verdict,
+    WhatIf,
 )
 from nfslat.tables import Miss, State
 
@@ -64,8 +75,88 @@ def _capture(side: str, packets: int, ops: int, messages: dict[str, int], progra
     )
 
 
+def _in_flight() -> InFlight:
+    """32 workers on one connection, before a server with four threads."""
+    levels = [Level(1, 0.02, 60.0), Level(16, 0.18, 780.0), Level(31, 0.1, 785.0), Level(32, 0.7, 790.0)]
+    connection = ConnectionInFlight("10.0.0.2:733", 991, 32, 32, 0.7, 0.41, (162.0, 215.0), "workers")
+    mount = MountInFlight(
+        "10.0.0.2", "10.0.0.1:2049", 991, 32, 27.5, 1, "workers", slots=None, at_limit_share=0.7, hint=None,
+        connections=[connection],
+    )  # fmt: skip
+    return InFlight(
+        server=ServerInFlight(
+            server="10.0.0.1",
+            servers=1,
+            max=32,
+            mean=27.1,
+            levels=levels,
+            knee=None,
+            threads_lower_bound=4,
+            lower_bound_seen=120,
+            threads_estimate=4,
+            threads_range=(4, 5),
+            limited=True,
+            waiting_share=0.96,
+            queue_ms=14.2,
+            queue_range_ms=(13.4, 14.2),
+            service_ms=5.1,
+            witnesses=12,
+            held=0,
+            unseen_first=0,
+            cannot=None,
+        ),
+        client=ClientInFlight(32, 27.5, levels, 16, None, 0.7, 0.41, False, "workers", [mount]),
+        sessions=[],
+        caps=[],
+        hidden_share={"server": 0.0, "client": 0.031},
+    )
+
+
+def _findings() -> list[Finding]:
+    """One with a setting, one with something to look at, and one that hardly matters."""
+    threads = Finding(
+        code="server-threads",
+        layer="server",
+        severity="warning",
+        share=0.709,
+        confidence="likely",
+        text="calls wait 14.2 of the server's 19.3 ms for one of the server's 4 threads",
+        evidence={"queue_ms": 14.2, "share_slowest": 0.888},
+        advice={
+            "knob": "nfsd.threads",
+            "value": "4",
+            "suggested": "64",
+            "how": [
+                "rpc.nfsd 64",
+                "# for the next start, in /etc/nfs.conf under [nfsd]: threads=64; where that is not read, RPCNFSDCOUNT",
+                "echo options a module with a parameter of its own some_parameter=64 >>/etc/modprobe.d/a-name.conf",
+            ],
+            "takes_effect": "at once, without a remount",
+            "verify": "cat /proc/fs/nfsd/threads",
+            "risk": "the server and its storage get more requests at once; a slow back end stays slow, and has a "
+            "longer queue",
+            "sources": ["threads-set: rpc.nfsd(8)"],
+        },
+    )
+    storage = Finding(
+        code="server-storage",
+        layer="server",
+        severity="warning",
+        share=0.25,
+        confidence="likely",
+        text="READ and WRITE take 5.1 ms in the server once a thread has them",
+        evidence={},
+        advice={
+            "knob": "the storage behind the server",
+            "how": ["iostat -x 1 on the server", "nfslat ... --storage-ms"],
+        },
+    )
+    delay = Finding("net-delay", "network", "info", 0.031, "certain", "the round trip is 0.62 ms", {}, {"knob": "path"})
+    return [threads, storage, delay]
+
+
 def _small() -> Report:
-    """1,000 READs, 990 in both captures; the server needs 19.3 of the client's 20.0 ms."""
+    """1,000 READs, 990 in both captures; the server needs 19.3 of the client's 20.0 ms, most of it for a thread."""
     server = Summary(19.30, 18.0, 30.0, 55.0, 111.0)
     client = Summary(20.02, 18.7, 30.8, 55.9, 112.4)
     total = MatchedRow(
@@ -78,6 +169,7 @@ def _small() -> Report:
         network_ms=Summary(0.72, 0.70, 0.80, 1.1, 2.2),
         negative_network=0,
         parts_ms=Parts(0.0041, 0.3102, 19.30, 0.0955, 0.3102, 0.6204, 0.225),
+        queue_ms=14.2,
     )
     slowest = MatchedRow(
         program="NFS",
@@ -89,6 +181,7 @@ def _small() -> Report:
         network_ms=Summary(1.2, 1.1, 2.2, 2.2, 2.2),
         negative_network=0,
         parts_ms=Parts(0.004, 0.5, 89.2, 0.296, 0.4, 0.9, 0.23, 0.02, 0.0),
+        queue_ms=80.3,
     )
     return Report(
         schema=SCHEMA,
@@ -135,13 +228,16 @@ def _small() -> Report:
             messages=1980,
             contradicting=0,
         ),
+        inflight=_in_flight(),
+        findings=_findings(),
         verdict=Verdict(
             layer="server",
-            cause=None,
+            cause="server-threads",
             share=0.964,
             share_slowest=0.987,
             confidence="high",
             text="Of 20.0 ms mean client SRT the server adds 19.3 ms (96.4 %), and 98.7 % of the slowest 1 %.",
+            proof=["client SRT 20.0 ms", "server SRT 19.3 ms"],
             reasons=["99.0 % of the server's ops were matched", "no warning from the captures"],
         ),
     )
@@ -220,6 +316,7 @@ def _matched_row(draw: st.DrawFn, split: bool) -> MatchedRow:
         _difference(client, server),
         draw(st.integers(0, 5)),
         parts,
+        draw(st.none() | _ms),
     )
 
 
@@ -242,6 +339,115 @@ def _matched(draw: st.DrawFn, least_rows: int = 0) -> MatchedOps:
         slowest=draw(_matched_row(split)) if by_op else None,
         parts=draw(parts) if by_op else None,
     )
+
+
+# What advice has in it is made by nfslat and no longer than a line of commands; anything may be missing.
+_command = st.sampled_from(
+    [
+        "rpc.nfsd 64",
+        "# or: " + "words that say more " * 9,
+        "echo options sunrpc tcp_max_slot_table_entries=128 and more that makes it wider than a line >>/etc/some.conf",
+        "echo 'set nfs:nfs3_max_threads=128' >>/etc/system",
+        "",
+    ]
+)
+_advice = st.just({}) | st.fixed_dictionaries(
+    {},
+    optional={
+        "knob": _text,
+        "value": _text,
+        "suggested": _text,
+        "how": st.lists(_command | st.text(max_size=20), max_size=3),
+        "takes_effect": _text,
+        "verify": _text,
+        "risk": _text,
+        "sources": st.lists(_text, max_size=1),
+        "more": _text,
+    },
+)
+_part = st.floats(0, 1)
+_some = st.integers(0, 100) | st.integers(0, 10**9)
+_few = st.integers(0, 99_999)
+_maybe = st.none() | st.integers(1, 100) | st.integers(1, 10**6)
+_held = st.sampled_from(["nothing", "likely slots", "workers", "slots or workers", "cannot tell"])
+
+
+def _levels(most: int) -> st.SearchStrategy[list[Level]]:
+    numbers = st.lists(st.integers(1, most), max_size=12, unique=True).map(sorted)
+    return st.builds(lambda found: [Level(n, 1 / len(found), 1e3 / n) for n in found], numbers)
+
+
+def _two(of: st.SearchStrategy[float]) -> st.SearchStrategy[tuple[float, float] | None]:
+    return st.none() | st.tuples(of, of).map(lambda two: (min(two), max(two)))
+
+
+@st.composite
+def _in_flights(draw: st.DrawFn) -> InFlight:
+    levels = st.sampled_from([1, 2, 8, 9, 511]).flatmap(_levels)
+    low, estimate, high = sorted(draw(st.integers(1, 2000)) for _ in range(3))
+    known = draw(st.booleans())
+    queue = draw(st.none() | _ms)
+    server = ServerInFlight(
+        server=draw(_text),
+        servers=draw(_some),
+        max=draw(_some),
+        mean=draw(_ms),
+        levels=draw(levels),
+        knee=draw(_maybe),
+        threads_lower_bound=draw(_some),
+        lower_bound_seen=draw(_some),
+        threads_estimate=estimate if known else None,
+        threads_range=(low, high) if known else None,
+        limited=known and draw(st.booleans()),
+        waiting_share=draw(_part),
+        queue_ms=queue,
+        queue_range_ms=draw(_two(_ms)),
+        service_ms=None if queue is None else draw(_ms),
+        witnesses=draw(_some),
+        held=draw(_some),
+        unseen_first=draw(_some),
+        cannot=draw(st.none() | _text),
+    )
+    share = st.none() | _part
+    connection = st.builds(ConnectionInFlight, _text, _some, _few, st.none() | _few, share, share, _two(_ms), _held)
+    connections = st.lists(connection, max_size=3)
+    mount = st.builds(
+        MountInFlight, _text, _text, _some, _some, _ms, _some, _held, _maybe, share, st.none() | _text, connections
+    )
+    client = st.builds(
+        ClientInFlight,
+        _some,
+        _ms,
+        levels,
+        _maybe,
+        _maybe,
+        share,
+        share,
+        st.booleans(),
+        _held,
+        st.lists(mount, max_size=9),
+    )
+    name = st.text("0123456789abcdef", min_size=32, max_size=32)
+    session = st.builds(
+        SessionInFlight, name, st.booleans(), _some, _some, *[_maybe] * 2, _some, _some, _maybe, share, share, _maybe,
+        st.booleans(),
+    )  # fmt: skip
+    cap = st.builds(CapInFlight, _text, _some, _some, _part, _some, _ms, _ms, _some, st.none() | _ms, st.booleans())
+    return InFlight(
+        server,
+        draw(client),
+        draw(st.lists(session, max_size=9)),
+        draw(st.lists(cap, max_size=2)),
+        {side: draw(_part) for side in ("server", "client")},
+    )
+
+
+_figures = st.builds(MeanAndP99, _ms, _ms)
+_outcome = st.builds(
+    Outcome, _maybe, _maybe, _some, _ms, _figures, st.none() | _figures, _ms, _ms, st.none() | _part, st.none() | _part,
+    st.sampled_from(["threads", "slots", "load"]),
+)  # fmt: skip
+_what_if = st.builds(WhatIf, _text, _figures, _outcome, _outcome, st.floats(-1, 10), _some, _some, _text)
 
 
 @st.composite
@@ -285,6 +491,7 @@ def _reports(draw: st.DrawFn, compared: bool = False) -> Report:
         st.sampled_from(["high", "medium", "low"]),
         _text,
         st.lists(_text, max_size=3),
+        st.lists(_text, max_size=3),
     )
     finding = st.builds(
         Finding,
@@ -294,8 +501,8 @@ def _reports(draw: st.DrawFn, compared: bool = False) -> Report:
         _share,
         st.sampled_from(["certain", "likely"]),
         _text,
-        st.dictionaries(_text, _ms, max_size=2),
-        st.dictionaries(_text, _text, max_size=2),
+        st.dictionaries(_text, _ms, max_size=2) | st.builds(lambda share: {"share_slowest": share}, st.none() | _share),
+        _advice,
     )
     stack = st.builds(StackRow, st.sampled_from(["all", "READ"]), _text, st.integers(0, 3), _ms, _share, _text)
     pair = st.tuples(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9)).map(lambda two: (min(two), max(two)))
@@ -327,6 +534,9 @@ def _reports(draw: st.DrawFn, compared: bool = False) -> Report:
         clock=draw(st.none() | clock) if two else None,
         audit=draw(st.lists(note, max_size=2)) if two else [],
         transport=draw(st.none() | st.lists(transport, max_size=3)) if two else None,
+        inflight=draw(st.none() | _in_flights()) if two else None,
+        what_if=draw(st.lists(_what_if, max_size=1)) if two else [],
+        evidence=draw(st.lists(_text, max_size=2)) if two else [],
         stack=draw(st.lists(stack, max_size=4)) if two else [],
         findings=draw(st.lists(finding, max_size=2)),
         verdict=draw(st.none() | verdict) if two else None,
