@@ -50,12 +50,17 @@ examples:
 
 exit status: 0 done, 2 usage, 3 a snapshot cannot be read"""
 
+_MOST_MS = 1e9
 _MOST = 1 << 20  # threads, slots, sessions
 SYSTEMS = {"linux": "Linux", "solaris": "SunOS", "freebsd": "FreeBSD", "aix": "AIX"}  # as uname prints them
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
+        if "required: SERVER" in message or "unrecognized" in message:
+            message += (
+                "; captures stand before --server-snapshot and --client-snapshot, which take all names behind them"
+            )
         raise UsageError(f"{message} (see nfslat --help)")
 
 
@@ -277,7 +282,7 @@ def _some_ms(text: str) -> float:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value < float("inf"):
+    if not 0 <= value <= _MOST_MS:
         raise argparse.ArgumentTypeError(f"{text!r}: give milliseconds, for example 58 or 0.1")
     return value
 

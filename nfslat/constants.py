@@ -67,6 +67,8 @@ _NAMES: dict[tuple[int, int], tuple[str, ...]] = {
 _CB_NAMES = tuple(_CB.split())
 _PROGRAMS = {NFS: "NFS", MOUNT: "MOUNT", NLM: "NLM", PORTMAP: "PORTMAP", NSM: "NSM", NFSACL: "NFSACL"}
 
+# What applications and disks know: they have no GETATTRs.
+DATA_OPS = ("READ", "WRITE", "READ_PLUS")
 # What a server answers out of its memory as a rule. A quick WRITE is none: it may wait for a disk like a READ.
 IN_MEMORY_OPS = frozenset("NULL GETATTR ACCESS LOOKUP FSINFO FSSTAT PATHCONF SEQUENCE RENEW OPEN CLOSE".split())
 

@@ -87,7 +87,7 @@ def _columns(c: Correlation, at: slice, traced: Traced | None) -> list[list[Any]
         *(part.tolist() if c.clock.fits or name not in _NEEDS_THETA else nothing for name, part in parts.items()),
         _errors(c, matched, client.whole & server.whole) if c.clock.fits else nothing,
         *_waits(c, at, nothing),
-        nothing if c.inflight.load.threads.cannot else c.inflight.load.queue_ns[matched.server].tolist(),
+        nothing if c.inflight.load.threads.cannot else _known(c.inflight.load.queue_ns[matched.server]),
         *([nothing] * len(TRACED) if traced is None else [_known(getattr(traced, name)[at]) for name in TRACED]),
         client.transmissions.tolist(),
         server.transmissions.tolist(),

@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from nfslat.constants import DATA_OPS
 from nfslat.errors import UsageError
 from nfslat.evidence.records import Snapshot
 from nfslat.results import Correlation
 from nfslat.select import op_labels, parse_ops
 from nfslat.tables import I64
 
-# What a bare --app-ms or --storage-ms speaks of: an application and its disk know reads and writes, not GETATTRs.
-DATA_OPS = ("READ", "WRITE")
 _NS_PER_MS = 1e6
+MOST_MS = 1e9  # eleven days; more is a slip
+_FEW = 2  # names that are printed; more are "all"
 
 
 @dataclass(frozen=True)
@@ -94,13 +95,8 @@ class Known:
             return None
         if "" in values:
             return values[""]
-        labels = op_labels(c.client.ops.kinds)
-        counts = np.bincount(c.kind[rows], minlength=len(labels))
-        ops = dict.fromkeys(data_ops(c), 0)
-        for label, count in zip(labels, counts.tolist(), strict=True):
-            if label in ops:
-                ops[label] += count
-        used = {label: count for label, count in ops.items() if count}
+        known = data_ops(c)
+        used = {label: count for label, count in counts_of(c, rows).items() if count and label in known}
         if not used or not used.keys() <= values.keys():
             return None
         return sum(values[label] * count for label, count in used.items()) / sum(used.values())
@@ -126,7 +122,7 @@ def parse_known(values: list[str], option: str) -> dict[str, float]:
             ms = float(number)
         except ValueError:
             ms = -1.0
-        if not 0 <= ms < float("inf") or bool(equals) != bool(name):
+        if not 0 <= ms <= MOST_MS or bool(equals) != bool(name):
             raise UsageError(f"{option} {value}: give milliseconds (58) or an operation and milliseconds (READ=58)")
         for known in parse_ops([name], option) or {""}:
             out[known] = ms
@@ -137,14 +133,23 @@ def parse_known(values: list[str], option: str) -> dict[str, float]:
 
 def title_of(operations: set[str]) -> str:
     """The names, or "all" where they are not few."""
-    return " and ".join(sorted(operations)) if len(operations) <= len(DATA_OPS) else "all"
+    return " and ".join(sorted(operations)) if len(operations) <= _FEW else "all"
 
 
 def data_ops(c: Correlation) -> set[str]:
-    """READ and WRITE as far as there are matched ones, or all operations where there are none."""
+    """READ, WRITE and READ_PLUS as far as there are matched ones, or all operations where there are none."""
     return c.ops_of.keys() & DATA_OPS or set(c.ops_of)
 
 
 def data_rows(c: Correlation) -> I64:
     """Rows of the matched ops of `data_ops`."""
     return c.rows_of(data_ops(c))
+
+
+def counts_of(c: Correlation, rows: I64 | slice) -> dict[str, int]:
+    """Ops of each operation among the matched ops `rows`."""
+    labels = op_labels(c.client.ops.kinds)
+    counts: dict[str, int] = dict.fromkeys(labels, 0)
+    for label, count in zip(labels, np.bincount(c.kind[rows], minlength=len(labels)).tolist(), strict=True):
+        counts[label] += count
+    return counts

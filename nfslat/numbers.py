@@ -20,7 +20,6 @@ from nfslat.report.text_findings import findings_section
 from nfslat.report.text_layout import Page
 from nfslat.report.text_tables import stack_section
 from nfslat.stack import Layer, layers
-from nfslat.tune.form import setting
 
 _SCHEMA = "nfslat.stack/1"
 
@@ -53,14 +52,19 @@ class Answer:
 
 def answer(n: Numbers) -> Answer:
     """Raises ``UsageError`` where a layer takes longer than what contains it."""
-    for inner, outer in (("server_ms", "client_ms"), ("thread_ms", "server_ms"), ("storage_ms", "server_ms")):
+    for inner, outer in (
+        ("server_ms", "client_ms"),
+        ("thread_ms", "server_ms"),
+        ("storage_ms", "thread_ms"),
+        ("storage_ms", "server_ms"),
+    ):
         a, b = getattr(n, inner), getattr(n, outer)
         if a is not None and b is not None and a > b:
             names = (name.replace("_", "-") for name in (inner, outer))
             raise UsageError(f"--{next(names)} {a:g} is more than --{next(names)} {b:g}, which contains it")
     threads = n.threads
     if threads is None and n.server_host is not None:
-        threads = setting(n.server_host, "nfsd.threads")
+        threads = n.server_host.threads
     above = None if n.app_ms is None or n.app_ms <= n.client_ms else n.app_ms - n.client_ms
     mean = Layers(n.server_ms, n.client_ms - n.server_ms, above)
     facts = Facts(
@@ -81,15 +85,19 @@ def answer(n: Numbers) -> Answer:
         server=n.server_ms,
         app=n.app_ms,
         queue=None if n.thread_ms is None else n.server_ms - n.thread_ms,
+        queue_source="--thread-ms",
         storage=n.storage_ms,
         threads=threads,
     )
-    given = {"": 0.0}  # only that it is known counts here
-    rows, notes = layers(layer, Known(thread_ms=given if n.thread_ms is not None else {}))
+    rows, notes = layers(layer, Known())
     rows = [dataclasses.replace(row, source=_OPTIONS.get(row.source, row.source)) for row in rows]
     return Answer(verdict(mean, None, None, found), rows, notes, found)
 
 
+_CONTAINED = (
+    *(("server_ms", "client_ms"), ("thread_ms", "server_ms")),
+    *(("storage_ms", "thread_ms"), ("storage_ms", "server_ms")),
+)
 _OPTIONS = {"client capture": "--client-ms", "server capture": "--server-ms"}
 
 

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 
+from nfslat.constants import DATA_OPS, NULL
 from nfslat.errors import InputError, UsageError
 from nfslat.evidence import interval, nfsiostat, pools, read, snapshot
-from nfslat.evidence.folded import Stacks
-from nfslat.evidence.perf_sched import Sched
 from nfslat.evidence.records import Interval, Latency, Snapshot
 from nfslat.evidence.sunrpc_join import Joined, join
 from nfslat.evidence.sunrpc_trace import SunrpcTrace
-from nfslat.inflight.little import busy_throughput_per_s, little_ms
-from nfslat.known import DATA_OPS, Known, Traced, data_ops, data_rows
+from nfslat.inflight.little import little_ms
+from nfslat.known import Known, Traced, data_ops
 from nfslat.results import Correlation
-from nfslat.tune.form import setting
+from nfslat.tables import I64, hosts
 
-# Which field of `Known` a layer of evidence fills; what "client" says is the application's figure where no other is.
-_FIELDS = {
-    "application": "app_ms",
-    "client": "app_ms",
-    "slot wait": "slot_wait_ms",
-    "server thread": "thread_ms",
-    "storage": "storage_ms",
-}
-_LAST_LAYER = "client"
-_MOST_TASKS, _MOST_GROUPS = 5, 5
-_US_PER_MS, _NS_PER_US = 1e3, 1000
+# Which field of `Known` a layer of evidence fills; what the client's kernel says is the application's figure where no
+# other is.
+_FIELDS = (
+    ("application", "app_ms"),
+    ("client", "app_ms"),
+    ("slot wait", "slot_wait_ms"),
+    ("server thread", "thread_ms"),
+    ("storage", "storage_ms"),
+)
+_APART = 2.0  # times; so far apart are not the same requests
+_NS_PER_US, _NS_PER_MS = 1000, 1e6
 
 
 @dataclass(frozen=True)
@@ -39,25 +39,41 @@ class Outside:
 
     given: Known
     sessions: int | None = None
+    sources: tuple[Sequence[Latency], ...] = ()  # of each file, and of each mount of a client
     traces: tuple[tuple[str, SunrpcTrace], ...] = ()  # name of the file, and what is in it
     notes: tuple[str, ...] = ()
 
     def known(self, c: Correlation) -> tuple[Known, tuple[str, ...]]:
         """What is known of these captures, and what the reader has to know of it.
 
-        Traces are joined by XID; sessions become the application's latency by Little's law, where it is not known.
+        Traces are joined by XID; mounts of other servers are left out; sessions become the application's latency by
+        Little's law, where it is not known.
         """
         known, notes = self.given, list(self.notes)
         for name, trace in self.traces:
             known, said = _traced(known, name, trace, c)
             notes += said
-        throughput = busy_throughput_per_s(c.inflight.client.levels)
-        rows, compared = len(data_rows(c)), int(np.count_nonzero(c.compared("client")))
-        if self.sessions is not None and not known.app_ms and throughput and rows:
-            per_s = throughput * rows / compared
-            source = f"{self.sessions} sessions / {per_s:.4g} per s"
-            known = known.having("app_ms", {"": little_ms(self.sessions, per_s)}, source)
-        return known, tuple(notes)
+        sources = [one for one in self.sources if one]
+        foreign = [one for one in sources if _is_foreign(one, c)]
+        notes += [
+            f"{one[0].source}: takes other times on the wire than the captures show, so it is of another time or host; "
+            "it is left out"
+            for one in foreign
+        ]
+        known = _with_latencies(known, [one for one in sources if one not in foreign], c)
+        if known.client_host is not None:
+            knob = "nfs.max_session_slots" if _has_sessions(c) else "sunrpc.tcp_max_slot_table_entries"
+            known = known.with_limit("slots", known.client_host.setting(knob), known.client_host.name)
+        if self.sessions is not None and not known.app_ms:
+            per_s = c.rate_per_s(data_ops(c))
+            if per_s:
+                source = f"{self.sessions} sessions / {per_s:.4g} per s"
+                known = known.having("app_ms", {"": little_ms(self.sessions, per_s)}, source)
+                notes.append(
+                    f"the application's time is inferred from {self.sessions} sessions: it is too long if they are not "
+                    "all waiting for an answer all the time"
+                )
+        return known, tuple(dict.fromkeys(notes))
 
 
 @dataclass(frozen=True)
@@ -74,33 +90,27 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
 
     Raises ``InputError`` for a file that cannot be read, ``UsageError`` for more than two snapshots of a host.
     """
-    known = given
     notes: list[str] = []
     traces: list[tuple[str, SunrpcTrace]] = []
-    latencies: list[Latency] = []
+    sources: list[Sequence[Latency]] = []
     for path in files.evidence:
         one = _evidence(path)
-        latencies += one.latencies
+        sources.append(one.latencies)
         notes += one.notes
         traces += one.traces
     server, of_server = _host("--server-snapshot", files.server_snapshots)
     client, of_client = _host("--client-snapshot", files.client_snapshots)
+    known = dataclasses.replace(given, server_host=server, client_host=client)
     if server is not None:
-        known = known.with_limit("threads", setting(server, "nfsd.threads"), server.name)
-        known = dataclasses.replace(known, server_host=server)
+        known = known.with_limit("threads", server.threads, server.name)
     if of_server is not None:
         notes += of_server.notes
         known = dataclasses.replace(known, woken_share=pools.woken_share(of_server.pools))
-    if client is not None:
-        known = dataclasses.replace(known, client_host=client)
     if of_client is not None:
         notes += of_client.notes
-        again = {name for mount in of_client.mounts for name, op in mount.ops.items() if op.transmissions > op.ops}
-        # What a call waited before it was sent again counts as slot wait there; it is none.
-        latencies += [
-            one for one in of_client.latencies if not (one.layer == "slot wait" and (again and one.op in {"", *again}))
-        ]
-    return Outside(_with_latencies(known, latencies), sessions, tuple(traces), tuple(notes))
+        by_mount = groupby(of_client.latencies, key=lambda one: one.source)
+        sources += [list(latencies) for _, latencies in by_mount]
+    return Outside(known, sessions, tuple(sources), tuple(traces), tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -118,14 +128,9 @@ def _evidence(path: str) -> _Read:
         if reports is None:
             raise problem from None
         return reports
-    notes = [f"{one.name}: {note}" for note in one.notes]
-    if one.sched is not None:
-        notes += _of_sched(one.name, one.sched)
-    if one.stacks is not None:
-        notes += _of_stacks(one.name, one.stacks)
     traces = [] if one.trace is None else [(one.name, one.trace)]
     # The ops of a trace are joined with those of the captures; its means over all RPCs are then of no use.
-    return _Read([] if traces else one.latencies, notes, traces)
+    return _Read([] if traces else one.latencies, [f"{one.name}: {note}" for note in one.notes], traces)
 
 
 def _nfsiostat(path: str) -> _Read | None:
@@ -137,20 +142,6 @@ def _nfsiostat(path: str) -> _Read | None:
     return _Read(nfsiostat.latencies(reports), []) if reports else None
 
 
-def _of_sched(name: str, sched: Sched) -> list[str]:
-    tasks = sorted(sched.tasks, key=lambda task: -task.mean_delay_ms * task.switches)[:_MOST_TASKS]
-    return [
-        f"{name}: {task.name} waited {task.mean_delay_ms:.3g} ms for a CPU on average, at most {task.max_delay_ms:.3g}"
-        for task in tasks
-        if task.switches
-    ]
-
-
-def _of_stacks(name: str, stacks: Stacks) -> list[str]:
-    groups = [f"{group} {stacks.share(group) * 100:.1f} %" for group in list(stacks.groups)[:_MOST_GROUPS]]
-    return [f"{name}: of the samples of stacks {', '.join(groups)}"] if groups else []
-
-
 def _host(option: str, paths: Sequence[str]) -> tuple[Snapshot | None, Interval | None]:
     if len(paths) > 2:
         raise UsageError(f"{option}: give one snapshot, or two of one host: before and after")
@@ -160,23 +151,48 @@ def _host(option: str, paths: Sequence[str]) -> tuple[Snapshot | None, Interval 
     return taken[-1], interval.difference(*taken) if len(taken) == 2 else None
 
 
-def _with_latencies(known: Known, latencies: Iterable[Latency]) -> Known:
-    """The first figure of each layer and operation counts; a field that has values already is left as it is."""
-    found: dict[str, dict[str, Latency]] = {}
-    listed = list(latencies)
-    for one in sorted(listed, key=lambda one: one.layer == _LAST_LAYER):
-        name = _FIELDS.get(one.layer)
-        if name is None:
-            continue
-        so_far = found.setdefault(name, {})
-        if one.layer == _LAST_LAYER and any(other.layer != _LAST_LAYER for other in so_far.values()):
-            continue
-        so_far.setdefault(one.op, one)
-    for name, by_op in found.items():
-        named = {op: one for op, one in by_op.items() if op in DATA_OPS} or by_op
-        sources = dict.fromkeys(one.source for one in named.values())
-        known = known.having(name, {op: one.mean_ms for op, one in named.items()}, ", ".join(sources))
+def _with_latencies(known: Known, sources: Sequence[Sequence[Latency]], c: Correlation) -> Known:
+    """The first figure that each source has for a layer and operation, and the mean over the sources.
+
+    A field that has values already is left as it is.
+    """
+    servers = hosts(c.client.ops.connections)
+    for layer, name in _FIELDS:
+        by_op: dict[str, list[Latency]] = {}
+        for source in sources:
+            seen: set[str] = set()
+            for one in source:
+                if one.layer == layer and one.op not in seen and (not one.server or one.server in servers):
+                    seen.add(one.op)
+                    by_op.setdefault(one.op, []).append(one)
+        # Reads and writes by themselves say more than both together.
+        named = {op: found for op, found in by_op.items() if op in DATA_OPS} or by_op
+        if named:
+            said = dict.fromkeys(one.source for found in named.values() for one in found)
+            known = known.having(name, {op: _mean_ms(found) for op, found in named.items()}, ", ".join(said))
     return known
+
+
+def _mean_ms(found: Sequence[Latency]) -> float:
+    """Over all requests; where a source does not tell how many there were, of the first one alone."""
+    counts = [one.count for one in found if one.count]
+    if len(counts) < len(found):
+        return found[0].mean_ms
+    return sum(one.mean_ms * count for one, count in zip(found, counts, strict=True)) / sum(counts)
+
+
+def _is_foreign(source: Sequence[Latency], c: Correlation) -> bool:
+    """Does a client's kernel say times from sending to answer that are not those on its wire?"""
+    for one in source:
+        if one.layer == "client wire" and one.op in DATA_OPS and one.op in c.ops_of:
+            srt_ms = float(c.client_srt_ns[c.rows_of([one.op])].mean() / _NS_PER_MS)
+            if not srt_ms / _APART <= one.mean_ms <= srt_ms * _APART + 1:
+                return True
+    return False
+
+
+def _has_sessions(c: Correlation) -> bool:
+    return bool(c.inflight.sessions)
 
 
 def _traced(known: Known, name: str, trace: SunrpcTrace, c: Correlation) -> tuple[Known, list[str]]:
@@ -199,6 +215,9 @@ def _traced(known: Known, name: str, trace: SunrpcTrace, c: Correlation) -> tupl
             )
     if not notes:
         notes.append(f"{name}: none of its RPCs is in the captures: it was taken at another time, or on another host")
+    if known.traced is not None:  # a trace of the other host
+        pairs = zip(_columns(traced), _columns(known.traced), strict=True)
+        traced = Traced(*(np.where(new == NULL, old, new) for new, old in pairs))
     known = dataclasses.replace(known, traced=traced)
     for field_name, column in (
         ("app_ms", traced.execute_ns),
@@ -210,15 +229,19 @@ def _traced(known: Known, name: str, trace: SunrpcTrace, c: Correlation) -> tupl
             values = column[c.rows_of([op])]
             values = values[values >= 0]
             if len(values):
-                by_op[op] = float(values.mean()) / _US_PER_MS / _NS_PER_US
+                by_op[op] = float(values.mean() / _NS_PER_MS)
         if by_op:
             known = known.having(field_name, by_op, f"sunrpc trace {name}")
     return known, notes
 
 
-def _slot_wait(joined: Joined) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _columns(traced: Traced) -> tuple[I64, I64, I64]:
+    return traced.slot_wait_ns, traced.execute_ns, traced.thread_ns
+
+
+def _slot_wait(joined: Joined) -> I64:
     return np.where(joined.slot_us >= 0, joined.slot_us, joined.backlog_us)
 
 
-def _ns(us: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _ns(us: I64) -> I64:
     return np.where(us >= 0, us * _NS_PER_US, -1)

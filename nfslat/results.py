@@ -49,8 +49,10 @@ class Side:
     @property
     def flying(self) -> OneSide:
         """What `in_flight` goes by."""
-        d = self.decoded
-        return OneSide(self.ops, d.loose, d.details, d.states, self.forward, is_reverse(self.ops))
+        d, reverse = self.decoded, is_reverse(self.ops)
+        # Other operations take the same threads and slots.
+        flying = (self.kept | (self.reasons == REASONS.index("not --op"))) & ~self.ops.spread(reverse)
+        return OneSide(self.ops, d.loose, d.details, d.states, flying, reverse)
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,16 @@ class Correlation:
         ):
             counts[label] += count
         return dict(+counts)
+
+    def rate_per_s(self, names: Collection[str]) -> float:
+        """Ops of the client whose operation has one of `names`, per second in which any op was in flight, else 0.
+
+        All that the report is about, matched or not: what another capture missed was done all the same.
+        """
+        busy_ns = self.inflight.client.levels.busy_ns
+        wanted = np.array([label in names for label in op_labels(self.client.ops.kinds)], dtype=np.bool_)
+        ops = int(np.count_nonzero(wanted[self.client.ops.kind] & self.compared("client"))) if len(wanted) else 0
+        return ops * 1e9 / busy_ns if busy_ns else 0.0
 
     def rows_of(self, names: Collection[str]) -> I64:
         """Rows of the matched ops whose operation has one of `names`."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nfslat.known import DATA_OPS, Known, data_ops, data_rows, title_of
+from nfslat.constants import DATA_OPS
+from nfslat.known import Known, data_ops, data_rows, title_of
 from nfslat.report.model import StackRow
 from nfslat.results import Correlation
 from nfslat.summarize_inflight import queue_ms
@@ -32,6 +33,7 @@ class Layer:
     app: float | None = None
     slot_wait: float | None = None
     queue: float | None = None
+    queue_source: str = ""  # who measured the time in a thread; "": it is inferred from packets
     storage: float | None = None
     threads: int | None = None
 
@@ -80,6 +82,7 @@ def _layer(name: str, known: Known, c: Correlation, at: I64) -> Layer:
         app=of(known.app_ms, data_only=False),
         slot_wait=of(known.slot_wait_ms, data_only=False),
         queue=queue if thread is not None or threads.limited else None,
+        queue_source="" if thread is None else known.source("thread_ms", "--thread-ms"),
         storage=of(known.storage_ms, data_only=True),
         threads=threads.estimate if known.threads is None else known.threads,
     )
@@ -119,7 +122,7 @@ def layers(one: Layer, known: Known) -> tuple[list[StackRow], list[str]]:
         )
     elif one.queue is not None:
         inside, depth = server - one.queue, 3
-        measured = known.sources.get("thread_ms", "--thread-ms") if known.thread_ms else ""
+        measured = one.queue_source
         threads = "" if one.threads is None else f", T = {one.threads}"
         add(
             "waiting for a thread",

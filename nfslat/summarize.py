@@ -25,7 +25,7 @@ from nfslat.results import Correlation, Side
 from nfslat.select import Filters, excluded
 from nfslat.stack import stack
 from nfslat.stats import histogram, summary_of
-from nfslat.summarize_findings import findings_and_verdict
+from nfslat.summarize_findings import contradictions, findings_and_verdict
 from nfslat.summarize_inflight import inflight, inflight_of_one
 from nfslat.summarize_matched import Groups, matched_ops, names_of
 from nfslat.summarize_tcp import transport_rows
@@ -52,9 +52,12 @@ def report_two(
     sides = {"server": c.server, "client": c.client}
     # numpy lets go of Python's lock while it works.
     with ThreadPoolExecutor(len(sides)) as pool:
-        later = pool.submit(matched_ops, c)
+        # What takes longest first; others need it, and two must not make it at once.
+        flying = pool.submit(lambda: c.inflight)
         raw = {name: pool.submit(_raw, side, tool.srt, name) for name, side in sides.items()}
         gaps = {name: pool.submit(missing.missing_calls, side.decoded) for name, side in sides.items()}
+        flying.result()
+        later = pool.submit(matched_ops, c)
         said = remarks(c, application_known=bool(known.app_ms))
         captures = {name: _capture(side, gaps[name].result()) for name, side in sides.items()}
         matched = later.result()
@@ -85,6 +88,7 @@ def report_two(
                 *(one.text for one in of_clock if one.severity == "warning"),
                 *said,
                 *rows.notes,
+                *contradictions(known, threads_and_slots.server),
             ],
             matched=matched,
             clock=clock,

@@ -12,8 +12,7 @@ from nfslat.findings.network import network_findings
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings
 from nfslat.findings.verdict import Ground, Layers, verdict
-from nfslat.inflight.little import busy_throughput_per_s
-from nfslat.known import Known, data_rows
+from nfslat.known import Known, counts_of, data_rows
 from nfslat.reconnects import sent_on_a_new_connection
 from nfslat.report import model
 from nfslat.results import Correlation
@@ -21,6 +20,7 @@ from nfslat.summarize_matched import row_of
 from nfslat.tables import Miss
 
 _NS_PER_MS = 1e6
+_SAME = 1.1
 
 
 def findings_and_verdict(
@@ -46,7 +46,10 @@ def findings_and_verdict(
         lost_segments=None if not lost or None in lost else sum(one for one in lost if one is not None),
         unseen_share=max(unseen_share, *inflight.hidden_share.values()),
     )
-    found = ranked([*server_findings(facts), *network_findings(facts), *client_findings(facts)])
+    # Where a layer is negative, stamps or matches are wrong, and nothing explains anything.
+    is_sound = facts.mean.network_ms >= 0 and facts.mean.server_ms >= 0
+    by_layer = (server_findings, network_findings, client_findings) if is_sound else ()
+    found = ranked(one for findings in by_layer for one in findings(facts))
     missed = max(
         sum(count for miss, count in matched.unmatched[name].items() if miss != Miss.OUTSIDE_OVERLAP.name)
         - c.strangers(name)
@@ -79,10 +82,11 @@ def _facts(
         rows = known.population(c)
         focus = row_of(c, ("", known.title(c), ""), rows)
         mean = Layers(focus.server_ms.mean, focus.network_ms.mean, above, known.title(c))
-    thread_ms = known.mean_ms("thread_ms", c, rows)
+    thread_ms = _believed(known.mean_ms("thread_ms", c, rows), mean.server_ms)
+    if thread_ms is not None and _all_in_threads(inflight.server):
+        thread_ms = None
     bounds = c.clock.main.bounds_at(c.clock.main.t_ns) if c.clock.fits else None
-    throughput = busy_throughput_per_s(c.inflight.client.levels)
-    compared = int(np.count_nonzero(c.compared("client")))
+    names = {label for label, count in counts_of(c, rows).items() if count}
     return Facts(
         mean=mean,
         parts=focus.parts_ms,
@@ -93,21 +97,53 @@ def _facts(
         queue_ms=focus.queue_ms if thread_ms is None else max(mean.server_ms - thread_ms, 0.0),
         slowest_queue_ms=slowest.queue_ms if thread_ms is None else None,
         queue_is_measured=thread_ms is not None,
-        storage_ms=known.mean_ms("storage_ms", c, rows),
+        storage_ms=_believed(known.mean_ms("storage_ms", c, rows), mean.server_ms),
         least_round_trip_ms=None if bounds is None else (bounds[1] - bounds[0]) / _NS_PER_MS,
-        throughput_per_s=None if throughput is None else throughput * len(rows) / max(compared, 1),
+        throughput_per_s=c.rate_per_s(names) or None,
         server=inflight.server,
         client=inflight.client,
         sessions=inflight.sessions,
         caps=inflight.caps,
         version=max(by_op, key=lambda row: row.count).version,
-        threads=known.threads,
+        threads=None if _is_refuted(known.threads, inflight.server) else known.threads,
         woken_share=known.woken_share,
         slots=known.slots,
         slot_wait_ms=known.mean_ms("slot_wait_ms", c, rows),
         server_host=known.server_host,
         client_host=known.client_host,
     )
+
+
+def _believed(part_ms: float | None, whole_ms: float) -> float | None:
+    """A part that is clearly more than the whole is of other requests (the stack says so)."""
+    return None if part_ms is None or part_ms > _SAME * whole_ms else part_ms
+
+
+def _all_in_threads(server: model.ServerInFlight) -> bool:
+    """As many threads are seen as calls were ever in flight, so that none can have waited for one."""
+    return not server.limited and server.threads_lower_bound >= server.max
+
+
+def _is_refuted(threads: int | None, server: model.ServerInFlight) -> bool:
+    return threads is not None and threads < server.threads_lower_bound
+
+
+def contradictions(known: Known, server: model.ServerInFlight) -> list[str]:
+    """What was said of the server and cannot be, by its packets; it is not used."""
+    bound = server.threads_lower_bound
+    said = []
+    if _is_refuted(known.threads, server):
+        source = known.source("threads", "--threads")
+        said.append(
+            f"{source}: {known.threads} threads are said, and {bound} are seen at work at once; the packets count"
+        )
+    if known.thread_ms and _all_in_threads(server):
+        source = known.source("thread_ms", "--thread-ms")
+        said.append(
+            f"{source}: no call can have waited for a thread, for {bound} are seen at work at once and no more were in "
+            "flight; the time in a thread is of other requests, or does not begin when a thread takes the call"
+        )
+    return said
 
 
 def _reconnects(c: Correlation) -> Reconnects | None:

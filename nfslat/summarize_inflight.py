@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nfslat.constants import NULL
 from nfslat.inflight.analysis import InFlight, in_flight
 from nfslat.inflight.levels import Levels
 from nfslat.inflight.server import ServerLoad
@@ -64,7 +65,11 @@ def queue_ms(c: Correlation, rows: slice | I32 | I64) -> float | None:
 
 
 def _mean_ms(load: ServerLoad, queue_ns: I64, rows: I32 | I64) -> float | None:
-    return None if load.threads.cannot or not len(rows) else float(queue_ns[rows].mean() / _NS_PER_MS)
+    if load.threads.cannot:
+        return None
+    queue = queue_ns[rows]
+    known = queue[queue != NULL] if len(queue) and queue.min() == NULL else queue
+    return float(known.mean() / _NS_PER_MS) if len(known) else None
 
 
 def _server(found: InFlight, rows: I32 | I64, server_ms: float) -> model.ServerInFlight:

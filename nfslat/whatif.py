@@ -97,11 +97,12 @@ def _load(c: Correlation) -> Load:
     """The matched ops, and what else the server did meanwhile, for other clients, as far as its capture shows it."""
     server, client = c.matched.rows(slice(None))
     ops, at_server = c.client.ops, c.server.ops
-    queue = c.inflight.load.queue_ns
+    queue = np.maximum(c.inflight.load.queue_ns, 0)
     theta = c.clock.main.theta_ns if c.clock.fits else int(np.median(at_server.t1[server] - ops.t1[client]))
     jobs = find_jobs(at_server, c.server.decoded.loose, is_reverse(at_server))
     others = np.setdiff1d(jobs.op[jobs.op != NULL], server)
-    ours = np.ones(len(server), dtype=np.bool_)
+    ours = at_server.t1[server].min(), at_server.t2[server].max()
+    others = others[(at_server.t2[others] >= ours[0]) & (at_server.t1[others] <= ours[1])]
     return Load.from_columns(
         {
             "conn": np.concatenate((at_server.conn[server], at_server.conn[others])),
@@ -113,7 +114,7 @@ def _load(c: Correlation) -> Load:
             "service_ns": np.concatenate(
                 [at_server.t2[rows] - at_server.t1[rows] - queue[rows] for rows in (server, others)]
             ),
-            "is_ours": np.concatenate((ours, np.zeros(len(others), dtype=np.bool_))),
+            "is_ours": np.arange(len(server) + len(others)) < len(server),
         }
     )
 

@@ -36,7 +36,7 @@ def _flow(mine: Traffic, conn: int, calls_ns: I64, replies_ns: I64) -> Tcp:
         xid = int.from_bytes((_FIRST_XID + row).to_bytes(4, "big"), "little")
         what = getattr3(xid) if kind == "GETATTR" else (read if kind == "READ" else write)(xid, offset=8192 * row)
         messages += [(int(calls_ns[row]), ">", what), (int(replies_ns[row]), "<", reply(xid))]
-    tcp = Tcp(client=("10.0.0.2", 700 + conn), server=("10.0.0.1", 2049))
+    tcp = Tcp(client=("10.77.0.2", 700 + conn), server=("10.77.0.1", 2049))
     for t_ns, way, message in sorted(messages, key=lambda one: one[0]):
         tcp.send(t_ns / MS, way, message)
     return tcp

@@ -47,7 +47,7 @@ _ALLOWED: dict[str, set[str]] = {
         "decode", "directions", "match", "clock", "theta", "settle", "overlap", "select", "decompose", "results",
     },
     "evidence": set(),
-    "tune": {"evidence"},
+    "tune": {"evidence", "report.text_layout"},
     "known": {"results", "select", "evidence.records"},
     "outside": {"evidence", "known", "results", "inflight.little", "tune.form"},
     "audit": {"decode.decoded", "inflight.slots", "overlap", "results", "select", "report.model"},

@@ -232,7 +232,7 @@ def test_every_code_of_the_source_has_a_case_and_a_row_in_the_method() -> None:
         ("net-delay", replace(DELAY, least_round_trip_ms=0.9)),
         ("net-delay", replace(DELAY, mean=Layers(99, 10))),
         # Loss that costs nothing.
-        ("net-loss", replace(LOSS, mean=Layers(100, 2), slowest=Layers(2000, 2))),
+        ("net-loss", replace(LOSS, mean=Layers(200, 2), slowest=Layers(2000, 2))),
         ("net-loss", replace(LOSS, parts=parts())),
         # A difference within the clock's error, one of less than 1 ms, and clocks of which nothing is known.
         ("net-asymmetry", replace(ASYMMETRY, parts=parts(call_net=9.0, reply_net=1.0, one_way_error=4.0))),
@@ -273,7 +273,7 @@ def test_nothing_known_finds_nothing() -> None:
         ({"server": server(witnesses=5)}, "certain", "one of the server's 16 threads, and"),
         ({"server": server(witnesses=4)}, "likely", "look alike"),
         ({"server": server(threads_range=(15, 18))}, "likely", "16 threads (15 to 18)"),
-        ({"server": server(threads_estimate=1, threads_range=(1, 1))}, "likely", "the server's 1 thread,"),
+        ({"server": server(threads_estimate=1, threads_range=(1, 1))}, "likely", "the server's only thread,"),
     ],
 )
 def test_a_wait_for_threads_is_certain_with_a_witness_only(changes: dict[str, Any], confidence: str, said: str) -> None:
@@ -437,9 +437,9 @@ def made(code: str, share: float | None, slowest: float | None = None) -> Findin
 
 
 def test_findings_are_ranked_by_what_they_explain() -> None:
-    """By the larger of both shares; an unknown share counts as a half; what explains less than 10 % comes last."""
+    """By the share of the mean, or half of that of the slowest; unknown is a half; less than 10 % comes last."""
     found = [made("a", 0.2), made("b", 0.04, 0.05), made("c", None), made("d", 0.6), made("e", 0.05, 0.9)]
-    assert [each.code for each in ranked(found)] == ["e", "d", "c", "a", "b"]
+    assert [each.code for each in ranked(found)] == ["d", "c", "e", "a", "b"]
     assert [each.severity for each in ranked(found)] == ["warning"] * 4 + ["info"]
 
 

@@ -126,9 +126,9 @@ def test_queue_and_work_are_the_servers_time(pair: Pair) -> None:
     """No op of the lab waits for a thread for less than nothing or longer than it is in the server."""
     load, ops = pair.correlation.inflight.load, pair.correlation.server.ops
     for queue_ns in (load.queue_ns, load.queue_with_least_ns, load.queue_with_most_ns):
-        assert (queue_ns >= 0).all()
+        assert (queue_ns >= -1).all()  # -1: not known
         assert (queue_ns <= np.maximum(ops.t2 - ops.t1, 0)).all()
-    assert load.queue_ns.any() == (pair.name in THREADS)
+    assert (load.queue_ns > 0).any() == (pair.name in THREADS)
 
 
 def test_the_cause_from_packets_alone(pair: Pair) -> None:

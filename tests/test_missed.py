@@ -175,7 +175,7 @@ def test_two_outputs_in_one_place_are_refused(capsys: pytest.CaptureFixture[str]
 def test_one_capture_has_nothing_to_miss(capsys: pytest.CaptureFixture[str]) -> None:
     """With a single capture the option is a usage error."""
     assert cli.main(["server.pcap", "--missed", "-"]) == 2
-    assert "need both captures" in capsys.readouterr().err
+    assert "needs both captures" in capsys.readouterr().err
 
 
 @needs_captures

@@ -109,8 +109,11 @@ def test_a_figure_of_the_user_counts_before_evidence(captures: list[str], capsys
     assert "app_fio.json" in theirs["stack"][0]["source"]
 
 
-def test_snapshots_prove_slots_and_threads(captures: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Two snapshots of the client give the wait for slots, two of the server its threads."""
+def test_snapshots_prove_slots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two snapshots of the client give the wait for slots, and the number that is set."""
+    slow = simulate(threads=64, workers=24, slots=2, count=400, law="constant", mean_ns={"READ": 20 * MS},
+                    mix={"READ": 1.0}, jitter_ns=0, seed=5)  # fmt: skip
+    captures = [str(path) for path in write_captures(slow, tmp_path)]
     pairs = [("--client-snapshot", "client"), ("--server-snapshot", "server")]
     options = [
         one for option, host in pairs for one in (option, *(str(DATA / f"{host}-{w}.txt") for w in ("before", "after")))
@@ -151,3 +154,32 @@ def test_evidence_needs_both_captures(captures: list[str], capsys: pytest.Captur
     """With one capture there is nothing to put evidence beside: the run says which options are too many."""
     assert cli.main([captures[0], "--sessions", "3", "--what-if", "threads=2"]) == 2
     assert "--sessions, --what-if: this needs both captures" in capsys.readouterr().err
+
+
+def test_counters_of_another_time_are_left_out(captures: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Mountstats whose times on the wire are not those of the captures are not believed, and the report says so."""
+    options = ["--client-snapshot", *(str(DATA / f"client-{when}.txt") for when in ("before", "after"))]
+    found = _report(capsys, *captures, *options)
+    assert not any(row["layer"] == "application" for row in found["stack"])
+    assert any("is left out" in note for note in found["evidence"])
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [("--threads", "1", "1 threads are said"), ("--thread-ms", "0.5", "no call can have waited for a thread")],
+)
+def test_what_the_packets_refute_is_not_used(
+    option: str, value: str, says: str, captures: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fewer threads than are seen at work, or a wait for one where all calls are in one, are named and left alone."""
+    found = _report(capsys, *captures, option, value)
+    assert not any(one["code"] == "server-threads" for one in found["findings"])
+    assert any(says in note for note in found["notes"])
+
+
+def test_slots_are_those_of_all_operations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --op the slots are counted all the same: other operations take them, too."""
+    mixed = simulate(threads=64, workers=24, slots=2, count=800, law="lognormal", sigma=0.5, jitter_ns=0, seed=5)
+    captures = [str(path) for path in write_captures(mixed, tmp_path)]
+    found = _report(capsys, *captures, "--op", "READ")
+    assert found["inflight"]["client"]["slots_estimate"] == 2

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from queues import GETATTR, MS, US, S, Traffic, simulate
 
 from nfslat.errors import InputError, UsageError
 from nfslat.inflight import replay
-from nfslat.inflight.play import Load, Order, play
+from nfslat.inflight.play import Load, Order, Played, play
 from nfslat.inflight.replay import what_if
 from nfslat.tables import I64
 
@@ -254,6 +254,43 @@ def test_calls_at_random_are_replayed_less_well(connections: int) -> None:
     assert found.after.ops_per_s == pytest.approx(800, rel=0.15)
 
 
+def test_the_ops_in_a_row_with_the_most_of_ours_are_played(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A burst of another client's ops is not what is asked about, however much busier it is."""
+    load = load_of(simulate(threads=8, workers=8, count=600))
+    burst = replace(
+        load,
+        client=load.client + 1,
+        conn=load.conn + 100,
+        slot_table=np.full(len(load), -1),
+        sent_ns=load.sent_ns[0] + (load.sent_ns - load.sent_ns[0]) // 100,
+        network_ns=np.zeros(len(load), dtype=np.int64),
+        is_ours=np.zeros(len(load), dtype=bool),
+    )
+    later = int(load.received_ns.max()) + S
+    burst = replace(burst, sent_ns=burst.sent_ns - later, received_ns=burst.sent_ns - later + US)
+    load = Load.from_columns(
+        {name: np.concatenate((getattr(burst, name), column)) for name, column in vars(load).items()}
+    )
+    monkeypatch.setattr(replay, "MOST_OPS", 300)
+    found = what_if(load, threads_now=8, slots_now=None, threads=16)
+    assert (found.ops, found.ops_given) == (300, 1200)
+    assert found.before.ops > 250
+    assert "op only" not in found.warning
+    assert "the busiest 300 ops in a row of 1,200." in found.warning
+    monkeypatch.setattr(replay, "MOST_OPS", 900)
+    found = what_if(load, threads_now=8, slots_now=None, threads=16)
+    assert "the busiest 900 ops in a row of 1,200 (600 of them in both captures)" in found.warning
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "over 1 op only"), (40, "ops only"), (400, "")])
+def test_figures_over_few_ops_are_told(count: int, said: str) -> None:
+    """A mean over fewer than 100 ops comes with a warning, which says over how many it is."""
+    found = what_if(load_of(simulate(threads=2, workers=4, count=count)), threads_now=2, slots_now=None, threads=4)
+    assert said in found.warning
+    assert ("only" in found.warning) == bool(said)
+    assert found.before.ops <= count
+
+
 instants = st.integers(0, 5_000)
 rows = st.tuples(
     st.integers(0, 3), st.integers(0, 2), st.integers(-1, 2), instants, instants, st.integers(-5, 500), instants
@@ -301,6 +338,50 @@ def test_every_op_is_played_once_whatever_is_given(
         some = np.tile(ends > begins, 2)
         at_once = np.cumsum(step[some][np.lexsort((step[some], times_of[some]))]).max(initial=0)
         assert most is None or at_once <= most
+
+
+callers = st.tuples(st.integers(0, 3), st.booleans(), instants, st.integers(1, 500))
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(drawn=st.lists(callers, min_size=1, max_size=80), awhile=st.integers(1, 30))
+def test_clients_release_none_but_their_own_calls(
+    monkeypatch: pytest.MonkeyPatch, drawn: list[tuple[int, bool, int, int]], awhile: int
+) -> None:
+    """What sets off the calls of many clients is what sets off those of each client alone."""
+    monkeypatch.setattr("nfslat.inflight.play._AWHILE", awhile)
+    client, ours, sent, took = (np.array(column) for column in zip(*drawn, strict=True))
+    load = Load(client, client, client, sent, sent + took, np.zeros_like(sent), took, ours)
+    together = Order.of(load)
+    for caller in set(zip(client.tolist(), ours.tolist(), strict=True)):
+        mine = np.flatnonzero((client == caller[0]) & (ours == caller[1]))
+        alone = Order.of(load.take(mine))
+        for name in ("after_reply", "after_call"):
+            of_mine = [getattr(together, name)[op] for op in mine]
+            assert of_mine == [-1 if op < 0 else mine[op] for op in getattr(alone, name)]
+        assert [together.gap_ns[op] for op in mine] == alone.gap_ns
+        assert set(mine[alone.first]) == set(together.first) & set(mine.tolist())
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(-1, 4), instants, instants), min_size=1, max_size=50),
+    st.integers(0, 6_000),
+    st.integers(1, 4),
+)
+def test_the_slot_table_that_is_used_most_is_told(
+    drawn: list[tuple[bool, int, int, int]], end: int, slots: int
+) -> None:
+    """The largest share over the tables of our ops, each for itself."""
+    ours, tables, sent, took = (np.array(column) for column in zip(*drawn, strict=True))
+    ours[0] = True
+    load = Load(tables, tables, tables, sent, sent + took, sent, took, ours)
+    played = Played(sent, sent, sent, sent, sent + took, sent + took)
+    shares = []
+    for table in set(tables[ours].tolist()):
+        mine = zip(sent[ours & (tables == table)].tolist(), took[ours & (tables == table)].tolist(), strict=True)
+        shares.append(sum(max(min(begin + ns, end) - begin, 0) for begin, ns in mine) / (slots * max(end, 1)))
+    assert replay._busiest_table(load, played, end, slots) == pytest.approx(max(shares))
+    assert replay._busiest_table(load, played, end, None) is None
 
 
 def test_small_ops_wait_as_long_as_large_ones_for_a_thread() -> None:

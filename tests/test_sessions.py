@@ -108,6 +108,16 @@ def test_two_sessions_are_two() -> None:
     assert [(one.session, one.ops, one.negotiated) for one in both] == [(ONE, 2, None), (TWO, 1, 64)]
 
 
+def test_a_session_that_was_granted_twice_has_what_was_granted_last() -> None:
+    """A CREATE_SESSION that is answered again, with other limits: the last answer counts, for its session only."""
+    both = _sessions(
+        Seq(0, 10, 0),
+        Seq(0, 10, 0, session=TWO),
+        limits=(_granted(ONE, 16), _granted(TWO, 64), _granted(ONE, 8)),
+    )
+    assert {one.session: one.negotiated for one in both} == {ONE: 8, TWO: 64}
+
+
 def test_the_last_target_is_the_limit() -> None:
     """A server may want fewer slots used than it granted, and say so in any reply."""
     (found,) = _sessions(Seq(0, 10, 0, target=29), Seq(20, 30, 0, 2, target=4), limits=(_granted(ONE, 30),))

@@ -67,7 +67,7 @@ def test_slots_with_more_workers_than_slots_are_found(slots: int, times: int) ->
     found = _held(Load(workers=times * slots, slots=slots, service=30 * MS))
     assert (found.held, found.level) == (Held.SLOTS, slots)
     assert found.limited
-    assert not found.worker_like
+    assert found.held is not Held.WORKERS
     assert found.at_top_share is not None
     assert found.at_top_share > 0.5
     assert found.hint is not None
@@ -78,7 +78,7 @@ def test_synchronous_workers_are_no_slots(workers: int) -> None:
     """Workers that all wait for the server keep the level flat, but their next call takes as long as they do."""
     found = _held(Load(workers=workers, service=50 * MS))
     assert (found.held, found.level) == (Held.WORKERS, workers)
-    assert found.worker_like
+    assert found.held is Held.WORKERS
     assert not found.limited
 
 
@@ -161,6 +161,15 @@ def test_each_connection_of_a_mount_has_slots_of_its_own() -> None:
     assert [one.conn for one in mount.connections] == [0, 1]
     assert mount.at_top_share is not None
     assert mount.at_top_share > 0.9
+
+
+@pytest.mark.parametrize("nconnect", [11, 16])
+def test_as_many_connections_as_a_mount_can_have(nconnect: int) -> None:
+    """With nconnect=16 no connection has a tenth of the ops, and all of them count."""
+    ends = tuple(Connection("tcp", "10.0.0.1", 700 + n, "10.0.0.2", 2049) for n in range(nconnect))
+    loads = [(conn, *Load(workers=4, slots=2, count=150, seed=conn + 1).run()) for conn in range(nconnect)]
+    (mount,) = _mounts(_table(*loads, connections=ends))
+    assert (mount.nconnect, len(mount.connections)) == (nconnect, nconnect)
 
 
 def test_a_connection_that_takes_over_is_no_second_one() -> None:

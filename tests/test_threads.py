@@ -377,3 +377,16 @@ def test_there_is_an_answer_to_anything(seed: int) -> None:
         assert found.low is not None
         assert found.high is not None
         assert found.bound.threads <= found.low <= found.estimate <= found.high
+
+
+@pytest.mark.parametrize(
+    ("threads", "workers", "law"), [(4, 32, "exponential"), (8, 32, "exponential"), (12, 64, "constant")]
+)
+def test_a_capture_that_begins_in_the_middle_of_the_load(threads: int, workers: int, law: str) -> None:
+    """Calls that came before the capture are in flight unseen: the first that it shows found no thread idle."""
+    mean_ns = {"READ": 20 * MS, "WRITE": 20 * MS, GETATTR: 50 * US}
+    traffic = simulate(threads=threads, workers=workers, count=4000, seed=40, law=law, mean_ns=mean_ns)
+    begin, end = np.quantile(traffic.arrival_ns, (0.3, 0.9))
+    seen = traffic.take((traffic.arrival_ns >= begin) & (traffic.reply_ns <= end))
+    found = load_of(seen)
+    assert (found.threads.estimate, found.threads.limited) == (threads, True)

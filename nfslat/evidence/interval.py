@@ -1,8 +1,7 @@
-"""Two snapshots of a host -> what it did in between; one -> what it did since its counters began."""
+"""Two snapshots of a host -> what it did in between."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from nfslat.errors import InputError
@@ -12,6 +11,9 @@ from nfslat.evidence.records import Interval, Latency, Mount, NfsdStats, Pool, S
 
 def difference(before: Snapshot, after: Snapshot) -> Interval:
     """What happened between `before` and `after`; what cannot be compared is left out, and a note says so.
+
+    An operation of a mount that was sent again too often (`mountstats.queue_tells`) has no "slot wait" among the
+    latencies: the kernel counts the wait for the first answer there. `mounts` keep the counters as they are.
 
     Raises ``InputError`` where the two are of different hosts or boots, in the wrong order, or have nothing in common.
     """
@@ -28,43 +30,37 @@ def difference(before: Snapshot, after: Snapshot) -> Interval:
     counted = (before.mounts and after.mounts) or (before.nfsd and after.nfsd) or (before.pools and after.pools)
     if not counted:
         raise InputError(f"{before.name} and {after.name} have no counters in common: take both the same way")
-    latencies = _latencies(mounts)
+    latencies: list[Latency] = []
+    resent: list[str] = []
+    for mount in mounts:
+        found, said = _without_resent(mount)
+        latencies += found
+        resent += said
     if mounts and not latencies:
         notes.append("no NFS operation was done in between on any mount")
-    notes += _sent_again(mounts)
-    return Interval(seconds, latencies, mounts, server, kept, tuple(notes))
+    return Interval(seconds, tuple(latencies), mounts, server, kept, (*notes, *resent))
 
 
-def since_start(snapshot: Snapshot) -> Interval:
-    """All that the counters of one snapshot hold. A note says how far back they go: it is rarely the time looked at."""
-    notes = [
-        f"{mount.path}: one reading, so the means are those since it was mounted{_ago(mount.age_s)}"
-        for mount in snapshot.mounts
-        if any(stats.ops for stats in mount.ops.values())
+def _without_resent(mount: Mount) -> tuple[list[Latency], list[str]]:
+    """The latencies of a mount without the slot waits that resends make too long, and a note where calls were resent.
+
+    Reads and writes together have no slot wait where one of them has none.
+    """
+    again = sum(max(stats.transmissions - stats.ops, 0) for stats in mount.ops.values())
+    found = mountstats.latencies(mount, f"mountstats {mount.path}")
+    if not again:
+        return found, []
+    left_out = [
+        op
+        for op, stats in mount.ops.items()
+        if stats.ops > 0 and not mountstats.queue_tells(stats.ops, stats.transmissions)
     ]
-    if snapshot.nfsd or snapshot.pools:
-        notes.append("one reading of the server's counters, so they are those since nfsd was started")
-    notes += _sent_again(snapshot.mounts)
-    latencies = _latencies(snapshot.mounts)
-    return Interval(None, latencies, snapshot.mounts, snapshot.nfsd, snapshot.pools, tuple(notes))
-
-
-def _sent_again(mounts: Iterable[Mount]) -> list[str]:
-    """A note for each mount with retransmissions: the kernel takes the time before the last sending for slot wait."""
-    notes = []
-    for mount in mounts:
-        again = sum(stats.transmissions - stats.ops for stats in mount.ops.values())
-        if again > 0:
-            notes.append(f"{mount.path}: {again:,} calls were sent again; what they waited before counts as slot wait")
-    return notes
-
-
-def _ago(age_s: int | None) -> str:
-    return "" if age_s is None else f", {age_s:,} s ago"
-
-
-def _latencies(mounts: Iterable[Mount]) -> tuple[Latency, ...]:
-    return tuple(each for mount in mounts for each in mountstats.latencies(mount, f"mountstats {mount.path}"))
+    of_both = {""} if mountstats.DATA.intersection(left_out) else set()
+    kept = [each for each in found if each.layer != "slot wait" or each.op not in of_both.union(left_out)]
+    note = f"{mount.path}: {again:,} calls were sent again; what they waited before counts as slot wait"
+    if left_out:
+        note += f", so the slot wait of {', '.join(left_out)} is left out"
+    return kept, [note]
 
 
 def _seconds(before: Snapshot, after: Snapshot) -> float | None:

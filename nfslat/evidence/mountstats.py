@@ -18,7 +18,7 @@ from nfslat.evidence.records import Latency, Mount, OpStats, Xprt
 _DEVICE = re.compile(r"device (\S+) mounted on (\S+) with fstype (\S+)")
 _OPERATION = re.compile(r"\s+([A-Z][A-Z0-9_]*):(.*)")
 _ESCAPE = re.compile(r"\\([0-7]{3})")
-_DATA = ("READ", "READ_PLUS", "WRITE")
+DATA = frozenset(("READ", "READ_PLUS", "WRITE"))  # reads and writes
 # What stands between the name of a transport and its queue lengths.
 _TCP = "source_port bind connects connect_time idle_s sends receives bad_xids req_u backlog_u".split()
 _XPRT_FIELDS = {
@@ -213,15 +213,15 @@ def latencies(mount: Mount, source: str) -> list[Latency]:
     """Means of each operation that was done, then (op "") of reads and writes together, in three layers.
 
     "client" is from the start of the RPC task to its end, "slot wait" from there to the last transmission, "client
-    wire" from there to the reply. An operation that was never done has no latency.
+    wire" from there to the reply. An operation that was never done has no latency. `server` is that of the mount.
     """
     rows = [(op, stats) for op, stats in mount.ops.items() if stats.ops > 0]
-    data = [stats for op, stats in rows if op in _DATA]
+    data = [stats for op, stats in rows if op in DATA]
     if data:
         sums = [sum(column) for column in zip(*(astuple(each)[:8] for each in data), strict=True)]
         rows.append(("", OpStats(*sums)))
     return [
-        Latency(layer, op, total_ms / stats.ops, stats.ops, source)
+        Latency(layer, op, total_ms / stats.ops, stats.ops, source, server=mount.server)
         for op, stats in rows
         for layer, total_ms in (
             ("client", stats.execute_ms),
@@ -229,6 +229,14 @@ def latencies(mount: Mount, source: str) -> list[Latency]:
             ("client wire", stats.rtt_ms),
         )
     ]
+
+
+def queue_tells(ops: int, transmissions: int) -> bool:
+    """Whether so few calls were sent again that the queue time is that before the first sending: at most 1 %.
+
+    The kernel counts up to the last sending, so one call that was sent again after 60 s weighs like thousands.
+    """
+    return 100 * (transmissions - ops) <= ops
 
 
 def mean_backlog(xprt: Xprt) -> float | None:

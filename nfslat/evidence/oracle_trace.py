@@ -25,7 +25,6 @@ from nfslat.tables import I64
 
 # What follows ela has to be there: a number that the end of the file has cut is another number.
 _WAIT = re.compile(r"WAIT #\d{1,20}: ?nam='([^']{1,64})' ela= ?(-?\d{1,15})\s(?=\s*\S)")
-_TIM = re.compile(r" tim=(\d{1,18})\s*$")
 _BLOCKS = re.compile(r" (?:blocks|block cnt)=(\d{1,9})(?!\d)")
 # 9i: which parameter counts blocks (V$EVENT_NAME).
 _BLOCKS_9I = {
@@ -59,10 +58,9 @@ class EventWaits:
 
 @dataclass(frozen=True)
 class Trace10046:
-    """A 10046 trace. `span_us` is from the first to the last tim=, which is in microseconds on most platforms."""
+    """A 10046 trace."""
 
     events: Mapping[str, EventWaits]  # by name, the longest total first
-    span_us: int | None
     centiseconds: bool  # a trace of Oracle 8 or before: every time is a multiple of 10 ms
     direct_nfs: bool
     unreadable: int  # WAIT lines that are cut or make no sense
@@ -77,7 +75,7 @@ def parse(lines: Iterable[str]) -> Trace10046:
     """Read a trace; raises ``InputError`` where it holds no waits."""
     waits: dict[str, array[int]] = {}
     blocks: dict[str, list[int]] = {}
-    unreadable, first_us, last_us, centiseconds, direct_nfs = 0, None, 0, False, False
+    unreadable, centiseconds, direct_nfs = 0, False, False
     for line in lines:
         if not line.startswith("WAIT #"):
             if "Oracle" in line:
@@ -96,17 +94,12 @@ def parse(lines: Iterable[str]) -> Trace10046:
             counted = blocks.setdefault(name, [0, 0])
             counted[0] += 1
             counted[1] += int(told[1])
-        if tim := _TIM.search(line, found.end() - 1):
-            at = int(tim[1])
-            first_us = at if first_us is None else min(first_us, at)
-            last_us = max(last_us, at)
     if not waits:
         raise InputError("a 10046 trace without waits: trace at level 8 or 12 (waits => TRUE)")
     scale = _US_PER_CS if centiseconds else 1
     events = {name: _event(np.frombuffer(ela, np.int64) * scale, blocks.get(name)) for name, ela in waits.items()}
     return Trace10046(
         events=dict(sorted(events.items(), key=lambda item: -item[1].total_us)),
-        span_us=None if first_us is None else last_us - first_us,
         centiseconds=centiseconds,
         direct_nfs=direct_nfs,
         unreadable=unreadable,

@@ -16,7 +16,6 @@ from nfslat.errors import InputError
 
 _ROW = re.compile(
     r"\s*([\d.]{1,20}) ms \|\s*(\d{1,15}) \|\s*avg:\s*([\d.]{1,20}) ms \|\s*max:\s*([\d.]{1,20}) ms(?=\s|$)"
-    r"(?:[^:]{0,9}max (?:at|start):\s*([\d.]{1,20}) s)?"
 )
 _TASK = re.compile(r"(.{1,64}?):(?:\((\d{1,9})\)|(-?\d{1,10}))$")
 _MOST_TASKS = 100_000
@@ -33,7 +32,6 @@ class Task:
     switches: int
     mean_delay_ms: float  # woken to running
     max_delay_ms: float
-    max_at_s: float | None  # on the trace's clock: "max at" or "max start", which is up to a delay earlier
 
 
 @dataclass(frozen=True)
@@ -42,10 +40,6 @@ class Sched:
 
     tasks: tuple[Task, ...]  # in the order of the table
     unreadable: int  # rows that are cut or make no sense
-
-    def named(self, name: str) -> tuple[Task, ...]:
-        """Tasks whose name begins with `name`: "nfsd", "kworker", "ora"."""
-        return tuple(task for task in self.tasks if task.name.startswith(name))
 
 
 def belongs(line: str) -> bool:
@@ -74,7 +68,6 @@ def parse(lines: Iterable[str]) -> Sched:
                     switches=int(row[2]),
                     mean_delay_ms=float(row[3]),
                     max_delay_ms=float(row[4]),
-                    max_at_s=float(row[5]) if row[5] else None,
                 )
             )
         except ValueError:

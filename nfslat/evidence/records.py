@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+_THREADS = ("nfsd.threads", "nfs.servers", "vfs.nfsd.maxthreads")  # Linux, Solaris, FreeBSD
+
 
 @dataclass(frozen=True)
 class Latency:
@@ -22,6 +24,7 @@ class Latency:
     source: str  # what printed it, and where: "mountstats /mnt/nfs", "10046 trace ora_1.trc"
     p99_ms: float | None = None  # None: not told. From a histogram it is the upper bound of the bucket
     max_ms: float | None = None
+    server: str = ""  # of the mount (`Mount.server`); "": not told, or not of a mount
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,16 @@ class Mount:
     xprts: tuple[Xprt, ...] = ()
     slots: int | None = None  # of the NFSv4.1 session, where the host tells
 
+    @property
+    def server_name(self) -> str:
+        """The server in `device`: ``10.0.0.1`` of ``10.0.0.1:/export``, ``fd00::1`` of ``[fd00::1]:/export``."""
+        return self.device.partition(":/")[0].strip("[]")
+
+    @property
+    def server(self) -> str:
+        """The server's address as ``addr=`` has it; without that option `server_name`, which may be a host name."""
+        return self.options.get("addr") or self.server_name
+
 
 @dataclass(frozen=True)
 class NfsdStats:
@@ -131,13 +144,27 @@ class Snapshot:
     clients: tuple[str, ...] = ()  # addresses with a connection to port 2049 of this host
     warnings: tuple[str, ...] = ()
 
+    def setting(self, name: str) -> int | None:
+        """A setting in effect as a number; None where the host does not say or it is no number."""
+        found = self.settings.get(name)
+        digits = "" if found is None else found.value.strip()
+        return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
+
+    @property
+    def threads(self) -> int | None:
+        """Threads of its NFS server, or the most it may make; None where none runs or it is not told."""
+        told = [value for name in _THREADS if (value := self.setting(name))]
+        if told:
+            return told[0]
+        return self.nfsd.threads or None if self.nfsd is not None else None
+
 
 @dataclass(frozen=True)
 class Interval:
-    """What one host did between two snapshots, or since its counters began where there is one only."""
+    """What one host did between two snapshots."""
 
     seconds: float | None  # None: not told
-    latencies: tuple[Latency, ...] = ()  # of every mount; `source` names it
+    latencies: tuple[Latency, ...] = ()  # of every mount; `source` and `server` name it
     mounts: tuple[Mount, ...] = ()  # counters are the growth, `age_s` is the length of the interval
     nfsd: NfsdStats | None = None  # counters are the growth, `threads` is the later count
     pools: tuple[Pool, ...] = ()  # counters are the growth

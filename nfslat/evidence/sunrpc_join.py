@@ -25,11 +25,9 @@ class Joined:
     row: I64
     backlog_us: I64  # client: waits before it was sent last
     slot_us: I64  # client: of that, until it got its slot
-    rtt_us: I64  # client
     execute_us: I64  # client: all of it; server: in a thread
     ambiguous: int
     missing: int
-    offset_ns: int | None  # trace clock minus capture clock; None where no XID occurs once on both sides
 
 
 def join(trace: SunrpcTrace, xid: U32, t_ns: I64, *, server: bool = False) -> Joined:
@@ -63,11 +61,9 @@ def join(trace: SunrpcTrace, xid: U32, t_ns: I64, *, server: bool = False) -> Jo
         row=row,
         backlog_us=taken(trace.backlog_us),
         slot_us=taken(trace.slot_us),
-        rtt_us=taken(trace.rtt_us),
         execute_us=taken(trace.execute_us),
         ambiguous=ambiguous,
         missing=len(row) - int((row >= 0).sum()) - ambiguous,
-        offset_ns=offset_ns,
     )
 
 

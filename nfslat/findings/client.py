@@ -29,9 +29,10 @@ def _slots(f: Facts) -> Finding | None:
     version = f.version or ("4.1" if code == "session-slots" else "3")
     mounts = f.client.mounts if f.client else ()
     connections = mounts[0].nconnect if mounts and code == "client-slots" else 1
-    known = f.slots
+    # A setting of each connection: what is needed divides among them.
+    each = None if f.sessions_needed is None else -(-f.sessions_needed // connections)
     measured = f.slot_wait_ms is not None and above is not None and f.slot_wait_ms >= _WAITS * above
-    proven = measured or (above is not None and (known == count or f.share(above) >= _PROVES))
+    proven = measured or (above is not None and (f.slots == count // connections or f.share(above) >= _PROVES))
     text = (
         f"the client keeps {times(count, 'call')} in flight {where} and hardly ever more"
         if f.client is not None
@@ -65,7 +66,7 @@ def _slots(f: Facts) -> Finding | None:
             "slot_wait_ms": f.slot_wait_ms,
             "sessions_needed": f.sessions_needed,
         },
-        advice=advice.slots(f.client_host, count, f.sessions_needed, version).as_dict(),
+        advice=advice.slots(f.client_host, count // connections, each, version).as_dict(),
     )
 
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nfslat.constants import DATA_OPS
 from nfslat.evidence.records import Snapshot
 from nfslat.findings.verdict import Layers
 from nfslat.report.model import CapInFlight, ClientInFlight, Finding, MatchedRow, Parts, ServerInFlight, SessionInFlight
 
-DATA_OPS = frozenset(("READ", "WRITE", "COMMIT", "READ_PLUS"))
+STORAGE_OPS = frozenset((*DATA_OPS, "COMMIT"))  # what waits for a disk
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,10 @@ class Facts:
 
     def slowest_share(self, ms: float | None) -> float | None:
         """Of the slowest 1 % on the client's wire; None beside an application's time, which is known as a mean only."""
-        if ms is None or self.slowest is None or self.slowest.total_ms <= 0 or self.mean.client_ms is not None:
+        if ms is None or self.slowest is None or self.mean.client_ms is not None:
             return None
+        if self.slowest.total_ms <= 0 or self.slowest.network_ms < 0:
+            return None  # parts of a whole that holds a negative one are no shares
         return ms / self.slowest.total_ms
 
     @property

@@ -11,11 +11,11 @@ _UNKNOWN_SHARE = 0.5
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
-    """By the larger of the shares of the mean and of the slowest 1 %; warnings before what hardly matters."""
+    """By the share of the mean, or half of that of the slowest 1 % where that is more; what hardly matters last."""
     return sorted(findings, key=lambda one: (one.severity != "warning", -_weight(one), one.code, one.text))
 
 
 def _weight(finding: Finding) -> float:
     if finding.share is None:
         return _UNKNOWN_SHARE
-    return max(finding.share, finding.evidence.get("share_slowest") or 0.0)
+    return max(finding.share, (finding.evidence.get("share_slowest") or 0.0) / 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nfslat.constants import IN_MEMORY_OPS
-from nfslat.findings.facts import DATA_OPS, Facts, finding, ms, times
+from nfslat.findings.facts import STORAGE_OPS, Facts, finding, ms, times
 from nfslat.report.model import Finding, ServerInFlight
 from nfslat.tune import advice
 
@@ -49,12 +49,14 @@ def _queue(f: Facts) -> Finding | None:
     shares: dict[str, Any] = {"share": f.share(f.queue_ms), "slowest": f.slowest_share(f.slowest_queue_ms)}
     split = f"{ms(f.queue_ms)} of the server's {ms(f.mean.server_ms)} ms"
     storage_ms = f.storage_ms
-    if storage_ms is not None and storage_ms >= _MOSTLY * f.mean.server_ms:
+    leaving = "" if estimate is None else f" that {_number(s)} at a time leave{'s' if estimate == 1 else ''}"
+    witnesses = s.witnesses if s is not None else 0
+    if storage_ms is not None and storage_ms >= _MOSTLY * f.mean.server_ms and witnesses < _WITNESSES:
         return finding(
             "server-storage",
             "server",
-            f"calls wait {split} in a queue that {times(estimate or 1, 'call')} at a time leave, and the storage's own "
-            f"figure ({ms(storage_ms)} ms) contains that wait: the queue is the storage's, not one for threads",
+            f"calls wait {split} in a queue{leaving}, and the storage's own figure "
+            f" ({ms(storage_ms)} ms) contains that wait: the queue is the storage's, not one for threads",
             **shares,
             confidence="certain",
             evidence=evidence | {"storage_ms": storage_ms},
@@ -63,7 +65,7 @@ def _queue(f: Facts) -> Finding | None:
         return finding(
             "server-queue-unknown",
             "server",
-            f"calls wait {split} in a queue that {_number(s)} at a time leave, but the server has "
+            f"calls wait {split} in a queue{leaving}, but the server has "
             f"{times(known, 'thread')}: look for a lock, or storage that takes no more at once",
             **shares,
             confidence="likely",
@@ -74,9 +76,11 @@ def _queue(f: Facts) -> Finding | None:
         f.queue_is_measured
         or (known is not None and estimate is not None and (low or 0) <= known)
         or (f.woken_share is not None and f.woken_share <= _STARVED)
-        or (s is not None and s.witnesses >= _WITNESSES)
+        or witnesses >= _WITNESSES
     )
-    who = f"one of the server's {times(count, 'thread')}" if count is not None else "a server thread"
+    who = "a server thread"
+    if count is not None:
+        who = "the server's only thread" if count == 1 else f"one of the server's {count:,} threads"
     if known is None and s is not None and low != high:
         who += f" ({low} to {high})"
     text = f"calls wait {split} for {who}, and are worked on for {ms(f.in_thread_ms)} ms"
@@ -102,11 +106,12 @@ def _number(s: ServerInFlight | None) -> str:
 
 def _storage(f: Facts) -> Finding | None:
     """Data that takes long in the server although nothing waits for a thread."""
-    if f.queue_ms is None or (f.server is not None and f.server.cannot):
+    if (f.queue_ms is None and f.storage_ms is None) or (f.server is not None and f.server.cannot):
         return None
-    data, light = f.op(DATA_OPS), f.op(IN_MEMORY_OPS)
+    # What was measured on the server counts for all of them; by operation only the packets tell.
+    data, light = (None, None) if f.queue_is_measured else (f.op(STORAGE_OPS), f.op(IN_MEMORY_OPS))
     count, _, work_ms = data or (0, 0.0, f.in_thread_ms)
-    if (f.by_op and data is None) or work_ms < _SLOW_MS or f.share(f.in_thread_ms) < _SOME:
+    if (f.by_op and data is None and not f.queue_is_measured) or work_ms < _SLOW_MS or f.share(f.in_thread_ms) < _SOME:
         return None
     if f.typical_data_ms is not None and not f.queue_ms and f.typical_data_ms < _SLOW_MS / 2:
         return None  # a few ops make the mean: an event, not a slow back end
@@ -123,7 +128,7 @@ def _storage(f: Facts) -> Finding | None:
         if light[2] > _FAST * work_ms and confidence != "certain":
             return None
         proof += f", while {times(light[0], 'op')} that need no data take {ms(light[2])} ms"
-    thread = " once a thread has them" if f.queue_ms else ", and none waits for a thread"
+    thread = " once a thread has them" if f.queue_ms else "" if f.queue_ms is None else ", and none waits for a thread"
     return finding(
         "server-storage",
         "server",
@@ -141,7 +146,9 @@ def _storage(f: Facts) -> Finding | None:
 
 
 def _slowest_in_thread(f: Facts) -> float | None:
-    return None if f.slowest is None else f.slowest_share(f.slowest.server_ms - (f.slowest_queue_ms or 0.0))
+    if f.slowest is None or f.queue_is_measured:  # which is known as a mean only
+        return None
+    return f.slowest_share(f.slowest.server_ms - (f.slowest_queue_ms or 0.0))
 
 
 def _unknown(f: Facts) -> Finding | None:
@@ -157,15 +164,16 @@ def _unknown(f: Facts) -> Finding | None:
     if why is None and f.storage_ms is not None:
         why = f"the storage takes {ms(f.storage_ms)} ms of it"
     if why is None:
-        data, light = f.op(DATA_OPS), f.op(IN_MEMORY_OPS)
+        data, light = f.op(STORAGE_OPS), f.op(IN_MEMORY_OPS)
         if data is None or light is None or light[0] < _FEW_LIGHT or light[2] <= _FAST * data[2]:
             return None
         why = f"ops that need no data take {ms(light[2])} ms, too, and those that do {ms(data[2])} ms"
+    source = "these figures" if f.server is None else "the packets"
     return finding(
         "server-queue-unknown",
         "server",
         f"calls take {ms(slow_ms)} ms in the server, and whether they wait for a thread, for storage or for a lock "
-        f"cannot be told from the packets: {why}",
+        f"cannot be told from {source}: {why}",
         share=f.share(slow_ms),
         slowest=_slowest_in_thread(f),
         confidence="certain",
@@ -209,7 +217,7 @@ def _caps(f: Facts) -> list[Finding]:
             share=None,
             confidence="likely",
             evidence={"level": cap.level, "zero_windows": cap.zero_windows, "zero_window_ms": cap.zero_window_ms},
-            advice=advice.connection_cap(f.client_host, None, cap.level).as_dict(),
+            advice=advice.connection_cap(f.server_host, cap.level, cap.level).as_dict(),
         )
         for cap in f.caps
         if cap.likely

@@ -59,8 +59,8 @@ class Ground:
 def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, findings: Sequence[Finding] = ()) -> Verdict:
     """Name the layer that adds most, say how much, why, and how sure that is; see `Layers` for the populations.
 
-    The cause is the first of `findings` (ranked) that is about that layer, if it explains enough of it. Without
-    `slowest` and `ground` the means are figures that somebody gave.
+    The cause is the one of `findings` about that layer that explains most of the mean, if it explains enough of it.
+    Without `slowest` and `ground` the means are figures that somebody gave.
     """
     if mean.network_ms < 0:
         text = (
@@ -86,7 +86,8 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
         if mean.client_ms is not None
         else "of the response time on the client's wire"
     )
-    cause = next((one for one in findings if one.layer == layer and (one.share or 0.0) >= _CAUSE * share), None)
+    of_layer = [one for one in findings if one.layer == layer and (one.share or 0.0) >= _CAUSE * share]
+    cause = max(of_layer, key=lambda one: one.share or 0.0, default=None)
     text = f"{_capital(LAYERS[layer])} adds {_ms(mean.ms(layer))} of {_ms(mean.total_ms)} ms {of} ({share * 100:.1f} %)"
     if cause is not None:
         text += f", {_because(cause)}"
@@ -102,6 +103,8 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
         text += _beyond_the_wire(findings)
     if cause is not None and cause.confidence != "certain":
         reasons.append(f"the cause, {cause.code}, is {cause.confidence}")
+        if cause.code == "server-threads" and confidence == "high":
+            confidence = "medium"  # who gets the ticket depends on it
     proof = _proof(mean, cause)
     return Verdict(layer, cause.code if cause else None, share, share_slowest, confidence, text, proof, reasons)
 
@@ -111,12 +114,16 @@ def _because(cause: Finding) -> str:
     e = cause.evidence
     threads = e.get("threads") or e.get("threads_estimate")
     if cause.code == "server-threads":
-        who = "a thread" if threads is None else "its only thread" if threads == 1 else f"one of its {threads} threads"
-        return f"{_ms(e['queue_ms'])} ms of it the wait for {who}"
+        low, high = e.get("threads_range") or (threads, threads)
+        number = threads if "threads" in e or low == high else f"{low} to {high}"
+        who = "a thread" if threads is None else "its only thread" if number == 1 else f"one of its {number} threads"
+        or_storage = "" if cause.confidence == "certain" else ", or for storage that takes no more at once"
+        return f"{_ms(e['queue_ms'])} ms of it the wait for {who}{or_storage}"
     if cause.code == "server-storage":
-        return f"{_ms(e.get('queue_ms', e['in_thread_ms']))} ms of it for storage"
+        waits = e.get("queue_ms", e["in_thread_ms"])
+        return f"{_ms(min(waits, e.get('storage_ms', waits)))} ms of it for storage"
     if cause.code == "server-queue-unknown":
-        return "by a queue of which the packets do not say what it is for"
+        return "by a queue of which nothing says what it is for"
     if cause.code == "reconnect":
         return f"{_ms(e['excess_ms'])} ms of it by {e['ops']} ops that waited for a new connection"
     if cause.code == "net-delay":
@@ -124,7 +131,11 @@ def _because(cause: Finding) -> str:
     if cause.code == "net-loss":
         return f"{_ms(e['wait_ms'])} ms of it until lost data were sent again"
     if cause.code in ("client-slots", "session-slots"):
-        return f"for it has no more than {e['slots']} slots"
+        return f"for it has no more than {e['slots']} slot{'' if e['slots'] == 1 else 's'}"
+    if cause.code == "net-asymmetry":
+        return "in one direction more than in the other"
+    if cause.code == "connection-cap":
+        return "by a limit for each connection"
     if cause.code == "above-wire":
         return "and no limit of the client is seen to explain it"
     return f"by {cause.code}"

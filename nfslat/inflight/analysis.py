@@ -18,7 +18,7 @@ from nfslat.tables import I64, Bool, Loose, Ops, State
 
 @dataclass(frozen=True)
 class OneSide:
-    """What a side knows; `compared` masks the ops that the report is about, `reverse` the calls to NFS clients (one a
+    """What a side knows; `compared` masks the ops that count, `reverse` the calls to NFS clients (one a
     class of ops, `nfslat.select.is_reverse`)."""
 
     ops: Ops
@@ -31,7 +31,7 @@ class OneSide:
 
 @dataclass(frozen=True)
 class Seen:
-    """Ops in flight at one side, among those that the report is about."""
+    """Ops in flight at one side: NFS calls of the time and the hosts that were asked for, of any operation."""
 
     levels: Levels
     knee: int | None  # the level from which on throughput hardly grows
@@ -58,7 +58,7 @@ def in_flight(server: OneSide, client: OneSide) -> InFlight:
     return InFlight(
         server=_seen(server.ops.t1[at_server], server.ops.t2[at_server], hidden[0]),
         client=_seen(ops.t0[at_client], ops.t3[at_client], hidden[1]),
-        load=server_load(server.ops, server.loose, server.reverse),
+        load=server_load(server.ops, server.loose, server.reverse, hidden[0]),
         mounts=client_slots(ops, at_client, hidden[1]),
         sessions=sessions(ops, client.details, client.compared, hidden[1])
         or sessions(server.ops, server.details, server.compared, hidden[0]),

@@ -7,6 +7,7 @@ the tables hold no smaller windows.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,37 +46,65 @@ def connection_caps(ops: Ops, rows: I32 | I64, events: TcpEvents) -> tuple[Conne
     closed = events.take(events.kind == TcpEvent.ZERO_WINDOW)
     if not (len(rows) and len(closed)):
         return ()
-    ways = 2 * len(ops.connections)
-    order, spans = side_by_side(len(rows), ways, lambda at: 2 * ops.conn[rows[at]] + ops.direction[rows[at]])
-    used: list[tuple[int, int, I32 | I64]] = [
-        (way >> 1, way & 1, rows[order[span]]) for way, span in enumerate(spans) if span.stop > span.start
-    ]
+    order, spans = side_by_side(
+        len(rows), 2 * len(ops.connections), lambda at: 2 * ops.conn[rows[at]] + ops.direction[rows[at]]
+    )
+    parts = {way: rows[order[span]] for way, span in enumerate(spans) if span.stop > span.start}
+    closed_way = 2 * closed.conn.astype(np.int64) + closed.direction
+    of_server: defaultdict[tuple[str, int], list[I32 | I64]] = defaultdict(list)
+    for way, mine in parts.items():
+        of_server[_server(ops, way)].append(mine)
+    times: dict[tuple[str, int], _Times] = {}  # of the servers that are asked for
     found = []
-    for conn, direction, mine in used:
-        here = (closed.conn == conn) & (closed.direction == direction)
-        if not here.any() or len(mine) < _MANY:
+    for way in np.unique(closed_way).tolist():
+        if way not in parts or len(parts[way]) < _MANY:
             continue
+        mine = parts[way]
         seen = levels(ops.t0[mine], ops.t3[mine])
         level = seen.top
         if level is None or level < _MANY:
             continue
-        server = ops.connections[conn].destination(direction)
-        others = [r for c, way, r in used if c != conn and ops.connections[c].destination(way) == server]
+        server = _server(ops, way)
+        if server not in times:
+            times[server] = _Times.of(ops, of_server[server])
+        here = closed_way == way
         found.append(
             ConnectionCap(
-                conn=conn,
+                conn=way >> 1,
                 ops=len(mine),
                 level=level,
                 level_share=seen.share(level) or 0.0,
                 zero_windows=int(np.count_nonzero(here)),
                 zero_window_ns=int(closed.value[here].sum()),
-                median_ns=_median_ns(ops, mine),
-                others=len(others),
-                others_median_ns=_median_ns(ops, np.concatenate(others).astype(np.int64)) if others else None,
+                median_ns=int(np.median(ops.t2[mine] - ops.t1[mine])),
+                others=len(of_server[server]) - 1,
+                others_median_ns=times[server].median_without(way >> 1),
             )
         )
     return tuple(sorted(found, key=lambda one: -one.ops))
 
 
-def _median_ns(ops: Ops, rows: I32 | I64) -> int:
-    return int(np.median(ops.t2[rows] - ops.t1[rows]))
+def _server(ops: Ops, way: int) -> tuple[str, int]:
+    return ops.connections[way >> 1].destination(way & 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Times:
+    """Server SRT of all ops of one server, ascending: what the median is without one of its connections is read off."""
+
+    conn: I32
+    srt_ns: I64
+
+    @classmethod
+    def of(cls, ops: Ops, parts: list[I32 | I64]) -> _Times:
+        rows = np.concatenate(parts).astype(np.int64)
+        srt_ns = ops.t2[rows] - ops.t1[rows]
+        order = np.argsort(srt_ns)
+        return cls(ops.conn[rows[order]], srt_ns[order])
+
+    def median_without(self, conn: int) -> int | None:
+        """Of the other connections; None: there are none."""
+        srt_ns = self.srt_ns[self.conn != conn]
+        if not len(srt_ns):
+            return None
+        return int(srt_ns[(len(srt_ns) - 1) // 2 : len(srt_ns) // 2 + 1].mean())

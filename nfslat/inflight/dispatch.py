@@ -33,8 +33,8 @@ class Work(NamedTuple):
         by_reply = np.argsort(reply_ns, kind="stable").astype(np.int32)
         return cls(arrival_ns, reply_ns, stream, by_reply)
 
-    def part(self, rows: slice) -> Work:
-        """Some of it."""
+    def part(self, rows: slice | I64) -> Work:
+        """Some of it, in its order."""
         return Work.of(self.arrival_ns[rows], self.reply_ns[rows], self.stream[rows])
 
 

@@ -33,14 +33,18 @@ class Jobs:
     server: str  # address
     servers: int  # addresses that answer NFS calls in the capture; only `server` is looked at
     held: int  # ops left out: the server may have held them back
+    plain: Bool  # of the work: sent once, as far as can be told, so that its place in the stream is sure
+    uncalled_ns: I64  # replies to calls that are not in the capture, ascending: those were in threads, too
     unseen_first: int  # ops whose arrival is that of a first transmission that the capture does not show
 
     @property
     def counts(self) -> Jobs:
         """The same without the rows, which take memory."""
+        times, stream = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
         return dataclasses.replace(
-            self, work=self.work.part(slice(0)), op=self.op[:0].copy(), kind=self.kind[:0].copy()
-        )
+            self, work=Work.of(times, times, stream), op=times, kind=self.kind[:0].copy(),
+            plain=self.plain[:0].copy(), uncalled_ns=times,
+        )  # fmt: skip
 
 
 def find_jobs(ops: Ops, loose: Loose, reverse: Bool) -> Jobs:
@@ -65,15 +69,23 @@ def find_jobs(ops: Ops, loose: Loose, reverse: Bool) -> Jobs:
     reply = np.maximum(ops.t2[rows], arrival)  # never before the call, come what may
     again = _answered_again(ops, loose, rows, arrival)
     kind = number[ops.kind[rows]] if len(rows) else number[:0]
+    seen = rows
+    uncalled = (loose.state == State.NO_CALL) & np.isin(loose.conn, np.unique(ops.conn[rows]))
     if len(again[0]):
         arrival, reply = np.concatenate((arrival, again[0])), np.concatenate((reply, again[1]))
         stream, kind = np.concatenate((stream, stream[again[2]])), np.concatenate((kind, kind[again[2]]))
         rows = np.concatenate((rows, np.full(len(again[0]), NULL)))
+    plain = np.zeros(len(arrival), dtype=np.bool_)
+    plain[: len(plain) - len(again[0])] = (ops.transmissions[seen] == 1) & (arrival[: len(seen)] == ops.t1[seen])
     if (np.diff(arrival) < 0).any():
         order = np.argsort(arrival, kind="stable")
+        plain = plain[order]
         arrival, reply, rows = arrival[order], reply[order], rows[order]
         stream, kind = stream[order], kind[order]
-    return Jobs(Work.of(arrival, reply, stream), rows, kind, server, len(calls), int(np.count_nonzero(held)), unseen)
+    return Jobs(
+        Work.of(arrival, reply, stream), rows, kind, server, len(calls), int(np.count_nonzero(held)), plain,
+        np.sort(loose.first_ns[uncalled]), unseen,
+    )  # fmt: skip
 
 
 def _streams(ops: Ops) -> I32:

@@ -57,26 +57,23 @@ class Order:
         """
         rows = len(load)
         order = cls([-1] * rows, [-1] * rows, [0] * rows, [])
-        callers = 2 * load.client + load.is_ours
-        for caller in np.unique(callers):
-            order._tie(load, np.flatnonzero(callers == caller))
+        callers = np.tile(2 * load.client + load.is_ours, 2)
+        times = np.concatenate((load.received_ns, load.sent_ns))
+        # Replies stand before calls: with stamps in microseconds one can follow the other at the same time.
+        events = np.lexsort((np.repeat([0, 1], rows), times, callers))
+        ends = np.append(np.flatnonzero(np.diff(callers[events])) + 1, len(events)).tolist()
+        ops, is_call, times = events % max(rows, 1), events >= rows, times[events]
+        for begin, end in zip([0, *ends], ends, strict=False):
+            order._tie(ops[begin:end], is_call[begin:end], times[begin:end])
         return order
 
-    def _tie(self, load: Load, mine: I64) -> None:
-        """The same for the calls of one client."""
-        times = np.concatenate((load.received_ns[mine], load.sent_ns[mine]))
-        # Replies stand before calls: with stamps in microseconds one can follow the other at the same time.
-        events = np.lexsort((np.repeat([0, 1], len(mine)), times))
-        is_call = events >= len(mine)
-        free_callers = np.cumsum(np.where(is_call, -1, 1))  # but for a constant
-        blocks = np.arange(0, len(events), _AWHILE)
-        before = np.concatenate(([0], free_callers[blocks[1:] - 1]))
-        needed = np.maximum(before - np.minimum.reduceat(free_callers, blocks), 0).tolist()
+    def _tie(self, ops: I64, is_call: Bool, times: I64) -> None:
+        """The same for one client: its replies and calls, in their order."""
+        needed = _needed(is_call) if len(ops) > _AWHILE else []
         free: deque[tuple[int, int]] = deque()  # ops, and when they were answered
         last, last_ns = -1, 0
-        rows = zip(np.tile(mine, 2)[events].tolist(), is_call.tolist(), times[events].tolist(), strict=True)
-        for at, (op, calls, now) in enumerate(rows):
-            if at % _AWHILE == 0:
+        for at, (op, calls, now) in enumerate(zip(ops.tolist(), is_call.tolist(), times.tolist(), strict=True)):
+            if at and at % _AWHILE == 0:
                 while len(free) > needed[at // _AWHILE]:
                     free.popleft()
             if not calls:
@@ -92,6 +89,15 @@ class Order:
             else:
                 self.first.append(op)
             last, last_ns = op, now
+
+
+def _needed(is_call: Bool) -> list[int]:
+    """How many callers have to be free as each `_AWHILE` calls and replies begin, for none of their calls to wait."""
+    free_callers = np.cumsum(np.where(is_call, -1, 1))  # but for a constant
+    blocks = np.arange(0, len(is_call), _AWHILE)
+    before = np.concatenate(([0], free_callers[blocks[1:] - 1]))
+    needed: list[int] = np.maximum(before - np.minimum.reduceat(free_callers, blocks), 0).tolist()
+    return needed
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from nfslat.tables import I64, Bool
 MOST_OPS = 200_000  # that are played; a second or two
 
 _MATTERS = 0.1  # share of the time that an op takes: a wait above it is what limits
+_FEW = 100  # ops; a mean over fewer is chance, and so is what the slowest of 100 is
 _WRONG = 0.1  # the replay of what was captured should not be further off
 
 
@@ -30,7 +31,7 @@ class Outcome:
 
     threads: int | None  # None: no limit
     slots: int | None
-    ops: int  # that the figures are over
+    ops: int  # of ours, that the figures are over: those played but for the end, when the load runs out
     ops_per_s: float
     client: Figures  # SRT at the client
     application: Figures | None  # and the wait for a slot; None: the capture does not show how many wait
@@ -49,7 +50,7 @@ class WhatIf:
     before: Outcome
     after: Outcome
     error: float  # mean of `before` against `captured`, relative: how well the replay knows this load
-    ops: int  # that were played, ...
+    ops: int  # that were played, those of other clients included, ...
     ops_given: int  # ... of so many
     warning: str  # what is taken for granted
 
@@ -89,10 +90,11 @@ def what_if(
     after, _ = _measured(load, order, threads or threads_now, slots or slots_now, sessions, shows_waits=shows_waits)
     captured = _figures((load.received_ns - load.sent_ns)[of_before])
     error = before.client.mean_ns / captured.mean_ns - 1
-    return WhatIf(captured, before, after, error, len(load), given, _warning(len(load), given, sessions, error))
+    warning = _warning(load, given, min(before.ops, after.ops), sessions, error)
+    return WhatIf(captured, before, after, error, len(load), given, warning)
 
 
-def _warning(ops: int, given: int, sessions: int | None, error: float) -> str:
+def _warning(load: Load, given: int, figures_over: int, sessions: int | None, error: float) -> str:
     out = [
         "The time in a thread stays what it was, and so do the pauses between a reply and the next call. "
         "Storage that has more to do at once may take longer: then the gain is smaller.",
@@ -102,8 +104,12 @@ def _warning(ops: int, given: int, sessions: int | None, error: float) -> str:
         out.append("No more calls are made at once than were seen.")
     else:
         out.append(f"The application has {sessions} requests open at any time.")
-    if ops < given:
-        out.append(f"Played are the busiest {ops:,} ops in a row of {given:,}.")
+    if len(load) < given:
+        ours = int(np.count_nonzero(load.is_ours))
+        of_them = "" if ours == len(load) else f" ({ours:,} of them in both captures)"
+        out.append(f"Played are the busiest {len(load):,} ops in a row of {given:,}{of_them}.")
+    if figures_over < _FEW:
+        out.append(f"The figures are over {figures_over:,} op{'s' if figures_over != 1 else ''} only.")
     if abs(error) > _WRONG:
         out.append(f"With the numbers in effect the replay is {error:+.0%} off the capture's mean: do not rely on it.")
     return " ".join(out)
@@ -121,13 +127,13 @@ def _in_order(load: Load) -> Load:
 
 
 def _busiest(load: Load) -> Load:
-    """The `MOST_OPS` ops in a row that were sent in the shortest time, one of ours among them."""
+    """Of all `MOST_OPS` ops in a row those with the most of ours; where several have, those sent in the least time."""
     if len(load) <= MOST_OPS:
         return load
     took_ns = load.sent_ns[MOST_OPS - 1 :] - load.sent_ns[: len(load) - MOST_OPS + 1]
-    ours = np.concatenate(([0], np.cumsum(load.is_ours)))
-    has_ours = ours[MOST_OPS:] > ours[: len(ours) - MOST_OPS]
-    begin = int(np.argmin(np.where(has_ours, took_ns, np.iinfo(np.int64).max)))
+    before = np.concatenate(([0], np.cumsum(load.is_ours)))
+    ours = before[MOST_OPS:] - before[: len(before) - MOST_OPS]
+    begin = int(np.argmin(np.where(ours == ours.max(), took_ns, np.iinfo(np.int64).max)))
     return load.take(slice(begin, begin + MOST_OPS))
 
 
@@ -157,9 +163,7 @@ def _measured(
         slot_wait_ns=waits["slots"],
         thread_wait_ns=waits["threads"],
         threads_busy=_busy(played.started, played.replied, end, threads),
-        slots_busy=max(_busy(played.sent[t], played.received[t], end, slots) or 0 for t in _tables(load))
-        if slots
-        else None,
+        slots_busy=_busiest_table(load, played, end, slots),
         limit=limit if waits[limit] > _MATTERS * whole.mean_ns else "load",
     )
     return outcome, over
@@ -174,15 +178,25 @@ def _runs_out_ns(load: Load, order: Order, played: Played, sessions: int | None)
     return int(played.received[is_last].min())
 
 
-def _tables(load: Load) -> list[Bool]:
-    return [load.is_ours & (load.slot_table == table) for table in np.unique(load.slot_table[load.is_ours])]
+def _busiest_table(load: Load, played: Played, end_ns: int, slots: int | None) -> float | None:
+    """Share of the time of its `slots` that is used of the slot table of ours that is used most."""
+    if slots is None:
+        return None
+    ours = load.is_ours
+    _, table = np.unique(load.slot_table[ours], return_inverse=True)
+    used_ns = np.bincount(table, weights=_used_ns(played.sent[ours], played.received[ours], end_ns))
+    return float(used_ns.max()) / (slots * max(end_ns, 1))
 
 
 def _busy(begins: I64, ends: I64, end_ns: int, count: int | None) -> float | None:
     """Share of the time of `count` of them that is used up to `end_ns`."""
     if count is None:
         return None
-    return float(np.maximum(np.minimum(ends, end_ns) - begins, 0).sum() / (count * max(end_ns, 1)))
+    return float(_used_ns(begins, ends, end_ns).sum() / (count * max(end_ns, 1)))
+
+
+def _used_ns(begins: I64, ends: I64, end_ns: int) -> I64:
+    return np.maximum(np.minimum(ends, end_ns) - begins, 0)
 
 
 def _figures(durations_ns: I64) -> Figures:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.constants import IN_MEMORY_OPS, NULL, op_name
 from nfslat.inflight.jobs import Jobs, find_jobs
-from nfslat.inflight.threads import Threads, find_threads
+from nfslat.inflight.threads import Bound, Threads, find_threads
 from nfslat.tables import I64, Bool, Loose, Ops
 
 _WITNESS = 0.1  # a call whose work is so much less than that of the main operation has no business with its storage
+_SOME_HIDDEN, _SOME_RESENT = 0.10, 0.02  # together they make late answers, and a wrong bound
+_HIDDEN = 0.25  # of the ops; what those did in threads is not known
 _PATIENT = 0.5  # and waits at least so much of the time that those of the main operation wait
 
 
@@ -19,8 +22,8 @@ _PATIENT = 0.5  # and waits at least so much of the time that those of the main 
 class ServerLoad:
     """`jobs` and `threads` are without their rows.
 
-    `queue_ns` has one row an op of the server: its wait for a thread, 0 where nothing shows one; the other two are the
-    same with the fewest and with the most threads that the packets allow.
+    `queue_ns` has one row an op of the server: its wait for a thread, 0 where nothing shows one, NULL for those that
+    `find_jobs` leaves out; the other two are the same with the fewest and with the most threads that the packets allow.
     """
 
     jobs: Jobs
@@ -33,20 +36,29 @@ class ServerLoad:
     witnesses: int
 
 
-def server_load(ops: Ops, loose: Loose, reverse: Bool) -> ServerLoad:
-    """`reverse` is `nfslat.select.is_reverse` of `ops`."""
+def server_load(ops: Ops, loose: Loose, reverse: Bool, hidden: float = 0.0) -> ServerLoad:
+    """`reverse` is `nfslat.select.is_reverse` of `ops`; `hidden` the share of the ops that were not captured."""
     jobs = find_jobs(ops, loose, reverse)
-    threads = find_threads(jobs.work, jobs.kind)
+    threads = find_threads(jobs.work, jobs.kind, jobs.plain, jobs.uncalled_ns)
+    resent = float(np.mean(~jobs.plain)) if len(jobs.plain) else 0.0
+    if hidden >= _HIDDEN:
+        threads = threads.untold(f"{hidden * 100:.0f} % of the ops are not in the server's capture")
+    elif hidden >= _SOME_HIDDEN and resent >= _SOME_RESENT:
+        # A reply that was not captured makes its call look unanswered until the answer to its second sending.
+        threads = threads.untold("calls were sent again by RPC, and not all that was sent is in the server's capture")
+        threads = dataclasses.replace(threads, bound=Bound(min(threads.bound.threads, 1), threads.calls))
     starts = (threads.start_ns, threads.low_start_ns, threads.high_start_ns)
     if threads.limited:
         queue, least, most = (_queue_ns(ops, jobs, start) for start in starts)
     else:
-        queue = least = most = np.zeros(len(ops), dtype=np.int64)
+        queue = np.full(len(ops), NULL)
+        queue[jobs.op[jobs.op != NULL]] = 0
+        least = most = queue
     return ServerLoad(jobs.counts, threads.without_rows, queue, least, most, _witnesses(ops, jobs, threads))
 
 
 def _queue_ns(ops: Ops, jobs: Jobs, start_ns: I64) -> I64:
-    queue = np.zeros(len(ops), dtype=np.int64)
+    queue = np.full(len(ops), NULL)
     of_op = jobs.op != NULL
     rows = jobs.op[of_op]
     queue[rows] = np.clip(start_ns[of_op] - ops.t1[rows], 0, np.maximum(ops.t2[rows] - ops.t1[rows], 0))

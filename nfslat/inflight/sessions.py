@@ -5,13 +5,14 @@ All of it is on the wire (RFC 8881 sections 2.10.6.1 and 18.46): no estimate, ex
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.columns import side_by_side
 from nfslat.constants import NULL, NULL32, is_callback_program
-from nfslat.details import Details
+from nfslat.details import Details, SessionLimits
 from nfslat.inflight.levels import unseen
 from nfslat.inflight.slots import Slots, held_at
 from nfslat.tables import I64, Bool, Ops
@@ -72,22 +73,25 @@ def sessions(ops: Ops, details: Details, kept: Bool, hidden: float) -> tuple[Ses
         channels,
         lambda block: 2 * shown.session[at[block]].astype(np.int64) + back[ops.kind[shown.op[at[block]]]],
     )
+    granted = {one.session: one for one in details.sessions}  # the last one of each
     found = [
-        _channel(ops, details, channel, at[order[span]], hidden)
+        _channel(ops, details, granted, channel, at[order[span]], hidden)
         for channel, span in enumerate(spans)
         if span.stop > span.start
     ]
     return tuple(sorted(found, key=lambda one: -one.ops))
 
 
-def _channel(ops: Ops, details: Details, channel: int, at: I64, hidden: float) -> Session:
+def _channel(
+    ops: Ops, details: Details, granted: Mapping[bytes, SessionLimits], channel: int, at: I64, hidden: float
+) -> Session:
     """`at` are rows of ``details.slots``."""
     shown, callbacks = details.slots, bool(channel & 1)
     session, rows, slot = shown.sessions[channel >> 1], shown.op[at], shown.slot[at]
     starts, ends = ops.t0[rows], ops.t3[rows]
     slots = held_at(starts, ends, hidden, NULL)
-    granted = [one for one in details.sessions if one.session == session]
-    negotiated = (granted[-1].back_requests if callbacks else granted[-1].fore_requests) if granted else None
+    limits = granted.get(session)
+    negotiated = None if limits is None else limits.back_requests if callbacks else limits.fore_requests
     target = _target(shown.target_highest[at], ends)
     limit = negotiated if target is None else target[2]
     at_limit_share = None

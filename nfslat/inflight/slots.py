@@ -34,7 +34,7 @@ _AT_ONCE_NS = 150_000  # from a reply to the call that follows it, where only th
 _CLOCKED = 0.8  # of the calls that fill the top
 _APART = 4  # replies must be so many times further apart than the time in which a call follows one
 _HIDDEN = 0.25  # of the ops: with more in flight and not seen no level says anything
-_USED = 0.1  # of a mount's ops: connections with less (mounting, reconnecting) do not count
+_USED = 0.1  # of the ops of a mount's busiest connection: those with less (mounting, reconnecting) do not count
 
 
 class Held(Enum):
@@ -71,11 +71,6 @@ class Slots:
         return self.held is Held.SLOTS
 
     @property
-    def worker_like(self) -> bool:
-        """Flat, but by synchronous workers, as far as packets tell."""
-        return self.held is Held.WORKERS
-
-    @property
     def hint(self) -> str | None:
         """What is known for this number of slots; no proof."""
         return KNOWN.get(self.level) if self.level is not None else None
@@ -90,7 +85,7 @@ class MountSlots:
     ops: int
     nconnect: int  # connections in use at the same time; 1 where one followed the other
     levels: Levels  # over those of `connections` together
-    connections: tuple[Slots, ...]  # by ops, most first; only those with at least 10 % of the mount's ops
+    connections: tuple[Slots, ...]  # by ops, most first; only those with at least 10 % of the busiest one's
 
     @property
     def held(self) -> Held:
@@ -135,7 +130,8 @@ def _mount(
     ops: Ops, client: str, server: tuple[str, int], parts: list[tuple[int, I32 | I64]], hidden: float
 ) -> MountSlots:
     count = sum(len(rows) for _, rows in parts)
-    parts = sorted((part for part in parts if len(part[1]) >= _USED * count), key=lambda part: -len(part[1]))
+    most = max(len(rows) for _, rows in parts)
+    parts = sorted((part for part in parts if len(part[1]) >= _USED * most), key=lambda part: -len(part[1]))
     found = tuple(held_at(ops.t0[rows], ops.t3[rows], hidden, conn) for conn, rows in parts)
     if len(parts) == 1:
         return MountSlots(client, server, count, 1, found[0].levels, found)

@@ -69,6 +69,13 @@ class Threads:
     high_start_ns: I64
     cannot: str = ""  # why there is no answer
 
+    def untold(self, cannot: str) -> Threads:
+        """The same without an answer, for a reason."""
+        return dataclasses.replace(
+            self, estimate=None, low=self.bound.threads, high=None, limited=False, forced_share=0.0, waiting_share=0.0,
+            cannot=cannot,
+        )  # fmt: skip
+
     @property
     def without_rows(self) -> Threads:
         """The same without the columns, which take memory."""
@@ -106,9 +113,13 @@ def in_flight_at_arrival(work: Work) -> I64:
     return np.arange(1, len(work.arrival_ns) + 1) - answered
 
 
-def find_threads(work: Work, kind: I16) -> Threads:
-    """`kind` numbers the operation of each call: times in a thread are compared within one."""
-    bound = lower_bound(work)
+def find_threads(work: Work, kind: I16, plain: Bool | None = None, uncalled_ns: I64 | None = None) -> Threads:
+    """`kind` numbers the operation of each call: times in a thread are compared within one.
+
+    `plain` masks the calls whose place in the stream is sure (all of them), `uncalled_ns` are the times of replies to
+    calls that were not captured, ascending (none).
+    """
+    bound = lower_bound(work if plain is None or plain.all() else work.part(np.flatnonzero(plain)))
     depth = in_flight_at_arrival(work)
     most = int(depth.max(initial=0))
 
@@ -122,7 +133,7 @@ def find_threads(work: Work, kind: I16) -> Threads:
         return unknown("")  # nothing ever waits
     samples = list(_pieces(work, kind, depth))
     score = _Scores(samples)
-    alone = _the_unqueued(work, kind, depth, bound)
+    alone = _the_unqueued(work, kind, np.where(_is_known(work, uncalled_ns), depth, most + 1), bound)
     best = _search(score, alone.least, most)
     if most in score.as_good_as(best):
         # Nothing waits, or the work is so regular that a wait looks like work: calls that surely met no queue tell.
@@ -153,6 +164,21 @@ def find_threads(work: Work, kind: I16) -> Threads:
         low_start_ns=_started(work, low)[0],
         high_start_ns=_started(work, high)[0],
     )
+
+
+def _is_known(work: Work, uncalled_ns: I64 | None) -> Bool:
+    """Calls at whose arrival nothing can have been in flight that the capture does not show.
+
+    Not those before the first reply, where the capture begins in the middle of a load; nor those before the reply to a
+    call that was not captured, as far back as any call took.
+    """
+    arrival = work.arrival_ns
+    known = arrival > work.reply_ns.min(initial=np.iinfo(np.int64).max)
+    if uncalled_ns is not None and len(uncalled_ns):
+        longest = int((work.reply_ns - arrival).max())
+        after = np.append(uncalled_ns, np.iinfo(np.int64).max)[np.searchsorted(uncalled_ns, arrival)]
+        known &= after - arrival > longest
+    return np.asarray(known)
 
 
 class _Unqueued(NamedTuple):

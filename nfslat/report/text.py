@@ -144,7 +144,8 @@ def _one_side(page: Page, report: Report) -> None:
     page.gap()
     page.prose(
         "It can say: the SRT of every op as seen at this point, which ops are slow, what was sent again and what was "
-        "not answered.",
+        "not answered. Taken on the server, also how many threads calls wait for; taken on the client, whether slots "
+        "are likely to hold them (below, in flight).",
         hanging=2,
     )
     page.prose(

@@ -15,20 +15,22 @@ from nfslat.tune.form import (
     REMOUNT,
     Advice,
     linux_slots,
-    setting,
     sources,
     told,
     with_headroom,
 )
 from nfslat.tune.slots import slots
 
-__all__ = ["Advice", "connection_cap", "nconnect", "slots", "tcp_switch", "threads"]
+__all__ = ["Advice", "connection_cap", "slots", "tcp_switch", "threads"]
 
 _MOST_CONNECTIONS = 16  # fact nconnect
 
 
 def threads(snapshot: Snapshot | None, in_effect: int | None, needed: int | None) -> Advice:
-    """More NFS server threads; `needed` is how many are busy at once when nobody waits (rate x time in a thread)."""
+    """More NFS server threads; `snapshot` is the server's.
+
+    `needed` is the most calls that were in flight at the server: with that many threads none of them would have waited.
+    """
     system = "" if snapshot is None else snapshot.system
     suggested = _suggested_threads(system, in_effect, needed)
     risk = f"{MORE_LOAD}; a slow back end stays slow, and then has a longer queue"
@@ -105,30 +107,16 @@ def _suggested_threads(system: str, in_effect: int | None, needed: int | None) -
     return 64 if (in_effect or 0) < 64 else 2 * (in_effect or 0)
 
 
-def nconnect(snapshot: Snapshot | None, in_effect: int | None, needed: int | None) -> Advice:
-    """More connections to a server; `in_effect` and `needed` are connections. Needs a Linux client."""
-    suggested = min(max(needed or 4, in_effect or 1), _MOST_CONNECTIONS)
-    return Advice(
-        knob="nconnect",
-        value=told(in_effect),
-        suggested=str(suggested),
-        how=(
-            f"# in /etc/fstab, or mount -o, for every mount of that server: nconnect={suggested}",
-            *(() if snapshot is None or snapshot.system == "Linux" else ("# a setting of Linux clients only",)),
-        ),
-        takes_effect="with the first mount of that server: unmount every mount of it first",
-        verify="grep -c xprt: /proc/self/mountstats, or ss -tn dport = :2049",
-        risk="NFSv3: it multiplies the slots, so more requests reach the server at once; NFSv4.1: slots stay the same",
-        sources=sources("nconnect", "nconnect-slots", "session-shared"),
-    )
-
-
 def connection_cap(snapshot: Snapshot | None, in_effect: int | None, needed: int | None) -> Advice:
-    """A server that takes no more than `in_effect` requests of one connection; `needed` is for all connections."""
+    """A server that takes no more than `in_effect` requests of one connection; `needed` is for all connections.
+
+    `snapshot` is the server's: the limit of a Linux server is a setting of its own
+    (``svc_rpc_per_connection_limit``). For others the advice is for the clients, which need no snapshot.
+    """
     cap = in_effect or PER_CONNECTION
     connections = min(max(-(-with_headroom(needed) // cap) if needed else 2, 2), _MOST_CONNECTIONS)
     knob = "sunrpc.tcp_max_slot_table_entries"
-    own = None if snapshot is None else setting(snapshot, "sunrpc.svc_rpc_per_connection_limit")
+    own = None if snapshot is None else snapshot.setting("sunrpc.svc_rpc_per_connection_limit")
     if own:
         return Advice(
             knob="sunrpc.svc_rpc_per_connection_limit",
@@ -142,7 +130,7 @@ def connection_cap(snapshot: Snapshot | None, in_effect: int | None, needed: int
         )
     return Advice(
         knob="nconnect",
-        value=f"{told(in_effect)} requests in flight on a connection",
+        value=told(in_effect) if in_effect is None else f"{in_effect} requests in flight on a connection",
         suggested=f"nconnect={connections}, and no more than {cap} slots a connection",
         how=(
             *linux_slots(knob, cap),

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from nfslat.evidence.records import Snapshot
 from nfslat.tune import advice, remarks
-from nfslat.tune.form import count_of, setting
+from nfslat.tune.form import count_of
 from nfslat.tune.hosts import (
-    NO_LIMIT,
     Host,
     Use,
     hosts_of,
@@ -20,7 +19,7 @@ from nfslat.tune.hosts import (
     wait_for_slots,
     woken_share,
 )
-from nfslat.tune.knobs import has_fixed_slots
+from nfslat.tune.knobs import MOST_SLOTS, has_fixed_slots
 from nfslat.tune.model import Change, HostLine, Remark, Row, Tuning
 from nfslat.tune.rows import misspelt, rows_of
 
@@ -93,7 +92,7 @@ def _thread_changes(server: Host, uses: Sequence[Use]) -> list[Change]:
     most = in_flight(uses)
     if most is not None and most <= threads and not measured:
         return []
-    if most is not None and threads < most < NO_LIMIT:
+    if most is not None and threads < most < MOST_SLOTS:
         why.append(f"The clients given may send {most} at once.")
     return [
         Change(
@@ -156,7 +155,7 @@ def _tcp_changes(host: Host) -> list[Change]:
         ("net.ipv4.tcp_window_scaling", "Off: no more than 65535 bytes are on their way on a connection."),
         ("net.ipv4.tcp_sack", "Off: with several segments lost, one is repaired in each round trip."),
     ):
-        if setting(host.snapshot, name) == 0:
+        if host.snapshot.setting(name) == 0:
             found.append(Change(host.name, False, (why,), advice.tcp_switch(name, "0"), 0.6))
     return found
 

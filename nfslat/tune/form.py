@@ -43,10 +43,8 @@ def with_headroom(needed: int) -> int:
 
 
 def setting(snapshot: Snapshot, name: str) -> int | None:
-    """A setting in effect as a number; None where the host does not say or it is no number."""
-    found = snapshot.settings.get(name)
-    digits = "" if found is None else found.value.strip()
-    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
+    """`Snapshot.setting`."""
+    return snapshot.setting(name)
 
 
 def linux_slots(knob: str, suggested: int) -> tuple[str, ...]:

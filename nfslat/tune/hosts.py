@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 from nfslat.evidence import mountstats, pools
 from nfslat.evidence.records import Mount, Pool, Snapshot, Xprt
-from nfslat.tune.form import setting
-from nfslat.tune.knobs import has_fixed_slots
+from nfslat.tune.knobs import MOST_SLOTS, has_fixed_slots
 
-NO_LIMIT = 65536  # of the slot table, by default: so many are never in flight
 _ENOUGH_OPS = 100  # fewer are the mount itself and a look around
 _ENOUGH_WAKEUPS = 100
 _FEW_WOKEN = 0.5  # fact pool-stats: between 0.04 and 0.9
@@ -31,10 +29,7 @@ class Host:
     @property
     def threads(self) -> int | None:
         """Threads of its NFS server, or the most it may make; None where none runs or it is not told."""
-        names = ("nfsd.threads", "nfs.servers", "vfs.nfsd.maxthreads")
-        told = [value for name in names if (value := setting(self.snapshot, name))]
-        nfsd = self.snapshot.nfsd
-        return told[0] if told else nfsd.threads if nfsd is not None and nfsd.threads else None
+        return self.snapshot.threads
 
     def since(self, start: str) -> str:
         """The time that its counters are of, in words; `start` is when they begin where there is one snapshot."""
@@ -103,7 +98,7 @@ class Use:
     table: int | None  # slots of one connection
     session: int | None  # slots of the NFSv4.1 session: granted, or else what the client asks for
     limit: int | None  # requests in flight at once
-    backlog: float | None  # requests that wait for a slot of the table, mean; None: nothing was sent
+    backlogs: tuple[float, ...]  # of each connection that sent: requests that wait for a slot of its table, mean
     queue_ms: float | None  # mean wait of an operation before it is sent; None: too few, or some were sent again
     rtt_ms: float | None  # mean from sent to answered, of the same operations
     resent: int  # transmissions beyond one for each operation
@@ -113,18 +108,23 @@ class Use:
         """NFSv4.1 and later."""
         return self.version.startswith("4.") and self.version != "4.0"
 
+    @property
+    def backlog(self) -> float | None:
+        """Requests that wait for a slot on all connections together, mean; None where nothing was sent."""
+        return math.fsum(self.backlogs) if self.backlogs else None
+
+    @property
+    def lacks_slots(self) -> bool:
+        """Whether half a request or more waits on each connection, on average (fact backlog)."""
+        return bool(self.backlogs) and math.fsum(self.backlogs) >= 0.5 * len(self.backlogs)
+
 
 def uses_of(client: Host) -> tuple[Use, ...]:
     """One for each server and kind of slots that the client mounts. Mounts of one server share its connections."""
     groups: dict[tuple[str, str], list[Mount]] = {}
     for mount in client.mounts or client.snapshot.mounts:
-        groups.setdefault((mount.options.get("addr") or server_of(mount), mount.version), []).append(mount)
+        groups.setdefault((mount.server, mount.version), []).append(mount)
     return tuple(_use(client, version, tuple(mounts)) for (_, version), mounts in groups.items())
-
-
-def server_of(mount: Mount) -> str:
-    """The server in a device: ``10.0.0.1`` of ``10.0.0.1:/export``, ``fd00::1`` of ``[fd00::1]:/export``."""
-    return mount.device.partition(":/")[0].strip("[]")
 
 
 def _use(client: Host, version: str, mounts: tuple[Mount, ...]) -> Use:
@@ -134,20 +134,19 @@ def _use(client: Host, version: str, mounts: tuple[Mount, ...]) -> Use:
     snapshot = client.snapshot
     udp = any(mount.options.get("proto", "").startswith("udp") for mount in mounts)
     ceiling = "tcp_slot_table_entries" if has_fixed_slots(snapshot) else "tcp_max_slot_table_entries"
-    table = setting(snapshot, f"sunrpc.{'udp_slot_table_entries' if udp else ceiling}")
+    table = snapshot.setting(f"sunrpc.{'udp_slot_table_entries' if udp else ceiling}")
     granted = [mount.slots for mount in mounts if mount.slots]
-    session = min(granted) if granted else setting(snapshot, "nfs.max_session_slots")
+    session = min(granted) if granted else snapshot.setting("nfs.max_session_slots")
     has_session = version.startswith("4.") and version != "4.0"
     limits = [table * connections] if table is not None else []
     if has_session:
         limits += [session] if session is not None else []
     ops = [stats for mount in mounts for stats in mount.ops.values()]
     count, sent = sum(each.ops for each in ops), sum(each.transmissions for each in ops)
-    steady = count >= _ENOUGH_OPS and sent <= count * 1.01  # fact queue-time: resends make the queue look longer
-    sends = sum(xprt.sends for xprt in xprts)
+    steady = count >= _ENOUGH_OPS and mountstats.queue_tells(count, sent)  # fact queue-time
     return Use(
         client=client,
-        server=server_of(mounts[0]),
+        server=mounts[0].server_name,
         address=mounts[0].options.get("addr", ""),
         version=version,
         mounts=mounts,
@@ -155,7 +154,7 @@ def _use(client: Host, version: str, mounts: tuple[Mount, ...]) -> Use:
         table=table,
         session=session if has_session else None,
         limit=min(limits, default=None),
-        backlog=sum(xprt.backlog_u for xprt in xprts) / sends if sends > 0 else None,
+        backlogs=tuple(mean for xprt in xprts if (mean := mountstats.mean_backlog(xprt)) is not None),
         queue_ms=sum(each.queue_ms for each in ops) / count if steady else None,
         rtt_ms=sum(each.rtt_ms for each in ops) / count if steady else None,
         resent=max(sent - count, 0),
@@ -196,10 +195,10 @@ def needed_in_flight(use: Use) -> int | None:
     """Requests in flight that leave nobody waiting: those under way and those that waited; None where not measured."""
     if use.limit is None:
         return None
-    if use.backlog is not None and use.backlog >= 0.5:
-        return use.limit + math.ceil(use.backlog)
+    if use.lacks_slots:
+        return use.limit + math.ceil(use.backlog or 0)
     if use.queue_ms is not None and use.rtt_ms:
-        return min(math.ceil(use.limit * (1 + use.queue_ms / use.rtt_ms)), 1 << 16)
+        return min(math.ceil(use.limit * (1 + use.queue_ms / use.rtt_ms)), MOST_SLOTS)
     return None
 
 
@@ -208,8 +207,11 @@ def wait_for_slots(use: Use) -> str | None:
     queue = ""
     if use.queue_ms is not None and use.rtt_ms is not None:
         queue = f"a call waits {use.queue_ms:.1f} ms before it is sent, then {use.rtt_ms:.1f} ms for the answer"
-    if use.backlog is not None and use.backlog >= 0.5:
+    if use.lacks_slots:
         backlog = f"{use.backlog:.1f} calls wait for a slot on average"
+        if len(use.backlogs) > 1:
+            each = (use.backlog or 0) / len(use.backlogs)
+            backlog += f" ({each:.1f} on each of {len(use.backlogs)} connections)"
         return f"{queue}; {backlog} (mountstats)." if queue else f"{backlog} (mountstats)."
     if use.has_session and use.queue_ms is not None and use.queue_ms >= max(1.0, 0.5 * (use.rtt_ms or 0)):
         return f"{queue} (mountstats)."

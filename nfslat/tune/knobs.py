@@ -22,6 +22,7 @@ class Fact:
 
 
 _AZURE = "Azure NetApp Files: Linux concurrency best practices"
+MOST_SLOTS = 65536  # facts slots-ceiling and slots-first: so many are never in flight
 _IP_SYSCTL = "Documentation/networking/ip-sysctl.rst"
 
 FACTS: Mapping[str, Fact] = {
@@ -37,7 +38,7 @@ FACTS: Mapping[str, Fact] = {
     "slots-fixed": Fact(
         "A kernel without `sunrpc.tcp_max_slot_table_entries` has a fixed table that is set at the mount:"
         " `sunrpc.tcp_slot_table_entries`, default 16, limit 128. RHEL 6 has the growing table from 6.3 on",
-        "include/linux/sunrpc/xprt.h before commit d9ba131d8f58 (2011); Azure: SAP HANA on NFS",
+        "include/linux/sunrpc/xprt.h of Linux 3.0; Azure: SAP HANA on NFS",
     ),
     "slots-when": Fact(
         "Slot settings hold for new connections: every mount of that server is unmounted first", "SUSE KB 000019281"
@@ -106,7 +107,8 @@ FACTS: Mapping[str, Fact] = {
     ),
     "threads-older": Fact(
         "RHEL 4 to 7 read `RPCNFSDCOUNT` in /etc/sysconfig/nfs for the next start",
-        "Red Hat: how to increase the number of threads created by the NFS daemon",
+        "Red Hat: How to increase the number of threads created by the NFS daemon in RHEL 4, 5, 6 and 7?;"
+        " comments of /etc/sysconfig/nfs",
     ),
     "threads-memory": Fact(
         "Linux sizes a thread's payload buffer at 1/4096 of memory, at most 1 MiB (from 4 GiB of memory on)",
@@ -132,8 +134,9 @@ FACTS: Mapping[str, Fact] = {
         "TCP Trace Analysis for NFS (2013)",
     ),
     "solaris-client": Fact(
-        "Solaris client: `nfs:nfs3_max_threads` 8 for each file system, read at the mount; `rpcmod:clnt_max_conns` 1",
-        "Oracle Solaris Tunable Parameters Reference Manual, chapter 3",
+        "Solaris client: `nfs:nfs3_max_threads` 8 for each file system, read at the mount, are the threads of"
+        " asynchronous I/O: read-ahead, writes of pages, commit; `rpcmod:clnt_max_conns` 1",
+        "Oracle Solaris 11.2 Tunable Parameters Reference Manual, chapter 3",
     ),
     "freebsd-threads": Fact(
         "FreeBSD: 8 threads for each CPU; `--minthreads` and `--maxthreads` of nfsd, or the sysctls"
@@ -141,8 +144,9 @@ FACTS: Mapping[str, Fact] = {
         "nfsd(8); sys/rpc/svc.c",
     ),
     "aix-threads": Fact(
-        "AIX makes up to 3891 threads as needed, which is the default; `chnfs -n N`",
-        "IBM: number of necessary nfsd threads; chnfs",
+        "AIX makes up to 3891 threads as needed, which is the default and the most: `nfs_max_threads` of nfso, whose -o"
+        " shows a value; `chnfs -n N` restarts the daemons",
+        "IBM AIX 7.3: number of necessary nfsd threads; nfso and chnfs commands",
     ),
     "tcp-buffers": Fact(
         "The third number of `net.ipv4.tcp_rmem` and `tcp_wmem` is the most that TCP gives one connection",
@@ -259,7 +263,7 @@ def has_fixed_slots(snapshot: Snapshot) -> bool:
     red_hat = re.match(r"(?:rhel|centos|ol) 6\.(\d+)", snapshot.distribution)
     if red_hat:
         return int(red_hat[1]) < 3
-    return version is not None and version < (3, 1)
+    return version is not None and version <= (3, 0)
 
 
 def default_of(knob: Knob, snapshot: Snapshot) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nfslat.tune.form import PER_CONNECTION, count_of, setting, sources
-from nfslat.tune.hosts import NO_LIMIT, Host, Use, in_flight, lacks_threads, wait_for_slots, woken_share
-from nfslat.tune.knobs import kernel
+from nfslat.tune.form import PER_CONNECTION, count_of, sources
+from nfslat.tune.hosts import Host, Use, in_flight, lacks_threads, wait_for_slots, woken_share
+from nfslat.tune.knobs import MOST_SLOTS, kernel
 from nfslat.tune.model import Change, Remark
 from nfslat.tune.rows import configured, same_value
 
@@ -55,7 +55,7 @@ def of_capacity(server: Host, uses: Sequence[Use], raised: Sequence[Change]) -> 
         clients = {use.client.name for use in uses}
         text += "; once more slots are set, look again." if any(one.host in clients for one in raised) else "."
         found.append(Remark(server.name, text, sources(*ids)))
-    elif most is not None and most < NO_LIMIT:
+    elif most is not None and most < MOST_SLOTS:
         text = f"{have} for up to {most} calls in flight: {terms}. What exceeds {threads} waits on the server."
         found.append(Remark(server.name, text, sources(*ids)))
     elif most is not None:
@@ -93,7 +93,7 @@ def _several(limit: int | None) -> str:
 def of_mounts(use: Use, server: Host | None) -> list[Remark]:
     found = []
     name = use.client.name
-    granted, asked = use.session, setting(use.client.snapshot, "nfs.max_session_slots")
+    granted, asked = use.session, use.client.snapshot.setting("nfs.max_session_slots")
     if use.has_session and granted is not None and asked is not None and granted < asked:
         text = f"{use.server} granted {granted} of the {asked} session slots that the client asks for."
         found.append(Remark(name, text, sources("session-granted")))
@@ -105,11 +105,11 @@ def of_mounts(use: Use, server: Host | None) -> list[Remark]:
             f" {PER_CONNECTION}."
         )
         found.append(Remark(name, text, sources("connection-cap")))
-    own = None if server is None else setting(server.snapshot, "sunrpc.svc_rpc_per_connection_limit")
+    own = None if server is None else server.snapshot.setting("sunrpc.svc_rpc_per_connection_limit")
     if own and each > own:
         text = f"{use.server} takes {own} calls of a connection (svc_rpc_per_connection_limit); {each} may be sent."
         found.append(Remark(name, text, sources("connection-limit")))
-    block = None if server is None else setting(server.snapshot, "nfsd.max_block_size")
+    block = None if server is None else server.snapshot.setting("nfsd.max_block_size")
     sizes = [
         int(text) for mount in use.mounts if (text := mount.options.get("rsize", "")).isdecimal() and len(text) < 12
     ]

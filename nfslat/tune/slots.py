@@ -9,16 +9,14 @@ from nfslat.tune.form import (
     REMOUNT,
     Advice,
     linux_slots,
-    setting,
     sources,
     told,
     with_headroom,
 )
-from nfslat.tune.knobs import has_fixed_slots, kernel
+from nfslat.tune.knobs import MOST_SLOTS, has_fixed_slots, kernel
 
 _DEFAULT_SESSION_SLOTS, _MOST_SESSION_SLOTS = 64, 1024  # fact session-slots
 _FIXED_LIMIT = 128  # fact slots-fixed
-_MOST_SLOTS = 65536  # fact slots-first
 
 _CHECK_SLOTS = "cat /proc/sys/sunrpc/tcp_max_slot_table_entries; `rpc bklog` of nfsiostat goes to 0 and avg queue falls"
 
@@ -26,8 +24,11 @@ _CHECK_SLOTS = "cat /proc/sys/sunrpc/tcp_max_slot_table_entries; `rpc bklog` of 
 def slots(snapshot: Snapshot | None, in_effect: int | None, needed: int | None, version: str) -> Advice:
     """More requests in flight from a client, on one connection ("3", "4.0") or in a session ("4.1" and later).
 
-    `in_effect` is the limit that was seen, `needed` the requests in flight that leave nobody waiting. For NFSv4.1 it is
-    the session's setting, the slots that the server granted, or the connection's table, whichever is the smallest.
+    `in_effect` is the limit that was seen, `needed` the requests in flight that leave nobody waiting. Both, and the
+    number suggested, are those of one connection: with nconnect the caller divides what is seen and needed among the
+    connections. Where the session is the limit they are those of the whole session, whose slots all its connections
+    share. For NFSv4.1 it is the session's setting, the slots that the server granted, or the connection's table,
+    whichever is the smallest.
     """
     system = "" if snapshot is None else snapshot.system
     if system == "SunOS":
@@ -48,7 +49,7 @@ def slots(snapshot: Snapshot | None, in_effect: int | None, needed: int | None, 
     if snapshot is not None and has_fixed_slots(snapshot):
         return _fixed_slots(in_effect, needed)
     wanted = with_headroom(needed) if needed is not None else 2 * (in_effect or 0)
-    suggested = min(max(PER_CONNECTION, wanted, in_effect or 0), _MOST_SLOTS)
+    suggested = min(max(PER_CONNECTION, wanted, in_effect or 0), MOST_SLOTS)
     knob = "sunrpc.tcp_max_slot_table_entries"
     unknown = snapshot is None or (kernel(snapshot) is None and knob not in snapshot.settings)
     older = (
@@ -75,8 +76,8 @@ def _has_session(version: str) -> bool:
 
 def _table_is_the_limit(snapshot: Snapshot | None, in_effect: int | None) -> bool:
     """Whether a session's requests are held by the connection's slot table, which every request needs as well."""
-    table = None if snapshot is None else setting(snapshot, "sunrpc.tcp_max_slot_table_entries")
-    session = None if snapshot is None else setting(snapshot, "nfs.max_session_slots")
+    table = None if snapshot is None else snapshot.setting("sunrpc.tcp_max_slot_table_entries")
+    session = None if snapshot is None else snapshot.setting("nfs.max_session_slots")
     return (
         table is not None and table < (session or _DEFAULT_SESSION_SLOTS) and (in_effect is None or in_effect >= table)
     )
@@ -98,7 +99,7 @@ def _fixed_slots(in_effect: int | None, needed: int | None) -> Advice:
 
 
 def _session_slots(snapshot: Snapshot | None, in_effect: int | None, needed: int | None) -> Advice:
-    asked = None if snapshot is None else setting(snapshot, "nfs.max_session_slots")
+    asked = None if snapshot is None else snapshot.setting("nfs.max_session_slots")
     if asked is not None and in_effect is not None and in_effect < asked:
         return Advice(
             knob="session slots granted by the server",
@@ -141,6 +142,6 @@ def _solaris_slots(in_effect: int | None, needed: int | None) -> Advice:
         how=(f"echo 'set nfs:nfs3_max_threads={suggested}' >>/etc/system", "init 6"),
         takes_effect="/etc/system is read at boot, the setting at each mount",
         verify="echo nfs3_max_threads/D | mdb -k",
-        risk=f"{MORE_LOAD}; it limits asynchronous requests only (read-ahead, write-behind)",
+        risk=f"{MORE_LOAD}; it limits asynchronous requests only: read-ahead, writes of pages, commit",
         sources=sources("solaris-client"),
     )

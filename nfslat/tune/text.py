@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 from tabulate import tabulate
 
+from nfslat.report.text_layout import command_lines, plain
 from nfslat.tune.form import Advice
 from nfslat.tune.model import SCHEMA, Change, HostLine, Remark, Row, Tuning
 
@@ -21,8 +21,8 @@ _VALUE_AT_MOST = 9
 
 def as_dict(found: Tuning) -> dict[str, Any]:
     """Names as in `Tuning`, advice as `Advice.as_dict` has it; only what JSON knows."""
-    plain = {field.name: _plain(getattr(found, field.name)) for field in dataclasses.fields(found)}
-    return {"schema": SCHEMA, **plain}
+    values = {field.name: _plain(getattr(found, field.name)) for field in dataclasses.fields(found)}
+    return {"schema": SCHEMA, **values}
 
 
 def _plain(value: Any) -> Any:
@@ -79,7 +79,7 @@ def _change(number: int, change: Change, width: int) -> list[str]:
         if command.startswith("#"):
             lines += _labelled(label, command, width, "# ")
         else:
-            lines += _command(label, command, width)
+            lines += command_lines(f"{label:<{_LABEL}}", command, width, indent=3)
     for label, text in (("acts", advice.takes_effect), ("check", advice.verify), ("risk", advice.risk)):
         lines += _labelled(label, text, width)
     return lines + _labelled("facts", _ids(advice.sources), width)
@@ -92,17 +92,6 @@ def _ids(sources: Sequence[str]) -> str:
 def _labelled(label: str, text: str, width: int, hanging: str = "") -> list[str]:
     blank = " " * (3 + _LABEL)
     return _wrap(text, width, f"   {label:<{_LABEL}}", blank + hanging)
-
-
-def _command(label: str, command: str, width: int) -> list[str]:
-    """A command in one piece for the shell: broken at blanks outside quotes, with a backslash at the end of a line."""
-    room = width - 3 - _LABEL - 2
-    pieces = [_safe(command)]
-    if len(command) > room and not set("'\"`") & set(command):
-        pieces = textwrap.wrap(pieces[0], room - 2, break_long_words=False, break_on_hyphens=False)
-    lines = [f"{piece} \\" for piece in pieces[:-1]] + pieces[-1:]
-    heads = [f"   {label:<{_LABEL}}"] + [" " * (3 + _LABEL + 2)] * (len(lines) - 1)
-    return [head + line for head, line in zip(heads, lines, strict=True)]
 
 
 def _remark(remark: Remark, width: int) -> list[str]:
@@ -149,23 +138,15 @@ def _cells(row: Row, mark: str) -> list[str]:
         if source.startswith(folder):
             source = folder[:-1]  # the rest is the name of the setting again
     name, value = _shorten(row.setting, _SETTING_AT_MOST), _shorten(value, _VALUE_AT_MOST)
-    return [mark, *(_safe(cell) or "-" for cell in (name, value, row.default, row.limit, source))]
+    return [mark, *(plain(cell) or "-" for cell in (name, value, row.default, row.limit, source))]
 
 
 def _wrap(text: str, width: int, first: str = "", others: str = "") -> list[str]:
     return textwrap.wrap(
-        _safe(text), width, initial_indent=first, subsequent_indent=others, break_on_hyphens=False
+        plain(text), width, initial_indent=first, subsequent_indent=others, break_on_hyphens=False
     ) or [first]
 
 
 def _shorten(text: str, room: int) -> str:
     """The end of a path says most: which file, which line."""
     return text if len(text) <= room else "..." + text[len(text) - room + 3 :]
-
-
-def _safe(text: str) -> str:
-    """A snapshot is anyone's text: what steers a terminal, or takes no or two columns, becomes a question mark."""
-    wide = unicodedata.east_asian_width
-    return "".join(
-        ch if ch.isprintable() and wide(ch) not in "WF" and not unicodedata.combining(ch) else "?" for ch in text
-    )

@@ -53,7 +53,7 @@ def test_all_advice_is_complete_and_sourced(system: str, needed: int | None) -> 
     snapshot = _on(system)
     given_advice = [
         advice.threads(snapshot, 16, needed),
-        advice.nconnect(snapshot, None, needed),
+        advice.connection_cap(snapshot, None, needed),
         advice.connection_cap(snapshot, 128, needed),
         *(advice.slots(snapshot, 16, needed, version) for version in ("3", "4.0", "4.1", "4.2")),
     ]
@@ -171,6 +171,12 @@ def test_connection_cap_of_a_linux_server_is_its_own_setting() -> None:
     """Where the server's snapshot shows its limit a connection, that is what to change."""
     server = a_server(settings={"sunrpc.svc_rpc_per_connection_limit": Setting("8", "/sys/module/sunrpc")})
     assert advice.connection_cap(server, 8, None).knob == "sunrpc.svc_rpc_per_connection_limit"
+
+
+def test_connection_cap_that_is_not_known_is_not_made_up() -> None:
+    """Where no limit was seen, the value is only said to be not known."""
+    assert advice.connection_cap(None, None, 300).value == "not known"
+    assert advice.connection_cap(None, 128, 300).value == "128 requests in flight on a connection"
 
 
 @given(st.integers(0, 1 << 20))

@@ -11,7 +11,7 @@ from tune_snapshots import CONTENT, STARVED, a_client, a_mount, a_server, settin
 
 from nfslat.evidence.records import OpStats, Pool, Setting, Snapshot, Xprt
 from nfslat.tune.checks import check
-from nfslat.tune.hosts import hosts_of, uses_of
+from nfslat.tune.hosts import hosts_of, needed_in_flight, uses_of
 from nfslat.tune.model import Tuning
 
 
@@ -156,6 +156,25 @@ def test_mounts_of_one_server_share_its_connections() -> None:
     (use,) = uses_of(host)
     assert use.connections == 1
     assert use.backlog == pytest.approx(9765 / 544)
+
+
+def test_each_connection_has_a_backlog_of_its_own() -> None:
+    """4 connections of 64 slots with 18 calls waiting on each: 328 are needed, 82 on a connection."""
+    xprts = tuple(Xprt("tcp", 700 + port, 1000, 1000, 0, 64_000, 18_000) for port in range(4))
+    client = a_client(slots=64, mount=replace(STARVED, xprts=xprts))
+    (host,), _ = hosts_of([client])
+    (use,) = uses_of(host)
+    assert (use.limit, use.backlog, needed_in_flight(use)) == (256, 72, 328)
+    (change,) = check([client]).changes
+    assert "72.0 calls wait for a slot on average (18.0 on each of 4 connections)" in change.why[1]
+    assert (change.advice.value, change.advice.suggested) == ("64", "128")
+
+
+def test_a_connection_that_hardly_sent_does_not_propose_slots() -> None:
+    """Half a call has to wait on each connection, on average, before more slots are proposed."""
+    xprts = tuple(Xprt("tcp", 700 + port, 1000, 1000, 0, 64_000, 300) for port in range(4))
+    mount = replace(CONTENT, xprts=xprts)
+    assert _changes(a_client(slots=64, mount=mount)) == []
 
 
 def test_slots_of_all_clients_against_threads() -> None:
