@@ -1,5 +1,7 @@
 //! When each call must have been taken by a thread of the server, if there were so many threads.
 
+use std::collections::VecDeque;
+
 /// A call that was answered although the model had not given it a thread.
 pub const FORCED: i64 = -1;
 
@@ -26,93 +28,180 @@ const NONE: i32 = -1;
 ///
 /// A free thread takes the first call of the stream that has waited longest since a call was taken from it, as knfsd
 /// does (`svc_xprt_enqueue`, `svc_xprt_received` in net/sunrpc/svc_xprt.c). Replies come when they came; one of a call
-/// that has no thread shows that the calls of its stream up to it had one. Panics where a row is out of range.
+/// that has no thread shows that the calls of its stream up to it had one, and that calls of other streams were given
+/// theirs too early. Panics where a row is out of range.
 pub fn starts(work: &Work, threads: usize) -> Vec<i64> {
     let rows = work.arrival_ns.len();
-    let streams = work.stream.iter().max().map_or(0, |&last| last as usize + 1);
-    let mut waiting: Vec<Stream> = (0..streams).map(|_| Stream { first: NONE, last: NONE, is_ready: false }).collect();
-    let mut after = vec![NONE; rows];
-    let mut start = vec![FORCED; rows];
-    let mut is_taken = vec![false; rows];
-    let mut ready = std::collections::VecDeque::new();
-    let (mut busy, mut arrived) = (0, 0);
+    let mut model = Model::new(work, threads);
+    let mut arrived = 0;
     for answered in work.by_reply.chunk_by(|&one, &next| work.reply_ns[one as usize] == work.reply_ns[next as usize]) {
         let now = work.reply_ns[answered[0] as usize];
         while arrived < rows && work.arrival_ns[arrived] <= now {
-            let number = work.stream[arrived] as usize;
-            let stream = &mut waiting[number];
-            if stream.first == NONE {
-                stream.first = arrived as i32;
-            } else {
-                after[stream.last as usize] = arrived as i32;
-            }
-            stream.last = arrived as i32;
-            if !stream.is_ready {
-                stream.is_ready = true;
-                ready.push_back(number);
-            }
-            take(&mut waiting, &mut ready, &after, &mut busy, threads, |taken| {
-                start[taken] = work.arrival_ns[arrived];
-                is_taken[taken] = true;
-            });
+            model.arrive(arrived);
+            model.take(work.arrival_ns[arrived]);
             arrived += 1;
         }
         // A thread may answer one call, take the next and answer that, all at one time.
         let mut left: Vec<i32> = answered.to_vec();
         while !left.is_empty() {
-            let (with, without): (Vec<i32>, Vec<i32>) = left.iter().partition(|&&row| is_taken[row as usize]);
-            busy -= with.len();
+            let (with, without): (Vec<i32>, Vec<i32>) =
+                left.iter().partition(|&&row| model.state[row as usize] == State::InThread);
+            for &row in &with {
+                model.state[row as usize] = State::Answered;
+            }
+            model.busy -= with.len();
             left = without;
             if with.is_empty() {
-                busy += force(&mut waiting[work.stream[left[0] as usize] as usize], left[0], &after, &mut is_taken);
-                left.remove(0);
+                model.force(left.remove(0) as usize);
             }
-            take(&mut waiting, &mut ready, &after, &mut busy, threads, |taken| {
-                start[taken] = now;
-                is_taken[taken] = true;
-            });
+            model.take(now);
         }
     }
-    start
+    model.start
 }
 
-/// The calls of a stream up to `row`, which is answered, have had threads; how many of them keep theirs.
-fn force(stream: &mut Stream, row: i32, after: &[i32], is_taken: &mut [bool]) -> usize {
-    let mut others = 0;
-    while stream.first != NONE {
-        let taken = stream.first;
-        stream.first = after[taken as usize];
-        is_taken[taken as usize] = true;
-        if taken == row {
-            break;
-        }
-        others += 1;
-    }
-    others
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Waiting,
+    InThread,
+    Answered,
 }
 
-/// Give calls to threads as long as there are both.
-fn take(
-    waiting: &mut [Stream],
-    ready: &mut std::collections::VecDeque<usize>,
-    after: &[i32],
-    busy: &mut usize,
+struct Model<'a> {
+    work: &'a Work<'a>,
     threads: usize,
-    mut begin: impl FnMut(usize),
-) {
-    while *busy < threads {
-        let Some(number) = ready.pop_front() else { return };
-        let stream = &mut waiting[number];
-        stream.is_ready = false;
-        if stream.first == NONE {
-            continue; // its calls were all forced
+    busy: usize,
+    waiting: Vec<Stream>,
+    /// The next call of the same stream.
+    after: Vec<i32>,
+    start: Vec<i64>,
+    state: Vec<State>,
+    /// Streams with calls that wait, in the order of their turns.
+    ready: VecDeque<usize>,
+    /// Calls in the order in which threads took them; those that are answered are taken away from the end only.
+    given: Vec<i32>,
+}
+
+/// So far back calls are looked for that were given a thread too early, and turns that are to be changed.
+const FEW: usize = 64;
+
+impl<'a> Model<'a> {
+    fn new(work: &'a Work<'a>, threads: usize) -> Self {
+        let rows = work.arrival_ns.len();
+        let streams = work.stream.iter().max().map_or(0, |&last| last as usize + 1);
+        Self {
+            work,
+            threads,
+            busy: 0,
+            waiting: (0..streams).map(|_| Stream { first: NONE, last: NONE, is_ready: false }).collect(),
+            after: vec![NONE; rows],
+            start: vec![FORCED; rows],
+            state: vec![State::Waiting; rows],
+            ready: VecDeque::new(),
+            given: Vec::new(),
         }
-        begin(stream.first as usize);
-        *busy += 1;
-        stream.first = after[stream.first as usize];
-        if stream.first != NONE {
+    }
+
+    fn arrive(&mut self, row: usize) {
+        let number = self.work.stream[row] as usize;
+        let stream = &mut self.waiting[number];
+        if stream.last != NONE {
+            self.after[stream.last as usize] = row as i32;
+        }
+        if stream.first == NONE {
+            stream.first = row as i32;
+        }
+        stream.last = row as i32;
+        if !stream.is_ready {
             stream.is_ready = true;
-            ready.push_back(number);
+            self.ready.push_back(number);
+        }
+    }
+
+    /// Give calls to threads as long as there are both.
+    fn take(&mut self, now: i64) {
+        while self.busy < self.threads {
+            let Some(number) = self.ready.pop_front() else { return };
+            let stream = &mut self.waiting[number];
+            stream.is_ready = false;
+            let row = stream.first;
+            if row == NONE {
+                continue; // its calls were all forced
+            }
+            self.start[row as usize] = now;
+            self.state[row as usize] = State::InThread;
+            self.given.push(row);
+            self.busy += 1;
+            stream.first = self.after[row as usize];
+            if stream.first != NONE {
+                stream.is_ready = true;
+                self.ready.push_back(number);
+            }
+        }
+    }
+
+    /// `row` is answered and had no thread: it and the calls of its stream before it have had one all the same.
+    fn force(&mut self, row: usize) {
+        let number = self.work.stream[row] as usize;
+        let mut others = 0;
+        loop {
+            let taken = self.waiting[number].first as usize;
+            self.waiting[number].first = self.after[taken];
+            if taken == row {
+                break;
+            }
+            self.state[taken] = State::InThread;
+            others += 1;
+        }
+        self.state[row] = State::Answered;
+        self.turn(number, false);
+        self.busy += others;
+        for _ in 0..(self.busy + 1).saturating_sub(self.threads).min(others + 1) {
+            if !self.give_back(number) {
+                break;
+            }
+        }
+    }
+
+    /// The call of another stream that was taken last waits again; was there one?
+    fn give_back(&mut self, except: usize) -> bool {
+        while self.given.last().is_some_and(|&row| self.state[row as usize] == State::Answered) {
+            self.given.pop();
+        }
+        let found = self.given.iter().rev().take(FEW).position(|&row| {
+            let number = self.work.stream[row as usize] as usize;
+            let is_last_of_stream = self.after[row as usize] == self.waiting[number].first;
+            number != except && self.state[row as usize] == State::InThread && is_last_of_stream
+        });
+        let Some(place) = found else { return false };
+        let row = self.given.remove(self.given.len() - 1 - place);
+        self.start[row as usize] = FORCED;
+        self.state[row as usize] = State::Waiting;
+        self.busy -= 1;
+        let number = self.work.stream[row as usize] as usize;
+        let stream = &mut self.waiting[number];
+        stream.first = row;
+        if !stream.is_ready {
+            stream.is_ready = true;
+            self.ready.push_back(number);
+        }
+        self.turn(number, true);
+        true
+    }
+
+    /// The stream has its turn next, or last, if it has any.
+    fn turn(&mut self, number: usize, is_next: bool) {
+        let found = if is_next {
+            self.ready.iter().rev().take(FEW).position(|&other| other == number).map(|back| self.ready.len() - 1 - back)
+        } else {
+            self.ready.iter().take(FEW).position(|&other| other == number)
+        };
+        let Some(place) = found else { return };
+        self.ready.remove(place);
+        if is_next {
+            self.ready.push_front(number);
+        } else {
+            self.ready.push_back(number);
         }
     }
 }
@@ -140,9 +229,9 @@ mod tests {
 
     #[test]
     fn streams_take_turns() {
-        // At 10 a call of the second stream is next, though three of the first came before it.
+        // At 10 a call of the second stream should have been next, as its reply shows: the first stream waits on.
         let calls = [(0, 0, 10), (0, 1, 30), (0, 2, 40), (1, 3, 20)];
-        assert_eq!(of(&calls, 1), [0, 10, 30, FORCED]);
+        assert_eq!(of(&calls, 1), [0, 20, 30, FORCED]);
         let calls = [(0, 0, 10), (0, 1, 20), (0, 2, 40), (1, 3, 30)];
         assert_eq!(of(&calls, 1), [0, 10, 30, 20]);
     }

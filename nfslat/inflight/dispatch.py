@@ -43,7 +43,8 @@ def starts(work: Work, threads: int) -> I64:
 
     Replies come when they came. A free thread takes the first call of the connection whose turn it is, as knfsd does
     (svc_xprt_enqueue and svc_xprt_received, net/sunrpc/svc_xprt.c). Where a call is answered that had no thread, it and
-    those before it on its connection had one all the same (NULL): with the right number of threads that is rare.
+    those before it on its connection had one all the same (NULL), and calls of other connections were given theirs too
+    early: these wait again. With the right number of threads that is rare.
     """
     if compiled is None:
         return starts_in_python(work, threads)
@@ -52,50 +53,102 @@ def starts(work: Work, threads: int) -> I64:
 
 def starts_in_python(work: Work, threads: int) -> I64:
     """`starts` without the compiled loop."""
-    arrival, reply, stream = (column.tolist() for column in work[:3])
-    start = [NULL] * len(arrival)
-    taken = [False] * len(arrival)
-    waiting: dict[int, deque[int]] = {number: deque() for number in set(stream)}
-    ready: deque[int] = deque()
-    is_ready = dict.fromkeys(waiting, False)
-    busy = arrived = 0
-
-    def take(now: int) -> None:
-        nonlocal busy
-        while busy < threads and ready:
-            number = ready.popleft()
-            calls = waiting[number]
-            is_ready[number] = len(calls) > 1
-            if calls:
-                row = calls.popleft()
-                start[row], taken[row] = now, True
-                busy += 1
-            if is_ready[number]:
-                ready.append(number)
-
+    model = _Model(work, threads)
+    reply = work.reply_ns.tolist()
+    arrivals = work.arrival_ns.tolist()
+    arrived = 0
     for now, answered in groupby(work.by_reply.tolist(), key=reply.__getitem__):
-        while arrived < len(arrival) and arrival[arrived] <= now:
-            number = stream[arrived]
-            waiting[number].append(arrived)
-            if not is_ready[number]:
-                is_ready[number] = True
-                ready.append(number)
-            take(arrival[arrived])
+        while arrived < len(arrivals) and arrivals[arrived] <= now:
+            model.arrive(arrived)
+            model.take(arrivals[arrived])
             arrived += 1
         # A thread may answer one call, take the next and answer that, all at one time.
         left = list(answered)
         while left:
-            without = [row for row in left if not taken[row]]
-            busy -= len(left) - len(without)
+            without = [row for row in left if model.state[row] != _IN_THREAD]
+            for row in left:
+                if model.state[row] == _IN_THREAD:
+                    model.state[row] = _ANSWERED
+            model.busy -= len(left) - len(without)
             if len(without) == len(left):
-                calls = waiting[stream[without[0]]]
-                while calls:
-                    earlier = calls.popleft()
-                    taken[earlier] = True
-                    if earlier == without[0]:
-                        break
-                    busy += 1
-                del without[0]
+                model.force(without.pop(0))
             left = without
-            take(now)
-    return np.array(start, dtype=np.int64)
+            model.take(now)
+    return np.array(model.start, dtype=np.int64)
+
+
+_WAITING, _IN_THREAD, _ANSWERED = range(3)
+_FEW = 64  # so far back calls are looked for that were given a thread too early, and turns that are to be changed
+
+
+class _Model:
+    def __init__(self, work: Work, threads: int) -> None:
+        rows = len(work.arrival_ns)
+        self.stream = work.stream.tolist()
+        self.threads, self.busy = threads, 0
+        self.waiting: dict[int, deque[int]] = {number: deque() for number in set(self.stream)}
+        self.last_taken: dict[int, list[int]] = {number: [] for number in self.waiting}
+        self.start = [NULL] * rows
+        self.state = [_WAITING] * rows
+        self.ready: deque[int] = deque()  # streams with calls that wait, in the order of their turns
+        self.given: list[int] = []  # calls in the order in which threads took them
+
+    def arrive(self, row: int) -> None:
+        number = self.stream[row]
+        self.waiting[number].append(row)
+        if number not in self.ready:
+            self.ready.append(number)
+
+    def take(self, now: int) -> None:
+        while self.busy < self.threads and self.ready:
+            number = self.ready.popleft()
+            calls = self.waiting[number]
+            if not calls:
+                continue
+            row = calls.popleft()
+            self.last_taken[number].append(row)
+            self.start[row], self.state[row] = now, _IN_THREAD
+            self.given.append(row)
+            self.busy += 1
+            if calls:
+                self.ready.append(number)
+
+    def force(self, row: int) -> None:
+        """`row` is answered and had no thread: it and the calls of its stream before it have had one all the same."""
+        number = self.stream[row]
+        others = 0
+        while (taken := self.waiting[number].popleft()) != row:
+            self.last_taken[number].append(taken)
+            self.state[taken] = _IN_THREAD
+            others += 1
+        self.last_taken[number].append(row)
+        self.state[row] = _ANSWERED
+        if number in list(self.ready)[:_FEW]:
+            self.ready.remove(number)
+            self.ready.append(number)
+        self.busy += others
+        for _ in range(min(max(self.busy + 1 - self.threads, 0), others + 1)):
+            if not self.give_back(number):
+                break
+
+    def give_back(self, other_than: int) -> bool:
+        """The call of another stream that was taken last waits again; was there one?"""
+        while self.given and self.state[self.given[-1]] == _ANSWERED:
+            self.given.pop()
+        for row in self.given[: -_FEW - 1 : -1]:
+            number = self.stream[row]
+            if number != other_than and self.state[row] == _IN_THREAD and self.last_taken[number][-1] == row:
+                break
+        else:
+            return False
+        self.given.remove(row)
+        self.last_taken[number].pop()
+        self.start[row], self.state[row] = NULL, _WAITING
+        self.busy -= 1
+        self.waiting[number].appendleft(row)
+        if number not in self.ready:
+            self.ready.append(number)
+        if number in list(self.ready)[-_FEW:]:
+            self.ready.remove(number)
+            self.ready.appendleft(number)
+        return True

@@ -33,6 +33,8 @@ FEWEST = 60  # calls; fewer do not tell a queue from chance
 _SAMPLE, _PIECE = 60_000, 10_000  # calls that a search looks at, in pieces of so many that follow each other
 _BLOCKS = 24  # of time
 _FORCED = 7.0  # nats that a call costs which is answered without a thread: e^-7, one in a thousand
+_MOST_FORCED = 0.03  # of the calls; with the right number it is well below 1 %
+_RULED_OUT = 1e3  # nats
 _RESOLUTION_NS = 2_000.0  # times of work that are closer are the same: stamps are in us
 _SURE = 3.0  # standard errors
 _NEARLY_ALL = 22  # of the blocks; by chance so many agree once in 50,000
@@ -315,6 +317,8 @@ class _Scores:
             there = rows[~without[rows]]
             nats[there] = _log_spacing(service[there]) if len(there) >= _FEW else unqueued
             nats[rows[without[rows]]] = unqueued + _FORCED
+        if without.mean() > _MOST_FORCED:
+            nats += _RULED_OUT
         return np.bincount(self._block, nats, _BLOCKS) / np.bincount(self._block, minlength=_BLOCKS)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from nfslat.evidence.records import Snapshot
 from nfslat.tune.knobs import FACTS
 
 PER_CONNECTION = 128  # fact connection-cap
@@ -40,11 +39,6 @@ def sources(*ids: str) -> tuple[str, ...]:
 def with_headroom(needed: int) -> int:
     """Half as much again as `needed`, rounded up to a power of two (fact ``little``)."""
     return 1 << max((needed * 3 + 1) // 2 - 1, 0).bit_length()
-
-
-def setting(snapshot: Snapshot, name: str) -> int | None:
-    """`Snapshot.setting`."""
-    return snapshot.setting(name)
 
 
 def linux_slots(knob: str, suggested: int) -> tuple[str, ...]:
