@@ -57,6 +57,11 @@ def starts(
 ) -> npt.NDArray[np.int64]:
     """`nfslat.inflight.dispatch.starts`: when each call got a thread, NULL where the model has none for it."""
 
+def bound(
+    arrival_ns: npt.NDArray[np.int64], reply_ns: npt.NDArray[np.int64], stream: _I32, by_reply: _I32
+) -> tuple[int, int]:
+    """`nfslat.inflight.threads.lower_bound`: so many threads must exist, and how often so many were at work."""
+
 _I64: TypeAlias = npt.NDArray[np.int64]
 _F64: TypeAlias = npt.NDArray[np.float64]
 

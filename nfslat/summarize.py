@@ -50,18 +50,15 @@ def report_two(
     Raises what `what_if` does.
     """
     sides = {"server": c.server, "client": c.client}
+    threads_and_slots = inflight(c)  # takes all processors, and most of what follows needs it
     # numpy lets go of Python's lock while it works.
     with ThreadPoolExecutor(len(sides)) as pool:
-        # What takes longest first; others need it, and two must not make it at once.
-        flying = pool.submit(lambda: c.inflight)
         raw = {name: pool.submit(_raw, side, tool.srt, name) for name, side in sides.items()}
         gaps = {name: pool.submit(missing.missing_calls, side.decoded) for name, side in sides.items()}
-        flying.result()
         later = pool.submit(matched_ops, c)
         said = remarks(c, application_known=bool(known.app_ms))
         captures = {name: _capture(side, gaps[name].result()) for name, side in sides.items()}
         matched = later.result()
-        threads_and_slots = inflight(c)
         pair = pair_notes(c)
         rows = stack(known, c)
         clock = _clock(c.clock)

@@ -60,6 +60,38 @@ pub fn starts(work: &Work, threads: usize) -> Vec<i64> {
     model.start
 }
 
+/// The most calls that were in threads at once, whatever the server is like, and how often so many were.
+///
+/// A call is in a thread no later than when a younger one of its stream is answered. Replies of one time count as one
+/// after another.
+pub fn bound(work: &Work) -> (i64, i64) {
+    let streams = work.stream.iter().max().map_or(0, |&last| last as usize + 1);
+    let (mut calls, mut shown_of) = (vec![0_i64; streams], vec![0_i64; streams]);
+    let place: Vec<i64> = work
+        .stream
+        .iter()
+        .map(|&number| {
+            calls[number as usize] += 1;
+            calls[number as usize]
+        })
+        .collect();
+    let (mut shown, mut answered, mut most, mut times) = (0, 0, 0, 0);
+    for at_once in work.by_reply.chunk_by(|&one, &next| work.reply_ns[one as usize] == work.reply_ns[next as usize]) {
+        for &row in at_once {
+            let number = work.stream[row as usize] as usize;
+            shown += (place[row as usize] - shown_of[number]).max(0);
+            shown_of[number] = shown_of[number].max(place[row as usize]);
+        }
+        answered += at_once.len() as i64;
+        let inside = shown - answered + 1;
+        if inside > most {
+            (most, times) = (inside, 0);
+        }
+        times += i64::from(inside == most);
+    }
+    (most, times)
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Waiting,
@@ -218,6 +250,22 @@ mod tests {
         let mut by_reply: Vec<i32> = (0..calls.len() as i32).collect();
         by_reply.sort_by_key(|&row| reply_ns[row as usize]);
         starts(&Work { arrival_ns: &arrival_ns, reply_ns: &reply_ns, stream: &stream, by_reply: &by_reply }, threads)
+    }
+
+    #[test]
+    fn calls_older_than_an_answered_one_are_in_threads() {
+        let bound_of = |calls: &[(i64, i64)]| {
+            let reply_ns: Vec<i64> = calls.iter().map(|call| call.1).collect();
+            let arrival_ns: Vec<i64> = calls.iter().map(|call| call.0).collect();
+            let mut by_reply: Vec<i32> = (0..calls.len() as i32).collect();
+            by_reply.sort_by_key(|&row| reply_ns[row as usize]);
+            let stream = vec![0; calls.len()];
+            bound(&Work { arrival_ns: &arrival_ns, reply_ns: &reply_ns, stream: &stream, by_reply: &by_reply })
+        };
+        assert_eq!(bound_of(&[(0, 10), (1, 20), (2, 30)]), (1, 3));
+        assert_eq!(bound_of(&[(0, 30), (1, 20), (2, 10)]), (3, 1));
+        assert_eq!(bound_of(&[(0, 10), (1, 10)]), (1, 1));
+        assert_eq!(bound_of(&[]), (0, 0));
     }
 
     #[test]

@@ -326,6 +326,24 @@ fn starts<'py>(
     Ok(column(py, found))
 }
 
+/// Threads that must exist, and how often so many were seen (`nfslat.inflight.threads.lower_bound`).
+#[pyfunction]
+fn bound(
+    py: Python<'_>,
+    arrival_ns: PyReadonlyArray1<'_, i64>,
+    reply_ns: PyReadonlyArray1<'_, i64>,
+    stream: PyReadonlyArray1<'_, i32>,
+    by_reply: PyReadonlyArray1<'_, i32>,
+) -> PyResult<(i64, i64)> {
+    let work = dispatch::Work {
+        arrival_ns: arrival_ns.as_slice()?,
+        reply_ns: reply_ns.as_slice()?,
+        stream: stream.as_slice()?,
+        by_reply: by_reply.as_slice()?,
+    };
+    Ok(py.detach(|| dispatch::bound(&work)))
+}
+
 type Times<'py> = PyReadonlyArray1<'py, i64>;
 type Column<'py, T> = Bound<'py, PyArray1<T>>;
 
@@ -379,6 +397,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decode, module)?)?;
     module.add_function(wrap_pyfunction!(join, module)?)?;
     module.add_function(wrap_pyfunction!(starts, module)?)?;
+    module.add_function(wrap_pyfunction!(bound, module)?)?;
     module.add_function(wrap_pyfunction!(levels, module)?)?;
     module.add_function(wrap_pyfunction!(windows, module)?)?;
     module.add_function(wrap_pyfunction!(turnarounds, module)?)

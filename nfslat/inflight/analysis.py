@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,20 +53,28 @@ class InFlight:
 
 def in_flight(server: OneSide, client: OneSide) -> InFlight:
     """In flight at the server: from the call's last byte to the reply's first; at the client from first to last."""
-    at_server, at_client = np.flatnonzero(server.compared), np.flatnonzero(client.compared)
+    at_server, at_client = (np.flatnonzero(one.compared).astype(np.int32) for one in (server, client))
     hidden = hidden_share(server.states), hidden_share(client.states)
     ops = client.ops
-    return InFlight(
-        server=_seen(server.ops.t1[at_server], server.ops.t2[at_server], hidden[0]),
-        client=_seen(ops.t0[at_client], ops.t3[at_client], hidden[1]),
-        load=server_load(server.ops, server.loose, server.reverse, hidden[0]),
-        mounts=client_slots(ops, at_client, hidden[1]),
-        sessions=sessions(ops, client.details, client.compared, hidden[1])
-        or sessions(server.ops, server.details, server.compared, hidden[0]),
-        caps=connection_caps(server.ops, at_server, server.details.events),
-    )
+    # numpy and the compiled loops let go of Python's lock while they work.
+    with ThreadPoolExecutor(2) as pool:
+        load = pool.submit(server_load, server.ops, server.loose, server.reverse, hidden[0])
+        mounts = pool.submit(client_slots, ops, at_client, hidden[1])
+        of_server = pool.submit(_seen, server.ops.t1, server.ops.t2, server.compared, hidden[0])
+        of_client = pool.submit(_seen, ops.t0, ops.t3, client.compared, hidden[1])
+        return InFlight(
+            sessions=sessions(ops, client.details, client.compared, hidden[1])
+            or sessions(server.ops, server.details, server.compared, hidden[0]),
+            caps=connection_caps(server.ops, at_server, server.details.events),
+            load=load.result(),
+            mounts=mounts.result(),
+            server=of_server.result(),
+            client=of_client.result(),
+        )
 
 
-def _seen(starts: I64, ends: I64, hidden: float) -> Seen:
-    events = in_order(starts, np.maximum(starts, ends))
+def _seen(starts: I64, ends: I64, compared: Bool, hidden: float) -> Seen:
+    if not compared.all():
+        starts, ends = starts[compared], ends[compared]
+    events = in_order(starts, ends)
     return Seen(levels_of(events), knee(events), hidden)

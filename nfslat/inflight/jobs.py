@@ -62,21 +62,25 @@ def find_jobs(ops: Ops, loose: Loose, reverse: Bool) -> Jobs:
     may_be_held = np.array([name in _MAY_BE_HELD for name in names], dtype=np.bool_)
     held = here & ((ops.status == _COME_AGAIN) | may_be_held[ops.kind]) if len(ops) else here
     rows = np.flatnonzero(here & ~held)
-    stream = _streams(ops)[ops.conn[rows]] if len(rows) else np.zeros(0, dtype=np.int32)
+    # No copies of what is taken as it is: the usual capture is of one server, and holds millions of ops.
+    chosen: slice | I64 = slice(None) if len(rows) == len(ops) else rows
+    stream = _streams(ops)[ops.conn[chosen]] if len(rows) else np.zeros(0, dtype=np.int32)
     number = np.unique(names, return_inverse=True)[1].astype(np.int16)
-    arrival = _arrivals(ops.t1[rows], ops.conn[rows], ops.xid[rows])
-    unseen = int(np.count_nonzero(arrival != ops.t1[rows]))
-    reply = np.maximum(ops.t2[rows], arrival)  # never before the call, come what may
+    t1 = ops.t1[chosen]
+    arrival = _arrivals(t1, ops.conn[chosen], ops.xid[chosen])
+    plain = (ops.transmissions[chosen] == 1) & (arrival == t1)
+    unseen = int(np.count_nonzero(arrival != t1))
+    reply = ops.t2[chosen]
+    if (reply < arrival).any():  # never before the call, come what may
+        reply = np.maximum(reply, arrival)
     again = _answered_again(ops, loose, rows, arrival)
-    kind = number[ops.kind[rows]] if len(rows) else number[:0]
-    seen = rows
-    uncalled = (loose.state == State.NO_CALL) & np.isin(loose.conn, np.unique(ops.conn[rows]))
+    kind = number[ops.kind[chosen]] if len(rows) else number[:0]
+    uncalled = (loose.state == State.NO_CALL) & np.isin(loose.conn, np.unique(ops.conn[chosen]))
     if len(again[0]):
         arrival, reply = np.concatenate((arrival, again[0])), np.concatenate((reply, again[1]))
         stream, kind = np.concatenate((stream, stream[again[2]])), np.concatenate((kind, kind[again[2]]))
         rows = np.concatenate((rows, np.full(len(again[0]), NULL)))
-    plain = np.zeros(len(arrival), dtype=np.bool_)
-    plain[: len(plain) - len(again[0])] = (ops.transmissions[seen] == 1) & (arrival[: len(seen)] == ops.t1[seen])
+        plain = np.concatenate((plain, np.zeros(len(again[0]), dtype=np.bool_)))
     if (np.diff(arrival) < 0).any():
         order = np.argsort(arrival, kind="stable")
         plain = plain[order]
@@ -105,7 +109,7 @@ def _arrivals(t1: I64, conn: I32, xid: U32) -> I64:
     net/sunrpc/xprt.c). A call that comes 0.1 s or more after one with a higher XID was sent before, where the capture
     does not show it, and stood in the stream before that one.
     """
-    out = t1.copy()
+    out = t1
     if not len(out):
         return out
     order, spans = side_by_side(len(conn), int(conn.max(initial=-1)) + 1, lambda at: conn[at])
@@ -126,7 +130,9 @@ def _arrivals(t1: I64, conn: I32, xid: U32) -> I64:
             # In the order of their XIDs, and a little before the one that shows when they came.
             shown = np.flatnonzero(times - first < _RESENT_NS)
             before = shown[np.searchsorted(shown, late)] - late
-            out[rows[by_number[late]]] = first[late] - before
+            if len(late):
+                out = out.copy() if out is t1 else out
+                out[rows[by_number[late]]] = first[late] - before
             break
     return out
 

@@ -101,10 +101,11 @@ class Events(NamedTuple):
 def in_order(starts: I64, ends: I64) -> Events:
     """An op that ends before it starts ends as it starts."""
     begin = starts.min(initial=np.iinfo(np.int64).max)
-    columns = starts - begin, np.maximum(starts, ends) - begin
-    for column in columns:
+    events = Events(starts - begin, np.maximum(starts, ends))
+    np.subtract(events.ends, begin, out=events.ends)
+    for column in events:
         column.sort(kind="stable")  # what is nearly in order is merged, not sorted
-    return Events(*columns)
+    return events
 
 
 @dataclass(frozen=True, eq=False)

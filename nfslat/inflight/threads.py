@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nfslat.constants import NULL
+from nfslat.inflight import dispatch
 from nfslat.inflight.dispatch import Work, starts
 from nfslat.tables import I16, I64, Bool
 
@@ -90,6 +91,8 @@ def lower_bound(work: Work) -> Bound:
 
     Replies that come in one packet count as one after another, the first call first.
     """
+    if dispatch.compiled is not None:
+        return Bound(*dispatch.compiled.bound(*work))
     rows = len(work.arrival_ns)
     if not rows:
         return Bound(0, 0)
@@ -111,8 +114,9 @@ def lower_bound(work: Work) -> Bound:
 
 def in_flight_at_arrival(work: Work) -> I64:
     """Calls that are unanswered when each one arrives, itself included."""
-    answered = np.searchsorted(work.reply_ns[work.by_reply], work.arrival_ns, side="right")
-    return np.arange(1, len(work.arrival_ns) + 1) - answered
+    depth = np.arange(1, len(work.arrival_ns) + 1)
+    depth -= np.searchsorted(work.reply_ns[work.by_reply], work.arrival_ns, side="right")
+    return depth
 
 
 def find_threads(work: Work, kind: I16, plain: Bool | None = None, uncalled_ns: I64 | None = None) -> Threads:
