@@ -6,19 +6,21 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nfslat.constants import DATA_OPS, NULL
 from nfslat.errors import InputError, UsageError
-from nfslat.evidence import interval, nfsiostat, pools, read, snapshot
 from nfslat.evidence.records import Interval, Latency, Snapshot
-from nfslat.evidence.sunrpc_join import Joined, join
-from nfslat.evidence.sunrpc_trace import SunrpcTrace
 from nfslat.inflight.little import little_ms
 from nfslat.known import Known, Traced, data_ops
 from nfslat.results import Correlation
 from nfslat.tables import I64, hosts
+
+if TYPE_CHECKING:
+    from nfslat.evidence.sunrpc_join import Joined
+    from nfslat.evidence.sunrpc_trace import SunrpcTrace
 
 # Which field of `Known` a layer of evidence fills; what the client's kernel says is the application's figure where no
 # other is.
@@ -103,9 +105,15 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
     known = dataclasses.replace(given, server_host=server, client_host=client)
     if server is not None:
         known = known.with_limit("threads", server.threads, server.name)
+        if server.threads is None and not server.pools:
+            notes.append(f"{server.name}: nothing of an NFS server in it that is of use here")
     if of_server is not None:
         notes += of_server.notes
+        from nfslat.evidence import pools  # noqa: PLC0415  (late, here and below: the usual run reads no evidence)
+
         known = dataclasses.replace(known, woken_share=pools.woken_share(of_server.pools))
+    if client is not None and not client.mounts and not client.settings:
+        notes.append(f"{client.name}: nothing of an NFS client in it that is of use here")
     if of_client is not None:
         notes += of_client.notes
         by_mount = groupby(of_client.latencies, key=lambda one: one.source)
@@ -121,6 +129,8 @@ class _Read:
 
 
 def _evidence(path: str) -> _Read:
+    from nfslat.evidence import read  # noqa: PLC0415
+
     try:
         one = read.read(path)
     except InputError as problem:
@@ -134,6 +144,8 @@ def _evidence(path: str) -> _Read:
 
 
 def _nfsiostat(path: str) -> _Read | None:
+    from nfslat.evidence import nfsiostat  # noqa: PLC0415
+
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             reports = nfsiostat.read(file.read(1 << 24), path)
@@ -147,6 +159,8 @@ def _host(option: str, paths: Sequence[str]) -> tuple[Snapshot | None, Interval 
         raise UsageError(f"{option}: give one snapshot, or two of one host: before and after")
     if not paths:
         return None, None
+    from nfslat.evidence import interval, snapshot  # noqa: PLC0415
+
     taken = [snapshot.read(path) for path in paths]
     return taken[-1], interval.difference(*taken) if len(taken) == 2 else None
 
@@ -197,6 +211,8 @@ def _has_sessions(c: Correlation) -> bool:
 
 def _traced(known: Known, name: str, trace: SunrpcTrace, c: Correlation) -> tuple[Known, list[str]]:
     """Slot waits and times in a thread, op by op."""
+    from nfslat.evidence.sunrpc_join import join  # noqa: PLC0415
+
     client, server = c.client.ops, c.server.ops
     at_client = join(trace, client.xid, client.t0)
     at_server = join(trace, server.xid, server.t1, server=True)

@@ -70,6 +70,11 @@ def _server(page: Page, s: ServerInFlight) -> None:
             indent=2,
             hanging=2,
         )
+        page.prose(
+            "threads that worked for clients which are not in the server's capture are not among them",
+            indent=2,
+            hanging=2,
+        )
     if s.witnesses and s.limited:
         page.prose(
             f"{count_of(s.witnesses, 'call')} of little work waited as long as the others: the wait is not the "

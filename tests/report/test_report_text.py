@@ -357,6 +357,8 @@ server 10.0.0.1: at most 32 at once, 27.1 on average while there are any
     calls wait for one
   mean wait for a thread 14.2 ms (between 13.4 and 14.2), in a thread 5.10 ms;
     96.0 % of the calls wait
+  threads that worked for clients which are not in the server's capture are not
+    among them
   12 calls of little work waited as long as the others: the wait is not the
     storage's
 
