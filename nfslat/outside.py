@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -146,6 +147,8 @@ def _evidence(path: str) -> _Read:
 def _nfsiostat(path: str) -> _Read | None:
     from nfslat.evidence import nfsiostat  # noqa: PLC0415
 
+    if not os.path.isfile(path):
+        return None
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             reports = nfsiostat.read(file.read(1 << 24), path)

@@ -7,6 +7,8 @@ clock      matched ops -> what is known of the two clocks
 settle     matched ops + clock -> matched ops       what only time can tell
 select     ops -> the ones that the user asked for
 decompose  matched ops + clock -> parts
+
+What is derived from these (response times, parts, what was in flight) is made when it is asked for (`results`).
 """
 
 from __future__ import annotations

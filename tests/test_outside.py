@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +184,29 @@ def test_slots_are_those_of_all_operations(tmp_path: Path, capsys: pytest.Captur
     captures = [str(path) for path in write_captures(mixed, tmp_path)]
     found = _report(capsys, *captures, "--op", "READ")
     assert found["inflight"]["client"]["slots_estimate"] == 2
+
+
+def test_a_pipe_that_nobody_writes_to_is_no_evidence(
+    captures: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--evidence with a named pipe ends in one line, and does not wait."""
+    os.mkfifo(tmp_path / "pipe")
+    assert cli.main([*captures, "--evidence", str(tmp_path / "pipe")]) == 3
+    assert "is not a file" in capsys.readouterr().err
+
+
+def test_two_traces_of_one_run_complete_each_other(
+    traffic: Traffic, captures: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The client's tracepoints in one file and the server's in another: both count, in either order."""
+    lines = _sunrpc(traffic).splitlines()
+    files = {}
+    for name, event in (("client", "rpc_stats_latency"), ("server", "svc_stats_latency")):
+        files[name] = tmp_path / f"{name}.txt"
+        files[name].write_text("\n".join(line for line in lines if event in line) + "\n")
+    stacks = []
+    for order in (("client", "server"), ("server", "client")):
+        options = [one for name in order for one in ("--evidence", str(files[name]))]
+        stacks.append(_rows(_report(capsys, *captures, *options)))
+    assert stacks[0] == stacks[1]
+    assert {"waiting for a slot", "in a thread"} <= stacks[0].keys()
