@@ -34,6 +34,7 @@ FEWEST = 60  # calls; fewer do not tell a queue from chance
 _SAMPLE, _PIECE = 60_000, 10_000  # calls that a search looks at, in pieces of so many that follow each other
 _BLOCKS = 24  # of time
 _FORCED = 7.0  # nats that a call costs which is answered without a thread: e^-7, one in a thousand
+_PARTS = 6  # of a multiple of the right number
 _MOST_FORCED = 0.03  # of the calls; with the right number it is well below 1 %
 _RULED_OUT = 1e3  # nats
 _RESOLUTION_NS = 2_000.0  # times of work that are closer are the same: stamps are in us
@@ -260,13 +261,26 @@ def _pieces(work: Work, kind: I16, depth: I64) -> Iterator[tuple[Work, I16]]:
 
 
 def _search(score: _Scores, least: int, most: int) -> int:
-    """The T with the least entropy, `least` to `most`: a coarse grid first, then what is around its best."""
+    """The T with the least entropy, `least` to `most`: a coarse grid first, then what is around its best.
+
+    Regular work has a needle at the right T and others at its multiples, so the parts of what was found are tried, too.
+    """
     grid = {*range(least, min(least + 8, most) + 1), most}
     step = float(least + 8)
     while step < most:
         grid.add(int(step))
         step *= 1.12
-    best: int = min(sorted(grid), key=score)
+    best = _around(score, min(sorted(grid), key=score))
+    while True:
+        parts = {best // part + more for part in range(2, _PARTS + 1) for more in (0, 1)}
+        better = min((threads for threads in parts if threads >= least), key=score, default=best)
+        if score(better) >= score(best):
+            return best
+        best = _around(score, better)
+
+
+def _around(score: _Scores, best: int) -> int:
+    """The best between `best` and its neighbours among those that were looked at, nearer and nearer."""
     while True:
         known = sorted(score.known)
         at = known.index(best)
@@ -276,7 +290,7 @@ def _search(score: _Scores, least: int, most: int) -> int:
             return best
         for threads in fresh[:: max(len(fresh) // 8, 1)]:
             score(threads)
-        best = min(near, key=lambda threads: score(threads) if threads in score.known else np.inf)
+        best = min((threads for threads in near if threads in score.known), key=score)
 
 
 class _Scores:
