@@ -52,14 +52,12 @@ def join(server: _JoinSide, client: _JoinSide, places: int) -> tuple[_I32, _I32,
     keys that several rows share, and how many of these are the server's and the client's, for each such key in turn.
     """
 
-def starts(
-    arrival_ns: npt.NDArray[np.int64], reply_ns: npt.NDArray[np.int64], stream: _I32, by_reply: _I32, threads: int
-) -> npt.NDArray[np.int64]:
+_Calls: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], _I32, _I32]
+
+def starts(calls: _Calls, threads: int) -> npt.NDArray[np.int64]:
     """`nfslat.inflight.dispatch.starts`: when each call got a thread, NULL where the model has none for it."""
 
-def bound(
-    arrival_ns: npt.NDArray[np.int64], reply_ns: npt.NDArray[np.int64], stream: _I32, by_reply: _I32
-) -> tuple[int, int]:
+def bound(calls: _Calls) -> tuple[int, int]:
     """`nfslat.inflight.threads.lower_bound`: so many threads must exist, and how often so many were at work."""
 
 _I64: TypeAlias = npt.NDArray[np.int64]

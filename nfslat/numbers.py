@@ -52,12 +52,7 @@ class Answer:
 
 def answer(n: Numbers) -> Answer:
     """Raises ``UsageError`` where a layer takes longer than what contains it."""
-    for inner, outer in (
-        ("server_ms", "client_ms"),
-        ("thread_ms", "server_ms"),
-        ("storage_ms", "thread_ms"),
-        ("storage_ms", "server_ms"),
-    ):
+    for inner, outer in _CONTAINED:
         a, b = getattr(n, inner), getattr(n, outer)
         if a is not None and b is not None and a > b:
             names = (name.replace("_", "-") for name in (inner, outer))

@@ -65,7 +65,7 @@ class Outside:
         ]
         known = _with_latencies(known, [one for one in sources if one not in foreign], c)
         if known.client_host is not None:
-            knob = "nfs.max_session_slots" if _has_sessions(c) else "sunrpc.tcp_max_slot_table_entries"
+            knob = "nfs.max_session_slots" if c.inflight.sessions else "sunrpc.tcp_max_slot_table_entries"
             known = known.with_limit("slots", known.client_host.setting(knob), known.client_host.name)
         if self.sessions is not None and not known.app_ms:
             per_s = c.rate_per_s(data_ops(c))
@@ -206,10 +206,6 @@ def _is_foreign(source: Sequence[Latency], c: Correlation) -> bool:
             if not srt_ms / _APART <= one.mean_ms <= srt_ms * _APART + 1:
                 return True
     return False
-
-
-def _has_sessions(c: Correlation) -> bool:
-    return bool(c.inflight.sessions)
 
 
 def _traced(known: Known, name: str, trace: SunrpcTrace, c: Correlation) -> tuple[Known, list[str]]:

@@ -33,7 +33,6 @@ from nfslat.tables import I64
 from nfslat.whatif import Asked, what_if
 
 _NS_PER_MS, _PPM = 1e6, 1e6
-Key = tuple[int, int, int, int]  # program, version, minor version, operation
 
 
 def report_two(

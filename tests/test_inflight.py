@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nfslat.inflight import levels as inflight
-from nfslat.inflight.levels import Levels, hidden_share, in_order, knee, levels, unseen
+from nfslat.inflight.levels import Levels, hidden_share, in_order, knee, levels, levels_of, unseen
 from nfslat.inflight.little import little_ms
-from nfslat.tables import State
+from nfslat.tables import I64, State
 
 
 def _top(*spans: tuple[int, int]) -> tuple[int, float] | None:
@@ -26,6 +26,11 @@ def test_two_slots_that_are_always_taken() -> None:
 def test_a_level_that_is_passed_for_a_moment_is_not_the_top() -> None:
     """Three in flight for 1 of 100 ms: the top is two."""
     assert _top((0, 100), (0, 100), (50, 51)) == (2, 0.99)
+
+
+def _knee(starts: I64, ends: I64) -> int | None:
+    events = in_order(starts, ends)
+    return knee(events, levels_of(events))
 
 
 def test_nothing_in_flight() -> None:
@@ -72,7 +77,7 @@ def test_no_ops_and_ops_without_length() -> None:
     for found in (_levels(), _levels((5, 5)), _levels((9, 4))):
         assert (found.max, found.mean, found.top, found.busy_ns) == (0, None, None, 0)
         assert found.share(1) is None
-    assert knee(in_order(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))) is None
+    assert _knee(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)) is None
 
 
 _SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), min_size=1, max_size=40)
@@ -126,19 +131,19 @@ def _server(threads: int, clients: list[int]) -> tuple[np.ndarray, np.ndarray]:
 
 def test_the_knee_is_where_more_in_flight_wait_longer_only() -> None:
     """A server that works on 4 ops at once answers no more of them with 8 or 16 in flight: the knee is at 4."""
-    assert knee(in_order(*_server(4, [1, 2, 4, 8, 16]))) == 4
+    assert _knee(*_server(4, [1, 2, 4, 8, 16])) == 4
 
 
 def test_no_knee_where_throughput_grows_or_the_level_never_changes() -> None:
     """With threads for all, or the same number in flight all the time, no knee is to be seen."""
-    assert knee(in_order(*_server(16, [1, 2, 4, 8, 16]))) is None
-    assert knee(in_order(*_server(4, [16]))) is None
+    assert _knee(*_server(16, [1, 2, 4, 8, 16])) is None
+    assert _knee(*_server(4, [16])) is None
 
 
 def test_a_capture_that_is_nearly_idle_has_no_knee() -> None:
     """Two hundred short ops in an hour are looked at without as many windows as there are microseconds."""
     starts = np.arange(200, dtype=np.int64) * 18_000_000_000
-    assert knee(in_order(starts, starts + 10)) is None
+    assert _knee(starts, starts + 10) is None
 
 
 def test_the_share_of_hidden_ops_counts_each_op_once() -> None:

@@ -306,41 +306,31 @@ fn side<'a>((conn, kind, xid, place, number): &'a JoinSide<'_>) -> PyResult<kern
     })
 }
 
-/// Start of each call if the server had so many threads (`nfslat.inflight.dispatch.starts`).
-#[pyfunction]
-fn starts<'py>(
-    py: Python<'py>,
-    arrival_ns: PyReadonlyArray1<'py, i64>,
-    reply_ns: PyReadonlyArray1<'py, i64>,
-    stream: PyReadonlyArray1<'py, i32>,
-    by_reply: PyReadonlyArray1<'py, i32>,
-    threads: usize,
-) -> PyResult<Bound<'py, PyArray1<i64>>> {
-    let work = dispatch::Work {
+/// `nfslat.inflight.dispatch.Work`: arrival, reply and stream of each call, and the order of the replies.
+type Calls<'py> =
+    (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, i32>, PyReadonlyArray1<'py, i32>);
+
+fn work<'a>((arrival_ns, reply_ns, stream, by_reply): &'a Calls<'_>) -> PyResult<dispatch::Work<'a>> {
+    Ok(dispatch::Work {
         arrival_ns: arrival_ns.as_slice()?,
         reply_ns: reply_ns.as_slice()?,
         stream: stream.as_slice()?,
         by_reply: by_reply.as_slice()?,
-    };
+    })
+}
+
+/// Start of each call if the server had so many threads (`nfslat.inflight.dispatch.starts`).
+#[pyfunction]
+fn starts<'py>(py: Python<'py>, calls: Calls<'py>, threads: usize) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let work = work(&calls)?;
     let found = py.detach(|| dispatch::starts(&work, threads));
     Ok(column(py, found))
 }
 
 /// Threads that must exist, and how often so many were seen (`nfslat.inflight.threads.lower_bound`).
 #[pyfunction]
-fn bound(
-    py: Python<'_>,
-    arrival_ns: PyReadonlyArray1<'_, i64>,
-    reply_ns: PyReadonlyArray1<'_, i64>,
-    stream: PyReadonlyArray1<'_, i32>,
-    by_reply: PyReadonlyArray1<'_, i32>,
-) -> PyResult<(i64, i64)> {
-    let work = dispatch::Work {
-        arrival_ns: arrival_ns.as_slice()?,
-        reply_ns: reply_ns.as_slice()?,
-        stream: stream.as_slice()?,
-        by_reply: by_reply.as_slice()?,
-    };
+fn bound(py: Python<'_>, calls: Calls<'_>) -> PyResult<(i64, i64)> {
+    let work = work(&calls)?;
     Ok(py.detach(|| dispatch::bound(&work)))
 }
 

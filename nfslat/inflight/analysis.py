@@ -77,4 +77,5 @@ def _seen(starts: I64, ends: I64, compared: Bool, hidden: float) -> Seen:
     if not compared.all():
         starts, ends = starts[compared], ends[compared]
     events = in_order(starts, ends)
-    return Seen(levels_of(events), knee(events), hidden)
+    found = levels_of(events)
+    return Seen(found, knee(events, found), hidden)

@@ -48,7 +48,7 @@ def starts(work: Work, threads: int) -> I64:
     """
     if compiled is None:
         return starts_in_python(work, threads)
-    return np.asarray(compiled.starts(*work, threads))
+    return np.asarray(compiled.starts(work, threads))
 
 
 def starts_in_python(work: Work, threads: int) -> I64:

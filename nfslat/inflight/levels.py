@@ -179,17 +179,16 @@ def turnarounds_ns(events: Events, low: int, high: int) -> I64:
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
 
-def knee(events: Events) -> int | None:
+def knee(events: Events, found: Levels) -> int | None:
     """The smallest level from which throughput grows by no more than 5 %: what is added only waits longer.
 
-    Time is cut into windows, for at single instants a burst of replies looks like a
-    high throughput at a low level. A window counts with its mean level, rounded; a level is compared with all above it
-    together, where those are at least a quarter higher on average. None where no knee is to be seen: throughput grows
-    up to the top, or the level hardly changes. Where a load comes at a fixed rate, a slow server raises the level and
-    not the throughput, so a knee alone is no limit.
+    `found` is what `levels_of` makes of `events`. Time is cut into windows, for at single instants a burst of replies
+    looks like a high throughput at a low level. A window counts with its mean level, rounded; a level is compared with
+    all above it together, where those are at least a quarter higher on average. None where no knee is to be seen:
+    throughput grows up to the top, or the level hardly changes. Where a load comes at a fixed rate, a slow server
+    raises the level and not the throughput, so a knee alone is no limit.
     """
     span_ns = int(events.ends[-1]) if len(events.ends) else 0
-    found = levels_of(events)
     width_ns = int(max(_WINDOW_TIMES * found.area_ns, _WINDOW_OPS * found.busy_ns) / max(found.ops, 1))
     width_ns = max(width_ns, span_ns // _MOST_WINDOWS) + 1
     windows = span_ns // width_ns  # the last one, which is not full, is left out

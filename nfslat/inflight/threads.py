@@ -93,7 +93,7 @@ def lower_bound(work: Work) -> Bound:
     Replies that come in one packet count as one after another, the first call first.
     """
     if dispatch.compiled is not None:
-        return Bound(*dispatch.compiled.bound(*work))
+        return Bound(*dispatch.compiled.bound(work))
     rows = len(work.arrival_ns)
     if not rows:
         return Bound(0, 0)
