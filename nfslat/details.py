@@ -31,6 +31,25 @@ class TcpEvent(IntEnum):
     STALL = 5  # ns without a packet on the connection while data of this direction were under way
 
 
+class Ended(IntEnum):
+    """What a sender had received since its pause began, right before it went on."""
+
+    NOTHING = 0  # so its own timer, or its application, ended it
+    ACK = 1  # an ACK without data that covers more
+    WINDOW = 2  # nothing more is covered, but the window grew
+    DUPLICATE = 3  # duplicate ACKs only
+    DATA = 4  # data of the other side
+
+
+class Went(IntEnum):
+    """With what a sender went on."""
+
+    NEW = 0
+    REPEATED = 1  # bytes that were seen before
+    LATE = 2  # bytes that fill a hole: lost in front of the capture, and sent again; or overtaken
+    PROBE = 3  # of a closed window, or a keep-alive
+
+
 @dataclass(frozen=True, eq=False)
 class Slots(Table):
     """SEQUENCE (RFC 8881 section 18.46) of NFSv4.1 and later, and CB_SEQUENCE: one row an op that has it, by op."""
@@ -146,6 +165,61 @@ class TcpEvents(Table):
     value: I64
 
 
+@dataclass(frozen=True, eq=False)
+class Pauses(Table):
+    """Silences of one direction of a TCP connection that its sender may not have wanted, in capture order.
+
+    One row where data follow 1 ms or more of silence of that direction in the middle of an RPC message; 20 ms or more
+    with data under way, unless the other side sent data meanwhile (then it was its turn); and, however short, where
+    they are not new. A silence counts from the last packet with data. Positions as `TcpEvents.offset`.
+    """
+
+    conn: I32
+    reconnect: I32
+    direction: I8
+    frame: I32  # of the packet that ends it
+    begin_ns: I64  # of the last packet with data before; NULL where there was none
+    end_ns: I64
+    heard_ns: I64  # of the last packet of the other side in between; NULL: none
+    ended: I8  # `Ended`
+    went: I8  # `Went`
+    in_message: I8  # 1: inside an RPC message; 0: between two; NULL: not known
+    offset: I64  # of the first byte that is sent now
+    size: I32  # bytes of payload in that packet
+    size_before: I32  # bytes in the one before the pause
+    under_way: I64  # bytes sent and not acknowledged when it began
+    under_way_end: I64  # when it ended, in front of the packet that ends it
+    window: I64  # bytes from the highest acknowledged one that the receiver took when it began; NULL: not known (scale)
+    window_least: I64  # the least of it until it ended
+    window_end: I64
+    duplicate_acks: I32  # since an ACK covered more
+    is_tail: I8  # 1: what is sent now reaches up to the highest byte that was sent before
+    sent_ns: I64  # when these bytes were last sent before; NULL: new, or too long ago
+
+
+@dataclass(frozen=True, eq=False)
+class Blocked(Table):
+    """Messages that arrived whole while bytes in front of them were missing, which TCP then keeps from its user.
+
+    By op; only where the hole was filled later. At the sender's side the rows mean nothing.
+    """
+
+    op: I32  # row of Ops
+    is_reply: I8
+    until_ns: I64  # when the last hole in front was filled: what came before the end of the message, and after it, is 0
+
+
+@dataclass(frozen=True, eq=False)
+class Loads(Table):
+    """Payload that went by, one row a direction of a connection and stretch of `stretch_ns` with any, in time order."""
+
+    conn: I32
+    direction: I8
+    begin_ns: I64  # a multiple of `stretch_ns`
+    bytes: I64  # retransmissions included
+    stretch_ns: int = 10_000_000  # doubled until what is kept fits
+
+
 @dataclass(frozen=True)
 class Details:
     """All of them. `events_dropped` counts the events beyond those that are kept.
@@ -159,9 +233,13 @@ class Details:
     tcp: Tcp
     events: TcpEvents
     resent: Resent
+    pauses: Pauses
+    blocked: Blocked
+    loads: Loads
     sessions: tuple[SessionLimits, ...] = ()
     events_dropped: int = 0
     resent_dropped: int = 0
+    pauses_dropped: int = 0
 
 
 def no_details() -> Details:
@@ -177,6 +255,9 @@ def no_details() -> Details:
         tcp=Tcp.from_columns(empty(Tcp)),
         events=TcpEvents.from_columns(empty(TcpEvents)),
         resent=Resent.from_columns(empty(Resent)),
+        pauses=Pauses.from_columns(empty(Pauses)),
+        blocked=Blocked.from_columns(empty(Blocked)),
+        loads=Loads.from_columns(empty(Loads)),
     )
 
 

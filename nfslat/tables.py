@@ -25,6 +25,7 @@ I32 = npt.NDArray[np.int32]
 I16 = npt.NDArray[np.int16]
 I8 = npt.NDArray[np.int8]
 U32 = npt.NDArray[np.uint32]
+U64 = npt.NDArray[np.uint64]
 U8 = npt.NDArray[np.uint8]
 Bool = npt.NDArray[np.bool_]
 
@@ -34,6 +35,7 @@ _DTYPES = {
     "I16": np.int16,
     "I8": np.int8,
     "U32": np.uint32,
+    "U64": np.uint64,
     "U8": np.uint8,
     "Bool": np.bool_,
 }

@@ -1,0 +1,127 @@
+"""The packets of TCP conversations as a table, what their SYNs agreed on, and what they begin with.
+
+Same conventions as `nfslat.tables`. Positions are bytes from the first one of their direction (0 is the byte behind the
+SYN, or the first one seen where no SYN was); sequence numbers wrap, positions do not, and are negative in front of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from nfslat.decode.capture import Source
+from nfslat.details import Pauses
+from nfslat.tables import I8, I16, I32, I64, U8, U32, U64, Connection, Table
+
+# Bits of `Packets.flags` (RFC 9293 section 3.1).
+FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
+
+
+class Kind(IntEnum):
+    """What the payload of a packet is, by what was seen of its direction before."""
+
+    NONE = 0  # no payload
+    NEW = 1
+    AHEAD = 2  # new, with a hole in front
+    RETRANSMISSION = 3  # holds bytes that were seen before
+    OUT_OF_ORDER = 4  # fills a hole
+    KEEP_ALIVE = 5  # at most one byte, acknowledged long ago (RFC 9293 section 3.8.4)
+    ZERO_WINDOW_PROBE = 6  # one byte, the next one, into a closed window (RFC 9293 section 3.8.6.1)
+
+
+class AckKind(IntEnum):
+    """What a packet says to the other direction's sender."""
+
+    NONE = 0  # no ACK flag, or nothing new (same acknowledgement, same window, or beside payload)
+    ADVANCES = 1  # covers more than any packet before
+    DUPLICATE = 2  # RFC 5681 section 2: no payload, no SYN or FIN, data under way, same number and window as before
+    WINDOW_UPDATE = 3  # no payload, covers nothing more, another window than before
+    KEEP_ALIVE = 4  # answers a keep-alive or a probe of a closed window
+
+
+@dataclass(frozen=True, eq=False)
+class Packets(Table):
+    """One row a TCP packet, in capture order; one that was captured twice has one row."""
+
+    conversation: I32  # row of `Trace.conversations`
+    direction: I8  # 0: from its endpoint a to b
+    frame: I32
+    t_ns: I64
+    seq: I64  # position of the first byte
+    size: I32  # bytes of payload, as they were on the wire
+    ack: I64  # position in the other direction; NULL without the flag
+    window: I32  # as in the header, not scaled
+    flags: U8
+    kind: I8  # `Kind`
+    ack_kind: I8  # `AckKind`
+    sacks: I8  # SACK blocks (RFC 2018)
+    is_dsack: I8  # 1: the first of them tells of bytes that came twice (RFC 2883)
+    ip_id: I32  # IPv4 identification; NULL over IPv6
+    ts_val: U32  # TSval of the timestamps option (RFC 7323); NULL32 without
+    head: U64  # the first 8 bytes of the payload, big-endian, zeros where there are fewer
+    head_size: I16  # how many of these were captured: 0 to 8
+
+
+@dataclass(frozen=True)
+class Way:
+    """One direction of a conversation. `window_scale` is what its sender shifts its own windows by; options of its SYN."""
+
+    first_seq: int  # sequence number of position 0
+    saw_syn: bool
+    mss: int | None
+    window_scale: int | None  # None: no SYN seen; 0: seen, without the option or declined by the other side's SYN
+    sack_permitted: bool
+    timestamps: bool
+    head: bytes  # what the stream begins with, up to 4096 bytes, as far as it was captured without a gap
+    copies: int  # packets captured twice
+    lost_bytes: int  # acknowledged, never captured
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A TCP connection: one between a SYN and the next one on the same four-tuple (`reconnect` counts those before)."""
+
+    ends: Connection
+    reconnect: int
+    ways: tuple[Way, Way]
+
+    def shift(self, direction: int) -> int | None:
+        """By how many bits the windows in packets of `direction` are shifted (not those in SYNs); None: not known."""
+        return self.ways[direction].window_scale
+
+
+@dataclass(frozen=True)
+class Talk:
+    """One conversation with its packets and pauses, in capture order: what every analysis is about."""
+
+    conversation: Conversation
+    packets: Packets
+    pauses: Pauses
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One capture, as far as TCP goes. `Pauses.conn` is the row of the conversation here, `reconnect` is 0."""
+
+    source: Source
+    packets: Packets
+    conversations: tuple[Conversation, ...]
+    pauses: Pauses
+    total_packets: int  # in the capture
+    other_packets: int  # not TCP, or cut in front of the end of the TCP header
+    skipped_packets: int  # TCP, and not asked for (--port, --stream)
+    copies: int  # TCP packets that were captured twice
+    interface_drops: int
+    first_ns: int  # of the capture
+    last_ns: int
+    snaplen: int | None
+    damage: str = ""
+
+    def talk(self, conversation: int) -> Talk:
+        """The conversation in row `conversation`."""
+        packets = self.packets
+        if len(self.conversations) > 1:
+            packets = packets.take(np.flatnonzero(packets.conversation == conversation))
+        return Talk(self.conversations[conversation], packets, self.pauses.take(self.pauses.conn == conversation))
