@@ -39,6 +39,7 @@ _ALLOWED: dict[str, set[str]] = {
     "directions": {"decode.decoded", "details", "select"},
     "transport": {"decode.decoded", "details", "select"},
     "inflight": {"details", "_native"},
+    "tcp": {"decode.capture", "details", "stats", "report.text_layout"},
     "results": {
         "decode.capture", "decode.decoded", "match", "select", "clock", "decompose", "directions", "resends",
         "inflight.analysis",

@@ -22,12 +22,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from wire import EPOCH_NS, Seen, write_pcap
+
 from nfslat.constants import NULL
 from nfslat.decode.capture import Source
 from nfslat.details import no_details
 from nfslat.tables import Connection
 from nfslat.tcp.packets import ACK, FIN, PSH, RST, SYN, AckKind, Conversation, Kind, Packets, Trace, Way
-from wire import EPOCH_NS, Seen, write_pcap
 
 MS = 1_000_000
 _WAYS = (">", "<")
@@ -161,7 +162,7 @@ class Timeline:
         without: Iterable[Line] = (),
         snaplen: int = 262_144,
     ) -> Path:
-        """A pcap file with nanoseconds; `there_ms` and `back_ms` are added to the packets from client and from server."""
+        """A pcap file with nanoseconds; packets from the client are `there_ms` later, those to it `back_ms`."""
         later = {">": there_ms, "<": back_ms}
         seen = [
             Seen(EPOCH_NS + line.t_ns + round((later[line.way] + clock_ms) * MS), self._frame(line))

@@ -20,7 +20,7 @@ from nfslat.constants import NULL, RANK_ACTION, op_ranks
 from nfslat.decode.capture import File, Source, expand, refuse_empty, refuse_terminal, spool
 from nfslat.decode.decoded import Decoded
 from nfslat.decode.tools import Tools
-from nfslat.details import Details, Failures, Names, Resent, SessionLimits, Slots, Tcp, TcpEvents
+from nfslat.details import Details, Failures, Names, Resent, SessionLimits, Slots, Tcp, TcpEvents, no_details
 from nfslat.errors import InputError, ToolError
 from nfslat.tables import Connection, Kind, Loose, Ops, State
 
@@ -215,6 +215,9 @@ def _decoded(found: dict[str, Any], source: Source) -> Decoded:
             tcp=Tcp(**found["tcp"]),
             events=TcpEvents(**found["tcp_events"]),
             resent=Resent(**found["resent"]),
+            pauses=no_details().pauses,
+            blocked=no_details().blocked,
+            loads=no_details().loads,
             sessions=tuple(SessionLimits(t_ns, name, *limits) for t_ns, name, limits in found["created_sessions"]),
             events_dropped=found["tcp_events_dropped"],
             resent_dropped=found["resent_dropped"],

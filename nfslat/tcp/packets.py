@@ -66,7 +66,7 @@ class Packets(Table):
 
 @dataclass(frozen=True)
 class Way:
-    """One direction of a conversation. `window_scale` is what its sender shifts its own windows by; options of its SYN."""
+    """One direction of a conversation; its sender shifts its own windows by `window_scale`. Options are its SYN's."""
 
     first_seq: int  # sequence number of position 0
     saw_syn: bool
