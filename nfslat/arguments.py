@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn, Protocol, TextIO
 
 from nfslat import __version__
 from nfslat.errors import UsageError
@@ -197,12 +198,26 @@ def stack_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def tune_parser() -> argparse.ArgumentParser:
-    """Of `nfslat tune`."""
-    from nfslat.tune import command
+class Command(Protocol):
+    """A command that is a module of its own: its arguments, and what it does with them."""
 
+    DESCRIPTION: str
+    EXAMPLES: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """What it takes; among it ``--json FILE``."""
+
+    def inputs(self, options: argparse.Namespace) -> Sequence[str]:
+        """Files that it reads, which no output may replace."""
+
+    def run(self, options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
+        """The answer as text to `out`, unless the JSON goes there, and as JSON; returns the exit status."""
+
+
+def command_parser(name: str, command: Command) -> argparse.ArgumentParser:
+    """Of ``nfslat NAME``."""
     parser = _Parser(
-        prog="nfslat tune",
+        prog=f"nfslat {name}",
         description=command.DESCRIPTION,
         epilog=command.EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import itertools
 import os
 import shlex
@@ -11,10 +12,18 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from nfslat import __version__
-from nfslat.arguments import SYSTEMS, parse_filters, report_parser, show_parser, stack_parser, tune_parser
+from nfslat.arguments import (
+    SYSTEMS,
+    Command,
+    command_parser,
+    parse_filters,
+    report_parser,
+    show_parser,
+    stack_parser,
+)
 from nfslat.errors import InputError, NfslatError, UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +34,8 @@ _NEED_BOTH = (
     *("--csv", "--missed", "--app-ms", "--storage-ms", "--thread-ms", "--threads", "--sessions", "--what-if"),
     *("--server-snapshot", "--client-snapshot", "--evidence"),
 )
+# Commands that are modules of their own (`arguments.Command`), imported when they are asked for.
+_COMMANDS = {"tune": "nfslat.tune.command"}
 _WIDTH = 80  # tables are made for a terminal of this width and do not grow with it
 
 
@@ -42,10 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments[:1] == ["show"]:
             return _show(show_parser().parse_args(arguments[1:]))
-        if arguments[:1] == ["tune"]:
-            return _tune(tune_parser().parse_args(arguments[1:]))
         if arguments[:1] == ["stack"]:
             return _stack(stack_parser().parse_args(arguments[1:]))
+        if arguments and arguments[0] in _COMMANDS:
+            return _run(arguments[0], arguments[1:])
         return _report(report_parser().parse_args(arguments), arguments)
     except NfslatError as problem:
         _say(f"nfslat: {problem}")
@@ -166,13 +177,13 @@ def _show(options: argparse.Namespace) -> int:
     return 0
 
 
-def _tune(options: argparse.Namespace) -> int:
+def _run(name: str, arguments: list[str]) -> int:
     from nfslat.output import output
-    from nfslat.tune import command
 
-    with output(options.json, options.snapshots) as json_out:
-        command.run(options, sys.stdout, json_out, width=_WIDTH)
-    return 0
+    command = cast(Command, importlib.import_module(_COMMANDS[name]))
+    options = command_parser(name, command).parse_args(arguments)
+    with output(options.json, command.inputs(options)) as json_out:
+        return command.run(options, sys.stdout, json_out, width=_WIDTH, color=_color())
 
 
 def _stack(options: argparse.Namespace) -> int:

@@ -75,10 +75,10 @@ _ALLOWED: dict[str, set[str]] = {
     "show_timeline": {"decode.capture", "results", "report.text_layout", "decompose", "details"},
     "workspace": {"decode"},
     "output": set(),
-    "arguments": {"select", "tune.command"},
+    "arguments": {"select"},
     "cli": {
         "arguments", "evidence.records", "evidence.snapshot", "export", "known", "missed", "numbers", "output",
-        "outside", "pipeline", "report", "show", "summarize", "tune.command", "whatif", "workspace",
+        "outside", "pipeline", "report", "show", "summarize", "whatif", "workspace",
     },
 }  # fmt: skip
 

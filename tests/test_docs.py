@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nfslat import cli
-from nfslat.arguments import report_parser, show_parser, stack_parser, tune_parser
+from nfslat.arguments import command_parser, report_parser, show_parser, stack_parser
 from nfslat.decode.tools import MINIMUM
 from nfslat.tables import Miss, State
 
@@ -29,7 +30,9 @@ def _options(parser: object) -> set[str]:
 
 def test_readme_names_every_option() -> None:
     """Each option of nfslat and of its commands stands in the README, and the README names no other."""
-    known = set().union(*(_options(parser()) for parser in (report_parser, show_parser, stack_parser, tune_parser)))
+    parsers = [report_parser(), show_parser(), stack_parser()]
+    parsers += [command_parser(name, importlib.import_module(module)) for name, module in cli._COMMANDS.items()]
+    known = set().union(*map(_options, parsers))
     named = set(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", " ".join(re.findall(r"`([^`]+)`", README))))
     assert {option for option in known if option not in README} == set()
     assert {option for option in named if option.startswith("--")} <= known

@@ -29,7 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", help="write the answer as JSON to FILE; - is standard output")
 
 
-def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int) -> None:
+def inputs(options: argparse.Namespace) -> list[str]:
+    """The snapshots."""
+    return list(options.snapshots)
+
+
+def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
     """Read the snapshots and write the answer: text to `out` unless the JSON goes there.
 
     Raises ``InputError`` for a file that is no snapshot, or that tells nothing of NFS.
@@ -50,3 +55,4 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     if options.json != "-":
         out.write(text.render(found, width=width))
     out.flush()
+    return 0
