@@ -14,7 +14,7 @@ class NotACapture(ValueError):
 
 @final
 class Job:
-    """A running `decode`, seen from another thread."""
+    """A running `decode` or `packets`, seen from another thread."""
 
     def __init__(self) -> None: ...
     @property
@@ -24,7 +24,7 @@ class Job:
     def packets(self) -> int:
         """Packets read so far."""
     def stop(self) -> None:
-        """Make `decode` end with ``InterruptedError``, soon."""
+        """Make it end with ``InterruptedError``, soon."""
 
 def peek(path: str | PathLike[str]) -> tuple[str, int | None]:
     """Format of a capture and the time of its first packet (int ns since 1970), None where it has no packet.
@@ -38,10 +38,21 @@ def decode(
     """Decode capture files, one after the other, as one capture; runs without the GIL. "-" is standard input.
 
     The ranks of the operations of a COMPOUND (`nfslat.constants.op_ranks`) find the one that names it. The result
-    holds "ops", "loose", "slots", "names", "failures", "resent", "tcp", "tcp_events" (dicts of arrays, as
-    `nfslat.tables` and `nfslat.details` describe them), "kinds", "connections", "sessions", "created_sessions",
+    holds "ops", "loose", "slots", "names", "failures", "resent", "tcp", "tcp_events", "pauses", "blocked", "loads"
+    (dicts of arrays, as `nfslat.tables` and `nfslat.details` describe them), "kinds", "connections", "sessions", "created_sessions",
     "name_list", "files" and counters. Raises ``NotACapture``, ``OSError`` (errno, text, index of the file),
     ``ValueError`` (text, index of the file) for what cannot be read at all, ``InterruptedError`` after `Job.stop`.
+    """
+
+def packets(
+    paths: Sequence[str | PathLike[str]], ports: Sequence[int], stream: int | None, job: Job
+) -> dict[str, Any]:
+    """The TCP packets of capture files, one after the other, as one; runs without the GIL. "-" is standard input.
+
+    Only those from or to one of `ports` (none: all), and only those of conversation `stream` (numbered from 0 in the
+    order of their first packets, among those of `ports`). The result holds "packets" and "pauses" (dicts of arrays, as
+    `nfslat.tcp.packets.Packets` and `nfslat.details.Pauses` describe them), "conversations" (a list of ends, reconnect,
+    and both ways as dicts of what `nfslat.tcp.packets.Way` names), "files" and counters. Raises what `decode` raises.
     """
 
 _I32: TypeAlias = npt.NDArray[np.int32]

@@ -83,7 +83,7 @@ def report_parser() -> argparse.ArgumentParser:
         "--missed", metavar="FILE", help="write one row per op that has no match to FILE: why, and where to look"
     )
     out.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
-    _filters(parser)
+    add_filters(parser)
     figures = parser.add_argument_group("figures")
     figures.add_argument(
         "--srt",
@@ -163,7 +163,7 @@ def show_parser() -> argparse.ArgumentParser:
     which.add_argument("--xid", type=_an_xid, metavar="XID", help="the op with this XID (0x1a2b3c4d or decimal)")
     which.add_argument("--slowest", type=_a_count, metavar="N", help="the N ops with the longest client SRT")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
-    _filters(parser)
+    add_filters(parser)
     return parser
 
 
@@ -245,7 +245,7 @@ def _captures(parser: argparse.ArgumentParser, *, client_optional: bool) -> None
     parser.add_argument("--no-swap", action="store_true", help="believe the order of the files, whatever they show")
 
 
-def _filters(parser: argparse.ArgumentParser) -> None:
+def add_filters(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what to look at (all keep their meaning in every table and file)")
     group.add_argument(
         "--op", metavar="OP[,OP]", action="append", default=[], help="operations, for example READ,WRITE"

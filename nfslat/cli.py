@@ -35,7 +35,12 @@ _NEED_BOTH = (
     *("--server-snapshot", "--client-snapshot", "--evidence"),
 )
 # Commands that are modules of their own (`arguments.Command`), imported when they are asked for.
-_COMMANDS = {"tune": "nfslat.tune.command"}
+_COMMANDS = {
+    "transport": "nfslat.tcp.command",
+    "diff": "nfslat.diff.command",
+    "packets": "nfslat.payload_command",
+    "tune": "nfslat.tune.command",
+}
 _WIDTH = 80  # tables are made for a terminal of this width and do not grow with it
 
 

@@ -169,9 +169,11 @@ class TcpEvents(Table):
 class Pauses(Table):
     """Silences of one direction of a TCP connection that its sender may not have wanted, in capture order.
 
-    One row where data follow 1 ms or more of silence of that direction in the middle of an RPC message; 20 ms or more
-    with data under way, unless the other side sent data meanwhile (then it was its turn); and, however short, where
-    they are not new. A silence counts from the last packet with data. Positions as `TcpEvents.offset`.
+    One row where new data follow (without a hole in front) 1 ms or more of silence of that direction in the middle of
+    an RPC message; 20 ms or more of silence in which data were under way for 20 ms and the other side sent none (else
+    it was its turn), or in which the window was smaller than what is sent now; and, however short, where data are not
+    new. A silence counts from the last packet with data. A PROBE does not end it: the row of what follows covers both.
+    Between two messages (`in_message` 0) a sender may just have had nothing to say. Positions as `TcpEvents.offset`.
     """
 
     conn: I32
@@ -180,7 +182,7 @@ class Pauses(Table):
     frame: I32  # of the packet that ends it
     begin_ns: I64  # of the last packet with data before; NULL where there was none
     end_ns: I64
-    heard_ns: I64  # of the last packet of the other side in between; NULL: none
+    heard_ns: I64  # of the last packet of the other side in between that `Ended` knows, duplicates too; NULL: NOTHING
     ended: I8  # `Ended`
     went: I8  # `Went`
     in_message: I8  # 1: inside an RPC message; 0: between two; NULL: not known
@@ -193,25 +195,29 @@ class Pauses(Table):
     window_least: I64  # the least of it until it ended
     window_end: I64
     duplicate_acks: I32  # since an ACK covered more
-    is_tail: I8  # 1: what is sent now reaches up to the highest byte that was sent before
-    sent_ns: I64  # when these bytes were last sent before; NULL: new, or too long ago
+    is_tail: I8  # 1: what is sent once more, or late, reaches up to the highest byte that was sent before
+    sent_ns: I64  # when the first byte was last sent before; NULL unless REPEATED, or too long ago
 
 
 @dataclass(frozen=True, eq=False)
 class Blocked(Table):
     """Messages that arrived whole while bytes in front of them were missing, which TCP then keeps from its user.
 
-    By op; only where the hole was filled later. At the sender's side the rows mean nothing.
+    By op; only where the hole was filled later. A call waited from its t1 on, a reply from its t3. At the sender's side
+    the rows mean nothing.
     """
 
     op: I32  # row of Ops
     is_reply: I8
-    until_ns: I64  # when the last hole in front was filled: what came before the end of the message, and after it, is 0
+    until_ns: I64  # when the last hole in front of its end was filled
 
 
 @dataclass(frozen=True, eq=False)
 class Loads(Table):
-    """Payload that went by, one row a direction of a connection and stretch of `stretch_ns` with any, in time order."""
+    """Payload that went by, one row a direction of a connection and stretch of `stretch_ns` with any, in time order.
+
+    From the stretch on in which the connection first shows RPC; packets that were captured twice count once.
+    """
 
     conn: I32
     direction: I8

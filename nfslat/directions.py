@@ -17,6 +17,7 @@ A file that was sorted by time (reordercap, mergecap) has lost that order. See `
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -25,9 +26,9 @@ import numpy as np
 from nfslat.columns import filled
 from nfslat.constants import NULL
 from nfslat.decode.decoded import Decoded
-from nfslat.details import Details, TcpEvent
+from nfslat.details import Details, Loads, Pauses, TcpEvent, Went
 from nfslat.select import is_reverse
-from nfslat.tables import I64, Bool, Connection, Ops
+from nfslat.tables import I8, I32, I64, Bool, Connection, Ops
 
 _RUNS, _RUN_OPS = 64, 1024  # of more ops than this, so many runs of so many, evenly spread, are looked at
 _TRIMMED = 0.01  # share of the neighbours that may stand in the wrong order for another reason
@@ -35,6 +36,7 @@ _FEW = 3  # neighbours, at least, that are trimmed
 _PARTS, _PART_NEIGHBOURS = 8, 40  # what is true of the capture has to be true of its parts
 _AGREEING, _FAR_NS = 0.75, 1_000_000  # of them; of two only where the clocks are so far apart, as no packet is late
 _ROUNDS = 4
+_UNDER_WAY_NS = 20_000_000  # as in `details.Pauses`
 _APART_NS = 20_000  # clocks that are nearer than this are one: less is what stamping and queueing take
 
 
@@ -237,15 +239,17 @@ def _replies_way(ops: Ops) -> Bool:
 
 def _details_on_one_clock(decoded: Decoded, found: Directions, replies_way: Bool) -> Details:
     details, ops = decoded.details, decoded.ops
-    tcp, events, resent = details.tcp, details.events, details.resent
+    tcp, events, resent, blocked = details.tcp, details.events, details.resent, details.blocked
 
     def amended(t_ns: I64, moved: Bool) -> I64:
-        return np.where(moved, t_ns - found.at(t_ns), t_ns).astype(np.int64)
+        return np.where(moved & (t_ns != NULL), t_ns - found.at(t_ns), t_ns).astype(np.int64)
+
+    def of_messages(t_ns: I64, op: I32, is_reply: I8) -> I64:
+        return amended(t_ns, replies_way[ops.conn[op], ops.direction[op] ^ is_reply])
 
     # Data of the calls' way are acknowledged on the other clock: such a sample is too long by delta; and the reverse.
     late_ns: I64 = np.where(replies_way[tcp.conn, tcp.direction], -found.delta_ns, found.delta_ns).astype(np.int64)
     late_ns[tcp.rtt_count <= 0] = 0
-    is_no_longest = (tcp.rtt_max_ns == 0) & (tcp.rtt_min_ns < 0)  # all samples were negative
     unknown = np.full(len(tcp), NULL, dtype=np.int64)
     events = events.take(events.kind != TcpEvent.STALL)
     return dataclasses.replace(
@@ -253,13 +257,19 @@ def _details_on_one_clock(decoded: Decoded, found: Directions, replies_way: Bool
         events=dataclasses.replace(events, t_ns=amended(events.t_ns, replies_way[events.conn, events.direction])),
         resent=dataclasses.replace(
             resent,
-            t_ns=amended(resent.t_ns, replies_way[ops.conn[resent.op], ops.direction[resent.op] ^ resent.is_reply]),
+            t_ns=of_messages(resent.t_ns, resent.op, resent.is_reply),
         ),
+        pauses=_pauses_on_one_clock(details.pauses, amended, replies_way),
+        blocked=dataclasses.replace(
+            blocked,
+            until_ns=of_messages(blocked.until_ns, blocked.op, blocked.is_reply),
+        ),
+        loads=_loads_on_one_clock(details.loads, amended, replies_way),
         tcp=dataclasses.replace(
             tcp,
             rtt_sum_ns=tcp.rtt_sum_ns - late_ns * tcp.rtt_count,
             rtt_min_ns=tcp.rtt_min_ns - late_ns,
-            rtt_max_ns=np.where(is_no_longest, NULL, tcp.rtt_max_ns - late_ns).astype(np.int64),
+            rtt_max_ns=tcp.rtt_max_ns - late_ns,
             stalls=unknown,
             stalled_ns=unknown,
         ),
@@ -268,3 +278,34 @@ def _details_on_one_clock(decoded: Decoded, found: Directions, replies_way: Bool
             for limits in details.sessions
         ),
     )
+
+
+def _pauses_on_one_clock(pauses: Pauses, amended: Callable[[I64, Bool], I64], replies_way: Bool) -> Pauses:
+    """A silence is of one direction, so that only what was heard in it moves against it; and the rows go that are there
+    only because the ACK of the data seemed to have come late."""
+    own, other = (replies_way[pauses.conn, way] for way in (pauses.direction, 1 - pauses.direction))
+    pauses = dataclasses.replace(
+        pauses,
+        begin_ns=amended(pauses.begin_ns, own),
+        end_ns=amended(pauses.end_ns, own),
+        heard_ns=amended(pauses.heard_ns, other),
+        sent_ns=amended(pauses.sent_ns, own),
+    )
+    is_between = (pauses.went == Went.NEW) & (pauses.in_message != 1)
+    is_open = (pauses.window_least == NULL) | (pauses.window_least >= pauses.size)
+    was_heard = (pauses.heard_ns != NULL) & (pauses.under_way_end == 0)
+    is_none = is_between & is_open & was_heard & (pauses.heard_ns - pauses.begin_ns < _UNDER_WAY_NS)
+    return pauses.take(~is_none)
+
+
+def _loads_on_one_clock(loads: Loads, amended: Callable[[I64, Bool], I64], replies_way: Bool) -> Loads:
+    """A stretch whose data are of two now goes to the one in which it begins."""
+    begin_ns = amended(loads.begin_ns, replies_way[loads.conn, loads.direction])
+    begin_ns -= begin_ns % loads.stretch_ns
+    order = np.lexsort((loads.direction, loads.conn, begin_ns))
+    moved = dataclasses.replace(loads, begin_ns=begin_ns).take(order)
+    step = (np.diff(moved.begin_ns) != 0) | (np.diff(moved.conn) != 0) | (np.diff(moved.direction) != 0)
+    first = np.flatnonzero(np.concatenate([np.ones(min(len(moved), 1), dtype=np.bool_), step]))
+    if len(first) == len(moved):
+        return moved
+    return dataclasses.replace(moved.take(first), bytes=np.add.reduceat(moved.bytes, first))

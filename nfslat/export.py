@@ -6,6 +6,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from nfslat.charges.causes import LOSSES, Cause
 from nfslat.constants import NULL, NULL32, op_name, program_name, version_name
 from nfslat.decompose import PART_NAMES
 from nfslat.known import Traced
@@ -19,6 +20,20 @@ FRAMES = ("call_first_frame", "call_last_frame", "reply_first_frame", "reply_las
 
 ENDS = ("client", "client_port", "server", "server_port")
 ARGUMENTS = ("offset_bytes", "size_bytes", "fh_crc32")
+
+# What of the client SRT causes of a kind made.
+CHARGED = {
+    "lost": LOSSES,
+    "overtaken": frozenset({Cause.REORDERING}),
+    "held": frozenset({Cause.HOST_PAUSE, Cause.HELD}),
+    "window": frozenset({Cause.ZERO_WINDOW, Cause.RECEIVE_WINDOW}),
+    "delayed_ack": frozenset({Cause.DELAYED_ACK}),
+    "bandwidth": frozenset({Cause.BANDWIDTH}),
+    "congestion_window": frozenset({Cause.CONGESTION_WINDOW}),
+    "sender": frozenset({Cause.SENDER}),
+    "head_of_line": frozenset({Cause.HEAD_OF_LINE}),
+    "distance": frozenset({Cause.DISTANCE}),
+}
 
 TRACED = ("slot_wait_ns", "execute_ns", "thread_ns")
 
@@ -40,6 +55,7 @@ COLUMNS = (
     "one_way_error_ns",
     "call_retrans_wait_ns",
     "reply_retrans_wait_ns",
+    *(f"{name}_ns" for name in CHARGED),
     "queue_ns",
     *TRACED,
     "client_transmissions",
@@ -55,9 +71,10 @@ def write_csv(c: Correlation, out: TextIO, traced: Traced | None = None) -> None
     """Rows in order of the client's call. Times are ns since 1970 on each side's own clock; null is an empty cell.
 
     call_net_ns and reply_net_ns rest on theta, and may be off by one_way_error_ns; they are empty where no theta fits,
-    network_ns is not. Where the clocks drift, server_srt_ns and the parts are on the client's. queue_ns is the part of
-    the server's time in which the call waited for a thread, as far as packets tell; slot_wait_ns, execute_ns and
-    thread_ns are what tracepoints say (`traced`). Ops that were under way when a clock was set have no row.
+    network_ns is not. lost_ns to distance_ns are what TCP and the path made of the client SRT. Where the clocks drift,
+    server_srt_ns and the parts are on the client's. queue_ns is the part of the server's time in which the call waited
+    for a thread, as far as packets tell; slot_wait_ns, execute_ns and thread_ns are what tracepoints say (`traced`).
+    Ops that were under way when a clock was set have no row.
     """
     out.write(",".join(COLUMNS) + "\n")
     for begin in range(0, len(c.matched), BLOCK):
@@ -87,6 +104,11 @@ def _columns(c: Correlation, at: slice, traced: Traced | None) -> list[list[Any]
         *(part.tolist() if c.clock.fits or name not in _NEEDS_THETA else nothing for name, part in parts.items()),
         _errors(c, matched, client.whole & server.whole) if c.clock.fits else nothing,
         *_waits(c, at, nothing),
+        *(
+            [nothing] * len(CHARGED)
+            if c.charges is None
+            else [c.charges.ns_of(of, at).tolist() for of in CHARGED.values()]
+        ),
         nothing if c.inflight.load.threads.cannot else _known(c.inflight.load.queue_ns[matched.server]),
         *([nothing] * len(TRACED) if traced is None else [_known(getattr(traced, name)[at]) for name in TRACED]),
         client.transmissions.tolist(),
@@ -121,10 +143,10 @@ def _waits(c: Correlation, at: slice, nothing: list[Any]) -> list[list[Any]]:
     if waits is None or not c.clock.fits:
         return [nothing, nothing]
     columns = []
-    for row, ns in waits:
+    for one in waits:
         column = np.zeros(len(nothing), dtype=np.int64)
-        here = slice(*np.searchsorted(row, [at.start, at.start + len(nothing)]).tolist())
-        column[row[here] - at.start] = ns[here]
+        here = slice(*np.searchsorted(one.row, [at.start, at.start + len(nothing)]).tolist())
+        column[one.row[here] - at.start] = one.ns[here]
         columns.append(column.tolist())
     return columns
 

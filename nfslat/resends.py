@@ -14,7 +14,7 @@ from nfslat.constants import NULL
 from nfslat.decode.decoded import Decoded
 from nfslat.decompose import ClientClock
 from nfslat.details import Again
-from nfslat.tables import I32, I64, Matched, State
+from nfslat.tables import I32, I64, Bool, Matched, State
 
 
 class Waits(NamedTuple):
@@ -22,6 +22,8 @@ class Waits(NamedTuple):
 
     row: I64
     ns: I64
+    again_ns: I64  # when what arrived was sent, sender's clock
+    by_rpc: Bool  # by RPC, in a message of its own; else by TCP
 
 
 def retrans_waits_ns(
@@ -40,20 +42,26 @@ def retrans_waits_ns(
         (client, of_client, server, of_server, 0),
         (server, of_server, client, of_client, 1),
     ):
-        rows, times = _sent_again(sender, places, is_reply)
-        twice, _ = _sent_again(receiver, receiver_places, is_reply)
+        rows, sent_ns, by_rpc = _sent_again(sender, places, is_reply)
+        twice, *_ = _sent_again(receiver, receiver_places, is_reply)
         hit, at, sent = np.unique(rows, return_inverse=True, return_counts=True)
         arrived = np.searchsorted(np.sort(twice), hit, "right") - np.searchsorted(np.sort(twice), hit, "left")
         s, c = matched.rows(hit)
         if is_reply:
-            begin, times = clock.on_client(c, server.ops.t3[s])[0], clock.on_client(c[at], times)[0]
+            begin, times = clock.on_client(c, server.ops.t3[s])[0], clock.on_client(c[at], sent_ns)[0]
             end = client.ops.t3[c]
         else:
-            begin, end = client.ops.t1[c], clock.on_client(c, server.ops.t1[s])[0]
+            begin, times, end = client.ops.t1[c], sent_ns, clock.on_client(c, server.ops.t1[s])[0]
         counts = (sent > arrived)[at] & (times > begin[at]) & (times <= end[at])
         last = begin.copy()
         np.maximum.at(last, at[counts], times[counts])
-        waits.append(Waits(hit[last > begin], (last - begin)[last > begin]))
+        # Of what was sent at that moment, which is one segment or message, the row says when that was at its sender.
+        which = np.full(len(hit), NULL)
+        is_last = np.flatnonzero(counts & (times == last[at]))
+        which[at[is_last]] = is_last
+        waits_at = last > begin
+        which = which[waits_at]
+        waits.append(Waits(hit[waits_at], (last - begin)[waits_at], sent_ns[which], by_rpc[which]))
     return waits[0], waits[1]
 
 
@@ -64,11 +72,12 @@ def _places(rows: I32, count: int) -> I32:
     return places
 
 
-def _sent_again(side: Decoded, places: I32, is_reply: int) -> tuple[I64, I64]:
-    """(place of the op, time) of each segment, and each message, that a side shows once more."""
+def _sent_again(side: Decoded, places: I32, is_reply: int) -> tuple[I64, I64, Bool]:
+    """(place of the op, time, by RPC) of each segment, and each message, that a side shows once more."""
     resent, loose = side.details.resent, side.loose
     by_tcp = (resent.is_reply == is_reply) & (resent.kind == Again.REPEATED)
     by_rpc = (loose.is_reply == is_reply) & (loose.state == State.RETRANSMITTED) & (loose.op != NULL)
     rows = places[np.concatenate([resent.op[by_tcp], loose.op[by_rpc]])].astype(np.int64)
     times = np.concatenate([resent.t_ns[by_tcp], loose.last_ns[by_rpc]])
-    return rows[rows != NULL], times[rows != NULL]
+    rpc = np.arange(len(rows)) >= np.count_nonzero(by_tcp)
+    return rows[rows != NULL], times[rows != NULL], rpc[rows != NULL]

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from nfslat.charges.analysis import Charged, charge
 from nfslat.clock import Clock
 from nfslat.columns import filled, tally
 from nfslat.decode.capture import Source
@@ -98,6 +99,16 @@ class Correlation:
     def retrans_waits_ns(self) -> tuple[Waits, Waits] | None:
         """Of each matched op: parts of call_net and reply_net in which it waited to be sent again; None: not known."""
         return retrans_waits_ns(self.server.decoded, self.client.decoded, self.matched, self.clock)
+
+    @cached_property
+    def charges(self) -> Charged | None:
+        """What the time of each matched op is charged to; None where the clocks, or what TCP did, are not known."""
+        waits = self.retrans_waits_ns
+        if waits is None or not self.clock.fits or not len(self.matched):
+            return None
+        low_ns, high_ns = self.clock.main.bounds_at(self.clock.main.t_ns)
+        half_trip_ns = max(high_ns - low_ns, 0) // 2
+        return charge(self.server.decoded, self.client.decoded, self.parts, waits, half_trip_ns)
 
     @cached_property
     def inflight(self) -> InFlight:

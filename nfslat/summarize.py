@@ -25,6 +25,7 @@ from nfslat.results import Correlation, Side
 from nfslat.select import Filters, excluded
 from nfslat.stack import stack
 from nfslat.stats import histogram, summary_of
+from nfslat.summarize_charges import charge_rows
 from nfslat.summarize_findings import contradictions, findings_and_verdict
 from nfslat.summarize_inflight import inflight, inflight_of_one
 from nfslat.summarize_matched import Groups, matched_ops, names_of
@@ -90,6 +91,7 @@ def report_two(
             clock=clock,
             audit=pair,
             transport=transport,
+            charges=charge_rows(c),
             inflight=threads_and_slots,
             what_if=replays,
             evidence=list(evidence),

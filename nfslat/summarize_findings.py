@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 import numpy as np
 
 from nfslat.findings.client import client_findings
-from nfslat.findings.facts import Facts, Reconnects
+from nfslat.findings.facts import Facts, Reconnects, moved_ms
 from nfslat.findings.network import network_findings
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings
@@ -16,6 +17,7 @@ from nfslat.known import Known, counts_of, data_rows
 from nfslat.reconnects import sent_on_a_new_connection
 from nfslat.report import model
 from nfslat.results import Correlation
+from nfslat.summarize_charges import stalls_of
 from nfslat.summarize_matched import row_of
 from nfslat.tables import Miss
 
@@ -37,13 +39,14 @@ def findings_and_verdict(
     """
     if matched.total is None or matched.slowest is None:
         return [], None, None
-    worst = Layers(matched.slowest.server_ms.mean, matched.slowest.network_ms.mean)
     facts = _facts(c, known, (matched.total, matched.slowest), matched.by_op, inflight)
-    lost = [one.lost_segments for one in transport or ()]
+    moved = {} if facts.stalls is None else moved_ms(facts.stalls.slowest_ms)
+    worst = Layers(matched.slowest.server_ms.mean, matched.slowest.network_ms.mean, moved_ms=moved)
     facts = dataclasses.replace(
         facts,
         slowest=worst,
-        lost_segments=None if not lost or None in lost else sum(one for one in lost if one is not None),
+        lost_segments=_sum(one.lost_segments for one in transport or ()),
+        spurious_segments=_sum(one.arrived_again.segments for one in transport or ()),
         unseen_share=max(unseen_share, *inflight.hidden_share.values()),
     )
     # Where a layer is negative, stamps or matches are wrong, and nothing explains anything.
@@ -66,6 +69,13 @@ def findings_and_verdict(
     return found, verdict(facts.mean, worst, ground, found), facts
 
 
+def _sum(figures: Iterable[int | None]) -> int | None:
+    """None where there are none, or one of them is not known."""
+    every = list(figures)
+    known = [one for one in every if one is not None]
+    return sum(known) if known and len(known) == len(every) else None
+
+
 def _facts(
     c: Correlation,
     known: Known,
@@ -75,20 +85,24 @@ def _facts(
 ) -> Facts:
     total, slowest = rows_of_all
     above = known.above_wire_ms(c)
-    mean, focus = Layers(total.server_ms.mean, total.network_ms.mean), total
+    stalls = stalls_of(c, None)
+    moved = {} if stalls is None else moved_ms(stalls.mean_ms)
+    mean, focus = Layers(total.server_ms.mean, total.network_ms.mean, moved_ms=moved), total
     rows = np.arange(len(c.matched))
     if above is not None:
         # Known only as a mean over the ops that it was given for, so those are the population here.
         rows = known.population(c)
         focus = row_of(c, ("", known.title(c), ""), rows)
-        mean = Layers(focus.server_ms.mean, focus.network_ms.mean, above, known.title(c))
+        stalls = stalls_of(c, rows)
+        moved = {} if stalls is None else moved_ms(stalls.mean_ms)
+        mean = Layers(focus.server_ms.mean, focus.network_ms.mean, above, known.title(c), moved)
     thread_ms = _believed(known.mean_ms("thread_ms", c, rows), mean.server_ms)
     if thread_ms is not None and _all_in_threads(inflight.server):
         thread_ms = None
-    bounds = c.clock.main.bounds_at(c.clock.main.t_ns) if c.clock.fits else None
     names = {label for label, count in counts_of(c, rows).items() if count}
     return Facts(
         mean=mean,
+        stalls=stalls,
         parts=focus.parts_ms,
         slowest_parts=slowest.parts_ms,
         by_op=by_op,
@@ -98,7 +112,7 @@ def _facts(
         slowest_queue_ms=slowest.queue_ms if thread_ms is None else None,
         queue_is_measured=thread_ms is not None,
         storage_ms=_believed(known.mean_ms("storage_ms", c, rows), mean.server_ms),
-        least_round_trip_ms=None if bounds is None else (bounds[1] - bounds[0]) / _NS_PER_MS,
+        least_round_trip_ms=_least_round_trip_ms(c),
         throughput_per_s=c.rate_per_s(names) or None,
         server=inflight.server,
         client=inflight.client,
@@ -112,6 +126,16 @@ def _facts(
         server_host=known.server_host,
         client_host=known.client_host,
     )
+
+
+def _least_round_trip_ms(c: Correlation) -> float | None:
+    """What calls and replies leave free at the best moment; no more than the network's time of the fastest op."""
+    if not c.clock.fits:
+        return None
+    if c.charges is not None:
+        return 2 * c.charges.half_trip_ns / _NS_PER_MS
+    low_ns, high_ns = c.clock.main.bounds_at(c.clock.main.t_ns)
+    return (high_ns - low_ns) / _NS_PER_MS
 
 
 def _believed(part_ms: float | None, whole_ms: float) -> float | None:

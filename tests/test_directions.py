@@ -265,6 +265,20 @@ def test_a_file_of_two_clocks_is_put_on_one(
     resent, before = after.details.resent, want.details.resent
     assert (resent.op == before.op).all()
     assert np.abs(resent.t_ns - before.t_ns).max(initial=0) <= found.error_ns
+    pauses, before_pauses = after.details.pauses, want.details.pauses
+    assert (pauses.frame == before_pauses.frame).all()
+    for name_ in ("begin_ns", "end_ns", "heard_ns", "sent_ns"):
+        times, true_times = getattr(pauses, name_), getattr(before_pauses, name_)
+        assert ((times == NULL) == (true_times == NULL)).all()
+        assert np.abs(times - true_times).max(initial=0) <= found.error_ns
+    blocked, before_blocked = after.details.blocked, want.details.blocked
+    assert (blocked.op == before_blocked.op).all()
+    assert np.abs(blocked.until_ns - before_blocked.until_ns).max(initial=0) <= found.error_ns
+    loads, before_loads = after.details.loads, want.details.loads
+    assert loads.bytes.sum() == before_loads.bytes.sum()
+    assert (loads.begin_ns % loads.stretch_ns == 0).all()
+    first_ns, before_ns = loads.begin_ns.min(initial=0), before_loads.begin_ns.min(initial=0)
+    assert abs(first_ns - before_ns) <= found.error_ns + loads.stretch_ns
     events = after.details.events
     before_events = want.details.events.take(want.details.events.kind != TcpEvent.STALL)
     assert (events.kind == before_events.kind).all()

@@ -15,7 +15,19 @@ from hypothesis import strategies as st
 
 from nfslat.evidence.records import Setting, Snapshot
 from nfslat.findings.client import client_findings
-from nfslat.findings.facts import DATA_OPS, Facts, Reconnects, finding, ms, times
+from nfslat.findings.facts import (
+    DATA_OPS,
+    DelayedAcks,
+    Facts,
+    HostPauses,
+    Rate,
+    Reconnects,
+    Stalls,
+    finding,
+    moved_ms,
+    ms,
+    times,
+)
 from nfslat.findings.network import network_findings
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings
@@ -130,6 +142,33 @@ LOSS = Facts(
     lost_segments=12,
 )
 ASYMMETRY = Facts(Layers(1, 10), parts=parts(call_net=9.0, reply_net=1.0, one_way_error=0.5))
+
+
+def stalls(cause: str, parts_ms: dict[str, float], **others: Any) -> Stalls:
+    """One cause, so much in each part, and ten times that in the slowest 1 %."""
+    mean = {(part, cause): ms_of for part, ms_of in parts_ms.items()}
+    slow = {key: 10 * ms_of for key, ms_of in mean.items()}
+    return Stalls(mean_ms=mean, slowest_ms=slow, ops=dict.fromkeys(mean, 7), **others)
+
+
+def stalled(cause: str, parts_ms: dict[str, float], server_ms: float = 1.0, **others: Any) -> Facts:
+    """3 ms at the client, of which the cause made what is said."""
+    found = stalls(cause, parts_ms, **others)
+    mean = Layers(server_ms, 3 - server_ms, moved_ms=moved_ms(found.mean_ms))
+    slow = Layers(10 * server_ms, 30 - 10 * server_ms, moved_ms=moved_ms(found.slowest_ms))
+    return Facts(mean, slow, stalls=found)
+
+
+LOST = stalled("fast-retransmit", {"call_net": 0.5, "reply_net": 0.4})
+BLOCKED = stalled("behind-loss", {"server": 1.2, "after": 0.3}, server_ms=1.5)
+ACKS = stalled("delayed-ack", {"reply_send": 0.9, "server": 0.3}, server_ms=1.5,
+               delayed_acks={"reply_send": DelayedAcks(12, 40, 40.4)})  # fmt: skip
+WINDOW = stalled("zero-window", {"call_send": 0.9})
+OVERTAKEN = stalled("reordering", {"reply_net": 0.9, "server": 0.3}, server_ms=1.5)
+HEAD = stalled("head-of-line", {"server": 1.2}, server_ms=1.5)
+RATE = stalled("bandwidth", {"reply_net": 1.0, "reply_send": 0.5},
+               rates=(Rate("reply", "10.0.0.1", "10.0.0.2", 19.2, 0.9),))  # fmt: skip
+STOPPED = stalled("host-pause", {"reply_net": 1.5}, host_pauses={"client": HostPauses(2, 1500.0, 1200.0)})
 SESSION = Facts(
     Layers(3, 1, 180), queue_ms=0.0, server=UNLIMITED, client=client(2), sessions=(session(),), version="4.1"
 )
@@ -154,6 +193,19 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                  {"wait_ms", "slowest_wait_ms", "lost_segments", "share_slowest"}, "the path"),
     "net-asymmetry": (ASYMMETRY, network_findings, "network", 8 / 11, "likely",
                       {"call_net_ms", "reply_net_ms", "error_ms"}, ""),
+    "net-reordering": (OVERTAKEN, network_findings, "network", 0.4, "certain", {"wait_ms", "in_server_ms", "ops"},
+                       "the path"),
+    "delayed-ack": (ACKS, network_findings, "network", 0.4, "certain",
+                    {"wait_ms", "slowest_wait_ms", "delayed_by", "timer_ms", "pauses", "ops"},
+                    "delayed ACKs of the client"),
+    "zero-window": (WINDOW, network_findings, "network", 0.3, "certain",
+                    {"wait_ms", "closed_by", "zero_window_ms", "in_server_ms", "ops"}, "the server: processor"),
+    "head-of-line": (HEAD, network_findings, "network", 0.4, "likely", {"wait_ms", "slowest_wait_ms", "ops"},
+                     "nconnect"),
+    "bandwidth": (RATE, network_findings, "network", 0.5, "likely",
+                  {"wait_ms", "mbit_per_s", "way", "busy_share", "in_server_ms"}, "the path"),
+    "host-pause": (STOPPED, network_findings, "client", 0.5, "likely", {"wait_ms", "pauses", "longest_ms", "ops"},
+                   "the client's host"),
     "client-slots": (SLOTS, client_findings, "client", 56.5 / 58, "certain",
                      {"slots", "at_limit_share", "reply_clocked_share", "above_wire_ms", "slot_wait_ms",
                       "sessions_needed"}, "sunrpc.tcp_max_slot_table_entries"),
@@ -201,7 +253,11 @@ def test_every_code_of_the_source_has_a_case_and_a_row_in_the_method() -> None:
     source = "".join(
         (ROOT / "nfslat" / "findings" / f"{name}.py").read_text() for name in ("server", "network", "client")
     )
-    given_codes = set(re.findall(r'"((?:server|net|client|session|above|connection)-[a-z-]+|reconnect)"', source))
+    codes_like = (
+        r'"((?:server|net|client|session|above|connection)-[a-z-]+'
+        r'|reconnect|delayed-ack|zero-window|head-of-line|bandwidth|host-pause)"'
+    )
+    given_codes = set(re.findall(codes_like, source))
     assert given_codes == CASES.keys()
     method = (ROOT / "docs" / "method.md").read_text()
     section = method.split("## Findings and verdict")[1].split("\n## ")[0]
@@ -240,6 +296,19 @@ def test_every_code_of_the_source_has_a_case_and_a_row_in_the_method() -> None:
         ("net-asymmetry", replace(ASYMMETRY, parts=parts(call_net=None, one_way_error=None))),
         # One direction that only waits for lost data.
         ("net-asymmetry", replace(ASYMMETRY, parts=parts(call_net=9.0, reply_net=1.0, call_retrans_wait=8.0))),
+        # Stalls of less than 5 % of the mean (lost data: 1 %) and 10 % of the slowest; a rate, and a pause, that cost
+        # nobody anything.
+        ("net-loss", stalled("rto", {"reply_net": 0.02})),
+        ("net-loss", stalled("behind-loss", {"after": 2.0})),
+        ("net-reordering", stalled("reordering", {"reply_net": 0.02})),
+        ("delayed-ack", stalled("delayed-ack", {"reply_send": 0.02})),
+        ("zero-window", stalled("receive-window", {"call_send": 0.02})),
+        ("head-of-line", stalled("head-of-line", {"server": 0.02})),
+        ("bandwidth", stalled("distance", {"reply_net": 1.0}, rates=RATE.stalls.rates if RATE.stalls else ())),
+        ("bandwidth", stalled("bandwidth", {"reply_net": 1.0})),
+        ("host-pause", stalled("rto", {"reply_net": 1.0}, host_pauses={"client": HostPauses(1, 80.0, 80.0)})),
+        # A direction that carries no more than it can is not called slow besides.
+        ("net-asymmetry", replace(RATE, parts=parts(call_net=0.1, reply_net=1.9, one_way_error=0.01))),
         # An application's time that hardly exceeds the wire's.
         ("client-slots", replace(SLOTS, mean=Layers(50, 48, 2))),
         ("session-slots", replace(SESSION, mean=Layers(50, 48, 2))),
@@ -505,6 +574,40 @@ def any_facts(draw: st.DrawFn) -> Facts:
         slots=draw(st.none() | st.integers(1, 64)),
         slot_wait_ms=draw(_waits),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("facts", "code", "words"),
+    [
+        (LOST, "net-loss", ["0.900 ms on average", "0.900 ms by fast-retransmit"]),
+        (BLOCKED, "net-loss", ["1.20 ms of it calls that had arrived waited", "the application waits 0.300 ms more"]),
+        (ACKS, "delayed-ack", ["replies wait 1.20 ms", "the client keeps back", "Linux's 40 ms timer", "12 pauses"]),
+        (WINDOW, "zero-window", ["calls wait 0.900 ms", "the server's TCP window is closed"]),
+        (RATE, "bandwidth", ["from server to client", "19.2 Mbit/s", "90 % of its busy time"]),
+        (STOPPED, "host-pause", ["the client took nothing and sent nothing 2 times", "up to 1200.0 ms"]),
+    ],
+)
+def test_what_is_said_of_stalls(facts: Facts, code: str, words: list[str]) -> None:
+    """Who waits for whom, how long, and by which timer or rate."""
+    text = one(network_findings(facts), code).text
+    assert [word for word in words if word not in text] == []
+
+
+def test_what_the_network_made_of_the_servers_time_is_the_networks() -> None:
+    """Layers that sum as before; the network leads where the server's time is a wait for it, and the text says so."""
+    for facts in (BLOCKED, HEAD, ACKS, STOPPED):
+        mean = facts.mean
+        assert sum(mean.ms(layer) for layer in ("server", "network", "client")) == pytest.approx(mean.total_ms)
+        for each in network_findings(facts):
+            assert each.share is not None
+            assert each.share <= mean.share(each.layer) + 1e-9
+    found = network_findings(BLOCKED)
+    said = verdict(BLOCKED.mean, BLOCKED.slowest, SOUND, found)
+    assert (said.layer, said.cause) == ("network", "net-loss")
+    assert "1.20 ms of it lie within the server's response time" in said.text
+    stopped = verdict(STOPPED.mean, STOPPED.slowest, SOUND, network_findings(STOPPED))
+    assert (stopped.layer, stopped.cause) == ("client", "host-pause")
+    assert stopped.text.startswith("The client adds 1.50 of 3.00 ms")
 
 
 @given(any_facts())

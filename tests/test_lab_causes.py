@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 from captures import SHARED, Decoder, needs_captures, needs_native
 
+from nfslat.charges.analysis import NET
+from nfslat.charges.causes import LOSSES, PLACES, Cause, code, place
 from nfslat.decode.engine import Engine
+from nfslat.decompose import PART_NAMES
 from nfslat.errors import InputError
 from nfslat.findings.rank import ranked
 from nfslat.known import Known
@@ -166,3 +169,59 @@ def test_findings_are_in_the_order_of_their_shares(pair: Pair) -> None:
         assert all(one.share is None or 0 <= one.share <= 1 for one in causes)
         assert report.verdict is not None
         assert len(report.verdict.proof) >= 2
+
+
+def test_each_part_is_what_it_is_charged_with_and_the_rest(pair: Pair) -> None:
+    """Exactly, in ns, for every pair: the charges of a part and what no cause explains of it are the part."""
+    charges = pair.correlation.charges
+    assert charges is not None
+    parts = dict(zip(PART_NAMES, pair.correlation.parts.all_ns(), strict=True))
+    for part, ns in parts.items():
+        assert sum(one.ns for (where, _), one in charges.sums().items() if where == part) == int(ns.sum())
+    taken = np.zeros((len(PLACES), len(pair.correlation.matched)), dtype=np.int64)
+    np.add.at(taken, (charges.rare.place, charges.rare.row), charges.rare.ns)
+    for part in NET:
+        taken[place(part)] += charges.distance_ns(part)
+    for part, ns in parts.items():
+        assert (taken[place(part)] <= np.maximum(ns, 0)).all()
+    rows = pair.report.charges
+    assert rows is not None
+    mean_ms = pair.correlation.client_srt_ns.mean() / 1e6
+    assert sum(one.mean_ms for one in rows if one.share is not None) == pytest.approx(mean_ms)
+
+
+def test_stalls_are_charged_where_they_were_made(pair: Pair) -> None:
+    """Loss where packets were dropped on the way and nowhere else; of other stalls nothing that matters: no path was
+    full, no host stood still while others sent to it, and no finding says so."""
+    charges = pair.correlation.charges
+    assert charges is not None
+    sums = charges.sums()
+    lost_ns = sum(one.ns for (_, cause), one in sums.items() if cause in LOSSES)
+    assert (lost_ns > 0) == ("loss_pct" in pair.truth["cause"])
+    assert not charges.plateaus
+    assert not charges.pauses
+    # A 1 MB message waits for ACKs on any network; what else was found of other ops is hardly a hundredth.
+    if "1M" not in pair.name and "loss_pct" not in pair.truth["cause"]:
+        stalls_ns = sum(
+            one.ns
+            for (part, cause), one in sums.items()
+            if part in PART_NAMES and cause not in (None, Cause.DISTANCE, Cause.CONGESTION_WINDOW)
+        )
+        assert stalls_ns < 0.015 * pair.correlation.client_srt_ns.sum()
+    codes = {one.code for one in pair.report.findings}
+    others = {"delayed-ack", "zero-window", "head-of-line", "bandwidth", "host-pause", "net-reordering"}
+    assert not codes & others
+    assert ("net-loss" in codes) == ("loss_pct" in pair.truth["cause"])
+
+
+def test_loss_is_charged_with_what_it_cost(pair: Pair) -> None:
+    """What ops of which bytes were lost took on the network longer than the others, is what they are charged with."""
+    charges = pair.correlation.charges
+    if charges is None or "loss_pct" not in pair.truth["cause"]:
+        return  # nothing was lost
+    for part in NET:
+        of_loss = (charges.rare.place == place(part)) & np.isin(charges.rare.cause, [code(one) for one in LOSSES])
+        hit = np.unique(charges.rare.row[of_loss])
+        others = np.delete(charges.net_ns[part], hit)
+        excess_ns = charges.net_ns[part][hit].sum() - len(hit) * others.mean()
+        assert charges.rare.ns[of_loss].sum() == pytest.approx(excess_ns, rel=0.35)

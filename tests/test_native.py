@@ -29,7 +29,7 @@ from nfslat.decode.capture import Source
 from nfslat.decode.decoded import Decoded
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
-from nfslat.details import Again, TcpEvent, name_of
+from nfslat.details import Again, Blocked, Ended, Loads, Pauses, TcpEvent, Went, name_of
 from nfslat.errors import InputError
 from nfslat.tables import Ops, State
 
@@ -591,6 +591,123 @@ def test_ops_are_known_whose_messages_come_late(tmp_path: Path) -> None:
         (0, 1, Again.LATE, 4, 9.0, first - 200),
         (1, 1, Again.LATE, 4, 9.0, 200),
     ]
+
+
+def _pauses(decoded: Decoded) -> list[tuple[int, int, float, float, Ended, Went, int]]:
+    """Direction, frame, begin and end in ms, what ended it, with what it went on, and was it in a message?"""
+    p = decoded.details.pauses
+    begin_ms, end_ms = ((t_ns - wire.EPOCH_NS) / MS for t_ns in (p.begin_ns, p.end_ns))
+    columns = (p.direction, p.frame, begin_ms, end_ms, p.ended, p.went, p.in_message)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def test_a_sender_that_waits_for_an_ack_pauses(tmp_path: Path) -> None:
+    """The second half of a reply comes when a delayed ACK of the first has come: what was heard, and what was open."""
+    tcp = wire.Tcp()
+    tcp.send(0, ">", wire.read(1, 0, 512))
+    whole = len(wire.record(wire.reply(1, wire.read3(512))))
+    tcp.send(1, "<", wire.reply(1, wire.read3(512)), cut=[200], at=[1, 41])
+    tcp.raw(40, ">", tcp.next[">"], b"", ack=tcp.isn[1] + 200)
+    decoded = _decoded(tmp_path, tcp)
+    assert _pauses(decoded) == [(1, 4, 1.0, 41.0, Ended.ACK, Went.NEW, 1)]
+    p = decoded.details.pauses
+    assert (p.heard_ns - wire.EPOCH_NS).tolist() == [40 * MS]
+    assert (p.size_before[0], p.size[0], p.offset[0]) == (200, whole - 200, 200)
+    assert (p.under_way[0], p.under_way_end[0], p.duplicate_acks[0], p.is_tail[0]) == (200, 0, 0, 0)
+    assert (p.window[0], p.window_least[0], p.sent_ns[0]) == (NULL, NULL, NULL), "no SYN: the scale is not known"
+
+
+def test_a_retransmission_ends_a_pause(tmp_path: Path) -> None:
+    """However short the silence was: with the time when the bytes were sent before, and whether they were the last."""
+    tcp = wire.Tcp()
+    first = tcp.send(0, ">", wire.read(1, 0, 512))
+    second = tcp.send(0.1, ">", wire.read(2, 512, 512))
+    tcp.again(0.2, *first)
+    tcp.again(200, *second)
+    tcp.send(201, "<", wire.reply(1, wire.read3(512)), wire.reply(2, wire.read3(512)))
+    decoded = _decoded(tmp_path, tcp)
+    assert _pauses(decoded) == [
+        (0, 3, 0.1, 0.2, Ended.NOTHING, Went.REPEATED, 0),
+        (0, 4, 0.2, 200.0, Ended.NOTHING, Went.REPEATED, 0),
+    ]
+    p = decoded.details.pauses
+    assert ((p.sent_ns - wire.EPOCH_NS).tolist(), p.is_tail.tolist()) == ([0, MS // 10], [0, 1])
+    assert decoded.details.pauses_dropped == 0
+
+
+def test_a_call_behind_a_lost_one_is_blocked(tmp_path: Path) -> None:
+    """It has arrived and TCP keeps it until the one in front of it comes again; that one itself is not blocked."""
+    tcp = wire.Tcp()
+    calls = [wire.read(xid, 512 * xid, 512) for xid in (1, 2, 3)]
+    size = len(wire.record(calls[0]))
+    tcp.send(0, ">", *calls, cut=[size, size], at=[0, 200, 1])
+    tcp.send(201, "<", *(wire.reply(xid, wire.read3(512)) for xid in (1, 2, 3)))
+    decoded = _decoded(tmp_path, tcp)
+    assert decoded.ops.xid.tolist() == [1, 3, 2]
+    blocked = decoded.details.blocked
+    assert (blocked.op.tolist(), blocked.is_reply.tolist()) == ([1], [0])
+    assert (blocked.until_ns - decoded.ops.t1[blocked.op]).tolist() == [199 * MS]
+
+
+def test_loads_are_bytes_by_time(tmp_path: Path) -> None:
+    """10 ms at a time, each direction for itself; a retransmission counts again, a packet captured twice does not."""
+    tcp = wire.Tcp()
+    call = tcp.send(1, ">", wire.read(1, 0, 512))
+    tcp.send(9, "<", wire.reply(1, wire.read3(512)))
+    tcp.send(12, ">", wire.read(2, 0, 512))
+    tcp.again(19, *call)
+    tcp.send(35, "<", wire.reply(2, wire.read3(512)))
+    size, answer = len(call[0].data), len(wire.record(wire.reply(1, wire.read3(512))))
+    loads = _decoded(tmp_path, tcp).details.loads
+    assert ((loads.begin_ns - wire.EPOCH_NS) // MS).tolist() == [0, 0, 10, 30]
+    assert (loads.direction.tolist(), loads.bytes.tolist()) == ([0, 1, 0, 1], [size, answer, 2 * size, answer])
+    assert loads.stretch_ns == 10 * MS
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=id_of)
+def test_what_tcp_did_adds_up(path: Path, decoder: Decoder) -> None:
+    """Each packet that is sent again or comes late ends a pause, loads sum to the payload, and no time runs back."""
+    try:
+        decoded = decoder.side("native", path).decoded
+    except InputError:
+        pytest.skip("a capture without NFS")
+    details, ops = decoded.details, decoded.ops
+    pauses, blocked, loads, tcp = details.pauses, details.blocked, details.loads, details.tcp
+    for table in (pauses, blocked, loads):
+        assert isinstance(table, Pauses | Blocked | Loads)
+        for name in table.columns():
+            column = getattr(table, name)
+            assert (len(column), column.dtype.kind) == (len(table), "i"), name
+    # A packet that does both counts twice in Tcp, and ends one pause.
+    both = np.intersect1d(
+        details.events.frame[details.events.kind == TcpEvent.RETRANSMISSION],
+        details.events.frame[details.events.kind == TcpEvent.OUT_OF_ORDER],
+    )
+    again = int((tcp.retransmissions + tcp.out_of_order).sum()) - len(both)
+    assert np.count_nonzero((pauses.went == Went.REPEATED) | (pauses.went == Went.LATE)) == again
+    assert loads.bytes.sum() == tcp.bytes.sum()
+    known = pauses.begin_ns != NULL
+    assert (pauses.begin_ns <= pauses.end_ns)[known].all()
+    assert ((pauses.heard_ns == NULL) == (pauses.ended == Ended.NOTHING)).all()
+    least_known = (pauses.window != NULL) & (pauses.window_least != NULL)
+    assert (pauses.window_least <= pauses.window)[least_known].all()
+    new = pauses.went == Went.NEW
+    assert (pauses.end_ns - pauses.begin_ns)[new].min(initial=MS) >= MS
+    arrived_ns = np.where(blocked.is_reply == 1, ops.t3[blocked.op], ops.t1[blocked.op])
+    assert (blocked.until_ns >= arrived_ns).all()
+
+
+@needs_captures
+def test_pauses_of_a_stalled_client(tmp_path: Path) -> None:
+    """The client's host stood still for 1.2 s: the server's TCP probes for a lost tail, and repeats the first segment
+    that is not acknowledged when its timer of some 230 ms runs out, and the doubled one."""
+    decoded = _read(SHARED / "lab" / "j_v3_client_stall" / "server.pcap.gz", tmp_path)[1]
+    p = decoded.details.pauses
+    again = p.take(p.went == Went.REPEATED)
+    assert again.ended.tolist() == [Ended.NOTHING] * 3
+    assert again.is_tail.tolist() == [1, 0, 0]
+    assert (again.end_ns - again.sent_ns) / MS == pytest.approx([12.3, 233.8, 429.7], abs=0.1)
+    assert (again.offset[1], again.size[1]) == (again.offset[2], again.size[2])
 
 
 @pytest.mark.parametrize("isn", [(1000, 5000), ((1 << 32) - 50, (1 << 32) - 1)])

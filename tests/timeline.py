@@ -17,14 +17,16 @@ in plain steps what the decoder does (tests/tcp/test_tcp_reading.py holds the tw
 
 from __future__ import annotations
 
+import ipaddress
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 from wire import EPOCH_NS, Seen, write_pcap
 
-from nfslat.constants import NULL
+from nfslat.constants import NULL, NULL32
 from nfslat.decode.capture import Source
 from nfslat.details import no_details
 from nfslat.tables import Connection
@@ -48,6 +50,50 @@ class Line:
     head: bytes = b""
     sack: tuple[tuple[int, int], ...] = ()
     ip_id: int = 0
+
+
+@dataclass
+class _Side:
+    """What a capture has shown of one direction so far; positions of bytes."""
+
+    low: int | None = None  # the first one seen, or that would have been next
+    high: int = 0  # behind the last one seen
+    next: int = 0  # the same, but a FIN counts, too
+    holes: list[tuple[int, int]] = field(default_factory=list)  # what was not seen in between
+    acked: int | None = None  # the other side has everything below
+    window: int | None = None  # as it announced it last, but in a SYN
+    last: Kind = Kind.NONE
+    probed: bool = False  # the next byte went out as a probe of a closed window
+    is_begun: bool = False  # it showed a SYN or payload
+
+    def takes(self, begin: int, end: int) -> Kind:
+        """The next packet with payload."""
+        if begin == self.high:
+            kind = Kind.NEW
+        elif begin > self.high:
+            kind = Kind.AHEAD
+            self.holes.append((self.high, begin))
+        else:
+            if self.low is not None and begin < self.low:  # from before the capture began
+                self.holes.insert(0, (begin, self.low))
+                self.low = begin
+            kind = Kind.RETRANSMISSION
+            if any(a < end and begin < b for a, b in self.holes):
+                kind = Kind.OUT_OF_ORDER
+                cut = [piece for a, b in self.holes for piece in ((a, min(b, begin)), (max(a, end), b))]
+                self.holes = [(a, b) for a, b in cut if a < b]
+        self.high = max(self.high, end)
+        return kind
+
+    def is_acked(self, ack: int) -> None:
+        """The other side has everything below `ack`."""
+        if self.acked is not None and ack <= self.acked:
+            return
+        if ack == self.high + 1 and self.probed:
+            self.takes(self.high, ack)
+        elif ack == self.high + 1 and self.low is not None and not self.is_begun and self.next == self.high:
+            self.low = self.high = self.next = ack  # what was seen first was a keep-alive
+        self.acked = ack
 
 
 @dataclass
@@ -165,10 +211,14 @@ class Timeline:
         """A pcap file with nanoseconds; packets from the client are `there_ms` later, those to it `back_ms`."""
         later = {">": there_ms, "<": back_ms}
         seen = [
-            Seen(EPOCH_NS + line.t_ns + round((later[line.way] + clock_ms) * MS), self._frame(line))
-            for line in self.in_order(without=without)
+            Seen(one.t_ns + round((later[line.way] + clock_ms) * MS), one.frame)
+            for one, line in zip(self.seen(without=without), self.in_order(without=without), strict=True)
         ]
         return write_pcap(path, seen, nano=True, snaplen=snaplen)
+
+    def seen(self, *, without: Iterable[Line] = ()) -> list[Seen]:
+        """The frames of a capture, for `write_pcap`, which puts several conversations into one file."""
+        return [Seen(EPOCH_NS + line.t_ns, self._frame(line)) for line in self.in_order(without=without)]
 
     def _frame(self, line: Line) -> bytes:
         ends = (self.client, self.server) if line.way == ">" else (self.server, self.client)
@@ -188,50 +238,62 @@ class Timeline:
         words = 5 + len(options) // 4
         tcp = struct.pack(">HHIIBBHHH", ends[0][1], ends[1][1], seq, ack, words << 4, line.flags, line.window, 0, 0)
         payload = line.head[: line.size].ljust(line.size, b"\0")
-        total = 20 + len(tcp) + len(options) + line.size
-        source, target = (bytes(map(int, host.split("."))) for host, _ in ends)
-        ip = struct.pack(">BBHHHBBH", 0x45, 0, total, line.ip_id & 0xFFFF, 0x4000, 64, 6, 0) + source + target
-        return bytes.fromhex("020000000001 020000000002 0800") + ip + tcp + options + payload
+        segment = tcp + options + payload
+        source, target = (ipaddress.ip_address(host) for host, _ in ends)
+        if source.version == 6:
+            ip = struct.pack(">IHBB", 6 << 28, len(segment), 6, 64)
+        else:
+            ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(segment), line.ip_id & 0xFFFF, 0x4000, 64, 6, 0)
+        kind = struct.pack(">H", 0x86DD if source.version == 6 else 0x0800)
+        return bytes.fromhex("020000000001 020000000002") + kind + ip + source.packed + target.packed + segment
 
     def trace(self, *, without: Iterable[Line] = ()) -> Trace:
-        """What the decoder makes of it, but for copies and pauses."""
+        """What the decoder makes of it, but for copies, pauses, and what counts the bytes of a direction."""
         lines = self.in_order(without=without)
-        ends = Connection("tcp", *self.client, *self.server)
-        saw = [any(line.flags & SYN and line.way == way for line in lines) for way in _WAYS]
-        ways = tuple(
+        order = (1, 0) if lines[0].way == "<" else (0, 1)  # endpoint a sends first
+        ends = [(self.client, self.server)[at] for at in order]
+        begin = self._begin(lines)
+        shows_syn = [any(line.flags & SYN and line.way == way for line in lines) for way in _WAYS]
+        no_scale = 0 if self.scale is None and any(shows_syn) else None
+        ways = [
             Way(
-                first_seq=isn,
-                saw_syn=syn,
-                mss=self.mss if syn else None,
-                window_scale=None if not all(saw) else self.scale or 0,
-                sack_permitted=syn,
+                first_seq=NULL if begin[way] is None else (self.isn[at] + (begin[way] or 0)) % (1 << 32),
+                saw_syn=shows_syn[at],
+                mss=self.mss if shows_syn[at] else None,
+                window_scale=self.scale if all(shows_syn) and self.scale is not None else no_scale,
+                sack_permitted=shows_syn[at],
                 timestamps=False,
                 head=b"",
                 copies=0,
                 lost_bytes=0,
             )
-            for isn, syn in zip(self.isn, saw, strict=True)
-        )
+            for at, way in enumerate(_WAYS)
+        ]
         columns: dict[str, list[int]] = {name: [] for name in Packets.columns()}
-        high, covered, window = {">": 0, "<": 0}, {">": NULL, "<": NULL}, {">": NULL, "<": NULL}
-        holes: dict[str, list[tuple[int, int]]] = {">": [], "<": []}
-        for frame, line in enumerate(lines, start=1):
-            kind, ack_kind = self._kinds(line, high, holes, covered, window)
+        sides = {way: _Side() for way in _WAYS}
+        is_v4 = ":" not in self.client[0]
+        for frame, given in enumerate(lines, start=1):
+            way, other = given.way, "<" if given.way == ">" else ">"
+            seq, ack = given.seq - (begin[way] or 0), None if given.ack is None else given.ack - (begin[other] or 0)
+            line = replace(given, seq=seq, ack=ack)
+            kind = self._kind(line, sides[way], is_closed=sides[other].window == 0)
+            ack_kind = self._ack_kind(line, sides[way], sides[other], kind)
+            sides[way].last = kind
             row = {
-                "conversation": 0, "direction": _WAYS.index(line.way), "frame": frame, "t_ns": EPOCH_NS + line.t_ns,
-                "seq": line.seq, "size": line.size, "ack": NULL if line.ack is None else line.ack,
-                "window": line.window, "flags": line.flags, "kind": kind, "ack_kind": ack_kind,
-                "sacks": len(line.sack), "is_dsack": int(bool(line.sack) and line.sack[0][0] < (line.ack or 0)),
-                "ip_id": line.ip_id & 0xFFFF, "ts_val": 0xFFFFFFFF,
-                "head": int.from_bytes(line.head[: min(line.size, 8)].ljust(8, b"\0"), "big"),
+                "conversation": 0, "direction": order[_WAYS.index(way)], "frame": frame,
+                "t_ns": EPOCH_NS + line.t_ns, "seq": line.seq, "size": line.size,
+                "ack": NULL if line.ack is None else line.ack, "window": line.window, "flags": line.flags,
+                "kind": kind, "ack_kind": ack_kind, "sacks": len(line.sack),
+                "is_dsack": int(self._tells_of_copies(given)), "ip_id": line.ip_id & 0xFFFF if is_v4 else NULL,
+                "ts_val": NULL32, "head": int.from_bytes(line.head[: min(line.size, 8)].ljust(8, b"\0"), "big"),
                 "head_size": min(line.size, 8),
             }  # fmt: skip
             for name, value in row.items():
                 columns[name].append(value)
         return Trace(
             source=Source("made by hand", ()),
-            packets=Packets.from_columns(columns),
-            conversations=(Conversation(ends, 0, (ways[0], ways[1])),),
+            packets=Packets.from_columns(columns | {"head": np.array(columns["head"], dtype=np.uint64)}),
+            conversations=(Conversation(Connection("tcp", *ends[0], *ends[1]), 0, (ways[order[0]], ways[order[1]])),),
             pauses=no_details().pauses,
             total_packets=len(lines),
             other_packets=0,
@@ -243,43 +305,61 @@ class Timeline:
             snaplen=None,
         )
 
-    def _kinds(
-        self,
-        line: Line,
-        high: dict[str, int],
-        holes: dict[str, list[tuple[int, int]]],
-        covered: dict[str, int],
-        window: dict[str, int],
-    ) -> tuple[Kind, AckKind]:
-        way, other = line.way, "<" if line.way == ">" else ">"
-        kind, end = Kind.NONE, line.seq + line.size
-        if line.size:
-            if line.size == 1 and end <= covered[other]:
-                kind = Kind.KEEP_ALIVE
-            elif line.size == 1 and line.seq == covered[other] and window[other] == 0:
-                kind = Kind.ZERO_WINDOW_PROBE
-            elif line.seq > high[way]:
-                kind = Kind.AHEAD
-                holes[way].append((high[way], line.seq))
-            elif line.seq == high[way]:
-                kind = Kind.NEW
-            elif any(begin < end and line.seq < until for begin, until in holes[way]):
-                kind = Kind.OUT_OF_ORDER
-                cut = [((a, min(b, line.seq)), (max(a, end), b)) for a, b in holes[way]]
-                holes[way] = [piece for two in cut for piece in two if piece[0] < piece[1]]
-            else:
-                kind = Kind.RETRANSMISSION
-            high[way] = max(high[way], end)
-        said = AckKind.NONE
-        if line.ack is not None and not line.flags & (SYN | RST):
-            if line.ack > covered[way]:
-                said = AckKind.ADVANCES
-            elif not line.size and not line.flags & FIN:
-                if line.window != window[way]:
-                    said = AckKind.WINDOW_UPDATE
-                elif line.ack < high[other]:
-                    said = AckKind.DUPLICATE
-            covered[way] = max(covered[way], line.ack)
-        if line.ack is not None:
-            window[way] = line.window
-        return kind, said
+    def _begin(self, lines: list[Line]) -> dict[str, int | None]:
+        """Where the positions of a capture begin: at what it shows first of a direction, a byte of it or its ACK."""
+        begin: dict[str, int | None] = {">": None, "<": None}
+        for line in lines:
+            other = "<" if line.way == ">" else ">"
+            if begin[line.way] is None:
+                begin[line.way] = line.seq + bool(line.flags & SYN)
+            if begin[other] is None:
+                begin[other] = line.ack
+        return begin
+
+    def _tells_of_copies(self, line: Line) -> bool:
+        first, *rest = line.sack or [(0, 0)]
+        return bool(line.sack) and (
+            first[0] < (line.ack or 0) or any(a <= first[0] and first[1] <= b for a, b in rest[:1])
+        )
+
+    def _kind(self, line: Line, own: _Side, *, is_closed: bool) -> Kind:
+        begin = line.seq + bool(line.flags & SYN)
+        is_first = own.low is None
+        if is_first and not line.flags & RST:
+            own.low = own.high = own.next = begin
+        own.is_begun |= bool(line.flags & SYN)
+        kind = Kind.NONE
+        is_plain = not line.flags & (SYN | FIN | RST)
+        is_acked = own.acked is not None and own.acked > begin
+        if line.size <= 1 and is_plain and not is_first and begin + 1 == own.next and is_acked:
+            kind = Kind.KEEP_ALIVE
+        elif line.size == 1 and is_closed and begin == own.high and not is_first and is_plain:
+            own.probed = True
+            kind = Kind.ZERO_WINDOW_PROBE
+        elif line.size and not line.flags & RST:
+            own.probed, own.is_begun = False, True
+            kind = own.takes(begin, begin + line.size)
+        own.next = max(own.next, own.high)
+        if line.flags & FIN:
+            own.next = max(own.next, begin + line.size + 1)
+        return kind
+
+    def _ack_kind(self, line: Line, own: _Side, other: _Side, kind: Kind) -> AckKind:
+        if line.ack is None or line.flags & RST:
+            return AckKind.NONE
+        if line.flags & SYN:
+            other.is_acked(line.ack)
+            return AckKind.NONE
+        if other.acked is not None and line.ack < other.acked:
+            return AckKind.NONE
+        before, own.window = own.window, line.window
+        if other.acked is None or line.ack > other.acked:
+            other.is_acked(line.ack)
+            return AckKind.ADVANCES
+        if line.size or line.flags & FIN or before is None:
+            return AckKind.NONE
+        if before == line.window and kind == Kind.NONE and other.last in (Kind.KEEP_ALIVE, Kind.ZERO_WINDOW_PROBE):
+            return AckKind.KEEP_ALIVE
+        if before != line.window:
+            return AckKind.WINDOW_UPDATE
+        return AckKind.DUPLICATE if kind == Kind.NONE and line.ack < other.high else AckKind.NONE

@@ -1,12 +1,14 @@
-//! Capture files in, one `Decoder` that has read them all out, with what each file was.
+//! Capture files in; what each was out, and their packets in what was made for them (ops, or rows of TCP packets).
 
 use std::fmt;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::compound::Ranks;
-use crate::container::{self, Reader};
+use crate::container::{self, Packet, Reader};
+use crate::conversations;
 use crate::decoder::Decoder;
+use crate::packets;
 
 /// Frame numbers are 31 bits wide.
 const MOST_PACKETS: u32 = i32::MAX as u32;
@@ -46,6 +48,8 @@ pub enum Error {
         packet: u32,
     },
     TooMany,
+    TooManyRows,
+    TooManyConversations,
     Stopped,
 }
 
@@ -57,6 +61,16 @@ impl fmt::Display for Error {
                 write!(out, "packet {packet} is dated before 1970; correct the times with editcap -t")
             }
             Error::TooMany => write!(out, "more than {MOST_PACKETS} packets or ops; cut the capture with editcap -c"),
+            Error::TooManyRows => write!(
+                out,
+                "more than {} TCP packets; choose some with --port or --stream, or cut the capture with editcap -c",
+                packets::MOST_ROWS
+            ),
+            Error::TooManyConversations => write!(
+                out,
+                "more than {} TCP connections; choose some with --port, or cut the capture with editcap -c",
+                conversations::MOST
+            ),
             Error::Stopped => write!(out, "stopped"),
         }
     }
@@ -64,54 +78,87 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Read captures one after the other, as one.
+/// What takes the packets of a capture, one after the other.
+pub trait Take {
+    fn packet(&mut self, packet: &Packet<'_>);
+    /// How many it has taken.
+    fn packets(&self) -> u32;
+    /// Why it takes no more.
+    fn full(&self) -> Option<Error>;
+}
+
+impl Take for Decoder {
+    #[inline]
+    fn packet(&mut self, packet: &Packet<'_>) {
+        Decoder::packet(self, packet);
+    }
+
+    fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    fn full(&self) -> Option<Error> {
+        self.pairing.is_full().then_some(Error::TooMany)
+    }
+}
+
+/// Read the ops of captures one after the other, as one.
 pub fn decode<I>(inputs: I, ranks: Ranks, progress: &Progress) -> Result<(Decoder, Vec<File>), Error>
 where
     I: IntoIterator<Item = std::io::Result<Box<dyn Read + Send>>>,
 {
     let mut decoder = Decoder::new(ranks);
+    let files = read_all(inputs, &mut decoder, progress)?;
+    decoder.finish();
+    Ok((decoder, files))
+}
+
+/// Let `taker` have the packets of captures one after the other, as one.
+pub fn read_all<I>(inputs: I, taker: &mut impl Take, progress: &Progress) -> Result<Vec<File>, Error>
+where
+    I: IntoIterator<Item = std::io::Result<Box<dyn Read + Send>>>,
+{
     let mut files = Vec::new();
     for (file, input) in inputs.into_iter().enumerate() {
         let failed = |error| Error::Container { file, error };
         let input = input.map_err(|error| failed(container::Error::Io(error)))?;
         let mut reader = Reader::open(input).map_err(failed)?;
-        files.push(read(&mut reader, &mut decoder, file, progress)?);
+        files.push(read(&mut reader, taker, file, progress)?);
     }
-    decoder.finish();
-    Ok((decoder, files))
+    Ok(files)
 }
 
-fn read(reader: &mut Reader, decoder: &mut Decoder, file: usize, progress: &Progress) -> Result<File, Error> {
-    let before = (decoder.packets, progress.bytes.load(Ordering::Relaxed));
+fn read(reader: &mut Reader, taker: &mut impl Take, file: usize, progress: &Progress) -> Result<File, Error> {
+    let before = (taker.packets(), progress.bytes.load(Ordering::Relaxed));
     let (mut first_ns, mut last_ns) = (i64::MAX, i64::MIN);
     while let Some(packet) = reader.next().map_err(|error| Error::Container { file, error })? {
         if packet.t_ns < 0 {
-            return Err(Error::Time { file, packet: decoder.packets - before.0 + 1 });
+            return Err(Error::Time { file, packet: taker.packets() - before.0 + 1 });
         }
-        if decoder.packets == MOST_PACKETS {
+        if taker.packets() == MOST_PACKETS {
             return Err(Error::TooMany);
         }
         first_ns = first_ns.min(packet.t_ns);
         last_ns = last_ns.max(packet.t_ns);
-        decoder.packet(&packet);
-        if decoder.packets.is_multiple_of(PROGRESS_PACKETS) {
-            progress.packets.store(u64::from(decoder.packets), Ordering::Relaxed);
+        taker.packet(&packet);
+        if taker.packets().is_multiple_of(PROGRESS_PACKETS) {
+            progress.packets.store(u64::from(taker.packets()), Ordering::Relaxed);
             progress.bytes.store(before.1 + reader.bytes_read(), Ordering::Relaxed);
             if progress.stop.load(Ordering::Relaxed) {
                 return Err(Error::Stopped);
             }
-            if decoder.pairing.is_full() {
-                return Err(Error::TooMany);
+            if let Some(error) = taker.full() {
+                return Err(error);
             }
         }
     }
-    progress.packets.store(u64::from(decoder.packets), Ordering::Relaxed);
+    progress.packets.store(u64::from(taker.packets()), Ordering::Relaxed);
     progress.bytes.store(before.1 + reader.bytes_read(), Ordering::Relaxed);
     let info = reader.info();
     Ok(File {
         format: info.format,
         snaplen: info.snaplen,
-        packets: decoder.packets - before.0,
+        packets: taker.packets() - before.0,
         first_ns,
         last_ns,
         damage: info.damage.clone(),

@@ -6,11 +6,13 @@ use crate::feed::{Feed, NO_CONN, Outcome, Tally};
 use crate::flows::{Flow, Flows, Print};
 use crate::fragments::Fragments;
 use crate::link::{self, Datagram, Ends, FIN, Frame, RST, SYN, Segment};
+use crate::loads::Loads;
 use crate::ops::Pairing;
 use crate::pace::Pace;
 use crate::plausible::{Plausible, plausible};
 use crate::stream::Novelty;
-use crate::traffic::{Event, Events, Place, Traffic};
+use crate::traffic::{Event, Events, Place, STALL_NS, Traffic};
+use crate::waits::{Glance, Pauses, Seen, Waits, Went};
 
 /// Every packet is of one kind.
 #[derive(Clone, Copy)]
@@ -46,6 +48,8 @@ pub struct Decoder {
     pub pairing: Pairing,
     pub tally: Tally,
     pub events: Events,
+    pub pauses: Pauses,
+    pub loads: Loads,
     pub finished: Vec<Finished>,
     pub kinds: [u64; KINDS.len()],
     pub packets: u32,
@@ -70,6 +74,8 @@ impl Decoder {
             pairing: Pairing::default(),
             tally: Tally::default(),
             events: Events::default(),
+            pauses: Pauses::default(),
+            loads: Loads::default(),
             finished: Vec::new(),
             kinds: [0; KINDS.len()],
             packets: 0,
@@ -195,15 +201,17 @@ impl Decoder {
         flow.last_ns = t_ns;
         let conn = flow.shared.conn;
         let place = Place { conn, reconnect: flow.reconnects, direction, frame: self.packets, t_ns };
-        if silent_ns > 0 && conn != NO_CONN {
+        if silent_ns >= STALL_NS && conn != NO_CONN {
             for (stream, traffic, way) in [(&*own, &mut *sent, direction), (&*other, &mut *back, 1 - direction)] {
-                if stream.high > stream.acked && traffic.stalled(silent_ns) {
+                if stream.high > stream.acked {
+                    traffic.stalled(silent_ns);
                     self.events.push(Event::Stall, Place { direction: way, ..place }, None, silent_ns);
                 }
             }
         }
+        let mut ack = None;
         if segment.flags & link::ACK != 0 && segment.flags & (RST | SYN) == 0 {
-            other.acknowledged(segment.ack);
+            ack = other.acknowledged(segment.ack);
             back.acknowledged(other.acked, t_ns);
             if let Some(closed_ns) = back.window(segment, t_ns)
                 && conn != NO_CONN
@@ -222,17 +230,30 @@ impl Decoder {
             feed.direction = direction as u8;
         }
         feed.is_early = other.has_held();
+        let in_message = own.in_message();
+        let mut went = Went::New;
         if segment.len > 0 {
             sent.data(segment.len);
+            flow.loads[direction].data(feed.flow.conn, direction, segment.len, t_ns, &mut self.loads);
             let novelty = own.segment(segment, self.packets, t_ns, &mut feed);
             if novelty == Novelty::New {
                 sent.sent(own.high, t_ns);
             } else {
+                went = Went::from(novelty);
                 self.repeated += sent.not_just_new(novelty);
                 if feed.knows_rpc() {
                     self.events.of(novelty, Place { conn: feed.flow.conn, ..place }, own.offset(segment.seq));
                 }
             }
+        }
+        if segment.flags & (SYN | RST) == 0 {
+            let (start, origin) = own.position(segment.seq);
+            let Segment { len, window, options, .. } = *segment;
+            let all = || {
+                let place = Place { conn: feed.flow.conn, ..place };
+                Seen { place, start, origin, len, ack, window, options, went, in_message }
+            };
+            flow.waits.glance(Glance { direction, t_ns, start, len, ack, window, went }, all, &mut self.pauses);
         }
         own.settle(t_ns, &mut feed);
         feed.direction = 1 - direction as u8;
@@ -259,13 +280,16 @@ impl Decoder {
         let flow = &mut self.flows.list[number];
         flow.streams[direction].syn(segment.seq);
         flow.traffic[direction].syn(segment.options);
+        flow.waits.syn(direction, segment);
         Traffic::agree(&mut flow.traffic);
     }
 
     /// Both directions of a connection are over.
     fn end(&mut self, number: usize) {
         let flow = &mut self.flows.list[number];
+        flow.waits = Waits::default();
         for direction in 0..2 {
+            std::mem::take(&mut flow.loads[direction]).end(flow.shared.conn, direction, &mut self.loads);
             let mut feed = Feed::new(&mut self.pairing, &mut self.tally, &mut flow.shared, &self.ranks, direction);
             let mut stream = std::mem::take(&mut flow.streams[direction]);
             let range = stream.range();
@@ -298,6 +322,7 @@ impl Decoder {
             let (from, to) = if direction == 0 { (from, to) } else { (to, from) };
             (from.0, to.0, to.1)
         });
+        self.loads.close();
         self.finished.sort_by_key(|done| (done.conn, done.reconnect, done.direction));
     }
 

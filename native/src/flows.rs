@@ -4,8 +4,10 @@ use hashbrown::HashMap;
 
 use crate::feed::{NO_CONN, Shared};
 use crate::link::{Addr, Ends, Segment};
+use crate::loads::Load;
 use crate::stream::Stream;
 use crate::traffic::Traffic;
+use crate::waits::Waits;
 
 /// Connections kept at once. Beyond it those without RPC that have been silent longest are forgotten.
 const MOST: usize = if cfg!(test) { 64 } else { 1 << 17 };
@@ -42,6 +44,8 @@ pub struct Flow {
     pub shared: Shared,
     pub streams: [Stream; 2],
     pub traffic: [Traffic; 2],
+    pub waits: Waits,
+    pub loads: [Load; 2],
     /// How many TCP connections there were before between these endpoints.
     pub reconnects: u32,
     pub last_ns: i64,
@@ -146,6 +150,8 @@ impl Flows {
             shared: Shared { flow: number, conn: NO_CONN, is_udp, asks_tls: false, is_tls: false, since_ns: i64::MIN },
             streams: Default::default(),
             traffic: Default::default(),
+            waits: Waits::default(),
+            loads: Default::default(),
             reconnects: 0,
             last_ns: t_ns,
             last_packet: 0,
@@ -174,6 +180,7 @@ impl Flows {
         for (_, flow) in idle {
             self.by_key.remove(&self.list[flow as usize].key);
             let streams = std::mem::take(&mut self.list[flow as usize].streams);
+            self.list[flow as usize].waits = Waits::default();
             *held_bytes -= streams.iter().map(Stream::held_bytes).sum::<usize>();
             self.free.push(flow);
         }

@@ -2,12 +2,15 @@
 //!
 //! ```text
 //! source -> container -> link, fragments -> flows -> stream -> rpc, nfs, compound -> ops -> columns
+//!                                        -> conversations -> packets
 //! ```
 
 pub mod callbacks;
 pub mod columns;
 pub mod compound;
 pub mod container;
+pub mod conversations;
+pub mod copies;
 pub mod decode;
 pub mod decoder;
 pub mod dispatch;
@@ -18,11 +21,14 @@ pub mod index;
 pub mod kernels;
 pub mod kinds;
 pub mod link;
+pub mod loads;
 pub mod nfs;
 pub mod operations;
 pub mod ops;
 pub mod pace;
+pub mod packets;
 pub mod plausible;
+pub mod ranges;
 pub mod resent;
 pub mod results;
 pub mod rpc;
@@ -30,6 +36,7 @@ pub mod source;
 pub mod stream;
 pub mod sweep;
 pub mod traffic;
+pub mod waits;
 pub mod xdr;
 
 #[cfg(feature = "python")]

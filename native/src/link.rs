@@ -43,6 +43,8 @@ pub struct Segment<'a> {
     pub flags: u8,
     pub window: u16,
     pub options: &'a [u8],
+    /// Bytes of the header, its options included, whether they were captured or not.
+    pub header: u8,
     pub bytes: &'a [u8],
     pub len: u32,
     /// IPv4 identification; 0 where there is none.
@@ -142,6 +144,7 @@ fn plain(captured: &[u8], wire: u32) -> Option<Frame<'_>> {
         flags: head[47],
         window: half(48),
         options: captured.get(54..(34 + header).min(captured.len())).unwrap_or(&[]),
+        header: header as u8,
         bytes: captured.get(34 + header..).unwrap_or(&[]),
         len: len as u32,
         ip_id: half(18),
@@ -335,6 +338,7 @@ fn tcp(src: Addr, dst: Addr, ip_id: u16, view: View<'_>) -> Option<Frame<'_>> {
         flags: head[13],
         window: u16::from_be_bytes([head[14], head[15]]),
         options: &view.bytes[20..header.min(view.bytes.len())],
+        header: header as u8,
         bytes: view.bytes.get(header..).unwrap_or(&[]),
         len: len as u32,
         ip_id,

@@ -10,7 +10,7 @@ use crate::compound::Sequence;
 use crate::index::{EMPTY, Index};
 use crate::kinds::Kinds;
 use crate::link::Addr;
-use crate::resent::Resent;
+use crate::resent::{Blocked, Resent};
 use crate::results::{Key, Results};
 use crate::rpc::{Accept, Call, NONE, ReplyHead};
 
@@ -60,6 +60,7 @@ pub struct Pairing {
     pub names: Names,
     pub failures: Failures,
     pub resent: Resent,
+    pub blocked: Blocked,
     index: Index,
     /// Op -> the unanswered one whose XID it took over.
     superseded: HashMap<u32, u32>,
@@ -286,13 +287,15 @@ impl Pairing {
             }
             new_row
         });
-        let mut resent = std::mem::take(&mut self.resent);
-        resent.close(|row| {
+        let (mut resent, mut blocked) = (std::mem::take(&mut self.resent), std::mem::take(&mut self.blocked));
+        let op_of = |row| {
             let (op, is_reply) = self.op_of(row, &merged)?;
             let op = new_row.as_ref().map_or(op, |new_row| new_row[op as usize]);
             (op >= 0).then_some((op, is_reply))
-        });
-        self.resent = resent;
+        };
+        resent.close(op_of);
+        blocked.close(op_of);
+        (self.resent, self.blocked) = (resent, blocked);
         if let (Some(order), Some(new_row)) = (order, new_row) {
             self.ops.keep(&order);
             self.loose.renumber(&new_row);

@@ -20,8 +20,10 @@ use crate::decode::{Error, File, Progress, decode as read};
 use crate::decoder::{Decoder, KINDS};
 use crate::dispatch;
 use crate::kernels;
+use crate::loads::Loads;
 use crate::rpc::NONE;
 use crate::sweep;
+use crate::waits::Pauses;
 
 pyo3::create_exception!(_native, NotACapture, PyValueError, "The bytes are of no format that this decoder reads.");
 
@@ -68,15 +70,14 @@ fn decode<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let progress = Arc::clone(&job.0);
     let ranks = Ranks { nfs: nfs_ranks, callback: callback_ranks, action: action_rank };
-    let done = py.detach(|| {
-        let open = |path: &std::path::PathBuf| -> std::io::Result<Box<dyn Read + Send>> {
-            // As it is, for it may be a socket, or someone else's, which cannot be opened by name.
-            if path.as_os_str() == "-" { Ok(Box::new(std::io::stdin())) } else { Ok(Box::new(Input::open(path)?)) }
-        };
-        read(paths.iter().map(open), ranks, &progress)
-    });
+    let done = py.detach(|| read(paths.iter().map(open), ranks, &progress));
     let (decoder, files) = done.map_err(failure)?;
     result(py, decoder, &files)
+}
+
+fn open(path: &std::path::PathBuf) -> std::io::Result<Box<dyn Read + Send>> {
+    // As it is, for it may be a socket, or someone else's, which cannot be opened by name.
+    if path.as_os_str() == "-" { Ok(Box::new(std::io::stdin())) } else { Ok(Box::new(Input::open(path)?)) }
 }
 
 /// Format of a capture, and the time of its first packet in ns since 1970.
@@ -101,7 +102,7 @@ fn failure(error: Error) -> PyErr {
             None => PyValueError::new_err((text, file)),
         },
         Error::Container { file, .. } | Error::Time { file, .. } => PyValueError::new_err((text, file)),
-        Error::TooMany => PyValueError::new_err((text, 0)),
+        Error::TooMany | Error::TooManyRows | Error::TooManyConversations => PyValueError::new_err((text, 0)),
     }
 }
 
@@ -118,6 +119,8 @@ macro_rules! columns {
         columns
     }};
 }
+
+mod packets;
 
 fn result<'py>(py: Python<'py>, mut decoder: Decoder, files: &[File]) -> PyResult<Bound<'py, PyDict>> {
     // A dissector that puts a message together shows it where it is complete; one that sees cut packets, where it begins.
@@ -180,10 +183,15 @@ fn result<'py>(py: Python<'py>, mut decoder: Decoder, files: &[File]) -> PyResul
     let resent = &mut pairing.resent;
     out.set_item("resent", columns!(py, resent, op is_reply kind frame t_ns bytes))?;
     out.set_item("resent_dropped", resent.dropped)?;
+    let blocked = &mut pairing.blocked;
+    out.set_item("blocked", columns!(py, blocked, op is_reply until_ns))?;
 
     let events = &mut decoder.events;
     out.set_item("tcp_events", columns!(py, events, kind conn reconnect direction frame t_ns offset value))?;
     out.set_item("tcp_events_dropped", decoder.events.dropped)?;
+    out.set_item("pauses_dropped", decoder.pauses.dropped)?;
+    out.set_item("pauses", pauses(py, &mut decoder.pauses)?)?;
+    out.set_item("loads", loads(py, &decoder.loads)?)?;
     out.set_item("tcp", traffic(py, &decoder)?)?;
     out.set_item("lost_ranges", decoder.finished.iter().map(|done| u64::from(done.lost_ranges)).sum::<u64>())?;
     out.set_item("lost_bytes", decoder.finished.iter().map(|done| done.lost_bytes).sum::<u64>())?;
@@ -207,7 +215,12 @@ fn result<'py>(py: Python<'py>, mut decoder: Decoder, files: &[File]) -> PyResul
     ] {
         out.set_item(name, count)?;
     }
-    let of_files = PyList::empty(py);
+    out.set_item("files", of_files(py, files)?)?;
+    Ok(out)
+}
+
+fn of_files<'py>(py: Python<'py>, files: &[File]) -> PyResult<Bound<'py, PyList>> {
+    let out = PyList::empty(py);
     for file in files {
         let one = PyDict::new(py);
         one.set_item("format", file.format)?;
@@ -218,14 +231,29 @@ fn result<'py>(py: Python<'py>, mut decoder: Decoder, files: &[File]) -> PyResul
         one.set_item("damage", file.damage.as_deref())?;
         one.set_item("dropped", file.dropped)?;
         one.set_item("untimed", file.untimed)?;
-        of_files.append(one)?;
+        out.append(one)?;
     }
-    out.set_item("files", of_files)?;
     Ok(out)
 }
 
 fn sessions<'py>(py: Python<'py>, ids: &[[u8; 16]]) -> PyResult<Bound<'py, PyList>> {
     PyList::new(py, ids.iter().map(|id| PyBytes::new(py, id)))
+}
+
+/// Silences of senders.
+fn pauses<'py>(py: Python<'py>, pauses: &mut Pauses) -> PyResult<Bound<'py, PyDict>> {
+    Ok(columns!(py, pauses, conn reconnect direction frame begin_ns end_ns heard_ns ended went in_message offset size
+        size_before under_way under_way_end window window_least window_end duplicate_acks is_tail sent_ns))
+}
+
+fn loads<'py>(py: Python<'py>, loads: &Loads) -> PyResult<Bound<'py, PyDict>> {
+    let out = PyDict::new(py);
+    out.set_item("conn", column(py, loads.conn()))?;
+    out.set_item("direction", column(py, loads.direction()))?;
+    out.set_item("begin_ns", column(py, loads.begin_ns()))?;
+    out.set_item("bytes", column(py, loads.bytes()))?;
+    out.set_item("stretch_ns", loads.stretch_ns)?;
+    Ok(out)
 }
 
 /// One row a direction of a TCP connection.
@@ -385,6 +413,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Job>()?;
     module.add_function(wrap_pyfunction!(peek, module)?)?;
     module.add_function(wrap_pyfunction!(decode, module)?)?;
+    module.add_function(wrap_pyfunction!(packets::packets, module)?)?;
     module.add_function(wrap_pyfunction!(join, module)?)?;
     module.add_function(wrap_pyfunction!(starts, module)?)?;
     module.add_function(wrap_pyfunction!(bound, module)?)?;

@@ -92,6 +92,42 @@ impl Resent {
     }
 }
 
+/// Messages that were complete before a hole in front of them was filled (`nfslat.details.Blocked`).
+#[derive(Default)]
+pub struct Blocked {
+    row: Vec<Row>,
+    pub until_ns: Vec<i64>,
+    /// Made by `close`; rows are in their order.
+    pub op: Vec<i32>,
+    pub is_reply: Vec<i8>,
+    /// Rows beyond those that are kept.
+    pub dropped: u64,
+}
+
+impl Blocked {
+    /// The hole in front of a message was filled just now.
+    #[cold]
+    pub fn push(&mut self, row: Row, until_ns: i64) {
+        if self.row.len() >= MOST_ROWS {
+            self.dropped += 1;
+            return;
+        }
+        self.row.push(row);
+        self.until_ns.push(until_ns);
+    }
+
+    /// As `Resent::close`; messages in no op are left out.
+    pub fn close(&mut self, op_of: impl Fn(Row) -> Option<(i32, bool)>) {
+        let rows = std::mem::take(&mut self.row).into_iter().zip(&self.until_ns);
+        let mut rows: Vec<(i32, bool, i64)> =
+            rows.filter_map(|(row, until_ns)| op_of(row).map(|(op, is_reply)| (op, is_reply, *until_ns))).collect();
+        rows.sort_unstable();
+        self.op = rows.iter().map(|row| row.0).collect();
+        self.is_reply = rows.iter().map(|row| i8::from(row.1)).collect();
+        self.until_ns = rows.iter().map(|row| row.2).collect();
+    }
+}
+
 /// A message, from its record mark on.
 #[derive(Clone, Copy)]
 struct Message {

@@ -6,6 +6,8 @@
 //! place that can only be the beginning of a message. What TCP sends again changes nothing but counters, and the list of
 //! the messages in it.
 
+use std::cmp::Ordering;
+
 use crate::feed::Feed;
 use crate::link::Segment;
 use crate::ops::Row;
@@ -130,6 +132,8 @@ pub struct Stream {
     waited: u32,
     /// The last hole that was not waited for any longer.
     given_up: (u64, u64),
+    /// The packet that has just filled a hole, as long as what waited behind it is taken: frame and time; 0 else.
+    filled_by: (u32, i64),
     buffers: Option<Box<Buffers>>,
     pub lost_ranges: u32,
     pub lost_bytes: u64,
@@ -160,6 +164,7 @@ impl Default for Stream {
             is_rpc: false,
             waited: 0,
             given_up: (0, 0),
+            filled_by: (0, 0),
             buffers: None,
             lost_ranges: 0,
             lost_bytes: 0,
@@ -196,15 +201,40 @@ impl Stream {
         }
     }
 
-    /// The other side has everything below `ack`.
+    /// Position of a byte of this direction that a packet of it names, and of the first one there is.
     #[inline]
-    pub fn acknowledged(&mut self, ack: u32) {
-        if self.started {
-            let position = unwrap(self.high, ack);
-            if position > self.acked as i64 && position - (self.high as i64) < APART {
-                self.acked = position as u64;
-            }
+    pub fn position(&self, seq: u32) -> (u64, u64) {
+        (unwrap(self.next, seq) as u64, self.initial)
+    }
+
+    /// Is a message not complete at the highest byte seen? None where the stream is lost, or a hole hides it.
+    #[inline]
+    pub fn in_message(&self) -> Option<bool> {
+        match self.phase {
+            Phase::Lost => None,
+            Phase::Mark if self.next == self.high => Some(self.open),
+            Phase::Mark => None,
+            Phase::Head | Phase::Body => self.in_body(),
         }
+    }
+
+    fn in_body(&self) -> Option<bool> {
+        match self.fragment_end.cmp(&self.high) {
+            Ordering::Greater => Some(true),
+            Ordering::Equal => Some(!self.is_last_fragment),
+            Ordering::Less => None,
+        }
+    }
+
+    /// The other side has everything below `ack`: its position, None where it cannot be one of this connection.
+    #[inline]
+    pub fn acknowledged(&mut self, ack: u32) -> Option<u64> {
+        let position = unwrap(self.high, ack);
+        if !self.started || position - (self.high as i64) >= APART {
+            return None;
+        }
+        self.acked = self.acked.max(position as u64);
+        Some(position as u64)
     }
 
     /// Take the data of one segment (not empty).
@@ -359,7 +389,9 @@ impl Stream {
             if until > self.next {
                 self.take(rest.until(until), feed);
             }
+            self.filled_by = (piece.frame, piece.t_ns);
             self.release(feed);
+            self.filled_by = (0, 0);
         }
         novelty
     }

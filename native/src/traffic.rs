@@ -4,7 +4,7 @@ use crate::link::{ACK, RST, SYN, Segment};
 use crate::stream::Novelty;
 
 /// Silence of a connection with data under way that is worth an event: the shortest delayed ACK is 40 ms.
-const STALL_NS: i64 = 30_000_000;
+pub const STALL_NS: i64 = 30_000_000;
 /// Events kept of a capture; beyond it they are only counted.
 const MOST_EVENTS: usize = 1 << 21;
 /// The largest payload of one packet where no segment size was agreed on: Ethernet's jumbo frames, 9000 bytes, less the
@@ -87,6 +87,19 @@ impl Events {
     }
 }
 
+/// Kind and value of each option that is whole (RFC 9293 section 3.1).
+pub fn each_option(mut options: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    std::iter::from_fn(move || {
+        while let [1, rest @ ..] = options {
+            options = rest;
+        }
+        let [kind, size, ..] = options else { return None };
+        let value = options.get(2..usize::from(*size)).filter(|_| *kind > 1)?;
+        options = &options[usize::from(*size)..];
+        Some((*kind, value))
+    })
+}
+
 /// The most payload that a packet of a direction may have.
 struct SegmentSize(u32);
 
@@ -135,21 +148,13 @@ pub struct Traffic {
 
 impl Traffic {
     /// Options of a SYN (RFC 9293 section 3.2, RFC 7323 section 2).
-    pub fn syn(&mut self, mut options: &[u8]) {
+    pub fn syn(&mut self, options: &[u8]) {
         self.saw_syn = true;
-        while let [kind, rest @ ..] = options {
-            match (kind, rest) {
-                (0, _) => break,
-                (1, _) => options = rest,
-                (_, [size, ..]) if *size >= 2 && usize::from(*size) <= options.len() => {
-                    match (kind, &options[2..usize::from(*size)]) {
-                        (2, [high, low]) => self.mss = Some(u16::from_be_bytes([*high, *low])),
-                        (3, [shift]) => self.window_scale = Some((*shift).min(14)),
-                        _ => {}
-                    }
-                    options = &options[usize::from(*size)..];
-                }
-                _ => break,
+        for option in each_option(options) {
+            match option {
+                (2, [high, low]) => self.mss = Some(u16::from_be_bytes([*high, *low])),
+                (3, [shift]) => self.window_scale = Some((*shift).min(14)),
+                _ => {}
             }
         }
     }
@@ -213,7 +218,7 @@ impl Traffic {
         {
             let rtt_ns = t_ns - since_ns;
             self.rtt_min_ns = if self.rtt_count == 0 { rtt_ns } else { self.rtt_min_ns.min(rtt_ns) };
-            self.rtt_max_ns = self.rtt_max_ns.max(rtt_ns);
+            self.rtt_max_ns = if self.rtt_count == 0 { rtt_ns } else { self.rtt_max_ns.max(rtt_ns) };
             self.rtt_sum_ns += rtt_ns;
             self.rtt_count += 1;
             self.sample = None;
@@ -238,14 +243,10 @@ impl Traffic {
         Some(closed_ns)
     }
 
-    /// Nothing was seen for `silent_ns` with data of this direction under way: is that worth an event?
-    pub fn stalled(&mut self, silent_ns: i64) -> bool {
-        if silent_ns < STALL_NS {
-            return false;
-        }
+    /// Nothing was seen for `silent_ns`, at least `STALL_NS`, with data of this direction under way.
+    pub fn stalled(&mut self, silent_ns: i64) {
         self.stalls += 1;
         self.stalled_ns += silent_ns;
-        true
     }
 }
 

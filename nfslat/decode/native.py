@@ -20,7 +20,19 @@ from nfslat.constants import NULL, RANK_ACTION, op_ranks
 from nfslat.decode.capture import File, Source, expand, refuse_empty, refuse_terminal, spool
 from nfslat.decode.decoded import Decoded
 from nfslat.decode.tools import Tools
-from nfslat.details import Details, Failures, Names, Resent, SessionLimits, Slots, Tcp, TcpEvents, no_details
+from nfslat.details import (
+    Blocked,
+    Details,
+    Failures,
+    Loads,
+    Names,
+    Pauses,
+    Resent,
+    SessionLimits,
+    Slots,
+    Tcp,
+    TcpEvents,
+)
 from nfslat.errors import InputError, ToolError
 from nfslat.tables import Connection, Kind, Loose, Ops, State
 
@@ -59,9 +71,24 @@ def decode(source: Source, tools: Callable[[], Tools], progress: Callable[[int],
 
     Returns the source with what is known of its files now. Raises ``InputError`` where nothing can be read.
     """
+    ranks = op_ranks(callback=False), op_ranks(callback=True)
+    source, found = read(source, tools, progress, lambda paths, job: _native.decode(paths, *ranks, RANK_ACTION, job))
+    return source, _decoded(found, source)
+
+
+def read(
+    source: Source,
+    tools: Callable[[], Tools],
+    progress: Callable[[int], None],
+    work: Callable[[list[str], _native.Job], dict[str, Any]],
+) -> tuple[Source, dict[str, Any]]:
+    """Let `work` read the files of `source` at the paths that it is given; the result has a row of "files" for each.
+
+    Otherwise as `decode`.
+    """
     with contextlib.ExitStack() as stack:
         paths = [stack.enter_context(_readable(file, tools)) for file in source.files]
-        result = _run(source, paths, progress)
+        result = _run(source, lambda job: work(paths, job), progress)
     files = tuple(
         dataclasses.replace(
             file,
@@ -77,8 +104,7 @@ def decode(source: Source, tools: Callable[[], Tools], progress: Callable[[int],
     )
     if not any(file.packets for file in files):
         refuse_empty(source.name)
-    source = dataclasses.replace(source, files=tuple(file for file in files if file.packets))
-    return source, _decoded(result, source)
+    return dataclasses.replace(source, files=tuple(file for file in files if file.packets)), result
 
 
 def _unread(name: str, path: Path, first_ns: int = NULL) -> File:
@@ -145,19 +171,20 @@ def _readable(file: File, tools: Callable[[], Tools]) -> Iterator[str]:
             raise ToolError(f"{file.name}: {why_not(stderr.read().decode(errors='replace'))}")
 
 
-def _run(source: Source, paths: list[str], progress: Callable[[int], None]) -> dict[str, Any]:
+def _run(
+    source: Source, work: Callable[[_native.Job], dict[str, Any]], progress: Callable[[int], None]
+) -> dict[str, Any]:
     """Run the decoder in a thread of its own, so that this one stays awake for Ctrl-C."""
     job = _native.Job()
     found: list[dict[str, Any] | Exception] = []
 
-    def work() -> None:
+    def work_or_fail() -> None:
         try:
-            ranks = op_ranks(callback=False), op_ranks(callback=True)
-            found.append(_native.decode(paths, *ranks, RANK_ACTION, job))
+            found.append(work(job))
         except Exception as problem:
             found.append(problem)
 
-    worker = threading.Thread(target=work, name=f"decode {source.name}", daemon=True)
+    worker = threading.Thread(target=work_or_fail, name=f"decode {source.name}", daemon=True)
     worker.start()
     try:
         while worker.is_alive():
@@ -215,11 +242,12 @@ def _decoded(found: dict[str, Any], source: Source) -> Decoded:
             tcp=Tcp(**found["tcp"]),
             events=TcpEvents(**found["tcp_events"]),
             resent=Resent(**found["resent"]),
-            pauses=no_details().pauses,
-            blocked=no_details().blocked,
-            loads=no_details().loads,
+            pauses=Pauses(**found["pauses"]),
+            blocked=Blocked(**found["blocked"]),
+            loads=Loads(**found["loads"]),
             sessions=tuple(SessionLimits(t_ns, name, *limits) for t_ns, name, limits in found["created_sessions"]),
             events_dropped=found["tcp_events_dropped"],
             resent_dropped=found["resent_dropped"],
+            pauses_dropped=found["pauses_dropped"],
         ),
     )

@@ -13,16 +13,19 @@ import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from nfslat.errors import InputError
-from nfslat.evidence import dtrace, fio, folded, oracle_trace, oracle_waits, perf_sched, sunrpc_trace
+from nfslat.evidence import dtrace, fio, folded, oracle_trace, oracle_waits, perf_sched, sqlnet_trace, sunrpc_trace
 from nfslat.evidence.folded import Stacks
 from nfslat.evidence.oracle_trace import Trace10046
 from nfslat.evidence.oracle_waits import Waits
 from nfslat.evidence.perf_sched import Sched
 from nfslat.evidence.records import Latency
+from nfslat.evidence.sqlnet_trace import SqlnetTrace
 from nfslat.evidence.sunrpc_trace import SunrpcTrace
+
+T = TypeVar("T")
 
 _GZIP = b"\x1f\x8b"
 _HEAD_BYTES = 4096
@@ -51,6 +54,15 @@ class Evidence:
 def read(path: str) -> Evidence:
     """Read a file of any kind; raises ``InputError``, one line, for what cannot be read or holds nothing."""
     name = os.path.basename(path) or path
+    return _checked(path, _KNOWN, lambda: _read(_kind(_Lines(path)), _Lines(path), name))
+
+
+def read_sqlnet_trace(path: str) -> SqlnetTrace:
+    """Read a SQL*Net trace; raises ``InputError`` likewise."""
+    return _checked(path, "a SQL*Net trace", lambda: sqlnet_trace.parse(_Lines(path)))
+
+
+def _checked(path: str, wanted: str, work: Callable[[], T]) -> T:
     try:
         regular = stat.S_ISREG(os.stat(path).st_mode)
     except ValueError as problem:  # a NUL in the path
@@ -58,10 +70,9 @@ def read(path: str) -> Evidence:
     except OSError as problem:
         raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
     if not regular:
-        raise InputError(f"{path}: is not a file: give a file with {_KNOWN}")
+        raise InputError(f"{path}: is not a file: give a file with {wanted}")
     try:
-        kind = _kind(_Lines(path))
-        return _read(kind, _Lines(path), name)
+        return work()
     except InputError as problem:
         raise InputError(f"{path}: {problem}") from None
     except OSError as problem:

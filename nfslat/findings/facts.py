@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from nfslat.charges.causes import FROM_OUTSIDE, Cause
 from nfslat.constants import DATA_OPS
+from nfslat.decompose import PART_NAMES
 from nfslat.evidence.records import Snapshot
 from nfslat.findings.verdict import Layers
 from nfslat.report.model import CapInFlight, ClientInFlight, Finding, MatchedRow, Parts, ServerInFlight, SessionInFlight
@@ -21,6 +23,70 @@ class Reconnects:
     ops: int
     mean_ms: float  # client SRT
     excess_ms: float  # of the mean over all ops: what these took beyond what the others take
+
+
+@dataclass(frozen=True)
+class DelayedAcks:
+    """Pauses of a sender that an ACK ended which its receiver had kept back."""
+
+    count: int
+    timer_ms: int | None  # the timer that goes with most of them; None: none that is known
+    median_ms: float  # from the last data to that ACK
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A direction of the path that carried all it can."""
+
+    way: str  # "call" or "reply"
+    client: str
+    server: str
+    mbit_per_s: float  # payload
+    share: float  # of the time in which it carried any
+
+
+@dataclass(frozen=True)
+class HostPauses:
+    """Times in which a host took nothing and sent nothing, and others sent to it."""
+
+    count: int
+    total_ms: float
+    longest_ms: float
+
+
+@dataclass(frozen=True)
+class Stalls:
+    """What TCP and the path made of the time, by (part, cause): mean ms over the same ops as the facts' `mean`."""
+
+    mean_ms: Mapping[tuple[str, str], float]
+    slowest_ms: Mapping[tuple[str, str], float]  # of the slowest 1 %
+    ops: Mapping[tuple[str, str], int]
+    delayed_acks: Mapping[str, DelayedAcks] = field(default_factory=dict)  # "call_send", "reply_send": of whose sender
+    rates: Sequence[Rate] = ()
+    host_pauses: Mapping[str, HostPauses] = field(default_factory=dict)  # "server", "client"
+
+    def ms(self, causes: Collection[str], parts: Collection[str] = PART_NAMES) -> float:
+        """What these causes made of these parts."""
+        return sum(one for (part, cause), one in self.mean_ms.items() if part in parts and cause in causes)
+
+    def slow_ms(self, causes: Collection[str], parts: Collection[str] = PART_NAMES) -> float:
+        """The same of the slowest 1 %."""
+        return sum(one for (part, cause), one in self.slowest_ms.items() if part in parts and cause in causes)
+
+    def hits(self, causes: Collection[str], parts: Collection[str] = PART_NAMES) -> int:
+        """Ops that any of it hit: at least so many."""
+        return max((n for (part, cause), n in self.ops.items() if part in parts and cause in causes), default=0)
+
+
+def moved_ms(of: Mapping[tuple[str, str], float]) -> dict[str, float]:
+    """What each layer has beside what its name says, ms; the sum is 0.
+
+    The network's are waits within the server's response time that TCP made; a host's is what lay on the way to it
+    while it did not run.
+    """
+    from_server = sum(one for (part, cause), one in of.items() if part == "server" and cause in FROM_OUTSIDE)
+    at_server, at_client = (of.get((part, Cause.HOST_PAUSE), 0.0) for part in ("call_net", "reply_net"))
+    return {"server": at_server - from_server, "network": from_server - at_server - at_client, "client": at_client}
 
 
 @dataclass(frozen=True)
@@ -43,6 +109,8 @@ class Facts:
     least_round_trip_ms: float | None = None
     throughput_per_s: float | None = None
     lost_segments: int | None = None
+    spurious_segments: int | None = None  # sent again although they had arrived
+    stalls: Stalls | None = None
     server: ServerInFlight | None = None
     client: ClientInFlight | None = None
     sessions: Sequence[SessionInFlight] = ()
@@ -71,8 +139,8 @@ class Facts:
 
     @property
     def in_thread_ms(self) -> float:
-        """The server's time without the wait for a thread, as far as that is known."""
-        return self.mean.server_ms - (self.queue_ms or 0.0)
+        """The server's own time without the wait for a thread, as far as that is known."""
+        return max(self.mean.ms("server") - (self.queue_ms or 0.0), 0.0)
 
     def op(self, names: frozenset[str]) -> tuple[int, float, float] | None:
         """Of the matched ops with one of `names`: how many, and means of queue and of time in a thread."""

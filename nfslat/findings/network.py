@@ -1,19 +1,20 @@
-"""Facts -> findings on the network: distance, loss, and one direction that is slower than the other."""
+"""Facts -> findings on the path: distance, and a direction that is slower than the other."""
 
 from __future__ import annotations
 
-from nfslat.findings.facts import Facts, finding, ms, times
+from nfslat.charges.causes import LOSSES, Cause
+from nfslat.findings.facts import Facts, finding, ms
 from nfslat.report.model import Finding
 
 _DELAY_MS = 1.0  # a round trip; a machine room has less
 _DELAY_SHARE = 0.10
-_LOSS_SHARE, _LOSS_SLOWEST = 0.01, 0.10
 _ASYMMETRY_SHARE = 0.10
+_VARIES = 0.2  # of the shortest round trip, and ...
 
 
 def network_findings(facts: Facts) -> list[Finding]:
     """In no order."""
-    return [one for one in (_delay(facts), _loss(facts), _asymmetry(facts)) if one is not None]
+    return [one for one in (_delay(facts), _asymmetry(facts)) if one is not None]
 
 
 def _delay(f: Facts) -> Finding | None:
@@ -21,15 +22,25 @@ def _delay(f: Facts) -> Finding | None:
     trip = f.least_round_trip_ms
     if trip is None or trip < _DELAY_MS or f.share(trip) < _DELAY_SHARE:
         return None
+    text = (
+        f"the shortest round trip between the hosts is {ms(trip)} ms, and every op pays it: distance, or a device that "
+        "delays"
+    )
+    evidence = {"least_round_trip_ms": trip, "network_ms": f.mean.network_ms}
+    if f.stalls is not None:
+        held = f.stalls.ms({Cause.HELD})
+        varies = held + f.stalls.ms({"unexplained"}, ("call_net", "reply_net"))
+        evidence |= {"varying_ms": varies, "held_ms": held}
+        if varies >= max(_VARIES * trip, _DELAY_MS):
+            text += f"; {ms(varies)} ms more on average come and go (jitter, or queues of a path that is not full)"
     return finding(
         "net-delay",
         "network",
-        f"the shortest round trip between the hosts is {ms(trip)} ms, and every op pays it: distance, or a device that "
-        "delays",
+        text,
         share=f.share(trip),
         slowest=f.slowest_share(trip),
         confidence="certain",
-        evidence={"least_round_trip_ms": trip, "network_ms": f.mean.network_ms},
+        evidence=evidence,
         advice={
             "knob": "the path",
             "how": ["ping -c 20 SERVER from the client: compare", "traceroute or mtr: find the hop that adds it"],
@@ -39,45 +50,11 @@ def _delay(f: Facts) -> Finding | None:
     )
 
 
-def _loss(f: Facts) -> Finding | None:
-    """Waits until lost segments were sent again; loss that costs nothing is no finding."""
-    waits = _waits_ms(f.parts)
-    slowest = _waits_ms(f.slowest_parts)
-    if waits is None:
-        return None
-    shares = f.share(waits), f.slowest_share(slowest)
-    if shares[0] < _LOSS_SHARE and (shares[1] or 0.0) < _LOSS_SLOWEST:
-        return None
-    lost = "" if f.lost_segments is None else f" ({times(f.lost_segments, 'segment')} lost between the captures)"
-    return finding(
-        "net-loss",
-        "network",
-        f"ops wait {ms(waits)} ms on average until TCP sent lost data again{lost}"
-        + ("" if slowest is None else f", the slowest 1 % {ms(slowest)} ms"),
-        share=shares[0],
-        slowest=shares[1],
-        confidence="certain",
-        evidence={"wait_ms": waits, "slowest_wait_ms": slowest, "lost_segments": f.lost_segments},
-        advice={
-            "knob": "the path",
-            "how": ["ethtool -S on both hosts and the switch ports between them: errors, drops, pause frames"],
-            "verify": "nstat -az TcpRetransSegs on both hosts stands still",
-        },
-    )
-
-
-def _waits_ms(parts: object) -> float | None:
-    waits = [getattr(parts, name, None) for name in ("call_retrans_wait", "reply_retrans_wait")]
-    known = [wait for wait in waits if wait is not None]
-    return sum(known) if known else None
-
-
 def _asymmetry(f: Facts) -> Finding | None:
     p = f.parts
     if p is None or p.call_net is None or p.reply_net is None or p.one_way_error is None:
         return None
-    waits = (p.call_retrans_wait or 0.0), (p.reply_retrans_wait or 0.0)
-    more = (p.call_net - waits[0]) - (p.reply_net - waits[1])
+    more = (p.call_net - _explained(f, "call_net")) - (p.reply_net - _explained(f, "reply_net"))
     beyond = abs(more) - 2 * p.one_way_error
     if beyond <= 0 or f.share(beyond) < _ASYMMETRY_SHARE or abs(more) < _DELAY_MS:
         return None
@@ -91,3 +68,10 @@ def _asymmetry(f: Facts) -> Finding | None:
         confidence="likely",
         evidence={"call_net_ms": p.call_net, "reply_net_ms": p.reply_net, "error_ms": p.one_way_error},
     )
+
+
+def _explained(f: Facts, part: str) -> float:
+    """What other findings say of a way."""
+    if f.stalls is not None:
+        return f.stalls.ms({*LOSSES, Cause.REORDERING, Cause.HOST_PAUSE, Cause.HELD, Cause.BANDWIDTH}, (part,))
+    return getattr(f.parts, part.replace("_net", "_retrans_wait"), None) or 0.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from nfslat.report.model import Finding, Verdict
 
@@ -13,7 +13,20 @@ _HIGH_MATCH, _LOW_MATCH = 0.95, 0.70
 _HIGH_SHARE, _LOW_SHARE = 0.60, 0.45
 _SOME_UNSEEN, _MUCH_UNSEEN = 0.02, 0.10
 _FEW_OPS, _VERY_FEW_OPS = 100, 20
+_WORTH = 0.01  # of the whole: less that lies elsewhere is not worth a word
 _CAUSE = 0.3  # of what its layer adds; a finding that explains less is not the cause
+
+
+# What a cause's figure is called among the proofs.
+_WAITS = {
+    "net-loss": "wait for lost data",
+    "net-reordering": "wait for overtaken packets",
+    "delayed-ack": "wait for delayed ACKs",
+    "zero-window": "wait for the receiver's window",
+    "head-of-line": "wait behind other replies",
+    "bandwidth": "wait for the path's bandwidth",
+    "host-pause": "while the host did not run",
+}
 
 
 @dataclass(frozen=True)
@@ -24,6 +37,8 @@ class Layers:
     network_ms: float
     client_ms: float | None = None
     ops: str = ""  # which ops the means are over, where it is not all of them
+    # By layer, ms that are its own though they lie within the time of another; they sum to 0 (`facts.moved_ms`).
+    moved_ms: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def total_ms(self) -> float:
@@ -31,8 +46,9 @@ class Layers:
         return self.server_ms + self.network_ms + (self.client_ms or 0.0)
 
     def ms(self, layer: str) -> float:
-        """What `layer` adds; 0 for a client that is not known."""
-        return {"server": self.server_ms, "network": self.network_ms, "client": self.client_ms or 0.0}[layer]
+        """What `layer` adds; of a client that is not known, what is known of it."""
+        own = {"server": self.server_ms, "network": self.network_ms, "client": self.client_ms or 0.0}[layer]
+        return own + self.moved_ms.get(layer, 0.0)
 
     def share(self, layer: str) -> float:
         """Share of `layer` in the total, 0 to 1 where no part is negative; 0 of a total of 0."""
@@ -88,7 +104,9 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
     )
     of_layer = [one for one in findings if one.layer == layer and (one.share or 0.0) >= _CAUSE * share]
     cause = max(of_layer, key=lambda one: one.share or 0.0, default=None)
-    text = f"{_capital(LAYERS[layer])} adds {_ms(mean.ms(layer))} of {_ms(mean.total_ms)} ms {of} ({share * 100:.1f} %)"
+    name = "the client" if layer == "client" and mean.client_ms is None else LAYERS[layer]
+    text = f"{_capital(name)} adds {_ms(mean.ms(layer))} of {_ms(mean.total_ms)} ms {of} "
+    text += f"({share * 100:.1f} %{_moved(mean, layer)})"
     if cause is not None:
         text += f", {_because(cause)}"
     if tail is None:
@@ -107,6 +125,16 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
             confidence = "medium"  # who gets the ticket depends on it
     proof = _proof(mean, cause)
     return Verdict(layer, cause.code if cause else None, share, share_slowest, confidence, text, proof, reasons)
+
+
+def _moved(mean: Layers, layer: str) -> str:
+    """What of the server's response time the network made, where it matters."""
+    ms = mean.moved_ms.get("network", 0.0)
+    if ms < _WORTH * mean.total_ms:
+        return ""
+    if layer == "network":
+        return f"; {_ms(ms)} ms of it lie within the server's response time"
+    return f"; {_ms(ms)} ms of its response time are the network's" if layer == "server" else ""
 
 
 def _because(cause: Finding) -> str:
@@ -130,6 +158,18 @@ def _because(cause: Finding) -> str:
         return f"{_ms(e['least_round_trip_ms'])} ms of it the round trip that every op pays"
     if cause.code == "net-loss":
         return f"{_ms(e['wait_ms'])} ms of it until lost data were sent again"
+    if cause.code == "net-reordering":
+        return f"{_ms(e['wait_ms'])} ms of it for packets that others had overtaken"
+    if cause.code == "delayed-ack":
+        return f"{_ms(e['wait_ms'])} ms of it for ACKs that were kept back"
+    if cause.code == "zero-window":
+        return f"{_ms(e['wait_ms'])} ms of it for a receiver that did not read"
+    if cause.code == "head-of-line":
+        return f"{_ms(e['wait_ms'])} ms of it behind other replies on the same connection"
+    if cause.code == "bandwidth":
+        return f"{_ms(e['wait_ms'])} ms of it because the path carries no more"
+    if cause.code == "host-pause":
+        return f"{_ms(e['wait_ms'])} ms of it while its host did not run"
     if cause.code in ("client-slots", "session-slots"):
         return f"for it has no more than {e['slots']} slot{'' if e['slots'] == 1 else 's'}"
     if cause.code == "net-asymmetry":
@@ -163,7 +203,7 @@ def _proof(mean: Layers, cause: Finding | None) -> list[str]:
             ("queue_ms", "wait for a thread" if cause.code == "server-threads" else "wait in its queue"),
             ("excess_ms", "waits for a new connection"),
             ("in_thread_ms", "in the server's threads"),
-            ("wait_ms", "wait for lost data"),
+            ("wait_ms", _WAITS.get(cause.code, "wait")),
             ("least_round_trip_ms", "shortest round trip"),
         ):
             if name in e:

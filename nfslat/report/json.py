@@ -12,7 +12,7 @@ from nfslat.report.model import Report
 
 def to_dict(report: Report) -> dict[str, Any]:
     """The report as dictionaries, lists, strings and numbers; keys in the order in which the model declares them."""
-    return cast(dict[str, Any], _plain(report))
+    return cast(dict[str, Any], plain(report))
 
 
 def dump(report: Report, stream: TextIO) -> None:
@@ -28,12 +28,12 @@ def schema() -> dict[str, Any]:
     return cast(dict[str, Any], json.loads(text))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     # dataclasses.asdict keeps tuples, which a JSON Schema does not accept as arrays.
     if is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value

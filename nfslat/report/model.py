@@ -196,6 +196,21 @@ class Transport:
 
 
 @dataclass(frozen=True)
+class Charge:
+    """What of one part of the matched ops' time one cause made. The charges of a part, with what is "unexplained" of
+    it, sum to the part."""
+
+    part: str  # one of the five; "before" the call's first byte and "after" the reply's last one are in no SRT
+    cause: str  # "rto", "delayed-ack", "bandwidth" ..., or "unexplained"
+    ops: int  # that are charged with any of it
+    total_ms: float
+    mean_ms: float  # over all matched ops
+    share: float | None  # of the mean client SRT; None for what is not in it
+    slowest_ms: float  # mean over the slowest 1 %
+    slowest_share: float | None  # of their client SRT
+
+
+@dataclass(frozen=True)
 class Level:
     """Time with so many ops in flight."""
 
@@ -415,6 +430,7 @@ class Report:
     clock: Clock | None = None
     audit: list[AuditNote] = field(default_factory=list)  # on the two captures together
     transport: list[Transport] | None = None  # None where an engine does not say what TCP did
+    charges: list[Charge] | None = None  # likewise, and where nothing is known of the clocks
     inflight: InFlight | None = None
     what_if: list[WhatIf] = field(default_factory=list)
     evidence: list[str] = field(default_factory=list)  # what hosts, applications and tracers say besides

@@ -20,7 +20,6 @@ from nfslat.report.text_parts import (
     clock_section,
     part_percentiles_section,
     parts_section,
-    transport_section,
 )
 from nfslat.report.text_tables import (
     histogram_section,
@@ -33,6 +32,7 @@ from nfslat.report.text_tables import (
     selection_section,
     stack_section,
 )
+from nfslat.report.text_transport import charges_section, transport_section
 
 _SRT_MEANS = {
     "nfslat": "at the client from the first byte of the call to the last byte of the reply, at the server from the "
@@ -75,6 +75,8 @@ def render(report: Report, *, hist: bool = False, width: int = 80, color: bool =
         misses_section(page, report.matched)
         if report.matched.total is not None:
             parts_section(page, report.matched.total, report.matched.slowest)
+        if report.charges is not None:
+            charges_section(page, report.charges)
         if report.matched.parts is not None:
             part_percentiles_section(page, report.matched.parts)
     if report.transport:

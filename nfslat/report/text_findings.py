@@ -11,7 +11,8 @@ from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, 
 _LAYERS = ("server", "network", "client")  # those of the rest are about the captures, and stand with them
 _LOOKED_FOR = (
     "a wait for a server thread, slow storage, a connection made anew, a limit for each connection (server); distance, "
-    "loss, one slow direction (network); slots of connections and sessions (client)"
+    "loss, reordering, one slow direction, delayed ACKs, closed windows, replies behind others, bandwidth (network); "
+    "slots of connections and sessions (client); a host that stood still (either)"
 )
 _IN_FIGURES = "a wait for a server thread, slow storage, time above the wire"
 _MUCH_UNSEEN = 0.1

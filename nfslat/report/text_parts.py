@@ -1,11 +1,9 @@
-"""Report -> where the time goes, part by part, what TCP lost, and what is known of the clocks; a section a function."""
+"""Report -> where the time goes, part by part, and what is known of the clocks; a section a function."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from nfslat.report.model import Clock, MatchedRow, Parts, PartSummaries, Summary, TcpAmount, Transport
-from nfslat.report.text_layout import Cell, Page, adding_up, count, count_of, indented, ms, percent, shares_adding_up
+from nfslat.report.model import Clock, MatchedRow, Parts, PartSummaries, Summary
+from nfslat.report.text_layout import Cell, Page, adding_up, count, count_of, indented, ms, shares_adding_up
 
 
 def parts_section(page: Page, total: MatchedRow, slowest: MatchedRow | None) -> None:
@@ -100,57 +98,6 @@ def part_percentiles_section(page: Page, parts: PartSummaries) -> None:
 
 _MOST_STEPS = 5
 _FINE_MS = 0.01  # bounds that are nearer to each other need more than three decimals
-# Caveats (transport.py) in words.
-_CAVEATS = {
-    "sender-drops": "the sender's capture lost packets, so more may have been sent again",
-    "receiver-drops": "the receiver's capture lost packets, so less may have been lost on the way",
-    "partial": "the captures show only some of the same bytes; these are counted",
-    "other-numbers": "TCP numbers are rewritten on the way, so that all of both captures is counted",
-    "events-dropped": "there were too many retransmissions to keep each",
-    "copies-unknown": "over IPv6 a packet that was captured twice looks sent again",
-}
-
-
-def transport_section(page: Page, transport: Sequence[Transport]) -> None:
-    """What TCP sent again, by direction, where it did: loss between two captures is counted, not guessed."""
-    if not any(one.sent_again.packets or one.arrived_again.packets for one in transport):
-        return
-    page.title("TCP between the captures")
-    ways = [[one for one in transport if one.way == way] for way in ("call", "reply")]
-
-    def row(label: str, cells: list[int | str]) -> list[Cell]:
-        return [label, *cells]
-
-    def amounts(name: str) -> list[int | str]:
-        return [_segments([getattr(one, name) for one in way]) for way in ways]
-
-    lost = [sum(one.lost_bytes for one in way) for way in ways]
-    sent = [sum(one.bytes + one.sent_again.bytes for one in way) for way in ways]
-    segments = [[one.lost_segments for one in way] for way in ways]
-    lost_segments: list[int | str] = [
-        "no SYN seen" if None in each else sum(n for n in each if n is not None) for each in segments
-    ]
-    rows = [
-        row("segments sent again", amounts("sent_again")),
-        row("that had arrived before (sent for nothing)", amounts("arrived_again")),
-        row("segments lost on the way", lost_segments),
-        row("share of the bytes lost", [percent(a / b if b else None) for a, b in zip(lost, sent, strict=True)]),
-        row("matched ops of which bytes were sent again", [sum(one.ops_hit for one in way) for way in ways]),
-    ]
-    page.table("lrr", ("", "calls", "replies"), rows)
-    seen = {
-        caveat for one in transport for caveat in one.caveats if one.sent_again.packets or one.arrived_again.packets
-    }
-    for caveat in sorted(seen):
-        page.prose(f"- {_CAVEATS.get(caveat, caveat)}", hanging=2)
-
-
-def _segments(amounts: Sequence[TcpAmount]) -> int | str:
-    """Segments where they are known, else packets as they were captured."""
-    segments = [one.segments for one in amounts]
-    if None in segments:
-        return f"{count(sum(one.packets for one in amounts))} packets"
-    return sum(n for n in segments if n is not None)
 
 
 def clock_section(page: Page, clock: Clock) -> None:

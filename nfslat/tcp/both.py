@@ -20,7 +20,7 @@ from nfslat.clock import Clock
 from nfslat.errors import InputError
 from nfslat.tables import I64, Bool, Matched, Ops
 from nfslat.tcp.packets import Packets, Trace
-from nfslat.tcp.same import NUMBERS, counts_from_syn, rows_of, same_conversations, same_packets
+from nfslat.tcp.same import counts_from_syn, rows_of, same_conversations, same_packets, shift_of
 from nfslat.theta import find_clock
 
 _SAMPLE = 1 << 16  # packets each way that the clocks are told by
@@ -29,13 +29,13 @@ _SAMPLE = 1 << 16  # packets each way that the clocks are told by
 class Fate(StrEnum):
     """What became of a packet that one capture shows; the counts add up to its packets."""
 
-    SAME = "in both captures"
-    RECUT = "in other packets there"  # all its bytes are, cut up or put together (offload)
-    LOST = "lost on the way"  # some of its bytes are there fewer times than they were sent
-    NOT_CAPTURED = "not captured there"  # some of its bytes are there not once, though they were acknowledged
-    SURPLUS = "not captured at the sender"  # some of its bytes are there more often than they were sent; or doubled
-    NO_PAYLOAD = "without payload, not there"  # ACKs: lost, or put together on the way
-    OUTSIDE = "while the other capture did not run"
+    SAME = "in both"
+    RECUT = "in other packets"  # all its bytes are, cut up or put together (offload)
+    LOST = "lost"  # some of its bytes are there fewer times than they were sent
+    NOT_CAPTURED = "not captured"  # some of its bytes are there not once, though they were acknowledged
+    SURPLUS = "not at the sender"  # some of its bytes are there more often than they were sent; or doubled
+    NO_PAYLOAD = "no payload, not there"  # ACKs: lost, or put together on the way
+    OUTSIDE = "other not running"
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Passage:
     sender: int  # 0 or 1: which trace is at its sender's end
     fates: tuple[dict[Fate, int], dict[Fate, int]]  # packets of the first trace, and of the second
     bytes: int  # positions that the sender's capture shows
+    sent_bytes: int  # the same, as often as it shows them
     lost_bytes: int
     missed_bytes: int  # acknowledged, and not in the receiver's capture
     surplus_bytes: int  # more often at the receiver than at the sender
@@ -209,9 +210,8 @@ def _passage(
 ) -> Passage:
     packets = [trace.packets for trace in traces]
     rows = [rows_of(trace, row, way) for trace, row, way in zip(traces, pair, ways, strict=True)]
-    first = [trace.conversations[row].ways[way].first_seq for trace, row, way in zip(traces, pair, ways, strict=True)]
     # Positions of the second trace as those of the first. Where numbers are rewritten, both begin with the SYN.
-    shift = (first[1] - first[0] + NUMBERS // 2) % NUMBERS - NUMBERS // 2 if not counts_from_syn(traces, pair) else 0
+    shift = 0 if counts_from_syn(traces, pair) else shift_of(traces, pair, ways)
     spans = [
         (one.seq[own] + moved, one.size[own].astype(np.int64))
         for one, own, moved in zip(packets, rows, (0, shift), strict=True)
@@ -256,6 +256,7 @@ def _passage(
         sender=sender,
         fates=(fates[0], fates[1]),
         bytes=int(width[sent > 0].sum()),
+        sent_bytes=int((width * sent).sum()),
         lost_bytes=int((width * lost).sum()),
         missed_bytes=int(width[missed].sum()),
         surplus_bytes=int((width * surplus).sum()),

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
-import numpy as np
-
+from nfslat.columns import side_by_side
 from nfslat.decode.capture import Source
 from nfslat.details import Pauses
 from nfslat.tables import I8, I16, I32, I64, U8, U32, U64, Connection, Table
@@ -22,17 +22,18 @@ FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 class Kind(IntEnum):
     """What the payload of a packet is, by what was seen of its direction before."""
 
-    NONE = 0  # no payload
+    NONE = 0  # no payload, or that of a RST
     NEW = 1
     AHEAD = 2  # new, with a hole in front
     RETRANSMISSION = 3  # holds bytes that were seen before
-    OUT_OF_ORDER = 4  # fills a hole
-    KEEP_ALIVE = 5  # at most one byte, acknowledged long ago (RFC 9293 section 3.8.4)
-    ZERO_WINDOW_PROBE = 6  # one byte, the next one, into a closed window (RFC 9293 section 3.8.6.1)
+    OUT_OF_ORDER = 4  # fills a hole, or lies in front of all that was seen, whatever else it repeats
+    KEEP_ALIVE = 5  # the last byte sent, which is acknowledged, or only its number (RFC 9293 section 3.8.4)
+    ZERO_WINDOW_PROBE = 6  # one byte, the next one, into a closed window (RFC 9293 section 3.8.6.1); not taken for sent
+    # until it is acknowledged. Linux probes with a KEEP_ALIVE instead, which has no payload.
 
 
 class AckKind(IntEnum):
-    """What a packet says to the other direction's sender."""
+    """What a packet says to the other direction's sender. Of a SYN or RST, and of one that was overtaken: NONE."""
 
     NONE = 0  # no ACK flag, or nothing new (same acknowledgement, same window, or beside payload)
     ADVANCES = 1  # covers more than any packet before
@@ -68,7 +69,7 @@ class Packets(Table):
 class Way:
     """One direction of a conversation; its sender shifts its own windows by `window_scale`. Options are its SYN's."""
 
-    first_seq: int  # sequence number of position 0
+    first_seq: int  # sequence number of position 0; NULL where there is neither a packet of it nor an ACK
     saw_syn: bool
     mss: int | None
     window_scale: int | None  # None: no SYN seen; 0: seen, without the option or declined by the other side's SYN
@@ -118,10 +119,23 @@ class Trace:
     last_ns: int
     snaplen: int | None
     damage: str = ""
+    pauses_dropped: int = 0  # beyond those that are kept
 
     def talk(self, conversation: int) -> Talk:
         """The conversation in row `conversation`."""
-        packets = self.packets
+        packets, pauses = self.packets, self.pauses
         if len(self.conversations) > 1:
-            packets = packets.take(np.flatnonzero(packets.conversation == conversation))
-        return Talk(self.conversations[conversation], packets, self.pauses.take(self.pauses.conn == conversation))
+            (order, spans), (pause_order, pause_spans) = self._orders
+            packets = packets.take(order[spans[conversation]])
+            pauses = pauses.take(pause_order[pause_spans[conversation]])
+        return Talk(self.conversations[conversation], packets, pauses)
+
+    @cached_property
+    def _orders(self) -> tuple[tuple[I32, list[slice]], tuple[I32, list[slice]]]:
+        """Packets and pauses with those of each conversation side by side."""
+        count = len(self.conversations)
+        packets, pauses = self.packets.conversation, self.pauses.conn
+        return (
+            side_by_side(len(packets), count, lambda at: packets[at]),
+            side_by_side(len(pauses), count, lambda at: pauses[at]),
+        )

@@ -16,7 +16,7 @@ from nfslat.tables import I64
 from nfslat.tcp.packets import ACK, Conversation, Trace
 
 U64 = npt.NDArray[np.uint64]
-NUMBERS = 1 << 32  # sequence numbers that there are
+_NUMBERS = 1 << 32  # sequence numbers that there are
 _MOST = 0.5  # of the packets: if fewer have the same IP identification, it is rewritten on the way
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, which spreads bits (Knuth, TAOCP 6.4)
 _SOME = 4096  # packets of a conversation that it is known by
@@ -76,7 +76,7 @@ def _numbers(trace: Trace, rows: I64, positions: I64, *, own: bool, from_syn: bo
     first = np.array([[way.first_seq for way in one.ways] for one in trace.conversations], dtype=np.int64)
     p = trace.packets
     way = p.direction[rows] if own else 1 - p.direction[rows]
-    return np.asarray((first[p.conversation[rows], way] + positions[rows]) % NUMBERS, dtype=np.int64)
+    return np.asarray((first[p.conversation[rows], way] + positions[rows]) % _NUMBERS, dtype=np.int64)
 
 
 def _hash(*columns: I64) -> U64:
@@ -113,6 +113,12 @@ def same_packets(traces: Sequence[Trace], pair: tuple[int, int], turned: bool, w
 def counts_from_syn(traces: Sequence[Trace], pair: tuple[int, int]) -> bool:
     """Do both traces show both SYNs? Then positions are the same in both, even where a firewall rewrites numbers."""
     return all(way.saw_syn for trace, row in zip(traces, pair, strict=True) for way in trace.conversations[row].ways)
+
+
+def shift_of(traces: Sequence[Trace], pair: tuple[int, int], ways: tuple[int, int]) -> int:
+    """What to add to positions of the second trace, direction ``ways[1]``, for those of the first's ``ways[0]``."""
+    first = [trace.conversations[row].ways[way].first_seq for trace, row, way in zip(traces, pair, ways, strict=True)]
+    return (first[1] - first[0] + _NUMBERS // 2) % _NUMBERS - _NUMBERS // 2
 
 
 def _keys(trace: Trace, rows: I64, *, with_id: bool, from_syn: bool) -> U64:

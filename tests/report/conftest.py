@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import strategies as st
 
+from nfslat.charges.causes import CAUSES, PLACES
 from nfslat.constants import _NAMES, op_name, program_name
 from nfslat.report.model import (
     SCHEMA,
@@ -15,6 +16,7 @@ from nfslat.report.model import (
     CapInFlight,
     Capture,
     CaptureFile,
+    Charge,
     ClientInFlight,
     Clock,
     ClockStep,
@@ -520,6 +522,8 @@ def _reports(draw: st.DrawFn, compared: bool = False) -> Report:
     way, caveats = st.sampled_from(["call", "reply"]), st.lists(st.sampled_from(["partial", "new"]), max_size=2)
     tcp = (_text, _text, way, number, data, data, data, number, st.none() | number, number, caveats)
     transport = st.builds(Transport, *tcp)
+    charged_to = st.sampled_from(PLACES), st.sampled_from([*CAUSES, "unexplained"])
+    charge = st.builds(Charge, *charged_to, number, amount, amount, _share, amount, _share)
     return Report(
         schema=SCHEMA,
         nfslat=Tool("0.1.0", draw(_text), draw(_text), draw(st.sampled_from(["nfslat", "tshark", "first"]))),
@@ -534,6 +538,7 @@ def _reports(draw: st.DrawFn, compared: bool = False) -> Report:
         clock=draw(st.none() | clock) if two else None,
         audit=draw(st.lists(note, max_size=2)) if two else [],
         transport=draw(st.none() | st.lists(transport, max_size=3)) if two else None,
+        charges=draw(st.none() | st.lists(charge, max_size=5)) if two else None,
         inflight=draw(st.none() | _in_flights()) if two else None,
         what_if=draw(st.lists(_what_if, max_size=1)) if two else [],
         evidence=draw(st.lists(_text, max_size=2)) if two else [],

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from nfslat.report.model import (
     AuditNote,
     CapInFlight,
+    Charge,
     Level,
     MeanAndP99,
     Outcome,
@@ -487,3 +488,39 @@ total       2,300   2,280
 Also in the client capture, not shown (ops): MOUNT 4. See --all-programs.
 
 """
+
+
+def _charge(part: str, cause: str, mean_ms: float, share: float | None, ops: int = 10) -> Charge:
+    return Charge(part, cause, ops, 1000 * mean_ms, mean_ms, share, 10 * mean_ms, share)
+
+
+def test_charges_have_rows_where_they_matter_and_the_rest_is_one_line(small: Callable[[], Report]) -> None:
+    """What TCP did stands behind the parts: causes in words with the part, what is hardly any in a line, what no cause
+    explains, and what is in no SRT in a sentence."""
+    charges = [
+        _charge("before", "zero-window", 0.7, None),
+        _charge("call_net", "rto", 1.5, 0.15),
+        _charge("call_net", "loss", 0.001, 0.0001),
+        _charge("call_net", "reordering", 0.002, 0.0002),
+        _charge("call_net", "unexplained", 0.5, 0.05),
+        _charge("server", "behind-loss", 2.5, 0.25),
+        _charge("after", "behind-loss", 0.3, None),
+    ]
+    text = render(dataclasses.replace(small(), charges=charges))
+    section = text.split("What TCP did to the operations")[1].split("\n\n")[0]
+    assert text.index("Where the time goes") < text.index("What TCP did") < text.index("Percentiles of the parts")
+    lines = [" ".join(line.split()) for line in section.splitlines()]
+    assert "lost: retransmission timeout call_net 10 1.50 15.0 % 15.0" in lines
+    assert "arrived, behind what was lost server 10 2.50 25.0 % 25.0" in lines
+    assert any(line.startswith("less than 0.1 % each") and "0.0 %" in line for line in lines)
+    assert not any("lost: sent again" in line for line in lines)
+    assert any(line.startswith("not explained by TCP call_net") for line in lines)
+    words = " ".join(lines)
+    assert "before the call's first byte, so in no SRT: 0.700 ms on average (10 ops), receiver's window closed" in words
+    assert "after the reply's last byte, so in no SRT: 0.300 ms on average (10 ops), arrived, behind what was" in words
+
+
+def test_where_only_the_distance_is_charged_nothing_is_printed(small: Callable[[], Report]) -> None:
+    """A healthy pair has a round trip, and no section on TCP; nor has one of which nothing is known."""
+    for charges in (None, [], [_charge("call_net", "distance", 1.0, 0.5), _charge("server", "unexplained", 1.0, 0.5)]):
+        assert "What TCP did" not in render(dataclasses.replace(small(), charges=charges))

@@ -1,11 +1,12 @@
-//! Any records in a pcap file that is one: the whole decoding. The first byte chooses the kind of link.
+//! Any records in a pcap file that is one: the whole decoding, and the rows of TCP packets. The first byte chooses the kind of link.
 #![no_main]
 
 use std::io::{Cursor, Read};
 
 use libfuzzer_sys::fuzz_target;
 use nfslat_native::compound::Ranks;
-use nfslat_native::decode::{Progress, decode};
+use nfslat_native::decode::{Progress, decode, read_all};
+use nfslat_native::packets::{Asked, Trace};
 
 /// Ethernet, raw IP, Linux "any" in both versions, loopback.
 const LINKS: [u32; 5] = [1, 101, 113, 276, 0];
@@ -18,11 +19,16 @@ fuzz_target!(|data: &[u8]| {
         file.extend_from_slice(&u32::to_le_bytes(word));
     }
     file.extend_from_slice(records);
-    let input: Box<dyn Read + Send> = Box::new(Cursor::new(file));
+    let input = || -> std::io::Result<Box<dyn Read + Send>> { Ok(Box::new(Cursor::new(file.clone()))) };
+    let mut trace = Trace::new(Asked::default());
+    if read_all([input()], &mut trace, &Progress::default()).is_ok() {
+        let rows = trace.rows.frame.len() as u64;
+        assert_eq!(u64::from(trace.packets), rows + trace.other + trace.skipped + trace.copies);
+    }
     // Any order will do, if operations differ in it.
     let rank = |operation: u8| operation % 5;
     let ranks = Ranks { nfs: (0..80).map(rank).collect(), callback: (0..16).map(rank).collect(), action: 3 };
-    let Ok((decoder, _)) = decode([Ok(input)], ranks, &Progress::default()) else { return };
+    let Ok((decoder, _)) = decode([input()], ranks, &Progress::default()) else { return };
 
     let ops = &decoder.pairing.ops;
     let rows = ops.t0.len();

@@ -35,6 +35,48 @@ fn resent(decoder: &Decoder) -> Vec<(u32, bool, i8, i32, i64)> {
     (0..resent.op.len()).map(line).collect()
 }
 
+/// XID, is it the reply, until when it was blocked.
+fn blocked(decoder: &Decoder) -> Vec<(u32, bool, i64)> {
+    let (blocked, xid) = (&decoder.pairing.blocked, &decoder.pairing.ops.xid);
+    let line = |row: usize| (xid[blocked.op[row] as usize], blocked.is_reply[row] == 1, blocked.until_ns[row]);
+    (0..blocked.op.len()).map(line).collect()
+}
+
+/// A call behind a lost segment waits until that one has come; so does a reply. What was sent again itself does not.
+#[test]
+fn blocked_behind_a_hole() {
+    let mut capture = Capture::new();
+    capture.handshake(CLIENT, SERVER); // 1 to 3
+    capture.at_us(0).tcp(&c(1).data(&call(1))); // 4
+    capture.at_us(100).tcp(&c(137).data(&call(3))); // 5: the second is missing
+    capture.at_us(200).tcp(&c(205).data(&call(4)[..30])); // 6
+    capture.at_us(300).tcp(&c(69).data(&call(2))); // 7
+    capture.at_us(400).tcp(&c(235).data(&call(4)[30..])); // 8
+    capture.at_us(500).tcp(&s(33).ack(273).data(&answer(2))); // 9
+    capture.at_us(600).tcp(&s(65).ack(273).data(&join(&[&answer(3), &answer(4)]))); // 10
+    capture.at_us(900).tcp(&s(1).ack(273).data(&answer(1))); // 11
+    let decoder = capture.end();
+    let expected = [(3, false, 300_000), (3, true, 900_000), (4, true, 900_000), (2, true, 900_000)];
+    assert_eq!(blocked(&decoder), expected);
+    assert_eq!(decoder.pairing.ops.t1, [0, 100_000, 400_000, 300_000]); // by the calls' first frames
+}
+
+/// Behind a hole that was given up, or to which nothing came until the capture ended, nobody knows how long it waited.
+#[test]
+fn not_blocked_behind_what_never_came() {
+    for acks in [0, 6] {
+        let mut capture = Capture::new();
+        capture.handshake(CLIENT, SERVER);
+        capture.at_us(0).tcp(&c(1).data(&call(1)));
+        capture.at_us(100).tcp(&c(137).data(&call(3)));
+        for _ in 0..acks {
+            capture.later_us(1).tcp(&s(1).ack(205));
+        }
+        capture.at_us(300).tcp(&s(1).ack(205).data(&join(&[&answer(1), &answer(2), &answer(3)])));
+        assert_eq!(blocked(&capture.end()), []);
+    }
+}
+
 /// Every message with bytes in what was sent again is named, calls and replies, with these bytes and the segment's frame.
 #[test]
 fn sent_again() {

@@ -46,6 +46,9 @@ impl Stream {
             self.ends(feed);
         }
         if let Some(row) = self.row.take() {
+            if self.filled_by.0 > self.last_frame {
+                feed.pairing.blocked.push(row, self.filled_by.1);
+            }
             feed.pairing.finish(row, self.last_frame, self.last_ns, self.whole);
         }
         self.open = false;

@@ -279,6 +279,25 @@ fn all_resent(stream: &Sent, again: &Again, decoder: &Decoder) -> Result<(), Tes
     Ok(())
 }
 
+/// A message is blocked if all of it was there before all in front of it was, until that was.
+fn all_blocked(stream: &Sent, first_seen: &[u32], decoder: &Decoder) -> Result<(), TestCaseError> {
+    let (blocked, ops) = (&decoder.pairing.blocked, &decoder.pairing.ops);
+    let found: Vec<(u32, bool, i64)> = (0..blocked.op.len())
+        .map(|row| (ops.xid[blocked.op[row] as usize], blocked.is_reply[row] == 1, blocked.until_ns[row]))
+        .collect();
+    let is_in_op = |one: &&Record| ops.xid.contains(&one.xid);
+    let mut expected: Vec<(u32, bool, i64)> = Vec::new();
+    for one in stream.records.iter().filter(is_in_op) {
+        let (last, filled) = (frames(one, first_seen).1, *first_seen[..one.end].iter().max().unwrap());
+        if filled > last {
+            expected.push((one.xid, one.is_reply, 1000 * i64::from(filled - 2))); // both SYNs come at 0
+        }
+    }
+    expected.sort_by_key(|(xid, ..)| ops.xid.iter().position(|op| op == xid));
+    prop_assert_eq!(found, expected);
+    Ok(())
+}
+
 /// Every record was found, with exactly its frames.
 fn all_found(stream: &Sent, found: &[Option<Found>], first_seen: &[u32]) -> Result<(), TestCaseError> {
     for (one, found) in stream.records.iter().zip(found) {
@@ -385,6 +404,7 @@ proptest! {
         all_found(&stream, &found, &first_seen)?;
         prop_assert_eq!((decoder.tally.hidden, decoder.tally.malformed, decoder.tally.held_bytes), (0, 0, 0));
         all_resent(&stream, &again, &decoder)?;
+        all_blocked(&stream, &first_seen, &decoder)?;
         let lost: u64 = decoder.finished.iter().map(|done| done.lost_bytes).sum();
         prop_assert_eq!(lost, 0);
     }

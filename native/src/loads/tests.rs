@@ -1,0 +1,83 @@
+//! Data packets in, bytes by stretch out.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::cases;
+
+const MS: i64 = 1_000_000;
+
+fn rows(loads: &Loads) -> Vec<(i32, i8, i64, i64)> {
+    let (conn, direction, begin_ns, bytes) = (loads.conn(), loads.direction(), loads.begin_ns(), loads.bytes());
+    (0..conn.len()).map(|row| (conn[row], direction[row], begin_ns[row] / MS, bytes[row])).collect()
+}
+
+/// Stretches begin at multiples of their length; those without data have no row.
+#[test]
+fn stretches() {
+    let (mut loads, mut load) = (Loads::default(), Load::default());
+    for (t_ns, len) in [(9_999_999, 1), (10_000_000, 10), (19_999_999, 100), (50_000_000, 1000)] {
+        load.data(3, 1, len, t_ns, &mut loads);
+    }
+    load.end(3, 1, &mut loads);
+    loads.close();
+    assert_eq!(rows(&loads), [(3, 1, 0, 1), (3, 1, 10, 110), (3, 1, 50, 1000)]);
+    assert_eq!(loads.stretch_ns, 10 * MS);
+}
+
+/// Before a connection shows RPC its bytes count only in the stretch in which it does.
+#[test]
+fn without_rpc() {
+    let (mut loads, mut load) = (Loads::default(), Load::default());
+    load.data(NO_CONN, 0, 1, 0, &mut loads);
+    load.data(NO_CONN, 0, 10, 10 * MS, &mut loads);
+    load.data(0, 0, 100, 11 * MS, &mut loads);
+    load.end(0, 0, &mut loads);
+    loads.close();
+    assert_eq!(rows(&loads), [(0, 0, 10, 110)]);
+}
+
+/// Where there would be too many rows, stretches become twice as long, and again, and no byte is lost.
+#[test]
+fn longer_stretches() {
+    let (mut loads, mut load) = (Loads::default(), Load::default());
+    for number in 0..MOST_ROWS as i64 * 3 {
+        load.data(0, 0, 1 + number as u32, number * 10 * MS, &mut loads);
+    }
+    load.end(0, 0, &mut loads);
+    loads.close();
+    assert_eq!(loads.stretch_ns, 40 * MS); // at the 65th row: 33 of 20 ms are too many still, 17 of 40 ms are not
+    let found = rows(&loads);
+    assert_eq!(found.len(), 48);
+    assert_eq!(found[..2], [(0, 0, 0, 10), (0, 0, 40, 26)]);
+    assert_eq!(found.iter().map(|row| row.3).sum::<i64>(), 192 * 193 / 2);
+}
+
+proptest! {
+    #![proptest_config(cases(500))]
+
+    /// Whenever packets come, their bytes are in the stretches of their time, and no stretch has two rows.
+    #[test]
+    fn sums(packets in prop::collection::vec((0u32..3, 0usize..2, 0u32..5000, -400i64..4000), 0..300)) {
+        let mut loads = Loads::default();
+        let mut of: Vec<Load> = (0..6).map(|_| Load::default()).collect();
+        for (conn, direction, len, ms) in &packets {
+            of[2 * *conn as usize + direction].data(*conn, *direction, *len, ms * MS, &mut loads);
+        }
+        for (number, load) in of.iter_mut().enumerate() {
+            load.end(number as u32 / 2, number % 2, &mut loads);
+        }
+        loads.close();
+        let found = rows(&loads);
+        prop_assert!(found.len() <= MOST_ROWS);
+        prop_assert!(found.windows(2).all(|pair| (pair[0].2, pair[0].0, pair[0].1) < (pair[1].2, pair[1].0, pair[1].1)));
+        for (conn, direction, begin_ms, bytes) in found {
+            let range = begin_ms..begin_ms + loads.stretch_ns / MS;
+            let expected: i64 = packets.iter()
+                .filter(|one| (one.0 as i32, one.1 as i8) == (conn, direction) && range.contains(&one.3))
+                .map(|one| i64::from(one.2))
+                .sum();
+            prop_assert_eq!(bytes, expected);
+        }
+    }
+}

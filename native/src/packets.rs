@@ -1,0 +1,208 @@
+//! Packets of a capture in, a row for each of its TCP packets out (`nfslat/tcp/packets.py`).
+
+use crate::container::Packet;
+use crate::conversations::{Conversations, Judged};
+use crate::copies::Copies;
+use crate::decode::{Error, Take};
+use crate::feed::NO_CONN;
+use crate::fragments::Fragments;
+use crate::link::{self, Ends, Frame, Segment};
+use crate::rpc::NONE;
+use crate::traffic::{Place, each_option};
+use crate::waits::Pauses;
+
+/// Rows: 64 bytes each.
+pub const MOST_ROWS: usize = if cfg!(test) { 4096 } else { 1 << 26 };
+/// LINKTYPE_LINUX_SLL2 says which interface a packet was seen on.
+const SLL2: u16 = 276;
+
+/// The rows, as columns.
+#[derive(Default)]
+pub struct Packets {
+    pub conversation: Vec<i32>,
+    pub direction: Vec<i8>,
+    pub frame: Vec<i32>,
+    pub t_ns: Vec<i64>,
+    pub seq: Vec<i64>,
+    pub size: Vec<i32>,
+    pub ack: Vec<i64>,
+    pub window: Vec<i32>,
+    pub flags: Vec<u8>,
+    pub kind: Vec<i8>,
+    pub ack_kind: Vec<i8>,
+    pub sacks: Vec<i8>,
+    pub is_dsack: Vec<i8>,
+    pub ip_id: Vec<i32>,
+    pub ts_val: Vec<u32>,
+    pub head: Vec<u64>,
+    pub head_size: Vec<i16>,
+}
+
+impl Packets {
+    #[inline]
+    fn push(&mut self, place: &Place, ends: &Ends, segment: &Segment<'_>, judged: &Judged) {
+        let options = Options::of(segment);
+        let head_size = segment.bytes.len().min(8);
+        let mut head = [0; 8];
+        head[..head_size].copy_from_slice(&segment.bytes[..head_size]);
+        let is_v4 = ends.src >> 32 == 0xffff;
+        self.conversation.push(place.conn as i32);
+        self.direction.push(place.direction as i8);
+        self.frame.push(place.frame as i32);
+        self.t_ns.push(place.t_ns);
+        self.seq.push(judged.seq);
+        self.size.push(i32::try_from(segment.len).unwrap_or(i32::MAX));
+        self.ack.push(judged.ack.unwrap_or(-1));
+        self.window.push(i32::from(segment.window));
+        self.flags.push(segment.flags);
+        self.kind.push(judged.kind as i8);
+        self.ack_kind.push(judged.ack_kind as i8);
+        self.sacks.push(options.sacks);
+        self.is_dsack.push(i8::from(options.is_dsack));
+        self.ip_id.push(if is_v4 { i32::from(segment.ip_id) } else { -1 });
+        self.ts_val.push(options.ts_val);
+        self.head.push(u64::from_be_bytes(head));
+        self.head_size.push(head_size as i16);
+    }
+}
+
+/// What a row keeps of the options.
+struct Options {
+    ts_val: u32,
+    sacks: i8,
+    is_dsack: bool,
+}
+
+impl Options {
+    #[inline]
+    fn of(segment: &Segment<'_>) -> Options {
+        let mut found = Options { ts_val: NONE, sacks: 0, is_dsack: false };
+        for option in each_option(segment.options) {
+            match option {
+                (8, [a, b, c, d, _, _, _, _]) => found.ts_val = u32::from_be_bytes([*a, *b, *c, *d]),
+                (5, blocks) => {
+                    found.sacks = (blocks.len() / 8) as i8;
+                    found.is_dsack = is_dsack(segment.ack, blocks);
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+/// Does the first block lie below the ACK, or within the second one (RFC 2883 section 4)?
+fn is_dsack(ack: u32, blocks: &[u8]) -> bool {
+    let word = |at: usize| blocks.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
+    let is_below = |one: u32, other: u32| (one.wrapping_sub(other) as i32) < 0;
+    let (Some(left), Some(right)) = (word(0), word(4)) else { return false };
+    let within = |from: u32, to: u32| !is_below(left, from) && !is_below(to, right);
+    is_below(left, ack) || matches!((word(8), word(12)), (Some(from), Some(to)) if within(from, to))
+}
+
+/// What is wanted of a capture.
+#[derive(Default)]
+pub struct Asked {
+    /// Ports, either end; all where there are none.
+    pub ports: Vec<u16>,
+    /// Number of the only conversation whose rows are wanted.
+    pub stream: Option<u32>,
+}
+
+impl Asked {
+    fn has_port(&self, ends: Ends) -> bool {
+        self.ports.is_empty() || self.ports.contains(&ends.sport) || self.ports.contains(&ends.dport)
+    }
+}
+
+/// The TCP of one capture.
+#[derive(Default)]
+pub struct Trace {
+    pub rows: Packets,
+    pub conversations: Conversations,
+    pub pauses: Pauses,
+    /// All packets; those that are no TCP; TCP that was not asked for; TCP that was captured twice.
+    pub packets: u32,
+    pub other: u64,
+    pub skipped: u64,
+    pub copies: u64,
+    asked: Asked,
+    seen: Copies,
+    fragments: Fragments,
+}
+
+impl Trace {
+    pub fn new(asked: Asked) -> Trace {
+        Trace { asked, ..Trace::default() }
+    }
+
+    #[inline]
+    fn frame(&mut self, frame: &Frame<'_>, packet: &Packet<'_>) {
+        match frame {
+            Frame::Tcp(ends, segment) => self.segment(*ends, segment, packet),
+            Frame::Fragment(part) => {
+                let whole = self.fragments.take(part, self.packets, packet.t_ns);
+                let inner = whole.as_ref().map_or(Frame::Other, |whole| {
+                    link::dissect_payload(whole.proto, whole.src, whole.dst, &whole.bytes, whole.len)
+                });
+                match inner {
+                    Frame::Fragment(_) => self.other += 1,
+                    _ => self.frame(&inner, packet),
+                }
+            }
+            Frame::Udp(..) | Frame::Other => self.other += 1,
+        }
+    }
+
+    #[inline]
+    fn segment(&mut self, ends: Ends, segment: &Segment<'_>, packet: &Packet<'_>) {
+        if !self.asked.has_port(ends) {
+            self.skipped += 1;
+            return;
+        }
+        let (number, direction) = self.conversations.find(ends, segment);
+        let is_wanted = self.asked.stream.is_none_or(|stream| stream as usize == number);
+        let conversation = &mut self.conversations.list[number];
+        let way = &mut conversation.ways[direction];
+        let point = if packet.link == SLL2 { interface(packet.captured) } else { packet.interface };
+        if self.seen.is_copy(2 * number + direction, point, segment, packet.t_ns, &mut way.repeats_ids) {
+            way.copies += 1;
+            *(if is_wanted { &mut self.copies } else { &mut self.skipped }) += 1;
+            return;
+        }
+        let conn = if is_wanted { number as u32 } else { NO_CONN };
+        let place = Place { conn, reconnect: 0, direction, frame: self.packets, t_ns: packet.t_ns };
+        let judged = conversation.packet(segment, place, &mut self.conversations.room, &mut self.pauses);
+        if is_wanted {
+            self.rows.push(&place, &ends, segment, &judged);
+        } else {
+            self.skipped += 1;
+        }
+    }
+}
+
+fn interface(captured: &[u8]) -> u32 {
+    captured.get(4..8).and_then(|word| word.try_into().ok()).map_or(0, u32::from_be_bytes)
+}
+
+impl Take for Trace {
+    #[inline]
+    fn packet(&mut self, packet: &Packet<'_>) {
+        self.packets += 1;
+        self.frame(&link::dissect(packet.link, packet.captured, packet.wire_len), packet);
+    }
+
+    fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    fn full(&self) -> Option<Error> {
+        if self.rows.frame.len() > MOST_ROWS {
+            return Some(Error::TooManyRows);
+        }
+        self.conversations.is_full().then_some(Error::TooManyConversations)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! The packets of TCP conversations, as Python sees them (`nfslat/tcp/packets.py`).
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+
+use super::{Job, column, failure, of_files, open, pauses, text};
+use crate::conversations::Conversation;
+use crate::decode::read_all;
+use crate::packets::{Asked, Trace};
+
+/// The TCP packets of captures, one after the other, as one.
+#[pyfunction]
+#[pyo3(signature = (paths, ports, stream, job))]
+pub(super) fn packets<'py>(
+    py: Python<'py>,
+    paths: Vec<std::path::PathBuf>,
+    ports: Vec<u16>,
+    stream: Option<u32>,
+    job: &Job,
+) -> PyResult<Bound<'py, PyDict>> {
+    let progress = Arc::clone(&job.0);
+    let done = py.detach(|| {
+        let mut trace = Trace::new(Asked { ports, stream });
+        read_all(paths.iter().map(open), &mut trace, &progress).map(|files| (trace, files))
+    });
+    let (mut trace, files) = done.map_err(failure)?;
+    let out = PyDict::new(py);
+    let rows = &mut trace.rows;
+    out.set_item(
+        "packets",
+        columns!(py, rows, conversation direction frame t_ns seq size ack window flags kind ack_kind sacks is_dsack
+            ip_id ts_val head head_size),
+    )?;
+    out.set_item("pauses", pauses(py, &mut trace.pauses)?)?;
+    out.set_item("pauses_dropped", trace.pauses.dropped)?;
+    let list = PyList::empty(py);
+    for one in &trace.conversations.list {
+        let ends = one.ends;
+        let ends = ("tcp", text(ends.src), ends.sport, text(ends.dst), ends.dport);
+        list.append((ends, one.reconnect, way(py, one, 0)?, way(py, one, 1)?))?;
+    }
+    out.set_item("conversations", list)?;
+    for (name, count) in [
+        ("total_packets", u64::from(trace.packets)),
+        ("other_packets", trace.other),
+        ("skipped_packets", trace.skipped),
+        ("copies", trace.copies),
+    ] {
+        out.set_item(name, count)?;
+    }
+    out.set_item("files", of_files(py, &files)?)?;
+    Ok(out)
+}
+
+/// `nfslat.tcp.packets.Way`.
+fn way<'py>(py: Python<'py>, conversation: &Conversation, direction: usize) -> PyResult<Bound<'py, PyDict>> {
+    let way = &conversation.ways[direction];
+    let out = PyDict::new(py);
+    out.set_item("first_seq", way.first_seq.map_or(-1, i64::from))?;
+    out.set_item("saw_syn", way.saw_syn)?;
+    out.set_item("mss", way.mss)?;
+    out.set_item("window_scale", conversation.scale(direction))?;
+    out.set_item("sack_permitted", way.sack_permitted)?;
+    out.set_item("timestamps", way.timestamps)?;
+    out.set_item("head", PyBytes::new(py, &way.head))?;
+    out.set_item("copies", way.copies)?;
+    out.set_item("lost_bytes", way.lost_bytes())?;
+    Ok(out)
+}

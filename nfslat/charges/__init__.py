@@ -1,0 +1,1 @@
+"""What of each op's time TCP and the path made, by cause."""

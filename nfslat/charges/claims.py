@@ -1,0 +1,160 @@
+"""Claims on an op's time, which may overlap -> charges, which do not, and lie within the parts; exact, in ns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+
+from nfslat.charges.causes import AFTER, BEFORE, CAUSES, PLACES, place
+from nfslat.decompose import ClientClock
+from nfslat.tables import I8, I64, Bool, Matched, Ops
+
+_PARTS = 5
+_FAR_NS = 1 << 62
+
+
+class Instants(Protocol):
+    """Where the parts of matched ops begin and end."""
+
+    def edges_ns(self, rows: I64) -> I64:
+        """c0, c1, s1, s2, s3, c3 of the matched ops in `rows`, on the client's clock: six rows of int64 ns."""
+        ...
+
+
+class Claims(NamedTuple):
+    """Matched ops (rows), that wait for `cause` from `begin_ns` to `end_ns`, client's clock; only what lies within the
+    place counts. Codes as in `causes`."""
+
+    row: I64
+    place: I8
+    cause: I8
+    begin_ns: I64
+    end_ns: I64
+
+    @classmethod
+    def of(cls, row: I64, place_code: int, cause: int | I8, begin_ns: I64, end_ns: I64) -> Self:
+        """Claims in one place; for one cause, or one each."""
+        causes = np.broadcast_to(np.asarray(cause, dtype=np.int8), len(row))
+        return cls(row, np.full(len(row), place_code, dtype=np.int8), causes, begin_ns, end_ns)
+
+    @classmethod
+    def joined(cls, several: Iterable[Claims]) -> Self:
+        """All of them."""
+        all_of_them = list(several)
+        if not all_of_them:
+            nothing, codes = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int8)
+            return cls(nothing, codes, codes, nothing, nothing)
+        return cls(*(np.concatenate(column) for column in zip(*all_of_them, strict=True)))
+
+    def only(self, mask: Bool) -> Claims:
+        """Those that `mask` chooses."""
+        return Claims(self.row[mask], self.place[mask], self.cause[mask], self.begin_ns[mask], self.end_ns[mask])
+
+
+class Charges(NamedTuple):
+    """Time of matched ops by place and cause; at most one row for each three of them, in that order; ns > 0."""
+
+    row: I64
+    place: I8
+    cause: I8
+    ns: I64
+
+    def only(self, mask: Bool) -> Charges:
+        """Those that `mask` chooses."""
+        return Charges(self.row[mask], self.place[mask], self.cause[mask], self.ns[mask])
+
+
+def charged(claims: Claims, instants: Instants) -> Charges:
+    """What of the claims stands: within its place, and where several meet, the cause that is first in `CAUSES`."""
+    begin, end = _within(claims, instants)
+    kept = end > begin
+    claims, begin, end = claims.only(kept), begin[kept], end[kept]
+    if not len(claims.row):
+        nothing, codes = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int8)
+        return Charges(nothing, codes, codes, nothing)
+    where, group = np.unique(claims.row * len(PLACES) + claims.place, return_inverse=True)
+    edge = np.concatenate([begin, end])
+    step = np.repeat(np.array([1, -1], dtype=np.int32), len(begin))
+    groups, causes = np.tile(group, 2), np.tile(claims.cause, 2)
+    order = np.lexsort((edge, groups))
+    edge, step, groups, causes = edge[order], step[order], groups[order], causes[order]
+    # From each edge to the next; behind the last one of a group nothing is claimed any more.
+    length = np.append(np.diff(edge), 0)
+    free = np.ones(len(edge), dtype=np.bool_)
+    found = []
+    for cause in range(len(CAUSES)):
+        of_cause = causes == cause
+        if not of_cause.any():
+            continue
+        claimed = (np.cumsum(np.where(of_cause, step, 0)) > 0) & free
+        free &= ~claimed
+        ns = np.zeros(len(where), dtype=np.int64)
+        np.add.at(ns, groups[claimed], length[claimed])
+        some = np.flatnonzero(ns)
+        found.append((where[some], np.full(len(some), cause, dtype=np.int8), ns[some]))
+    at, cause_of, total = (np.concatenate(column) for column in zip(*found, strict=True))
+    order = np.lexsort((cause_of, at))
+    row, place_of = np.divmod(at[order], len(PLACES))
+    return Charges(row, place_of.astype(np.int8), cause_of[order], total[order])
+
+
+def _within(claims: Claims, instants: Instants) -> tuple[I64, I64]:
+    """The claims' instants, as far as they lie within their places."""
+    rows, at = np.unique(claims.row, return_inverse=True)
+    edges = instants.edges_ns(rows)
+    place_of = claims.place.astype(np.int64)
+    part = np.minimum(place_of, _PARTS - 1)
+    low, high = edges[part, at], edges[part + 1, at]
+    before, after = place_of == place(BEFORE), place_of == place(AFTER)
+    low = np.select([before, after], [np.full(len(at), -_FAR_NS), edges[-1, at]], low)
+    high = np.select([before, after], [edges[0, at], np.full(len(at), _FAR_NS)], high)
+    return np.maximum(claims.begin_ns, low), np.minimum(claims.end_ns, high)
+
+
+class Pair:
+    """The ops of both sides, and which of them are the same, as the stages of this package ask for them."""
+
+    def __init__(self, server: Ops, client: Ops, matched: Matched, clock: ClientClock) -> None:
+        self.server, self.client, self.matched, self.clock = server, client, matched, clock
+
+    def edges_ns(self, rows: I64) -> I64:
+        """See `Instants`."""
+        s, c = self.matched.rows(rows)
+        s1, s2, s3 = self.clock.on_client(c, self.server.t1[s], self.server.t2[s], self.server.t3[s])
+        return np.stack([self.client.t0[c], self.client.t1[c], s1, s2, s3, self.client.t3[c]])
+
+    def on_client_ns(self, rows: I64, *server_ns: I64) -> list[I64]:
+        """Instants of the server's clock, of the matched ops in `rows`, on the client's."""
+        return self.clock.on_client(self.matched.client[rows].astype(np.int64), *server_ns)
+
+    def places_of(self, side: str) -> I64:
+        """For each op of `side` its row in `matched`; -1 where it has none."""
+        ops, rows = (self.server, self.matched.server) if side == "server" else (self.client, self.matched.client)
+        out = np.full(len(ops), -1, dtype=np.int64)
+        out[rows] = np.arange(len(rows))
+        return out
+
+
+def overlapping(key: I64, begin: I64, end: I64, asked_key: I64, asked_begin: I64, asked_end: I64) -> tuple[I64, I64]:
+    """Rows of two sets of intervals, in pairs: those with the same key that have more than a moment in common."""
+    pairs: list[tuple[I64, I64]] = []
+    order, asked_order = np.lexsort((begin, key)), np.argsort(asked_key, kind="stable")
+    keys, asked_keys = key[order], asked_key[asked_order]
+    for one in np.intersect1d(key, asked_key).tolist():
+        of_key = order[slice(*np.searchsorted(keys, [one, one + 1]))]
+        asked = asked_order[slice(*np.searchsorted(asked_keys, [one, one + 1]))]
+        latest = np.maximum.accumulate(end[of_key])
+        first = np.searchsorted(latest, asked_begin[asked], "right")
+        behind = np.maximum(np.searchsorted(begin[of_key], asked_end[asked], "left"), first)
+        counts = behind - first
+        which = np.repeat(np.arange(len(asked)), counts)
+        within = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+        rows = of_key[np.repeat(first, counts) + within]
+        meets = (end[rows] > asked_begin[asked][which]) & (begin[rows] < asked_end[asked][which])
+        pairs.append((rows[meets], asked[which[meets]]))
+    if not pairs:
+        nothing = np.zeros(0, dtype=np.int64)
+        return nothing, nothing
+    return np.concatenate([p for p, _ in pairs]), np.concatenate([q for _, q in pairs])

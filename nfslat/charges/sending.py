@@ -1,0 +1,175 @@
+"""Pauses of a sender, and large messages -> claims on the sending of messages, and on their wait in its socket.
+
+A message's first byte is on the sender's wire when TCP lets it go, not when it was ready. The reply that had to wait
+looks as if the server had worked on it: what was in front of it on the connection is taken from the server's time. It
+is an upper bound, for no packet says when a reply was ready.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nfslat.charges.causes import BEFORE, Cause, code, place
+from nfslat.charges.claims import Claims, Pair, overlapping
+from nfslat.charges.silences import NOTHING, Silences
+from nfslat.constants import NULL, NULL32, op_name
+from nfslat.details import Tcp
+from nfslat.tables import I64, Bool, Ops
+
+_MS = 1_000_000
+_LONG_NS = _MS  # to be sent; what is sent sooner costs those behind it nothing that matters
+_AT_ONCE_NS = 20_000  # between two messages that wait for each other; a server's next reply may follow as fast
+_PACE = 10  # and a tenth of what the one in front took; where its packets can be told, ...
+_ACKED = 2  # packets, as far apart as its own: an ACK comes for every other one (RFC 5681 section 4.2)
+
+# What lets a message wait in its sender's socket. A silent application sends nothing because it has nothing.
+_OF_TCP = [
+    code(one)
+    for one in (
+        Cause.RTO, Cause.TAIL_LOSS_PROBE, Cause.FAST_RETRANSMIT, Cause.LOSS, Cause.ZERO_WINDOW, Cause.RECEIVE_WINDOW,
+        Cause.DELAYED_ACK, Cause.CONGESTION_WINDOW,
+    )
+]  # fmt: skip
+
+
+class Socket(NamedTuple):
+    """Replies that may have waited in the server's socket: matched ops, connection, and from when to when."""
+
+    row: I64
+    way: I64
+    begin_ns: I64  # server's clock
+    end_ns: I64
+
+
+def sending_claims(pair: Pair, client: Silences, server: Silences) -> Claims:
+    """Pauses between the first and the last byte of a message, at its sender."""
+    claims = []
+    for part, silences, side in (("call_send", client, "client"), ("reply_send", server, "server")):
+        costs = silences.only((silences.cause != NOTHING) & (silences.pauses.begin_ns != NULL))
+        if not len(costs.way):
+            continue
+        ops = pair.client if side == "client" else pair.server
+        begin, end = (ops.t0, ops.t1) if side == "client" else (ops.t2, ops.t3)
+        places = pair.places_of(side)
+        rows = np.flatnonzero((end > begin) & (places >= 0))
+        way = ops.conn[rows].astype(np.int64) * 2 + (ops.direction[rows] ^ (side == "server"))
+        p = costs.pauses
+        at, which = overlapping(way, begin[rows], end[rows], costs.way, p.begin_ns, p.end_ns)
+        row, times = places[rows[at]], [p.begin_ns[which], p.end_ns[which]]
+        if side == "server":
+            times = pair.on_client_ns(row, *times)
+        claims.append(Claims.of(row, place(part), costs.cause[which], *times))
+    return Claims.joined(claims)
+
+
+def before_claims(pair: Pair, client: Silences) -> Claims:
+    """Pauses of TCP that ended with a call's first byte: it may have waited for them, in front of the wire."""
+    costs = client.only(np.isin(client.cause, _OF_TCP) & (client.pauses.begin_ns != NULL))
+    if not len(costs.way):
+        return Claims.joined([])
+    ops, places = pair.client, pair.places_of("client")
+    rows = np.flatnonzero((places >= 0) & np.isin(ops.t0, costs.pauses.end_ns))
+    way = ops.conn[rows].astype(np.int64) * 2 + ops.direction[rows]
+    at, which = _same(way, ops.t0[rows], costs.way, costs.pauses.end_ns)
+    return Claims.of(
+        places[rows[at]], place(BEFORE), costs.cause[which], costs.pauses.begin_ns[which], costs.pauses.end_ns[which]
+    )
+
+
+def _same(key: I64, value: I64, asked_key: I64, asked_value: I64) -> tuple[I64, I64]:
+    """Rows of two tables, in pairs, that have both numbers in common."""
+    known: dict[tuple[int, int], int] = {}
+    for row, pair_of in enumerate(zip(asked_key.tolist(), asked_value.tolist(), strict=True)):
+        known[pair_of] = row
+    found = [known.get(pair_of, -1) for pair_of in zip(key.tolist(), value.tolist(), strict=True)]
+    which = np.array(found, dtype=np.int64)
+    return np.flatnonzero(which >= 0), which[which >= 0]
+
+
+def socket_claims(pair: Pair, server: Silences, tcp: Tcp) -> tuple[Claims, Socket]:
+    """Waits in front of a reply's first byte: for pauses of TCP, and for the sending of other replies in front of it.
+
+    And all waits of the kind, which other causes may explain better. `tcp` is that of the server's side.
+    """
+    ops = pair.server
+    long = ops.t3 - ops.t2 >= _LONG_NS
+    costs = server.only(np.isin(server.cause, _OF_TCP) & (server.pauses.begin_ns != NULL))
+    if not (long.any() or len(costs.way)):
+        nothing = np.zeros(0, dtype=np.int64)
+        return Claims.joined([]), Socket(nothing, nothing, nothing, nothing)
+    way_of_all = ops.conn.astype(np.int64) * 2 + (1 - ops.direction)
+    concerned = np.unique(np.concatenate([way_of_all[long], costs.way]))
+    rows = np.flatnonzero(np.isin(way_of_all, concerned))
+    if not len(rows):
+        return Claims.joined([]), Socket(rows, rows, rows, rows)
+    rows = rows[np.argsort(ops.t2[rows], kind="stable")]
+    rows = rows[np.argsort(way_of_all[rows], kind="stable")]
+    way = way_of_all[rows]
+    waits = _waits(ops, rows, way, costs, tcp)
+    places = pair.places_of("server")[waits.row]
+    known = places >= 0
+    waits = Socket(places[known], *(column[known] for column in waits[1:]))
+    claims = []
+    at, which = overlapping(
+        waits.way, waits.begin_ns, waits.end_ns, costs.way, costs.pauses.begin_ns, costs.pauses.end_ns
+    )
+    claims.append((at, costs.cause[which], costs.pauses.begin_ns[which], costs.pauses.end_ns[which]))
+    of_long = rows[long[rows]]
+    at, which = overlapping(
+        waits.way, waits.begin_ns, waits.end_ns, way_of_all[of_long], ops.t2[of_long], ops.t3[of_long]
+    )
+    which = of_long[which]
+    head = np.full(len(at), code(Cause.HEAD_OF_LINE), dtype=np.int8)
+    claims.append((at, head, ops.t2[which], ops.t3[which]))
+    out = []
+    for at, cause, begin, end in claims:
+        both = np.maximum(begin, waits.begin_ns[at]), np.minimum(end, waits.end_ns[at])
+        out.append(Claims.of(waits.row[at], place("server"), cause, *pair.on_client_ns(waits.row[at], *both)))
+    return Claims.joined(out), waits
+
+
+def _waits(ops: Ops, rows: I64, way: I64, costs: Silences, tcp: Tcp) -> Socket:
+    """Of the server's ops in `rows`, by way and first byte of the reply, those that follow right behind another reply,
+    or behind a pause of TCP; from the first one of such a row, or from the call's arrival."""
+    t1, t2, t3 = ops.t1[rows], ops.t2[rows], ops.t3[rows]
+    first_of_way = np.ones(len(rows), dtype=np.bool_)
+    first_of_way[1:] = way[1:] != way[:-1]
+    ahead, gap = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+    ahead[1:], gap[1:] = t3[:-1] - t2[:-1], t2[1:] - t3[:-1]
+    pace = np.zeros(len(rows), dtype=np.int64)
+    pace[1:] = _pace_ns(ops, rows, way, tcp)[:-1]
+    follows = (gap <= np.maximum(_AT_ONCE_NS, np.maximum(ahead // _PACE, _ACKED * pace))) & ~first_of_way
+    led, pause = _led_by_pause(way, t2, costs)
+    follows |= led & ~first_of_way
+    # A row of messages begins with one that follows none; where a pause leads it, with the pause.
+    begins = np.where(led, costs.pauses.begin_ns[pause], t2) if len(costs.way) else t2
+    at = np.maximum.accumulate(np.where(~follows, np.arange(len(rows)), 0))
+    begin = np.maximum(begins[at], t1)
+    waits = (t2 - begin >= _LONG_NS) & (follows | led)
+    return Socket(rows[waits], way[waits], begin[waits], t2[waits])
+
+
+def _pace_ns(ops: Ops, rows: I64, way: I64, tcp: Tcp) -> I64:
+    """How far apart the packets of each reply were on average; 0 where that cannot be told."""
+    packets, size = np.zeros(int(way.max()) + 1), np.zeros(int(way.max()) + 1)
+    ours = tcp.conn * 2 + tcp.direction
+    known = ours <= way.max()
+    np.add.at(packets, ours[known], tcp.data_packets[known])
+    np.add.at(size, ours[known], tcp.bytes[known])
+    is_read = np.array([op_name(*kind[:2], kind.op) == "READ" for kind in ops.kinds], dtype=np.bool_)[ops.kind[rows]]
+    asked = np.where(is_read & (ops.size[rows] != NULL32), ops.size[rows], 0)
+    of_message = asked * packets[way] / np.maximum(size[way], 1)
+    took = ops.t3[rows] - ops.t2[rows]
+    return np.where(of_message >= 2, took / np.maximum(of_message - 1, 1), 0).astype(np.int64)
+
+
+def _led_by_pause(way: I64, t2: I64, costs: Silences) -> tuple[Bool, I64]:
+    """Which first bytes end a pause, and which one."""
+    led, which = np.zeros(len(way), dtype=np.bool_), np.zeros(len(way), dtype=np.int64)
+    candidates = np.flatnonzero(np.isin(t2, costs.pauses.end_ns))
+    at, pause = _same(way[candidates], t2[candidates], costs.way, costs.pauses.end_ns)
+    led[candidates[at]] = True
+    which[candidates[at]] = pause
+    return led, which

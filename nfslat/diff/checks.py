@@ -1,0 +1,156 @@
+"""Thresholds of --check and two runs -> which are crossed; what cannot be decided is said, and does not pass."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nfslat.diff import judge
+from nfslat.diff.coarse import compare as compare_summaries
+from nfslat.diff.kinds import kinds
+from nfslat.diff.model import Change, Check
+from nfslat.diff.runs import Run, Single
+from nfslat.diff.statistics import SLICES, Estimate, Sample, mean_difference, percentile_difference
+from nfslat.errors import UsageError
+from nfslat.select import parse_ops
+from nfslat.tables import I64
+
+_FORM = re.compile(
+    r"(?:(?P<op>[A-Za-z_]+)\.)??(?:(?P<side>client|server|network)\.)?(?P<figure>mean|p50|p99)"
+    r"=\+?(?P<value>\d+(?:\.\d+)?)(?P<unit>%|us|ms|s)"
+)
+_MS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
+_SHARE = {"p50": 0.50, "p99": 0.99}
+_HOW = (
+    "give [OP.][client.|server.|network.]mean, p50 or p99, = and %, us, ms or s: mean=10%, READ.p99=5ms, "
+    "server.mean=20%"
+)
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """By how much a figure of B may exceed that of A."""
+
+    text: str
+    op: str | None
+    side: str  # client, server, network
+    figure: str  # mean, p50, p99
+    value: float  # ms, or a share of A's figure
+    is_share: bool
+
+
+def parse_check(text: str) -> Threshold:
+    """Raises ``UsageError`` for anything but ``[OP.][SIDE.]FIGURE=LIMIT``."""
+    found = _FORM.fullmatch(text)
+    if found is None:
+        raise UsageError(f"--check {text}: not understood; {_HOW}")
+    op = found["op"]
+    if op is not None:
+        op = next(iter(parse_ops([op], "--check")))
+    is_share = found["unit"] == "%"
+    value = float(found["value"]) * (0.01 if is_share else _MS[found["unit"]])
+    return Threshold(text, op, found["side"] or "client", found["figure"], value, is_share)
+
+
+def decide(thresholds: Sequence[Threshold], a: Run, b: Run) -> list[Check]:
+    """In the order given."""
+    return [_decide(one, a, b) for one in thresholds]
+
+
+def _decide(one: Threshold, a: Run, b: Run) -> Check:
+    found = _figure(one, a, b)
+    if isinstance(found, str):
+        return Check(one.text, None, None, None, None, "undecided", found)
+    change, reason = found
+    limit = one.value * max(change.a, 0.0) if one.is_share else one.value
+    figures = (change.a, change.b, change.difference, limit)
+    if reason:
+        return Check(one.text, *figures, "undecided", reason)
+    if change.difference <= limit:
+        return Check(one.text, *figures, "passed", "")
+    if change.low is not None and change.low <= 0:
+        return Check(one.text, *figures, "undecided", "the rise is within what chance makes (95 % CI)")
+    return Check(one.text, *figures, "crossed", "")
+
+
+def _figure(one: Threshold, a: Run, b: Run) -> tuple[Change, str] | str:
+    """The change and why it says nothing, if so; a text where there is no figure."""
+    if a.single is not None and b.single is not None:
+        return _of_single(one, a.single, b.single)
+    return _of_figures(one, a, b)
+
+
+def _of_single(one: Threshold, a: Single, b: Single) -> tuple[Change, str] | str:
+    found = kinds(a, b)
+    names = [kind for kind, (op, _) in enumerate(found.names) if one.op in (None, op)]
+    counts = found.counts
+    both = [kind for kind in names if counts[0][kind] and counts[1][kind]]
+    if not both:
+        return _nothing(one)
+    columns = [_column(side, one.side) for side in (a, b)]
+    if one.figure == "mean":
+        # At the same mix: a load with more of the slow ops is not a slower system.
+        samples = [
+            [run.sample(column, found.rows(side, kind)) for kind in both]
+            for side, run, column in (("a", a, columns[0]), ("b", b, columns[1]))
+        ]
+        shares = [counts[0][kind] / len(a) + counts[1][kind] / len(b) for kind in both]
+        weights = [share / sum(shares) for share in shares]
+        values = [math.fsum(w * s.mean for w, s in zip(weights, side, strict=True)) for side in samples]
+        estimate: Estimate | None = mean_difference(samples[0], samples[1], weights)
+        enough = all(_pooled(side).enough for side in samples)
+    else:
+        share = _SHARE[one.figure]
+        pooled = [
+            run.sample(column, np.flatnonzero(np.isin(getattr(found, side), both)))
+            for side, run, column in (("a", a, columns[0]), ("b", b, columns[1]))
+        ]
+        values = [sample.percentile(share) for sample in pooled]
+        estimate = percentile_difference(pooled[0], pooled[1], share)
+        enough = all(sample.enough for sample in pooled) and estimate is not None
+    change = judge.change(values[0], values[1], estimate)
+    return change, "" if enough else "too few ops"
+
+
+def _pooled(samples: Sequence[Sample]) -> Sample:
+    return Sample(np.concatenate([s.values for s in samples]), np.concatenate([s.slices for s in samples]))
+
+
+def _column(run: Single, side: str) -> I64:
+    server = run.parts["server"]
+    return {"client": run.client_ns, "server": server, "network": run.client_ns - server}[side]
+
+
+def _of_figures(one: Threshold, a: Run, b: Run) -> tuple[Change, str] | str:
+    compared = compare_summaries(a, b)
+    if one.op is None and one.figure == "mean":
+        if compared.mix.same_mix is None:
+            return _nothing(one)
+        if one.side == "client":
+            change: Change | None = compared.mix.same_mix
+        else:
+            return f"a report has the {one.side}'s time by operation only: --check OP.{one.text}"
+        return (change, "" if change.low is not None else "too few ops") if change is not None else _nothing(one)
+    if one.op is None:
+        return f"a report has percentiles by operation only: --check OP.{one.text}"
+    row = next((row for row in compared.rows if row.op.split(" ")[0] == one.op and row.mean is not None), None)
+    if row is None:
+        return _nothing(one)
+    if one.figure == "mean":
+        change = {"client": row.mean, "server": row.server, "network": row.network}[one.side]
+        return (change, "" if change.low is not None else "too few ops") if change is not None else _nothing(one)
+    summaries = [
+        getattr(next(figure for figure in run.figures if figure.op == row.op), one.side)[one.figure] for run in (a, b)
+    ]
+    needed = SLICES / (1 - _SHARE[one.figure])
+    few = min(row.count_a, row.count_b) < needed
+    change = judge.change(summaries[0], summaries[1], None)
+    return change, "too few ops" if few else ""
+
+
+def _nothing(one: Threshold) -> str:
+    return f"no {one.op or 'operation'} in both runs"

@@ -1,0 +1,164 @@
+"""Summaries of two runs, as reports have them -> what changed, with the little that can be known without single ops."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+from nfslat.diff import judge
+from nfslat.diff.compare import Compared
+from nfslat.diff.kinds import decompose
+from nfslat.diff.model import Change, Load, Mix, Part, Row
+from nfslat.diff.runs import LAYER_OF, Figures, Run
+from nfslat.diff.statistics import LEAST_OPS, SLICES, from_error
+
+_RANKS = (("p50", 0.50), ("p95", 0.95), ("p99", 0.99), ("max", 1.0))
+
+
+def compare(a: Run, b: Run) -> Compared:
+    """By operation; sizes are in no report."""
+    of_a, of_b = ({one.op: one for one in run.figures} for run in (a, b))
+    names = sorted({*of_a, *of_b}, key=lambda op: (-sum(of[op].count for of in (of_a, of_b) if op in of), op))
+    rows = [_row(op, of_a.get(op), of_b.get(op)) for op in names]
+    counts = [[of[op].count if op in of else 0 for op in names] for of in (of_a, of_b)]
+    load = Load(
+        _plain(_rate(a), _rate(b)),
+        _plain(_level(a), _level(b)),
+        sum(min(n / sum(counts[0]), m / sum(counts[1])) for n, m in zip(*counts, strict=True)),
+        judge.other_load(names, *counts),
+    )
+    both = [op for op in names if op in of_a and op in of_b]
+    mix = _mix(names, of_a, of_b, both)
+    parts = _parts([of_a[op] for op in both], [of_b[op] for op in both]) if both else []
+    rows, mix, parts, _ = judge.all_looked_at(rows, mix, parts, [])
+    return Compared(
+        load, mix, [dataclasses.replace(row, verdict=judge.verdict_of(row, load)) for row in rows], parts, []
+    )
+
+
+def most_variance(summary: dict[str, float], least: float = 0.0) -> float:
+    """The largest that durations (ms, none below `least`) with these mean, p50, p95, p99 and maximum can have.
+
+    Between two percentiles x squared is at most (l + u) x - l u, so the sum of squares is largest where the ranges
+    above hold as much of the sum as they can.
+    """
+    least = min(least, summary["mean"], summary["p50"])
+    knots = [(0.0, least), *((share, summary[name]) for name, share in _RANKS)]
+    spans = [(q - p, low, max(high, low)) for (p, low), (q, high) in itertools.pairwise(knots)]
+    spare = summary["mean"] - math.fsum(share * low for share, low, _ in spans)
+    squares = math.fsum(share * low * low for share, low, _ in spans)
+    for share, low, high in reversed(spans):
+        more = min(max(spare, 0.0), share * (high - low))
+        squares += more * (low + high)
+        spare -= more
+    return max(squares - summary["mean"] ** 2, 0.0)
+
+
+def _error(summary: dict[str, float]) -> float:
+    """Of the mean, as if no more than `SLICES` of the ops were independent: a report does not say how many are."""
+    return math.sqrt(most_variance(summary) / SLICES)
+
+
+def _of_means(a: dict[str, float], b: dict[str, float], enough: bool) -> Change:
+    error = math.hypot(_error(a), _error(b))
+    estimate = from_error(b["mean"] - a["mean"], error, SLICES - 1) if enough else None
+    return judge.change(a["mean"], b["mean"], estimate)
+
+
+def _row(op: str, a: Figures | None, b: Figures | None) -> Row:
+    counts = (a.count if a else 0, b.count if b else 0)
+    row = Row(op, None, None, *counts, None, None, None, None, None, None, None, [], "")
+    if a is None or b is None:
+        return row
+    enough = min(counts) >= LEAST_OPS
+    return dataclasses.replace(
+        row,
+        mean=_of_means(a.client, b.client, enough),
+        p50=judge.change(a.client["p50"], b.client["p50"], None),
+        p99=judge.change(a.client["p99"], b.client["p99"], None) if min(counts) * 0.01 >= SLICES else None,
+        server=_of_means(a.server, b.server, enough),
+        network=_of_means(a.network, b.network, enough),
+        parts=_parts([a], [b]),
+    )
+
+
+def _weights(a: list[Figures], b: list[Figures]) -> list[float]:
+    of_a, of_b = (sum(one.count for one in side) for side in (a, b))
+    shares = [x.count / of_a + y.count / of_b for x, y in zip(a, b, strict=True)]
+    return [share / math.fsum(shares) for share in shares]
+
+
+def _parts(a: list[Figures], b: list[Figures]) -> list[Part]:
+    """At the same mix."""
+    weights = _weights(a, b)
+    queued = all(one.parts.get("queue") is not None for one in (*a, *b))
+    found = []
+    for name, layer in LAYER_OF.items():
+        if name in (("server",) if queued else ("queue", "in_thread")):
+            continue
+        values = [
+            math.fsum(weight * _part(one, name) for weight, one in zip(weights, side, strict=True)) for side in (a, b)
+        ]
+        found.append(Part(name, layer, 0, judge.change(values[0], values[1], None)))
+    return found
+
+
+def _part(one: Figures, name: str) -> float:
+    queue = one.parts.get("queue") or 0.0
+    if name == "in_thread":
+        return (one.parts["server"] or 0.0) - queue
+    return queue if name == "queue" else one.parts[name] or 0.0
+
+
+def _mix(names: list[str], of_a: dict[str, Figures], of_b: dict[str, Figures], both: list[str]) -> Mix:
+    counts = [[of[op].count if op in of else 0 for op in names] for of in (of_a, of_b)]
+    sums = [
+        [Fraction(of[op].client["mean"]) * of[op].count if op in of else Fraction(0) for op in names]
+        for of in (of_a, of_b)
+    ]
+    means = [float(sum(side, Fraction(0)) / sum(count)) for side, count in zip(sums, counts, strict=True)]
+    within, _ = decompose(counts[0], sums[0], counts[1], sums[1])
+    raw = judge.change(means[0], means[1], None)
+    same = None
+    if both:
+        a, b = [of_a[op] for op in both], [of_b[op] for op in both]
+        weights = _weights(a, b)
+        values = [
+            math.fsum(weight * one.client["mean"] for weight, one in zip(weights, side, strict=True)) for side in (a, b)
+        ]
+        # Kinds that wait in one queue move together, how much no report says: as much as they can.
+        errors = [
+            math.fsum(weight * _error(one.client) for weight, one in zip(weights, side, strict=True)) for side in (a, b)
+        ]
+        enough = min(sum(one.count for one in side) for side in (a, b)) >= LEAST_OPS
+        estimate = from_error(values[1] - values[0], math.hypot(*errors), SLICES - 1) if enough else None
+        same = judge.change(values[0], values[1], estimate)
+    covered = [sum(of[op].count for op in both) / sum(count) for of, count in zip((of_a, of_b), counts, strict=True)]
+    return Mix(raw, float(within), raw.difference - float(within), same, covered[0], covered[1])
+
+
+def _plain(a: float | None, b: float | None) -> Change | None:
+    return None if a is None or b is None else judge.change(a, b, None, is_ms=False)
+
+
+def _client(run: Run) -> dict[str, Any] | None:
+    return None if run.report is None or run.report.get("inflight") is None else run.report["inflight"]["client"]
+
+
+def _rate(run: Run) -> float | None:
+    """Ops per second of busy time."""
+    if run.single is not None:
+        return len(run.single) * 1e9 / max(int(run.single.busy_ns.sum()), 1)
+    client = _client(run)
+    return None if client is None else math.fsum(one["share"] * one["ops_per_s"] for one in client["levels"])
+
+
+def _level(run: Run) -> float | None:
+    """In flight, mean over the busy time."""
+    if run.single is not None:
+        return float(run.single.client_ns.sum()) / max(int(run.single.busy_ns.sum()), 1)
+    client = _client(run)
+    return None if client is None else float(client["mean"])

@@ -1,0 +1,125 @@
+"""Estimates -> what they are worth: certain after all that was looked at, relevant, and not explained by the load."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from nfslat.diff.model import Change, Load, Mix, Part, Row
+from nfslat.diff.statistics import Estimate, holm
+
+# How often two equal runs may differ in any figure that is looked at. A diff is made again and again: 1 in 20 is too
+# often.
+CERTAIN = 0.01
+RELEVANT, RELEVANT_MS = 0.02, 0.05  # less is nothing that an application would notice
+_MISSING = 0.05  # share of a run that the other has nothing of
+
+
+def change(a: float, b: float, estimate: Estimate | None, *, is_ms: bool = True) -> Change:
+    """As it stands alone; `adjusted` knows the others."""
+    difference = b - a
+    relevant = abs(difference) >= RELEVANT * abs(a) and (abs(difference) >= RELEVANT_MS or not is_ms)
+    if estimate is None or not math.isfinite(estimate.low):
+        return Change(a, b, difference, None, None, None, True, False, relevant)
+    certain = estimate.p < CERTAIN and estimate.steady
+    return Change(a, b, difference, estimate.low, estimate.high, estimate.p, estimate.steady, certain, relevant)
+
+
+def adjusted(changes: Sequence[Change | None]) -> list[Change | None]:
+    """Each with the p that it has after all of them were looked at."""
+    ps = iter(holm([one.p for one in changes if one is not None and one.p is not None]))
+    return [
+        one
+        if one is None or one.p is None
+        else dataclasses.replace(one, p=(p := next(ps)), certain=p < CERTAIN and one.steady)
+        for one in changes
+    ]
+
+
+def all_looked_at(
+    rows: list[Row], mix: Mix, parts: list[Part], causes: list[Part]
+) -> tuple[list[Row], Mix, list[Part], list[Part]]:
+    """Figures that could speak for a change are one family; those that explain it are another."""
+    speak = iter(adjusted([*(one for row in rows for one in (row.mean, row.p50, row.p99)), mix.same_mix]))
+    explain = iter(
+        adjusted(
+            [*(one for row in rows for one in (row.server, row.network)), *(part.change for part in (*parts, *causes))]
+        )
+    )
+    rows = [
+        dataclasses.replace(
+            row,
+            mean=next(speak),
+            p50=next(speak),
+            p99=next(speak),
+            server=next(explain),
+            network=next(explain),
+        )
+        for row in rows
+    ]
+    mix = dataclasses.replace(mix, same_mix=next(speak))
+    parts, causes = (
+        [dataclasses.replace(part, change=next(explain) or part.change) for part in of] for of in (parts, causes)
+    )
+    return rows, mix, parts, causes
+
+
+def evidence(row: Row) -> list[Change]:
+    """Of its mean, median and 99th percentile those that changed for certain, in the mean's direction."""
+    if row.mean is None:
+        return []
+    up = row.mean.difference > 0
+    figures = [one for one in (row.mean, row.p50, row.p99) if one is not None]
+    return [one for one in figures if one.certain and (one.difference > 0) == up]
+
+
+def verdict_of(row: Row, load: Load) -> str:
+    """In a word; see `model.Row`."""
+    if row.mean is None:
+        return "only in A" if row.count_a else "only in B"
+    if row.mean.p is None:
+        return "too few ops"
+    certain = evidence(row)
+    if not certain:
+        return "no evidence"
+    relevant = [one for one in certain if one.relevant]
+    if not relevant:
+        return "not relevant"
+    slower = relevant[0].difference > 0
+    if not by_load(load, slower=slower):
+        return "slower" if slower else "faster"
+    # Calls that meet more others wait longer. So what changed has to have changed among equals, too.
+    same = row.same_in_flight
+    if same is not None and same.certain and same.relevant and (same.difference > 0) == slower:
+        return "slower" if slower else "faster"
+    return "load"
+
+
+def by_load(load: Load, *, slower: bool) -> bool:
+    """Are more calls in flight where ops got slower (or fewer and faster), and does the throughput not contradict?
+
+    More in flight and yet less done: no load makes that of a system that is as it was. Where the intervals of both are
+    not known, as in reports, only more in flight and more done is the load: at a constant rate a slow system, too,
+    has more in flight.
+    """
+    level, rate = load.in_flight, load.ops_per_s
+    if level is None or rate is None or not level.relevant or (level.difference > 0) != slower:
+        return False
+    if level.p is None:
+        return rate.relevant and (rate.difference > 0) == slower
+    if level.p >= CERTAIN:
+        return False
+    return not (rate.certain and rate.relevant and (rate.difference < 0) == slower)
+
+
+def other_load(labels: Sequence[str], of_a: Sequence[int], of_b: Sequence[int]) -> list[str]:
+    """Kinds of ops that one run has a lot of and the other none."""
+    all_a, all_b = max(sum(of_a), 1), max(sum(of_b), 1)
+    said = []
+    for label, n, m in zip(labels, of_a, of_b, strict=True):
+        if not m and n / all_a >= _MISSING:
+            said.append(f"{label} is {n / all_a * 100:.0f} % of the ops of A and not in B")
+        if not n and m / all_b >= _MISSING:
+            said.append(f"{label} is {m / all_b * 100:.0f} % of the ops of B and not in A")
+    return said

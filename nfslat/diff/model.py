@@ -1,0 +1,163 @@
+"""The answer of `nfslat diff` as dataclasses; field names are the JSON contract ``nfslat.diff/1`` (diff/schema.json).
+
+Durations are float ms, differences are B less A, None is "not known".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+SCHEMA = "nfslat.diff/1"
+
+
+@dataclass(frozen=True)
+class Change:
+    """Of one figure. An interval is of 95 % confidence for this figure alone; None where nothing gives one."""
+
+    a: float
+    b: float
+    difference: float
+    low: float | None
+    high: float | None
+    p: float | None  # of no difference, as it is after all comparisons that were made (Holm)
+    steady: bool  # it is more than the two runs drift by themselves
+    certain: bool  # p is below 1 %, and it is steady
+    relevant: bool  # it is 2 % or more, and 50 us or more where it is a duration
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of the response time on the client's wire; rows of depth 0 sum to it."""
+
+    name: str
+    layer: str  # client, network or server: who is to be asked
+    depth: int  # 1: a part of the row of depth 0 above it
+    change: Change
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operation, of one size class where both runs show sizes."""
+
+    op: str
+    size: str | None  # "8 KB": more than 4 and up to 8; None where sizes are not compared
+    size_bytes: int | None  # upper bound of the class
+    count_a: int
+    count_b: int
+    mean: Change | None  # None where it is in one run only
+    p50: Change | None
+    p99: Change | None  # None where the slowest ops are too few
+    server: Change | None  # server SRT
+    network: Change | None  # client SRT less server SRT
+    same_in_flight: Change | None  # of ops that met as many others in flight; weighted, so a and b are not the means
+    in_flight_share: float | None  # share of the ops of both runs that could be so compared
+    parts: list[Part]
+    verdict: str  # slower, faster, no evidence, not relevant, load, too few ops, only in A, only in B
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Difference of the means of all ops = within + mix, exactly."""
+
+    raw: Change
+    within_ms: float  # by ops of the same kind that take longer or shorter, at the mean of the two shares
+    mix_ms: float  # by other shares of the kinds
+    same_mix: Change | None  # of the kinds that both have, at the mean of their shares
+    covered_a: float  # share of the ops of A whose kind B has, too
+    covered_b: float
+
+
+@dataclass(frozen=True)
+class Load:
+    """What was asked of the system."""
+
+    ops_per_s: Change | None
+    in_flight: (
+        Change | None
+    )  # mean that a call meets at the client, itself included; of reports the mean over busy time
+    shared: float  # share of the load that is the same: 1 where the shares of all kinds are the same
+    differs: list[str]  # how it is another load, in words; empty where it is the same
+
+
+@dataclass(frozen=True)
+class FindingChange:
+    """A finding of the two reports."""
+
+    code: str
+    layer: str
+    change: str  # new, gone, both
+    share_a: float | None  # of its run's mean
+    share_b: float | None
+    ms_a: float | None
+    ms_b: float | None
+    confidence: str
+    text: str  # as B has it, of what is gone as A had it
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Something that the reports say of the systems or of how they were captured."""
+
+    name: str
+    a: str
+    b: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """One threshold of --check. It is crossed, too, where it cannot be decided."""
+
+    text: str
+    a: float | None  # ms
+    b: float | None
+    difference: float | None
+    limit_ms: float | None
+    result: str  # passed, crossed, undecided
+    reason: str
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """Where the figures of a run come from."""
+
+    name: str
+    kind: str  # captures, csv, report
+    ops: int
+    mean_ms: float
+    verdict: str | None  # of its report
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`change` is slower, faster, mixed, none, not relevant, load or unknown: what B is, against A."""
+
+    change: str
+    layer: str | None  # that adds, or spares, most of it
+    cause: str | None  # code of the finding that moved with it
+    text: str
+
+
+@dataclass(frozen=True)
+class Diff:
+    """All of it."""
+
+    schema: str
+    nfslat: str  # version
+    a: RunInfo
+    b: RunInfo
+    method: str  # slices, or summaries where one run is a report without single ops
+    verdict: Verdict
+    load: Load
+    mix: Mix
+    rows: list[Row]
+    parts: list[Part]  # means over the ops of the same kinds, at the same mix
+    events: list[str]  # what only one of the runs has, in words
+    causes: list[
+        Part
+    ]  # what TCP and the path made of it, at the same mix; they overlap with parts, not with each other
+    findings: list[FindingChange]
+    settings: list[Setting]
+    transport: list[Setting]  # lost and repeated segments, clock steps
+    stack: list[Setting]  # what the reports say of the layers above and below the wire, ms
+    checks: list[Check] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)

@@ -1,0 +1,244 @@
+"""The name of a run -> a `Run`: a report, a CSV file, a pair of captures, or a folder with a pair."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
+
+import numpy as np
+
+from nfslat import __version__, pipeline
+from nfslat.constants import NULL
+from nfslat.diff.runs import Run, Single, single_ops
+from nfslat.errors import InputError, UsageError
+from nfslat.export import CHARGED
+from nfslat.known import Known
+from nfslat.report import json as report_json
+from nfslat.report.model import SCHEMA, Tool
+from nfslat.results import Correlation
+from nfslat.select import Filters, Moment
+from nfslat.summarize import report_two
+from nfslat.workspace import open_workspace
+
+_NEEDED = ("op", "size_bytes", "client_t0_ns", "client_t3_ns", "call_send_ns", "server_ns", "reply_send_ns")
+_OPTIONAL = ("call_net_ns", "reply_net_ns", "one_way_error_ns", "queue_ns", *(f"{name}_ns" for name in CHARGED))
+_NOT_CAPTURES = (".json", ".csv", ".txt", ".md", ".log")
+_START_BYTES = 64
+
+
+def from_file(name: str, filters: Filters, *, engine: str | None, quiet: bool) -> Run:
+    """A report, a CSV file or a folder; ``InputError`` for anything else, ``UsageError`` for filters on a report."""
+    path = Path(name)
+    if path.is_dir():
+        return from_captures(*pair_in(name), filters, engine=engine, quiet=quiet, name=name)
+    if not path.exists():
+        raise InputError(f"{name}: no such file")
+    if not path.is_file():
+        raise InputError(f"{name}: neither a file nor a folder")
+    with path.open("rb") as stream:
+        start = stream.read(_START_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not start:
+        raise InputError(f"{name}: the file is empty")
+    is_json, is_csv = start.startswith(b"{"), start.startswith(b"xid,program,")
+    if not (is_json or is_csv):
+        raise InputError(
+            f"{name}: neither a report (--json) nor a CSV file (--csv) of nfslat; captures are given as pairs, with "
+            "--before SERVER CLIENT and --after SERVER CLIENT"
+        )
+    if filters.text:
+        raise UsageError(f"{', '.join(filters.text)}: {name}: a finished report; filters need captures")
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as text:
+            return _of_csv(name, text) if is_csv else _of_json(name, text)
+    except UnicodeDecodeError as problem:
+        raise InputError(f"{name}: not a text file") from problem
+
+
+def pair_in(name: str) -> tuple[str, str]:
+    """The server's and the client's capture in a folder. Raises ``InputError`` where there is not one of each."""
+    folder = Path(name)
+    if not folder.is_dir():
+        raise InputError(f"{name}: no folder with captures server.* and client.*")
+    found = []
+    for side in ("server", "client"):
+        names = sorted(
+            path.name
+            for path in folder.iterdir()
+            if path.name.split(".")[0] == side and path.suffix not in _NOT_CAPTURES and path.is_file()
+        )
+        if len(names) != 1:
+            what = (
+                f"{len(names)} captures named {side}.* ({', '.join(names)})" if names else f"no capture named {side}.*"
+            )
+            raise InputError(
+                f"{folder}: holds {what}; name the pair with --before SERVER CLIENT or --after SERVER CLIENT"
+            )
+        found.append(str(folder / names[0]))
+    return found[0], found[1]
+
+
+def from_captures(
+    server: str, client: str, filters: Filters, *, engine: str | None, quiet: bool, name: str | None = None
+) -> Run:
+    """Raises what `pipeline.correlate` does, and ``InputError`` where no op is in both captures."""
+    return of_correlation(_correlate(server, client, filters, engine, quiet), filters, name or f"{server} {client}")
+
+
+def split(
+    server: str, client: str, filters: Filters, at: Moment | None, *, engine: str | None, quiet: bool, name: str
+) -> tuple[Run, Run]:
+    """One pair, before and after a moment; None is the one in front of which half of its ops began."""
+    whole = _correlate(server, client, filters, engine, quiet)
+    if at is None:
+        begins = np.sort(whole.client.ops.t0[whole.matched.client])
+        if not len(begins):
+            raise InputError(f"{name}: no op is in both captures")
+        at = Moment(int(begins[len(begins) // 2]), True, "half of the ops")
+    runs = []
+    for key, option, label in (("end", "--end", "before"), ("start", "--start", "from")):
+        text = {**filters.text, option: at.text}
+        part = dataclasses.replace(filters, text=text, **{key: at})  # type: ignore[arg-type]
+        found = _correlate(server, client, part, engine, quiet)
+        runs.append(of_correlation(found, part, f"{name}, {label} {at.text}"))
+    return runs[0], runs[1]
+
+
+def _correlate(server: str, client: str, filters: Filters, engine: str | None, quiet: bool) -> Correlation:
+    with open_workspace([server, client], engine=engine, quiet=quiet) as work:
+        return pipeline.correlate(
+            work.sources[0],
+            work.sources[1],
+            work.engine,
+            filters=filters,
+            srt="nfslat",
+            may_swap=True,
+            progress=work.progress,
+        )
+
+
+def of_correlation(found: Correlation, filters: Filters, name: str) -> Run:
+    """Two captures that were read. Raises ``InputError`` where no op is in both."""
+    if not len(found.matched):
+        raise InputError(f"{name}: no op is in both captures")
+    report = report_two(found, Tool(__version__, found.engine, "nfslat diff", found.srt), filters, Known())
+    return Run(name, "captures", report_json.to_dict(report), single_ops(found))
+
+
+def _of_json(name: str, text: TextIO) -> Run:
+    try:
+        report = json.load(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"{name}: not JSON ({problem})") from problem
+    schema = report.get("schema")
+    if schema != SCHEMA:
+        raise InputError(
+            f"{name}: its schema is {str(schema)[:60]!r}, not {SCHEMA!r}; make it with nfslat SERVER CLIENT --json"
+        )
+    if report.get("matched") is None:
+        raise InputError(f"{name}: a report on one capture; diff needs reports on the server's and the client's")
+    run = Run(name, "report", report, None)
+    try:
+        _use(run)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
+        raise InputError(f"{name}: not a whole report of {SCHEMA} ({type(problem).__name__}: {problem})") from problem
+    if not run.figures:
+        raise InputError(f"{name}: a report without matched ops")
+    return run
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _use(run: Run) -> None:
+    """Look at everything of the report that a comparison looks at, so that what is missing is found out here."""
+    from nfslat.diff import coarse, reports  # noqa: PLC0415
+
+    report = run.report
+    if report is None:
+        return
+    if run.figures:
+        for one in run.figures:
+            if one.count < 1:
+                raise ValueError(f"{one.op!r}: {one.count!r} ops")
+            for summary in (one.client, one.server, one.network):
+                coarse.most_variance(summary)
+        coarse.compare(run, run)
+    reports.findings(report, report)
+    reports.notes("", report)
+    reports.events(report, report, [], level=False)
+    reports.settings(report, report)
+    reports.transport(report, report)
+    reports.stack(report, report)
+    str(report["verdict"]["text"])
+
+
+def _of_csv(name: str, text: TextIO) -> Run:
+    rows = csv.reader(text)
+    header = next(rows)
+    missing = [column for column in _NEEDED if column not in header]
+    if missing:
+        raise InputError(f"{name}: no column {', '.join(missing)}; make it with nfslat SERVER CLIENT --csv")
+    at = {column: header.index(column) for column in (*_NEEDED, *_OPTIONAL) if column in header}
+    names: dict[str, int] = {}
+    op: list[int] = []
+    columns: dict[str, list[int | None]] = {column: [] for column in at if column != "op"}
+    try:
+        for row in _whole(rows, len(header)):
+            op.append(names.setdefault(row[at["op"]], len(names)))
+            for column, values in columns.items():
+                cell = row[at[column]]
+                values.append(int(cell) if cell else None)
+    except (ValueError, csv.Error) as problem:
+        raise InputError(f"{name}: line {rows.line_num}: {problem}") from problem
+    if not op:
+        raise InputError(f"{name}: a CSV file without ops")
+    try:
+        return Run(name, "csv", None, _single(tuple(names), op, columns))
+    except (OverflowError, TypeError) as problem:
+        raise InputError(f"{name}: a value is missing or out of range") from problem
+
+
+def _whole(rows: Iterator[list[str]], cells: int) -> Iterator[list[str]]:
+    for row in rows:
+        if len(row) != cells:
+            raise ValueError(f"{len(row)} cells, not {cells}")
+        yield row
+
+
+def _single(names: tuple[str, ...], op: list[int], columns: dict[str, list[int | None]]) -> Single:
+    def known(column: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return np.array(columns[column], dtype=np.int64)
+
+    def filled(column: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return np.array([NULL if value is None else value for value in columns[column]], dtype=np.int64)
+
+    def whole(column: str) -> bool:
+        return column in columns and None not in columns[column]
+
+    begin = known("client_t0_ns")
+    order = np.argsort(begin, kind="stable")
+    client = known("client_t3_ns") - begin
+    send, server, reply = (known(column) for column in ("call_send_ns", "server_ns", "reply_send_ns"))
+    parts = {"call_send": send, "network": client - send - server - reply, "server": server, "reply_send": reply}
+    inner = {}
+    if whole("call_net_ns") and whole("reply_net_ns"):
+        inner = {name: known(f"{name}_ns") for name in ("call_net", "reply_net")}
+    queued = "queue_ns" in columns and any(value is not None for value in columns["queue_ns"])
+    errors = [value for value in columns.get("one_way_error_ns", []) if value is not None]
+    return Single(
+        ops=names,
+        op=np.array(op, dtype=np.int64)[order],
+        size_bytes=filled("size_bytes")[order],
+        begin_ns=begin[order],
+        client_ns=client[order],
+        parts={part: ns[order] for part, ns in parts.items()},
+        queue_ns=filled("queue_ns")[order] if queued else None,
+        of_network={part: ns[order] for part, ns in inner.items()},
+        causes={name: known(f"{name}_ns")[order] for name in CHARGED if whole(f"{name}_ns")},
+        one_way_error_ns=float(np.mean(errors)) if errors else 0.0,
+    )

@@ -1,0 +1,186 @@
+"""One run of a load, as far as its captures, its CSV file or its report tell: `Run`, its single ops and its figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from nfslat.constants import NULL, NULL32
+from nfslat.diff.statistics import SLICES, Sample
+from nfslat.export import CHARGED
+from nfslat.results import Correlation
+from nfslat.select import op_labels
+from nfslat.tables import I64, Bool
+
+_NS_PER_MS = 1e6
+# Parts that sum to the response time on the client's wire, and whose they are.
+LAYER_OF = {
+    "call_send": "client",
+    "network": "network",
+    "server": "server",
+    "queue": "server",
+    "in_thread": "server",
+    "reply_send": "server",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Single:
+    """Ops of a run in the order of their calls, a row each; ns. `parts` sum to `client_ns`, row by row."""
+
+    ops: tuple[str, ...]  # names
+    op: I64  # row of `ops`
+    size_bytes: I64  # asked for, or written; NULL where that was not captured
+    begin_ns: I64  # of the call, on the client's clock
+    client_ns: I64
+    parts: dict[str, I64]  # call_send, network, server, reply_send
+    queue_ns: I64 | None = None  # of server: the wait for a thread, NULL where unknown; None: nothing is known of it
+    of_network: dict[str, I64] = field(default_factory=dict)  # parts of it: call_net, reply_net
+    causes: dict[str, I64] = field(default_factory=dict)  # what TCP and the path made of client_ns; of `export.CHARGED`
+    one_way_error_ns: float = 0.0  # of call_net and reply_net, which is no chance
+
+    def __len__(self) -> int:
+        """Ops."""
+        return len(self.op)
+
+    @cached_property
+    def slices(self) -> I64:
+        """Stretch of the run in which each op began; they hold equally many."""
+        return np.arange(len(self)) * SLICES // max(len(self), 1)
+
+    @cached_property
+    def in_flight(self) -> I64:
+        """Ops in flight when each was called, itself included."""
+        ends = np.sort(self.begin_ns + np.maximum(self.client_ns, 0))
+        ended = np.searchsorted(ends, self.begin_ns, side="right")
+        return np.asarray(np.maximum(np.arange(1, len(self) + 1) - ended, 1), dtype=np.int64)
+
+    @cached_property
+    def busy_ns(self) -> I64:
+        """Time with any op in flight, from each call to the next one; of the last one to the end."""
+        until = np.maximum.accumulate(self.begin_ns + np.maximum(self.client_ns, 0))
+        until[:-1] = np.minimum(until[:-1], self.begin_ns[1:])
+        return until - self.begin_ns
+
+    def sample(self, values: I64, rows: Bool | I64 | slice) -> Sample:
+        """Of some rows, in ms."""
+        return Sample.of(values[rows] / _NS_PER_MS, self.slices[rows])
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of one operation of a run, ms, as a report has them."""
+
+    op: str
+    count: int
+    client: dict[str, float]  # mean, p50, p95, p99, max
+    server: dict[str, float]
+    network: dict[str, float]
+    parts: dict[str, float | None]  # means: call_send, network, server, reply_send, queue
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """`report` is a report as JSON holds it; `single` is None where nothing but a report is known."""
+
+    name: str
+    kind: str  # captures, csv, report
+    report: dict[str, Any] | None
+    single: Single | None
+
+    @cached_property
+    def figures(self) -> list[Figures]:
+        """By operation, most frequent first; versions of NFS together."""
+        return _of_report(self.report) if self.report is not None else _of_single(self.single)
+
+
+def single_ops(c: Correlation) -> Single:
+    """The matched ops."""
+    client = c.client.ops
+    rows = c.matched.client.astype(np.int64)
+    order = np.argsort(client.t0[rows], kind="stable")
+    send, call_net, server, reply_send, reply_net = (part[order] for part in c.parts.all_ns())
+    network = call_net + reply_net
+    names = sorted(set(op_labels(client.kinds)))
+    of_kind = np.array([names.index(label) for label in op_labels(client.kinds)], dtype=np.int64)
+    of_network = {"call_net": call_net, "reply_net": reply_net} if c.clock.fits else {}
+    charges = c.charges
+    causes = {} if charges is None else {name: charges.ns_of(of, slice(None))[order] for name, of in CHARGED.items()}
+    threads = c.inflight.load
+    size = client.size[rows[order]].astype(np.int64)
+    return Single(
+        ops=tuple(names),
+        op=of_kind[client.kind[rows[order]]],
+        size_bytes=np.where(size == NULL32, NULL, size),
+        begin_ns=client.t0[rows[order]],
+        client_ns=send + network + server + reply_send,
+        parts={"call_send": send, "network": network, "server": server, "reply_send": reply_send},
+        queue_ns=None if threads.threads.cannot else threads.queue_ns[c.matched.server][order],
+        of_network=of_network,
+        causes=causes,
+        one_way_error_ns=float(c.clock.error_ns(client, c.matched.client)) if c.clock.fits else 0.0,
+    )
+
+
+def _of_single(single: Single | None) -> list[Figures]:
+    if single is None:
+        return []
+    found = []
+    counts = np.bincount(single.op, minlength=len(single.ops))
+    for number in np.argsort(-counts, kind="stable").tolist():
+        if not counts[number]:
+            continue
+        mask = single.op == number
+        parts: dict[str, float | None] = {
+            name: float(ns[mask].mean() / _NS_PER_MS) for name, ns in single.parts.items()
+        }
+        if single.queue_ns is not None:
+            known = single.queue_ns[mask][single.queue_ns[mask] != NULL]
+            parts["queue"] = float(known.mean() / _NS_PER_MS) if len(known) else None
+        found.append(
+            Figures(
+                single.ops[number],
+                int(counts[number]),
+                _summary(single.client_ns[mask]),
+                _summary(single.parts["server"][mask]),
+                _summary(single.client_ns[mask] - single.parts["server"][mask]),
+                parts,
+            )
+        )
+    return found
+
+
+def _summary(ns: I64) -> dict[str, float]:
+    ordered = np.sort(ns) / _NS_PER_MS
+    ranks = {f"p{percent}": float(ordered[-(-len(ordered) * percent // 100) - 1]) for percent in (50, 95, 99)}
+    return {"mean": float(ordered.mean()), **ranks, "max": float(ordered[-1])}
+
+
+def _of_report(report: dict[str, Any]) -> list[Figures]:
+    rows = sorted(report["matched"]["by_op"], key=lambda row: -row["count"])
+    named = [row["op"] for row in rows]
+    # One op under two versions of NFS has no common percentiles.
+    return [
+        _figures(row, row["op"] if named.count(row["op"]) == 1 else f"{row['op']} v{row['version']}") for row in rows
+    ]
+
+
+def _figures(row: dict[str, Any], op: str) -> Figures:
+    parts = row["parts_ms"]
+    return Figures(
+        op,
+        row["count"],
+        row["client_ms"],
+        row["server_ms"],
+        row["network_ms"],
+        {
+            "call_send": parts["call_send"],
+            "network": parts["net_both"],
+            "server": parts["server"],
+            "reply_send": parts["reply_send"],
+            "queue": row["queue_ms"],
+        },
+    )

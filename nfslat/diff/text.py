@@ -1,0 +1,174 @@
+"""A `Diff` -> text for a terminal of 80 columns: the answer, what moved, kind by kind, findings, what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nfslat.diff import verdict as verdicts
+from nfslat.diff.model import Change, Diff, Row, Setting
+from nfslat.report.text_layout import Cell, Page, adding_up, count, count_of, indented, ms, percent
+
+_DIFFERS = 3  # kinds of ops that only one run has; the table names them all
+_ROWS = 15  # of the table by operation; the others are counted
+_NAMES = {
+    "call_send": "call: sending",
+    "network": "network, both ways",
+    "call_net": "to the server",
+    "reply_net": "back",
+    "queue": "server: queue",
+    "in_thread": "server: in thread",
+    "server": "server",
+    "reply_send": "reply: sending",
+}
+
+
+def render(found: Diff, *, width: int, color: bool) -> str:
+    """All of it."""
+    page = Page(width, color)
+    if found.load.differs:
+        more = len(found.load.differs) - _DIFFERS
+        rest = f"; and {count_of(more, 'kind')} more" if more > 0 else ""
+        page.prose(f"Another load: {'; '.join(found.load.differs[:_DIFFERS])}{rest}.", style="accent")
+    page.prose(found.verdict.text, style="bold")
+    for text in found.events:
+        page.prose(text)
+    for check in found.checks:
+        figures = "" if check.a is None or check.b is None else f": {ms(check.a)} -> {ms(check.b)} ms"
+        limit = "" if check.limit_ms is None else f", may rise by {ms(check.limit_ms)}"
+        why = f" ({check.reason})" if check.reason else ""
+        style = "" if check.result == "passed" else "accent"
+        page.prose(f"--check {check.text} {check.result.upper()}{figures}{limit}{why}", style=style, hanging=2)
+    page.gap()
+    for name, run in (("A", found.a), ("B", found.b)):
+        page.prose(f"{name}: {run.name}: {count(run.ops)} ops, mean {ms(run.mean_ms)} ms ({run.kind})", hanging=3)
+        if run.verdict:
+            page.prose(run.verdict, indent=3)
+    _load(page, found)
+    _mix(page, found)
+    _parts(page, found)
+    _causes(page, found)
+    _rows(page, found.rows)
+    _findings(page, found)
+    _settings(page, "Differs in the reports", found.settings)
+    _settings(page, "TCP and clocks", found.transport)
+    _settings(page, "Layers of the stack, ms", found.stack)
+    page.gap()
+    for note in found.notes:
+        page.prose(f"- {note}", hanging=2)
+    return page.text()
+
+
+def _load(page: Page, found: Diff) -> None:
+    rows: list[list[Cell]] = []
+    for name, change in (("ops/s of busy time", found.load.ops_per_s), ("in flight", found.load.in_flight)):
+        if change is not None:
+            rows.append([name, f"{change.a:,.1f}", f"{change.b:,.1f}", f"{change.difference:+,.1f}", _certain(change)])
+    rows.append(["same load", "", "", percent(found.load.shared), "share of the ops"])
+    page.title("Load")
+    page.table("lrrrl", ["", "A", "B", "change", ""], rows)
+
+
+def _certain(change: Change) -> str:
+    if not change.difference:
+        return "the same"
+    if change.p is None:
+        return "no interval"
+    if not change.certain:
+        return "no evidence" if change.steady else "drifts by itself"
+    return "certain" if change.relevant else "not relevant"
+
+
+def _mix(page: Page, found: Diff) -> None:
+    m = found.mix
+    page.title("Difference of the means, ms")
+    shown, total = adding_up([m.within_ms, m.mix_ms])
+    rows: list[list[Cell]] = [
+        ["ops of the same kind take", shown[0]],
+        ["other shares of the kinds", shown[1]],
+        ["all ops, B - A", total],
+    ]
+    page.table("ld", ["", "ms"], rows)
+    if m.same_mix is not None:
+        covered = f"{percent(m.covered_a)} of A and {percent(m.covered_b)} of B"
+        page.prose(f"At the same mix: {verdicts.figures(m.same_mix)}; of kinds that both have: {covered}.")
+
+
+def _parts(page: Page, found: Diff) -> None:
+    if not found.parts:
+        return
+    page.title("Where it moved, ms at the same mix")
+    rows: list[list[Cell]] = [
+        [
+            indented(_NAMES.get(one.name, one.name), one.depth),
+            one.change.a,
+            one.change.b,
+            one.change.difference,
+            *_interval(one.change),
+            _certain(one.change),
+        ]
+        for one in found.parts
+    ]
+    page.table("ldddddl", ["part", "A", "B", "B - A", "from", "to", ""], rows)
+
+
+def _causes(page: Page, found: Diff) -> None:
+    if not found.causes:
+        return
+    page.title("What TCP and the path made of it, ms at the same mix")
+    rows: list[list[Cell]] = [
+        [
+            _NAMES.get(one.name, one.name.replace("_", " ")),
+            one.change.a,
+            one.change.b,
+            one.change.difference,
+            *_interval(one.change),
+            _certain(one.change),
+        ]
+        for one in found.causes
+    ]
+    page.table("ldddddl", ["cause", "A", "B", "B - A", "from", "to", ""], rows)
+
+
+def _interval(change: Change) -> tuple[Cell, Cell]:
+    return change.low, change.high
+
+
+def _rows(page: Page, rows: Sequence[Row]) -> None:
+    page.title("By operation and size, client SRT, ms")
+    cells: list[list[Cell]] = []
+    for row in rows[:_ROWS]:
+        name = verdicts.label(row)
+        counts: list[Cell] = [row.count_a, row.count_b]
+        if row.mean is None:
+            cells.append([name, *counts, "", "", "", "", "", row.verdict])
+            continue
+        cells.append([name, *counts, row.mean.a, row.mean.b, row.mean.difference, *_interval(row.mean), row.verdict])
+        if row.verdict in ("slower", "faster", "not relevant", "load"):
+            for label, change in (("median", row.p50), ("p99", row.p99)):
+                if change is not None:
+                    figures = [change.a, change.b, change.difference, *_interval(change)]
+                    cells.append([indented(label, 1), "", "", *figures, _certain(change)])
+    page.table("lrrdddddl", ["", "ops A", "B", "mean A", "B", "B - A", "from", "to", ""], cells)
+    if len(rows) > _ROWS:
+        page.prose(
+            f"{len(rows) - _ROWS} more kinds, each with no more ops than the last one: --json has them.", style="dim"
+        )
+
+
+def _findings(page: Page, found: Diff) -> None:
+    if not found.findings:
+        return
+    page.title("Findings")
+    for one in found.findings:
+        shares = (
+            f"{percent(one.share_a)} -> {percent(one.share_b)}"
+            if one.change == "both"
+            else percent(one.share_b if one.change == "new" else one.share_a)
+        )
+        page.prose(f"{one.change:<4} {one.code} ({one.layer}, {one.confidence}, {shares}): {one.text}", hanging=5)
+
+
+def _settings(page: Page, title: str, rows: Sequence[Setting]) -> None:
+    if rows:
+        page.title(title)
+        page.table("lrr", ["", "A", "B"], [[row.name, row.a, row.b] for row in rows])

@@ -1,0 +1,264 @@
+"""Facts -> findings on what TCP made of the path: loss, order, ACKs, windows, what stands in front, a full path."""
+
+from __future__ import annotations
+
+from nfslat.charges.causes import LOSSES, Cause
+from nfslat.findings.facts import Facts, finding, ms, times, worth
+from nfslat.report.model import Finding
+
+_LOSS = 0.01  # of the mean, or of what is lost: loss is never as it should be
+_WINDOWS = frozenset({Cause.ZERO_WINDOW, Cause.RECEIVE_WINDOW})
+_TO_SERVER = ("call_send", "call_net")  # parts in which a call waits
+
+
+def tcp_findings(facts: Facts) -> list[Finding]:
+    """In no order."""
+    every = (_loss, _reordering, _delayed_ack, _window, _head_of_line, _bandwidth)
+    return [one for one in (each(facts) for each in every) if one is not None]
+
+
+def _loss(f: Facts) -> Finding | None:
+    """Waits until lost segments were sent again; loss that costs nothing is no finding."""
+    waits, slowest = _waits_ms(f.parts), _waits_ms(f.slowest_parts)
+    kinds = ""
+    evidence: dict[str, object] = {}
+    if f.stalls is not None:
+        waits, slowest = f.stalls.ms(LOSSES), f.stalls.slow_ms(LOSSES)
+        by_kind = {kind.value: f.stalls.ms({kind}) for kind in Cause if kind in LOSSES and f.stalls.ms({kind})}
+        after = f.stalls.ms({Cause.BEHIND_LOSS}, ("after",))
+        behind = by_kind.pop(Cause.BEHIND_LOSS.value, 0.0)
+        if by_kind and waits:
+            most = sorted(by_kind.items(), key=lambda one: -one[1])
+            names = [f"{ms(wait)} ms by {kind}" for kind, wait in most if wait >= _LOSS * waits]
+            kinds = f": {', '.join(names)}"
+        if behind:
+            kinds += f"; {ms(behind)} ms of it calls that had arrived waited behind what was missing, at the server"
+        if after:
+            kinds += f"; the application waits {ms(after)} ms more, for replies that had arrived behind a hole"
+        evidence = {"by_recovery_ms": by_kind, "behind_loss_ms": behind, "after_reply_ms": after,
+                    "ops": f.stalls.hits(LOSSES)}  # fmt: skip
+    if waits is None or not worth(f, waits, slowest or 0.0, _LOSS):
+        return None
+    lost = "" if f.lost_segments is None else f" ({times(f.lost_segments, 'segment')} lost between the captures)"
+    return finding(
+        "net-loss",
+        "network",
+        f"ops wait {ms(waits)} ms on average for lost data{lost}"
+        + ("" if slowest is None else f", the slowest 1 % {ms(slowest)} ms")
+        + kinds,
+        share=f.share(waits),
+        slowest=f.slowest_share(slowest),
+        confidence="certain",
+        evidence={
+            "wait_ms": waits,
+            "slowest_wait_ms": slowest,
+            "lost_segments": f.lost_segments,
+            "spurious_segments": f.spurious_segments,
+            **evidence,
+        },
+        advice={
+            "knob": "the path",
+            "how": ["ethtool -S on both hosts and the switch ports between them: errors, drops, pause frames"],
+            "verify": "nstat -az TcpRetransSegs on both hosts stands still",
+        },
+    )
+
+
+def _waits_ms(parts: object) -> float | None:
+    waits = [getattr(parts, name, None) for name in ("call_retrans_wait", "reply_retrans_wait")]
+    known = [wait for wait in waits if wait is not None]
+    return sum(known) if known else None
+
+
+def _reordering(f: Facts) -> Finding | None:
+    """Messages that wait for bytes which others had overtaken."""
+    if f.stalls is None:
+        return None
+    causes = {Cause.REORDERING}
+    waits, slowest = f.stalls.ms(causes), f.stalls.slow_ms(causes)
+    if not worth(f, waits, slowest):
+        return None
+    within = f.stalls.ms(causes, ("server",))
+    inside = "" if not within else f"; {ms(within)} ms of it look like the server's response time"
+    return finding(
+        "net-reordering",
+        "network",
+        f"ops wait {ms(waits)} ms on average for packets that others have overtaken on the way{inside}",
+        share=f.share(waits),
+        slowest=f.slowest_share(slowest),
+        confidence="certain",
+        evidence={
+            "wait_ms": waits,
+            "slowest_wait_ms": slowest,
+            "in_server_ms": within,
+            "ops": f.stalls.hits(causes),
+        },
+        advice={
+            "knob": "the path",
+            "how": [
+                "# links that are used together: balance by connection (hash of addresses and ports), not by packet",
+                "# on the receiver: ethtool -x, ethtool -l: one connection's packets belong in one receive queue",
+            ],
+            "verify": "nstat -az TcpExtTCPOFOQueue on both hosts stands still",
+        },
+    )
+
+
+def _delayed_ack(f: Facts) -> Finding | None:
+    """A sender that waits for an ACK which its receiver keeps back."""
+    if f.stalls is None:
+        return None
+    causes = {Cause.DELAYED_ACK}
+    waits, slowest = f.stalls.ms(causes), f.stalls.slow_ms(causes)
+    if not worth(f, waits, slowest):
+        return None
+    # Calls wait for the server's ACKs, replies for the client's.
+    by_server = f.stalls.ms(causes, _TO_SERVER)
+    who, part = ("server", "call_send") if by_server > waits - by_server else ("client", "reply_send")
+    acks = f.stalls.delayed_acks.get(part)
+    timer = acks.timer_ms if acks is not None else None
+    system = {40: "Linux's 40 ms", 50: "Solaris' 50 ms", 100: "Solaris' 100 ms", 200: "the 200 ms of Windows and BSD"}
+    named = f", by {system[timer]} timer" if timer in system else f", by a timer of {timer} ms" if timer else ""
+    count = "" if acks is None else f" ({times(acks.count, 'pause')})"
+    sent = "calls" if who == "server" else "replies"
+    return finding(
+        "delayed-ack",
+        "network",
+        f"{sent} wait {ms(waits)} ms on average for ACKs that the {who} keeps back{named}{count}: their sender had no "
+        "room to send more before one came",
+        share=f.share(waits),
+        slowest=f.slowest_share(slowest),
+        confidence="certain" if timer is not None else "likely",
+        evidence={
+            "wait_ms": waits,
+            "slowest_wait_ms": slowest,
+            "delayed_by": who,
+            "timer_ms": timer,
+            "pauses": acks.count if acks else None,
+            "ops": f.stalls.hits(causes),
+        },
+        advice={
+            "knob": f"delayed ACKs of the {who}",
+            "how": [
+                "# Linux: ip route change NETWORK ... quickack 1, on the host that delays",
+                "# Windows: TcpAckFrequency=1 for the interface in the registry, then a reboot",
+                "# a larger message in one piece (rsize, wsize), or a sender with more window, needs no ACK in between",
+            ],
+            "verify": "the pauses of this length are gone from a new capture",
+            "risk": "more ACKs: a few percent of CPU and of small packets. Nagle is not to blame between Linux NFS "
+            "peers, which both set TCP_NODELAY",
+        },
+    )
+
+
+def _window(f: Facts) -> Finding | None:
+    """A receiver whose buffer is full, or too small for the next segment."""
+    if f.stalls is None:
+        return None
+    waits, slowest = f.stalls.ms(_WINDOWS), f.stalls.slow_ms(_WINDOWS)
+    if not worth(f, waits, slowest):
+        return None
+    by_server = f.stalls.ms(_WINDOWS, _TO_SERVER)
+    who, sent = ("server", "calls") if by_server > waits - by_server else ("client", "replies")
+    zero = f.stalls.ms({Cause.ZERO_WINDOW})
+    what = "closed" if zero >= waits / 2 else "too small for the next segment"
+    within = f.stalls.ms(_WINDOWS, ("server",))
+    inside = "" if not within else f"; {ms(within)} ms of it look like the server's response time"
+    return finding(
+        "zero-window",
+        "network",
+        f"{sent} wait {ms(waits)} ms on average because the {who}'s TCP window is {what}: the {who} does not read as "
+        f"fast as data come{inside}",
+        share=f.share(waits),
+        slowest=f.slowest_share(slowest),
+        confidence="certain",
+        evidence={
+            "wait_ms": waits,
+            "slowest_wait_ms": slowest,
+            "closed_by": who,
+            "zero_window_ms": zero,
+            "in_server_ms": within,
+            "ops": f.stalls.hits(_WINDOWS),
+        },
+        advice={
+            "knob": f"the {who}: processor, memory, socket buffers",
+            "how": [
+                f"# on the {who}: vmstat 1, mpstat -P ALL 1, nstat -az TcpExtTCPRcvCollapsed TcpExtTCPToZeroWindowAdv",
+                "ss -tmi dport = :2049 or sport = :2049 # rcv_space, and skmem: rb is the receive buffer",
+                "sysctl net.ipv4.tcp_rmem # its third figure is what the buffer grows to",
+            ],
+            "verify": "no zero windows in a new capture",
+            "risk": "a larger buffer hides a reader that is too slow, it does not make it faster",
+        },
+    )
+
+
+def _head_of_line(f: Facts) -> Finding | None:
+    """Replies that stand behind others, mostly larger ones, in the server's socket."""
+    if f.stalls is None:
+        return None
+    causes = {Cause.HEAD_OF_LINE}
+    waits, slowest = f.stalls.ms(causes), f.stalls.slow_ms(causes)
+    if not worth(f, waits, slowest):
+        return None
+    return finding(
+        "head-of-line",
+        "network",
+        f"replies wait up to {ms(waits)} ms on average behind others that take long to be sent on the same connection; "
+        "it looks like the server's response time",
+        share=f.share(waits),
+        slowest=f.slowest_share(slowest),
+        confidence="likely",
+        evidence={"wait_ms": waits, "slowest_wait_ms": slowest, "ops": f.stalls.hits(causes)},
+        advice={
+            "knob": "nconnect",
+            "how": [
+                "mount -o nconnect=4 ... # up to 16 connections, over which the client spreads its calls",
+                "mount -o rsize=131072 ... # smaller replies let others through sooner",
+            ],
+            "takes_effect": "at a new mount: unmount every mount of that server first",
+            "verify": "small ops are as fast beside large ones as without them",
+            "risk": "smaller rsize: more ops for the same data, so less throughput where the distance is long",
+        },
+    )
+
+
+def _bandwidth(f: Facts) -> Finding | None:
+    """A path that carries no more."""
+    if f.stalls is None or not f.stalls.rates:
+        return None
+    causes = {Cause.BANDWIDTH}
+    waits, slowest = f.stalls.ms(causes), f.stalls.slow_ms(causes)
+    if not worth(f, waits, slowest):
+        return None
+    rate = max(f.stalls.rates, key=lambda one: one.share)
+    way = "from client to server" if rate.way == "call" else "from server to client"
+    within = f.stalls.ms(causes, ("server",))
+    inside = "" if not within else f"; {ms(within)} ms of it look like the server's response time"
+    return finding(
+        "bandwidth",
+        "network",
+        f"ops wait {ms(waits)} ms on average because the path {way} carries no more than {rate.mbit_per_s:.3g} Mbit/s "
+        f"of payload, which it does for {rate.share * 100:.0f} % of its busy time{inside}",
+        share=f.share(waits),
+        slowest=f.slowest_share(slowest),
+        confidence="likely",
+        evidence={
+            "wait_ms": waits,
+            "slowest_wait_ms": slowest,
+            "in_server_ms": within,
+            "ops": f.stalls.hits(causes),
+            "mbit_per_s": rate.mbit_per_s,
+            "way": rate.way,
+            "busy_share": rate.share,
+        },
+        advice={
+            "knob": "the path",
+            "how": [
+                "ethtool on both hosts: the speed that was negotiated; tc qdisc show: shapers",
+                "iperf3 -c SERVER, and with -R: what the path carries without NFS",
+            ],
+            "verify": "payload at a higher rate than this in a new capture",
+            "risk": "more slots or connections make the queue longer, not the path faster",
+        },
+    )

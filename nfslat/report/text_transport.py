@@ -1,0 +1,121 @@
+"""Report -> what TCP and the path did to the operations, and what was sent again and lost; a section a function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nfslat.report.model import Charge, TcpAmount, Transport
+from nfslat.report.text_layout import Cell, Page, count, ms, percent
+
+_WORTH = 0.001  # of the client SRT, on average or in the slowest 1 %: less has no row
+# Causes (charges/causes.py) in words.
+_CAUSES = {
+    "rto": "lost: retransmission timeout",
+    "tail-loss-probe": "lost: tail-loss probe",
+    "fast-retransmit": "lost: fast retransmit",
+    "rpc-retransmit": "lost: sent again by RPC",
+    "loss": "lost: sent again",
+    "behind-loss": "arrived, behind what was lost",
+    "reordering": "arrived, behind what came late",
+    "host-pause": "receiving host did not run",
+    "held": "held, then released together",
+    "zero-window": "receiver's window closed",
+    "receive-window": "receiver's window too small",
+    "delayed-ack": "receiver delayed its ACK",
+    "bandwidth": "path carries no more",
+    "congestion-window": "congestion window: for an ACK",
+    "sender": "sender silent in mid-message",
+    "head-of-line": "behind other replies, at most",
+    "distance": "shortest way",
+}
+_PLACES = {"before": "before the call's first byte", "after": "after the reply's last byte"}
+
+
+def charges_section(page: Page, charges: Sequence[Charge]) -> None:
+    """What each part is made of, as far as TCP and the path explain it."""
+    causes = [one for one in charges if one.cause != "unexplained"]
+    worth = [one for one in causes if one.share is None or max(one.share, one.slowest_share or 0.0) >= _WORTH]
+    if not any(one.cause != "distance" for one in worth):
+        return
+    page.title("What TCP did to the operations, ms per matched op")
+    rows: list[list[Cell]] = [
+        [_CAUSES.get(one.cause, one.cause), one.part, one.ops, one.mean_ms, percent(one.share), one.slowest_ms]
+        for one in worth
+        if one.part not in _PLACES
+    ]
+    small = [one for one in causes if one not in worth]
+    if small:
+        shares = sum(one.share or 0.0 for one in small)
+        means = sum(one.mean_ms for one in small), sum(one.slowest_ms for one in small)
+        rows.append(["less than 0.1 % each", "", "", means[0], percent(shares), means[1]])
+    rows += [
+        ["not explained by TCP", one.part, "", one.mean_ms, percent(one.share), one.slowest_ms]
+        for one in charges
+        if one.cause == "unexplained"
+    ]
+    page.table("llrdrd", ("waits for, or because", "within", "ops", "mean", "share", "slowest 1 %"), rows)
+    for one in worth:
+        if one.part in _PLACES:
+            page.prose(
+                f"- {_PLACES[one.part]}, so in no SRT: {ms(one.mean_ms)} ms on average ({count(one.ops)} ops), "
+                f"{_CAUSES.get(one.cause, one.cause)}.",
+                hanging=2,
+            )
+    page.prose(
+        "Each part is what it is charged with, and the rest. What lies within the server's time is the network's all "
+        "the same: calls that had arrived, and replies that were ready, waited for TCP. The rest there is the server's "
+        "own work and its queue."
+    )
+
+
+# Caveats (transport.py) in words.
+_CAVEATS = {
+    "sender-drops": "the sender's capture lost packets, so more may have been sent again",
+    "receiver-drops": "the receiver's capture lost packets, so less may have been lost on the way",
+    "partial": "the captures show only some of the same bytes; these are counted",
+    "other-numbers": "TCP numbers are rewritten on the way, so that all of both captures is counted",
+    "events-dropped": "there were too many retransmissions to keep each",
+    "copies-unknown": "over IPv6 a packet that was captured twice looks sent again",
+}
+
+
+def transport_section(page: Page, transport: Sequence[Transport]) -> None:
+    """What TCP sent again, by direction, where it did: loss between two captures is counted, not guessed."""
+    if not any(one.sent_again.packets or one.arrived_again.packets for one in transport):
+        return
+    page.title("TCP between the captures")
+    ways = [[one for one in transport if one.way == way] for way in ("call", "reply")]
+
+    def row(label: str, cells: list[int | str]) -> list[Cell]:
+        return [label, *cells]
+
+    def amounts(name: str) -> list[int | str]:
+        return [_segments([getattr(one, name) for one in way]) for way in ways]
+
+    lost = [sum(one.lost_bytes for one in way) for way in ways]
+    sent = [sum(one.bytes + one.sent_again.bytes for one in way) for way in ways]
+    segments = [[one.lost_segments for one in way] for way in ways]
+    lost_segments: list[int | str] = [
+        "no SYN seen" if None in each else sum(n for n in each if n is not None) for each in segments
+    ]
+    rows = [
+        row("segments sent again", amounts("sent_again")),
+        row("that had arrived before (sent for nothing)", amounts("arrived_again")),
+        row("segments lost on the way", lost_segments),
+        row("share of the bytes lost", [percent(a / b if b else None) for a, b in zip(lost, sent, strict=True)]),
+        row("matched ops of which bytes were sent again", [sum(one.ops_hit for one in way) for way in ways]),
+    ]
+    page.table("lrr", ("", "calls", "replies"), rows)
+    seen = {
+        caveat for one in transport for caveat in one.caveats if one.sent_again.packets or one.arrived_again.packets
+    }
+    for caveat in sorted(seen):
+        page.prose(f"- {_CAVEATS.get(caveat, caveat)}", hanging=2)
+
+
+def _segments(amounts: Sequence[TcpAmount]) -> int | str:
+    """Segments where they are known, else packets as they were captured."""
+    segments = [one.segments for one in amounts]
+    if None in segments:
+        return f"{count(sum(one.packets for one in amounts))} packets"
+    return sum(n for n in segments if n is not None)

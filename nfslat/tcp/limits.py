@@ -1,0 +1,170 @@
+"""A conversation -> what kept the sender of each direction from sending more, in ns that sum to the conversation.
+
+The time between two packets with payload belongs to what the second one waited for (`silences`): an ACK, a window, a
+timer, its application; or to the pace at which sender and path take packets, where it did not wait. What comes before
+the first one and after the last is the application's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from nfslat.stalls import CAUSES, Cause, code
+from nfslat.tables import I8, I64, endpoint
+from nfslat.tcp.packets import Talk
+from nfslat.tcp.silences import Silences
+
+_MS = 1e6
+_BINS = 200
+
+
+class Limit(StrEnum):
+    """What limited a sender."""
+
+    RECEIVE_WINDOW = "receive-window"  # no room in it, or closed
+    CONGESTION = "congestion"  # an ACK let it go on, and the receiver's window had room: the congestion window
+    DELAYED_ACK = "delayed-ack"
+    LOSS = "loss"  # until it sent again what was lost
+    PACE = "pace"  # it did not wait: the pace of the host, its adapter and the path
+    APPLICATION = "application"  # nothing to send, or the other side's turn
+    UNKNOWN = "unknown"  # packets are missing there, or the capture cannot tell
+
+
+LIMITS = tuple(Limit)
+_OF = {
+    Cause.RTO: Limit.LOSS,
+    Cause.TAIL_LOSS_PROBE: Limit.LOSS,
+    Cause.FAST_RETRANSMIT: Limit.LOSS,
+    Cause.RECOVERY: Limit.LOSS,
+    Cause.ZERO_WINDOW: Limit.RECEIVE_WINDOW,
+    Cause.RECEIVE_WINDOW: Limit.RECEIVE_WINDOW,
+    Cause.DELAYED_ACK: Limit.DELAYED_ACK,
+    Cause.CONGESTION_WINDOW: Limit.CONGESTION,
+    Cause.SENDER: Limit.APPLICATION,
+    Cause.OVERTAKEN: Limit.PACE,
+    Cause.UNKNOWN: Limit.UNKNOWN,
+}
+_LIMIT_OF_CAUSE = np.array([LIMITS.index(_OF[cause]) for cause in CAUSES], dtype=np.int8)
+_PACE, _APPLICATION = LIMITS.index(Limit.PACE), LIMITS.index(Limit.APPLICATION)
+_NOT_BUSY = (_APPLICATION, LIMITS.index(Limit.UNKNOWN))
+
+
+@dataclass(frozen=True)
+class Limited:
+    """How long one thing limited the sender."""
+
+    limit: Limit
+    ms: float
+    share: float  # of the conversation
+    share_of_busy: float | None  # of the time in which it had data to send; None for the last two, and without any
+    waits: int  # silences of it; of `pace` those of 0.1 ms or more
+    longest_ms: float
+
+
+@dataclass(frozen=True)
+class Limits:
+    """One direction: every `Limit` in their order; their ms sum to the conversation's."""
+
+    direction: int
+    sender: str  # its endpoint
+    receiver: str
+    total_ms: float
+    busy_ms: float  # the sender had data to send: all but the last two
+    limits: tuple[Limited, ...]
+    most: Limit | None  # what limited it longest of that; None without data
+    bin_ms: float
+    bins: tuple[tuple[float, ...], ...]  # ms of each limit, in their order, for each stretch of `bin_ms`
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The time of a direction cut into stretches without gaps: [edge i, edge i + 1) belongs to `limit` i."""
+
+    edges_ns: I64  # from the first packet of the conversation to its last, one more than stretches
+    limit: I8  # place in `LIMITS`
+    waits: I64  # of each limit
+
+    def sums_ns(self) -> I64:
+        """ns of each limit; they sum to the time between the first edge and the last."""
+        return _sums(self.limit, np.diff(self.edges_ns))
+
+
+def split(talk: Talk, silences: Silences) -> Split:
+    """What limited the sender, packet by packet."""
+    times = talk.packets.t_ns
+    edges = np.concatenate(([times.min()], silences.data_ns, [times.max()]))
+    limit = np.full(len(edges) - 1, _PACE, dtype=np.int8)
+    limit[[0, -1]] = _APPLICATION
+    of_silence = _of_silences(silences)
+    limit[silences.at] = of_silence
+    return Split(edges, limit, np.bincount(of_silence, minlength=len(LIMITS)))
+
+
+def _of_silences(silences: Silences) -> I8:
+    """The limit behind each silence: its cause, and what is known of the sender beside it."""
+    pauses, causes = silences.pauses, silences.causes
+    limit = _LIMIT_OF_CAUSE[causes]
+    # A sender that has more and waits for nobody goes as fast as its host and adapter let it.
+    limit[(causes == code(Cause.SENDER)) & (pauses.in_message == 1) & (pauses.under_way_end > 0)] = _PACE
+    return limit
+
+
+def limits(talk: Talk, parts: Split, direction: int) -> Limits:
+    """What limited the sender of `direction`, in all and over time."""
+    sums = parts.sums_ns()
+    total = int(sums.sum())
+    busy = total - int(sums[list(_NOT_BUSY)].sum())
+    longest = np.zeros(len(LIMITS), dtype=np.int64)
+    np.maximum.at(longest, parts.limit, np.diff(parts.edges_ns))
+    rows = tuple(
+        Limited(
+            limit=limit,
+            ms=int(sums[at]) / _MS,
+            share=int(sums[at]) / total if total else 0.0,
+            share_of_busy=int(sums[at]) / busy if busy and at not in _NOT_BUSY else None,
+            waits=int(parts.waits[at]),
+            longest_ms=int(longest[at]) / _MS,
+        )
+        for at, limit in enumerate(LIMITS)
+    )
+    with_data = [at for at in range(len(LIMITS)) if at not in _NOT_BUSY]
+    most = LIMITS[max(with_data, key=lambda at: int(sums[at]))] if busy else None
+    bin_ns, bins = _over_time(parts)
+    ends = talk.conversation.ends
+    return Limits(
+        direction=direction,
+        sender=endpoint(*ends.source(direction)),
+        receiver=endpoint(*ends.destination(direction)),
+        total_ms=total / _MS,
+        busy_ms=busy / _MS,
+        limits=rows,
+        most=most,
+        bin_ms=bin_ns / _MS,
+        bins=tuple(tuple(ns / _MS for ns in row) for row in bins.tolist()),
+    )
+
+
+def _over_time(parts: Split) -> tuple[int, I64]:
+    """Width of a bin in ns, and the ns of each limit in each."""
+    begin, end = int(parts.edges_ns[0]), int(parts.edges_ns[-1])
+    bin_ns = max(-(-(end - begin) // _BINS), 1)
+    cuts = np.arange(begin, end + bin_ns, bin_ns)[1:-1]
+    # Each cut parts the stretch that it falls into.
+    owner = np.searchsorted(parts.edges_ns, cuts, side="right") - 1
+    edges = np.insert(parts.edges_ns, owner + 1, cuts)
+    limit = np.insert(parts.limit, owner + 1, parts.limit[owner])
+    count = -(-(end - begin) // bin_ns)
+    cells = (edges[:-1] - begin) // bin_ns * len(LIMITS) + limit
+    # A last edge with nothing behind it may fall behind the last bin.
+    out = np.zeros((max(count, 0) + 1) * len(LIMITS), dtype=np.int64)
+    np.add.at(out, cells, np.diff(edges))
+    return bin_ns, out.reshape(-1, len(LIMITS))[:-1]
+
+
+def _sums(limit: I8, ns: I64) -> I64:
+    out = np.zeros(len(LIMITS), dtype=np.int64)
+    np.add.at(out, limit, ns)
+    return out

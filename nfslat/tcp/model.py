@@ -1,0 +1,160 @@
+"""The report ``nfslat.transport/1`` as dataclasses: what the analyses found in, text and JSON come from this alone.
+
+Field names are the JSON contract (docs/transport.md). Durations are float ms, counts integers, times ISO 8601 with
+zone; None is "not known".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nfslat.tcp.counts import Counts
+from nfslat.tcp.limits import Limit
+from nfslat.tcp.progress import Spread
+from nfslat.tcp.sizes import Sizes
+from nfslat.tcp.sqlnet import Compared as TraceCompared
+from nfslat.tcp.sqlnet import Sqlnet
+from nfslat.tcp.throughput import Throughput
+from nfslat.tcp.turns import Compared as TurnsCompared
+from nfslat.tcp.turns import Turns
+from nfslat.tcp.waits import Waits
+from nfslat.tcp.walk import Walk
+
+SCHEMA = "nfslat.transport/1"
+
+
+@dataclass(frozen=True)
+class Tool:
+    version: str
+    engine: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Capture:
+    """One capture; its packets are those of TCP that were asked for, the three others, and nothing else."""
+
+    path: str
+    first: str
+    last: str
+    duration_s: float
+    snaplen: int | None
+    packets: int
+    tcp_packets: int
+    copies: int  # captured twice
+    skipped_packets: int  # of TCP, and not asked for
+    other_packets: int  # not TCP
+    interface_drops: int
+    damage: str
+    conversations: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one cause took from both senders together, as they waited for it."""
+
+    cause: Limit
+    ms: float
+    share: float  # of the conversation's time
+    waits: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """A conversation in the list."""
+
+    stream: int
+    a: str  # the endpoint that sent first
+    b: str
+    begin: str
+    duration_s: float
+    packets: int
+    bytes: tuple[int, int]  # payload from a, from b
+    retransmissions: int
+    cost_ms: float | None  # None: too many conversations, this one is small
+    most: Limit | None  # what took most of it
+
+
+@dataclass(frozen=True)
+class HeldOnTheWay:
+    """Packets that were held on their way and let go together."""
+
+    at_ms: float  # when the first was sent, from the conversation's first packet
+    ms: float  # until they were let go
+    packets: int
+    peak_ms: float
+
+
+@dataclass(frozen=True)
+class Passed:
+    """One direction of a conversation, at both ends."""
+
+    sender: str
+    receiver: str
+    sender_capture: int  # 0 or 1: which of `captures` was taken nearer to the sender
+    fates: tuple[dict[str, int], dict[str, int]]  # what became of its packets, in either capture; they sum to these
+    bytes: int  # of payload that the sender's capture shows, each byte once
+    lost_bytes: int  # sent, and not in the receiver's capture as often
+    lost_share: float | None  # of the bytes sent, those that were sent again included
+    missed_bytes: int  # acknowledged, and not in the receiver's capture: that one dropped them
+    surplus_bytes: int  # more often in the receiver's capture than in the sender's
+    delay_ms: Spread | None  # one way, of packets that are in both; None: the clocks are not known
+    least_delay_ms: float | None
+    delay_error_ms: float | None  # either way; the sum of both directions has none
+    held: tuple[HeldOnTheWay, ...]
+
+
+@dataclass(frozen=True)
+class Ends:
+    """A conversation at both ends."""
+
+    stream: int  # its number in the second capture
+    passed: tuple[Passed, Passed]  # from a, from b
+    round_trip_ms: Spread | None  # a packet there and the next one back: no clock is needed
+    least_round_trip_ms: float | None
+    turns: TurnsCompared | None
+
+
+@dataclass(frozen=True)
+class Detail:
+    """One conversation in full."""
+
+    stream: int
+    a: str
+    b: str
+    begin: str
+    duration_s: float
+    counts: tuple[Counts, Counts]  # from a, from b
+    costs: tuple[Cost, ...]  # the largest first; none that is 0
+    turns: Turns
+    walk: Walk | None
+    waits: Waits
+    throughput: Throughput
+    sizes: Sizes
+    sqlnet: Sqlnet | None
+    sqlnet_trace: TraceCompared | None
+    ends: Ends | None  # with a second capture that shows it
+
+
+@dataclass(frozen=True)
+class Theta:
+    """The second capture's clock minus the first's."""
+
+    fits: bool
+    theta_ms: float | None
+    bound_ms: tuple[float, float] | None
+    drift_ppm: float | None
+    steps: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """All of it; `conversations` are all that the capture holds, `details` those that were looked at closely."""
+
+    schema: str
+    nfslat: Tool
+    captures: tuple[Capture, ...]
+    clock: Theta | None
+    conversations: tuple[Line, ...]
+    details: tuple[Detail, ...]
+    notes: tuple[str, ...]

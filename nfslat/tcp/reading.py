@@ -1,0 +1,91 @@
+"""A source -> the packets of its TCP conversations, by the native decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from typing import Any
+
+from nfslat.decode.capture import Source
+from nfslat.decode.engine import is_native_built
+from nfslat.decode.tools import Tools
+from nfslat.details import Pauses
+from nfslat.errors import InputError, UsageError
+from nfslat.tables import Connection
+from nfslat.tcp.packets import Conversation, Packets, Trace, Way
+
+
+def refuse_without_decoder() -> None:
+    """Raise ``UsageError`` where the native decoder was not compiled."""
+    if not is_native_built():
+        raise UsageError(
+            "packets of TCP conversations are read by the native decoder, which was not compiled; "
+            "install Rust 1.88 or newer and run scripts/nfslat once"
+        )
+
+
+def read_trace(
+    source: Source,
+    tools: Callable[[], Tools],
+    progress: Callable[[int], None],
+    *,
+    ports: Set[int] = frozenset(),
+    stream: int | None = None,
+) -> Trace:
+    """The TCP packets of `source`: those from or to one of `ports` (none: all), of conversation `stream` (None: all).
+
+    Conversations are numbered from 0 in the order of their first packets, among those of `ports`; `stream` leaves them
+    all in the trace, and takes the packets of the others out. `tools` finds Wireshark's programs, which read formats
+    that the decoder does not. `progress` is told how many more bytes were read, and may raise to end it.
+    Raises ``InputError`` where the capture cannot be read, or no packet is left; ``UsageError`` without the decoder.
+    """
+    refuse_without_decoder()
+    from nfslat import _native  # noqa: PLC0415  (absent where it was not compiled)
+    from nfslat.decode import native  # noqa: PLC0415
+
+    seen = 0
+
+    def more(amount: int) -> None:
+        nonlocal seen
+        progress(amount - seen)
+        seen = amount
+
+    wanted = sorted(ports)
+    source, found = native.read(source, tools, more, lambda paths, job: _native.packets(paths, wanted, stream, job))
+    trace = _trace(source, found)
+    _refuse_without_packets(trace, wanted, stream)
+    return trace
+
+
+def _trace(source: Source, found: dict[str, Any]) -> Trace:
+    return Trace(
+        source=source,
+        packets=Packets(**found["packets"]),
+        conversations=tuple(
+            Conversation(Connection(*ends), reconnect, (Way(**forth), Way(**back)))
+            for ends, reconnect, forth, back in found["conversations"]
+        ),
+        pauses=Pauses(**found["pauses"]),
+        total_packets=found["total_packets"],
+        other_packets=found["other_packets"],
+        skipped_packets=found["skipped_packets"],
+        copies=found["copies"],
+        interface_drops=sum(file["dropped"] for file in found["files"]),
+        first_ns=min(file.first_ns for file in source.files),
+        last_ns=max(file.last_ns for file in source.files),
+        snaplen=source.snaplen,
+        damage=next((file.damage for file in source.files if file.damage), ""),
+        pauses_dropped=found["pauses_dropped"],
+    )
+
+
+def _refuse_without_packets(trace: Trace, ports: list[int], stream: int | None) -> None:
+    if len(trace.packets):
+        return
+    name, tcp = trace.source.name, trace.total_packets - trace.other_packets
+    if not tcp:
+        raise InputError(f"{name}: none of its {trace.total_packets} packets is TCP")
+    at = f" on port {' or '.join(map(str, ports))}" if ports else ""
+    count = len(trace.conversations)
+    if not count:
+        raise InputError(f"{name}: none of its {tcp} TCP packets is{at}")
+    raise InputError(f"{name}: there is no conversation {stream}{at}: {count} were found, and the first is number 0")

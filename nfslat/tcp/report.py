@@ -1,0 +1,219 @@
+"""One trace, or two of one path -> the report (`model`): a line for each conversation, and the costliest in full."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import numpy as np
+
+from nfslat.evidence.sqlnet_trace import SqlnetTrace
+from nfslat.tables import I64, endpoint
+from nfslat.tcp import model, sqlnet
+from nfslat.tcp.both import Both
+from nfslat.tcp.counts import counts
+from nfslat.tcp.ends import ends
+from nfslat.tcp.limits import LIMITS, Limit
+from nfslat.tcp.packets import Kind, Trace
+from nfslat.tcp.progress import sender
+from nfslat.tcp.shared import Shared
+from nfslat.tcp.sizes import sizes
+from nfslat.tcp.throughput import throughput
+from nfslat.tcp.turns import take, turns
+from nfslat.tcp.waits import waits
+from nfslat.tcp.walk import walk
+
+_NS_PER_MS, _NS_PER_S = 1e6, 1e9
+# What TCP itself made a sender wait for; the rest is the application's, or the path's pace.
+_COSTS = (Limit.DELAYED_ACK, Limit.LOSS, Limit.RECEIVE_WINDOW, Limit.CONGESTION)
+_CLOSELY = 64  # conversations with the most packets: of these it is worked out what TCP cost
+
+
+class _Known(NamedTuple):
+    """A conversation that was looked at closely."""
+
+    rank: tuple[bool, float, int, int]  # the least one comes first
+    row: int
+    shared: Shared
+    costs: tuple[model.Cost, ...]
+
+
+def make(
+    traces: Sequence[Trace],
+    both: Both | None,
+    tool: model.Tool,
+    *,
+    stream: int | None,
+    top: int,
+    trace: SqlnetTrace | None,
+) -> model.Report:
+    """The report on the first of `traces`, with the second one of `both` where there are two.
+
+    In full are the `top` conversations that TCP cost most, or that have most packets; or `stream` alone. `trace` is
+    what SQL*Net itself said.
+    """
+    first = traces[0]
+    pairs = {} if both is None else {pair.rows[0]: pair for pair in both.pairs}
+    packets = np.bincount(first.packets.conversation, minlength=len(first.conversations))
+    rows = np.flatnonzero(packets) if stream is None else np.array([stream])
+    # Those that both captures show first: they are what two captures are for.
+    order = sorted(rows.tolist(), key=lambda row: (row not in pairs, -packets[row], row))
+    costs: dict[int, tuple[model.Cost, ...]] = {}
+    best: list[_Known] = []
+    for row in order[:_CLOSELY]:
+        shared = Shared(first.talk(row))
+        costs[row] = _costs(shared)
+        rank = (row not in pairs, -sum(cost.ms for cost in costs[row]), -int(packets[row]), row)
+        # What the others shared goes at once: together it is as large as the trace, or larger.
+        best = sorted([*best, _Known(rank, row, shared, costs[row])], key=lambda one: one.rank)[:top]
+    details = []
+    for _, row, shared, costs_of in best:
+        talk, taken = shared.talk, take(shared)
+        found = sqlnet.find(talk)
+        details.append(
+            model.Detail(
+                stream=row,
+                a=sender(talk, 0),
+                b=sender(talk, 1),
+                begin=_iso(int(talk.packets.t_ns.min())),
+                duration_s=int(talk.packets.t_ns.max() - talk.packets.t_ns.min()) / _NS_PER_S,
+                counts=(counts(talk, 0), counts(talk, 1)),
+                costs=costs_of,
+                turns=turns(talk, taken),
+                walk=walk(talk, taken),
+                waits=waits(shared),
+                throughput=throughput(shared),
+                sizes=sizes(shared),
+                sqlnet=found,
+                sqlnet_trace=sqlnet.compare(talk, found, trace) if found is not None and trace is not None else None,
+                ends=ends(both, pairs[row], talk, taken) if both is not None and row in pairs else None,
+            )
+        )
+    return model.Report(
+        schema=model.SCHEMA,
+        nfslat=tool,
+        captures=tuple(map(_capture, traces)),
+        clock=None if both is None else _theta(both),
+        conversations=tuple(_lines(first, rows, costs)),
+        details=tuple(details),
+        notes=tuple(_notes(traces, both, len(rows), len(costs))),
+    )
+
+
+def _costs(shared: Shared) -> tuple[model.Cost, ...]:
+    """The largest first."""
+    there, back = shared.splits
+    sums, waited = there.sums_ns() + back.sums_ns(), there.waits + back.waits
+    total = int(np.ptp(shared.talk.packets.t_ns))
+    found = []
+    for limit in _COSTS:
+        at = LIMITS.index(limit)
+        ns = int(sums[at])
+        if ns:
+            found.append(model.Cost(limit, ns / _NS_PER_MS, ns / total if total else 0.0, int(waited[at])))
+    return tuple(sorted(found, key=lambda cost: -cost.ms))
+
+
+def _lines(trace: Trace, rows: I64, known: dict[int, tuple[model.Cost, ...]]) -> list[model.Line]:
+    """Counted for all at once: there may be very many."""
+    p = trace.packets
+    count = len(trace.conversations)
+    packets = np.bincount(p.conversation, minlength=count)
+    size = np.zeros((count, 2), dtype=np.int64)
+    np.add.at(size.reshape(-1), p.conversation * 2 + p.direction, p.size)
+    again = np.bincount(p.conversation[p.kind == Kind.RETRANSMISSION], minlength=count)
+    first = np.full(count, np.iinfo(np.int64).max, dtype=np.int64)
+    last = np.zeros(count, dtype=np.int64)
+    np.minimum.at(first, p.conversation, p.t_ns)
+    np.maximum.at(last, p.conversation, p.t_ns)
+    lines = []
+    for row in rows.tolist():
+        ends_of = trace.conversations[row].ends
+        costs = known.get(row)
+        lines.append(
+            model.Line(
+                stream=row,
+                a=endpoint(*ends_of.source(0)),
+                b=endpoint(*ends_of.source(1)),
+                begin=_iso(int(first[row])),
+                duration_s=int(last[row] - first[row]) / _NS_PER_S,
+                packets=int(packets[row]),
+                bytes=(int(size[row, 0]), int(size[row, 1])),
+                retransmissions=int(again[row]),
+                cost_ms=None if costs is None else sum(cost.ms for cost in costs),
+                most=costs[0].cause if costs else None,
+            )
+        )
+    return lines
+
+
+def _capture(trace: Trace) -> model.Capture:
+    return model.Capture(
+        path=trace.source.name,
+        first=_iso(trace.first_ns),
+        last=_iso(trace.last_ns),
+        duration_s=(trace.last_ns - trace.first_ns) / _NS_PER_S,
+        snaplen=trace.snaplen,
+        packets=trace.total_packets,
+        tcp_packets=len(trace.packets),
+        copies=trace.copies,
+        skipped_packets=trace.skipped_packets,
+        other_packets=trace.other_packets,
+        interface_drops=trace.interface_drops,
+        damage=trace.damage,
+        conversations=len(trace.conversations),
+    )
+
+
+def _theta(both: Both) -> model.Theta | None:
+    if both.theta is None:
+        return None
+    clock = both.theta.clock
+    if not clock.fits:
+        return model.Theta(fits=False, theta_ms=None, bound_ms=None, drift_ppm=None, steps=0)
+    low, high = clock.main.bounds_at(clock.main.t_ns)
+    return model.Theta(
+        fits=True,
+        theta_ms=clock.main.theta_ns / _NS_PER_MS,
+        bound_ms=(low / _NS_PER_MS, high / _NS_PER_MS),
+        drift_ppm=clock.main.slope * 1e6,
+        steps=len(clock.steps),
+    )
+
+
+def _notes(traces: Sequence[Trace], both: Both | None, found: int, closely: int) -> list[str]:
+    """What the reader must know before believing a figure."""
+    notes = []
+    for trace in traces:
+        name = trace.source.name
+        if trace.damage:
+            notes.append(f"{name}: {trace.damage}; what follows there is not in the figures")
+        if trace.interface_drops:
+            notes.append(f"{name}: the capturing host says that it lost {trace.interface_drops:,} packets")
+        missed = sum(way.lost_bytes for one in trace.conversations for way in one.ways)
+        if missed:
+            notes.append(f"{name}: {missed:,} bytes were acknowledged and are not in it: the capture lost packets")
+        if trace.copies:
+            notes.append(f"{name}: {trace.copies:,} packets were captured twice and count once")
+        back = int(np.count_nonzero(np.diff(trace.packets.t_ns) < 0))
+        if back:
+            notes.append(f"{name}: time goes back {back:,} times in it: short times there may be wrong")
+    if found > closely:
+        notes.append(f"what TCP cost is worked out for the {closely} conversations with most packets, of {found:,}")
+    if both is not None:
+        alone = [len(trace.conversations) - len(both.pairs) for trace in traces]
+        if any(alone):
+            notes.append(
+                f"conversations in both captures: {len(both.pairs):,}; only in the first: {alone[0]:,}; only in the "
+                f"second: {alone[1]:,}"
+            )
+        if both.theta is not None and not both.theta.clock.fits:
+            notes.append("no difference of the two clocks explains the packets: one-way delays are left out")
+    return notes
+
+
+def _iso(ns: int) -> str:
+    return (
+        datetime.fromtimestamp(ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{ns % 1_000_000_000:09d}Z"
+    )

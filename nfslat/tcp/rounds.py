@@ -1,0 +1,265 @@
+"""A conversation -> the round trips of each direction, ACKs that a timer delayed, and packets held and let go together.
+
+A delayed ACK costs time only where the sender waited for it (`silences` says where). One that nobody waited for is
+counted beside them, and an answer that takes its time and carries the ACK is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from nfslat.constants import NULL
+from nfslat.held import Held, held
+from nfslat.stalls import DELAYED_ACK_NS, Cause, code, silence_ns, timer_ms
+from nfslat.stats import summary
+from nfslat.tables import I64, Bool, endpoint
+from nfslat.tcp.floors import Samples
+from nfslat.tcp.packets import SYN, Talk
+from nfslat.tcp.shared import Shared
+from nfslat.tcp.stream import Stream
+
+_MS = 1e6
+_BINS = 200
+_ARRIVALS = 3
+_EPISODES = 200
+_FRAMES = 8  # shown of each cluster
+
+
+@dataclass(frozen=True)
+class Trips:
+    """Round trips in ms; percentiles are nearest-rank."""
+
+    count: int
+    min_ms: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    max_ms: float
+    mean_ms: float
+
+
+@dataclass(frozen=True)
+class TripsThen:
+    """Those of a stretch of time, by when the data were sent."""
+
+    at_ms: float  # where it begins, from the conversation's first packet
+    count: int
+    min_ms: float
+    p50_ms: float
+    max_ms: float
+
+
+@dataclass(frozen=True)
+class DelayedAcks:
+    """ACKs without data that came about one timer late."""
+
+    timer_ms: int | None  # 40, 50, 100, 200, 500; None: late, and near none of these
+    count: int
+    waited_for: int  # those that the sender stood still for
+    lost_ms: float  # for how long it did
+    share: float  # of the conversation
+    median_ms: float  # from the first data that the ACK covers to the ACK
+    frames: tuple[int, ...]  # of the first ACKs
+    waited_frames: tuple[int, ...]  # of the first that were waited for
+
+
+@dataclass(frozen=True)
+class HeldBack:
+    """Packets, or their ACKs, that were held and let go together."""
+
+    at_ms: float  # when the first was sent, from the conversation's first packet
+    ms: float  # until they were let go
+    packets: int
+    peak_ms: float
+    slope: float  # ms of round trip a ms of sending
+    straight: float  # share of the variance that the line explains
+    frame: int  # of the first data packet
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """One direction: data sent in it, and the ACKs for them."""
+
+    direction: int
+    sender: str  # its endpoint
+    receiver: str
+    total_ms: float  # the conversation
+    trips: Trips | None  # None: no sample
+    repaired: int  # data packets without a sample: sent again, or covered together with such
+    uncovered: int  # data packets whose ACK is not in the capture
+    over_time: tuple[TripsThen, ...]
+    delayed: tuple[DelayedAcks, ...]  # by timer, the unnamed ones last
+    delayed_count: int
+    delayed_lost_ms: float
+    delayed_share: float
+    held: tuple[HeldBack, ...]  # the highest 200, in order of time
+    held_count: int  # of all
+    held_ms: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Late:
+    """Late ACKs: rows of `Talk.packets`, what each was held for, and how long the sender stood still for it."""
+
+    acks: I64
+    since_ns: I64  # from the first data that it covers
+    held_ns: I64  # the same less the round trip
+    lost_ns: I64
+
+
+def rounds(shared: Shared, direction: int) -> Rounds:
+    """The round trips of what is sent in `direction`."""
+    talk, samples = shared.talk, shared.samples[direction]
+    packets = talk.packets
+    begin = int(packets.t_ns.min())
+    total_ns = int(packets.t_ns.max()) - begin
+    late = _late(shared, direction)
+    delayed = _clusters(talk, late, total_ns)
+    lost_ns = int(late.lost_ns.sum())
+    sent_ns = np.maximum.accumulate(packets.t_ns[samples.sent])
+    held_back = _held(talk, samples, sent_ns, begin)
+    ends = talk.conversation.ends
+    return Rounds(
+        direction=direction,
+        sender=endpoint(*ends.source(direction)),
+        receiver=endpoint(*ends.destination(direction)),
+        total_ms=total_ns / _MS,
+        trips=_trips(samples.rtt_ns),
+        repaired=samples.repaired,
+        uncovered=samples.uncovered,
+        over_time=_over_time(sent_ns - begin, samples.rtt_ns, total_ns),
+        delayed=delayed,
+        delayed_count=len(late.acks),
+        delayed_lost_ms=lost_ns / _MS,
+        delayed_share=lost_ns / total_ns if total_ns else 0.0,
+        held=tuple(sorted(sorted(held_back, key=lambda one: -one.peak_ms)[:_EPISODES], key=lambda one: one.at_ms)),
+        held_count=len(held_back),
+        held_ms=sum((one.ms for one in held_back), 0.0),
+    )
+
+
+def _trips(rtt_ns: I64) -> Trips | None:
+    if not len(rtt_ns):
+        return None
+    found = summary(rtt_ns)
+    return Trips(
+        count=len(rtt_ns),
+        min_ms=int(rtt_ns.min()) / _MS,
+        p50_ms=found.p50,
+        p95_ms=found.p95,
+        p99_ms=found.p99,
+        max_ms=found.max,
+        mean_ms=found.mean,
+    )
+
+
+def _over_time(sent_ns: I64, rtt_ns: I64, total_ns: int) -> tuple[TripsThen, ...]:
+    """`sent_ns` only grow."""
+    if not len(rtt_ns):
+        return ()
+    bin_ns = max(-(-total_ns // _BINS), 1)
+    edges = np.searchsorted(sent_ns, np.arange(0, total_ns + bin_ns, bin_ns)).tolist()
+    return tuple(
+        TripsThen(
+            at * bin_ns / _MS,
+            b - a,
+            int(rtt_ns[a:b].min()) / _MS,
+            _median(rtt_ns[a:b]) / _MS,
+            int(rtt_ns[a:b].max()) / _MS,
+        )
+        for at, (a, b) in enumerate(pairwise([*edges, len(sent_ns)]))
+        if b > a
+    )
+
+
+def _median(numbers: I64) -> int:
+    """Nearest-rank."""
+    middle = (len(numbers) - 1) // 2
+    return int(np.partition(numbers, middle)[middle])
+
+
+def _late(shared: Shared, direction: int) -> _Late:
+    """ACKs that a timer sent, and those that the sender stood still for."""
+    packets, samples, silences = shared.talk.packets, shared.samples[direction], shared.silences[direction]
+    waits = silences.causes == code(Cause.DELAYED_ACK)
+    waited, lost = silences.heard[waits], silence_ns(silences.pauses)[waits]
+    # `samples` are in order: the oldest data of each ACK come first.
+    first = np.flatnonzero(np.diff(samples.covered, prepend=NULL))
+    acks, since = samples.covered[first], samples.rtt_ns[first]
+    near = max(shared.floors.near_ns(direction), 0)
+    over = since - near
+    timed = (packets.size[acks] == 0) & (packets.flags[acks] & SYN == 0)
+    timed &= (over >= DELAYED_ACK_NS[0]) & (over <= DELAYED_ACK_NS[1]) & (over >= near)
+    idle = np.flatnonzero(timed)
+    idle = idle[~np.isin(acks[idle], waited)]
+    idle = idle[_covers_all(shared.streams[direction], acks[idle], near)]
+    # The ACK for data that were repaired has no sample: it was held since the sender fell silent.
+    at = np.minimum(np.searchsorted(acks, waited), max(len(acks) - 1, 0))
+    still = silences.held_ns[waits] + near
+    waited_since = np.where(acks[at] == waited, since[at], still) if len(acks) else still
+    rows = np.concatenate((acks[idle], waited))
+    order = np.argsort(rows, kind="stable")
+    held_since = np.concatenate((since[idle], waited_since))[order]
+    lost_ns = np.concatenate((np.zeros(len(idle), dtype=np.int64), lost))[order]
+    return _Late(rows[order], held_since, held_since - near, lost_ns)
+
+
+def _covers_all(one: Stream, acks: I64, near_ns: int) -> Bool:
+    """Does each ACK cover all that can have come to the receiver? A timer's does; a slow path leaves some under way."""
+    packets = one.packets
+    if not len(acks):
+        return np.zeros(0, dtype=np.bool_)
+    times = np.maximum.accumulate(packets.t_ns[one.rows])
+    at = np.searchsorted(times, packets.t_ns[acks] - near_ns - near_ns // 2, side="right") - 1
+    return np.asarray(one.high[np.maximum(at, 0)] <= packets.ack[acks])
+
+
+def _clusters(talk: Talk, late: _Late, total_ns: int) -> tuple[DelayedAcks, ...]:
+    timers = np.array([timer_ms(ns) or NULL for ns in late.held_ns.tolist()], dtype=np.int64)
+    frames = talk.packets.frame[late.acks]
+    out = []
+    for timer in sorted(set(timers.tolist()), key=lambda timer: (timer == NULL, timer)):
+        of = timers == timer
+        waited = of & (late.lost_ns > 0)
+        lost = int(late.lost_ns[of].sum())
+        out.append(
+            DelayedAcks(
+                timer_ms=None if timer == NULL else timer,
+                count=int(of.sum()),
+                waited_for=int(waited.sum()),
+                lost_ms=lost / _MS,
+                share=lost / total_ns if total_ns else 0.0,
+                median_ms=_median(late.since_ns[of]) / _MS,
+                frames=tuple(frames[of][:_FRAMES].tolist()),
+                waited_frames=tuple(frames[waited][:_FRAMES].tolist()),
+            )
+        )
+    return tuple(out)
+
+
+def _held(talk: Talk, samples: Samples, sent_ns: I64, begin: int) -> tuple[HeldBack, ...]:
+    found = [one for one in held(sent_ns, samples.rtt_ns) if _is_held(one)]
+    if not found:
+        return ()
+    rows = samples.sent[np.searchsorted(sent_ns, [one.begin_ns for one in found])]
+    return tuple(
+        HeldBack(
+            at_ms=(one.begin_ns - begin) / _MS,
+            ms=(one.release_ns - one.begin_ns) / _MS,
+            packets=one.packets,
+            peak_ms=one.peak_ms,
+            slope=one.slope,
+            straight=one.straight,
+            frame=frame,
+        )
+        for one, frame in zip(found, talk.packets.frame[rows].tolist(), strict=True)
+    )
+
+
+def _is_held(one: Held) -> bool:
+    """Several ACKs let go together? A single one for all that was sent meanwhile is what a delayed ACK looks like, and
+    what rides on an answer; none of these makes a receiver acknowledge piece by piece what it has had for long."""
+    return one.arrivals >= _ARRIVALS or one.peak_ms * _MS > DELAYED_ACK_NS[1]

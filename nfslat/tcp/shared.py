@@ -1,0 +1,62 @@
+"""A conversation -> what its analyses have in common, each thing worked out once, when it is first asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from nfslat.tcp.floors import Floors, Samples, floors, samples
+from nfslat.tcp.limits import Split, split
+from nfslat.tcp.packets import Talk
+from nfslat.tcp.progress import Progress, Runs, SegmentSize, progress, runs, segment_size
+from nfslat.tcp.silences import Silences, silences
+from nfslat.tcp.stream import Stream, stream
+
+
+class Shared:
+    """Pairs are of both directions, in their order. It holds some 200 bytes a packet once all was asked for."""
+
+    def __init__(self, talk: Talk) -> None:
+        self.talk = talk
+
+    @cached_property
+    def streams(self) -> tuple[Stream, Stream]:
+        """The packets with payload, and the acknowledgements."""
+        return stream(self.talk, 0), stream(self.talk, 1)
+
+    @cached_property
+    def progress(self) -> tuple[Progress, Progress]:
+        """The packets that brought new bytes."""
+        return progress(self.streams[0]), progress(self.streams[1])
+
+    @cached_property
+    def runs(self) -> Runs:
+        """Who sent in turn."""
+        return runs(self.talk, self.progress)
+
+    @cached_property
+    def segments(self) -> tuple[SegmentSize, SegmentSize]:
+        """The sizes of full segments."""
+        return segment_size(self.streams[0]), segment_size(self.streams[1])
+
+    @cached_property
+    def samples(self) -> tuple[Samples, Samples]:
+        """Round trips."""
+        return samples(self.streams[0]), samples(self.streams[1])
+
+    @cached_property
+    def floors(self) -> Floors:
+        """The shortest round trips."""
+        return floors(self.talk, *self.samples)
+
+    @cached_property
+    def silences(self) -> tuple[Silences, Silences]:
+        """All silences of both senders, and what each of them waited for: the one answer to that."""
+        there, back = (
+            silences(one, self.floors, segment.bytes) for one, segment in zip(self.streams, self.segments, strict=True)
+        )
+        return there, back
+
+    @cached_property
+    def splits(self) -> tuple[Split, Split]:
+        """The time of either sender, by what limited it."""
+        return split(self.talk, self.silences[0]), split(self.talk, self.silences[1])

@@ -1,0 +1,65 @@
+"""A conversation -> one direction of it: its packets with payload, and what its receiver said to them.
+
+Every analysis begins with these columns. Rows are those of `Talk.packets`; `rows`, `said` and the highest bytes only grow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nfslat.constants import NULL
+from nfslat.tables import I64, Bool
+from nfslat.tcp.packets import RST, SYN, Packets, Talk
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """What one side sent, one row a packet with payload; and its receiver's packets that acknowledge anything."""
+
+    talk: Talk
+    direction: int
+    rows: I64  # with payload, keep-alives and probes of a closed window included
+    high: I64  # behind the highest byte that was sent so far
+    acked: I64  # place in `said` of the first that covers the packet, whenever that was said; len(said): none does
+    heard: I64  # how many of `said` are in front of it
+    said: I64  # of the other side, with an acknowledgement, and no RST
+    covered: I64  # behind the highest byte that was acknowledged so far, at each of `said`
+    ack: I64  # behind the byte that each of `said` acknowledges itself
+    window: I64  # that it announces, as in the header
+    is_syn: Bool
+
+    def windows(self, shift: int) -> I64:
+        """The windows in bytes; those in SYNs are not shifted."""
+        return np.where(self.is_syn, self.window, self.window << shift)
+
+    @property
+    def packets(self) -> Packets:
+        """Of both directions."""
+        return self.talk.packets
+
+
+def stream(talk: Talk, direction: int) -> Stream:
+    """What `talk` shows of `direction`."""
+    packets = talk.packets
+    mine = packets.direction == direction
+    rows = np.flatnonzero(mine & (packets.size > 0))
+    says = ~mine & (packets.ack != NULL) & (packets.flags & RST == 0)
+    said = np.flatnonzero(says)
+    ack = packets.ack[said]
+    covered = np.maximum.accumulate(ack)
+    ends = packets.seq[rows] + packets.size[rows]
+    return Stream(
+        talk=talk,
+        direction=direction,
+        rows=rows,
+        high=np.maximum.accumulate(ends),
+        acked=np.searchsorted(covered, ends),
+        heard=np.cumsum(says)[rows],
+        said=said,
+        covered=covered,
+        ack=ack,
+        window=packets.window[said].astype(np.int64),
+        is_syn=packets.flags[said] & SYN != 0,
+    )

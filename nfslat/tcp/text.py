@@ -1,0 +1,177 @@
+"""The report on TCP conversations -> text for a terminal: what it cost and where first, then what proves it."""
+
+from __future__ import annotations
+
+from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, shorten
+from nfslat.tcp.limits import Limit
+from nfslat.tcp.model import Capture, Detail, Line, Report
+from nfslat.tcp.text_ends import ends_section
+from nfslat.tcp.text_rounds import rounds_section
+from nfslat.tcp.text_sizes import sizes_section, throughput_section
+from nfslat.tcp.text_sqlnet import sqlnet_section, trace_section
+from nfslat.tcp.text_turns import compared_section, duration, turns_section, walk_section
+from nfslat.tcp.text_windows import windows_section
+from nfslat.tcp.turns import Shape
+
+COSTS = {
+    Limit.DELAYED_ACK: "delayed ACKs",
+    Limit.LOSS: "loss: until it was sent again",
+    Limit.RECEIVE_WINDOW: "the receiver's window",
+    Limit.CONGESTION: "the congestion window: for ACKs on their way",
+}
+_LINES = 20  # conversations in the list
+_MOST_ENDPOINT = 21
+
+
+def render(report: Report, *, width: int, color: bool) -> str:
+    """The report as text of at most `width` columns."""
+    page = Page(width, color)
+    for detail in report.details:
+        page.gap()
+        _answer(page, detail)
+    for note in report.notes:
+        page.prose(f"- {note}", hanging=2)
+    if len(report.conversations) > 1:
+        _list(page, report)
+    for detail in report.details:
+        if len(report.details) > 1:
+            page.title(f"Conversation {detail.stream}: {detail.a} to {detail.b}")
+        _detail(page, detail)
+    _captures(page, report)
+    return page.text()
+
+
+def _answer(page: Page, one: Detail) -> None:
+    """Who talks, what takes the time, what TCP cost, and whether the network can be it."""
+    page.prose(f"{one.a} to {one.b}, {duration(one.duration_s * 1e3)}: {_mostly(one)}", style="bold")
+    if one.costs:
+        parts = [f"{COSTS[cost.cause]} {duration(cost.ms)} ({percent(cost.share)})" for cost in one.costs]
+        page.prose(f"TCP made its senders wait: {'; '.join(parts)}.", hanging=2)
+    else:
+        page.prose("TCP made neither sender wait.", hanging=2)
+    page.prose(_again(one), hanging=2)
+
+
+def _mostly(one: Detail) -> str:
+    turns = one.turns
+    if turns.shape is Shape.TURNS and turns.whole is not None:
+        largest = max(turns.parts, key=lambda part: part.total_ms)
+        return (
+            f"{count_of(turns.count, 'turn')} of {ms(turns.whole.mean_ms)} ms on average, "
+            f"{percent(turns.whole_share)} of the time; most of it is the {_PARTS[largest.part]} "
+            f"({percent(largest.share)})."
+        )
+    sent = max(one.waits.limits, key=lambda limits: limits.busy_ms)
+    way = "many requests at once" if turns.shape is Shape.PIPELINED else "data one way"
+    if turns.shape is Shape.SILENT or sent.most is None:
+        return "no data."
+    return f"{way}; {sent.sender} had data to send for {percent(sent.busy_ms / max(sent.total_ms, 1e-9))} of the time."
+
+
+_PARTS = {
+    "before": "time before the first request",
+    "request": "sending of requests",
+    "wait": "wait for responses",
+    "response": "sending of responses",
+    "think": "asker's own time between turns",
+    "after": "time after the last response",
+}
+
+
+def _again(one: Detail) -> str:
+    again = [way.retransmissions for way in one.counts]
+    holes = [way.out_of_order for way in one.counts]
+    used = [way.busy_used_share for way in one.throughput.ways if way.busy_used_share is not None]
+    text = f"Sent again: {count_of(sum(again), 'packet')}; out of order: {count(sum(holes))}."
+    if used:
+        # A rate over busy times may be above one that the path was seen to sustain, which is a least one.
+        text += f" Of what the path has carried {percent(min(max(used), 1.0))} were used in busy times."
+    return text
+
+
+def _list(page: Page, report: Report) -> None:
+    page.title(f"Conversations: {count(len(report.conversations))}")
+    known = [line for line in report.conversations if line.cost_ms is not None]
+    shown = sorted(known, key=lambda line: (-(line.cost_ms or 0.0), -line.packets))[:_LINES]
+    rows: list[list[Cell]] = [_line(line) for line in shown]
+    page.table("llrrrrrl", ["no", "endpoints", "s", "packets", "bytes", "again", "cost", "mostly"], rows)
+    if len(report.conversations) > len(shown):
+        page.prose(f"The {count(len(shown))} that TCP cost most; --json has all {count(len(report.conversations))}.")
+    page.prose("no: for --stream. cost: what TCP made both senders wait. again: packets sent again.", style="dim")
+
+
+def _line(line: Line) -> list[Cell]:
+    return [
+        count(line.stream),
+        shorten(f"{line.a} {line.b}", 2 * _MOST_ENDPOINT - 8),
+        f"{line.duration_s:.1f}",
+        line.packets,
+        sum(line.bytes),
+        line.retransmissions,
+        duration(line.cost_ms or 0.0) if line.cost_ms else "-",
+        "" if line.most is None else line.most.value,
+    ]
+
+
+def _detail(page: Page, one: Detail) -> None:
+    if one.ends is not None:
+        ends_section(page, one.ends)
+        if one.ends.turns is not None:
+            compared_section(page, one.ends.turns)
+    turns_section(page, one.turns)
+    if one.walk is not None:
+        walk_section(page, one.walk)
+    rounds_section(page, one.waits)
+    windows_section(page, one.waits)
+    throughput_section(page, one.throughput)
+    sizes_section(page, one.sizes)
+    sqlnet_section(page, one.sqlnet)
+    if one.sqlnet_trace is not None:
+        trace_section(page, one.sqlnet_trace)
+    _counts(page, one)
+
+
+def _counts(page: Page, one: Detail) -> None:
+    page.title("Packets by kind")
+    names = (
+        *("packets", "data_packets", "new", "ahead", "retransmissions", "out_of_order", "keep_alives"),
+        *("zero_window_probes", "bytes", "duplicate_acks", "window_updates", "zero_windows", "copies"),
+    )
+    rows: list[list[Cell]] = [
+        [_COUNTS[name], *(getattr(way, name) for way in one.counts)]
+        for name in names
+        if any(getattr(way, name) for way in one.counts)
+    ]
+    page.table("lrr", ["", f"from {one.a}", f"from {one.b}"], rows)
+
+
+_COUNTS = {
+    "packets": "packets",
+    "data_packets": "with payload",
+    "new": "  new",
+    "ahead": "  new, behind a hole",
+    "retransmissions": "  sent again",
+    "out_of_order": "  out of order, or sent again into a hole",
+    "keep_alives": "  keep-alives",
+    "zero_window_probes": "  probes of a closed window",
+    "bytes": "bytes of payload",
+    "duplicate_acks": "duplicate ACKs",
+    "window_updates": "window updates",
+    "zero_windows": "that close the window",
+    "copies": "captured twice (not counted above)",
+}
+
+
+def _captures(page: Page, report: Report) -> None:
+    page.title("Captures")
+    for capture in report.captures:
+        page.prose(_capture(capture), hanging=2)
+    page.prose(f"Read by {report.nfslat.engine}.", style="dim")
+
+
+def _capture(one: Capture) -> str:
+    parts = [(one.tcp_packets, "of TCP"), (one.copies, "of TCP captured twice"), (one.skipped_packets, "not asked for")]
+    parts.append((one.other_packets, "not TCP"))
+    told = ", ".join(f"{count(number)} {what}" for number, what in parts if number)
+    snaplen = "" if one.snaplen is None else f", cut at {count(one.snaplen)} bytes"
+    return f"{one.path}: {one.duration_s:.1f} s from {one.first}, {count_of(one.packets, 'packet')}{snaplen} ({told})"

@@ -1,0 +1,59 @@
+"""A conversation at both ends -> a section: what was lost on the way, and how long the way takes."""
+
+from __future__ import annotations
+
+from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent
+from nfslat.tcp.model import Ends, Passed
+
+_HELD = 3  # episodes that are shown
+
+
+def ends_section(page: Page, found: Ends) -> None:
+    """Loss by direction, one-way delays with their error, packets held on the way."""
+    page.title("Between the two captures")
+    for way in found.passed:
+        page.prose(_lost(way), hanging=2, style="bold" if way.lost_bytes else "")
+        for one in way.held[:_HELD]:
+            page.prose(
+                f"Held on the way: from {ms(one.at_ms)} ms on {count_of(one.packets, 'packet')} for up to "
+                f"{ms(one.peak_ms)} ms, and let go together.",
+                indent=2,
+            )
+        if len(way.held) > _HELD:
+            page.prose(f"{count(len(way.held) - _HELD)} more times.", indent=2)
+    rows: list[list[Cell]] = []
+    if found.round_trip_ms is not None:
+        trip = found.round_trip_ms
+        figures = (found.least_round_trip_ms, trip.p50_ms, trip.p95_ms, trip.p99_ms, trip.max_ms)
+        rows.append(["there and back", trip.count, *figures, "exact"])
+    for way in found.passed:
+        if way.delay_ms is not None:
+            delay = way.delay_ms
+            figures = (way.least_delay_ms, delay.p50_ms, delay.p95_ms, delay.p99_ms, delay.max_ms)
+            error = "" if way.delay_error_ms is None else f"+/- {ms(way.delay_error_ms)}"
+            rows.append([f"from {way.sender}", delay.count, *figures, error])
+    if rows:
+        page.table("lrdddddl", ["on the way, ms", "packets", "min", "p50", "p95", "p99", "max", ""], rows)
+    fates = list(dict.fromkeys(name for way in found.passed for side in way.fates for name in side))
+    heads = ["packets", *(f"{way} at {end}" for way in ("->", "<-") for end in ("sender", "receiver"))]
+    sides = [(way, side) for way in found.passed for side in (way.sender_capture, 1 - way.sender_capture)]
+    table: list[list[Cell]] = [[name, *(way.fates[side].get(name, 0) for way, side in sides)] for name in fates]
+    page.table("lrrrr", heads, table)
+    page.prose(
+        f"-> from {found.passed[0].sender}, <- from {found.passed[1].sender}. in other packets: cut up or joined by "
+        "offload. lost: some bytes are at the receiver fewer times than they were sent. not captured: some are there "
+        "not once, though acknowledged.",
+        style="dim",
+    )
+
+
+def _lost(way: Passed) -> str:
+    text = f"{way.sender} to {way.receiver}: "
+    if not way.bytes:
+        return text + "no payload."
+    text += f"{count_of(way.lost_bytes, 'byte')} lost on the way ({percent(way.lost_share)} of those sent)"
+    if way.missed_bytes:
+        text += f"; {count(way.missed_bytes)} arrived, and the receiver's capture missed them"
+    if way.surplus_bytes:
+        text += f"; {count(way.surplus_bytes)} are not in the sender's capture, or were doubled on the way"
+    return text + "."

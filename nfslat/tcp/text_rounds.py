@@ -1,0 +1,119 @@
+"""Round trips, delayed ACKs and packets that were held -> a section of the report."""
+
+from __future__ import annotations
+
+from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent
+from nfslat.tcp.floors import Place
+from nfslat.tcp.rounds import DelayedAcks, HeldBack, Rounds
+from nfslat.tcp.waits import Waits
+
+_TIMERS = {40: "Linux", 50: "Solaris", 100: "Solaris", 200: "Windows, BSD", 500: "the most that RFC 1122 allows"}
+_SHOWN = 3  # episodes of held packets
+
+
+def rounds_section(page: Page, found: Waits) -> None:
+    """How long data took to be acknowledged, and what that cost."""
+    with_data = [one for one in found.rounds if one.trips is not None or one.delayed or one.held]
+    if not with_data:
+        return
+    page.title("Round trips (data to the ACK that covers it)")
+    delayed = [one for one in with_data if one.delayed]
+    for one in delayed:
+        page.prose(_delayed_answer(one), hanging=2, style="bold" if one.delayed_lost_ms else "")
+    for one in with_data:
+        if one.held:
+            page.prose(_held_answer(one), hanging=2)
+    if not delayed and not any(one.held for one in with_data):
+        page.prose("No ACK was delayed by a timer, and no packets were held back.")
+    page.gap()
+    rows: list[list[Cell]] = []
+    for one in with_data:
+        if one.trips is not None:
+            trips = one.trips
+            figures = (trips.min_ms, trips.p50_ms, trips.p95_ms, trips.p99_ms, trips.max_ms)
+            rows.append([one.sender, trips.count, *figures])
+    if rows:
+        page.table("lrddddd", ["data from, ms", "samples", "min", "p50", "p95", "p99", "max"], rows)
+        page.prose(_where(found), style="dim")
+    for one in with_data:
+        if one.repaired:
+            page.prose(
+                f"Without {count_of(one.repaired, 'packet')} from {one.sender} that were sent again, or whose ACK "
+                "waited for such: their round trips say nothing of the path (Karn).",
+                style="dim",
+            )
+    if delayed:
+        page.gap()
+        table = [_row(one, cluster) for one in delayed for cluster in one.delayed]
+        page.table("lrrrddr", ["delayed ACKs for", "timer", "ACKs", "waited for", "median", "lost ms", "of run"], table)
+        for one in delayed:
+            for cluster in one.delayed:
+                page.prose(_frames(one, cluster), hanging=2, style="dim")
+
+
+def _delayed_answer(one: Rounds) -> str:
+    waited = sum(cluster.waited_for for cluster in one.delayed)
+    if not waited:
+        return (
+            f"{one.receiver} sent {count_of(one.delayed_count, 'ACK')} late, by a timer, and none of them cost time: "
+            f"{one.sender} had nothing that waited for them."
+        )
+    worst = max(one.delayed, key=lambda cluster: cluster.lost_ms)
+    about = f"about {worst.timer_ms} ms" if worst.timer_ms is not None else f"{ms(worst.median_ms)} ms"
+    return (
+        f"Delayed ACKs cost {one.sender} {ms(one.delayed_lost_ms)} ms, {percent(one.delayed_share)} of the run: it "
+        f"stood still for {count_of(waited, 'ACK')} that {one.receiver} held back, most of them for {about}."
+    )
+
+
+def _held_answer(one: Rounds) -> str:
+    worst = sorted(one.held, key=lambda episode: -episode.peak_ms)[:_SHOWN]
+    share = percent(one.held_ms / one.total_ms if one.total_ms else None)
+    return (
+        f"Packets from {one.sender}, or their ACKs, were held back and let go together {times(one.held_count)}, "
+        f"{ms(one.held_ms)} ms in all, {share} of the run: round trips jump, then fall in a line. A host, an adapter, "
+        f"a hypervisor or a firewall stood still. The longest: {'; '.join(_episode(episode) for episode in worst)}."
+    )
+
+
+def times(number: int) -> str:
+    """``once``, ``1,000 times``."""
+    return "once" if number == 1 else f"{count(number)} times"
+
+
+def _episode(episode: HeldBack) -> str:
+    return (
+        f"{ms(episode.peak_ms)} ms at {ms(episode.at_ms)} ms (frame {episode.frame}, {count(episode.packets)} packets, "
+        f"slope {episode.slope:.2f})"
+    )
+
+
+def _where(found: Waits) -> str:
+    place = {
+        Place.AT_A: f"at {found.rounds[0].sender}, or near it",
+        Place.AT_B: f"at {found.rounds[1].sender}, or near it",
+        Place.BETWEEN: "between the two",
+        Place.UNKNOWN: "at a place that it does not show",
+    }[found.place]
+    ways = [
+        f"{ms(way)} ms to {name} and back"
+        for way, name in ((found.to_a_ms, found.rounds[0].sender), (found.to_b_ms, found.rounds[1].sender))
+        if way is not None
+    ]
+    return f"The capture seems to be taken {place}; the shortest ways from there: {', '.join(ways) or 'not known'}."
+
+
+def _row(one: Rounds, cluster: DelayedAcks) -> list[Cell]:
+    timer = "other" if cluster.timer_ms is None else f"{cluster.timer_ms} ms"
+    share = percent(cluster.share)
+    return [one.sender, timer, cluster.count, cluster.waited_for, cluster.median_ms, cluster.lost_ms, share]
+
+
+def _frames(one: Rounds, cluster: DelayedAcks) -> str:
+    frames = cluster.waited_frames or cluster.frames
+    name = "near none of the known timers" if cluster.timer_ms is None else f"{cluster.timer_ms} ms"
+    whose = "" if cluster.timer_ms is None else f" ({_TIMERS[cluster.timer_ms]})"
+    total = cluster.waited_for or cluster.count
+    more = f" and {count(total - len(frames))} more" if total > len(frames) else ""
+    kind = "waited for" if cluster.waited_for else "that cost nothing"
+    return f"{name}{whose}, ACKs {kind}: frames {', '.join(str(frame) for frame in frames)}{more}."

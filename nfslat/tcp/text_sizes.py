@@ -1,0 +1,160 @@
+"""Sizes and throughput -> sections of the report: how large, how fast, and whether the network can be what limits."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from nfslat.report.text_layout import Page, count, count_of, ms, percent
+from nfslat.tcp.bursts import Spill
+from nfslat.tcp.carried import Carried
+from nfslat.tcp.sizes import Correlation, Mode, Runts, Sizes, WaySizes
+from nfslat.tcp.throughput import Throughput, WayThroughput
+
+_IDLE = 0.5  # of what the path carried: with more in use the network is not ruled out
+_CLEAR = 0.5  # a correlation that is weaker explains less than a fourth
+
+
+def sizes_section(page: Page, found: Sizes) -> None:
+    """Sizes of packets and of what the application wrote, with what small pieces cost."""
+    ways = [way for way in found.ways if way.data_packets]
+    if not ways:
+        return
+    page.title("Sizes of segments, and of what the application writes")
+    for way in ways:
+        _way(page, way)
+
+
+def _way(page: Page, way: WaySizes) -> None:
+    page.prose(f"{way.sender} to {way.receiver}: {_amount(way)}")
+    rows = [_mode("packet", mode) for mode in way.modes]
+    # Where each write is one packet, one table says all.
+    if [mode.bytes for mode in way.modes] != [mode.bytes for mode in way.burst_modes]:
+        rows += [_mode("write", mode) for mode in way.burst_modes]
+    if rows:
+        page.table("lrrrr", ["", "bytes", "count", "share", "of all bytes"], rows)
+    for spill in way.spills:
+        page.prose(_spill(spill), style="bold")
+    if not way.spills:
+        for near in way.near:
+            page.prose(
+                f"{count(near.bytes)} bytes are a buffer of {count(near.buffer_bytes)} less "
+                f"{count(near.headers_bytes)} of headers: on SQL*Net, an SDU of {count(near.buffer_bytes)}."
+            )
+    if way.runts is not None and way.runts.count:
+        page.prose(_runts(way.runts))
+    if way.correlation is not None and way.correlation.is_sure and abs(way.correlation.rho) >= _CLEAR:
+        page.prose(_correlation(way.correlation))
+    page.gap()
+
+
+def _amount(way: WaySizes) -> str:
+    text = f"{count(way.bytes)} bytes in {count_of(way.data_packets, 'packet')}."
+    if way.mss is None:
+        text += " The size of a full segment is not known: no SYN was captured, and the sizes do not tell."
+    else:
+        source = "by the SYN" if way.mss_source == "syn" else "by the sizes, for no SYN was captured"
+        text += f" A full segment has {count(way.mss)} bytes ({source})."
+    if way.super_packets:
+        text += (
+            f" Larger ones (offload): {count_of(way.super_packets, 'packet')}, in place of "
+            f"{count(way.super_segments or 0)} segments."
+        )
+    if way.left_out:
+        text += f" Left out: {count_of(way.left_out, 'keep-alive or probe')}."
+    return text
+
+
+def _mode(label: str, mode: Mode) -> list[str]:
+    return [label, count(mode.bytes), count(mode.count), percent(mode.share), percent(mode.bytes_share)]
+
+
+def _spill(spill: Spill) -> str:
+    text = f"Units of {count(spill.unit_bytes)} bytes are sent in two, {count(spill.count)} times: "
+    text += f"{count(spill.piece_bytes)}, then {count(spill.rest_bytes)}."
+    if spill.limit_bytes is not None:
+        over = spill.unit_bytes - spill.limit_bytes
+        text += f" They are {count_of(over, 'byte')} larger than {count(spill.limit_bytes)}."
+    if spill.waited_for_ack:
+        text += (
+            f" {count_of(spill.waited_for_ack, 'remainder')} waited for an ACK; together "
+            f"{ms(spill.waited_ms)} ms went by between the two."
+        )
+    return text + f" Use at most {count(spill.use_at_most_bytes)} bytes, headers included: that goes out in one piece."
+
+
+def _runts(runts: Runts) -> str:
+    text = (
+        f"Runts: {count_of(runts.count, 'segment')} ({percent(runts.share)}) not full, with more behind "
+        f"{'them' if runts.count != 1 else 'it'} in the same turn, {count(runts.queued)} within 1 ms."
+    )
+    if runts.spare_segments > 0:
+        text += f" Full segments would have been {count(runts.spare_segments)} fewer."
+    if runts.waited:
+        text += f" Small ones that waited for a delayed ACK: {count(runts.waited)}, {ms(runts.waited_ms)} ms in all."
+    return text
+
+
+def _correlation(found: Correlation) -> str:
+    more = "more" if found.rho > 0 else "less"
+    return (
+        f"Intervals with larger packets carry {more} (rank correlation {found.rho:.2f} over {count(found.points)} "
+        f"intervals of {ms(found.interval_ms)} ms)."
+    )
+
+
+def throughput_section(page: Page, found: Throughput) -> None:
+    """Rates, and what the path has shown that it can carry; the answer first."""
+    ways = [way for way in found.ways if way.bytes]
+    if not ways:
+        return
+    page.title("Throughput, Mbit/s of payload")
+    for way in ways:
+        page.prose(_answer(way), style="bold")
+    rows = [
+        [
+            way.sender,
+            count(way.new_bytes),
+            *map(
+                rate,
+                (way.run_mbit_s, way.busy_mbit_s, way.peak_1s_mbit_s, way.peak_100ms_mbit_s, way.peak_10ms_mbit_s),
+            ),
+        ]
+        for way in ways
+    ]
+    page.table("lrrrrrr", ["from", "bytes", "run", "busy", "1 s", "100 ms", "10 ms"], rows)
+    page.prose(
+        "run: over the whole conversation; busy: without silences; 1 s, 100 ms, 10 ms: the most in any such time.",
+        style="dim",
+    )
+
+
+def _answer(way: WayThroughput) -> str:
+    who = f"{way.sender} to {way.receiver}: "
+    if way.is_flat and way.plateau is not None:
+        return (
+            f"{who}bandwidth-limited at {rate(way.plateau.mbit_s)} Mbit/s: {percent(way.plateau.share)} of the busy "
+            f"intervals of {ms(way.plateau.interval_ms)} ms have that rate (a link, a shaper, a policer, or a sender "
+            "that paces itself)."
+        )
+    path = way.sustained or way.carried
+    if path is None or way.used_share is None:
+        return f"{who}what the path can carry was not shown: no 64 KB came without a silence."
+    text = f"{percent(way.used_share)} of the {_carried(path)}"
+    if way.used_share < _IDLE:
+        return f"{who}the network is used at {text}: its bandwidth is not what limits."
+    return f"{who}{text} were used. It was not seen to carry more, so its bandwidth is not ruled out."
+
+
+def _carried(path: Carried) -> str:
+    at = datetime.fromtimestamp(path.begin_ns // 1_000_000_000, UTC).strftime("%H:%M:%S UTC")
+    return (
+        f"{rate(path.mbit_s)} Mbit/s that it carried for {ms(path.ms)} ms at {at} (frames {path.frame} to "
+        f"{path.last_frame})"
+    )
+
+
+def rate(mbit_s: float | None) -> str:
+    """Three digits, or whole ones; a dash where it is not known."""
+    if mbit_s is None:
+        return "-"
+    return count(round(mbit_s)) if mbit_s >= 100 else f"{mbit_s:.3g}"

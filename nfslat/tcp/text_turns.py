@@ -1,0 +1,183 @@
+"""Turns, the walk of a slow one, and turns at both ends -> sections of the report."""
+
+from __future__ import annotations
+
+from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, shorten
+from nfslat.stalls import Cause
+from nfslat.tcp.turns import Compared, Shape, Turns, TurnStall
+from nfslat.tcp.walk import Walk
+
+_PARTS = {
+    "before": "before first request",
+    "request": "request is sent",
+    "wait": "wait for response",
+    "response": "response is sent",
+    "think": "until next request",
+    "after": "after last response",
+}
+_ASKER_BY = {"syn": "it opened the connection", "port": "by the ports", "first": "it sent first"}
+_CAUSES = {
+    Cause.RTO: "for a retransmission timeout: what was lost was sent again",
+    Cause.TAIL_LOSS_PROBE: "for a tail-loss probe: what was lost was sent again",
+    Cause.FAST_RETRANSMIT: "until what was lost was sent again (fast retransmit)",
+    Cause.RECOVERY: "while what was lost was sent again",
+    Cause.ZERO_WINDOW: "for the receiver to open its window",
+    Cause.RECEIVE_WINDOW: "for room in the receiver's window",
+    Cause.DELAYED_ACK: "for a delayed ACK",
+    Cause.CONGESTION_WINDOW: "for an ACK on its way (congestion window)",
+    Cause.SENDER: "for nothing of TCP's: the sender's application or host",
+    Cause.OVERTAKEN: "for packets that came in another order",
+    Cause.UNKNOWN: "for what the capture does not show",
+}
+_FEW = 0.5  # of the time in the slowest tenth: few long ones
+_STEADY = 0.2  # in the slowest tenth: all take about as long
+
+
+def turns_section(page: Page, found: Turns) -> None:
+    """How many turns, what they cost, in which part, and what it would be without delayed ACKs."""
+    if found.shape is Shape.SILENT:
+        return
+    page.title("Turns: requests and responses, by changes of direction")
+    if found.shape is Shape.PIPELINED:
+        page.prose(_pipelined(found))
+        return
+    if found.shape is Shape.ONE_WAY:
+        page.prose("None: no request was answered. Data went one way only.")
+        return
+    page.prose(_cost(found), style="bold")
+    page.prose(f"{found.asker} asks ({_ASKER_BY[found.asker_by]}), {found.answerer} answers.")
+    rows: list[list[Cell]] = [
+        [_PARTS[part.part], duration(part.total_ms), percent(part.share)]
+        + ([part.each.mean_ms, part.each.p50_ms, part.each.p99_ms, part.each.max_ms] if part.each else [None] * 4)
+        for part in found.parts
+    ]
+    rows.append(["conversation", duration(found.conversation_ms), "", None, None, None, None])
+    page.table("lrrdddd", ["part", "in all", "share", "mean ms", "p50", "p99", "max"], rows)
+    if found.request_bytes is not None and found.response_bytes is not None:
+        page.prose(
+            f"A turn takes {ms(_mean(found))} ms and moves {count(round(found.request_bytes))} bytes there, "
+            f"{count(round(found.response_bytes))} back (means). {_few_or_many(found)}"
+        )
+    for stall in found.stalls:
+        page.prose(_stall(stall))
+    if found.delayed_ack_turns:
+        page.prose(
+            f"Without delayed ACKs the turns would take {duration(found.without_delayed_ack_ms)} in place of "
+            f"{duration(found.whole_total_ms)}.",
+            style="bold",
+        )
+    if found.round_trips_alone_ms is not None and found.round_trip_ms is not None:
+        page.prose(
+            f"So many round trips alone, at the least one of {ms(found.round_trip_ms)} ms, take "
+            f"{duration(found.round_trips_alone_ms)}."
+        )
+
+
+def _pipelined(found: Turns) -> str:
+    text = "Both sides send at once: requests follow each other before they are answered, so turns mean nothing here."
+    if found.crossing_share is not None:
+        text += f" At {percent(found.crossing_share)} of {count_of(found.changes, 'change')} of direction data of both"
+        text += " sides crossed."
+    if found.other_answer_share:
+        text += f" {percent(found.other_answer_share)} of the RPC replies answer other calls than the one before them."
+    return text
+
+
+def _mean(found: Turns) -> float:
+    return found.whole.mean_ms if found.whole is not None else 0.0
+
+
+def _cost(found: Turns) -> str:
+    """``72,000 turns x 200 ms = 4.0 h, 98.0 % of the conversation``."""
+    return (
+        f"{count_of(found.count, 'turn')} x {ms(_mean(found))} ms = {duration(found.whole_total_ms)}, "
+        f"{percent(found.whole_share)} of the conversation."
+    )
+
+
+def _few_or_many(found: Turns) -> str:
+    if found.slowest_10_share is None:
+        return ""
+    text = f"The slowest tenth takes {percent(found.slowest_10_share)} of the time in turns"
+    if found.slowest_1_share is not None:
+        text += f", the slowest 1 % {percent(found.slowest_1_share)}"
+    if found.slowest_10_share >= _FEW:
+        return text + ": few long ones."
+    return text + (": many alike." if found.slowest_10_share <= _STEADY else ".")
+
+
+def _stall(stall: TurnStall) -> str:
+    return (
+        f"Inside a {stall.where}, {count_of(stall.count, 'silence')} of 30 ms or more in "
+        f"{count_of(stall.turns, 'turn')}, {ms(stall.mean_ms)} ms each on average, {_CAUSES[stall.cause]}: "
+        f"{duration(stall.total_ms)}, {percent(stall.share)} of the time in turns."
+    )
+
+
+def walk_section(page: Page, found: Walk) -> None:
+    """One slow turn, frame by frame, and what can be done."""
+    why = "that a delayed ACK held up" if found.chosen_by == "delayed-ack" else "that are the slowest tenth"
+    page.title(
+        f"A typical slow turn: number {count(found.turn)}, the median of the {count_of(found.slow_turns, 'turn')} {why}"
+    )
+    rows: list[list[Cell]] = [
+        [_frames(step.frame, step.last_frame), step.at_ms, _arrow(step.direction), shorten(step.what, 50)]
+        for step in found.steps
+    ]
+    page.table("ldll", ["frame", "ms", "", ""], rows)
+    text = f"It took {ms(found.took_ms)} ms"
+    if found.without_ms < found.took_ms:
+        text += f"; without the time that it stood still for TCP it would have taken {ms(found.without_ms)} ms"
+    page.prose(text + ".")
+    for note in found.notes:
+        page.prose(f"- {note.text}", hanging=2)
+        if note.command:
+            page.command("  ", note.command)
+        if note.risk:
+            page.prose(f"Risk: {note.risk}.", indent=2)
+        page.prose(f"Source: {note.source}.", indent=2, style="dim")
+
+
+def _frames(first: int | None, last: int | None) -> str:
+    if first is None or last is None:
+        return ""
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _arrow(direction: int | None) -> str:
+    return "" if direction is None else (">", "<")[direction]
+
+
+def compared_section(page: Page, found: Compared) -> None:
+    """How much of the turns is the network, and how much the server."""
+    page.title(f"Turns at both ends: {count_of(found.matched, 'turn')} in both captures")
+    page.prose(
+        f"Of {ms(found.client.mean_ms)} ms at the client the server takes {ms(found.wait_ms)} "
+        f"({percent(found.wait_share)}) and the network {ms(found.network_ms)} ({percent(found.network_share)}). The "
+        "difference of the two captures is the network: no clock is needed.",
+        style="bold",
+    )
+    rows: list[list[Cell]] = [
+        ["request: the client sends it", found.request_ms],
+        ["server: request in to response out", found.wait_ms],
+        ["response: the server sends it", found.response_ms],
+        ["network: the rest", found.network_ms],
+        ["turn at the client", found.client.mean_ms],
+    ]
+    page.table("ld", ["part", "mean ms"], rows)
+    if found.client_only or found.server_only:
+        page.prose(
+            f"Only in the client's capture: {count_of(found.client_only, 'turn')}; only in the server's: "
+            f"{count_of(found.server_only, 'turn')}."
+        )
+
+
+def duration(total_ms: float) -> str:
+    """In the unit that suits: ``12.3 ms``, ``4.56 s``, ``25.0 min``, ``4.0 h``."""
+    if total_ms < 1000:
+        return f"{ms(total_ms)} ms"
+    if total_ms < 600_000:
+        return f"{ms(total_ms / 1000)} s"
+    if total_ms < 7_200_000:
+        return f"{total_ms / 60_000:.1f} min"
+    return f"{total_ms / 3_600_000:,.1f} h"

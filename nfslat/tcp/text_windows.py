@@ -1,0 +1,145 @@
+"""Windows, bytes in flight and what limited the senders -> a section of the report."""
+
+from __future__ import annotations
+
+from nfslat.report.text_layout import Cell, Page, adding_up, count, count_of, ms, percent
+from nfslat.tcp.limits import Limit, Limits
+from nfslat.tcp.text_rounds import times
+from nfslat.tcp.waits import Waits
+from nfslat.tcp.windows import Windows, ZeroWindow
+
+_WHAT = {
+    Limit.RECEIVE_WINDOW: "receive window",
+    Limit.CONGESTION: "congestion window",
+    Limit.DELAYED_ACK: "delayed ACK",
+    Limit.LOSS: "loss",
+    Limit.PACE: "pace of host and path",
+    Limit.APPLICATION: "application, other's turn",
+    Limit.UNKNOWN: "not known",
+}
+_ANSWER = {
+    Limit.RECEIVE_WINDOW: "the receiver's window limited the sender",
+    Limit.CONGESTION: "the congestion window limited the sender (it went on when an ACK came)",
+    Limit.DELAYED_ACK: "the sender waited for delayed ACKs",
+    Limit.LOSS: "the sender waited until it sent again what was lost",
+    Limit.PACE: "the sender did not wait, and went at the pace of its host and of the path",
+}
+_SHOWN = 5  # zero windows
+_LITTLE = 0.01  # of the run: a sender with less to send is limited by nothing that matters
+
+
+def windows_section(page: Page, found: Waits) -> None:
+    """What kept each sender from sending more."""
+    used = [
+        (limits, windows)
+        for limits, windows in zip(found.limits, found.windows, strict=True)
+        if windows.in_flight_max_bytes is not None
+    ]
+    if not used:
+        return
+    page.title("What limited the sender")
+    for limits, windows in used:
+        page.prose(_answer(limits), hanging=2, style="bold")
+        if windows.zero_count:
+            page.prose(_zero_answer(windows), hanging=2)
+    page.gap()
+    ways = [limits for limits, _ in used]
+    page.table("l" + "rr" * len(ways), ["limited by", *_headers(ways)], _rows(ways))
+    arrows = ", ".join(f"{'->' if limits.direction == 0 else '<-'} from {limits.sender}" for limits in ways)
+    page.prose(f"{arrows}; of busy: of the time in which that sender had data to send.", style="dim")
+    page.gap()
+    for _, windows in used:
+        for line in _about(windows):
+            page.prose(line, hanging=2)
+
+
+def _answer(limits: Limits) -> str:
+    if limits.most is None or limits.busy_ms < _LITTLE * limits.total_ms:
+        return (
+            f"{limits.sender} had data to send for {percent(_part(limits.busy_ms, limits.total_ms))} of the time: else "
+            "its application had nothing, or it was the other side's turn."
+        )
+    most = next(one for one in limits.limits if one.limit is limits.most)
+    busy = _part(limits.busy_ms, limits.total_ms)
+    return (
+        f"{limits.sender}: {_ANSWER[limits.most]} for {percent(most.share_of_busy)} of the time it had data to send, "
+        f"which is {percent(busy)} of the run."
+    )
+
+
+def _part(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _headers(used: list[Limits]) -> list[str]:
+    return [head for limits in used for head in (f"{'->' if limits.direction == 0 else '<-'} ms", "of busy")]
+
+
+def _rows(used: list[Limits]) -> list[list[Cell]]:
+    shown = [adding_up([one.ms for one in limits.limits]) for limits in used]
+    rows: list[list[Cell]] = []
+    for at, limit in enumerate(Limit):
+        if any(limits.limits[at].ms for limits in used):
+            cells: list[Cell] = [_WHAT[limit]]
+            for limits, (parts, _) in zip(used, shown, strict=True):
+                cells += [parts[at], percent(limits.limits[at].share_of_busy)]
+            rows.append(cells)
+    total: list[Cell] = ["the conversation"]
+    for _, whole in shown:
+        total += [whole, ""]
+    return [*rows, total]
+
+
+def _zero_answer(windows: Windows) -> str:
+    shown = ", ".join(_zero(zero) for zero in windows.zero_windows[:_SHOWN])
+    more = f", and {count(windows.zero_count - _SHOWN)} more" if windows.zero_count > _SHOWN else ""
+    return (
+        f"{windows.receiver} closed its window {times(windows.zero_count)}, {ms(windows.zero_ms)} ms in all: its "
+        f"application did not read. {shown[0].upper()}{shown[1:]}{more}."
+    )
+
+
+def _zero(zero: ZeroWindow) -> str:
+    probes = f", {count_of(zero.probes, 'probe')}" if zero.probes else ""
+    opened = "did not open" if zero.opened_by is None else f"opened by {zero.opened_by}, frame {zero.opened_frame}"
+    return f"frame {zero.frame} for {ms(zero.ms)} ms ({opened}{probes})"
+
+
+def _about(windows: Windows) -> list[str]:
+    """Scale, sizes, and what is odd about the windows of one receiver."""
+    least, typical, most = windows.window_min_bytes, windows.window_typical_bytes, windows.window_max_bytes
+    lines = []
+    if least is not None and typical is not None and most is not None:
+        word = "" if windows.scale is not None else "at least "
+        lines.append(
+            f"Window of {windows.receiver}: {word}{count(least)} to {count(most)} bytes, as a rule {count(typical)}; "
+            f"{_scale(windows)}."
+        )
+    lines.append(
+        f"In flight from {windows.sender}: up to {count_of(windows.in_flight_max_bytes or 0, 'byte')}, at most "
+        f"{count(windows.in_flight_p95_bytes or 0)} behind 95 % of the packets."
+    )
+    if windows.below_two_segments:
+        lines.append(
+            f"Small windows: {count(windows.below_two_segments)} open ones below two segments, "
+            f"{count(windows.below_segment)} of them below one, into which a sender that can wait sends nothing."
+        )
+    if windows.full:
+        frames = ", ".join(str(frame) for frame in windows.full_frames)
+        lines.append(f"The window was full behind {count_of(windows.full, 'packet')} (frames {frames}).")
+    if windows.shrunk:
+        frames = ", ".join(str(frame) for frame in windows.shrunk_frames)
+        lines.append(
+            f"{windows.receiver} took back what it had offered {times(windows.shrunk)}, up to "
+            f"{count(windows.shrunk_most_bytes)} bytes (frames {frames}). It should not (RFC 9293 section 3.8.6)."
+        )
+    return lines
+
+
+def _scale(windows: Windows) -> str:
+    if windows.scale is not None:
+        return f"window scale {windows.scale} (factor {windows.factor}), as the handshake agreed"
+    return (
+        "window scale not known, for the handshake is not in the capture: at least "
+        f"{windows.scale_at_least} (factor {1 << windows.scale_at_least}), or what was in flight would not fit"
+    )

@@ -1,0 +1,37 @@
+"""A conversation -> its round trips, its windows, and what limited its senders, in both directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nfslat.constants import NULL
+from nfslat.tcp.floors import Place
+from nfslat.tcp.limits import Limits, limits
+from nfslat.tcp.rounds import Rounds, rounds
+from nfslat.tcp.shared import Shared
+from nfslat.tcp.windows import Windows, windows
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Of both directions, in their order."""
+
+    place: Place  # where the capture was taken
+    to_a_ms: float | None  # shortest round trip from there to endpoint a; None: not known
+    to_b_ms: float | None
+    rounds: tuple[Rounds, Rounds]
+    windows: tuple[Windows, Windows]
+    limits: tuple[Limits, Limits]
+
+
+def waits(shared: Shared) -> Waits:
+    """All of it. The conversation has a packet at the least."""
+    floor = shared.floors
+    return Waits(
+        place=floor.place,
+        to_a_ms=None if floor.to_a_ns == NULL else floor.to_a_ns / 1e6,
+        to_b_ms=None if floor.to_b_ns == NULL else floor.to_b_ns / 1e6,
+        rounds=(rounds(shared, 0), rounds(shared, 1)),
+        windows=(windows(shared, 0), windows(shared, 1)),
+        limits=(limits(shared.talk, shared.splits[0], 0), limits(shared.talk, shared.splits[1], 1)),
+    )

@@ -1,0 +1,233 @@
+"""A conversation -> for each direction the window that its receiver announced, and the bytes that were in flight.
+
+Scale: RFC 7323 section 2; zero and shrinking windows: RFC 9293 sections 3.8.6 and 3.8.6.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nfslat.constants import NULL
+from nfslat.tables import I64, endpoint
+from nfslat.tcp.packets import AckKind, Kind, Packets
+from nfslat.tcp.shared import Shared
+from nfslat.tcp.stream import Stream
+
+_MS = 1e6
+_BINS = 200
+_MOST_SHIFT = 14  # RFC 7323 section 2.3
+_FRAMES = 8
+_EPISODES = 1000  # that are listed
+
+
+@dataclass(frozen=True)
+class ZeroWindow:
+    """A time for which the receiver took nothing."""
+
+    frame: int  # that closed the window
+    at_ms: float  # from the conversation's first packet
+    ms: float  # until it opened, or until the conversation's end
+    probes: int  # by which the sender asked for it meanwhile
+    opened_by: str | None  # "window update", "ack" or "data"; None: it did not open
+    opened_frame: int | None
+
+
+@dataclass(frozen=True)
+class WindowThen:
+    """A stretch of time: the least that the receiver took, and the most that was in flight."""
+
+    at_ms: float  # where it begins, from the conversation's first packet
+    window_bytes: int | None  # None: the scale is not known
+    in_flight_bytes: int
+
+
+@dataclass(frozen=True)
+class Windows:
+    """What the receiver of one direction announced, and what its sender made of it.
+
+    Without a scale the bytes of windows are those written in the packets, shifted by `scale_at_least`: it may be more.
+    """
+
+    direction: int  # of the data
+    sender: str  # its endpoint
+    receiver: str  # whose windows these are
+    scale: int | None  # shift count of the windows that the receiver announces; None: no SYN in the capture
+    factor: int | None  # 2 to the power of it
+    scale_at_least: int  # what was in flight does not fit into the announced windows with less
+    window_min_bytes: int | None  # but for SYNs; None: nothing was announced
+    window_typical_bytes: int | None  # median over the packets that announce one
+    window_max_bytes: int | None
+    in_flight_p95_bytes: int | None  # over data packets; None: no data
+    in_flight_max_bytes: int | None
+    mss: int | None
+    below_segment: int  # packets that announce an open window that takes less than one segment
+    below_two_segments: int  # and those with less than two, these included
+    full: int  # data packets that reached the end of the window, or to within less than a segment of it
+    full_frames: tuple[int, ...]
+    shrunk: int  # packets that took back some of what the receiver had offered
+    shrunk_most_bytes: int
+    shrunk_frames: tuple[int, ...]
+    zero_windows: tuple[ZeroWindow, ...]
+    zero_count: int  # of those, also where not all are listed
+    zero_ms: float
+    over_time: tuple[WindowThen, ...]
+
+
+def windows(shared: Shared, direction: int) -> Windows:
+    """Windows and bytes in flight of what is sent in `direction`."""
+    talk, one = shared.talk, shared.streams[direction]
+    packets, data = talk.packets, one.rows
+    begin = int(packets.t_ns.min())
+    scale = talk.conversation.shift(1 - direction)
+    least = _least_shift(one) if scale is None else scale
+    window = one.windows(least)
+    in_flight = _in_flight(one)
+    segment = shared.segments[direction].bytes
+    mss = segment or (int(packets.size[data].max()) if len(data) else NULL)
+    usual = window[~one.is_syn] if one.is_syn.any() else window
+    open_windows = usual[usual > 0]
+    full = _full(one, window, mss) if scale is not None else data[:0]
+    shrunk, by = _shrunk(one, window) if scale is not None else (data[:0], data[:0])
+    zeros = _zeros(one, begin)
+    ends = talk.conversation.ends
+    return Windows(
+        direction=direction,
+        sender=endpoint(*ends.source(direction)),
+        receiver=endpoint(*ends.destination(direction)),
+        scale=scale,
+        factor=None if scale is None else 1 << scale,
+        scale_at_least=least,
+        window_min_bytes=int(usual.min()) if len(usual) else None,
+        window_typical_bytes=_ranked(usual, 50) if len(usual) else None,
+        window_max_bytes=int(usual.max()) if len(usual) else None,
+        in_flight_p95_bytes=_ranked(in_flight, 95) if len(data) else None,
+        in_flight_max_bytes=int(in_flight.max()) if len(data) else None,
+        mss=segment,
+        below_segment=int(np.count_nonzero(open_windows < mss)) if scale is not None else 0,
+        below_two_segments=int(np.count_nonzero(open_windows < 2 * mss)) if scale is not None else 0,
+        full=len(full),
+        full_frames=tuple(packets.frame[full[:_FRAMES]].tolist()),
+        shrunk=len(shrunk),
+        shrunk_most_bytes=int(by.max()) if len(by) else 0,
+        shrunk_frames=tuple(packets.frame[shrunk[:_FRAMES]].tolist()),
+        zero_windows=zeros[:_EPISODES],
+        zero_count=len(zeros),
+        zero_ms=sum((zero.ms for zero in zeros), 0.0),
+        over_time=_over_time(one, None if scale is None else window, in_flight),
+    )
+
+
+def _ranked(numbers: I64, percent: int) -> int:
+    """A percentile, nearest-rank."""
+    rank = -(-len(numbers) * percent // 100) - 1
+    return int(np.partition(numbers, rank)[rank])
+
+
+def _edges(one: Stream, window: I64) -> I64:
+    """At each data packet, the highest position that the receiver had offered until then; NULL: it had said nothing."""
+    reach = np.concatenate(([NULL], np.maximum.accumulate(one.ack + window)))
+    return np.asarray(reach[one.heard])
+
+
+def _least_shift(one: Stream) -> int:
+    """The least shift with which no new data lie beyond what the receiver had offered; probes do by design."""
+    kinds = one.packets.kind[one.rows]
+    fresh = (kinds == Kind.NEW) | (kinds == Kind.AHEAD)
+    ends = one.packets.seq[one.rows] + one.packets.size[one.rows]
+    for shift in range(_MOST_SHIFT):
+        edges = _edges(one, one.windows(shift))
+        # A sender that probes a window with a byte is beyond it, by that byte.
+        if not (fresh & (edges != NULL) & (ends > edges + 1)).any():
+            return shift
+    return _MOST_SHIFT
+
+
+def _in_flight(one: Stream) -> I64:
+    """Bytes sent and not acknowledged right behind each data packet."""
+    acked = np.concatenate(([0], np.maximum(one.covered, 0)))[one.heard]
+    return np.asarray(np.maximum(one.high - acked, 0))
+
+
+def _full(one: Stream, window: I64, mss: int) -> I64:
+    """Which data packets reached the end of the window, or left less than a segment of it and were the last in it."""
+    edges = _edges(one, window)
+    size = one.packets.size[one.rows]
+    room = edges - (one.packets.seq[one.rows] + size)
+    near = np.flatnonzero((room >= 0) & (room < mss) & (edges != NULL))
+    # A sender may hold back what would fill the window with less than a segment; it did not where more came into it.
+    last = np.append(edges, np.iinfo(np.int64).max)[near + 1] > edges[near]
+    return one.rows[near[(room[near] < 1) | (last & (size[near] >= mss))]]
+
+
+def _shrunk(one: Stream, window: I64) -> tuple[I64, I64]:
+    """Packets that moved the right edge to the left, and by how many bytes; less than a unit of the scale rounds."""
+    current = np.flatnonzero(one.ack == one.covered)  # older ones were overtaken
+    edge = (one.ack + window)[current]
+    back = edge[:-1] - edge[1:]
+    hit = np.flatnonzero(back > 0)
+    back, before, after = back[hit], current[hit], current[hit + 1]
+    unit = [np.where(one.is_syn[at], 1, window[at] // np.maximum(one.window[at], 1)) for at in (before, after)]
+    shrinks = ~one.is_syn[before] & (back >= np.maximum(np.maximum(*unit), 1))
+    return one.said[after[shrinks]], back[shrinks]
+
+
+def _zeros(one: Stream, begin: int) -> tuple[ZeroWindow, ...]:
+    """Times without any window: runs of announcements of 0."""
+    packets = one.packets
+    if one.window.all():
+        return ()
+    keep = (one.ack == one.covered) & ~one.is_syn
+    rows, closed = one.said[keep], one.window[keep] == 0
+    starts = np.flatnonzero(closed & ~np.concatenate(([False], closed[:-1])))
+    if not len(starts):
+        return ()
+    opens = np.append(np.flatnonzero(~closed), len(rows))
+    ends = opens[np.searchsorted(opens, starts)]
+    # Linux probes with segments that hold nothing, as of a keep-alive.
+    probe = (packets.kind == Kind.ZERO_WINDOW_PROBE) | (packets.kind == Kind.KEEP_ALIVE)
+    probes = np.flatnonzero(probe & (packets.direction == one.direction))
+    out = []
+    for first, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        row = int(rows[first])
+        opened = int(rows[end]) if end < len(rows) else None
+        last = len(packets) - 1 if opened is None else opened
+        until = int(packets.t_ns.max()) if opened is None else int(packets.t_ns[opened])
+        out.append(
+            ZeroWindow(
+                frame=int(packets.frame[row]),
+                at_ms=(int(packets.t_ns[row]) - begin) / _MS,
+                ms=max(until - int(packets.t_ns[row]), 0) / _MS,
+                probes=int(np.searchsorted(probes, last + 1) - np.searchsorted(probes, row)),
+                opened_by=None if opened is None else _opening(packets, opened),
+                opened_frame=None if opened is None else int(packets.frame[opened]),
+            )
+        )
+    return tuple(out)
+
+
+def _opening(packets: Packets, row: int) -> str:
+    if packets.size[row]:
+        return "data"
+    return "ack" if packets.ack_kind[row] == AckKind.ADVANCES else "window update"
+
+
+def _over_time(one: Stream, window: I64 | None, in_flight: I64) -> tuple[WindowThen, ...]:
+    """Stretches in which either was seen."""
+    packets, data = one.packets, one.rows
+    begin = int(packets.t_ns.min())
+    total = int(packets.t_ns.max()) - begin
+    bin_ns = max(-(-total // _BINS), 1)
+    count = total // bin_ns + 1
+    most = np.zeros(count, dtype=np.int64)
+    np.maximum.at(most, (packets.t_ns[data] - begin) // bin_ns, in_flight)
+    none = np.iinfo(np.int64).max
+    least = np.full(count, none, dtype=np.int64)
+    if window is not None:
+        np.minimum.at(least, (packets.t_ns[one.said] - begin) // bin_ns, window)
+    used = np.flatnonzero((most > 0) | (least < none))
+    return tuple(
+        WindowThen(at * bin_ns / _MS, int(least[at]) if least[at] < none else None, int(most[at]))
+        for at in used.tolist()
+    )

@@ -1,0 +1,100 @@
+"""Runs made by hand: single ops with response times that wander as those in a queue do, and their CSV files."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from nfslat.diff.runs import Run, Single
+from nfslat.diff.statistics import F64
+from nfslat.tables import I64
+
+MS = 1_000_000
+
+
+def wandering(rng: np.random.Generator, ops: int, memory: float = 0.8, runs: int = 1) -> F64:
+    """Factors around 1, log-normal: each remembers the one before it (AR(1)); a row a run."""
+    noise = rng.standard_normal((runs, ops)) * 0.5
+    out = np.empty_like(noise)
+    out[:, 0] = noise[:, 0]
+    keep = np.sqrt(1 - memory**2)
+    for at in range(1, ops):
+        out[:, at] = memory * out[:, at - 1] + keep * noise[:, at]
+    return np.exp(out)
+
+
+def single(
+    server_ms: F64,
+    network_ms: F64 | float = 0.5,
+    *,
+    names: Sequence[str] = ("READ",),
+    op: I64 | None = None,
+    size_bytes: int | I64 = 8192,
+    gap_ms: float = 10.0,
+    queue_ms: F64 | None = None,
+) -> Single:
+    """A call every `gap_ms`, whose reply takes these times."""
+    rows = len(server_ms)
+    server = (np.asarray(server_ms) * MS).astype(np.int64)
+    network = (np.broadcast_to(np.asarray(network_ms, dtype=np.float64), rows) * MS).astype(np.int64)
+    nothing = np.zeros(rows, dtype=np.int64)
+    return Single(
+        ops=tuple(names),
+        op=nothing if op is None else op,
+        size_bytes=np.broadcast_to(np.asarray(size_bytes, dtype=np.int64), rows).copy(),
+        begin_ns=(np.arange(rows) * gap_ms * MS).astype(np.int64),
+        client_ns=server + network,
+        parts={"call_send": nothing, "network": network, "server": server, "reply_send": nothing},
+        queue_ns=None if queue_ms is None else (queue_ms * MS).astype(np.int64),
+    )
+
+
+def cut(one: Single, at: slice) -> Single:
+    """Some of its ops, in their order."""
+    return dataclasses.replace(
+        one,
+        op=one.op[at],
+        size_bytes=one.size_bytes[at],
+        begin_ns=one.begin_ns[at],
+        client_ns=one.client_ns[at],
+        parts={name: ns[at] for name, ns in one.parts.items()},
+        queue_ns=None if one.queue_ns is None else one.queue_ns[at],
+        of_network={name: ns[at] for name, ns in one.of_network.items()},
+        causes={name: ns[at] for name, ns in one.causes.items()},
+    )
+
+
+def run(one: Single, name: str = "by hand") -> Run:
+    """As if read from a CSV file."""
+    return Run(name, "csv", None, one)
+
+
+def write_csv(one: Single, path: Path) -> str:
+    """The columns that `nfslat diff` reads, as ``--csv`` names them; returns the file's name."""
+    header = [
+        "xid",
+        "program",
+        "op",
+        "size_bytes",
+        "client_t0_ns",
+        "client_t3_ns",
+        "call_send_ns",
+        "server_ns",
+        "reply_send_ns",
+    ]
+    with path.open("w", newline="") as out:
+        rows = csv.writer(out)
+        rows.writerow(header)
+        for at in range(len(one)):
+            begin, parts = (
+                int(one.begin_ns[at]),
+                [int(one.parts[name][at]) for name in ("call_send", "server", "reply_send")],
+            )
+            size = int(one.size_bytes[at])
+            end = begin + int(one.client_ns[at])
+            rows.writerow(["0x1", "NFS", one.ops[one.op[at]], "" if size < 0 else size, begin, end, *parts])
+    return str(path)
