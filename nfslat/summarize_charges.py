@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 
 import numpy as np
 
 from nfslat.charges.analysis import Charged, Sum
 from nfslat.charges.causes import AFTER, BEFORE, PLACES, Cause
+from nfslat.charges.hosts import Pause
 from nfslat.findings.facts import DelayedAcks, HostPauses, Rate, Stalls
 from nfslat.report import model
 from nfslat.results import Correlation
@@ -71,7 +73,7 @@ def stalls_of(c: Correlation, rows: I64 | None) -> Stalls | None:
         rates=tuple(
             Rate(one.way, one.client, one.server, one.bytes_per_s * 8 / 1e6, one.share) for one in charges.plateaus
         ),
-        host_pauses=_host_pauses(charges),
+        host_pauses=_host_pauses(c, charges, max(ops, 1)),
     )
 
 
@@ -94,10 +96,39 @@ def _delayed_acks(charges: Charged) -> dict[str, DelayedAcks]:
     return found
 
 
-def _host_pauses(charges: Charged) -> dict[str, HostPauses]:
+def _host_pauses(c: Correlation, charges: Charged, ops: int) -> dict[str, HostPauses]:
+    """Of each side; `ops` is what means are over."""
     found = {}
     for side in ("server", "client"):
-        times = [one.end_ns - one.begin_ns for one in charges.pauses if one.side == side]
-        if times:
-            found[side] = HostPauses(len(times), sum(times) / _NS_PER_MS, max(times) / _NS_PER_MS)
+        pauses = [one for one in charges.pauses if one.side == side]
+        if not pauses:
+            continue
+        longest = max(pauses, key=_length_ns)
+        open_ns = sum(_length_ns(one) * _open_before(c, one) for one in pauses) if side == "client" else 0
+        charged = charges.sums().get(("reply_net", Cause.HOST_PAUSE))
+        found[side] = HostPauses(
+            count=len(pauses),
+            total_ms=sum(map(_length_ns, pauses)) / _NS_PER_MS,
+            longest_ms=_length_ns(longest) / _NS_PER_MS,
+            at=_utc(longest.begin_ns),
+            frame=longest.frame,
+            above_wire_ms=max(open_ns - (charged.ns if charged is not None else 0), 0) / ops / _NS_PER_MS,
+        )
     return found
+
+
+def _utc(ns: int) -> str:
+    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{ns % 10**9 // 10**6:03d} UTC"
+
+
+def _length_ns(pause: Pause) -> int:
+    return pause.end_ns - pause.begin_ns
+
+
+def _open_before(c: Correlation, pause: Pause) -> int:
+    """The most ops that the client had on the wire at once, in as long a time in front of the pause."""
+    rows = np.flatnonzero(c.client.forward)
+    begins, ends = np.sort(c.client.ops.t0[rows]), np.sort(c.client.ops.t3[rows])
+    since = pause.begin_ns - _length_ns(pause)
+    times = np.append(begins[slice(*np.searchsorted(begins, [since, pause.begin_ns + 1]).tolist())], since)
+    return int((np.searchsorted(begins, times, "right") - np.searchsorted(ends, times, "right")).max())

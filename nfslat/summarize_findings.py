@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from nfslat.findings.client import client_findings
 from nfslat.findings.facts import Facts, Reconnects, moved_ms
+from nfslat.findings.hosts import host_findings
 from nfslat.findings.network import network_findings
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings
+from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, Layers, verdict
 from nfslat.known import Known, counts_of, data_rows
 from nfslat.reconnects import sent_on_a_new_connection
@@ -40,8 +42,7 @@ def findings_and_verdict(
     if matched.total is None or matched.slowest is None:
         return [], None, None
     facts = _facts(c, known, (matched.total, matched.slowest), matched.by_op, inflight)
-    moved = {} if facts.stalls is None else moved_ms(facts.stalls.slowest_ms)
-    worst = Layers(matched.slowest.server_ms.mean, matched.slowest.network_ms.mean, moved_ms=moved)
+    worst = _layers(matched.slowest, None if facts.stalls is None else facts.stalls.slowest_ms)
     facts = dataclasses.replace(
         facts,
         slowest=worst,
@@ -51,7 +52,7 @@ def findings_and_verdict(
     )
     # Where a layer is negative, stamps or matches are wrong, and nothing explains anything.
     is_sound = facts.mean.network_ms >= 0 and facts.mean.server_ms >= 0
-    by_layer = (server_findings, network_findings, client_findings) if is_sound else ()
+    by_layer = (server_findings, network_findings, tcp_findings, host_findings, client_findings) if is_sound else ()
     found = ranked(one for findings in by_layer for one in findings(facts))
     missed = max(
         sum(count for miss, count in matched.unmatched[name].items() if miss != Miss.OUTSIDE_OVERLAP.name)
@@ -86,16 +87,15 @@ def _facts(
     total, slowest = rows_of_all
     above = known.above_wire_ms(c)
     stalls = stalls_of(c, None)
-    moved = {} if stalls is None else moved_ms(stalls.mean_ms)
-    mean, focus = Layers(total.server_ms.mean, total.network_ms.mean, moved_ms=moved), total
+    mean, focus = _layers(total, None if stalls is None else stalls.mean_ms), total
     rows = np.arange(len(c.matched))
     if above is not None:
         # Known only as a mean over the ops that it was given for, so those are the population here.
         rows = known.population(c)
         focus = row_of(c, ("", known.title(c), ""), rows)
         stalls = stalls_of(c, rows)
-        moved = {} if stalls is None else moved_ms(stalls.mean_ms)
-        mean = Layers(focus.server_ms.mean, focus.network_ms.mean, above, known.title(c), moved)
+        on_wire = _layers(focus, None if stalls is None else stalls.mean_ms)
+        mean = dataclasses.replace(on_wire, client_ms=above, ops=known.title(c))
     thread_ms = _believed(known.mean_ms("thread_ms", c, rows), mean.server_ms)
     if thread_ms is not None and _all_in_threads(inflight.server):
         thread_ms = None
@@ -126,6 +126,13 @@ def _facts(
         server_host=known.server_host,
         client_host=known.client_host,
     )
+
+
+def _layers(row: model.MatchedRow, stalls_ms: Mapping[tuple[str, str], float] | None) -> Layers:
+    """What a row's ops spent where, with what stalls move from one layer to another."""
+    server_ms, network_ms = row.server_ms.mean, row.network_ms.mean
+    moved = {} if stalls_ms is None else moved_ms(stalls_ms, server_ms, network_ms)
+    return Layers(server_ms, network_ms, moved_ms=moved)
 
 
 def _least_round_trip_ms(c: Correlation) -> float | None:

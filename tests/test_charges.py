@@ -370,7 +370,7 @@ def test_a_client_that_does_not_run(tmp_path: Path) -> None:
     assert (pause.end_ns - pause.begin_ns) / MS == pytest.approx(300, abs=5)
     assert set(means) == {("reply_net", "host-pause")}
     (charged_ops,) = [one.ops for (_, cause), one in found.sums().items() if cause is Cause.HOST_PAUSE]
-    assert charged_ops == pause.messages
+    assert charged_ops == pause.pile
 
 
 @needs_native

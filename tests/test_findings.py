@@ -28,9 +28,11 @@ from nfslat.findings.facts import (
     ms,
     times,
 )
+from nfslat.findings.hosts import host_findings
 from nfslat.findings.network import network_findings
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings
+from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, Layers, verdict
 from nfslat.report.model import (
     CapInFlight,
@@ -154,8 +156,10 @@ def stalls(cause: str, parts_ms: dict[str, float], **others: Any) -> Stalls:
 def stalled(cause: str, parts_ms: dict[str, float], server_ms: float = 1.0, **others: Any) -> Facts:
     """3 ms at the client, of which the cause made what is said."""
     found = stalls(cause, parts_ms, **others)
-    mean = Layers(server_ms, 3 - server_ms, moved_ms=moved_ms(found.mean_ms))
-    slow = Layers(10 * server_ms, 30 - 10 * server_ms, moved_ms=moved_ms(found.slowest_ms))
+    mean = Layers(server_ms, 3 - server_ms, moved_ms=moved_ms(found.mean_ms, server_ms, 3 - server_ms))
+    slow = Layers(
+        10 * server_ms, 30 - 10 * server_ms, moved_ms=moved_ms(found.slowest_ms, 10 * server_ms, 30 - 10 * server_ms)
+    )
     return Facts(mean, slow, stalls=found)
 
 
@@ -189,22 +193,22 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                        "nconnect"),
     "net-delay": (DELAY, network_findings, "network", 9 / 11, "certain",
                   {"least_round_trip_ms", "network_ms", "share_slowest"}, "the path"),
-    "net-loss": (LOSS, network_findings, "network", 1.5 / 3, "certain",
+    "net-loss": (LOSS, tcp_findings, "network", 1.5 / 3, "certain",
                  {"wait_ms", "slowest_wait_ms", "lost_segments", "share_slowest"}, "the path"),
     "net-asymmetry": (ASYMMETRY, network_findings, "network", 8 / 11, "likely",
                       {"call_net_ms", "reply_net_ms", "error_ms"}, ""),
-    "net-reordering": (OVERTAKEN, network_findings, "network", 0.4, "certain", {"wait_ms", "in_server_ms", "ops"},
+    "net-reordering": (OVERTAKEN, tcp_findings, "network", 0.4, "certain", {"wait_ms", "in_server_ms", "ops"},
                        "the path"),
-    "delayed-ack": (ACKS, network_findings, "network", 0.4, "certain",
+    "delayed-ack": (ACKS, tcp_findings, "network", 0.4, "certain",
                     {"wait_ms", "slowest_wait_ms", "delayed_by", "timer_ms", "pauses", "ops"},
                     "delayed ACKs of the client"),
-    "zero-window": (WINDOW, network_findings, "network", 0.3, "certain",
+    "zero-window": (WINDOW, tcp_findings, "network", 0.3, "certain",
                     {"wait_ms", "closed_by", "zero_window_ms", "in_server_ms", "ops"}, "the server: processor"),
-    "head-of-line": (HEAD, network_findings, "network", 0.4, "likely", {"wait_ms", "slowest_wait_ms", "ops"},
+    "head-of-line": (HEAD, tcp_findings, "network", 0.4, "likely", {"wait_ms", "slowest_wait_ms", "ops"},
                      "nconnect"),
-    "bandwidth": (RATE, network_findings, "network", 0.5, "likely",
+    "bandwidth": (RATE, tcp_findings, "network", 0.5, "likely",
                   {"wait_ms", "mbit_per_s", "way", "busy_share", "in_server_ms"}, "the path"),
-    "host-pause": (STOPPED, network_findings, "client", 0.5, "likely", {"wait_ms", "pauses", "longest_ms", "ops"},
+    "host-pause": (STOPPED, host_findings, "client", 0.5, "likely", {"wait_ms", "pauses", "longest_ms", "ops"},
                    "the client's host"),
     "client-slots": (SLOTS, client_findings, "client", 56.5 / 58, "certain",
                      {"slots", "at_limit_share", "reply_clocked_share", "above_wire_ms", "slot_wait_ms",
@@ -227,7 +231,8 @@ def codes(findings: list[Finding]) -> list[str]:
 
 def every(facts: Facts) -> list[Finding]:
     """All findings, ranked."""
-    return ranked([*server_findings(facts), *network_findings(facts), *client_findings(facts)])
+    stages = (server_findings, network_findings, tcp_findings, host_findings, client_findings)
+    return ranked(one for stage in stages for one in stage(facts))
 
 
 # --- Each code --------------------------------------------------------------------------------------------------------
@@ -492,7 +497,7 @@ def test_the_direction_that_is_slower_is_named() -> None:
 def test_loss_that_only_the_slowest_feel_is_found() -> None:
     """1 % of the mean and most of the slowest 1 %: a warning, ranked by what it explains there."""
     facts = replace(LOSS, mean=Layers(140, 10), slowest=Layers(20, 180))
-    found = one(network_findings(facts), "net-loss")
+    found = one(tcp_findings(facts), "net-loss")
     assert (found.share, found.severity) == (pytest.approx(0.01), "warning")
     assert found.evidence["share_slowest"] == pytest.approx(0.75)
     assert "12 segments lost" in found.text
@@ -589,7 +594,7 @@ def any_facts(draw: st.DrawFn) -> Facts:
 )
 def test_what_is_said_of_stalls(facts: Facts, code: str, words: list[str]) -> None:
     """Who waits for whom, how long, and by which timer or rate."""
-    text = one(network_findings(facts), code).text
+    text = one(every(facts), code).text
     assert [word for word in words if word not in text] == []
 
 
@@ -598,14 +603,14 @@ def test_what_the_network_made_of_the_servers_time_is_the_networks() -> None:
     for facts in (BLOCKED, HEAD, ACKS, STOPPED):
         mean = facts.mean
         assert sum(mean.ms(layer) for layer in ("server", "network", "client")) == pytest.approx(mean.total_ms)
-        for each in network_findings(facts):
+        for each in every(facts):
             assert each.share is not None
             assert each.share <= mean.share(each.layer) + 1e-9
-    found = network_findings(BLOCKED)
+    found = tcp_findings(BLOCKED)
     said = verdict(BLOCKED.mean, BLOCKED.slowest, SOUND, found)
     assert (said.layer, said.cause) == ("network", "net-loss")
-    assert "1.20 ms of it lie within the server's response time" in said.text
-    stopped = verdict(STOPPED.mean, STOPPED.slowest, SOUND, network_findings(STOPPED))
+    assert "1.50 ms between the hosts, and 1.20 ms within the server's response time" in said.text
+    stopped = verdict(STOPPED.mean, STOPPED.slowest, SOUND, host_findings(STOPPED))
     assert (stopped.layer, stopped.cause) == ("client", "host-pause")
     assert stopped.text.startswith("The client adds 1.50 of 3.00 ms")
 

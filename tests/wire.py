@@ -226,17 +226,22 @@ class Sent(Packet):
 
 @dataclass
 class Tcp(_Flow):
-    """One TCP connection. `isn` are the sequence numbers of the first data byte in the two directions."""
+    """One TCP connection. `isn` are the sequence numbers of the first data byte in the two directions.
+
+    `window` is what packets that go a way say of the other way: what their sender takes now, in the header's units.
+    """
 
     isn: tuple[int, int] = (1000, 5000)
+    window: dict[str, int] = field(default_factory=lambda: {">": 0xFFFF, "<": 0xFFFF})
 
     def __post_init__(self) -> None:
         self.next = {">": self.isn[0], "<": self.isn[1]}
 
-    def syn(self, t_ms: float) -> None:
-        """The handshake, in three packets 0.1 ms apart."""
-        self._add(_ns(t_ms), ">", self.next[">"] - 1, 0, b"", flags=0x02)
-        self._add(_ns(t_ms + 0.1), "<", self.next["<"] - 1, self.next[">"], b"", flags=0x12)
+    def syn(self, t_ms: float, *, scale: int | None = None) -> None:
+        """The handshake, in three packets 0.1 ms apart; with `scale` both ends shift their windows by so much."""
+        options = b"" if scale is None else struct.pack(">BBHBBBB", 2, 4, 1460, 1, 3, 3, scale)
+        self._add(_ns(t_ms), ">", self.next[">"] - 1, 0, b"", flags=0x02, options=options)
+        self._add(_ns(t_ms + 0.1), "<", self.next["<"] - 1, self.next[">"], b"", flags=0x12, options=options)
         self._add(_ns(t_ms + 0.2), ">", self.next[">"], self.next["<"], b"", flags=0x10)
 
     def send(
@@ -257,9 +262,10 @@ class Tcp(_Flow):
             self.next[way] = (self.next[way] + size) % (1 << 32)
         return out
 
-    def ack(self, t_ms: float, way: str) -> Sent:
-        """A packet without data that acknowledges everything sent in the other direction so far."""
-        return self._add(_ns(t_ms), way, self.next[way], self.next["<" if way == ">" else ">"], b"")
+    def ack(self, t_ms: float, way: str, upto: Sent | None = None) -> Sent:
+        """A packet without data that acknowledges everything sent in the other direction so far, or up to a segment."""
+        ack = self.next["<" if way == ">" else ">"] if upto is None else upto.seq + len(upto.data)
+        return self._add(_ns(t_ms), way, self.next[way], ack, b"")
 
     def again(self, t_ms: float, *old: Sent) -> Sent:
         """TCP sends these neighbouring segments again, as one: same sequence numbers, a new IP identification."""
@@ -276,10 +282,14 @@ class Tcp(_Flow):
         self.packets.append(again)
         return again
 
-    def _add(self, sent_ns: int, way: str, seq: int, ack: int, data: bytes, flags: int = 0x18) -> Sent:
+    def _add(
+        self, sent_ns: int, way: str, seq: int, ack: int, data: bytes, flags: int = 0x18, options: bytes = b""
+    ) -> Sent:
         (_, sport), (_, dport) = ends = self._ends(way)
-        header = struct.pack(">HHIIBBHHH", sport, dport, seq % (1 << 32), ack % (1 << 32), 0x50, flags, 0xFFFF, 0, 0)
-        ip = _ip(ends, 6, self._next_id(way), header + data)[0]
+        numbers = seq % (1 << 32), ack % (1 << 32)
+        length = (20 + len(options)) // 4 << 4
+        header = struct.pack(">HHIIBBHHH", sport, dport, *numbers, length, flags, self.window[way], 0, 0)
+        ip = _ip(ends, 6, self._next_id(way), header + options + data)[0]
         packet = Sent(sent_ns, way, ip, self.vlan, seq, ack, data)
         self.packets.append(packet)
         return packet

@@ -115,16 +115,18 @@ def charge(server: Decoded, client: Decoded, parts: Parts, waits: tuple[Waits, W
     pair = Pair(parts.server, parts.client, parts.matched, parts.clock)
     of_client, of_server = silences(client, server), silences(server, client)
     # At its sender: of calls at the client, of replies at the server.
-    of_client = of_client.only(np.isin(of_client.way, _ways(parts.client, is_reply=False)))
-    of_server = of_server.only(np.isin(of_server.way, _ways(parts.server, is_reply=True)))
+    sides = {"server": server, "client": client}
+    ways = {name: (_ways(side.ops, is_reply=False), _ways(side.ops, is_reply=True)) for name, side in sides.items()}
+    of_client = of_client.only(np.isin(of_client.way, ways["client"][False]))
+    of_server = of_server.only(np.isin(of_server.way, ways["server"][True]))
     net_ns = {part: parts.ns(part) for part in NET}
     least_ns = min(each_block(len(parts.matched), lambda at: int((net_ns[NET[0]][at] + net_ns[NET[1]][at]).min())))
     half_trip_ns = min(half_trip_ns, max(least_ns, 0) // 2)
     sent_again = waits_claims(pair, waits, of_client, of_server)
     lost = {part: waits[at].row for at, part in enumerate(NET)}
     in_socket, socket = socket_claims(pair, of_server, server.details.tcp)
-    held, pauses = held_claims(pair, net_ns, server, client, half_trip_ns, lost)
-    at_rate, plateaus = bandwidth_claims(pair, net_ns, {"server": server, "client": client}, half_trip_ns, lost, socket)
+    held, pauses = held_claims(pair, net_ns, sides, half_trip_ns, lost, ways)
+    at_rate, plateaus = bandwidth_claims(pair, net_ns, sides, half_trip_ns, lost, socket)
     claims = Claims.joined(
         [
             sent_again,

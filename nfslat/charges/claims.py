@@ -129,6 +129,13 @@ class Pair:
         """Instants of the server's clock, of the matched ops in `rows`, on the client's."""
         return self.clock.on_client(self.matched.client[rows].astype(np.int64), *server_ns)
 
+    def near_on_client_ns(self, server_ns: I64) -> I64:
+        """Any instants of the server's clock on the client's, by the clock as it is at the op next to each."""
+        times = self.server.t1[self.matched.server]
+        order = np.argsort(times, kind="stable")
+        near = np.minimum(np.searchsorted(times[order], server_ns), len(order) - 1)
+        return self.on_client_ns(order[near], server_ns)[0]
+
     def places_of(self, side: str) -> I64:
         """For each op of `side` its row in `matched`; -1 where it has none."""
         ops, rows = (self.server, self.matched.server) if side == "server" else (self.client, self.matched.client)

@@ -95,10 +95,9 @@ def bandwidth_claims(
             queues = _Queues(queues.begin_ns[at_rate], queues.end_ns[at_rate])
             way = "reply" if is_reply else "call"
             plateaus.append(Plateau(way, names[group][0], names[group][1], rate * 1e9, share))
-            on_client = _to_client(pair, name, queues, rows, late)
-            claims += _claims(
-                pair, part, np.asarray(late[chosen]), on_client, half_trip_ns, socket if is_reply else None
-            )
+            if not is_reply:
+                queues = _Queues(*(pair.near_on_client_ns(ns) for ns in queues))
+            claims += _claims(pair, part, np.asarray(late[chosen]), queues, half_trip_ns, socket if is_reply else None)
     return Claims.joined(claims), tuple(plateaus)
 
 
@@ -215,17 +214,6 @@ def _plateau(loads: Loads, queues: _Queues, packet: float, waits: _Waits) -> tup
     )
     share = float((end - begin)[whole & at_rate].sum() / max(np.count_nonzero(per_stretch), 1))
     return rate, at_rate, min(share, 1.0)
-
-
-def _to_client(pair: Pair, name: str, queues: _Queues, rows: I64, late: I64) -> _Queues:
-    """The queues on the client's clock; the server's instants by the late op that is next to each."""
-    if name == "client":
-        return queues
-    times = pair.server.t1[rows]
-    order = np.argsort(times, kind="stable")
-    near = np.minimum(np.searchsorted(times[order], queues.begin_ns), len(order) - 1)
-    begin, end = pair.on_client_ns(late[order[near]], queues.begin_ns, queues.end_ns)
-    return _Queues(begin, end)
 
 
 def _claims(

@@ -10,7 +10,7 @@ from nfslat import stalls
 from nfslat.charges.causes import LOSSES, Cause, code
 from nfslat.constants import NULL
 from nfslat.decode.decoded import Decoded
-from nfslat.details import Pauses, Tcp, TcpEvent, TcpEvents, Went
+from nfslat.details import Ended, Pauses, Tcp, TcpEvent, TcpEvents, Went
 from nfslat.tables import I8, I64, Bool
 
 _NUMBERS = 1 << 32
@@ -54,7 +54,7 @@ def silences(side: Decoded, receiver: Decoded) -> Silences:
         pauses,
         rtt_min_ns=_known(tcp.rtt_min_ns, own),
         mss=_known(tcp.mss, other),
-        sender_rtt_ns=_known(tcp.rtt_min_ns, other),
+        sender_rtt_ns=_to_sender_ns(pauses, way, _known(tcp.rtt_min_ns, other)),
     )
     codes = np.array([code(_CAUSES[one]) if one in _CAUSES else NOTHING for one in stalls.CAUSES], dtype=np.int8)
     cause = _by_what_began_it(way, pauses.reconnect.astype(np.int64), codes[found], found)
@@ -63,6 +63,25 @@ def silences(side: Decoded, receiver: Decoded) -> Silences:
     told = np.isin(cause, [code(one) for one in LOSSES])
     cause[told & ~lost] = code(Cause.CONGESTION_WINDOW)
     return Silences(pauses, way, cause)
+
+
+def _to_sender_ns(pauses: Pauses, way: I64, rtt_ns: I64) -> I64:
+    """For each pause the round trip from the capture to its sender: `rtt_ns`, or less.
+
+    Data of the other side may never be acknowledged before the sender has something to say; then that is no round trip.
+    But nobody goes on with a message sooner than an ACK gets there: the lower quartile of these times, to be sure that
+    it did not go on by chance.
+    """
+    answers = np.isin(pauses.ended, (Ended.ACK, Ended.WINDOW)) & (pauses.went == Went.NEW) & (pauses.in_message == 1)
+    rows = np.flatnonzero(answers)
+    out = rtt_ns.copy()
+    order = rows[np.argsort(way[rows], kind="stable")]
+    for one in np.unique(way[rows]).tolist():
+        of_way = order[slice(*np.searchsorted(way[order], [one, one + 1]).tolist())]
+        soon = int(np.quantile(pauses.end_ns[of_way] - pauses.heard_ns[of_way], 0.25, method="lower"))
+        mine = (way == one) & (out != NULL)
+        out[mine] = np.minimum(out[mine], soon)
+    return out
 
 
 def held_acks_ns(of: Silences) -> I64:
@@ -75,6 +94,36 @@ def arrived_again(side: Decoded) -> I64:
     """TCP sequence numbers at which segments began whose bytes this side had seen before."""
     events = side.details.events
     return _keys_and_numbers(side, events.take(events.kind == TcpEvent.RETRANSMISSION))[1]
+
+
+class CameAgain(NamedTuple):
+    """Segments that were sent again although they had arrived, and arrived again."""
+
+    sent_ns: I64  # sender's clock
+    came_ns: I64  # receiver's clock
+    frame: I64  # of the receiver's capture
+
+
+def came_again(sender: Decoded, sender_ways: I64, receiver: Decoded, receiver_ways: I64) -> CameAgain:
+    """Those of which every one that was sent came: of others nothing says which it was. By the TCP sequence numbers."""
+    found = []
+    for side, ways in ((sender, sender_ways), (receiver, receiver_ways)):
+        events = side.details.events
+        again = events.kind == TcpEvent.RETRANSMISSION
+        events = events.take(again & np.isin(events.conn.astype(np.int64) * 2 + events.direction, ways))
+        number = _keys_and_numbers(side, events)[1]
+        order = np.lexsort((events.t_ns, number))
+        found.append((number[order], events.t_ns[order], events.frame[order].astype(np.int64)))
+    (sent, sent_ns, _), (came, came_ns, frame) = found
+    both = np.intersect1d(sent, came)
+    both = both[(both >= 0) & (_counts(both, sent) == _counts(both, came))]
+    there = np.isin(came, both)
+    return CameAgain(sent_ns[np.isin(sent, both)], came_ns[there], frame[there])
+
+
+def _counts(asked: I64, values: I64) -> I64:
+    """How often each is among `values`, which are in order."""
+    return np.searchsorted(values, asked, "right") - np.searchsorted(values, asked, "left")
 
 
 def filled_holes(side: Decoded) -> tuple[I64, I64, I64]:

@@ -21,7 +21,7 @@ def client_findings(facts: Facts) -> list[Finding]:
 
 def _slots(f: Facts) -> Finding | None:
     """A number of slots that is reached for most of the time: from packets alone likely, with outside proof certain."""
-    above = f.mean.client_ms
+    above = f.above_ms
     limit = _limit(f)
     if limit is None or (above is not None and f.share(above) < _SOME and not f.slot_wait_ms):
         return None
@@ -85,7 +85,7 @@ def _limit(f: Facts) -> tuple[str, int, float | None, str] | None:
     if c is not None and c.slots_estimate is not None:
         return "client-slots", c.slots_estimate, c.at_limit_share, _where(f)
     # With time above the wire, a number that is hardly ever exceeded is enough, even where workers could look alike.
-    if c is not None and f.mean.client_ms is not None and f.share(f.mean.client_ms) >= _AT_LIMIT and c.mounts:
+    if c is not None and f.above_ms is not None and f.share(f.above_ms) >= _AT_LIMIT and c.mounts:
         levels = [one.level for one in c.mounts[0].connections]
         at_limit = c.at_limit_share is not None and c.at_limit_share >= _AT_LIMIT
         if at_limit and None not in levels:
@@ -102,8 +102,8 @@ def _where(f: Facts) -> str:
 
 def _above(f: Facts) -> Finding | None:
     """Time between the application and the wire that no limit explains."""
-    above = f.mean.client_ms
-    if above is None or f.share(above) < _SOME:
+    above, paused, left = f.mean.client_ms, f.paused_above_ms, f.above_ms
+    if above is None or left is None or f.share(left) < _SOME:
         return None
     wait = (
         ""
@@ -113,11 +113,13 @@ def _above(f: Facts) -> Finding | None:
     return finding(
         "above-wire",
         "client",
-        f"{ms(above)} ms of the application's {ms(f.mean.total_ms)} ms lie above the client's wire{wait}, and no "
-        "number of slots is seen to be reached: look at the run queue, paging, the page cache, the application",
-        share=f.share(above),
+        f"{ms(above)} ms of the application's {ms(f.mean.total_ms)} ms lie above the client's wire{wait}"
+        + (f", up to {ms(paused)} ms of it because the client did not run for a while" if paused else "")
+        + ", and no number of slots is seen to be reached: look at the run queue, paging, the page cache, the "
+        "application",
+        share=f.share(left),
         confidence="certain",
-        evidence={"above_wire_ms": above, "slot_wait_ms": f.slot_wait_ms},
+        evidence={"above_wire_ms": above, "paused_ms": paused, "slot_wait_ms": f.slot_wait_ms},
         advice={
             "knob": "evidence from the client",
             "how": [

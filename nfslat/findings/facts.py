@@ -13,6 +13,7 @@ from nfslat.evidence.records import Snapshot
 from nfslat.findings.verdict import Layers
 from nfslat.report.model import CapInFlight, ClientInFlight, Finding, MatchedRow, Parts, ServerInFlight, SessionInFlight
 
+AT_SERVER, AT_CLIENT = ("call_net", "server"), ("reply_net",)  # parts in which ops wait for a host that does not run
 STORAGE_OPS = frozenset((*DATA_OPS, "COMMIT"))  # what waits for a disk
 
 
@@ -52,6 +53,11 @@ class HostPauses:
     count: int
     total_ms: float
     longest_ms: float
+    at: str = ""  # of the longest one: when it began, by the client's clock
+    frame: int | None = None  # of that host's own capture: the first that it then took
+    # Mean over the ops, at most, which no op's SRT holds: requests that the application had open and that were not on
+    # the wire waited as well, as many as it had on the wire in the time before, less those that are charged with it.
+    above_wire_ms: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -78,15 +84,26 @@ class Stalls:
         return max((n for (part, cause), n in self.ops.items() if part in parts and cause in causes), default=0)
 
 
-def moved_ms(of: Mapping[tuple[str, str], float]) -> dict[str, float]:
-    """What each layer has beside what its name says, ms; the sum is 0.
+_MOVES = 0.01  # of the layer that it is taken from; less is not worth figures that differ from those of the SRTs
+
+
+def moved_ms(of: Mapping[tuple[str, str], float], server_ms: float, network_ms: float) -> dict[str, float]:
+    """What each layer has beside what its name says, ms; the sum is 0, and nothing where nothing is worth it.
 
     The network's are waits within the server's response time that TCP made; a host's is what lay on the way to it
-    while it did not run.
+    while it did not run. `server_ms` and `network_ms` are what both add by their SRTs.
     """
-    from_server = sum(one for (part, cause), one in of.items() if part == "server" and cause in FROM_OUTSIDE)
-    at_server, at_client = (of.get((part, Cause.HOST_PAUSE), 0.0) for part in ("call_net", "reply_net"))
-    return {"server": at_server - from_server, "network": from_server - at_server - at_client, "client": at_client}
+
+    def worth_it(ms: float, whole_ms: float) -> float:
+        return ms if whole_ms > 0 and ms >= _MOVES * whole_ms else 0.0
+
+    waits_of_tcp = sum(one for (part, cause), one in of.items() if part == "server" and cause in FROM_OUTSIDE)
+    from_server = worth_it(waits_of_tcp, server_ms)
+    at_server, at_client = (
+        worth_it(of.get((part, Cause.HOST_PAUSE), 0.0), network_ms) for part in ("call_net", "reply_net")
+    )
+    moved = {"server": at_server - from_server, "network": from_server - at_server - at_client, "client": at_client}
+    return moved if any(moved.values()) else {}
 
 
 @dataclass(frozen=True)
@@ -129,6 +146,10 @@ class Facts:
         """Of the whole: the application's time where it is known, else the client's SRT."""
         return ms / self.mean.total_ms if self.mean.total_ms > 0 else 0.0
 
+    def share_within(self, layer: str, ms: float) -> float:
+        """The same of what `layer` adds, and no more than all of that: small waits stay where they lie (`moved_ms`)."""
+        return min(self.share(ms), max(self.mean.share(layer), 0.0))
+
     def slowest_share(self, ms: float | None) -> float | None:
         """Of the slowest 1 % on the client's wire; None beside an application's time, which is known as a mean only."""
         if ms is None or self.slowest is None or self.mean.client_ms is not None:
@@ -138,9 +159,22 @@ class Facts:
         return ms / self.slowest.total_ms
 
     @property
+    def paused_above_ms(self) -> float:
+        """Of the application's time above the wire what a client that did not run may have made; 0 where it is not
+        known."""
+        pauses = self.stalls.host_pauses.get("client") if self.stalls is not None else None
+        return min(pauses.above_wire_ms if pauses is not None else 0.0, self.mean.client_ms or 0.0)
+
+    @property
+    def above_ms(self) -> float | None:
+        """Of the application's time above the wire what its client made while it did run."""
+        return None if self.mean.client_ms is None else self.mean.client_ms - self.paused_above_ms
+
+    @property
     def in_thread_ms(self) -> float:
-        """The server's own time without the wait for a thread, as far as that is known."""
-        return max(self.mean.ms("server") - (self.queue_ms or 0.0), 0.0)
+        """The server's own time without the wait for a thread, as far as that is known, and while it did run."""
+        paused = 0.0 if self.stalls is None else self.stalls.ms({Cause.HOST_PAUSE}, AT_SERVER)
+        return max(self.mean.ms("server") - (self.queue_ms or 0.0) - paused, 0.0)
 
     def op(self, names: frozenset[str]) -> tuple[int, float, float] | None:
         """Of the matched ops with one of `names`: how many, and means of queue and of time in a thread."""
@@ -179,6 +213,12 @@ def finding(
 
 
 _MATTERS = 0.10
+_SOME, _SOME_SLOWEST = 0.05, 0.10  # of the mean, or of the slowest 1 %: what all connections may have now and then
+
+
+def worth(f: Facts, mean_ms: float, slow_ms: float, least: float = _SOME) -> bool:
+    """Do waits explain enough for a finding, of the mean or of the slowest ops?"""
+    return f.share(mean_ms) >= least or (f.slowest_share(slow_ms) or 0.0) >= _SOME_SLOWEST
 
 
 def ms(value: float) -> str:

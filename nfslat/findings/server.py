@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from nfslat.charges.causes import Cause
 from nfslat.constants import IN_MEMORY_OPS
-from nfslat.findings.facts import STORAGE_OPS, Facts, finding, ms, times
+from nfslat.findings.facts import AT_SERVER, STORAGE_OPS, Facts, finding, ms, times
 from nfslat.report.model import Finding, ServerInFlight
 from nfslat.tune import advice
 
@@ -46,7 +47,10 @@ def _queue(f: Facts) -> Finding | None:
             "most_in_flight": s.max,
             "witnesses": s.witnesses,
         }
-    shares: dict[str, Any] = {"share": f.share(f.queue_ms), "slowest": f.slowest_share(f.slowest_queue_ms)}
+    shares: dict[str, Any] = {
+        "share": f.share_within("server", f.queue_ms),
+        "slowest": f.slowest_share(f.slowest_queue_ms),
+    }
     split = f"{ms(f.queue_ms)} of the server's {ms(f.mean.server_ms)} ms"
     storage_ms = f.storage_ms
     leaving = "" if estimate is None else f" that {_number(s)} at a time leave{'s' if estimate == 1 else ''}"
@@ -148,7 +152,8 @@ def _storage(f: Facts) -> Finding | None:
 def _slowest_in_thread(f: Facts) -> float | None:
     if f.slowest is None or f.queue_is_measured:  # which is known as a mean only
         return None
-    return f.slowest_share(f.slowest.server_ms - (f.slowest_queue_ms or 0.0))
+    paused = 0.0 if f.stalls is None else f.stalls.slow_ms({Cause.HOST_PAUSE}, AT_SERVER)
+    return f.slowest_share(max(f.slowest.ms("server") - (f.slowest_queue_ms or 0.0) - paused, 0.0))
 
 
 def _unknown(f: Facts) -> Finding | None:

@@ -46,7 +46,7 @@ def _loss(f: Facts) -> Finding | None:
         f"ops wait {ms(waits)} ms on average for lost data{lost}"
         + ("" if slowest is None else f", the slowest 1 % {ms(slowest)} ms")
         + kinds,
-        share=f.share(waits),
+        share=f.share_within("network", waits),
         slowest=f.slowest_share(slowest),
         confidence="certain",
         evidence={
@@ -84,7 +84,7 @@ def _reordering(f: Facts) -> Finding | None:
         "net-reordering",
         "network",
         f"ops wait {ms(waits)} ms on average for packets that others have overtaken on the way{inside}",
-        share=f.share(waits),
+        share=f.share_within("network", waits),
         slowest=f.slowest_share(slowest),
         confidence="certain",
         evidence={
@@ -126,7 +126,7 @@ def _delayed_ack(f: Facts) -> Finding | None:
         "network",
         f"{sent} wait {ms(waits)} ms on average for ACKs that the {who} keeps back{named}{count}: their sender had no "
         "room to send more before one came",
-        share=f.share(waits),
+        share=f.share_within("network", waits),
         slowest=f.slowest_share(slowest),
         confidence="certain" if timer is not None else "likely",
         evidence={
@@ -169,7 +169,7 @@ def _window(f: Facts) -> Finding | None:
         "network",
         f"{sent} wait {ms(waits)} ms on average because the {who}'s TCP window is {what}: the {who} does not read as "
         f"fast as data come{inside}",
-        share=f.share(waits),
+        share=f.share_within("network", waits),
         slowest=f.slowest_share(slowest),
         confidence="certain",
         evidence={
@@ -206,7 +206,7 @@ def _head_of_line(f: Facts) -> Finding | None:
         "network",
         f"replies wait up to {ms(waits)} ms on average behind others that take long to be sent on the same connection; "
         "it looks like the server's response time",
-        share=f.share(waits),
+        share=f.share_within("network", waits),
         slowest=f.slowest_share(slowest),
         confidence="likely",
         evidence={"wait_ms": waits, "slowest_wait_ms": slowest, "ops": f.stalls.hits(causes)},
@@ -240,7 +240,7 @@ def _bandwidth(f: Facts) -> Finding | None:
         "network",
         f"ops wait {ms(waits)} ms on average because the path {way} carries no more than {rate.mbit_per_s:.3g} Mbit/s "
         f"of payload, which it does for {rate.share * 100:.0f} % of its busy time{inside}",
-        share=f.share(waits),
+        share=f.share_within("network", waits),
         slowest=f.slowest_share(slowest),
         confidence="likely",
         evidence={

@@ -13,7 +13,6 @@ _HIGH_MATCH, _LOW_MATCH = 0.95, 0.70
 _HIGH_SHARE, _LOW_SHARE = 0.60, 0.45
 _SOME_UNSEEN, _MUCH_UNSEEN = 0.02, 0.10
 _FEW_OPS, _VERY_FEW_OPS = 100, 20
-_WORTH = 0.01  # of the whole: less that lies elsewhere is not worth a word
 _CAUSE = 0.3  # of what its layer adds; a finding that explains less is not the cause
 
 
@@ -108,15 +107,16 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
     text = f"{_capital(name)} adds {_ms(mean.ms(layer))} of {_ms(mean.total_ms)} ms {of} "
     text += f"({share * 100:.1f} %{_moved(mean, layer)})"
     if cause is not None:
-        text += f", {_because(cause)}"
+        text += f", {_because(cause, above_wire=mean.client_ms is not None)}"
     if tail is None:
         text += "."
     elif tail.largest == layer:
-        text += f", and {tail.share(layer) * 100:.1f} % in the slowest 1 %."
+        alike = ", counted alike," if tail.moved_ms.get(layer) else ""
+        text += f", and{alike} {tail.share(layer) * 100:.1f} % in the slowest 1 %."
     else:
         other = tail.largest
         text += f"; in the slowest 1 % {LAYERS[other]} adds most: {tail.share(other) * 100:.1f} % "
-        text += f"of {_ms(tail.total_ms)} ms."
+        text += f"of {_ms(tail.total_ms)} ms{_moved(tail, other)}."
     if mean.client_ms is None:
         text += _beyond_the_wire(findings)
     if cause is not None and cause.confidence != "certain":
@@ -127,17 +127,26 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
     return Verdict(layer, cause.code if cause else None, share, share_slowest, confidence, text, proof, reasons)
 
 
-def _moved(mean: Layers, layer: str) -> str:
-    """What of the server's response time the network made, where it matters."""
-    ms = mean.moved_ms.get("network", 0.0)
-    if ms < _WORTH * mean.total_ms:
+def _moved(of: Layers, layer: str) -> str:
+    """How what `layer` adds comes from the figures of the two SRTs, where some of it was moved."""
+    ms = of.moved_ms.get(layer, 0.0)
+    if not ms:
         return ""
+    if layer == "server":
+        own = f": its response time of {_ms(of.server_ms)} ms"
+        if ms < 0:
+            return f"{own} less {_ms(-ms)} ms in which TCP kept calls or replies back"
+        return f"{own}, and {_ms(ms)} ms in which calls were on the way to it and it did not run"
     if layer == "network":
-        return f"; {_ms(ms)} ms of it lie within the server's response time"
-    return f"; {_ms(ms)} ms of its response time are the network's" if layer == "server" else ""
+        own = f": {_ms(of.network_ms)} ms between the hosts"
+        if ms > 0:
+            return f"{own}, and {_ms(ms)} ms within the server's response time in which TCP kept calls or replies back"
+        return f"{own} less {_ms(-ms)} ms in which a host did not run"
+    own = "" if of.client_ms is None else f" {_ms(of.client_ms)} ms above the wire, and"
+    return f":{own} {_ms(ms)} ms in which replies were on the way to it and it did not run"
 
 
-def _because(cause: Finding) -> str:
+def _because(cause: Finding, *, above_wire: bool) -> str:
     """What a verdict says of its cause: a few words, with the figure that matters."""
     e = cause.evidence
     threads = e.get("threads") or e.get("threads_estimate")
@@ -169,7 +178,8 @@ def _because(cause: Finding) -> str:
     if cause.code == "bandwidth":
         return f"{_ms(e['wait_ms'])} ms of it because the path carries no more"
     if cause.code == "host-pause":
-        return f"{_ms(e['wait_ms'])} ms of it while its host did not run"
+        above = e.get("above_wire_ms", 0.0) if above_wire else 0.0
+        return f"{'up to ' if above else ''}{_ms(e['wait_ms'] + above)} ms of it while its host did not run"
     if cause.code in ("client-slots", "session-slots"):
         return f"for it has no more than {e['slots']} slot{'' if e['slots'] == 1 else 's'}"
     if cause.code == "net-asymmetry":
@@ -182,7 +192,16 @@ def _because(cause: Finding) -> str:
 
 
 def _beyond_the_wire(findings: Sequence[Finding]) -> str:
-    """A limit of the client is visible, the wait for it is not: to be said, for it may be more than all the rest."""
+    """A limit of the client is visible, or that it stood still, and the wait for it is not.
+
+    To be said, for it may be more than all the rest.
+    """
+    paused = next((one for one in findings if one.code == "host-pause" and one.share is None), None)
+    if paused is not None:
+        return (
+            f" Above the wire there may be more: the client did not run for {_ms(paused.evidence['total_ms'])} ms, "
+            "and what its application waited then is not captured."
+        )
     limit = next((one for one in findings if one.code in ("client-slots", "session-slots") and one.share is None), None)
     if limit is None:
         return ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nfslat.report.model import Charge, TcpAmount, Transport
-from nfslat.report.text_layout import Cell, Page, count, ms, percent
+from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent
 
-_WORTH = 0.001  # of the client SRT, on average or in the slowest 1 %: less has no row
+_WORTH, _WORTH_SLOWEST = 0.01, 0.05  # of the client SRT on average, or in the slowest 1 %: less has no row
 # Causes (charges/causes.py) in words.
 _CAUSES = {
     "rto": "lost: retransmission timeout",
@@ -23,7 +23,7 @@ _CAUSES = {
     "receive-window": "receiver's window too small",
     "delayed-ack": "receiver delayed its ACK",
     "bandwidth": "path carries no more",
-    "congestion-window": "congestion window: for an ACK",
+    "congestion-window": "an ACK (congestion window)",
     "sender": "sender silent in mid-message",
     "head-of-line": "behind other replies, at most",
     "distance": "shortest way",
@@ -32,40 +32,46 @@ _PLACES = {"before": "before the call's first byte", "after": "after the reply's
 
 
 def charges_section(page: Page, charges: Sequence[Charge]) -> None:
-    """What each part is made of, as far as TCP and the path explain it."""
+    """What each part is made of, as far as TCP and the path explain it; nothing where that is hardly anything."""
     causes = [one for one in charges if one.cause != "unexplained"]
-    worth = [one for one in causes if one.share is None or max(one.share, one.slowest_share or 0.0) >= _WORTH]
-    if not any(one.cause != "distance" for one in worth):
+    outside = [one for one in causes if one.part in _PLACES]
+    within = [one for one in causes if one not in outside]
+    worth = [one for one in within if _matters(one)]
+    total_ms = sum(one.mean_ms for one in charges if one.part not in _PLACES)
+    outside = [one for one in outside if one.mean_ms >= _WORTH * total_ms]
+    if not outside and all(one.cause == "distance" for one in worth):
         return
     page.title("What TCP did to the operations, ms per matched op")
     rows: list[list[Cell]] = [
         [_CAUSES.get(one.cause, one.cause), one.part, one.ops, one.mean_ms, percent(one.share), one.slowest_ms]
         for one in worth
-        if one.part not in _PLACES
     ]
-    small = [one for one in causes if one not in worth]
+    small = [one for one in within if one not in worth]
     if small:
         shares = sum(one.share or 0.0 for one in small)
         means = sum(one.mean_ms for one in small), sum(one.slowest_ms for one in small)
-        rows.append(["less than 0.1 % each", "", "", means[0], percent(shares), means[1]])
+        rows.append(["causes of less than 1 % each", "", "", means[0], percent(shares), means[1]])
     rows += [
         ["not explained by TCP", one.part, "", one.mean_ms, percent(one.share), one.slowest_ms]
         for one in charges
         if one.cause == "unexplained"
     ]
     page.table("llrdrd", ("waits for, or because", "within", "ops", "mean", "share", "slowest 1 %"), rows)
-    for one in worth:
-        if one.part in _PLACES:
-            page.prose(
-                f"- {_PLACES[one.part]}, so in no SRT: {ms(one.mean_ms)} ms on average ({count(one.ops)} ops), "
-                f"{_CAUSES.get(one.cause, one.cause)}.",
-                hanging=2,
-            )
-    page.prose(
-        "Each part is what it is charged with, and the rest. What lies within the server's time is the network's all "
-        "the same: calls that had arrived, and replies that were ready, waited for TCP. The rest there is the server's "
-        "own work and its queue."
-    )
+    for one in outside:
+        page.prose(
+            f"- {_PLACES[one.part]}, so in no SRT: {ms(one.mean_ms)} ms on average ({count_of(one.ops, 'op')}), "
+            f"{_CAUSES.get(one.cause, one.cause)}.",
+            hanging=2,
+        )
+    if any(one.part == "server" for one in worth):
+        page.prose(
+            "What TCP kept back within the server's time, calls that had arrived and replies that were ready, is the "
+            "network's all the same."
+        )
+
+
+def _matters(one: Charge) -> bool:
+    return (one.share or 0.0) >= _WORTH or (one.slowest_share or 0.0) >= _WORTH_SLOWEST
 
 
 # Caveats (transport.py) in words.

@@ -46,7 +46,8 @@ def carried(
     """The best stretch of some 64 KB or more, and the best one of 100 ms or more; `silence` (ns) ends a stretch."""
     curve = _curve(new, other, silence, mss)
     wanted = _least_bytes(talk, curve, mss)
-    best, sustained = _burst(curve, wanted), _sustained(curve, wanted)
+    holds = np.searchsorted(curve.high, curve.high + wanted)
+    best, sustained = _burst(curve, wanted, holds), _sustained(curve, holds)
     shown, steady = _told(talk, curve, best), _told(talk, curve, sustained)
     if shown is not None and steady is not None and shown.ms >= steady.ms and shown.mbit_s > steady.mbit_s:
         steady = shown
@@ -98,9 +99,12 @@ def _least_bytes(talk: Talk, curve: _Curve, mss: int | None) -> int:
     return max(_LEAST_BYTES, _LEAST_SEGMENTS * (mss or 0), _LEAST_PACKETS * usual)
 
 
-def _burst(curve: _Curve, wanted: int) -> _Stretch | None:
-    """The fastest stretch of `wanted` bytes or more, and as long as it goes on at nearly that rate."""
-    best = found = _fastest(curve, _kept(curve, np.searchsorted(curve.high, curve.high + wanted), _MOSTLY))
+def _burst(curve: _Curve, wanted: int, holds: npt.NDArray[np.intp]) -> _Stretch | None:
+    """The fastest stretch of `wanted` bytes or more, and as long as it goes on at nearly that rate.
+
+    `holds`: with which packet a stretch that begins at each has that many.
+    """
+    best = found = _fastest(curve, _kept(curve, holds, _MOSTLY))
     while found is not None and best is not None and found.rate >= _AS_GOOD * best.rate:
         wanted *= 2
         longer = _fastest(curve, _kept(curve, np.searchsorted(curve.high, curve.high + wanted), _MOSTLY))
@@ -108,14 +112,12 @@ def _burst(curve: _Curve, wanted: int) -> _Stretch | None:
     return best
 
 
-def _sustained(curve: _Curve, wanted: int) -> _Stretch | None:
-    """The fastest stretch of at least `_SUSTAINED_NS` and `wanted` bytes in which the sender always had more to send.
+def _sustained(curve: _Curve, holds: npt.NDArray[np.intp]) -> _Stretch | None:
+    """The fastest stretch of at least `_SUSTAINED_NS`, up to `holds`, in which the sender always had more to send.
 
     That is what a shaper shows that lets some 100 KB pass at full speed. Always more: full segments, or no turns.
     """
-    last = np.maximum(
-        np.searchsorted(curve.high, curve.high + wanted), np.searchsorted(curve.sent_ns, curve.sent_ns + _SUSTAINED_NS)
-    )
+    last = np.maximum(holds, np.searchsorted(curve.sent_ns, curve.sent_ns + _SUSTAINED_NS))
     return _fastest(curve, _kept(curve, last, _SATURATED))
 
 

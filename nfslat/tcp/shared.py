@@ -13,7 +13,7 @@ from nfslat.tcp.stream import Stream, stream
 
 
 class Shared:
-    """Pairs are of both directions, in their order. It holds some 200 bytes a packet once all was asked for."""
+    """Pairs are of both directions, in their order. It holds some 100 bytes a packet once all was asked for."""
 
     def __init__(self, talk: Talk) -> None:
         self.talk = talk

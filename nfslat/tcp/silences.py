@@ -99,7 +99,8 @@ def _columns(view: _View, at: I64) -> tuple[Pauses, I64]:
     hears = last > first
     # Nothing is sent in between.
     high = one.high[at - 1]
-    acked, acked_end = _acked(one, first, high), _acked(one, last, high)
+    covered = np.append(np.maximum(one.covered, 0), 0)
+    acked, acked_end = _acked(covered, first, high), _acked(covered, last, high)
     edge = _edge(one)
     window, window_end = _room(edge, first, acked), _room(edge, last, acked_end)
     duplicate = _is_duplicate(packets, one.said)
@@ -125,7 +126,7 @@ def _columns(view: _View, at: I64) -> tuple[Pauses, I64]:
         under_way=high - acked,
         under_way_end=high - acked_end,
         window=window,
-        window_least=_least_room(one, edge, first, last, high, window),
+        window_least=_least_room(covered, edge, first, last, high, window),
         window_end=window_end,
         duplicate_acks=_duplicates(packets, one.said, duplicate)[last],
         is_tail=(repeats & (packets.seq[now] + size >= high)).astype(np.int8),
@@ -134,9 +135,9 @@ def _columns(view: _View, at: I64) -> tuple[Pauses, I64]:
     return pauses, np.where(hears, np.append(one.said, NULL)[last], NULL)
 
 
-def _acked(one: Stream, last: I64, high: I64) -> I64:
+def _acked(covered: I64, last: I64, high: I64) -> I64:
     """Behind the highest byte that the sender knew of as acknowledged; none beyond what it is known to have sent."""
-    return np.asarray(np.minimum(np.append(np.maximum(one.covered, 0), 0)[last], high))
+    return np.asarray(np.minimum(covered[last], high))
 
 
 def _edge(one: Stream) -> I64:
@@ -155,7 +156,7 @@ def _room(edge: I64, last: I64, acked: I64) -> I64:
     return np.where(reach == _NONE, NULL, np.maximum(reach - acked, 0))
 
 
-def _least_room(one: Stream, edge: I64, first: I64, last: I64, high: I64, window: I64) -> I64:
+def _least_room(covered: I64, edge: I64, first: I64, last: I64, high: I64, window: I64) -> I64:
     """The least room from the last one heard in front of each silence up to the last one in it."""
     none = np.where(window == NULL, _NONE, window)
     some = np.flatnonzero(last > first)
@@ -166,7 +167,7 @@ def _least_room(one: Stream, edge: I64, first: I64, last: I64, high: I64, window
     owner = np.repeat(some, many)
     ends = np.cumsum(many)
     heard = np.arange(int(ends[-1])) + np.repeat(first[some] + 1 - (ends - many), many)
-    room = _room(edge, heard, _acked(one, heard, high[owner]))
+    room = _room(edge, heard, _acked(covered, heard, high[owner]))
     room[room == NULL] = _NONE
     none[some] = np.minimum(none[some], np.minimum.reduceat(room, ends - many))
     return np.where(none == _NONE, NULL, none)

@@ -1,6 +1,6 @@
 """A conversation -> one direction of it: its packets with payload, and what its receiver said to them.
 
-Every analysis begins with these columns. Rows are those of `Talk.packets`; `rows`, `said` and the highest bytes only grow.
+Every analysis begins with these. Rows are those of `Talk.packets`; `rows`, `said` and highest bytes only grow.
 """
 
 from __future__ import annotations

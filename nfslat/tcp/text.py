@@ -94,7 +94,7 @@ def _list(page: Page, report: Report) -> None:
     known = [line for line in report.conversations if line.cost_ms is not None]
     shown = sorted(known, key=lambda line: (-(line.cost_ms or 0.0), -line.packets))[:_LINES]
     rows: list[list[Cell]] = [_line(line) for line in shown]
-    page.table("llrrrrrl", ["no", "endpoints", "s", "packets", "bytes", "again", "cost", "mostly"], rows)
+    page.table("lrrrrrrl", ["endpoints", "no", "s", "packets", "bytes", "again", "cost", "mostly"], rows)
     if len(report.conversations) > len(shown):
         page.prose(f"The {count(len(shown))} that TCP cost most; --json has all {count(len(report.conversations))}.")
     page.prose("no: for --stream. cost: what TCP made both senders wait. again: packets sent again.", style="dim")
@@ -102,8 +102,8 @@ def _list(page: Page, report: Report) -> None:
 
 def _line(line: Line) -> list[Cell]:
     return [
-        count(line.stream),
-        shorten(f"{line.a} {line.b}", 2 * _MOST_ENDPOINT - 8),
+        shorten(f"{line.a} {line.b}", 2 * _MOST_ENDPOINT - 8),  # a table makes its first column fit
+        line.stream,
         f"{line.duration_s:.1f}",
         line.packets,
         sum(line.bytes),

@@ -7,7 +7,7 @@ from nfslat.tcp.floors import Place
 from nfslat.tcp.rounds import DelayedAcks, HeldBack, Rounds
 from nfslat.tcp.waits import Waits
 
-_TIMERS = {40: "Linux", 50: "Solaris", 100: "Solaris", 200: "Windows, BSD", 500: "the most that RFC 1122 allows"}
+_TIMERS = {40: "Linux", 50: "Solaris", 100: "Solaris", 200: "Windows or BSD", 500: "the most that RFC 1122 allows"}
 _SHOWN = 3  # episodes of held packets
 
 
@@ -35,34 +35,39 @@ def rounds_section(page: Page, found: Waits) -> None:
     if rows:
         page.table("lrddddd", ["data from, ms", "samples", "min", "p50", "p95", "p99", "max"], rows)
         page.prose(_where(found), style="dim")
-    for one in with_data:
-        if one.repaired:
-            page.prose(
-                f"Without {count_of(one.repaired, 'packet')} from {one.sender} that were sent again, or whose ACK "
-                "waited for such: their round trips say nothing of the path (Karn).",
-                style="dim",
-            )
-    if delayed:
+    repaired = [f"{count(one.repaired)} from {one.sender}" for one in with_data if one.repaired]
+    if repaired:
+        page.prose(
+            f"Without the packets that were sent again, or whose ACK waited for such: {', '.join(repaired)}. Their "
+            "round trips say nothing of the path (Karn).",
+            style="dim",
+        )
+    costly = [(one, cluster) for one in delayed for cluster in one.delayed if cluster.waited_for]
+    if costly:
         page.gap()
-        table = [_row(one, cluster) for one in delayed for cluster in one.delayed]
+        table = [_row(one, cluster) for one, cluster in costly]
         page.table("lrrrddr", ["delayed ACKs for", "timer", "ACKs", "waited for", "median", "lost ms", "of run"], table)
-        for one in delayed:
-            for cluster in one.delayed:
-                page.prose(_frames(one, cluster), hanging=2, style="dim")
+        for _, cluster in costly:
+            page.prose(
+                f"{_timer(cluster)}, waited for: {_frames(cluster.waited_for, cluster.waited_frames)}.", hanging=2
+            )
 
 
 def _delayed_answer(one: Rounds) -> str:
     waited = sum(cluster.waited_for for cluster in one.delayed)
     if not waited:
+        which = "; ".join(f"{_timer(cluster)}: {_frames(cluster.count, cluster.frames)}" for cluster in one.delayed)
         return (
-            f"{one.receiver} sent {count_of(one.delayed_count, 'ACK')} late, by a timer, and none of them cost time: "
-            f"{one.sender} had nothing that waited for them."
+            f"{one.receiver} sent {count_of(one.delayed_count, 'ACK')} late, by a timer, at no cost: {one.sender} had "
+            f"nothing that waited for {'it' if one.delayed_count == 1 else 'them'} ({which})."
         )
     worst = max(one.delayed, key=lambda cluster: cluster.lost_ms)
     about = f"about {worst.timer_ms} ms" if worst.timer_ms is not None else f"{ms(worst.median_ms)} ms"
+    idle = one.delayed_count - waited
+    beside = f" {count(idle)} more cost nothing." if idle else ""
     return (
         f"Delayed ACKs cost {one.sender} {ms(one.delayed_lost_ms)} ms, {percent(one.delayed_share)} of the run: it "
-        f"stood still for {count_of(waited, 'ACK')} that {one.receiver} held back, most of them for {about}."
+        f"stood still for {count_of(waited, 'ACK')} that {one.receiver} held back, most of them for {about}.{beside}"
     )
 
 
@@ -109,11 +114,10 @@ def _row(one: Rounds, cluster: DelayedAcks) -> list[Cell]:
     return [one.sender, timer, cluster.count, cluster.waited_for, cluster.median_ms, cluster.lost_ms, share]
 
 
-def _frames(one: Rounds, cluster: DelayedAcks) -> str:
-    frames = cluster.waited_frames or cluster.frames
-    name = "near none of the known timers" if cluster.timer_ms is None else f"{cluster.timer_ms} ms"
-    whose = "" if cluster.timer_ms is None else f" ({_TIMERS[cluster.timer_ms]})"
-    total = cluster.waited_for or cluster.count
+def _timer(cluster: DelayedAcks) -> str:
+    return "no known timer" if cluster.timer_ms is None else f"{cluster.timer_ms} ms, {_TIMERS[cluster.timer_ms]}"
+
+
+def _frames(total: int, frames: tuple[int, ...]) -> str:
     more = f" and {count(total - len(frames))} more" if total > len(frames) else ""
-    kind = "waited for" if cluster.waited_for else "that cost nothing"
-    return f"{name}{whose}, ACKs {kind}: frames {', '.join(str(frame) for frame in frames)}{more}."
+    return f"frame{'s' if total > 1 else ''} {', '.join(str(frame) for frame in frames)}{more}"

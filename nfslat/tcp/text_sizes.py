@@ -11,6 +11,7 @@ from nfslat.tcp.sizes import Correlation, Mode, Runts, Sizes, WaySizes
 from nfslat.tcp.throughput import Throughput, WayThroughput
 
 _IDLE = 0.5  # of what the path carried: with more in use the network is not ruled out
+_MANY_RUNTS = 0.05  # of the segments
 _CLEAR = 0.5  # a correlation that is weaker explains less than a fourth
 
 
@@ -35,12 +36,12 @@ def _way(page: Page, way: WaySizes) -> None:
     for spill in way.spills:
         page.prose(_spill(spill), style="bold")
     if not way.spills:
-        for near in way.near:
+        for near in (near for near in way.near if near.headers_bytes):
             page.prose(
                 f"{count(near.bytes)} bytes are a buffer of {count(near.buffer_bytes)} less "
                 f"{count(near.headers_bytes)} of headers: on SQL*Net, an SDU of {count(near.buffer_bytes)}."
             )
-    if way.runts is not None and way.runts.count:
+    if way.runts is not None and (way.runts.share >= _MANY_RUNTS or way.runts.waited):
         page.prose(_runts(way.runts))
     if way.correlation is not None and way.correlation.is_sure and abs(way.correlation.rho) >= _CLEAR:
         page.prose(_correlation(way.correlation))
@@ -108,8 +109,11 @@ def throughput_section(page: Page, found: Throughput) -> None:
     if not ways:
         return
     page.title("Throughput, Mbit/s of payload")
-    for way in ways:
-        page.prose(_answer(way), style="bold")
+    if all(_path(way) is None for way in ways):
+        page.prose("What the path can carry was not shown: no 64 KB came without a silence.", style="bold")
+    else:
+        for way in ways:
+            page.prose(_answer(way), style="bold")
     rows = [
         [
             way.sender,
@@ -128,6 +132,11 @@ def throughput_section(page: Page, found: Throughput) -> None:
     )
 
 
+def _path(way: WayThroughput) -> Carried | None:
+    """What it carried over the longest time that tells; a plateau is not one, and says so itself."""
+    return None if way.used_share is None else way.sustained or way.carried
+
+
 def _answer(way: WayThroughput) -> str:
     who = f"{way.sender} to {way.receiver}: "
     if way.is_flat and way.plateau is not None:
@@ -136,7 +145,7 @@ def _answer(way: WayThroughput) -> str:
             f"intervals of {ms(way.plateau.interval_ms)} ms have that rate (a link, a shaper, a policer, or a sender "
             "that paces itself)."
         )
-    path = way.sustained or way.carried
+    path = _path(way)
     if path is None or way.used_share is None:
         return f"{who}what the path can carry was not shown: no 64 KB came without a silence."
     text = f"{percent(way.used_share)} of the {_carried(path)}"

@@ -8,7 +8,7 @@ from nfslat.tcp.sqlnet import NEARLY, Compared, Sent, Sqlnet, Turns
 _GUIDE = "Oracle Net Services Administrator's Guide, Configuring Session Data Unit"
 _FEW_FULL = 0.01  # of the data packets: then a larger SDU has nothing to win
 _DEFAULT_BEFORE_11, _DEFAULT = 2048, 8192  # Administrator's Guide 10.2 and 11.2
-_MOST_SIZES = 4
+_MOST_SIZES, _ROOM = 4, 30  # as many as fit so many columns
 
 
 def sqlnet_section(page: Page, found: Sqlnet | None) -> None:
@@ -80,7 +80,8 @@ def _table(page: Page, found: Sqlnet) -> None:
     headers = ["sent by", "data packets", "bytes", "largest", "full", "most frequent lengths", "others"]
     rows = []
     for name, sent in (("client", found.from_client), ("server", found.from_server)):
-        often = ", ".join(f"{size.bytes} ({count(size.count)})" for size in sent.sizes[:_MOST_SIZES])
+        shown = [f"{size.bytes} ({count(size.count)})" for size in sent.sizes]
+        often = next(text for few in range(_MOST_SIZES, -1, -1) if len(text := ", ".join(shown[:few])) <= _ROOM)
         others = ", ".join(f"{kind} {number}" for kind, number in sent.types.items() if kind != "data")
         largest = "-" if sent.largest_bytes is None else count(sent.largest_bytes)
         full = "-" if sent.full is None else count(sent.full)

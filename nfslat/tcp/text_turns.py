@@ -17,17 +17,17 @@ _PARTS = {
 }
 _ASKER_BY = {"syn": "it opened the connection", "port": "by the ports", "first": "it sent first"}
 _CAUSES = {
-    Cause.RTO: "for a retransmission timeout: what was lost was sent again",
-    Cause.TAIL_LOSS_PROBE: "for a tail-loss probe: what was lost was sent again",
-    Cause.FAST_RETRANSMIT: "until what was lost was sent again (fast retransmit)",
-    Cause.RECOVERY: "while what was lost was sent again",
-    Cause.ZERO_WINDOW: "for the receiver to open its window",
-    Cause.RECEIVE_WINDOW: "for room in the receiver's window",
-    Cause.DELAYED_ACK: "for a delayed ACK",
-    Cause.CONGESTION_WINDOW: "for an ACK on its way (congestion window)",
-    Cause.SENDER: "for nothing of TCP's: the sender's application or host",
-    Cause.OVERTAKEN: "for packets that came in another order",
-    Cause.UNKNOWN: "for what the capture does not show",
+    Cause.RTO: "a retransmission timeout",
+    Cause.TAIL_LOSS_PROBE: "a tail-loss probe",
+    Cause.FAST_RETRANSMIT: "a fast retransmit",
+    Cause.RECOVERY: "more to be sent again",
+    Cause.ZERO_WINDOW: "a window to open",
+    Cause.RECEIVE_WINDOW: "room in the window",
+    Cause.DELAYED_ACK: "a delayed ACK",
+    Cause.CONGESTION_WINDOW: "an ACK on its way",
+    Cause.SENDER: "its own application",
+    Cause.OVERTAKEN: "overtaken packets",
+    Cause.UNKNOWN: "what is not captured",
 }
 _FEW = 0.5  # of the time in the slowest tenth: few long ones
 _STEADY = 0.2  # in the slowest tenth: all take about as long
@@ -58,8 +58,10 @@ def turns_section(page: Page, found: Turns) -> None:
             f"A turn takes {ms(_mean(found))} ms and moves {count(round(found.request_bytes))} bytes there, "
             f"{count(round(found.response_bytes))} back (means). {_few_or_many(found)}"
         )
-    for stall in found.stalls:
-        page.prose(_stall(stall))
+    if found.stalls:
+        stalls = [_stall(stall) for stall in found.stalls]
+        page.table("llrrdrr", ["in the", "waited for", "times", "turns", "mean ms", "in all", "share"], stalls)
+        page.prose("Their senders' silences of 30 ms or more; share: of the time in turns.", style="dim")
     if found.delayed_ack_turns:
         page.prose(
             f"Without delayed ACKs the turns would take {duration(found.without_delayed_ack_ms)} in place of "
@@ -106,20 +108,18 @@ def _few_or_many(found: Turns) -> str:
     return text + (": many alike." if found.slowest_10_share <= _STEADY else ".")
 
 
-def _stall(stall: TurnStall) -> str:
-    return (
-        f"Inside a {stall.where}, {count_of(stall.count, 'silence')} of 30 ms or more in "
-        f"{count_of(stall.turns, 'turn')}, {ms(stall.mean_ms)} ms each on average, {_CAUSES[stall.cause]}: "
-        f"{duration(stall.total_ms)}, {percent(stall.share)} of the time in turns."
-    )
+def _stall(stall: TurnStall) -> list[Cell]:
+    what: list[Cell] = [stall.where, _CAUSES[stall.cause], stall.count, stall.turns, stall.mean_ms]
+    return [*what, duration(stall.total_ms), percent(stall.share)]
 
 
 def walk_section(page: Page, found: Walk) -> None:
     """One slow turn, frame by frame, and what can be done."""
-    why = "that a delayed ACK held up" if found.chosen_by == "delayed-ack" else "that are the slowest tenth"
-    page.title(
-        f"A typical slow turn: number {count(found.turn)}, the median of the {count_of(found.slow_turns, 'turn')} {why}"
-    )
+    few = count_of(found.slow_turns, "turn")
+    why = f"the median of the {few} that a delayed ACK held up"
+    if found.chosen_by != "delayed-ack":
+        why = f"the median of the slowest tenth, {few}" if found.slow_turns > 1 else "the slowest one"
+    page.title(f"A typical slow turn: number {count(found.turn)}, {why}")
     rows: list[list[Cell]] = [
         [_frames(step.frame, step.last_frame), step.at_ms, _arrow(step.direction), shorten(step.what, 50)]
         for step in found.steps

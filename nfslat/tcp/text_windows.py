@@ -24,6 +24,7 @@ _ANSWER = {
     Limit.LOSS: "the sender waited until it sent again what was lost",
     Limit.PACE: "the sender did not wait, and went at the pace of its host and of the path",
 }
+_NOTHING = "{}: else the application had nothing to send, or it was the other side's turn."
 _SHOWN = 5  # zero windows
 _LITTLE = 0.01  # of the run: a sender with less to send is limited by nothing that matters
 
@@ -38,27 +39,36 @@ def windows_section(page: Page, found: Waits) -> None:
     if not used:
         return
     page.title("What limited the sender")
+    ways = [limits for limits, _ in used]
+    if not any(_has_data(limits) for limits in ways):
+        page.prose(_NOTHING.format(" and ".join(_busy(limits) for limits in ways)), hanging=2, style="bold")
     for limits, windows in used:
-        page.prose(_answer(limits), hanging=2, style="bold")
+        if any(_has_data(limits) for limits in ways):
+            page.prose(_answer(limits), hanging=2, style="bold")
         if windows.zero_count:
             page.prose(_zero_answer(windows), hanging=2)
     page.gap()
-    ways = [limits for limits, _ in used]
-    page.table("l" + "rr" * len(ways), ["limited by", *_headers(ways)], _rows(ways))
-    arrows = ", ".join(f"{'->' if limits.direction == 0 else '<-'} from {limits.sender}" for limits in ways)
-    page.prose(f"{arrows}; of busy: of the time in which that sender had data to send.", style="dim")
-    page.gap()
+    if any(_has_data(limits) for limits in ways):
+        page.table("l" + "rr" * len(ways), ["limited by", *_headers(ways)], _rows(ways))
+        arrows = ", ".join(f"{'->' if limits.direction == 0 else '<-'} from {limits.sender}" for limits in ways)
+        page.prose(f"{arrows}; of busy: of the time in which that sender had data to send.", style="dim")
+        page.gap()
     for _, windows in used:
         for line in _about(windows):
             page.prose(line, hanging=2)
 
 
+def _has_data(limits: Limits) -> bool:
+    return limits.most is not None and limits.busy_ms >= _LITTLE * limits.total_ms
+
+
+def _busy(limits: Limits) -> str:
+    return f"{limits.sender} had data to send {percent(_part(limits.busy_ms, limits.total_ms))} of the time"
+
+
 def _answer(limits: Limits) -> str:
-    if limits.most is None or limits.busy_ms < _LITTLE * limits.total_ms:
-        return (
-            f"{limits.sender} had data to send for {percent(_part(limits.busy_ms, limits.total_ms))} of the time: else "
-            "its application had nothing, or it was the other side's turn."
-        )
+    if limits.most is None or not _has_data(limits):
+        return _NOTHING.format(_busy(limits))
     most = next(one for one in limits.limits if one.limit is limits.most)
     busy = _part(limits.busy_ms, limits.total_ms)
     return (
@@ -110,11 +120,11 @@ def _about(windows: Windows) -> list[str]:
     least, typical, most = windows.window_min_bytes, windows.window_typical_bytes, windows.window_max_bytes
     lines = []
     if least is not None and typical is not None and most is not None:
-        word = "" if windows.scale is not None else "at least "
-        lines.append(
-            f"Window of {windows.receiver}: {word}{count(least)} to {count(most)} bytes, as a rule {count(typical)}; "
-            f"{_scale(windows)}."
-        )
+        sizes = f"{count(least)} to {count(most)} bytes, as a rule {count(typical)}"
+        if least == most:
+            sizes = f"always {count(most)} bytes"
+        word = "" if windows.scale is not None else " or more"
+        lines.append(f"Window of {windows.receiver}: {sizes}{word}; {_scale(windows)}.")
     lines.append(
         f"In flight from {windows.sender}: up to {count_of(windows.in_flight_max_bytes or 0, 'byte')}, at most "
         f"{count(windows.in_flight_p95_bytes or 0)} behind 95 % of the packets."

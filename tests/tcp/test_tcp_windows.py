@@ -159,7 +159,7 @@ def test_windows_in_the_other_direction_are_not_mixed_in() -> None:
     line.send(11, "<", 100)
     talk = line.trace().talk(0)
     assert [windows(Shared(talk), way).window_typical_bytes for way in (0, 1)] == [2222, 1111]
-    assert [windows(talk, way).receiver for way in (0, 1)] == ["10.0.0.2:1521", "10.0.0.1:40000"]
+    assert [windows(Shared(talk), way).receiver for way in (0, 1)] == ["10.0.0.2:1521", "10.0.0.1:40000"]
 
 
 def test_a_direction_without_packets_has_no_window() -> None:

@@ -1,0 +1,80 @@
+"""Facts -> findings on hosts that did not run for a while, whichever end they are."""
+
+from __future__ import annotations
+
+from nfslat.charges.causes import Cause
+from nfslat.findings.facts import AT_CLIENT, AT_SERVER, Facts, finding, ms, times, worth
+from nfslat.report.model import Finding
+
+_PARTS = {"server": AT_SERVER, "client": AT_CLIENT}
+
+
+def host_findings(facts: Facts) -> list[Finding]:
+    """In no order."""
+    return [one for one in (_host_pause(facts, side) for side in _PARTS) if one is not None]
+
+
+def _host_pause(f: Facts, side: str) -> Finding | None:
+    """A host that takes nothing and sends nothing for a while.
+
+    What ops on the wire lose by it is known. A client stops its application, too: that is above the wire, and known
+    at most, as long as the application's time is; else it has no share.
+    """
+    pauses = f.stalls.host_pauses.get(side) if f.stalls is not None else None
+    if f.stalls is None or pauses is None:
+        return None
+    waits, slowest = (of({Cause.HOST_PAUSE}, _PARTS[side]) for of in (f.stalls.ms, f.stalls.slow_ms))
+    above = pauses.above_wire_ms if side == "client" else 0.0
+    on_wire = worth(f, waits, slowest)
+    if not (on_wire or worth(f, waits + above, slowest)):
+        return None
+    known = side != "client" or f.mean.client_ms is not None
+    counted = f.paused_above_ms if side == "client" else 0.0
+    once = pauses.count == 1
+    often = "for" if once else f"{times(pauses.count, 'time')}, for up to"
+    text = (
+        f"the {side} took nothing and sent nothing {often} {ms(pauses.longest_ms)} ms"
+        f"{_when(pauses.at, pauses.frame)}, while data were on the way to it, and then had all of them at once: it did not run, or its link did not"
+    )
+    if waits:
+        text += f"; ops on the wire wait {ms(waits)} ms for it on average"
+    if counted:
+        text += f"; up to {ms(counted)} ms on average of what lies above the wire are that"
+    elif above and not known:
+        text += (
+            f"; its application stood still as well, up to {ms(above)} ms for each op, which is above the wire: give "
+            "the application's mean (--app-ms)"
+        )
+    return finding(
+        "host-pause",
+        side,
+        text,
+        share=f.share_within(side, waits + counted) if on_wire or known else None,
+        slowest=f.slowest_share(slowest) if on_wire else None,
+        confidence="likely",
+        evidence={
+            "wait_ms": waits,
+            "slowest_wait_ms": slowest,
+            "above_wire_ms": above,
+            "pauses": pauses.count,
+            "total_ms": pauses.total_ms,
+            "longest_ms": pauses.longest_ms,
+            "at": pauses.at,
+            "frame": pauses.frame,  # of that host's capture
+            "ops": f.stalls.hits({Cause.HOST_PAUSE}, _PARTS[side]),
+        },
+        advice={
+            "knob": f"the {side}'s host",
+            "how": [
+                "# a virtual machine: steal time (vmstat 1), live migration, snapshots, in the hypervisor's log",
+                "# else: dmesg -T (soft lockups, link down), and perf sched timehist around that moment",
+            ],
+            "verify": "no silence of that host in a new capture while others send to it",
+        },
+    )
+
+
+def _when(at: str, frame: int | None) -> str:
+    """When it began, and the first frame of that host's capture behind it."""
+    until = "" if frame is None else f", until its frame {frame:,}"
+    return f" (from {at}{until})" if at else ""
