@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nfslat.charges.causes import Cause
 from nfslat.evidence.records import Setting, Snapshot
 from nfslat.findings.client import client_findings
 from nfslat.findings.facts import (
@@ -256,7 +257,8 @@ def test_each_finding(code: str) -> None:
 def test_every_code_of_the_source_has_a_case_and_a_row_in_the_method() -> None:
     """No finding is left untested, or undocumented; and the table of findings names no other."""
     source = "".join(
-        (ROOT / "nfslat" / "findings" / f"{name}.py").read_text() for name in ("server", "network", "client")
+        (ROOT / "nfslat" / "findings" / f"{name}.py").read_text()
+        for name in ("server", "network", "tcp", "hosts", "client")
     )
     codes_like = (
         r'"((?:server|net|client|session|above|connection)-[a-z-]+'
@@ -537,6 +539,25 @@ _ms = st.integers(0, 10**6).map(lambda us: us / 1000)
 _waits = st.none() | _ms
 
 
+_PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
+
+
+@st.composite
+def any_stalls(draw: st.DrawFn, server_ms: float, network_ms: float, slow: tuple[float, float]) -> Stalls:
+    """Causes of any parts, which together are no more than the server's time, and the network's."""
+    keys = draw(st.lists(st.tuples(st.sampled_from(_PARTS), st.sampled_from([one.value for one in Cause])),
+                         min_size=1, max_size=6, unique=True))  # fmt: skip
+
+    def split(server: float, network: float) -> dict[tuple[str, str], float]:
+        return {key: (server if key[0] == "server" else network) * draw(st.floats(0, 1 / len(keys))) for key in keys}
+
+    pauses = st.dictionaries(st.sampled_from(["server", "client"]), st.builds(
+        HostPauses, st.integers(1, 3), _ms, _ms, st.just(""), st.none() | st.just(7), _ms))  # fmt: skip
+    rates = RATE.stalls.rates if RATE.stalls else ()
+    both = split(server_ms, network_ms), split(*slow)
+    return Stalls(*both, dict.fromkeys(keys, 3), rates=rates, host_pauses=draw(pauses))
+
+
 @st.composite
 def any_facts(draw: st.DrawFn) -> Facts:
     """Parts that are not negative, and waits that lie within what they are a part of."""
@@ -550,9 +571,13 @@ def any_facts(draw: st.DrawFn) -> Facts:
     limited = draw(st.booleans())
     queue_ms = part(server_ms) if limited else draw(st.sampled_from([None, 0.0]))
     trips = draw(st.floats(0, 1))
+    stalls = draw(st.none() | any_stalls(server_ms, network_ms, (slow_server_ms, slow_network_ms)))
+    moved = {} if stalls is None else moved_ms(stalls.mean_ms, server_ms, network_ms)
+    slow_moved = {} if stalls is None else moved_ms(stalls.slowest_ms, slow_server_ms, slow_network_ms)
     return Facts(
-        mean=Layers(server_ms, network_ms, draw(_waits)),
-        slowest=Layers(slow_server_ms, slow_network_ms),
+        mean=Layers(server_ms, network_ms, draw(_waits), moved_ms=moved),
+        slowest=Layers(slow_server_ms, slow_network_ms, moved_ms=slow_moved),
+        stalls=stalls,
         parts=parts(
             call_net=network_ms * trips, reply_net=network_ms * (1 - trips), one_way_error=draw(_ms),
             call_retrans_wait=part(network_ms * trips), reply_retrans_wait=part(network_ms * (1 - trips)),
@@ -615,12 +640,21 @@ def test_what_the_network_made_of_the_servers_time_is_the_networks() -> None:
     assert stopped.text.startswith("The client adds 1.50 of 3.00 ms")
 
 
+# Parts of what their layer adds.
+_OF_TIME = {
+    *("server-threads", "server-storage", "server-queue-unknown", "net-loss", "net-reordering", "delayed-ack"),
+    *("zero-window", "head-of-line", "bandwidth", "host-pause", "client-slots", "session-slots", "above-wire"),
+}
+
+
 @given(any_facts())
 def test_shares_are_shares_whatever_the_facts(facts: Facts) -> None:
-    """For any parts that are not negative each share lies in 0 to 1, texts are whole, and a verdict can be made."""
+    """For any parts that are not negative each share lies in 0 to 1 and within its layer's, and texts are whole."""
     found = every(facts)
     for each in found:
         assert each.share is None or -1e-9 <= each.share <= 1 + 1e-9
+        if each.code in _OF_TIME:
+            assert (each.share or 0.0) <= facts.mean.share(each.layer) + 1e-9
         assert each.evidence.get("share_slowest") is None or -1e-9 <= each.evidence["share_slowest"] <= 1 + 1e-9
         assert "None" not in each.text
         assert "nan" not in each.text

@@ -46,6 +46,7 @@ CAUSES: dict[str, tuple[str | None, str | None]] = {
     "g_clock_drift5000ppm": ("net-delay", "net-delay"),
     "g_clock_offset7s": ("net-delay", "net-delay"),
     "n_v3_nfsd_restart": ("reconnect", "reconnect"),
+    "j_v3_client_stall": (None, "host-pause"),
 }
 
 
@@ -192,14 +193,16 @@ def test_each_part_is_what_it_is_charged_with_and_the_rest(pair: Pair) -> None:
 
 def test_stalls_are_charged_where_they_were_made(pair: Pair) -> None:
     """Loss where packets were dropped on the way and nowhere else; of other stalls nothing that matters: no path was
-    full, no host stood still while others sent to it, and no finding says so."""
+    full, no host stood still but the one that was stopped, and no finding says so."""
     charges = pair.correlation.charges
     assert charges is not None
     sums = charges.sums()
     lost_ns = sum(one.ns for (_, cause), one in sums.items() if cause in LOSSES)
     assert (lost_ns > 0) == ("loss_pct" in pair.truth["cause"])
     assert not charges.plateaus
-    assert not charges.pauses
+    stall_s = pair.truth["cause"].get("stall_s")
+    assert [one.side for one in charges.pauses] == (["client"] if stall_s else [])
+    assert sum(one.end_ns - one.begin_ns for one in charges.pauses) / 1e9 == pytest.approx(stall_s or 0.0, rel=0.02)
     # A 1 MB message waits for ACKs on any network; what else was found of other ops is hardly a hundredth.
     if "1M" not in pair.name and "loss_pct" not in pair.truth["cause"]:
         stalls_ns = sum(
@@ -209,8 +212,9 @@ def test_stalls_are_charged_where_they_were_made(pair: Pair) -> None:
         )
         assert stalls_ns < 0.015 * pair.correlation.client_srt_ns.sum()
     codes = {one.code for one in pair.report.findings}
-    others = {"delayed-ack", "zero-window", "head-of-line", "bandwidth", "host-pause", "net-reordering"}
+    others = {"delayed-ack", "zero-window", "head-of-line", "bandwidth", "net-reordering"}
     assert not codes & others
+    assert ("host-pause" in codes) == bool(stall_s)
     assert ("net-loss" in codes) == ("loss_pct" in pair.truth["cause"])
 
 

@@ -131,6 +131,21 @@ _SLOTS = _finding("client-slots", "client", 0.9, slots=16)
         (_finding("net-delay", "network", 0.8, least_round_trip_ms=8.5), Layers(1, 9), "8.50 ms of it the round trip"),
         (_finding("net-loss", "network", 0.8, wait_ms=7.5), Layers(1, 9), "7.50 ms of it until lost data were sent"),
         (_finding("net-asymmetry", "network", 0.8), Layers(1, 9), "in one direction more than in"),
+        (
+            _finding("net-reordering", "network", 0.8, wait_ms=7.5),
+            Layers(1, 9),
+            "7.50 ms of it for packets that others",
+        ),
+        (_finding("delayed-ack", "network", 0.8, wait_ms=7.5), Layers(1, 9), "7.50 ms of it for ACKs that were kept"),
+        (_finding("zero-window", "network", 0.8, wait_ms=7.5), Layers(1, 9), "7.50 ms of it for a receiver that did"),
+        (_finding("head-of-line", "network", 0.8, wait_ms=7.5), Layers(1, 9), "7.50 ms of it behind other replies on"),
+        (_finding("bandwidth", "network", 0.8, wait_ms=7.5), Layers(1, 9), "7.50 ms of it because the path carries no"),
+        (_finding("host-pause", "server", 0.8, wait_ms=7.5), MEAN, "7.50 ms of it while its host did not run"),
+        (
+            _finding("host-pause", "client", 0.8, wait_ms=0.0, above_wire_ms=56.0),
+            Layers(1, 0.5, 56.5),
+            "up to 56.00 ms of it while its host did not run",
+        ),
         (_SLOTS, Layers(1, 0.5, 56.5), "for it has no more than 16 slots"),
         (_finding("session-slots", "client", 0.9, slots=2), Layers(1, 0.5, 56.5), "for it has no more than 2 slots"),
     ],
@@ -193,6 +208,70 @@ def test_no_cause_where_no_layer_is_named() -> None:
 def test_three_figures_prove_it(mean: Layers, finding: Finding, proof: list[str]) -> None:
     """Those of the layers, and the one that the cause rests on."""
     assert verdict(mean, SLOWEST, SOUND, [finding]).proof == proof
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("net-reordering", "wait for overtaken packets"),
+        ("delayed-ack", "wait for delayed ACKs"),
+        ("zero-window", "wait for the receiver's window"),
+        ("head-of-line", "wait behind other replies"),
+        ("bandwidth", "wait for the path's bandwidth"),
+    ],
+)
+def test_waits_for_tcp_are_proofs(code: str, words: str) -> None:
+    """Each by its name."""
+    found = verdict(Layers(1, 9), SLOWEST, SOUND, [_finding(code, "network", 0.8, wait_ms=7.5)])
+    assert found.proof == ["client SRT 10.00 ms", "server SRT 1.00 ms", f"{words} 7.50 ms"]
+
+
+@pytest.mark.parametrize(
+    ("mean", "said"),
+    [
+        (Layers(5, 1, moved_ms={"server": -1, "network": 1, "client": 0}),
+         "The server adds 4.00 of 6.00 ms of the response time on the client's wire (66.7 %: its response time of 5.00 "
+         "ms less 1.00 ms in which TCP kept calls or replies back)"),
+        (Layers(5, 1, moved_ms={"server": -4, "network": 4, "client": 0}),
+         "(83.3 %: 1.00 ms between the hosts, and 4.00 ms within the server's response time in which TCP kept calls or "
+         "replies back)"),
+        (Layers(2, 4, moved_ms={"server": 3, "network": -3, "client": 0}),
+         "The server adds 5.00 of 6.00 ms of the response time on the client's wire (83.3 %: its response time of 2.00 "
+         "ms, and 3.00 ms in which calls were on the way to it and it did not run)"),
+        (Layers(1, 5, moved_ms={"server": 0, "network": -4, "client": 4}),
+         "The client adds 4.00 of 6.00 ms of the response time on the client's wire (66.7 %: 4.00 ms in which replies "
+         "were on the way to it and it did not run)"),
+        (Layers(1, 5, 6, moved_ms={"server": 0, "network": -4, "client": 4}),
+         "(83.3 %: 6.00 ms above the wire, and 4.00 ms in which replies were on the way to it and it did not run)"),
+        (Layers(1, 9, moved_ms={"server": 0, "network": -2, "client": 2}),
+         "(70.0 %: 9.00 ms between the hosts less 2.00 ms in which a host did not run)"),
+    ],
+)  # fmt: skip
+def test_what_was_moved_between_layers_is_said(mean: Layers, said: str) -> None:
+    """The headline's figure comes from those of the two SRTs, which stand below it, by a sum that the reader can do."""
+    assert said in verdict(mean, SLOWEST, SOUND).text
+
+
+def test_the_slowest_ops_are_counted_alike() -> None:
+    """Where their shares differ from those of the SRTs it is said, and how, where another layer leads there."""
+    mean = Layers(9, 1, moved_ms={"server": -1, "network": 1, "client": 0})
+    same = verdict(mean, Layers(90, 10, moved_ms={"server": -20, "network": 20, "client": 0}), SOUND)
+    assert same.text.endswith(", and, counted alike, 70.0 % in the slowest 1 %.")
+    other = verdict(mean, Layers(60, 40, moved_ms={"server": -30, "network": 30, "client": 0}), SOUND)
+    assert other.text.endswith(
+        "in the slowest 1 % the network adds most: 70.0 % of 100.0 ms: 40.00 ms between the hosts, and 30.00 ms within "
+        "the server's response time in which TCP kept calls or replies back."
+    )
+
+
+def test_a_client_that_did_not_run_is_said_where_its_cost_is_not_known() -> None:
+    """What its application waited is above the wire."""
+    pause = _finding("host-pause", "client", None, "likely", total_ms=1200.0, wait_ms=0.0)
+    text = verdict(MEAN, SLOWEST, SOUND, [pause]).text
+    assert text.endswith(
+        " Above the wire there may be more: the client did not run for 1200.0 ms, and what its application waited then "
+        "is not captured."
+    )
 
 
 def test_without_a_cause_the_layers_are_the_proof() -> None:

@@ -131,6 +131,8 @@ class Pair:
 
     def near_on_client_ns(self, server_ns: I64) -> I64:
         """Any instants of the server's clock on the client's, by the clock as it is at the op next to each."""
+        if not len(server_ns):
+            return server_ns
         times = self.server.t1[self.matched.server]
         order = np.argsort(times, kind="stable")
         near = np.minimum(np.searchsorted(times[order], server_ns), len(order) - 1)

@@ -14,6 +14,7 @@ from nfslat.details import Ended, Pauses, Tcp, TcpEvent, TcpEvents, Went
 from nfslat.tables import I8, I64, Bool
 
 _NUMBERS = 1 << 32
+_FAR_NS = 1 << 62
 NOTHING = -1  # costs nobody anything, or the capture does not show what it was
 _CAUSES = {
     stalls.Cause.RTO: Cause.RTO,
@@ -73,15 +74,16 @@ def _to_sender_ns(pauses: Pauses, way: I64, rtt_ns: I64) -> I64:
     it did not go on by chance.
     """
     answers = np.isin(pauses.ended, (Ended.ACK, Ended.WINDOW)) & (pauses.went == Went.NEW) & (pauses.in_message == 1)
+    ways, group = np.unique(way, return_inverse=True)
     rows = np.flatnonzero(answers)
-    out = rtt_ns.copy()
-    order = rows[np.argsort(way[rows], kind="stable")]
-    for one in np.unique(way[rows]).tolist():
-        of_way = order[slice(*np.searchsorted(way[order], [one, one + 1]).tolist())]
-        soon = int(np.quantile(pauses.end_ns[of_way] - pauses.heard_ns[of_way], 0.25, method="lower"))
-        mine = (way == one) & (out != NULL)
-        out[mine] = np.minimum(out[mine], soon)
-    return out
+    rows = rows[np.argsort(group[rows], kind="stable")]
+    soonest = np.full(len(ways), _FAR_NS)
+    begins = np.flatnonzero(np.diff(group[rows], prepend=-1))
+    for of_way in np.split(rows, begins[1:]):
+        if len(of_way):
+            waits = pauses.end_ns[of_way] - pauses.heard_ns[of_way]
+            soonest[group[of_way[0]]] = np.quantile(waits, 0.25, method="lower")
+    return np.where(rtt_ns == NULL, NULL, np.minimum(rtt_ns, soonest[group]))
 
 
 def held_acks_ns(of: Silences) -> I64:

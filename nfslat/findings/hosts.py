@@ -34,7 +34,8 @@ def _host_pause(f: Facts, side: str) -> Finding | None:
     often = "for" if once else f"{times(pauses.count, 'time')}, for up to"
     text = (
         f"the {side} took nothing and sent nothing {often} {ms(pauses.longest_ms)} ms"
-        f"{_when(pauses.at, pauses.frame)}, while data were on the way to it, and then had all of them at once: it did not run, or its link did not"
+        f"{_when(pauses.at, pauses.frame)}, while data were on the way to it, and then "
+        "had all of them at once: it did not run, or its link did not"
     )
     if waits:
         text += f"; ops on the wire wait {ms(waits)} ms for it on average"

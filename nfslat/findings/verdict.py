@@ -106,7 +106,8 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
     name = "the client" if layer == "client" and mean.client_ms is None else LAYERS[layer]
     text = f"{_capital(name)} adds {_ms(mean.ms(layer))} of {_ms(mean.total_ms)} ms {of} "
     text += f"({share * 100:.1f} %{_moved(mean, layer)})"
-    if cause is not None:
+    # A client that did not run, and of which no more is known, is its own reason.
+    if cause is not None and not (cause.code == "host-pause" and layer == "client" and mean.client_ms is None):
         text += f", {_because(cause, above_wire=mean.client_ms is not None)}"
     if tail is None:
         text += "."

@@ -54,7 +54,7 @@ def charges_section(page: Page, charges: Sequence[Charge]) -> None:
     rows += [
         ["not explained by TCP", one.part, "", one.mean_ms, percent(one.share), one.slowest_ms]
         for one in charges
-        if one.cause == "unexplained"
+        if one.cause == "unexplained" and (one.mean_ms or one.slowest_ms)
     ]
     page.table("llrdrd", ("waits for, or because", "within", "ops", "mean", "share", "slowest 1 %"), rows)
     for one in outside:

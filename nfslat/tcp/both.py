@@ -19,7 +19,7 @@ import numpy.typing as npt
 from nfslat.clock import Clock
 from nfslat.errors import InputError
 from nfslat.tables import I64, Bool, Matched, Ops
-from nfslat.tcp.packets import Packets, Trace
+from nfslat.tcp.packets import Kind, Packets, Trace
 from nfslat.tcp.same import counts_from_syn, rows_of, same_conversations, same_packets, shift_of
 from nfslat.theta import find_clock
 
@@ -49,6 +49,8 @@ class Passage:
     lost_bytes: int
     missed_bytes: int  # acknowledged, and not in the receiver's capture
     surplus_bytes: int  # more often at the receiver than at the sender
+    reordered: int  # packets that left in order and came behind later ones
+    needless: I64  # rows of the sender's `Packets` that were sent again although all of their bytes had arrived
     rows: tuple[I64, I64]  # rows of `Packets` in either trace, of the packets that are in both
     sent_ns: I64  # of these, each on the clock of its capture
     arrived_ns: I64
@@ -217,21 +219,30 @@ def _passage(
         for one, own, moved in zip(packets, rows, (0, shift), strict=True)
     ]
     is_same = [np.isin(own, both, assume_unique=True) for own, both in zip(rows, same, strict=True)]
+    acked = _acknowledged(traces[1 - sender], pair[1 - sender], 1 - ways[1 - sender]) + (shift if sender == 0 else 0)
     inside = []
     for side in (0, 1):
         t_ns = packets[side].t_ns[rows[side]]
         low, high = ran[side]
-        # What is on its way when a capture begins or ends is in the other one only.
-        early, late = (2, -1) if side == sender else (0, 2)
-        inside.append(((t_ns >= low - early * half_trip_ns) & (t_ns <= high + late * half_trip_ns)) | is_same[side])
-    edges, copies = _copies([(at[own], size[own]) for (at, size), own in zip(spans, inside, strict=True)])
+        # What is on its way when the other capture begins or ends may be in one of the two only; but what the
+        # receiver's capture shows acknowledged arrived before it ended.
+        early, late = (0, -2) if side == sender else (2, 0)
+        ended = t_ns > high + late * half_trip_ns
+        if side == sender:
+            ended &= spans[side][0] + spans[side][1] > acked
+        inside.append(((t_ns >= low + early * half_trip_ns) & ~ended) | is_same[side])
+    edges, copies = _copies(
+        [(at[own], size[own]) for (at, size), own in zip(spans, inside, strict=True)]
+        + [(at[~own], size[~own]) for (at, size), own in zip(spans, inside, strict=True)]
+    )
     sent, arrived = copies[sender], copies[1 - sender]
-    acked = _acknowledged(traces[1 - sender], pair[1 - sender], 1 - ways[1 - sender]) + (shift if sender == 0 else 0)
+    # Of bytes in a packet at the edge it cannot be said how often they should be at the other end.
+    sure = (copies[2] == 0) & (copies[3] == 0)
     width, ends = np.diff(edges), edges[1:]
-    missed = (sent > 0) & (arrived == 0) & (ends <= acked)
+    missed = sure & (sent > 0) & (arrived == 0) & (ends <= acked)
     # What was acknowledged did arrive, once at least.
-    lost = np.maximum(sent - arrived, 0) - missed
-    surplus = np.maximum(arrived - sent, 0)
+    lost = np.where(sure, np.maximum(sent - arrived, 0) - missed, 0)
+    surplus = np.where(sure, np.maximum(arrived - sent, 0), 0)
     fates: list[dict[Fate, int]] = []
     for side in (0, 1):
         at, size = spans[side]
@@ -260,6 +271,10 @@ def _passage(
         lost_bytes=int((width * lost).sum()),
         missed_bytes=int(width[missed].sum()),
         surplus_bytes=int((width * surplus).sum()),
+        reordered=_reordered(packets[sender], packets[1 - sender], same[sender], same[1 - sender]),
+        needless=_needless(
+            packets[sender], rows[sender], inside[sender], (edges, sure & (arrived >= sent)), spans[sender]
+        ),
         rows=same,
         sent_ns=packets[sender].t_ns[same[sender]],
         arrived_ns=packets[1 - sender].t_ns[same[1 - sender]],
@@ -277,6 +292,20 @@ def _copies(spans: Sequence[tuple[I64, I64]]) -> tuple[I64, list[I64]]:
         np.add.at(change, np.searchsorted(edges, at + size), -1)
         out.append(np.cumsum(change)[: max(len(edges) - 1, 0)])
     return edges, out
+
+
+def _reordered(sender: Packets, receiver: Packets, sent: I64, arrived: I64) -> int:
+    """Packets that are in both, new where they left, and that filled a hole where they came."""
+    in_order = np.isin(sender.kind[sent], (Kind.NEW, Kind.AHEAD))
+    return int(np.count_nonzero(in_order & (receiver.kind[arrived] == Kind.OUT_OF_ORDER)))
+
+
+def _needless(packets: Packets, rows: I64, inside: Bool, all_came: tuple[I64, Bool], spans: tuple[I64, I64]) -> I64:
+    """The rows that were sent again, and of which each byte came as often as it was sent."""
+    edges, came = all_came
+    again = (packets.kind[rows] == Kind.RETRANSMISSION) & inside
+    begin, end = (np.searchsorted(edges, at[again]) for at in (spans[0], spans[0] + spans[1]))
+    return rows[again][~_any(~came, begin, end)]
 
 
 def _any(mark: Bool, begin: I64, end: I64) -> Bool:

@@ -503,6 +503,7 @@ def test_charges_have_rows_where_they_matter_and_the_rest_is_one_line(small: Cal
         _charge("call_net", "loss", 0.001, 0.0001),
         _charge("call_net", "reordering", 0.002, 0.0002),
         _charge("call_net", "unexplained", 0.5, 0.05),
+        _charge("call_send", "unexplained", 0.0, 0.0),
         _charge("server", "behind-loss", 2.5, 0.25),
         _charge("after", "behind-loss", 0.3, None),
     ]
@@ -512,15 +513,19 @@ def test_charges_have_rows_where_they_matter_and_the_rest_is_one_line(small: Cal
     lines = [" ".join(line.split()) for line in section.splitlines()]
     assert "lost: retransmission timeout call_net 10 1.50 15.0 % 15.0" in lines
     assert "arrived, behind what was lost server 10 2.50 25.0 % 25.0" in lines
-    assert any(line.startswith("less than 0.1 % each") and "0.0 %" in line for line in lines)
+    assert any(line.startswith("causes of less than 1 % each 0.003") and "0.0 %" in line for line in lines)
     assert not any("lost: sent again" in line for line in lines)
     assert any(line.startswith("not explained by TCP call_net") for line in lines)
+    assert not any(line.startswith("not explained by TCP call_send") for line in lines)
     words = " ".join(lines)
     assert "before the call's first byte, so in no SRT: 0.700 ms on average (10 ops), receiver's window closed" in words
     assert "after the reply's last byte, so in no SRT: 0.300 ms on average (10 ops), arrived, behind what was" in words
 
 
 def test_where_only_the_distance_is_charged_nothing_is_printed(small: Callable[[], Report]) -> None:
-    """A healthy pair has a round trip, and no section on TCP; nor has one of which nothing is known."""
-    for charges in (None, [], [_charge("call_net", "distance", 1.0, 0.5), _charge("server", "unexplained", 1.0, 0.5)]):
+    """A healthy pair has a round trip, and no section on TCP; nor has one of which nothing is known, or where
+    no stall makes 1 % of the time."""
+    healthy = [_charge("call_net", "distance", 1.0, 0.5), _charge("server", "unexplained", 1.0, 0.5)]
+    small_stalls = [_charge("before", "zero-window", 0.001, None), _charge("call_send", "sender", 0.01, 0.005)]
+    for charges in (None, [], healthy, [*healthy, *small_stalls]):
         assert "What TCP did" not in render(dataclasses.replace(small(), charges=charges))
