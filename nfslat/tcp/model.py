@@ -96,11 +96,15 @@ class Passed:
     bytes: int  # of payload that the sender's capture shows, each byte once
     lost_bytes: int  # sent, and not in the receiver's capture as often
     lost_share: float | None  # of the bytes sent, those that were sent again included
+    lost_packets: int  # of the sender's capture, with a lost byte
     missed_bytes: int  # acknowledged, and not in the receiver's capture: that one dropped them
     surplus_bytes: int  # more often in the receiver's capture than in the sender's
+    needless: int  # packets sent again although all of their bytes had arrived
+    reordered: int  # packets that left in order and came behind later ones
     delay_ms: Spread | None  # one way, of packets that are in both; None: the clocks are not known
     least_delay_ms: float | None
     delay_error_ms: float | None  # either way; the sum of both directions has none
+    impossible_delays: int  # packets left out of the delays: below 0 by more than the error, as a clock was set
     held: tuple[HeldOnTheWay, ...]
 
 
@@ -108,18 +112,21 @@ class Passed:
 class Ends:
     """A conversation at both ends."""
 
-    stream: int  # its number in the second capture
+    streams: tuple[int, int]  # its number in either capture
     passed: tuple[Passed, Passed]  # from a, from b
     round_trip_ms: Spread | None  # a packet there and the next one back: no clock is needed
     least_round_trip_ms: float | None
+    torn_round_trips: int  # left out: a clock was set between the two packets
     turns: TurnsCompared | None
 
 
 @dataclass(frozen=True)
 class Detail:
-    """One conversation in full."""
+    """One conversation in full. With two captures each direction's figures are from its sender's capture, turns, sizes
+    and throughput from that at the asker's end."""
 
-    stream: int
+    stream: int  # in the first capture
+    capture: int  # 0 or 1: the one at the asker's end, or the only one
     a: str
     b: str
     begin: str

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,16 +15,19 @@ from nfslat.tcp import model, sqlnet
 from nfslat.tcp.both import Both
 from nfslat.tcp.counts import counts
 from nfslat.tcp.ends import ends
+from nfslat.tcp.floors import Place
 from nfslat.tcp.limits import LIMITS, Limit
 from nfslat.tcp.packets import Kind, Trace
 from nfslat.tcp.progress import sender
 from nfslat.tcp.shared import Shared
+from nfslat.tcp.sight import Sight, alone, paired
 from nfslat.tcp.sizes import sizes
 from nfslat.tcp.throughput import throughput
 from nfslat.tcp.turns import take, turns
-from nfslat.tcp.waits import waits
+from nfslat.tcp.waits import Waits, waits
 from nfslat.tcp.walk import walk
 
+T = TypeVar("T")
 _NS_PER_MS, _NS_PER_S = 1e6, 1e9
 # What TCP itself made a sender wait for; the rest is the application's, or the path's pace.
 _COSTS = (Limit.DELAYED_ACK, Limit.LOSS, Limit.RECEIVE_WINDOW, Limit.CONGESTION)
@@ -35,7 +39,7 @@ class _Known(NamedTuple):
 
     rank: tuple[bool, float, int, int]  # the least one comes first
     row: int
-    shared: Shared
+    sight: Sight
     costs: tuple[model.Cost, ...]
 
 
@@ -62,32 +66,33 @@ def make(
     costs: dict[int, tuple[model.Cost, ...]] = {}
     best: list[_Known] = []
     for row in order[:_CLOSELY]:
-        shared = Shared(first.talk(row))
-        costs[row] = _costs(shared)
+        sight = paired(both, pairs[row]) if both is not None and row in pairs else alone(first, row)
+        costs[row] = _costs(sight)
         rank = (row not in pairs, -sum(cost.ms for cost in costs[row]), -int(packets[row]), row)
         # What the others shared goes at once: together it is as large as the trace, or larger.
-        best = sorted([*best, _Known(rank, row, shared, costs[row])], key=lambda one: one.rank)[:top]
+        best = sorted([*best, _Known(rank, row, sight, costs[row])], key=lambda one: one.rank)[:top]
     details = []
-    for _, row, shared, costs_of in best:
-        talk, taken = shared.talk, take(shared)
-        found = sqlnet.find(talk)
+    for _, row, sight, costs_of in best:
+        shared, talk = sight.main, sight.talk
+        taken, found = take(shared), sqlnet.find(talk)
         details.append(
             model.Detail(
                 stream=row,
+                capture=sight.trace,
                 a=sender(talk, 0),
                 b=sender(talk, 1),
                 begin=_iso(int(talk.packets.t_ns.min())),
                 duration_s=int(talk.packets.t_ns.max() - talk.packets.t_ns.min()) / _NS_PER_S,
-                counts=(counts(talk, 0), counts(talk, 1)),
+                counts=_of_both(sight, lambda end, way: counts(end.talk, way)),
                 costs=costs_of,
                 turns=turns(talk, taken),
                 walk=walk(talk, taken),
-                waits=waits(shared),
+                waits=_waits(sight),
                 throughput=throughput(shared),
                 sizes=sizes(shared),
                 sqlnet=found,
                 sqlnet_trace=sqlnet.compare(talk, found, trace) if found is not None and trace is not None else None,
-                ends=ends(both, pairs[row], talk, taken) if both is not None and row in pairs else None,
+                ends=ends(both, sight, sight.ends, taken) if both is not None and sight.ends is not None else None,
             )
         )
     return model.Report(
@@ -101,11 +106,31 @@ def make(
     )
 
 
-def _costs(shared: Shared) -> tuple[model.Cost, ...]:
+def _of_both(sight: Sight, work: Callable[[Shared, int], T]) -> tuple[T, T]:
+    """What `work` makes of either direction at its sender's end."""
+    there, back = (work(end, way) for end, way in sight.at_sender)
+    return there, back
+
+
+def _waits(sight: Sight) -> Waits:
+    """Each direction's from its sender's capture, under the names of the one that is shown."""
+    own = waits(sight.main)
+    if sight.ends is None:
+        return own
+    there, back = _of_both(sight, lambda end, way: (own if end is sight.main else waits(end), way))
+    picked = [
+        [dataclasses.replace(getattr(found, kind)[way], direction=at) for at, (found, way) in enumerate((there, back))]
+        for kind in ("rounds", "windows", "limits")
+    ]
+    rounds, windows, limits = ((one[0], one[1]) for one in picked)
+    return dataclasses.replace(own, place=Place.BOTH_ENDS, rounds=rounds, windows=windows, limits=limits)
+
+
+def _costs(sight: Sight) -> tuple[model.Cost, ...]:
     """The largest first."""
-    there, back = shared.splits
+    there, back = _of_both(sight, lambda end, way: end.splits[way])
     sums, waited = there.sums_ns() + back.sums_ns(), there.waits + back.waits
-    total = int(np.ptp(shared.talk.packets.t_ns))
+    total = int(np.ptp(sight.talk.packets.t_ns))
     found = []
     for limit in _COSTS:
         at = LIMITS.index(limit)
@@ -195,10 +220,10 @@ def _notes(traces: Sequence[Trace], both: Both | None, found: int, closely: int)
         if missed:
             notes.append(f"{name}: {missed:,} bytes were acknowledged and are not in it: the capture lost packets")
         if trace.copies:
-            notes.append(f"{name}: {trace.copies:,} packets were captured twice and count once")
+            notes.append(f"{name}: {_copies(trace)}")
         back = int(np.count_nonzero(np.diff(trace.packets.t_ns) < 0))
         if back:
-            notes.append(f"{name}: time goes back {back:,} times in it: short times there may be wrong")
+            notes.append(f"{name}: time runs back at {back:,} of its packets: short times there may be wrong")
     if found > closely:
         notes.append(f"what TCP cost is worked out for the {closely} conversations with most packets, of {found:,}")
     if both is not None:
@@ -211,6 +236,15 @@ def _notes(traces: Sequence[Trace], both: Both | None, found: int, closely: int)
         if both.theta is not None and not both.theta.clock.fits:
             notes.append("no difference of the two clocks explains the packets: one-way delays are left out")
     return notes
+
+
+def _copies(trace: Trace) -> str:
+    """Packets that are there twice, by their IP identification: D-SACKs tell whether their receiver had them twice."""
+    told = int(np.count_nonzero(trace.packets.is_dsack))
+    text = f"{trace.copies:,} packets are in it twice and count once"
+    if told * 2 < trace.copies:
+        return f"{text}: the capture saw them twice"
+    return f"{text}: doubled on the way, for their receivers say so of {told:,} (D-SACK)"
 
 
 def _iso(ns: int) -> str:

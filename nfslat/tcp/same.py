@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.tables import I64
+from nfslat.columns import side_by_side
+from nfslat.tables import I32, I64
 from nfslat.tcp.packets import ACK, Conversation, Trace
 
 U64 = npt.NDArray[np.uint64]
@@ -22,7 +24,36 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, which spread
 _SOME = 4096  # packets of a conversation that it is known by
 
 
-def same_conversations(first: Trace, second: Trace) -> list[tuple[tuple[int, int], bool]]:
+class Indexed:
+    """A trace whose packets are at hand by conversation and direction."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace, self.packets, self.conversations = trace, trace.packets, trace.conversations
+
+    @cached_property
+    def _places(self) -> tuple[I32, list[slice]]:
+        p = self.packets
+        return side_by_side(
+            len(p), 2 * len(self.conversations), lambda at: p.conversation[at].astype(np.int64) * 2 + p.direction[at]
+        )
+
+    @cached_property
+    def first(self) -> I64:
+        """Sequence numbers of position 0, by conversation and direction."""
+        return np.array([[way.first_seq for way in one.ways] for one in self.conversations], dtype=np.int64)
+
+    def rows(self, conversation: int, direction: int) -> I64:
+        """Of the packets of one direction, in capture order."""
+        order, spans = self._places
+        return order[spans[2 * conversation + direction]].astype(np.int64)
+
+    def count(self, conversation: int) -> int:
+        """Packets of a conversation."""
+        spans = self._places[1][2 * conversation : 2 * conversation + 2]
+        return sum(span.stop - span.start for span in spans)
+
+
+def same_conversations(first: Indexed, second: Indexed) -> list[tuple[tuple[int, int], bool]]:
     """Rows of the same conversation in both, and whether its endpoints are named the other way round in the second.
 
     By the numbers and sizes of packets with payload, which addresses rewritten on the way do not touch;
@@ -53,7 +84,7 @@ def _name(one: Conversation) -> tuple[object, int]:
     return one.ends.key, one.reconnect
 
 
-def _prints(trace: Trace) -> tuple[U64, I64, I64]:
+def _prints(trace: Indexed) -> tuple[U64, I64, I64]:
     """Of some packets with payload of each conversation: a hash of their numbers, the conversation, the direction.
 
     Of many those whose hash is small, which are the same ones in both captures, whenever these begin.
@@ -69,14 +100,13 @@ def _prints(trace: Trace) -> tuple[U64, I64, I64]:
     return hashes, p.conversation[rows].astype(np.int64), p.direction[rows].astype(np.int64)
 
 
-def _numbers(trace: Trace, rows: I64, positions: I64, *, own: bool, from_syn: bool = False) -> I64:
+def _numbers(trace: Indexed, rows: I64, positions: I64, *, own: bool, from_syn: bool = False) -> I64:
     """Sequence numbers of positions in the packets' own direction, or in the other one; `from_syn`: from the SYN on."""
     if from_syn:
         return positions[rows]
-    first = np.array([[way.first_seq for way in one.ways] for one in trace.conversations], dtype=np.int64)
     p = trace.packets
     way = p.direction[rows] if own else 1 - p.direction[rows]
-    return np.asarray((first[p.conversation[rows], way] + positions[rows]) % _NUMBERS, dtype=np.int64)
+    return np.asarray((trace.first[p.conversation[rows], way] + positions[rows]) % _NUMBERS, dtype=np.int64)
 
 
 def _hash(*columns: I64) -> U64:
@@ -88,14 +118,9 @@ def _hash(*columns: I64) -> U64:
     return out
 
 
-def rows_of(trace: Trace, conversation: int, direction: int) -> I64:
-    p = trace.packets
-    return np.flatnonzero((p.conversation == conversation) & (p.direction == direction))
-
-
-def same_packets(traces: Sequence[Trace], pair: tuple[int, int], turned: bool, way: int) -> tuple[I64, I64]:
+def same_packets(traces: Sequence[Indexed], pair: tuple[int, int], turned: bool, way: int) -> tuple[I64, I64]:
     """Rows in both traces of the packets of one direction that are the same."""
-    rows = rows_of(traces[0], pair[0], way), rows_of(traces[1], pair[1], 1 - way if turned else way)
+    rows = traces[0].rows(pair[0], way), traces[1].rows(pair[1], 1 - way if turned else way)
     # By what tells copies of the same bytes apart, as long as most packets keep it.
     kept: tuple[I64, I64] = rows[0][:0], rows[1][:0]
     from_syn = counts_from_syn(traces, pair)
@@ -110,18 +135,18 @@ def same_packets(traces: Sequence[Trace], pair: tuple[int, int], turned: bool, w
     return kept[0][order], kept[1][order]
 
 
-def counts_from_syn(traces: Sequence[Trace], pair: tuple[int, int]) -> bool:
+def counts_from_syn(traces: Sequence[Trace | Indexed], pair: tuple[int, int]) -> bool:
     """Do both traces show both SYNs? Then positions are the same in both, even where a firewall rewrites numbers."""
     return all(way.saw_syn for trace, row in zip(traces, pair, strict=True) for way in trace.conversations[row].ways)
 
 
-def shift_of(traces: Sequence[Trace], pair: tuple[int, int], ways: tuple[int, int]) -> int:
+def shift_of(traces: Sequence[Trace | Indexed], pair: tuple[int, int], ways: tuple[int, int]) -> int:
     """What to add to positions of the second trace, direction ``ways[1]``, for those of the first's ``ways[0]``."""
     first = [trace.conversations[row].ways[way].first_seq for trace, row, way in zip(traces, pair, ways, strict=True)]
     return (first[1] - first[0] + _NUMBERS // 2) % _NUMBERS - _NUMBERS // 2
 
 
-def _keys(trace: Trace, rows: I64, *, with_id: bool, from_syn: bool) -> U64:
+def _keys(trace: Indexed, rows: I64, *, with_id: bool, from_syn: bool) -> U64:
     """What a packet is known by; of several that are the same, the last ones of both traces are taken for each other:
     what was lost came before."""
     p = trace.packets

@@ -12,45 +12,42 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.tables import I64
-from nfslat.tcp.both import Both, Pair, Passage
+from nfslat.tcp.both import Both, Pair
 from nfslat.tcp.packets import Talk, Trace
+from nfslat.tcp.passage import Passage
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.turns import take
 
 
 @dataclass(frozen=True)
 class Sight:
-    """Directions are those of `main`; `at_sender` has for each the conversation where its sender is, and its number
-    there."""
+    """Directions are those of `main`. `at_sender` has for each the conversation at its sender's end, and what the
+    direction is called there."""
 
     main: Shared  # at the asker's end
     at_sender: tuple[tuple[Shared, int], tuple[Shared, int]]
     trace: int  # which of the traces `main` is of
-    other: Shared | None  # the other end
-    pair: Pair | None
+    ends: BothEnds | None  # with two traces
 
     @property
     def talk(self) -> Talk:
         """The packets at the asker's end."""
         return self.main.talk
 
-    def other_way(self, way: int) -> int:
-        """What a direction of `main` is called at the other end."""
-        return 1 - way if self.pair is not None and self.pair.is_turned else way
 
-    @property
-    def passages(self) -> tuple[Passage, Passage] | None:
-        """What became of each direction's packets; None with one trace."""
-        if self.pair is None:
-            return None
-        first, second = self.pair.passages
-        return (second, first) if self.trace == 1 and self.pair.is_turned else (first, second)
+@dataclass(frozen=True)
+class BothEnds:
+    """What a second trace adds; directions are those of `Sight.main`."""
+
+    pair: Pair
+    other: Shared  # the other end
+    passages: tuple[Passage, Passage]
 
 
 def alone(trace: Trace, row: int) -> Sight:
     """With one trace its packets must do for both ends."""
     shared = Shared(trace.talk(row))
-    return Sight(shared, ((shared, 0), (shared, 1)), 0, None, None)
+    return Sight(shared, ((shared, 0), (shared, 1)), 0, None)
 
 
 def paired(both: Both, pair: Pair) -> Sight:
@@ -59,16 +56,14 @@ def paired(both: Both, pair: Pair) -> Sight:
         Shared(trace.talk(row), _needless(trace, row, [one for one in pair.passages if one.sender == side]))
         for side, (trace, row) in enumerate(zip(both.traces, pair.rows, strict=True))
     ]
-    asker = take(ends[0]).asker  # a direction of the first trace
-    side = pair.passages[asker].sender
-    sight = Sight(ends[side], ((ends[side], 0), (ends[side], 1)), side, ends[1 - side], pair)
-    passages = sight.passages
-    assert passages is not None
-    at = [
-        (ends[side], way) if one.sender == side else (ends[1 - side], sight.other_way(way))
+    side = pair.passages[take(ends[0]).asker].sender
+    first, second = pair.passages
+    passages = (second, first) if side == 1 and pair.is_turned else (first, second)
+    there, back = (
+        (ends[one.sender], 1 - way if one.sender != side and pair.is_turned else way)
         for way, one in enumerate(passages)
-    ]
-    return Sight(ends[side], (at[0], at[1]), side, ends[1 - side], pair)
+    )
+    return Sight(ends[side], (there, back), side, BothEnds(pair, ends[1 - side], passages))
 
 
 def _needless(trace: Trace, row: int, passages: list[Passage]) -> I64:

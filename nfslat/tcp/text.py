@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, shorten
 from nfslat.tcp.limits import Limit
-from nfslat.tcp.model import Capture, Detail, Line, Report
+from nfslat.tcp.model import Capture, Detail, Ends, Line, Report
 from nfslat.tcp.text_ends import ends_section
 from nfslat.tcp.text_rounds import rounds_section
 from nfslat.tcp.text_sizes import sizes_section, throughput_section
@@ -49,7 +49,35 @@ def _answer(page: Page, one: Detail) -> None:
         page.prose(f"TCP made its senders wait: {'; '.join(parts)}.", hanging=2)
     else:
         page.prose("TCP made neither sender wait.", hanging=2)
+    if one.ends is not None:
+        page.prose(_on_the_way(one.ends), hanging=2)
+        if one.ends.turns is not None:
+            turns = one.ends.turns
+            page.prose(
+                f"Of a turn's {ms(turns.client.mean_ms)} ms the server takes {ms(turns.wait_ms)} "
+                f"({percent(turns.wait_share)}), the network {ms(turns.network_ms)} ({percent(turns.network_share)}).",
+                hanging=2,
+            )
     page.prose(_again(one), hanging=2)
+
+
+def _on_the_way(found: Ends) -> str:
+    """What two captures know of the path."""
+    parts = []
+    for way in found.passed:
+        told = []
+        if way.lost_bytes:
+            told.append(f"{count(way.lost_packets)} packets lost ({percent(way.lost_share)} of the bytes)")
+        if way.reordered:
+            told.append(f"{count(way.reordered)} overtaken")
+        if way.held:
+            told.append(f"held {count(len(way.held))} x up to {ms(max(one.peak_ms for one in way.held))} ms")
+        if way.needless:
+            told.append(f"{count(way.needless)} sent again for nothing")
+        if told:
+            parts.append(f"from {way.sender} {', '.join(told)}")
+    trip = "" if found.least_round_trip_ms is None else f", {ms(found.least_round_trip_ms)} ms there and back at least"
+    return f"On the way{trip}: {'; '.join(parts) or 'nothing lost, overtaken or held'}."
 
 
 def _mostly(one: Detail) -> str:

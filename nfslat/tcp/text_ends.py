@@ -20,7 +20,13 @@ def ends_section(page: Page, found: Ends) -> None:
                 indent=2,
             )
         if len(way.held) > _HELD:
-            page.prose(f"{count(len(way.held) - _HELD)} more times.", indent=2)
+            page.prose(f"And {count_of(len(way.held) - _HELD, 'time')} more.", indent=2)
+        if way.impossible_delays:
+            page.prose(
+                f"A clock was set: {count_of(way.impossible_delays, 'packet')} would have taken less than no time, and "
+                "are left out of the delays.",
+                indent=2,
+            )
     rows: list[list[Cell]] = []
     if found.round_trip_ms is not None:
         trip = found.round_trip_ms
@@ -51,7 +57,12 @@ def _lost(way: Passed) -> str:
     text = f"{way.sender} to {way.receiver}: "
     if not way.bytes:
         return text + "no payload."
-    text += f"{count_of(way.lost_bytes, 'byte')} lost on the way ({percent(way.lost_share)} of those sent)"
+    text += f"{count_of(way.lost_bytes, 'byte')} in {count_of(way.lost_packets, 'packet')} lost on the way "
+    text += f"({percent(way.lost_share)} of the bytes sent)"
+    if way.needless:
+        text += f"; {count_of(way.needless, 'packet')} sent again for nothing, for all had arrived"
+    if way.reordered:
+        text += f"; {count_of(way.reordered, 'packet')} came behind later ones (reordered)"
     if way.missed_bytes:
         text += f"; {count(way.missed_bytes)} arrived, and the receiver's capture missed them"
     if way.surplus_bytes:

@@ -152,7 +152,7 @@ def test_the_two_sided_capture_of_the_corpus(capsys: pytest.CaptureFixture[str])
         (0, "in both"): 2764,
         (0, "lost"): 17,
         (1, "in both"): 2764,
-        (1, "no payload, not there"): 11,
+        (1, "ACK not there"): 11,
     }
     assert min(delays) == pytest.approx(50.01, abs=0.005)
 
