@@ -50,9 +50,9 @@ def packets(
     """The TCP packets of capture files, one after the other, as one; runs without the GIL. "-" is standard input.
 
     Only those from or to one of `ports` (none: all), and only those of conversation `stream` (numbered from 0 in the
-    order of their first packets, among those of `ports`). The result holds "packets" and "pauses" (dicts of arrays, as
-    `nfslat.tcp.packets.Packets` and `nfslat.details.Pauses` describe them), "conversations" (a list of ends, reconnect,
-    and both ways as dicts of what `nfslat.tcp.packets.Way` names), "files" and counters. Raises what `decode` raises.
+    order of their first packets, among those of `ports`). The result holds "packets" (a dict of arrays, as
+    `nfslat.tcp.packets.Packets` describes them), "conversations" (a list of ends, reconnect, and both ways as dicts of
+    what `nfslat.tcp.packets.Way` names), "files" and counters. Raises what `decode` raises.
     """
 
 _I32: TypeAlias = npt.NDArray[np.int32]

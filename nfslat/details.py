@@ -228,9 +228,9 @@ class Loads(Table):
 
 @dataclass(frozen=True)
 class Details:
-    """All of them. `events_dropped` counts the events beyond those that are kept.
+    """All of them. What ends in `_dropped` counts rows beyond those that are kept.
 
-    `resent_dropped` counts what is missing in `resent`: messages in no op, and rows beyond those that are kept.
+    `resent_dropped` counts messages in no op, too.
     """
 
     slots: Slots
@@ -246,6 +246,13 @@ class Details:
     events_dropped: int = 0
     resent_dropped: int = 0
     pauses_dropped: int = 0
+    blocked_dropped: int = 0
+    loads_dropped: int = 0
+
+    @property
+    def stalls_dropped(self) -> int:
+        """Rows that the charges of ops (`nfslat.charges`) are too low by."""
+        return self.pauses_dropped + self.blocked_dropped + self.loads_dropped
 
 
 def no_details() -> Details:

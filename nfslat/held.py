@@ -17,12 +17,15 @@ from nfslat.tables import I64, Bool
 
 _MS = 1_000_000
 _LEAST_NS = 5 * _MS  # above the floor: interrupt coalescing, GRO and a scheduler's tick hold packets, too, but less
-_TYPICAL = 5  # times the typical delay above the floor
-_LEAST_PACKETS = 3
-_STEEP, _STEEPEST = -0.8, -1.1  # of the slope; what a line rate takes to let them go makes it less steep
-_STRAIGHT = 0.9
-_CLIMB = 0.1  # of the fall: what came before the peak took so long at most
-_END = 20  # a 20th of the peak, in front of its end: nothing can be told of it there
+# Choices, but for the slope: each says what it parts from what.
+_TYPICAL = 5  # times the typical delay above the floor: random delay (exponential) is above that once in 30 packets
+_LEAST_PACKETS = 3  # two make a straight line of anything
+# What was sent one ms later waited one ms less: -1 where all are let go at once. Where a line lets them go it is less
+# steep by the load's share of that line: up to a fifth. Steeper than -1 is no hold; a tenth is for stamps.
+_STEEP, _STEEPEST = -0.8, -1.1
+_STRAIGHT = 0.9  # of the variance; less, and something else moved the delays as well
+_CLIMB = 0.1  # of the fall: what came before the peak took so long at most; a queue takes its time to fill
+_END = 20  # a 20th of the peak, in front of its end: what was sent then waited hardly longer than any other packet
 _FALL = 0.25  # of the peak: less of the fall was seen, and any late packets look alike
 
 
@@ -35,7 +38,6 @@ class Held:
     packets: int
     arrivals: int  # different instants at which they came; 1: one packet, or one ACK, stands for all
     peak_ms: float  # delay of the first one, above the floor
-    floor_ms: float  # the least delay of all that came in
     slope: float  # ms of delay a ms of sending; -1 where all were let go at once
     straight: float  # share of the delays' variance that the line explains
 
@@ -47,14 +49,13 @@ def held(sent_ns: I64, delay_ns: I64) -> tuple[Held, ...]:
         return ()
     order = np.argsort(sent_ns, kind="stable")
     sent, delay = sent_ns[order].astype(np.int64), delay_ns[order].astype(np.int64)
-    floor = int(delay.min())
-    above = delay - floor
+    above = delay - int(delay.min())
     least = max(_LEAST_NS, _TYPICAL * int(np.median(above)))
     high = above > least // 4
     begins, ends = _teeth(high, above, least)
     tall = np.maximum.reduceat(above, begins) >= least if len(begins) else np.zeros(0, dtype=np.bool_)
     tall &= ends - begins >= _LEAST_PACKETS
-    found = (_tooth(sent[a:b], above[a:b], floor) for a, b in zip(begins[tall], ends[tall], strict=True))
+    found = (_tooth(sent[a:b], above[a:b]) for a, b in zip(begins[tall], ends[tall], strict=True))
     return tuple(one for one in found if one is not None)
 
 
@@ -69,7 +70,7 @@ def _teeth(high: Bool, above: I64, least: int) -> tuple[npt.NDArray[np.intp], np
     return begins, ends
 
 
-def _tooth(sent: I64, above: I64, floor: int) -> Held | None:
+def _tooth(sent: I64, above: I64) -> Held | None:
     """The run as a tooth, if it is one."""
     peak_at = int(np.argmax(above))
     peak = int(above[peak_at])
@@ -93,7 +94,6 @@ def _tooth(sent: I64, above: I64, floor: int) -> Held | None:
         packets=len(x),
         arrivals=len(np.unique(arrivals)),
         peak_ms=peak / _MS,
-        floor_ms=floor / _MS,
         slope=slope,
         straight=min(straight, 1.0),
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from nfslat.payload import Fetch, Fetching, Runs, Sqlnet, Total, Transfer, Wire
-from nfslat.report.text_layout import Page, count, count_of, ms, percent, table
+from nfslat.report.text_layout import Page, count, count_of, decimals_for, ms, percent, table
 
 _MOST_KINDS = 8
-_LARGE = 10**6  # counts that a narrow table shows with three digits
 # Oracle Database Net Services Administrator's Guide 23ai, 14.2 "Configuring Session Data Unit"; the same since 10.2.
-_GUIDE_MARGIN, _GUIDE_LARGEST = 70, 2_097_152
+_GUIDE_MARGIN, _GUIDE_LEAST, _GUIDE_LARGEST = 70, 512, 2_097_152
 _GUIDE = "Oracle Net Services Administrator's Guide, Configuring Session Data Unit"
 
 
@@ -69,7 +68,7 @@ def _long(duration_ms: float) -> str:
 
 def _bytes(total: Total, what: str) -> str:
     return (
-        f"{count(total.payload_bytes)} bytes {what} in {count_of(total.segments, 'TCP segment')} "
+        f"{count_of(total.payload_bytes, 'byte')} {what} in {count_of(total.segments, 'TCP segment')} "
         f"({count(total.runts)} smaller than the MSS): {count(total.packet_bytes)} bytes with IP and TCP headers, "
         f"{count(total.wire_bytes)} on the wire, of which {percent(total.payload_share)} is payload."
     )
@@ -103,6 +102,11 @@ def _wire(wire: Wire) -> str:
 
 
 def _advice(asked: Sqlnet, largest: int) -> str:
+    if not _GUIDE_LEAST <= asked.sdu <= _GUIDE_LARGEST:
+        return (
+            f"No Oracle release takes an SDU of {count(asked.sdu)} bytes: it is {count(_GUIDE_LEAST)} to "
+            f"{count(_GUIDE_LARGEST)} (up to 11.2: 65,535; {_GUIDE})."
+        )
     wanted = largest + _GUIDE_MARGIN
     if wanted <= asked.sdu or wanted > _GUIDE_LARGEST:
         return ""
@@ -118,31 +122,43 @@ def _alternatives(page: Page, found: Fetching) -> None:
     headers += [] if found.rtt_ms is None else ["ms"]
     choices = [(found.asked.sdu, found.asked.array_size, found.total)]
     choices += [(other.sdu, other.array_size, other.total) for other in found.alternatives]
-    _table(page, "r" * len(headers), headers, [_numbers(*choice) for choice in choices])
+    # Round trips, bytes and time are what it is about: the others give way to exact numbers.
+    _table(page, "r" * len(headers), headers, _numbers(choices), spare=(3, 4))
     page.prose(
         "A larger array saves round trips. A larger SDU saves headers and small segments, not round trips: the SDUs of "
         "a fetch follow each other without a request in between."
     )
 
 
-def _numbers(sdu: int, array_size: int, total: Total) -> list[int | str]:
-    numbers = [sdu, array_size, total.round_trips, total.units, total.segments, total.wire_bytes]
-    return [*numbers, *([] if total.round_trip_ms is None else [ms(total.round_trip_ms)])]
+def _numbers(choices: list[tuple[int, int, Total]]) -> list[list[int | str]]:
+    durations = [total.round_trip_ms for *_, total in choices if total.round_trip_ms is not None]
+    decimals = decimals_for(max(durations)) if durations else 0  # the same in all rows
+    rows: list[list[int | str]] = []
+    for sdu, array_size, total in choices:
+        numbers = [sdu, array_size, total.round_trips, total.units, total.segments, total.wire_bytes]
+        rows.append([*numbers, *([] if total.round_trip_ms is None else [f"{total.round_trip_ms:,.{decimals}f}"])])
+    return rows
 
 
-def _table(page: Page, align: str, headers: list[str], rows: list[list[int | str]]) -> None:
-    """With all digits of counts; in a table that is too wide for them, three digits of the large ones."""
+def _table(
+    page: Page, align: str, headers: list[str], rows: list[list[int | str]], spare: tuple[int, ...] = ()
+) -> None:
+    """With all digits of counts; one that is too wide goes without `spare` columns, which --json has."""
     lines = table(align, headers, rows, page.width)
+    if max(map(len, lines)) > page.width and spare:
+        kept = [at for at in range(len(headers)) if at not in spare]
+        lines = table("".join(align[at] for at in kept), [headers[at] for at in kept],
+                      [[row[at] for at in kept] for row in rows], page.width)  # fmt: skip
     if max(map(len, lines)) > page.width:
-        few = [[f"{cell:.2e}" if isinstance(cell, int) and cell >= _LARGE else cell for cell in row] for row in rows]
-        lines = table(align, headers, few, page.width)
+        plain: list[list[int | str]] = [[str(cell) for cell in row] for row in rows]
+        lines = table(align, headers, plain, page.width)
     page.lines(lines)
 
 
 def _transfer(page: Page, found: Transfer) -> None:
     total, size = found.total, "rsize" if found.op == "READ" else "wsize"
     message = "reply" if found.op == "READ" else "call"
-    page.title(f"{count(total.payload_bytes)} bytes by NFS {found.op}, {size} {found.size}: {_trips(total)}")
+    page.title(f"{count_of(total.payload_bytes, 'byte')} by NFS {found.op}, {size} {found.size}: {_trips(total)}")
     page.prose(_bytes(total, "of file data"))
     page.gap()
     headers = ["RPCs", "data", f"bytes of a {message}", "TCP segments"]

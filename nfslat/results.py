@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -107,13 +107,37 @@ class Correlation:
         if waits is None or not self.clock.fits or not len(self.matched):
             return None
         low_ns, high_ns = self.clock.main.bounds_at(self.clock.main.t_ns)
-        half_trip_ns = max(high_ns - low_ns, 0) // 2
+        half_trip_ns = min(max(high_ns - low_ns, 0), self._least_rtt_ns()) // 2
         return charge(self.server.decoded, self.client.decoded, self.parts, waits, half_trip_ns)
+
+    def _least_rtt_ns(self) -> int:
+        """The shortest time from data to their ACK, as each end's capture shows it of what it sends.
+
+        No clocks are needed for that, and it holds the way there and back, so that the distance is no longer. The
+        handshake need not have been captured; and on a full path small messages meet the shortest queue.
+        """
+        least = []
+        for side, rows, is_reply in (
+            (self.client, self.matched.client, 0),
+            (self.server, self.matched.server, 1),
+        ):
+            tcp, ops, d = side.decoded.details.tcp, side.ops, side.decoded
+            if d.lost_ranges or d.interface_drops:
+                continue  # what is seen of some data may be their second transmission, and the ACK that of the first
+            ways = np.unique(ops.conn[rows].astype(np.int64) * 2 + (ops.direction[rows] ^ is_reply))
+            timed = (tcp.rtt_count > 0) & np.isin(tcp.conn * 2 + tcp.direction, ways)
+            least += tcp.rtt_min_ns[timed].tolist()
+        return min(least, default=np.iinfo(np.int64).max)
 
     @cached_property
     def inflight(self) -> InFlight:
         """What was in flight, and what limits it."""
-        return in_flight(self.server.flying, self.client.flying)
+        server = self.server.flying
+        if self.charges is not None and (in_socket_ns := self.charges.in_socket_ns()) is not None:
+            of_op = np.zeros(len(server.ops), dtype=np.int64)
+            of_op[self.matched.server] = in_socket_ns
+            server = replace(server, in_socket_ns=of_op)
+        return in_flight(server, self.client.flying)
 
     @cached_property
     def kind(self) -> I16:

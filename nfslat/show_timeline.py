@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from nfslat.constants import NULL, NULL32, op_name, program_name, version_name
 from nfslat.decode.capture import Source
 from nfslat.decompose import ClientClock, ConstantOffset, Parts
 from nfslat.details import name_of
+from nfslat.instants import utc
 from nfslat.report.text_layout import count_of, shares_adding_up, shorten, table, wrap
 from nfslat.results import Correlation, Side
 from nfslat.tables import CALL_SHOWN_LAST, REPLY_SHOWN_LAST, State, endpoint, last_sent_ns
@@ -185,7 +185,7 @@ def title(op: OpView, width: int) -> list[str]:
         f"client SRT {_ms(op.client_srt_ns, digits)} ms = server SRT {_ms(op.server_srt_ns, digits)} ms"
         f" + network {_ms(op.client_srt_ns - op.server_srt_ns, digits)} ms"
     )
-    sent = f"call sent {_utc(client.call.first_ns)} by the client's clock"
+    sent = f"call sent {utc(client.call.first_ns)} by the client's clock"
     lines = [line for text in (", ".join(what), ends, took, sent) for line in wrap(text, width, 0, 2)]
     # A name may hold any byte: quoted as Python quotes bytes, which takes the power from control characters.
     return lines if op.file_name is None else [*lines, shorten(f"file name {repr(op.file_name)[1:]}", width)]
@@ -292,10 +292,6 @@ def _sent_again(op: OpView, digits: int, width: int) -> list[str]:
     if not seen:
         return []
     return wrap(f"RPC retransmission: the call was seen {'; '.join(seen)}. SRT counts from the first.", width)
-
-
-def _utc(ns: int) -> str:
-    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{ns % 10**9:09d} UTC"
 
 
 def _digits(durations_ns: Sequence[int]) -> int:

@@ -40,6 +40,7 @@ class Cause(StrEnum):
     SENDER = "sender"  # for nothing on the wire: its application, or its host
     OVERTAKEN = "overtaken"  # no wait: the network brought packets in another order
     UNKNOWN = "unknown"  # the capture does not show it; near the receiver this is the pace of path and sender
+    SPURIOUS = "spurious"  # it sent again what had arrived; not told by `classify`, which sees a pause alone
 
 
 CAUSES = tuple(Cause)
@@ -76,10 +77,18 @@ def silence_ns(pauses: Pauses) -> I64:
     return np.where(pauses.begin_ns == NULL, 0, pauses.end_ns - pauses.begin_ns)
 
 
-def classify(pauses: Pauses, *, rtt_min_ns: int | I64, mss: int | I64, sender_rtt_ns: int | I64 = NULL) -> I8:
+def classify(
+    pauses: Pauses,
+    *,
+    rtt_min_ns: int | I64,
+    mss: int | I64,
+    sender_rtt_ns: int | I64 = NULL,
+    jitter_ns: int | I64 = 0,
+) -> I8:
     """The cause of each pause, as the place in `CAUSES`. Round trips as above, in ns, and the MSS in bytes: one for
-    all rows or one a row, NULL where it is not known."""
-    rows = _Rows(pauses, rtt_min_ns, mss, sender_rtt_ns)
+    all rows or one a row, NULL where it is not known. `jitter_ns`: how much later than the shortest way to the sender
+    and back takes an answer may come, where `pauses` were put into the sender's view by that way."""
+    rows = _Rows(pauses, rtt_min_ns, mss, sender_rtt_ns, jitter_ns)
     again = np.isin(pauses.went, (Went.REPEATED, Went.LATE))
     causes = np.where(again, rows.of_repeats(), rows.of_new())
     probe = np.where(pauses.window_end == 0, code(Cause.ZERO_WINDOW), code(Cause.SENDER))
@@ -90,7 +99,9 @@ def classify(pauses: Pauses, *, rtt_min_ns: int | I64, mss: int | I64, sender_rt
 class _Rows:
     """Pauses with what several rules ask of them; masks and int64 columns as long as they are."""
 
-    def __init__(self, pauses: Pauses, rtt_min_ns: int | I64, mss: int | I64, sender_rtt_ns: int | I64) -> None:
+    def __init__(
+        self, pauses: Pauses, rtt_min_ns: int | I64, mss: int | I64, sender_rtt_ns: int | I64, jitter_ns: int | I64
+    ) -> None:
         rows = len(pauses)
         self.pauses = pauses
         self.rtt: I64 = np.broadcast_to(np.asarray(rtt_min_ns, dtype=np.int64), rows)
@@ -105,7 +116,7 @@ class _Rows:
         self.since_heard = np.where(self.hears, pauses.end_ns - pauses.heard_ns, self.silence)
         slack = np.maximum(np.minimum(_AT_ONCE_NS, self.silence // _AT_ONCE_MOST), self.silence // _AT_ONCE_LEAST)
         # Without a figure of the way to the sender a fourth of the wait passes for it.
-        reaction = np.where(far == NULL, self.until_heard // 4, far + far // 4) + slack
+        reaction = np.where(far == NULL, self.until_heard // 4, far + far // 4) + slack + jitter_ns
         self.at_once = self.hears & (self.since_heard <= reaction)
         # Data that come sooner after an ACK than the way to the sender and back is long were not released by it.
         self.too_soon = self.hears & (far != NULL) & (self.since_heard < far - far // 4) & (far > _AT_ONCE_NS)

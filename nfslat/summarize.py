@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from nfslat.decompose import srt_ns
 from nfslat.findings.capture import capture_findings
 from nfslat.findings.client import SLOT_CODES
 from nfslat.findings.clock import clock_findings
+from nfslat.instants import iso
 from nfslat.known import Known
 from nfslat.report import model
 from nfslat.results import Correlation, Side
@@ -134,7 +134,7 @@ def _raw(side: Side, definition: str, role: str) -> list[model.RawRow]:
 def _clock(clock: Clock) -> model.Clock:
     steps = [
         model.ClockStep(
-            at=_iso(step.after_ns),
+            at=iso(step.after_ns),
             within_ms=step.within_ns / _NS_PER_MS,
             ms=step.jump_ns / _NS_PER_MS,
             bound_ms=(step.jump_bounds_ns[0] / _NS_PER_MS, step.jump_bounds_ns[1] / _NS_PER_MS),
@@ -153,7 +153,7 @@ def _clock(clock: Clock) -> model.Clock:
         fits=True,
         theta_ms=main.theta_ns / _NS_PER_MS,
         bound_ms=(low_ns / _NS_PER_MS, high_ns / _NS_PER_MS),
-        at=_iso(main.t_ns),
+        at=iso(main.t_ns),
         drift_ppm=main.slope * _PPM,
         drift_bound_ppm=(least * _PPM, most * _PPM),
         steps=steps,
@@ -181,8 +181,8 @@ def _capture(side: Side, gaps: I64) -> model.Capture:
         wire_bytes=d.wire_bytes,
         captured_bytes=d.captured_bytes,
         packet_kinds={name: count for name, count in d.packet_kinds.items() if count},
-        first=_iso(d.first_ns),
-        last=_iso(d.last_ns),
+        first=iso(d.first_ns),
+        last=iso(d.last_ns),
         duration_s=(d.last_ns - d.first_ns) / 1e9,
         flows=len(np.unique(ops.classes.conn)),
         messages={state.name: count for state, count in d.states.items() if count},
@@ -194,9 +194,3 @@ def _capture(side: Side, gaps: I64) -> model.Capture:
 
 def _selection(sides: dict[str, Side], filters: Filters) -> model.Selection:
     return model.Selection(dict(filters.text), {name: excluded(side.reasons) for name, side in sides.items()})
-
-
-def _iso(ns: int) -> str:
-    """ISO 8601 with nanoseconds, UTC."""
-    seconds, fraction = divmod(ns, 1_000_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from nfslat.charges.analysis import Charged, Sum
 from nfslat.charges.causes import AFTER, BEFORE, PLACES, Cause
 from nfslat.charges.hosts import Pause
 from nfslat.findings.facts import DelayedAcks, HostPauses, Rate, Stalls
+from nfslat.instants import utc
 from nfslat.report import model
 from nfslat.results import Correlation
 from nfslat.stalls import timer_ms
@@ -104,31 +104,32 @@ def _host_pauses(c: Correlation, charges: Charged, ops: int) -> dict[str, HostPa
         if not pauses:
             continue
         longest = max(pauses, key=_length_ns)
-        open_ns = sum(_length_ns(one) * _open_before(c, one) for one in pauses) if side == "client" else 0
+        open_ns = _open_ns(c, pauses) if side == "client" else 0
         charged = charges.sums().get(("reply_net", Cause.HOST_PAUSE))
         found[side] = HostPauses(
             count=len(pauses),
             total_ms=sum(map(_length_ns, pauses)) / _NS_PER_MS,
             longest_ms=_length_ns(longest) / _NS_PER_MS,
-            at=_utc(longest.begin_ns),
+            at=utc(longest.begin_ns, digits=3),
             frame=longest.frame,
             above_wire_ms=max(open_ns - (charged.ns if charged is not None else 0), 0) / ops / _NS_PER_MS,
         )
     return found
 
 
-def _utc(ns: int) -> str:
-    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{ns % 10**9 // 10**6:03d} UTC"
-
-
 def _length_ns(pause: Pause) -> int:
     return pause.end_ns - pause.begin_ns
 
 
-def _open_before(c: Correlation, pause: Pause) -> int:
-    """The most ops that the client had on the wire at once, in as long a time in front of the pause."""
+def _open_ns(c: Correlation, pauses: list[Pause]) -> int:
+    """Time of pauses, times the most ops that the client had on the wire at once in as long a time in front of each."""
     rows = np.flatnonzero(c.client.forward)
     begins, ends = np.sort(c.client.ops.t0[rows]), np.sort(c.client.ops.t3[rows])
-    since = pause.begin_ns - _length_ns(pause)
-    times = np.append(begins[slice(*np.searchsorted(begins, [since, pause.begin_ns + 1]).tolist())], since)
-    return int((np.searchsorted(begins, times, "right") - np.searchsorted(ends, times, "right")).max())
+    open_then = np.arange(1, len(begins) + 1) - np.searchsorted(ends, begins, "right")  # as each begins
+    total = 0
+    for one in pauses:
+        since = one.begin_ns - _length_ns(one)
+        at, behind = np.searchsorted(begins, [since, one.begin_ns + 1]).tolist()
+        before = at - int(np.searchsorted(ends, since, "right"))
+        total += _length_ns(one) * max(before, int(open_then[at:behind].max(initial=0)))
+    return total

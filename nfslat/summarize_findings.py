@@ -105,10 +105,10 @@ def _facts(
         stalls=stalls,
         parts=focus.parts_ms,
         slowest_parts=slowest.parts_ms,
-        by_op=by_op,
+        by_op=_beside_socket(c, by_op),
         typical_data_ms=float(np.median(c.server_srt_ns[data_rows(c)]) / _NS_PER_MS),
         reconnects=_reconnects(c),
-        queue_ms=focus.queue_ms if thread_ms is None else max(mean.server_ms - thread_ms, 0.0),
+        queue_ms=focus.queue_ms if thread_ms is None else max(mean.ms("server") - thread_ms, 0.0),
         slowest_queue_ms=slowest.queue_ms if thread_ms is None else None,
         queue_is_measured=thread_ms is not None,
         storage_ms=_believed(known.mean_ms("storage_ms", c, rows), mean.server_ms),
@@ -126,6 +126,19 @@ def _facts(
         server_host=known.server_host,
         client_host=known.client_host,
     )
+
+
+def _beside_socket(c: Correlation, by_op: list[model.MatchedRow]) -> list[model.MatchedRow]:
+    """Rows by operation, the server's mean without what their replies waited in its socket."""
+    waits_ns = None if c.charges is None else c.charges.in_socket_ns()
+    if waits_ns is None:
+        return by_op
+    out = []
+    for row in by_op:
+        wait_ms = float(waits_ns[c.rows_of({row.op})].mean()) / _NS_PER_MS
+        server_ms = dataclasses.replace(row.server_ms, mean=row.server_ms.mean - wait_ms)
+        out.append(dataclasses.replace(row, server_ms=server_ms))
+    return out
 
 
 def _layers(row: model.MatchedRow, stalls_ms: Mapping[tuple[str, str], float] | None) -> Layers:

@@ -64,7 +64,8 @@ class Amount:
 class Delivery:
     """One direction of a TCP connection, all its reconnects, as the captures at its two ends show it.
 
-    ``lost - surplus`` is ``sent_again - arrived_again``, in bytes and in segments, and one of the two is 0.
+    ``lost - surplus`` is ``sent_again - arrived_again`` in bytes, and one of the two is 0. In segments, too, but where
+    the two sides show the same bytes in other packets: then as few as the bytes need, and none where they are none.
     """
 
     server_conn: int  # row of the server's connections
@@ -283,9 +284,7 @@ def _delivery(
     if is_ipv6 and sent_again.packets + arrived_again.packets:
         caveats.add(Caveat.COPIES_UNKNOWN)
     missing = sent_again.bytes - arrived_again.bytes
-    missing_segments = None
-    if sent_again.segments is not None and arrived_again.segments is not None:
-        missing_segments = sent_again.segments - arrived_again.segments
+    missing_segments = _missing_segments(sent_again, arrived_again, sent_parts)
     return Delivery(
         server_conn=conns[0],
         client_conn=conns[1],
@@ -305,6 +304,19 @@ def _delivery(
         arrived_gaps=(receiver.total("lost_ranges", arrived), receiver.total("lost_bytes", arrived)),
         caveats=frozenset(caveats),
     )
+
+
+def _missing_segments(sent_again: Amount, arrived_again: Amount, parts: Iterable[_Part]) -> int | None:
+    """Segments that were sent again less those that arrived again: none without bytes, and enough for those."""
+    missing = sent_again.bytes - arrived_again.bytes
+    if not missing:
+        return 0
+    sizes = [part.segment_size for part in parts if part.segment_size is not None]
+    if sent_again.segments is None or arrived_again.segments is None or not sizes:
+        return None
+    # Segments may be put together on the way, or cut up: their bytes stay the same.
+    sign = 1 if missing > 0 else -1
+    return sign * max(sign * (sent_again.segments - arrived_again.segments), -(-abs(missing) // max(sizes)))
 
 
 def _whole(side: _Side, rows: Iterable[int]) -> list[_Part]:

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from nfslat.decode.engine import choose, is_native_built
+from nfslat.decode.engine import Engine, choose, is_native_built
 from nfslat.decode.tools import Tools
-from nfslat.pipeline import inspect
-from nfslat.results import Side
+from nfslat.errors import InputError
+from nfslat.pipeline import correlate, inspect
+from nfslat.results import Correlation, Side
 from nfslat.select import Filters
 
 SHARED = Path(__file__).parents[2] / "shared"
@@ -66,3 +67,28 @@ class Decoder:
         part.write_bytes(pickle.dumps(side))
         part.rename(kept)  # at once: another process may be looking
         return side
+
+    def pair(self, scenario: str) -> Correlation:
+        """Both captures of a scenario of the lab, as the native engine sees them."""
+        captures = [
+            path
+            for side in ("server", "client")
+            for path in sorted((SHARED / "lab" / scenario).glob(f"{side}.*"))
+            if path.suffix != ".json"
+        ]
+        server, client = (self.side("native", path) for path in captures)
+        kept = {side.source: side.decoded for side in (server, client)}
+
+        def no_tools() -> Tools:
+            raise InputError("no tool is needed for what is decoded")
+
+        engine = Engine(no_tools, lambda _: server.source, lambda _: 0, "B", lambda source, _: (source, kept[source]))
+        return correlate(
+            server.source,
+            client.source,
+            engine,
+            filters=Filters(),
+            srt="nfslat",
+            may_swap=True,
+            progress=lambda _: None,
+        )

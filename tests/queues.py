@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nfslat.constants import NFS, NULL
+from nfslat.details import Blocked
 from nfslat.tables import I64, WHOLE, Bool, Connection, Kind, Matched, Ops
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
@@ -41,7 +42,8 @@ class Traffic:
     kind: npt.NDArray[np.str_]
     issued_ns: I64  # the application asked
     sent_ns: I64  # the call left the client
-    arrival_ns: I64  # all of the call is at the server
+    seen_ns: I64  # all of the call is at the server's host
+    arrival_ns: I64  # and so is all in front of it, so that the server can read it
     start_ns: I64  # a thread took it
     reply_ns: I64  # the reply leaves the server
     received_ns: I64  # and is at the client
@@ -89,6 +91,8 @@ def simulate(
     mean_ns: Mapping[str, int] = MEAN_NS,
     network_ns: int = 50 * US,  # each way, at least
     jitter_ns: int = 10 * US,  # mean of what comes on top, exponential
+    loss: float = 0.0,  # of the calls; they come late, and TCP keeps back those behind them, overtaken ones, too
+    again_ns: int = 3 * MS,  # by so much
     disks: int | None = None,  # that many READs and WRITEs are served at once, the others wait in their threads
     hidden_workers: int = 0,  # of another client, whose ops take threads and are not in the result
     hidden_connections: int = 1,
@@ -104,11 +108,13 @@ def simulate(
     service = np.maximum(mean * _draw(rng, law, count, sigma, cv), 1_000).astype(np.int64).tolist()
     on_disk = ((kinds != GETATTR) & (disks is not None)).tolist()
     out_ns, back_ns = (network_ns + rng.exponential(jitter_ns, (2, count)).astype(np.int64)).tolist()
+    if loss:
+        out_ns = (np.array(out_ns) + again_ns * (np.random.default_rng(seed + 1).random(count) < loss)).tolist()
     thinks_ns = rng.exponential(think_ns, count).astype(np.int64).tolist()
     apart_ns = rng.exponential(S / rate_per_s if rate_per_s else 0, count).astype(np.int64).tolist()
 
     ways = connections + (hidden_connections if hidden_workers else 0)
-    conn, issued, sent, arrival, start, reply, received, worker_of = ([0] * count for _ in range(8))
+    conn, issued, sent, seen, arrival, start, reply, received, worker_of = ([0] * count for _ in range(9))
     free_slots = [slots if slots is not None else count] * connections + [count] * (ways - connections)
     backlog: list[deque[int]] = [deque() for _ in range(ways)]
     pending: list[deque[int]] = [deque() for _ in range(ways)]
@@ -195,17 +201,18 @@ def simulate(
             sent[sends] = now
             way = conn[sends]
             at = arrival[sends] = last_arrival[way] = max(last_arrival[way], now + out_ns[sends])
+            seen[sends] = now + out_ns[sends] if loss else at
             push(heap, (at, sends * 4 + _ARRIVE))
 
-    times = [np.array(column, dtype=np.int64) for column in (issued, sent, arrival, start, reply, received)]
-    traffic = Traffic(np.array(conn, dtype=np.int64), kinds, *times, service_ns=times[4] - times[3])
-    seen = np.flatnonzero(traffic.conn < connections)
-    return traffic.take(seen[np.argsort(traffic.sent_ns[seen], kind="stable")])
+    times = [np.array(column, dtype=np.int64) for column in (issued, sent, seen, arrival, start, reply, received)]
+    traffic = Traffic(np.array(conn, dtype=np.int64), kinds, *times, service_ns=times[5] - times[4])
+    shown = np.flatnonzero(traffic.conn < connections)
+    return traffic.take(shown[np.argsort(traffic.sent_ns[shown], kind="stable")])
 
 
 def ops(traffic: Traffic, side: str) -> Ops:
     """The table of one side ("server" or "client"): one packet a message, stamps in whole microseconds."""
-    call, reply = (traffic.arrival_ns, traffic.reply_ns) if side == "server" else (traffic.sent_ns, traffic.received_ns)
+    call, reply = (traffic.seen_ns, traffic.reply_ns) if side == "server" else (traffic.sent_ns, traffic.received_ns)
     rows = len(call)
     frames = np.empty(2 * rows, dtype=np.int64)
     frames[np.argsort(np.concatenate((call, reply)), kind="stable")] = np.arange(1, 2 * rows + 1)
@@ -223,6 +230,14 @@ def ops(traffic: Traffic, side: str) -> Ops:
     connections = tuple(Connection("tcp", "10.0.0.1", 700 + way, "10.0.0.2", 2049) for way in range(ways))
     table = Ops.from_columns(columns, kinds=kinds, connections=connections)
     return table.take(np.argsort(frames[:rows], kind="stable"))
+
+
+def blocked(traffic: Traffic) -> Blocked:
+    """Calls that were at the server before all in front of them, by rows of the table of `ops`; whole microseconds."""
+    until = EPOCH_NS + traffic.arrival_ns // US * US
+    xid = ops(traffic, "server").xid
+    rows = np.flatnonzero((traffic.arrival_ns > traffic.seen_ns)[xid])
+    return Blocked.from_columns({"op": rows, "is_reply": np.zeros(len(rows)), "until_ns": until[xid[rows]]})
 
 
 def matched(traffic: Traffic) -> Matched:

@@ -33,6 +33,7 @@ again is RPC's retransmission: the same message at another place of the stream. 
 
 from __future__ import annotations
 
+import heapq
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -133,16 +134,24 @@ class _Way:
     """One direction of a TCP connection: what was put into it, and what has come out of it."""
 
     next: int
-    arrived: list[tuple[int, int, int]] = field(default_factory=list)  # from, to (sequence numbers), when (ns)
     messages: dict[int, _Data] = field(default_factory=dict)  # by XID
+    _arriving: list[tuple[int, int, int]] = field(default_factory=list)  # a heap: when (ns), from, to (numbers)
+    _behind: list[tuple[int, int]] = field(default_factory=list)  # a heap: what has arrived, behind a hole
 
-    def acknowledged(self, first: int, t_ns: int) -> int:
-        """The sequence number of the first hole, by then."""
-        out = first
-        for begin, end, when in sorted(self.arrived):
-            if when <= t_ns and begin <= out:
-                out = max(out, end)
-        return out
+    def __post_init__(self) -> None:
+        self._hole = self.next
+
+    def arrives(self, begin: int, end: int, t_ns: int) -> None:
+        """A stretch of sequence numbers."""
+        heapq.heappush(self._arriving, (t_ns, begin, end))
+
+    def acknowledged(self, t_ns: int) -> int:
+        """The sequence number of the first hole, by then; later than it was asked for before."""
+        while self._arriving and self._arriving[0][0] <= t_ns:
+            heapq.heappush(self._behind, heapq.heappop(self._arriving)[1:])
+        while self._behind and self._behind[0][0] <= self._hole:
+            self._hole = max(self._hole, heapq.heappop(self._behind)[1])
+        return self._hole
 
 
 class _Connection:
@@ -162,7 +171,7 @@ class _Connection:
             self._first = {way: first + 10_000_000 for way, first in self._first.items()}
             self._ways = {way: _Way(first) for way, first in self._first.items()}
         own, back = line.way, "<" if line.way == ">" else ">"
-        way, ack = self._ways[own], self._ways[back].acknowledged(self._first[back], line.sent[0])
+        way, ack = self._ways[own], self._ways[back].acknowledged(line.sent[0])
         if line.what in _FLAGS:
             return _Data(b"", way.next - ("syn" in line.what), ack, _FLAGS[line.what])
         if line.what == "retransmit":
@@ -175,7 +184,7 @@ class _Connection:
             way.messages[line.numbers[0]] = out
         for t_ns, (seq, piece) in zip(line.arrived, out.pieces(len(line.arrived)), strict=True):
             if t_ns is not None:
-                way.arrived.append((seq, seq + len(piece), t_ns))
+                way.arrives(seq, seq + len(piece), t_ns)
         return out
 
     def _message(self, line: Line) -> bytes:

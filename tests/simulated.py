@@ -58,6 +58,7 @@ class Simulated:
         pieces = -(-(self.size + 132) // self.segment)
         missing: dict[tuple[int, int], int] = {}  # lost pieces, and later ones that were acknowledged
         order: list[tuple[int, int]] = []  # as first sent
+        places: dict[tuple[int, int], int] = {}  # in it
         came: set[tuple[int, int]] = set()
         delivered = 0
         sent_times: dict[int, list[float]] = {}
@@ -80,6 +81,7 @@ class Simulated:
                 if piece == 0:
                     self.in_socket_ms += t - ready
                 under_way[xid, piece] = t
+                places[xid, piece] = len(order)
                 order.append((xid, piece))
                 arrived = carry(t)
                 sent_times.setdefault(xid, []).append(t)
@@ -129,7 +131,7 @@ class Simulated:
                 key = (int(arguments[0]), int(arguments[1]))
                 under_way.pop(key, None)
                 for hole in list(missing):
-                    if order.index(key) > order.index(hole):
+                    if places[key] > places[hole]:
                         missing[hole] += 1
                         if missing[hole] == 3:
                             self._again(t, hole, pieces, carry, at, missing)

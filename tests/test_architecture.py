@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "nfslat"
-_BASE = {"tables", "constants", "errors", "columns"}
+_BASE = {"tables", "constants", "errors", "columns", "instants"}
 # Package or module -> what of nfslat it may import besides the base and its own package: modules, or whole packages.
 _ALLOWED: dict[str, set[str]] = {
     "tables": set(),
     "constants": set(),
     "errors": set(),
     "columns": set(),
+    "instants": set(),
     "messages": set(),
     "details": set(),
     "decode": {"messages", "pair", "details", "_native"},
@@ -96,8 +98,19 @@ _ALLOWED: dict[str, set[str]] = {
     "cli": {
         "arguments", "evidence.records", "evidence.snapshot", "export", "known", "missed", "numbers", "output",
         "outside", "pipeline", "report", "show", "summarize", "whatif", "workspace",
+        "diff.command", "payload_command", "tcp.command", "tune.command",
     },
 }  # fmt: skip
+# Where the figures of a text come from in a package of many analyses: dataclasses, nothing that reads or works out.
+_TEXTS_OF_TCP = {
+    "report.text_layout", "stalls", "tcp.bursts", "tcp.carried", "tcp.floors", "tcp.limits", "tcp.model", "tcp.rounds",
+    "tcp.setup", "tcp.sizes", "tcp.sqlnet", "tcp.throughput", "tcp.turns", "tcp.waits", "tcp.walk", "tcp.windows",
+}  # fmt: skip
+_NAME = re.compile(r"nfslat\.([a-z_.]+)")
+
+
+def _is_module(name: str) -> bool:
+    return (PACKAGE / name.replace(".", "/")).with_suffix(".py").exists()
 
 
 def _imports(path: Path) -> set[str]:
@@ -110,6 +123,9 @@ def _imports(path: Path) -> set[str]:
             rest = node.module.partition(".")[2]
             # What is imported from a package is a module of it.
             found |= {f"{rest}.{name.name}" if (PACKAGE / rest).is_dir() else rest for name in node.names}
+        # So is what is imported by its name, when its turn comes.
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and (named := _NAME.fullmatch(node.value)):
+            found |= {named[1]} if _is_module(named[1]) else set()
     return {name.strip(".") for name in found}
 
 
@@ -130,8 +146,20 @@ def test_a_module_imports_only_what_stands_in_front_of_it(path: Path) -> None:
         assert name in allowed or name.split(".")[0] in allowed, f"{'/'.join(own)} imports {name}"
 
 
+def test_commands_that_are_modules_are_seen() -> None:
+    """They are imported by name, and count like any other import."""
+    assert {"tcp.command", "diff.command", "payload_command", "tune.command"} <= _imports(PACKAGE / "cli.py")
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("tcp/text*.py")), ids=lambda path: path.stem)
+def test_texts_about_tcp_print_what_others_found(path: Path) -> None:
+    """They import dataclasses and each other: nothing that reads packets, compares captures, or makes a report."""
+    texts = {f"tcp.{one.stem}" for one in PACKAGE.glob("tcp/text*.py")}
+    assert _imports(path) <= _TEXTS_OF_TCP | texts
+
+
 def test_the_table_is_about_modules_that_there_are() -> None:
     """A row for a module that is gone would allow what nobody looks at."""
-    named = set(_ALLOWED).union(*_ALLOWED.values()) - {"_native"}
+    named = set(_ALLOWED).union(_TEXTS_OF_TCP, *_ALLOWED.values()) - {"_native"}
     paths = [PACKAGE / name.replace(".", "/") for name in named]
     assert [path.name for path in paths if not path.is_dir() and not path.with_suffix(".py").exists()] == []

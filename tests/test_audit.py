@@ -349,6 +349,27 @@ def test_xids_without_gaps_miss_nothing(
     assert (_audit(report, "server"), _audit(report, "client")) == ({}, {})
 
 
+@pytest.mark.parametrize("lost", [0, 6])
+def test_xids_that_are_counted_over_several_connections(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, lost: int
+) -> None:
+    """What one connection of a client leaves out and another one has is not missing; what none has counts once."""
+    numbers = [number for number in range(OPS) if number % 8 != 4 or number >= 8 * lost]
+    flows = wire.Tcp(), wire.Tcp(client=("10.0.0.1", 701))
+    for number in numbers:
+        tcp, xid = flows[number // 2 % 2], _linux_xid(number)
+        tcp.send(5 * number, ">", wire.read(xid, 512 * number, 512))
+        tcp.send(5 * number + 2.1, "<", wire.reply(xid, wire.read3(512)))
+    seen = [
+        sorted((one for tcp in flows for one in tcp.seen_by(side)), key=lambda one: one.t_ns)
+        for side in ("server", "client")
+    ]
+    report = _report(capsys, *_written(tmp_path, *seen))
+    for side in ("server", "client"):
+        counted = {code: count for code, (_, count) in _audit(report, side).items()}
+        assert counted == ({"capture-missing-calls": lost} if lost else {})
+
+
 # --- Packets that are there twice, or in the wrong place --------------------------------------------------------------
 
 

@@ -26,8 +26,6 @@ from nfslat.findings.facts import (
     Stalls,
     finding,
     moved_ms,
-    ms,
-    times,
 )
 from nfslat.findings.hosts import host_findings
 from nfslat.findings.network import network_findings
@@ -35,6 +33,7 @@ from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, Layers, verdict
+from nfslat.findings.words import ms, times
 from nfslat.report.model import (
     CapInFlight,
     ClientInFlight,

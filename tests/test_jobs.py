@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from wire_tables import CONNECTIONS, GETATTR, MS, Op, op, ops
 
 from nfslat.constants import MOUNT, NFS, NFSACL, NLM, NULL
+from nfslat.details import Blocked
 from nfslat.inflight.jobs import Jobs, find_jobs
 from nfslat.select import is_reverse
 from nfslat.tables import Connection, Loose, Ops, State
@@ -241,3 +242,28 @@ def test_every_call_is_a_job_once(made: list[tuple[int, int, int]], others: list
     assert (np.diff(found.work.arrival_ns) >= 0).all()
     assert (found.work.reply_ns >= found.work.arrival_ns).all()
     assert (np.diff(found.work.reply_ns[found.work.by_reply]) >= 0).all()
+
+
+def _kept_back(*until: tuple[int, float, int]) -> Blocked:
+    """(row of the op, until, is it the reply); ms."""
+    op_of, ms, is_reply = (list(column) for column in zip(*until, strict=True))
+    return Blocked.from_columns({"op": op_of, "is_reply": is_reply, "until_ns": [round(one * MS) for one in ms]})
+
+
+def _kept(rows: list[Op], *until: tuple[int, float, int]) -> list[tuple[int, float, float]]:
+    table = ops(*rows)
+    return spans(find_jobs(table, loose(table), is_reverse(table), _kept_back(*until)))
+
+
+def test_a_call_comes_when_the_hole_in_front_of_it_is_filled() -> None:
+    """The call that was lost comes at 30; the two behind it, at 1 and 2, can be read then, too, and not before. What
+    TCP lets through at once stands in the order of the answers, which makes no thread that may not be."""
+    rows = [op(1, 50, 2), op(2, 40, 3), op(30, 60, 1), op(70, 80, 4)]
+    assert _kept(rows, (0, 30, 0), (1, 30, 0)) == [(1, 30, 40), (0, 30, 50), (2, 30, 60), (3, 70, 80)]
+
+
+def test_only_calls_that_were_kept_back_move() -> None:
+    """Replies that the client's TCP keeps back, and calls that were answered before the hole was filled (a capture that
+    has its packets in another order than the host), stay where they are."""
+    rows = [op(1, 50, 1), op(2, 20, 2)]
+    assert _kept(rows, (0, 60, 1), (1, 30, 0)) == [(0, 1, 50), (1, 2, 20)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,11 @@ from captures import SHARED, Decoder, needs_captures, needs_native
 
 from nfslat.charges.analysis import NET
 from nfslat.charges.causes import LOSSES, PLACES, Cause, code, place
-from nfslat.decode.engine import Engine
 from nfslat.decompose import PART_NAMES
-from nfslat.errors import InputError
 from nfslat.findings.rank import ranked
 from nfslat.known import Known
-from nfslat.pipeline import correlate
 from nfslat.report import model
-from nfslat.results import Correlation, Side
+from nfslat.results import Correlation
 from nfslat.select import Filters
 from nfslat.summarize import report_two
 
@@ -79,25 +75,7 @@ class Pair:
 def pair(request: pytest.FixtureRequest, decoder: Decoder) -> Pair:
     """Each pair of the lab in turn: all tests of one pair run before the next is correlated."""
     folder = SHARED / "lab" / request.param
-    sides = [decoder.side("native", _capture(folder, side)) for side in ("server", "client")]
-    return Pair(request.param, json.loads((folder / "truth.json").read_text()), _correlated(*sides))
-
-
-def _capture(folder: Path, side: str) -> Path:
-    return next(path for path in sorted(folder.glob(f"{side}.*")) if path.suffix != ".json")
-
-
-def _correlated(server: Side, client: Side) -> Correlation:
-    """Through the pipeline, with an engine that has decoded both before."""
-    kept = {side.source: side.decoded for side in (server, client)}
-
-    def no_tools() -> Any:
-        raise InputError("no tool is needed for what is decoded")
-
-    engine = Engine(no_tools, lambda _: server.source, lambda _: 0, "B", lambda source, _: (source, kept[source]))
-    return correlate(
-        server.source, client.source, engine, filters=Filters(), srt="nfslat", may_swap=True, progress=lambda _: None
-    )
+    return Pair(request.param, json.loads((folder / "truth.json").read_text()), decoder.pair(request.param))
 
 
 def test_threads_of_the_lab(pair: Pair) -> None:

@@ -266,3 +266,20 @@ def test_no_line_is_wider_than_the_terminal() -> None:
         "--rsize 1048575 --wsize 7 --bytes 1000000000001 --rtt-ms 100",
     ):
         assert max(map(len, command(arguments)[0].splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("sdu", "is_remarked"), [(11, True), (512, False), (2_097_152, False), (99_999_999, True)])
+def test_an_sdu_that_no_release_takes_has_a_remark(sdu: int, is_remarked: bool) -> None:
+    """512 bytes to 2 MB, by Oracle's guide; the arithmetic is shown all the same."""
+    text, found = command(f"--sdu {sdu} --row 100")
+    assert ("No Oracle release takes an SDU" in " ".join(text.split())) == is_remarked
+    assert found["sqlnet"]["total"]["payload_bytes"] == 1500
+
+
+def test_large_counts_are_told_to_the_last_digit() -> None:
+    """A table that is too wide goes without SDUs and segments, and times have the same decimals in all rows."""
+    text, _ = command("--row 100 --rows 5000000000 --array-size 1 --rtt-ms 0.1")
+    assert "e+" not in text
+    assert "5,000,000,000  840,000,000,000  500,000,000" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "1 byte by NFS READ" in command("--rsize 1 --bytes 1")[0]

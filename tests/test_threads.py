@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from queues import GETATTR, MS, US, S, Traffic, ops, simulate
+from queues import GETATTR, MS, US, S, Traffic, blocked, ops, simulate
 
+from nfslat.details import no_details
 from nfslat.inflight.dispatch import Work
 from nfslat.inflight.jobs import find_jobs
 from nfslat.inflight.server import ServerLoad, server_load
@@ -35,6 +37,13 @@ def load_of(traffic: Traffic) -> ServerLoad:
     """What is found in the server's capture."""
     table = ops(traffic, "server")
     return server_load(table, _nothing_again(table), is_reverse(table))
+
+
+def late_load_of(traffic: Traffic, **others: Any) -> ServerLoad:
+    """The same, where TCP kept calls back."""
+    table = ops(traffic, "server")
+    details = replace(no_details(), blocked=blocked(traffic), **others)
+    return server_load(table, _nothing_again(table), is_reverse(table), details=details)
 
 
 def work_of(traffic: Traffic) -> Work:
@@ -395,3 +404,92 @@ def test_a_capture_that_begins_in_the_middle_of_the_load(
     seen = traffic.take((traffic.arrival_ns >= begin) & (traffic.reply_ns <= end))
     found = load_of(seen)
     assert (found.threads.estimate, found.threads.limited) == (threads, True)
+
+
+# --- Calls that TCP kept back -----------------------------------------------------------------------------------------
+
+LATE = [
+    {"loss": 0.02},
+    {"loss": 0.05, "again_ns": 1 * MS},  # overtaken, as on a path with several ways
+    {"loss": 0.01, "again_ns": 200 * MS},  # a timer
+    {"loss": 0.02, "connections": 2},
+]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("late", LATE, ids=["lost", "overtaken", "timer", "two connections"])
+def test_calls_count_from_when_the_server_could_read_them(threads: int, late: dict[str, Any]) -> None:
+    """Calls that were lost and sent again, and those behind them, are in the stream where they were sent: the number of
+    threads is exact, and the wait. By the order of the packets threads are seen that do not exist."""
+    made = simulate(threads=threads, workers=16, seed=threads, **late)
+    found = late_load_of(made)
+    assert found.threads.bound.threads <= threads
+    assert (found.threads.estimate, found.threads.low, found.threads.high) == (threads,) * 3
+    assert wrongly_booked(made, found) <= 0.02
+    assert load_of(made).threads.bound.threads > threads
+
+
+@given(st.integers(1, 6), st.integers(1, 3), st.floats(0.01, 0.3), st.integers(50 * US, 20 * MS), st.integers(0, 1000))
+@settings(max_examples=60, deadline=None)
+def test_the_bound_holds_whatever_comes_late(
+    threads: int, connections: int, loss: float, again_ns: int, seed: int
+) -> None:
+    """No loss, and no order of the packets, shows more threads than there are."""
+    made = simulate(
+        threads=threads, workers=12, count=400, connections=connections, loss=loss, again_ns=again_ns, seed=seed
+    )
+    assert late_load_of(made).threads.bound.threads <= threads
+
+
+def test_the_wait_behind_a_hole_is_none_for_a_thread() -> None:
+    """What TCP kept from the server is not counted as a queue in front of its threads."""
+    made = simulate(threads=2, workers=8, loss=0.05, again_ns=50 * MS, seed=3)
+    queue = late_load_of(made).queue_ns
+    table = ops(made, "server")
+    kept = (made.arrival_ns - made.seen_ns)[table.xid]
+    assert (queue + kept <= table.t2 - table.t1 + 2 * US).all()
+
+
+def test_where_not_all_that_was_kept_back_is_known_nothing_is_said() -> None:
+    """More such calls than the decoder remembers: neither a number nor a bound above one thread."""
+    found = late_load_of(simulate(threads=2, loss=0.02), blocked_dropped=1).threads
+    assert (found.estimate, found.limited, found.low) == (None, False, 1)
+    assert found.bound.threads == 1
+    assert "TCP let them through" in found.cannot
+
+
+# --- Replies that stand in the server's socket ------------------------------------------------------------------------
+
+
+def _beside(traffic: Traffic, share: float) -> ServerLoad:
+    """Of each op's time in the server so much may have been its reply's, in the socket."""
+    table = ops(traffic, "server")
+    in_socket_ns = ((table.t2 - table.t1) * share).astype(np.int64)
+    return server_load(table, _nothing_again(table), is_reverse(table), in_socket_ns=in_socket_ns)
+
+
+def test_replies_in_the_socket_hide_the_threads() -> None:
+    """Where much of the time is that of replies that were ready, their order tells nothing of waits for threads."""
+    found = _beside(simulate(threads=2), 0.5)
+    assert found.threads.cannot.startswith("for 50 % of the time until their first byte replies")
+    assert (found.threads.limited, found.threads.estimate) == (False, None)
+    assert found.threads.bound.threads == 2
+    assert not found.queue_ns.any()
+
+
+def test_a_little_of_the_socket_is_taken_off_the_wait() -> None:
+    """No wait for a thread is longer than what the socket leaves of the time in the server; without any it is whole."""
+    made = simulate(threads=2)
+    table = ops(made, "server")
+    found, whole = _beside(made, 0.2), load_of(made)
+    assert (found.threads.estimate, whole.threads.estimate) == (2, 2)
+    server_ns = table.t2 - table.t1
+    assert (found.queue_ns == np.minimum(whole.queue_ns, server_ns - (server_ns * 0.2).astype(np.int64))).all()
+
+
+def test_sockets_that_are_late_by_different_times_are_not_added_up() -> None:
+    """The bound is that of one connection: answers of another one may have been ready at any moment before."""
+    made = simulate(threads=4, workers=16, connections=4, seed=2)
+    of_each = [lower_bound(work_of(made.take(made.conn == one))).threads for one in range(4)]
+    assert lower_bound(work_of(made)).threads > max(of_each)
+    assert _beside(made, 0.5).threads.bound.threads == max(of_each)

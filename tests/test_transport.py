@@ -157,6 +157,24 @@ def test_segments_that_overtake_each_other_are_not_lost(tmp_path: Path) -> None:
 
 
 @needs_native
+@pytest.mark.parametrize("both_came", [True, False])
+def test_segments_lost_follow_the_bytes(tmp_path: Path, both_came: bool) -> None:
+    """Two segments that were sent again arrive as one packet (GRO): no byte is lost, and so no segment. Where the other
+    one is lost on the way, that is one."""
+    tcp = wire.Tcp()
+    tcp.syn(0, scale=7)
+    tcp.send(10, ">", wire.read(1, 0, 2048))
+    pieces = tcp.send(20, "<", wire.reply(1, wire.read3(2048)), cut=[700, 700])[:2]
+    again = [tcp.again(30 + n, piece) for n, piece in enumerate(pieces)]
+    merged = tcp.again(31, *pieces) if both_came else tcp.copy(31, again[0])
+    server, client = _decoded(tmp_path, tcp.seen_by("server", without=[merged]), tcp.seen_by("client", without=again))
+    _, reply = _both(server, client)
+    assert (reply.sent_again.segments, reply.arrived_again.segments) == (2, 1)
+    assert (reply.lost_bytes, reply.lost_segments) == ((0, 0) if both_came else (700, 1))
+    assert (reply.surplus_bytes, reply.surplus_segments) == (0, 0)
+
+
+@needs_native
 def test_what_the_sender_lost_in_front_of_its_capture(tmp_path: Path) -> None:
     """Late at both ends: lost on the sending host, and no loss between the capture points."""
     tcp = _ops()

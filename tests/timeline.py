@@ -28,7 +28,6 @@ from wire import EPOCH_NS, Seen, write_pcap
 
 from nfslat.constants import NULL, NULL32
 from nfslat.decode.capture import Source
-from nfslat.details import no_details
 from nfslat.tables import Connection
 from nfslat.tcp.packets import ACK, FIN, PSH, RST, SYN, AckKind, Conversation, Kind, Packets, Trace, Way
 
@@ -248,7 +247,7 @@ class Timeline:
         return bytes.fromhex("020000000001 020000000002") + kind + ip + source.packed + target.packed + segment
 
     def trace(self, *, without: Iterable[Line] = ()) -> Trace:
-        """What the decoder makes of it, but for copies, pauses, and what counts the bytes of a direction."""
+        """What the decoder makes of it, but for copies and what counts the bytes of a direction."""
         lines = self.in_order(without=without)
         order = (1, 0) if lines[0].way == "<" else (0, 1)  # endpoint a sends first
         ends = [(self.client, self.server)[at] for at in order]
@@ -261,7 +260,6 @@ class Timeline:
                 saw_syn=shows_syn[at],
                 mss=self.mss if shows_syn[at] else None,
                 window_scale=self.scale if all(shows_syn) and self.scale is not None else no_scale,
-                sack_permitted=shows_syn[at],
                 timestamps=False,
                 head=b"",
                 copies=0,
@@ -294,7 +292,6 @@ class Timeline:
             source=Source("made by hand", ()),
             packets=Packets.from_columns(columns | {"head": np.array(columns["head"], dtype=np.uint64)}),
             conversations=(Conversation(Connection("tcp", *ends[0], *ends[1]), 0, (ways[order[0]], ways[order[1]])),),
-            pauses=no_details().pauses,
             total_packets=len(lines),
             other_packets=0,
             skipped_packets=0,

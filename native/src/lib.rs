@@ -32,6 +32,7 @@ pub mod ranges;
 pub mod resent;
 pub mod results;
 pub mod rpc;
+pub mod scales;
 pub mod source;
 pub mod stream;
 pub mod sweep;

@@ -6,7 +6,7 @@ use crate::feed::NO_CONN;
 pub const STRETCH_NS: i64 = 10_000_000;
 /// Beyond so many rows the stretches become twice as long.
 const MOST_ROWS: usize = if cfg!(test) { 64 } else { 1 << 20 };
-/// Where even such stretches do not help there are more directions than rows.
+/// Where even such stretches do not help there are more directions than rows: what comes then is only counted.
 const LONGEST_NS: i64 = 1 << 61;
 
 /// Of one direction: the stretch that its last data packet is in, and the bytes in it so far.
@@ -61,16 +61,22 @@ impl Row {
 pub struct Loads {
     rows: Vec<Row>,
     pub stretch_ns: i64,
+    /// Rows beyond those that are kept.
+    pub dropped: u64,
 }
 
 impl Default for Loads {
     fn default() -> Loads {
-        Loads { rows: Vec::new(), stretch_ns: STRETCH_NS }
+        Loads { rows: Vec::new(), stretch_ns: STRETCH_NS, dropped: 0 }
     }
 }
 
 impl Loads {
     fn push(&mut self, row: Row) {
+        if self.rows.len() >= MOST_ROWS && self.stretch_ns >= LONGEST_NS {
+            self.dropped += 1;
+            return;
+        }
         self.rows.push(row);
         if self.rows.len() > MOST_ROWS {
             self.merge();
@@ -79,7 +85,8 @@ impl Loads {
                 self.stretch_ns *= 2;
                 self.merge();
             }
-            self.rows.truncate(MOST_ROWS);
+            let most = self.rows.len().min(MOST_ROWS);
+            self.dropped += self.rows.drain(most..).count() as u64;
         }
     }
 

@@ -4,12 +4,10 @@ use crate::container::Packet;
 use crate::conversations::{Conversations, Judged};
 use crate::copies::Copies;
 use crate::decode::{Error, Take};
-use crate::feed::NO_CONN;
 use crate::fragments::Fragments;
 use crate::link::{self, Ends, Frame, Segment};
 use crate::rpc::NONE;
 use crate::traffic::{Place, each_option};
-use crate::waits::Pauses;
 
 /// Rows: 64 bytes each.
 pub const MOST_ROWS: usize = if cfg!(test) { 4096 } else { 1 << 26 };
@@ -120,7 +118,6 @@ impl Asked {
 pub struct Trace {
     pub rows: Packets,
     pub conversations: Conversations,
-    pub pauses: Pauses,
     /// All packets; those that are no TCP; TCP that was not asked for; TCP that was captured twice.
     pub packets: u32,
     pub other: u64,
@@ -170,10 +167,9 @@ impl Trace {
             *(if is_wanted { &mut self.copies } else { &mut self.skipped }) += 1;
             return;
         }
-        let conn = if is_wanted { number as u32 } else { NO_CONN };
-        let place = Place { conn, reconnect: 0, direction, frame: self.packets, t_ns: packet.t_ns };
-        let judged = conversation.packet(segment, place, &mut self.conversations.room, &mut self.pauses);
+        let judged = conversation.packet(segment, direction, &mut self.conversations.room);
         if is_wanted {
+            let place = Place { conn: number as u32, reconnect: 0, direction, frame: self.packets, t_ns: packet.t_ns };
             self.rows.push(&place, &ends, segment, &judged);
         } else {
             self.skipped += 1;

@@ -185,6 +185,7 @@ fn result<'py>(py: Python<'py>, mut decoder: Decoder, files: &[File]) -> PyResul
     out.set_item("resent_dropped", resent.dropped)?;
     let blocked = &mut pairing.blocked;
     out.set_item("blocked", columns!(py, blocked, op is_reply until_ns))?;
+    out.set_item("blocked_dropped", blocked.dropped)?;
 
     let events = &mut decoder.events;
     out.set_item("tcp_events", columns!(py, events, kind conn reconnect direction frame t_ns offset value))?;
@@ -192,6 +193,7 @@ fn result<'py>(py: Python<'py>, mut decoder: Decoder, files: &[File]) -> PyResul
     out.set_item("pauses_dropped", decoder.pauses.dropped)?;
     out.set_item("pauses", pauses(py, &mut decoder.pauses)?)?;
     out.set_item("loads", loads(py, &decoder.loads)?)?;
+    out.set_item("loads_dropped", decoder.loads.dropped)?;
     out.set_item("tcp", traffic(py, &decoder)?)?;
     out.set_item("lost_ranges", decoder.finished.iter().map(|done| u64::from(done.lost_ranges)).sum::<u64>())?;
     out.set_item("lost_bytes", decoder.finished.iter().map(|done| done.lost_bytes).sum::<u64>())?;

@@ -10,7 +10,7 @@ use crate::columns::{State, WHOLE};
 use crate::compound::tests::ranks;
 use crate::container::Packet;
 use crate::decoder::Decoder;
-use crate::link::{ACK, Addr, Ends, SYN};
+use crate::link::{ACK, Addr, Ends, SYN, Segment};
 use crate::rpc::tests::build::{Bytes, words};
 
 /// The last byte of a host's address, and its port.
@@ -107,6 +107,11 @@ pub fn syn(from: End, to: End, seq: u32) -> Tcp {
 /// The one that answers it.
 pub fn syn_ack(from: End, to: End, seq: u32, ack: u32) -> Tcp {
     tcp(from, to).seq(seq).ack(ack).flags(SYN | ACK)
+}
+
+/// A SYN with these options, in a header of so many bytes.
+pub fn bare_syn(options: &[u8], header: u8) -> Segment<'_> {
+    Segment { seq: 0, ack: 0, flags: SYN, window: 1, options, header, bytes: &[], len: 0, ip_id: 0 }
 }
 
 impl Tcp {

@@ -4,6 +4,7 @@
 //! `nfslat/details.py` (`Pauses`) says what the columns mean.
 
 use crate::link::Segment;
+use crate::scales::Scales;
 use crate::stream::Novelty;
 use crate::traffic::{Place, each_option};
 use memory::Memory;
@@ -84,16 +85,6 @@ pub struct Glance {
     pub ack: Option<u64>,
     pub window: u16,
     pub went: Went,
-}
-
-/// What a SYN says of window scaling (RFC 7323 section 2.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Shift {
-    /// No SYN was captured, or not enough of it.
-    #[default]
-    Unseen,
-    Without,
-    By(u8),
 }
 
 /// One direction: what its sender has sent, and what it has heard since. A line of the cache, as far as most packets go.
@@ -309,47 +300,26 @@ fn has_sack(options: &[u8]) -> bool {
 pub struct Waits {
     /// Made for the first packet with data: a capture may hold very many connections that have none.
     ways: Option<Box<[Way; 2]>>,
-    /// By the direction of the SYN.
-    shifts: [Shift; 2],
+    scales: Scales,
 }
 
 impl Waits {
     /// A SYN of a connection that is not known yet, or the same once more. Its own window, which is never scaled, goes
     /// without notice: it holds for the first packets only.
     pub fn syn(&mut self, direction: usize, segment: &Segment<'_>) {
-        let is_cut = segment.options.len() + 20 < usize::from(segment.header);
-        self.shifts[direction] = match each_option(segment.options).find(|(kind, value)| *kind == 3 && value.len() == 1)
-        {
-            Some((_, shift)) => Shift::By(shift[0].min(14)),
-            None if is_cut => Shift::Unseen,
-            None => Shift::Without,
-        };
+        self.scales.syn(direction, segment);
         self.set_scales();
     }
 
     fn set_scales(&mut self) {
-        let scales = [self.scale(1), self.scale(0)]; // of what a direction hears from the other
+        let scales = [self.scales.of(1), self.scales.of(0)]; // of what a direction hears from the other
         for (way, scale) in self.ways.iter_mut().flat_map(|ways| ways.iter_mut()).zip(scales) {
             way.scale = scale.unwrap_or(NO_SCALE);
         }
     }
 
-    /// By how many bits windows in packets of a direction are shifted; None: not known.
-    pub fn scale(&self, direction: usize) -> Option<u8> {
-        match (self.shifts[direction], self.shifts[1 - direction]) {
-            (Shift::Without, _) | (_, Shift::Without) => Some(0),
-            (Shift::By(shift), Shift::By(_)) => Some(shift),
-            _ => None,
-        }
-    }
-
-    /// Is the window closed into which this direction sends?
-    pub fn is_closed(&self, direction: usize) -> bool {
-        self.ways.as_ref().is_some_and(|ways| ways[direction].window == 0)
-    }
-
     /// The next packet of the connection.
-    pub fn packet(&mut self, seen: &Seen<'_>, out: &mut Pauses) {
+    fn packet(&mut self, seen: &Seen<'_>, out: &mut Pauses) {
         let Seen { start, len, ack, window, went, place: Place { direction, t_ns, .. }, .. } = *seen;
         self.glance(Glance { direction, t_ns, start, len, ack, window, went }, || *seen, out);
     }

@@ -146,6 +146,14 @@ def _reading_notes(side: Side) -> list[AuditNote]:
             warn=True,
         ),
         note(
+            "capture-stalls-dropped",
+            d.details.stalls_dropped,
+            f"{some(d.details.stalls_dropped, 'row')} of what TCP did (pauses, messages behind holes, payload by time) "
+            f"{be(d.details.stalls_dropped)} beyond those that are kept: what ops are charged with is too low. Give a "
+            "shorter capture, or fewer hosts",
+            warn=True,
+        ),
+        note(
             "malformed-rpc",
             d.malformed,
             f"{some(d.malformed, 'RPC message')} {'does' if d.malformed == 1 else 'do'} not make sense, and count for "

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from nfslat.charges.causes import CAUSES, PLACES, Cause, code, place
+from nfslat.charges.causes import CAUSES, FROM_OUTSIDE, PLACES, Cause, code, place
 from nfslat.charges.claims import Charges, Claims, Pair, charged
 from nfslat.charges.hosts import Pause, held_claims
 from nfslat.charges.losses import blocked_claims, overtaken_claims, waits_claims
@@ -94,6 +94,16 @@ class Charged:
 
         return [int(one) for one in np.sum(each_block(count, of_block), axis=0)] if count else [0] * len(PART_NAMES)
 
+    def in_socket_ns(self) -> I64 | None:
+        """Of each matched op, what of its server part its reply may have waited in the server's socket; None: none."""
+        of_reply = FROM_OUTSIDE - {Cause.BEHIND_LOSS, Cause.REORDERING}  # those two keep the call back
+        rare = self.rare.only((self.rare.place == place("server")) & np.isin(self.rare.cause, [*map(code, of_reply)]))
+        if not len(rare.row):
+            return None
+        out = np.zeros(len(self.parts.matched), dtype=np.int64)
+        np.add.at(out, rare.row, rare.ns)
+        return out
+
     def ns_of(self, causes: frozenset[Cause], rows: slice) -> I64:
         """Of each matched op in `rows`, what of its client SRT these causes made."""
         begin, end, _ = rows.indices(len(self.parts.matched))
@@ -124,7 +134,7 @@ def charge(server: Decoded, client: Decoded, parts: Parts, waits: tuple[Waits, W
     half_trip_ns = min(half_trip_ns, max(least_ns, 0) // 2)
     sent_again = waits_claims(pair, waits, of_client, of_server)
     lost = {part: waits[at].row for at, part in enumerate(NET)}
-    in_socket, socket = socket_claims(pair, of_server, server.details.tcp)
+    in_socket, socket, in_front = socket_claims(pair, of_server, server.details.tcp)
     held, pauses = held_claims(pair, net_ns, sides, half_trip_ns, lost, ways)
     at_rate, plateaus = bandwidth_claims(pair, net_ns, sides, half_trip_ns, lost, socket)
     claims = Claims.joined(
@@ -140,7 +150,7 @@ def charge(server: Decoded, client: Decoded, parts: Parts, waits: tuple[Waits, W
         ]
     )
     delayed_acks = {"call_send": held_acks_ns(of_client), "reply_send": held_acks_ns(of_server)}
-    return Charged(charged(claims, pair), parts, net_ns, half_trip_ns, pauses, plateaus, delayed_acks)
+    return Charged(charged(claims, pair, in_front), parts, net_ns, half_trip_ns, pauses, plateaus, delayed_acks)
 
 
 def _ways(ops: Ops, *, is_reply: bool) -> I64:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from nfslat.tables import I8, I64, Bool, Matched, Ops
 
 _PARTS = 5
 _FAR_NS = 1 << 62
+WAITS = len(CAUSES)  # in place of a cause: for what went on in front of it, as `Ahead` says
 
 
 class Instants(Protocol):
@@ -20,6 +22,15 @@ class Instants(Protocol):
 
     def edges_ns(self, rows: I64) -> I64:
         """c0, c1, s1, s2, s3, c3 of the matched ops in `rows`, on the client's clock: six rows of int64 ns."""
+        ...
+
+
+class Ahead(Protocol):
+    """What went on in front of claims of `WAITS`."""
+
+    def spent_ns(self, cause: int, rows: I64, begin_ns: I64, end_ns: I64) -> I64:
+        """Of each of these stretches (client's clock) of the matched ops in `rows`, what went to `cause`; what went to
+        all causes together is no more than the stretch."""
         ...
 
 
@@ -66,8 +77,11 @@ class Charges(NamedTuple):
         return Charges(self.row[mask], self.place[mask], self.cause[mask], self.ns[mask])
 
 
-def charged(claims: Claims, instants: Instants) -> Charges:
-    """What of the claims stands: within its place, and where several meet, the cause that is first in `CAUSES`."""
+def charged(claims: Claims, instants: Instants, ahead: Ahead | None = None) -> Charges:
+    """What of the claims stands: within its place, and where several meet, the cause that is first in `CAUSES`.
+
+    `ahead` is asked where claims have `WAITS` as their cause. So a reply behind many others is one claim, not as many.
+    """
     begin, end = _within(claims, instants)
     kept = end > begin
     claims, begin, end = claims.only(kept), begin[kept], end[kept]
@@ -75,29 +89,99 @@ def charged(claims: Claims, instants: Instants) -> Charges:
         nothing, codes = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int8)
         return Charges(nothing, codes, codes, nothing)
     where, group = np.unique(claims.row * len(PLACES) + claims.place, return_inverse=True)
-    edge = np.concatenate([begin, end])
-    step = np.repeat(np.array([1, -1], dtype=np.int32), len(begin))
-    groups, causes = np.tile(group, 2), np.tile(claims.cause, 2)
-    order = np.lexsort((edge, groups))
-    edge, step, groups, causes = edge[order], step[order], groups[order], causes[order]
-    # From each edge to the next; behind the last one of a group nothing is claimed any more.
-    length = np.append(np.diff(edge), 0)
-    free = np.ones(len(edge), dtype=np.bool_)
+    sweep = _Sweep.of(group, claims.cause, begin, end)
+    waits = np.flatnonzero(sweep.claimed(WAITS)) if ahead is not None else np.zeros(0, dtype=np.int64)
+    rows, begins, ends = where[sweep.group[waits]] // len(PLACES), sweep.edge[waits], sweep.next_edge[waits]
+    left = sweep.next_edge - sweep.edge
     found = []
     for cause in range(len(CAUSES)):
-        of_cause = causes == cause
-        if not of_cause.any():
-            continue
-        claimed = (np.cumsum(np.where(of_cause, step, 0)) > 0) & free
-        free &= ~claimed
+        took = np.where(sweep.claimed(cause), left, 0)
+        if ahead is not None and len(waits):
+            spent = np.minimum(ahead.spent_ns(cause, rows, begins, ends), left[waits])
+            took[waits] = np.maximum(took[waits], spent)
+        left -= took
         ns = np.zeros(len(where), dtype=np.int64)
-        np.add.at(ns, groups[claimed], length[claimed])
+        np.add.at(ns, sweep.group, took)
         some = np.flatnonzero(ns)
         found.append((where[some], np.full(len(some), cause, dtype=np.int8), ns[some]))
     at, cause_of, total = (np.concatenate(column) for column in zip(*found, strict=True))
     order = np.lexsort((cause_of, at))
     row, place_of = np.divmod(at[order], len(PLACES))
     return Charges(row, place_of.astype(np.int8), cause_of[order], total[order])
+
+
+class _Sweep(NamedTuple):
+    """Beginnings and ends of intervals, by group and time; from each to the next one nothing changes."""
+
+    group: I64
+    edge: I64
+    next_edge: I64  # behind the last one of a group nothing is claimed any more
+    step: I64  # 1 or -1
+    cause: I8
+
+    @classmethod
+    def of(cls, group: I64, cause: I8, begin: I64, end: I64) -> Self:
+        """Intervals, in no order."""
+        edge = np.concatenate([begin, end])
+        step = np.repeat(np.array([1, -1], dtype=np.int64), len(begin))
+        groups, causes = np.tile(group, 2), np.tile(cause, 2)
+        order = np.lexsort((edge, groups))
+        edge, groups = edge[order], groups[order]
+        behind = np.append(edge[1:], edge[-1:])
+        behind[:-1][groups[1:] != groups[:-1]] = edge[:-1][groups[1:] != groups[:-1]]
+        return cls(groups, edge, behind, step[order], causes[order])
+
+    def claimed(self, cause: int) -> Bool:
+        """Is there an interval of this cause from this edge to the next?"""
+        of_cause = self.cause == cause
+        if not of_cause.any():
+            return np.asarray(of_cause)
+        return np.asarray(np.cumsum(np.where(of_cause, self.step, 0)) > 0)
+
+
+class Stretches(NamedTuple):
+    """Times of several keys; of each key they are apart from each other and in order."""
+
+    key: I64
+    begin_ns: I64
+    end_ns: I64
+
+    def within_ns(self, key: I64, begin_ns: I64, end_ns: I64) -> I64:
+        """How much of each interval is covered by the stretches of its key."""
+        out = np.zeros(len(key), dtype=np.int64)
+        summed = np.concatenate([[0], np.cumsum(self.end_ns - self.begin_ns)])
+        for one, rows in of_each(key):
+            a, b = np.searchsorted(self.key, [one, one + 1]).tolist()
+            begins, ends, sums = self.begin_ns[a:b], self.end_ns[a:b], summed[a : b + 1]
+            for times, sign in ((end_ns[rows], 1), (begin_ns[rows], -1)):
+                at = np.searchsorted(begins, times, "right")
+                beyond = np.maximum(ends[at - 1] - times, 0) if b > a else 0
+                out[rows] += sign * (sums[at] - np.where(at > 0, beyond, 0))
+        return out
+
+
+def exclusive(key: I64, cause: I8, begin: I64, end: I64) -> dict[int, Stretches]:
+    """Intervals that may meet -> for each cause its stretches, none of which meets another one of its key; where
+    several met, the cause that is first in `CAUSES` has it."""
+    kept = end > begin
+    if not kept.any():
+        return {}
+    sweep = _Sweep.of(key[kept], cause[kept], begin[kept], end[kept])
+    free = sweep.next_edge > sweep.edge
+    out = {}
+    for one in np.unique(cause[kept]).tolist():
+        claimed = sweep.claimed(one) & free
+        free &= ~claimed
+        out[one] = Stretches(sweep.group[claimed], sweep.edge[claimed], sweep.next_edge[claimed])
+    return out
+
+
+def of_each(key: I64) -> Iterator[tuple[int, I64]]:
+    """Each key with its rows, both in order."""
+    order = np.argsort(key, kind="stable")
+    begins = np.flatnonzero(np.diff(key[order], prepend=key[order[:1]] - 1))
+    for rows in np.split(order, begins[1:]) if len(key) else ():
+        yield int(key[rows[0]]), rows
 
 
 def _within(claims: Claims, instants: Instants) -> tuple[I64, I64]:
@@ -129,14 +213,20 @@ class Pair:
         """Instants of the server's clock, of the matched ops in `rows`, on the client's."""
         return self.clock.on_client(self.matched.client[rows].astype(np.int64), *server_ns)
 
-    def near_on_client_ns(self, server_ns: I64) -> I64:
-        """Any instants of the server's clock on the client's, by the clock as it is at the op next to each."""
-        if not len(server_ns):
-            return server_ns
+    def near_on_client_ns(self, *server_ns: I64) -> list[I64]:
+        """Any instants of the server's clock on the client's, by the clock as it is at the op next to the first."""
+        if not len(server_ns[0]):
+            return list(server_ns)
+        times, order = self._by_arrival
+        near = np.minimum(np.searchsorted(times, server_ns[0]), len(order) - 1)
+        return self.on_client_ns(order[near], *server_ns)
+
+    @cached_property
+    def _by_arrival(self) -> tuple[I64, I64]:
+        """When the calls of the matched ops had come to the server, and their rows, in this order."""
         times = self.server.t1[self.matched.server]
         order = np.argsort(times, kind="stable")
-        near = np.minimum(np.searchsorted(times[order], server_ns), len(order) - 1)
-        return self.on_client_ns(order[near], server_ns)[0]
+        return times[order], order
 
     def places_of(self, side: str) -> I64:
         """For each op of `side` its row in `matched`; -1 where it has none."""

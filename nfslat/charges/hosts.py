@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nfslat.charges.causes import Cause, code, place
-from nfslat.charges.claims import Claims, Pair
+from nfslat.charges.claims import Claims, Pair, overlapping
 from nfslat.charges.silences import came_again
 from nfslat.decode.decoded import Decoded
 from nfslat.details import TcpEvent
@@ -38,8 +38,7 @@ class Pause:
     side: str  # "server" or "client"
     begin_ns: int  # client's clock: what came from then on was not taken
     end_ns: int
-    pile: int  # messages, and segments that were sent again, which it then had at once
-    frame: int  # of its own capture: the first of them
+    frame: int  # of its own capture: the first message, or segment that was sent again, which it then took
 
 
 class _Arrivals(NamedTuple):
@@ -76,9 +75,9 @@ def held_claims(
         again = came_again(sides[sender], ways[sender][is_reply], sides[name], ways[name][is_reply])
         again_sent, again_came = again.sent_ns, again.came_ns
         if is_reply:
-            again_sent = pair.near_on_client_ns(again_sent)
+            (again_sent,) = pair.near_on_client_ns(again_sent)
         else:
-            again_came = pair.near_on_client_ns(again_came)
+            (again_came,) = pair.near_on_client_ns(again_came)
         rows = pair.matched.rows(late)[is_reply]
         ops = sides[name].ops
         frames = (ops.reply_last_frame if is_reply else ops.call_last_frame)[rows].astype(np.int64)
@@ -89,63 +88,63 @@ def held_claims(
         )
         found = _silences(pair, name, sides[name], every)
         pauses += found
-        for one in found:
-            hit = late[(sent < one.end_ns) & (arrived >= one.end_ns)]
-            begin, end = (np.full(len(hit), at) for at in (one.begin_ns, one.end_ns))
-            claims.append(Claims.of(hit, place(part), code(Cause.HOST_PAUSE), begin, end))
-            if name == "server":
-                claims.append(_in_server(pair, one))
-        for tooth in held(sent, arrived - sent):
-            hit = late[(sent >= tooth.begin_ns) & (sent < tooth.release_ns)]
-            begin, end = (np.full(len(hit), at) for at in (tooth.begin_ns, tooth.release_ns))
-            claims.append(Claims.of(hit, place(part), code(Cause.HELD), begin, end))
+        begin, end = (np.array([getattr(one, at) for one in found], dtype=np.int64) for at in ("begin_ns", "end_ns"))
+        # Those on the way at the end of a pause.
+        at, which = _meeting(sent, arrived, end - 1, end)
+        claims.append(Claims.of(late[at], place(part), code(Cause.HOST_PAUSE), begin[which], end[which]))
+        if name == "server" and found:
+            claims.append(_in_server(pair, begin, end))
+        teeth = held(sent, arrived - sent)
+        begin, end = (
+            np.array([getattr(one, at) for one in teeth], dtype=np.int64) for at in ("begin_ns", "release_ns")
+        )
+        at, which = _meeting(sent, sent + 1, begin, end)
+        claims.append(Claims.of(late[at], place(part), code(Cause.HELD), begin[which], end[which]))
     return Claims.joined(claims), tuple(pauses)
 
 
-def _in_server(pair: Pair, pause: Pause) -> Claims:
-    """Ops that the server had in hand all the while."""
+def _meeting(begin: I64, end: I64, asked_begin: I64, asked_end: I64) -> tuple[I64, I64]:
+    """`overlapping` of intervals that all have the same key."""
+    keys = (np.zeros(len(some), dtype=np.int64) for some in (begin, asked_begin))
+    return overlapping(next(keys), begin, end, next(keys), asked_begin, asked_end)
+
+
+def _in_server(pair: Pair, begin: I64, end: I64) -> Claims:
+    """Ops that the server had in hand all the while from one of `begin` to its `end`."""
     s = pair.matched.server
     long = np.flatnonzero(pair.server.t2[s] - pair.server.t1[s] >= _SILENT_NS // 2)
     edges = pair.edges_ns(long)
-    row = long[(edges[2] <= pause.begin_ns) & (edges[3] >= pause.end_ns)]
-    begin, end = (np.full(len(row), at) for at in (pause.begin_ns, pause.end_ns))
-    return Claims.of(row, place("server"), code(Cause.HOST_PAUSE), begin, end)
+    at, which = _meeting(edges[2], edges[3], begin, begin + 1)
+    whole = edges[3][at] >= end[which]
+    at, which = at[whole], which[whole]
+    return Claims.of(long[at], place("server"), code(Cause.HOST_PAUSE), begin[which], end[which])
 
 
 def _silences(pair: Pair, name: str, receiver: Decoded, late: _Arrivals) -> list[Pause]:
     """Times in which the receiver's capture shows nothing at all, while something was on the way to it, which it shows
     all at once at the end."""
     waits, sent, came = late.waits_ns, late.sent_ns, late.came_ns
-    done = waits < _SILENT_NS
-    if done.all():
+    if not (waits >= _SILENT_NS).any():
         return []
     shown = _Shown.of(pair, name, receiver)
+    by_arrival = np.argsort(came, kind="stable")
+    arrivals = came[by_arrival]
     found: list[Pause] = []
-    for row in np.argsort(-waits, kind="stable").tolist():
-        if waits[row] < _SILENT_NS:
-            break
-        if done[row]:
-            continue
-        done[row] = True
-        # The silence that ends where this one arrived, or a little before: what piled up comes one by one.
-        edges = shown.silence_before(int(came[row]), max(_AT_ONCE_NS, int(waits[row]) // _AT_ONCE))
-        if edges is None:
-            continue
-        begin, end = edges
+    for begin, end in shown.silences(came, waits):
         soon = end + max(_AT_ONCE_NS, (end - begin) // _AT_ONCE)
-        pile = (sent < end) & (came >= end) & (came <= soon) & (came - np.maximum(sent, begin) >= _AT_ONCE_NS)
-        done |= pile
+        near = by_arrival[slice(*np.searchsorted(arrivals, [end, soon + 1]).tolist())]
+        pile = near[(sent[near] < end) & (came[near] - np.maximum(sent[near], begin) >= _AT_ONCE_NS)]
         if len(np.unique(sent[pile])) >= _PILE:
-            first = np.flatnonzero(pile)[np.argmin(came[pile])]
-            found.append(Pause(name, begin, end, int(np.count_nonzero(pile)), int(late.frame[first])))
+            found.append(Pause(name, begin, end, int(late.frame[pile[0]])))
     return found
 
 
 @dataclass(frozen=True)
 class _Shown:
-    """When a capture shows anything, on the client's clock, in order."""
+    """When a capture shows nothing, on the client's clock, in order."""
 
-    instants: I64  # beginnings and ends of all messages, and segments that were sent again or came late
+    begin_ns: I64  # of all long times without a message's beginning or end, or a segment sent again or come late
+    end_ns: I64
     busy: I64  # stretches with payload, when each begins ...
     stretch_ns: int  # ... and how long it is
 
@@ -157,19 +156,23 @@ class _Shown:
         seen = np.concatenate([ops.t0, ops.t1, ops.t2, ops.t3, loose.first_ns, loose.last_ns, packets])
         busy = np.unique(loads.begin_ns)
         if name == "server":
-            seen, busy = pair.near_on_client_ns(seen), pair.near_on_client_ns(busy)
-        return cls(np.sort(seen), busy, loads.stretch_ns)
+            (seen,), (busy,) = pair.near_on_client_ns(seen), pair.near_on_client_ns(busy)
+        seen = np.sort(seen)
+        long = np.flatnonzero(np.diff(seen) >= _SILENT_NS)
+        return cls(seen[long], seen[long + 1], np.sort(busy), loads.stretch_ns)
 
-    def silence_before(self, t_ns: int, slack_ns: int) -> tuple[int, int] | None:
-        """The longest time without anything that ends at `t_ns`, or up to `slack_ns` before; None: none is long."""
-        at = int(np.searchsorted(self.instants, t_ns, "right")) - 1
-        first = int(np.searchsorted(self.instants, t_ns - slack_ns, "left"))
-        before = max(first - 1, 0)
-        gaps = np.diff(self.instants[before : at + 1])
-        if not len(gaps) or gaps.max() < _SILENT_NS:
-            return None
-        behind = before + int(np.argmax(gaps)) + 1
-        begin, end = int(self.instants[behind - 1]), int(self.instants[behind])
+    def silences(self, came_ns: I64, waits_ns: I64) -> list[tuple[int, int]]:
+        """The longest one before each of what came after a long wait, or a little before: what piled up comes one by
+        one. Each silence once."""
+        long = waits_ns >= _SILENT_NS
+        came, slack = came_ns[long], np.maximum(_AT_ONCE_NS, waits_ns[long] // _AT_ONCE)
+        first = np.searchsorted(self.end_ns, came - slack, "left")
+        behind = np.searchsorted(self.end_ns, came, "right")
+        some = behind > first
+        length = self.end_ns - self.begin_ns
+        ranges = np.unique(np.stack([first[some], behind[some]]), axis=1).T.tolist()
+        at = np.unique(np.array([a + int(np.argmax(length[a:b])) for a, b in ranges], dtype=np.int64))
         # A message that takes long to arrive is no silence: its bytes go by.
-        inside = np.searchsorted(self.busy, [begin, end - self.stretch_ns])
-        return None if inside[1] > inside[0] else (begin, end)
+        inside = np.searchsorted(self.busy, np.stack([self.begin_ns[at], self.end_ns[at] - self.stretch_ns]))
+        at = at[inside[1] <= inside[0]]
+        return list(zip(self.begin_ns[at].tolist(), self.end_ns[at].tolist(), strict=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from nfslat.charges.causes import AFTER, CAUSES, LOSSES, Cause, code, place
@@ -67,22 +69,24 @@ def blocked_claims(pair: Pair, server: Decoded, client: Decoded) -> Claims:
 
 
 def _only_overtaken(receiver: Decoded, sender: Decoded, way: I64, until_ns: I64) -> Bool:
-    """Was the hole that was filled at `until_ns` filled by bytes that the sender's capture shows once?
+    """Was the hole that was filled at `until_ns` filled by bytes of which nothing was lost?
 
-    By the sequence numbers, which both captures share; where they are rewritten, or events are missing, it was lost.
+    The sender's capture shows them once; or what was sent again came as well, whichever copy was the first. By the
+    sequence numbers, which both captures share; where they are rewritten, or events are missing, it was lost.
     """
     if receiver.details.events_dropped or sender.details.events_dropped:
         return np.zeros(len(way), dtype=np.bool_)
     filled_way, filled_ns, filled = filled_holes(receiver)
     # Sent again is what the sender's capture shows twice; late there, it was lost in front of the capture.
-    starts = {*arrived_again(sender).tolist(), *filled_holes(sender)[2].tolist()}
+    sent = Counter([*arrived_again(sender).tolist(), *filled_holes(sender)[2].tolist()])
+    lost = sent - Counter(arrived_again(receiver).tolist())
     fillers: dict[tuple[int, int], list[int]] = {}
     for one, t_ns, seq in zip(filled_way.tolist(), filled_ns.tolist(), filled.tolist(), strict=True):
         fillers.setdefault((one, t_ns), []).append(seq)
     out = []
     for key in zip(way.tolist(), until_ns.tolist(), strict=True):
         numbers = fillers.get(key)
-        out.append(numbers is not None and not any(number in starts for number in numbers))
+        out.append(numbers is not None and not any(number in lost for number in numbers))
     return np.array(out, dtype=np.bool_)
 
 

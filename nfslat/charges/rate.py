@@ -14,24 +14,27 @@ from typing import NamedTuple
 import numpy as np
 
 from nfslat.charges.causes import Cause, code, place
-from nfslat.charges.claims import Claims, Pair
+from nfslat.charges.claims import Claims, Pair, of_each
 from nfslat.charges.sending import Socket
 from nfslat.constants import NULL32, op_name
 from nfslat.decode.decoded import Decoded
-from nfslat.details import Loads
-from nfslat.tables import I64, Bool, Ops
+from nfslat.details import Loads, Tcp
+from nfslat.tables import I8, I32, I64, Bool, Ops
 
 _MS = 1_000_000
-_LATE_NS = _MS  # beyond the distance: a queue
-_PACKETS = 10  # in a window: Poisson's spread (10 % to 90 %) is then 8 packets, a shaper's is 1
-_WINDOWS = 8
-_SPREAD = 2.5  # packets, or ...
-_SPREAD_SHARE = 0.08  # of the middle: headers are not counted, and messages do not end with full packets
-_MOST = 1.15  # times the rate; a bucket's burst may pass faster, now and then
-_BURSTS = 0.05  # of the windows
-_JITTER = 0.25  # of the delay: what the queue does not explain of it
-_HEADERS = 132  # bytes of a message without its data, about
-_AT_RATE = 0.7  # of the rate, at least, in a queue that counts
+# Choices, but where a line says else: each says what it parts from what.
+_LATE_NS = _MS  # beyond the distance: a queue; less is interrupt coalescing, and a scheduler's tick at 1000 Hz
+_PACKETS = 10  # in a window: of random arrivals (Poisson) 6 to 14 come in the middle 80 %, of a shaper's 9 to 11
+_WINDOWS = 8  # of random arrivals so many keep within the spread below once in a hundred times
+_SPREAD = 2.5  # packets: one that each end of a window cuts, and half of one for what ends a message; or ...
+# ... of the middle. Headers are not counted: 66 bytes (Ethernet, IPv4, TCP with time stamps) are 4 % of a full packet
+# and 12 % of one of 500 bytes, and windows differ by how many of each they have.
+_SPREAD_SHARE = 0.08
+_MOST = 1.15  # times the rate: twice that spread; a bucket's burst (tc-tbf(8)) passes faster, now and then, ...
+_BURSTS = 0.05  # ... in so many of the windows: it fills while the path is idle, so bursts come first and are rare
+_JITTER = 0.25  # of the delay: what the queue does not explain of it; beyond, most of the delay is something else's
+_HEADERS = 132  # bytes of an NFSv3 READ's reply without the data (RFC 5531, RFC 1813); others have about as many
+_AT_RATE = 0.7  # of the rate, at least, in a queue that counts; at a half and less it waits for something else
 
 
 @dataclass(frozen=True)
@@ -69,40 +72,42 @@ def bandwidth_claims(
             continue
         receiver = sides[name]
         is_reply = part == "reply_net"
-        ops = receiver.ops
-        s, c = pair.matched.rows(late)
-        rows = c if is_reply else s
-        group_of_conn, names = _host_pairs(pair, name)
-        conn = ops.conn[rows].astype(np.int64)
-        loads = receiver.details.loads
-        for group in np.unique(group_of_conn[conn]).tolist():
-            chosen = np.flatnonzero(group_of_conn[conn] == group)
-            arrived = ops.t3[rows[chosen]] if is_reply else ops.t1[rows[chosen]]
-            begins = ops.t2[rows[chosen]] if is_reply else ops.t0[rows[chosen]]
+        ops, loads, tcp = receiver.ops, receiver.details.loads, receiver.details.tcp
+        group_of_conn, names, calls = _host_pairs(pair, name)
+        row_of = pair.matched.rows(slice(None))[is_reply]
+        loads_of = _by_group(group_of_conn, calls ^ is_reply, loads.conn, loads.direction)
+        tcp_of = _by_group(group_of_conn, calls ^ is_reply, tcp.conn, tcp.direction)
+        socket_of = dict(of_each(group_of_conn[ops.conn[row_of[socket.row]]])) if is_reply else {}
+        for group, chosen in of_each(group_of_conn[ops.conn[row_of[late]]]):
+            if group not in loads_of or group not in tcp_of:
+                continue
+            at = late[chosen]
+            rows = row_of[at]
+            begins, arrived = (ops.t2[rows], ops.t3[rows]) if is_reply else (ops.t0[rows], ops.t1[rows])
             # From when the queue kept it: its last byte was so late; a message that came in many packets came through
             # the same queue from its first one on.
-            from_ns = np.minimum(arrived - (net_ns[part][late[chosen]] - half_trip_ns), begins)
+            from_ns = np.minimum(arrived - (net_ns[part][at] - half_trip_ns), begins)
             queues = _union(from_ns, arrived)
-            conns = np.flatnonzero(group_of_conn == group)
-            way_of = _ways(receiver, conns, is_reply=is_reply)
-            ours = np.isin(loads.conn.astype(np.int64) * 2 + loads.direction, way_of)
-            payload = _payload_bytes(ops, rows[chosen], is_reply=is_reply)
-            waits = _Waits(arrived - net_ns[part][late[chosen]], arrived, payload, half_trip_ns)
-            found = _plateau(loads.take(ours), queues, packet_bytes(receiver, way_of), waits)
+            payload = _payload_bytes(ops, rows, is_reply=is_reply)
+            waits = _Waits(arrived - net_ns[part][at], arrived, payload, half_trip_ns)
+            packet = packet_bytes(tcp.take(tcp_of[group]))
+            found = _plateau(loads.take(loads_of[group]), queues, packet, waits)
             if found is None:
                 continue
             rate, at_rate, share = found
             queues = _Queues(queues.begin_ns[at_rate], queues.end_ns[at_rate])
-            way = "reply" if is_reply else "call"
-            plateaus.append(Plateau(way, names[group][0], names[group][1], rate * 1e9, share))
+            plateaus.append(Plateau("reply" if is_reply else "call", *names[group], rate * 1e9, share))
             if not is_reply:
-                queues = _Queues(*(pair.near_on_client_ns(ns) for ns in queues))
-            claims += _claims(pair, part, np.asarray(late[chosen]), queues, half_trip_ns, socket if is_reply else None)
+                queues = _Queues(*(pair.near_on_client_ns(ns)[0] for ns in queues))
+            claims += _claims(pair, part, at, queues, half_trip_ns)
+            if group in socket_of:
+                claims.append(_in_socket(pair, socket.take(socket_of[group]), queues))
     return Claims.joined(claims), tuple(plateaus)
 
 
-def _host_pairs(pair: Pair, name: str) -> tuple[I64, list[tuple[str, str]]]:
-    """For each connection of a side the number of its two hosts, and the addresses of (client, server)."""
+def _host_pairs(pair: Pair, name: str) -> tuple[I64, list[tuple[str, str]], I64]:
+    """For each connection of a side the number of its two hosts, and the addresses of (client, server); and the
+    direction of its calls."""
     ops = pair.client if name == "client" else pair.server
     calls = np.zeros(len(ops.connections), dtype=np.int64)
     calls[ops.classes.conn] = ops.classes.direction
@@ -111,24 +116,21 @@ def _host_pairs(pair: Pair, name: str) -> tuple[I64, list[tuple[str, str]]]:
     for ends, way in zip(ops.connections, calls.tolist(), strict=True):
         key = ends.source(way)[0], ends.destination(way)[0]
         groups.append(names.setdefault(key, len(names)))
-    return np.array(groups, dtype=np.int64), list(names)
+    return np.array(groups, dtype=np.int64), list(names), calls
 
 
-def _ways(receiver: Decoded, conns: I64, *, is_reply: bool) -> I64:
-    """Connection times 2, plus the direction of the calls or the replies."""
-    calls = np.zeros(len(receiver.ops.connections), dtype=np.int64)
-    calls[receiver.ops.classes.conn] = receiver.ops.classes.direction
-    return np.asarray(conns * 2 + (calls[conns] ^ is_reply), dtype=np.int64)
+def _by_group(group_of_conn: I64, wanted: I64, conn: I32 | I64, direction: I8 | I64) -> dict[int, I64]:
+    """Rows of a table of connections and directions, those of the wanted direction, by the hosts."""
+    ours = np.flatnonzero(wanted[conn] == direction)
+    return {group: ours[rows] for group, rows in of_each(group_of_conn[conn[ours]])}
 
 
-def packet_bytes(receiver: Decoded, ways: I64) -> float:
-    """What passes at once: the payload of a large packet, as this capture shows it."""
-    tcp = receiver.details.tcp
-    ours = np.isin(tcp.conn * 2 + tcp.direction, ways)
-    packets = int(tcp.data_packets[ours].sum())
+def packet_bytes(tcp: Tcp) -> float:
+    """What passes at once: the payload of a large packet, as these directions show it."""
+    packets = int(tcp.data_packets.sum())
     if not packets:
         return 0.0
-    return float(min(int(tcp.largest_payload[ours].max()), 2 * int(tcp.bytes[ours].sum()) / packets))
+    return float(min(int(tcp.largest_payload.max()), 2 * int(tcp.bytes.sum()) / packets))
 
 
 def _union(begin: I64, end: I64) -> _Queues:
@@ -174,70 +176,76 @@ def _plateau(loads: Loads, queues: _Queues, packet: float, waits: _Waits) -> tup
     if not len(loads) or packet <= 0:
         return None
     stretch = loads.stretch_ns
-    first = int(loads.begin_ns[0]) // stretch
-    at = loads.begin_ns // stretch - first
-    per_stretch = np.zeros(int(at.max()) + 1, dtype=np.int64)
-    np.add.at(per_stretch, at, loads.bytes)
-    sums = np.concatenate([[0], np.cumsum(per_stretch)])
+    at, first_rows = np.unique(loads.begin_ns // stretch, return_index=True)
+    # Bytes in front of each stretch that has any: captures may have years without.
+    sums = np.concatenate([[0], np.cumsum(np.add.reduceat(loads.bytes, first_rows))])
+
+    def until(number: I64) -> I64:
+        """Bytes in all stretches in front of this one."""
+        return np.asarray(sums[np.searchsorted(at, number)])
+
     # Whole stretches in which there is a queue all the time.
-    begin = np.clip(-(-queues.begin_ns // stretch) - first, 0, len(per_stretch))
-    end = np.clip(queues.end_ns // stretch - first, 0, len(per_stretch))
+    begin = np.clip(-(-queues.begin_ns // stretch), at[0], at[-1] + 1)
+    end = np.clip(queues.end_ns // stretch, at[0], at[-1] + 1)
     whole = end > begin
     if not whole.any():
         return None
-    typical = float((sums[end[whole]] - sums[begin[whole]]).sum() / (end - begin)[whole].sum())
+    moved_bytes = until(end) - until(begin)
+    typical = float(moved_bytes[whole].sum() / (end - begin)[whole].sum())
     if typical <= 0:
         return None
     width = max(1, int(np.ceil(_PACKETS * packet / typical)))
-    windows = [
-        sums[a + width : b + 1 : width] - sums[a : b + 1 - width : width]
-        for a, b in zip(begin[whole].tolist(), end[whole].tolist(), strict=True)
-        if b - a >= width
-    ]
-    inside = np.concatenate(windows) if windows else np.zeros(0, dtype=np.int64)
+    counts = np.where(whole, (end - begin) // width, 0)
+    starts = np.repeat(begin, counts) + width * _counted(counts)
+    inside = until(starts + width) - until(starts)
     if len(inside) < _WINDOWS:
         return None
     low, middle, high = np.quantile(inside, [0.1, 0.5, 0.9])
-    moved = 2 * waits.jitter_ns(typical / stretch) * typical / stretch
-    if high - low > max(_SPREAD * packet, _SPREAD_SHARE * middle) + moved:
+    jitter = 2 * waits.jitter_ns(typical / stretch) * typical / stretch
+    if high - low > max(_SPREAD * packet, _SPREAD_SHARE * middle) + jitter:
         return None
-    every = sums[width::width] - sums[:-width:width]
-    busy = every[every > 0]
-    if np.count_nonzero(busy > _MOST * middle + packet + moved) > _BURSTS * len(busy):
+    every = np.unique((at - at[0]) // width)
+    every = at[0] + every[every < (at[-1] + 1 - at[0]) // width] * width
+    busy = until(every + width) - until(every)
+    if np.count_nonzero(busy > _MOST * middle + packet + jitter) > _BURSTS * len(busy):
         return None
     rate = float(middle) / (width * stretch)
     # A queue that is shorter than a stretch has no rate of its own: it goes with the others.
     own = np.full(len(queues.begin_ns), rate)
-    own[whole] = (sums[end] - sums[begin])[whole] / ((end - begin)[whole] * stretch)
-    at_rate = (
-        own * (queues.end_ns - queues.begin_ns) >= _AT_RATE * rate * (queues.end_ns - queues.begin_ns) - 2 * packet
-    )
-    share = float((end - begin)[whole & at_rate].sum() / max(np.count_nonzero(per_stretch), 1))
+    own[whole] = moved_bytes[whole] / ((end - begin)[whole] * stretch)
+    length = queues.end_ns - queues.begin_ns
+    at_rate = own * length >= _AT_RATE * rate * length - 2 * packet
+    share = float((end - begin)[whole & at_rate].sum() / len(at))
     return rate, at_rate, min(share, 1.0)
 
 
-def _claims(
-    pair: Pair, part: str, late: I64, queues: _Queues, half_trip_ns: int, socket: Socket | None
-) -> list[Claims]:
-    """On the way, but for the distance, and while it was sent, of late ops; and in the server's socket, of any."""
+def _claims(pair: Pair, part: str, late: I64, queues: _Queues, half_trip_ns: int) -> list[Claims]:
+    """On the way, but for the distance, and while it was sent, of late ops."""
     edges = pair.edges_ns(late)
     net, send = ((1, 2), (0, 1)) if part == "call_net" else ((4, 5), (3, 4))
     out = []
     for name, (a, b), less_ns in ((part, net, half_trip_ns), (part.replace("net", "send"), send, 0)):
         row, begin, end = _cut(late, edges[a] + less_ns, edges[b], queues)
         out.append(Claims.of(row, place(name), code(Cause.BANDWIDTH), begin, end))
-    if socket is not None and len(socket.row):
-        begin, end = pair.on_client_ns(socket.row, socket.begin_ns, socket.end_ns)
-        row, begin, end = _cut(socket.row, begin, end, queues)
-        out.append(Claims.of(row, place("server"), code(Cause.BANDWIDTH), begin, end))
     return out
+
+
+def _in_socket(pair: Pair, socket: Socket, queues: _Queues) -> Claims:
+    """What waited in the server's socket meanwhile."""
+    begin, end = pair.on_client_ns(socket.row, socket.begin_ns, socket.end_ns)
+    row, begin, end = _cut(socket.row, begin, end, queues)
+    return Claims.of(row, place("server"), code(Cause.BANDWIDTH), begin, end)
 
 
 def _cut(row: I64, begin: I64, end: I64, queues: _Queues) -> tuple[I64, I64, I64]:
     """What each interval has in common with the queues."""
     first = np.searchsorted(queues.end_ns, begin, "right")
-    behind = np.maximum(np.searchsorted(queues.begin_ns, end, "left"), first)
-    counts = behind - first
+    counts = np.maximum(np.searchsorted(queues.begin_ns, end, "left") - first, 0)
     at = np.repeat(np.arange(len(row)), counts)
-    which = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(first, counts)
+    which = np.repeat(first, counts) + _counted(counts)
     return row[at], np.maximum(begin[at], queues.begin_ns[which]), np.minimum(end[at], queues.end_ns[which])
+
+
+def _counted(counts: I64) -> I64:
+    """0, 1, ... for each of these counts, one behind the other."""
+    return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)

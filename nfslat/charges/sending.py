@@ -7,12 +7,13 @@ is an upper bound, for no packet says when a reply was ready.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from nfslat.charges.causes import BEFORE, Cause, code, place
-from nfslat.charges.claims import Claims, Pair, overlapping
+from nfslat.charges.claims import WAITS, Claims, Pair, Stretches, exclusive, overlapping
 from nfslat.charges.silences import NOTHING, Silences
 from nfslat.constants import NULL, NULL32, op_name
 from nfslat.details import Tcp
@@ -41,6 +42,10 @@ class Socket(NamedTuple):
     way: I64
     begin_ns: I64  # server's clock
     end_ns: I64
+
+    def take(self, rows: I64) -> Socket:
+        """Those in `rows`."""
+        return Socket(*(column[rows] for column in self))
 
 
 def sending_claims(pair: Pair, client: Silences, server: Silences) -> Claims:
@@ -88,7 +93,21 @@ def _same(key: I64, value: I64, asked_key: I64, asked_value: I64) -> tuple[I64, 
     return np.flatnonzero(which >= 0), which[which >= 0]
 
 
-def socket_claims(pair: Pair, server: Silences, tcp: Tcp) -> tuple[Claims, Socket]:
+@dataclass(frozen=True)
+class InFront:
+    """What the server's sockets were busy with, or kept from sending by, while replies waited in them (an `Ahead`)."""
+
+    stretches: dict[int, Stretches]  # by cause, of each way (connection times 2, plus direction); client's clock
+    way: I64  # of each matched op; -1 where its reply did not wait
+
+    def spent_ns(self, cause: int, rows: I64, begin_ns: I64, end_ns: I64) -> I64:
+        """See `Ahead`."""
+        if cause not in self.stretches:
+            return np.zeros(len(rows), dtype=np.int64)
+        return self.stretches[cause].within_ns(self.way[rows], begin_ns, end_ns)
+
+
+def socket_claims(pair: Pair, server: Silences, tcp: Tcp) -> tuple[Claims, Socket, InFront]:
     """Waits in front of a reply's first byte: for pauses of TCP, and for the sending of other replies in front of it.
 
     And all waits of the kind, which other causes may explain better. `tcp` is that of the server's side.
@@ -96,38 +115,35 @@ def socket_claims(pair: Pair, server: Silences, tcp: Tcp) -> tuple[Claims, Socke
     ops = pair.server
     long = ops.t3 - ops.t2 >= _LONG_NS
     costs = server.only(np.isin(server.cause, _OF_TCP) & (server.pauses.begin_ns != NULL))
+    nothing = np.zeros(0, dtype=np.int64)
+    none = Claims.joined([]), Socket(nothing, nothing, nothing, nothing), InFront({}, nothing)
     if not (long.any() or len(costs.way)):
-        nothing = np.zeros(0, dtype=np.int64)
-        return Claims.joined([]), Socket(nothing, nothing, nothing, nothing)
+        return none
     way_of_all = ops.conn.astype(np.int64) * 2 + (1 - ops.direction)
     concerned = np.unique(np.concatenate([way_of_all[long], costs.way]))
     rows = np.flatnonzero(np.isin(way_of_all, concerned))
     if not len(rows):
-        return Claims.joined([]), Socket(rows, rows, rows, rows)
+        return none
     rows = rows[np.argsort(ops.t2[rows], kind="stable")]
     rows = rows[np.argsort(way_of_all[rows], kind="stable")]
-    way = way_of_all[rows]
-    waits = _waits(ops, rows, way, costs, tcp)
+    waits = _waits(ops, rows, way_of_all[rows], costs, tcp)
     places = pair.places_of("server")[waits.row]
     known = places >= 0
     waits = Socket(places[known], *(column[known] for column in waits[1:]))
-    claims = []
-    at, which = overlapping(
-        waits.way, waits.begin_ns, waits.end_ns, costs.way, costs.pauses.begin_ns, costs.pauses.end_ns
-    )
-    claims.append((at, costs.cause[which], costs.pauses.begin_ns[which], costs.pauses.end_ns[which]))
     of_long = rows[long[rows]]
-    at, which = overlapping(
-        waits.way, waits.begin_ns, waits.end_ns, way_of_all[of_long], ops.t2[of_long], ops.t3[of_long]
+    begin, end = pair.near_on_client_ns(
+        np.concatenate([costs.pauses.begin_ns, ops.t2[of_long]]), np.concatenate([costs.pauses.end_ns, ops.t3[of_long]])
     )
-    which = of_long[which]
-    head = np.full(len(at), code(Cause.HEAD_OF_LINE), dtype=np.int8)
-    claims.append((at, head, ops.t2[which], ops.t3[which]))
-    out = []
-    for at, cause, begin, end in claims:
-        both = np.maximum(begin, waits.begin_ns[at]), np.minimum(end, waits.end_ns[at])
-        out.append(Claims.of(waits.row[at], place("server"), cause, *pair.on_client_ns(waits.row[at], *both)))
-    return Claims.joined(out), waits
+    head = np.full(len(of_long), code(Cause.HEAD_OF_LINE), dtype=np.int8)
+    key, cause = np.concatenate([costs.way, way_of_all[of_long]]), np.concatenate([costs.cause, head])
+    way = np.full(len(pair.matched), -1, dtype=np.int64)
+    way[waits.row] = waits.way
+    times = pair.on_client_ns(waits.row, waits.begin_ns, waits.end_ns)
+    return (
+        Claims.of(waits.row, place("server"), WAITS, *times),
+        waits,
+        InFront(exclusive(key, cause, begin, end), way),
+    )
 
 
 def _waits(ops: Ops, rows: I64, way: I64, costs: Silences, tcp: Tcp) -> Socket:

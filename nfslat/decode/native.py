@@ -249,5 +249,7 @@ def _decoded(found: dict[str, Any], source: Source) -> Decoded:
             events_dropped=found["tcp_events_dropped"],
             resent_dropped=found["resent_dropped"],
             pauses_dropped=found["pauses_dropped"],
+            blocked_dropped=found["blocked_dropped"],
+            loads_dropped=found["loads_dropped"],
         ),
     )

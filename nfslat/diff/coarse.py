@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +13,8 @@ from nfslat.diff import judge
 from nfslat.diff.compare import Compared
 from nfslat.diff.kinds import decompose
 from nfslat.diff.model import Change, Load, Mix, Part, Row
-from nfslat.diff.runs import LAYER_OF, Figures, Run
+from nfslat.diff.parts import MOVES
+from nfslat.diff.runs import LAYERS, Figures, Run, layer_of
 from nfslat.diff.statistics import LEAST_OPS, SLICES, from_error
 
 _RANKS = (("p50", 0.50), ("p95", 0.95), ("p99", 0.99), ("max", 1.0))
@@ -32,11 +34,11 @@ def compare(a: Run, b: Run) -> Compared:
     )
     both = [op for op in names if op in of_a and op in of_b]
     mix = _mix(names, of_a, of_b, both)
-    parts = _parts([of_a[op] for op in both], [of_b[op] for op in both]) if both else []
-    rows, mix, parts, _ = judge.all_looked_at(rows, mix, parts, [])
-    return Compared(
-        load, mix, [dataclasses.replace(row, verdict=judge.verdict_of(row, load)) for row in rows], parts, []
-    )
+    moved = [] if a.moved_ms is None or b.moved_ms is None else [a.moved_ms, b.moved_ms]
+    parts = _parts([of_a[op] for op in both], [of_b[op] for op in both], moved) if both else []
+    rows, mix, _, parts, _ = judge.all_looked_at(rows, mix, [], parts, [])
+    rows = [dataclasses.replace(row, verdict=judge.verdict_of(row, load)) for row in rows]
+    return Compared(load, mix, rows, _layers(parts), parts, [])
 
 
 def most_variance(summary: dict[str, float], least: float = 0.0) -> float:
@@ -91,26 +93,57 @@ def _weights(a: list[Figures], b: list[Figures]) -> list[float]:
     return [share / math.fsum(shares) for share in shares]
 
 
-def _parts(a: list[Figures], b: list[Figures]) -> list[Part]:
-    """At the same mix."""
+def _parts(a: list[Figures], b: list[Figures], moved: Sequence[dict[str, float]] = ()) -> list[Part]:
+    """At the same mix. `moved`: of A and of B `Run.moved_ms`, which reports have over all of their ops alone."""
     weights = _weights(a, b)
     queued = all(one.parts.get("queue") is not None for one in (*a, *b))
-    found = []
-    for name, layer in LAYER_OF.items():
-        if name in (("server",) if queued else ("queue", "in_thread")):
-            continue
-        values = [
+    queued = queued and any(one.parts.get("queue") for one in (*a, *b))
+    own = "in_thread" if queued else "server"
+    names = ("call_send", "network", "tcp_waits", "server_paused", "queue", own, "client_paused", "reply_send")
+    values = {
+        name: [
             math.fsum(weight * _part(one, name) for weight, one in zip(weights, side, strict=True)) for side in (a, b)
         ]
-        found.append(Part(name, layer, 0, judge.change(values[0], values[1], None)))
-    return found
+        for name in names
+    }
+    for name, (place, to) in _MOVES_TO.items() if moved else ():
+        ms = [of[name] for of in moved]
+        if any(one >= MOVES * whole > 0 for one, whole in zip(ms, values[own], strict=True)):
+            part = own if place == "server" else place
+            values[part] = [x - y for x, y in zip(values[part], ms, strict=True)]
+            values[to] = [x + y for x, y in zip(values[to], ms, strict=True)]
+    optional = ("tcp_waits", "server_paused", "queue", "client_paused")
+    return [
+        Part(name, layer_of(name), 0, judge.change(of[0], of[1], None))
+        for name, of in values.items()
+        if any(of) or name not in optional
+    ]
+
+
+# Of `Single.moved`: from which part to which.
+_MOVES_TO = {
+    "tcp_waits": ("server", "tcp_waits"),
+    "server_paused": ("server", "server_paused"),
+    "call_paused": ("network", "server_paused"),
+    "reply_paused": ("network", "client_paused"),
+}
+
+
+def _layers(parts: list[Part]) -> list[Part]:
+    sums = []
+    for layer in LAYERS:
+        own = [part.change for part in parts if part.layer == layer]
+        if own:
+            values = [math.fsum(getattr(one, side) for one in own) for side in ("a", "b")]
+            sums.append(Part(layer, layer, 0, judge.change(values[0], values[1], None)))
+    return sums
 
 
 def _part(one: Figures, name: str) -> float:
     queue = one.parts.get("queue") or 0.0
     if name == "in_thread":
         return (one.parts["server"] or 0.0) - queue
-    return queue if name == "queue" else one.parts[name] or 0.0
+    return queue if name == "queue" else one.parts.get(name) or 0.0
 
 
 def _mix(names: list[str], of_a: dict[str, Figures], of_b: dict[str, Figures], both: list[str]) -> Mix:

@@ -119,7 +119,7 @@ def _runs(options: argparse.Namespace, filters: Filters) -> tuple[Run, Run]:
 def answer(a: Run, b: Run, thresholds: list[Any]) -> Diff:
     """What is to be said of two runs; `thresholds` are of `checks.parse_check`."""
     from nfslat import __version__  # noqa: PLC0415
-    from nfslat.diff import checks, coarse, compare, model, notes, reports, verdict  # noqa: PLC0415
+    from nfslat.diff import checks, coarse, compare, judge, model, notes, reports, verdict  # noqa: PLC0415
 
     if a.single is not None and b.single is not None:
         method, found = "slices", compare.compare(a.single, b.single)
@@ -128,7 +128,8 @@ def answer(a: Run, b: Run, thresholds: list[Any]) -> Diff:
     both = (a.report, b.report) if a.report is not None and b.report is not None else None
     findings = reports.findings(*both) if both else []
     said = verdict.verdict(found, findings, method)
-    level = said.change in ("slower", "faster", "mixed") or (said.change == "unknown" and method == "slices")
+    untold = said.change == "unknown" and method == "slices" and judge.held_back(found.mix.same_mix) is None
+    level = untold or said.change in ("slower", "faster", "mixed")
     return model.Diff(
         schema=model.SCHEMA,
         nfslat=__version__,
@@ -139,6 +140,7 @@ def answer(a: Run, b: Run, thresholds: list[Any]) -> Diff:
         load=found.load,
         mix=found.mix,
         rows=found.rows,
+        layers=found.layers,
         parts=found.parts,
         causes=found.causes,
         events=reports.events(*both, findings, level=level) if both else [],

@@ -9,16 +9,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.constants import NULL
 from nfslat.diff import judge
 from nfslat.diff.kinds import Kinds, decompose, kinds, size_label
 from nfslat.diff.model import Change, Load, Mix, Part, Row
-from nfslat.diff.runs import LAYER_OF, Single
-from nfslat.diff.statistics import Sample, mean_difference, percentile_difference
+from nfslat.diff.parts import AtMix, Column, columns, of_means
+from nfslat.diff.runs import Single
+from nfslat.diff.statistics import Sample, percentile_difference
 from nfslat.tables import I64
 
-_NS_PER_MS, _NS_PER_S = 1e6, 1e9
-_FINE = 16  # up to so many in flight each number is compared with itself; above that in steps of an eighth
+_NS_PER_S = 1e9
+# Up to so many in flight each number is compared with itself; above that in steps of an eighth, as far apart as 16 and
+# 18: at one server each call that is met adds its time, so within a step the wait differs by no more than that.
+_FINE = 16
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Compared:
     load: Load
     mix: Mix
     rows: list[Row]
+    layers: list[Part]  # the parts of each added up
     parts: list[Part]
     causes: list[Part]
 
@@ -38,24 +41,20 @@ def compare(a: Single, b: Single) -> Compared:
     both = [kind for kind, (n, m) in enumerate(zip(*found.counts, strict=True)) if n and m]
     load = _load(a, b, found)
     mix = _mix(a, b, found, both)
-    rows = [_row(a, b, found, kind) for kind in range(len(found.names))]
-    weights = _weights(found, both)
-    parts = _parts(a, b, found, both, weights) if both else []
-    causes = _causes(a, b, found, both, weights) if both else []
-    rows, mix, parts, causes = judge.all_looked_at(rows, mix, parts, causes)
+    of = columns(a, b)
+    rows = [_row(a, b, found, kind, of) for kind in range(len(found.names))]
+    layers, parts, causes = [], [], []
+    if both:
+        same = AtMix(a, b, found, both, _weights(found, both))
+        layers, parts, causes = same.layers(of), same.parts(of), same.causes()
+    rows, mix, layers, parts, causes = judge.all_looked_at(rows, mix, layers, parts, causes)
     rows = [_judged(row, a, b, found, kind, load) for kind, row in enumerate(rows)]
-    return Compared(load, mix, rows, parts, causes)
-
-
-def _of_means(a: Sequence[Sample], b: Sequence[Sample], weights: Sequence[float], *, is_ms: bool = True) -> Change:
-    known = all(one.enough for one in (a[0], b[0])) if len(a) == 1 else True
-    values = [math.fsum(w * one.mean for w, one in zip(weights, side, strict=True)) for side in (a, b)]
-    return judge.change(values[0], values[1], mean_difference(a, b, weights) if known else None, is_ms=is_ms)
+    return Compared(load, mix, rows, layers, parts, causes)
 
 
 def _load(a: Single, b: Single, found: Kinds) -> Load:
     gaps = [Sample.of(one.busy_ns, one.slices) for one in (a, b)]
-    between = _of_means(gaps[:1], gaps[1:], [1.0], is_ms=False)
+    between = of_means(gaps[:1], gaps[1:], [1.0], is_ms=False)
     rates = [_NS_PER_S / one.mean if one.mean > 0 else 0.0 for one in gaps]
     # The interval of a rate is that of the time between two ops, turned over.
     bounds = None
@@ -72,7 +71,7 @@ def _load(a: Single, b: Single, found: Kinds) -> Load:
         high=bounds[1] if bounds else None,
     )
     levels = [Sample.of(one.in_flight, one.slices) for one in (a, b)]
-    in_flight = _of_means(levels[:1], levels[1:], [1.0], is_ms=False)
+    in_flight = of_means(levels[:1], levels[1:], [1.0], is_ms=False)
     shares = [np.array(counts) / sum(counts) for counts in found.counts]
     return Load(per_s, in_flight, float(np.minimum(*shares).sum()), judge.other_load(found.labels, *found.counts))
 
@@ -97,8 +96,8 @@ def _mix(a: Single, b: Single, found: Kinds, both: Sequence[int]) -> Mix:
         samples = [
             [one.sample(one.client_ns, found.rows(side, kind)) for kind in both] for side, one in (("a", a), ("b", b))
         ]
-        same = _of_means(samples[0], samples[1], _weights(found, both))
-    raw = _of_means(whole[:1], whole[1:], [1.0])
+        same = of_means(samples[0], samples[1], _weights(found, both))
+    raw = of_means(whole[:1], whole[1:], [1.0])
     covered = [sum(counts[kind] for kind in both) / sum(counts) for counts in (of_a, of_b)]
     return Mix(raw, float(within / 10**6), raw.difference - float(within / 10**6), same, covered[0], covered[1])
 
@@ -107,7 +106,7 @@ def _least(whole: Sequence[Sample]) -> int:
     return 0 if all(one.enough for one in whole) else max(map(len, whole)) + 1
 
 
-def _row(a: Single, b: Single, found: Kinds, kind: int) -> Row:
+def _row(a: Single, b: Single, found: Kinds, kind: int, of: Sequence[Column]) -> Row:
     op, bits = found.names[kind]
     rows = found.rows("a", kind), found.rows("b", kind)
     size_bytes = None if bits < 0 else 1 << bits
@@ -122,12 +121,12 @@ def _row(a: Single, b: Single, found: Kinds, kind: int) -> Row:
     enough = all(one.enough for one in client)
     return dataclasses.replace(
         row,
-        mean=_of_means(client[:1], client[1:], [1.0]),
+        mean=of_means(client[:1], client[1:], [1.0]),
         p50=_percentile(client, 0.50, enough),
         p99=_percentile(client, 0.99, enough),
-        server=_of_means(server[:1], server[1:], [1.0]),
-        network=_of_means(network[:1], network[1:], [1.0]),
-        parts=_parts(a, b, found, [kind], [1.0]),
+        server=of_means(server[:1], server[1:], [1.0]),
+        network=of_means(network[:1], network[1:], [1.0]),
+        parts=AtMix(a, b, found, [kind], [1.0]).parts(of),
     )
 
 
@@ -136,51 +135,6 @@ def _percentile(client: Sequence[Sample], share: float, enough: bool) -> Change 
     if estimate is None and share > 0.5:
         return None
     return judge.change(client[0].percentile(share), client[1].percentile(share), estimate)
-
-
-def _parts(a: Single, b: Single, found: Kinds, both: Sequence[int], weights: Sequence[float]) -> list[Part]:
-    """Rows of depth 0 sum to the response time; intervals of one-way figures hold what the clocks leave open, too."""
-    columns: list[tuple[str, str, int, I64, I64, float]] = []
-    waits = [None if one.queue_ns is None else np.where(one.queue_ns == NULL, 0, one.queue_ns) for one in (a, b)]
-    for name in ("call_send", "network", "server", "reply_send"):
-        if name == "server" and waits[0] is not None and waits[1] is not None:
-            columns.append(("queue", "server", 0, waits[0], waits[1], 0.0))
-            columns.append(("in_thread", "server", 0, a.parts[name] - waits[0], b.parts[name] - waits[1], 0.0))
-            continue
-        columns.append((name, LAYER_OF[name], 0, a.parts[name], b.parts[name], 0.0))
-        if name == "network":
-            for inner in a.of_network:
-                if inner in b.of_network:
-                    error = (a.one_way_error_ns + b.one_way_error_ns) / _NS_PER_MS if inner.endswith("_net") else 0.0
-                    columns.append((inner, "network", 1, a.of_network[inner], b.of_network[inner], error))
-    out = []
-    for name, layer, depth, of_a, of_b, error in columns:
-        moved = _at_mix(a, b, found, both, weights, of_a, of_b)
-        if error and moved.low is not None and moved.high is not None:
-            low, high = moved.low - error, moved.high + error
-            moved = dataclasses.replace(moved, low=low, high=high, steady=moved.steady and not low <= 0 <= high)
-        out.append(Part(name, layer, depth, moved))
-    return out
-
-
-def _causes(a: Single, b: Single, found: Kinds, both: Sequence[int], weights: Sequence[float]) -> list[Part]:
-    """Those of which either run has any."""
-    out = []
-    for name in a.causes:
-        if name in b.causes and (a.causes[name].any() or b.causes[name].any()):
-            moved = _at_mix(a, b, found, both, weights, a.causes[name], b.causes[name])
-            out.append(Part(name, "network", 0, moved))
-    return out
-
-
-def _at_mix(
-    a: Single, b: Single, found: Kinds, both: Sequence[int], weights: Sequence[float], of_a: I64, of_b: I64
-) -> Change:
-    samples = [
-        [one.sample(column, found.rows(side, kind)) for kind in both]
-        for side, one, column in (("a", a, of_a), ("b", b, of_b))
-    ]
-    return _of_means(samples[0], samples[1], weights)
 
 
 def _judged(row: Row, a: Single, b: Single, found: Kinds, kind: int, load: Load) -> Row:
@@ -208,7 +162,7 @@ def _same_in_flight(a: Single, b: Single, of_a: I64, of_b: I64) -> tuple[Change 
         for one, rows, level in ((a, of_a, met[0]), (b, of_b, met[1]))
     ]
     share = float((n.sum() + m.sum()) / (len(of_a) + len(of_b)))
-    return _of_means(samples[0], samples[1], weights.tolist()), share
+    return of_means(samples[0], samples[1], weights.tolist()), share
 
 
 def _step(level: I64) -> I64:

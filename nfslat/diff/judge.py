@@ -12,8 +12,11 @@ from nfslat.diff.statistics import Estimate, holm
 # How often two equal runs may differ in any figure that is looked at. A diff is made again and again: 1 in 20 is too
 # often.
 CERTAIN = 0.01
-RELEVANT, RELEVANT_MS = 0.02, 0.05  # less is nothing that an application would notice
-_MISSING = 0.05  # share of a run that the other has nothing of
+# By choice: what no application would notice. 50 us is a wake-up, or an adapter that collects interrupts, which one
+# change of a setting far from NFS adds or spares.
+RELEVANT, RELEVANT_MS = 0.02, 0.05
+# Share of a run that the other has nothing of: said first. What is rarer (mounting, a stray COMMIT) comes and goes.
+_MISSING = 0.05
 
 
 def change(a: float, b: float, estimate: Estimate | None, *, is_ms: bool = True) -> Change:
@@ -38,13 +41,16 @@ def adjusted(changes: Sequence[Change | None]) -> list[Change | None]:
 
 
 def all_looked_at(
-    rows: list[Row], mix: Mix, parts: list[Part], causes: list[Part]
-) -> tuple[list[Row], Mix, list[Part], list[Part]]:
+    rows: list[Row], mix: Mix, layers: list[Part], parts: list[Part], causes: list[Part]
+) -> tuple[list[Row], Mix, list[Part], list[Part], list[Part]]:
     """Figures that could speak for a change are one family; those that explain it are another."""
     speak = iter(adjusted([*(one for row in rows for one in (row.mean, row.p50, row.p99)), mix.same_mix]))
     explain = iter(
         adjusted(
-            [*(one for row in rows for one in (row.server, row.network)), *(part.change for part in (*parts, *causes))]
+            [
+                *(one for row in rows for one in (row.server, row.network)),
+                *(part.change for part in (*layers, *parts, *causes)),
+            ]
         )
     )
     rows = [
@@ -59,10 +65,11 @@ def all_looked_at(
         for row in rows
     ]
     mix = dataclasses.replace(mix, same_mix=next(speak))
-    parts, causes = (
-        [dataclasses.replace(part, change=next(explain) or part.change) for part in of] for of in (parts, causes)
+    layers, parts, causes = (
+        [dataclasses.replace(part, change=next(explain) or part.change) for part in of]
+        for of in (layers, parts, causes)
     )
-    return rows, mix, parts, causes
+    return rows, mix, layers, parts, causes
 
 
 def evidence(row: Row) -> list[Change]:
@@ -72,6 +79,18 @@ def evidence(row: Row) -> list[Change]:
     up = row.mean.difference > 0
     figures = [one for one in (row.mean, row.p50, row.p99) if one is not None]
     return [one for one in figures if one.certain and (one.difference > 0) == up]
+
+
+def held_back(one: Change | None) -> str | None:
+    """Why a figure that alone looks like a change is none: "drift", or "chance" after all that was looked at.
+
+    None where it is one, where its own interval holds 0, and where it would not matter.
+    """
+    if one is None or one.low is None or one.high is None or one.certain or not one.relevant:
+        return None
+    if one.low <= 0 <= one.high:
+        return None
+    return "chance" if one.steady else "drift"
 
 
 def verdict_of(row: Row, load: Load) -> str:

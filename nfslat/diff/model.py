@@ -30,7 +30,7 @@ class Part:
     """Of the response time on the client's wire; rows of depth 0 sum to it."""
 
     name: str
-    layer: str  # client, network or server: who is to be asked
+    layer: str  # client, network or server, as the verdict of a report counts them
     depth: int  # 1: a part of the row of depth 0 above it
     change: Change
 
@@ -150,6 +150,7 @@ class Diff:
     load: Load
     mix: Mix
     rows: list[Row]
+    layers: list[Part]  # the parts of each added up, at the same mix
     parts: list[Part]  # means over the ops of the same kinds, at the same mix
     events: list[str]  # what only one of the runs has, in words
     causes: list[

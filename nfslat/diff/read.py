@@ -28,6 +28,7 @@ _NEEDED = ("op", "size_bytes", "client_t0_ns", "client_t3_ns", "call_send_ns", "
 _OPTIONAL = ("call_net_ns", "reply_net_ns", "one_way_error_ns", "queue_ns", *(f"{name}_ns" for name in CHARGED))
 _NOT_CAPTURES = (".json", ".csv", ".txt", ".md", ".log")
 _START_BYTES = 64
+_MOST = 1 << 63  # no count, and no duration in ms, of a report is larger; squares and products stay numbers, then
 
 
 def from_file(name: str, filters: Filters, *, engine: str | None, quiet: bool) -> Run:
@@ -130,9 +131,10 @@ def of_correlation(found: Correlation, filters: Filters, name: str) -> Run:
 
 def _of_json(name: str, text: TextIO) -> Run:
     try:
-        report = json.load(text, parse_constant=_no_number)
+        report = json.load(text, parse_constant=_no_number, parse_float=_float, parse_int=_int)
     except (ValueError, RecursionError) as problem:
-        raise InputError(f"{name}: not JSON ({problem})") from problem
+        foreign = isinstance(problem, json.JSONDecodeError | RecursionError)
+        raise InputError(f"{name}: {'not JSON' if foreign else 'no report'} ({problem})") from problem
     schema = report.get("schema")
     if schema != SCHEMA:
         raise InputError(
@@ -152,6 +154,18 @@ def _of_json(name: str, text: TextIO) -> Run:
 
 def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number of JSON")
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if abs(number) > _MOST:
+        raise ValueError(f"{text[:20]} is out of range")
+    return number
+
+
+def _int(text: str) -> int:
+    _float(text)
+    return int(text)
 
 
 def _use(run: Run) -> None:

@@ -9,7 +9,8 @@ from nfslat.diff import judge
 from nfslat.diff.model import FindingChange, Setting
 
 Report = dict[str, Any]
-_EVENT_SHARE = 0.1  # of the mean; a finding that explains less is below the tables
+# Of the mean: what explains less is an info in the report, too (docs/method.md), and stands below the tables.
+_EVENT_SHARE = 0.1
 _CAPTURE = "capture"  # layer of findings about the witness, not about the systems
 
 

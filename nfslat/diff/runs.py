@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from nfslat.charges.causes import FROM_OUTSIDE, Cause, code, place
 from nfslat.constants import NULL, NULL32
 from nfslat.diff.statistics import SLICES, Sample
 from nfslat.export import CHARGED
@@ -16,15 +18,27 @@ from nfslat.select import op_labels
 from nfslat.tables import I64, Bool
 
 _NS_PER_MS = 1e6
-# Parts that sum to the response time on the client's wire, and whose they are.
-LAYER_OF = {
-    "call_send": "client",
-    "network": "network",
-    "server": "server",
-    "queue": "server",
-    "in_thread": "server",
-    "reply_send": "server",
+LAYERS = ("client", "network", "server")
+# Whose the parts of the response time are, as in the verdict of a report: what is not the server's response time is the
+# network's, and of that what TCP, or a host that stood still, made of it is theirs.
+_LAYER_OF = {"server": "server", "queue": "server", "in_thread": "server", "server_paused": "server",
+             "client_paused": "client"}  # fmt: skip
+# Of the causes those that no part but the server's and the network's own has a claim to.
+_NOT_OUTSIDE = ("held", "sender", "distance")
+
+
+# Of `Single.moved`: the part in which each lies, and of which causes it is.
+_MOVED: dict[str, tuple[str, frozenset[Cause]]] = {
+    "tcp_waits": ("server", FROM_OUTSIDE),
+    "call_paused": ("call_net", frozenset({Cause.HOST_PAUSE})),
+    "server_paused": ("server", frozenset({Cause.HOST_PAUSE})),
+    "reply_paused": ("reply_net", frozenset({Cause.HOST_PAUSE})),
 }
+
+
+def layer_of(part: str) -> str:
+    """client, network or server."""
+    return _LAYER_OF.get(part, "network")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +54,9 @@ class Single:
     queue_ns: I64 | None = None  # of server: the wait for a thread, NULL where unknown; None: nothing is known of it
     of_network: dict[str, I64] = field(default_factory=dict)  # parts of it: call_net, reply_net
     causes: dict[str, I64] = field(default_factory=dict)  # what TCP and the path made of client_ns; of `export.CHARGED`
+    # What of a part is another layer's: tcp_waits and server_paused of server, call_paused of call_net, reply_paused of
+    # reply_net. Empty: not known.
+    moved: dict[str, I64] = field(default_factory=dict)
     one_way_error_ns: float = 0.0  # of call_net and reply_net, which is no chance
 
     def __len__(self) -> int:
@@ -70,6 +87,23 @@ class Single:
         return Sample.of(values[rows] / _NS_PER_MS, self.slices[rows])
 
 
+def moved_in(one: Single, *, exact: bool) -> dict[str, I64]:
+    """`Single.moved`, or at least so much of it: a CSV file has causes, and not in which part each of them lies.
+
+    What TCP made of an op beyond all of its time outside of the server's part must lie in that, for no two charges
+    overlap and none is longer than its part.
+    """
+    if exact:
+        return dict(one.moved)
+    if not one.causes:
+        return {}
+    nothing = np.zeros(len(one), dtype=np.int64)
+    from_outside = sum((ns for name, ns in one.causes.items() if name not in _NOT_OUTSIDE), nothing)
+    elsewhere = one.client_ns - one.parts["server"] - one.causes.get("distance", nothing)
+    least = np.clip(from_outside - np.maximum(elsewhere, 0), 0, np.maximum(one.parts["server"], 0))
+    return {"tcp_waits": least}
+
+
 @dataclass(frozen=True)
 class Figures:
     """Of one operation of a run, ms, as a report has them."""
@@ -96,6 +130,28 @@ class Run:
         """By operation, most frequent first; versions of NFS together."""
         return _of_report(self.report) if self.report is not None else _of_single(self.single)
 
+    @cached_property
+    def moved_ms(self) -> dict[str, float] | None:
+        """`Single.moved`, means over all ops; None where it is not known."""
+        if self.report is not None:
+            rows = self.report.get("charges")  # other engines, and earlier versions, have none
+            return (
+                None
+                if rows is None
+                else {
+                    name: math.fsum(row["mean_ms"] for row in rows if row["part"] == part and row["cause"] in causes)
+                    for name, (part, causes) in _MOVED.items()
+                }
+            )
+        if self.single is None:
+            return None
+        found = moved_in(self.single, exact=bool(self.single.moved))
+        return (
+            {name: float(found[name].mean() / _NS_PER_MS) if name in found else 0.0 for name in _MOVED}
+            if found
+            else None
+        )
+
 
 def single_ops(c: Correlation) -> Single:
     """The matched ops."""
@@ -121,8 +177,19 @@ def single_ops(c: Correlation) -> Single:
         queue_ns=None if threads.threads.cannot else threads.queue_ns[c.matched.server][order],
         of_network=of_network,
         causes=causes,
+        moved={} if charges is None else {name: _charged(c, *of)[order] for name, of in _MOVED.items()},
         one_way_error_ns=float(c.clock.error_ns(client, c.matched.client)) if c.clock.fits else 0.0,
     )
+
+
+def _charged(c: Correlation, part: str, causes: frozenset[Cause]) -> I64:
+    """What these causes made of a part of each matched op, ns."""
+    out = np.zeros(len(c.matched), dtype=np.int64)
+    if c.charges is not None:
+        rare = c.charges.rare
+        wanted = (rare.place == place(part)) & np.isin(rare.cause, [code(one) for one in causes])
+        np.add.at(out, rare.row[wanted], rare.ns[wanted])
+    return out
 
 
 def _of_single(single: Single | None) -> list[Figures]:

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +26,14 @@ from nfslat.tables import I64
 
 F64 = npt.NDArray[np.float64]
 
-SLICES = 10
-CONFIDENCE = 0.95
+SLICES = 10  # the fewest of Schmeiser's: what waits together, such as one pause, is the likelier within one of them
+CONFIDENCE = 0.95  # of what is printed, for one figure, as a reader expects it; what is called a change is stricter
 LEAST_OPS = 5 * SLICES  # of one kind in one run: means of stretches with fewer than 5 ops are no means
-_LEAST_SLICES = 5  # in which it must occur: what a run holds in one spell says nothing of the rest of it
-_SMALLEST_P = 1e-12
-DRIFT = 2
+# In which it must occur: what a run holds in one spell says nothing of the rest of it. In half of them Student's t has
+# four degrees of freedom, and 99 % lie within 4.6 standard errors; in two of them, within 64.
+_LEAST_SLICES = 5
+_SMALLEST_P = 1e-12  # where bisection of an interval's p ends; Holm multiplies it by dozens at most
+DRIFT = 2  # end to end over half to half: the middles of two halves lie half of the run apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +87,8 @@ class Sample:
         """Nearest rank."""
         return float(self._sorted[0][max(math.ceil(share * len(self)) - 1, 0)])
 
-    def percentile_range(self, share: float, t: float) -> tuple[float, float]:
-        """Where the percentile may be, `t` standard errors of the share of ops below it; infinite where ops run out."""
+    def share_error(self, share: float) -> float:
+        """Standard error of the share of ops that are not above the percentile."""
         values, slices = self._sorted
         rows = len(values)
         below = int(np.searchsorted(values, self.percentile(share), side="right"))
@@ -95,7 +97,11 @@ class Sample:
         used = self.degrees + 1
         spread = used / max(used - 1, 1) * float(over @ over) / rows**2
         # What waits in queues is hardly ever steadier than chance; a smaller spread is luck.
-        reach = t * math.sqrt(max(spread, share * (1 - share) / rows))
+        return math.sqrt(max(spread, share * (1 - share) / rows))
+
+    def percentile_range(self, share: float, reach: float) -> tuple[float, float]:
+        """Where the percentile may be if the share of ops below is off by `reach`; infinite where ops run out."""
+        values, rows = self._sorted[0], len(self)
         low, high = math.ceil((share - reach) * rows) - 1, math.ceil((share + reach) * rows) - 1
         return (float(values[low]) if low >= 0 else -math.inf, float(values[high]) if high < rows else math.inf)
 
@@ -180,41 +186,41 @@ def percentile_difference(a: Sample, b: Sample, share: float) -> Estimate | None
     degrees = min(a.degrees, b.degrees)
     difference = b.percentile(share) - a.percentile(share)
 
-    def bounds(confidence: float) -> tuple[float, float]:
-        t = student_quantile(confidence, degrees)
-        (al, ah), (bl, bh) = a.percentile_range(share, t), b.percentile_range(share, t)
-        x, y = a.percentile(share), b.percentile(share)
-        return difference - math.hypot(y - bl, ah - x), difference + math.hypot(bh - y, x - al)
-
     if degrees < 1 or not all(len(half) for one in (a, b) for half in one.halves):
         return None
-    low, high = bounds(CONFIDENCE)
+    errors = a.share_error(share), b.share_error(share)
+    x, y = a.percentile(share), b.percentile(share)
+
+    def bounds(t: float) -> tuple[float, float]:
+        (al, ah), (bl, bh) = a.percentile_range(share, t * errors[0]), b.percentile_range(share, t * errors[1])
+        return difference - math.hypot(y - bl, ah - x), difference + math.hypot(bh - y, x - al)
+
+    low, high = bounds(student_quantile(CONFIDENCE, degrees))
     if not (math.isfinite(low) and math.isfinite(high)):
         return None
     halves = [[half.percentile(share) for half in one.halves] for one in (a, b)]
-    steady = is_steady([a.percentile(share), b.percentile(share)], halves)
-    return Estimate(difference, low, high, _least_p(bounds), steady)
+    return Estimate(difference, low, high, _least_p(bounds, degrees), is_steady([x, y], halves))
 
 
-def _least_p(bounds) -> float:  # type: ignore[no-untyped-def]
-    """The smallest p at which the interval of confidence 1 - p leaves 0 out, by bisection of its logarithm."""
+def _least_p(bounds: Callable[[float], tuple[float, float]], degrees: int) -> float:
+    """The smallest p at which the interval of that many standard errors leaves 0 out, by bisection of their number."""
 
-    def excludes(p: float) -> bool:
-        low, high = bounds(1 - p)
-        return bool(low > 0 or high < 0)
+    def excludes(t: float) -> bool:
+        low, high = bounds(t)
+        return low > 0 or high < 0
 
-    if not excludes(1 - 1e-9):
+    if not excludes(0.0):
         return 1.0
-    high, low = 0.0, math.log(_SMALLEST_P)  # excluded at `high`, not at `low`
-    if excludes(_SMALLEST_P):
+    low, high = 0.0, student_quantile(1 - _SMALLEST_P, degrees)  # excluded at `low`, not at `high`
+    if excludes(high):
         return _SMALLEST_P
     for _ in range(40):
-        middle = (high + low) / 2
-        if excludes(math.exp(middle)):
-            high = middle
-        else:
+        middle = (low + high) / 2
+        if excludes(middle):
             low = middle
-    return math.exp(high)
+        else:
+            high = middle
+    return student_p(low, degrees)
 
 
 def holm(ps: Sequence[float]) -> list[float]:
@@ -240,6 +246,7 @@ def student_p(t: float, degrees: int) -> float:
     return min(max(1.0 - inside, 0.0), 1.0)
 
 
+@cache  # a diff asks for the same few
 def student_quantile(confidence: float, degrees: int) -> float:
     """What |t| does not exceed with `confidence`."""
     low, high = 0.0, 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nfslat.diff import judge
 from nfslat.diff import verdict as verdicts
 from nfslat.diff.model import Change, Diff, Row, Setting
 from nfslat.report.text_layout import Cell, Page, adding_up, count, count_of, indented, ms, percent
@@ -18,6 +19,9 @@ _NAMES = {
     "queue": "server: queue",
     "in_thread": "server: in thread",
     "server": "server",
+    "tcp_waits": "server: TCP waits",
+    "server_paused": "server stood still",
+    "client_paused": "client stood still",
     "reply_send": "reply: sending",
 }
 
@@ -74,7 +78,9 @@ def _certain(change: Change) -> str:
     if change.p is None:
         return "no interval"
     if not change.certain:
-        return "no evidence" if change.steady else "drifts by itself"
+        return (
+            "drifts by itself" if not change.steady else "chance makes it" if judge.held_back(change) else "no evidence"
+        )
     return "certain" if change.relevant else "not relevant"
 
 
@@ -142,7 +148,7 @@ def _rows(page: Page, rows: Sequence[Row]) -> None:
         if row.mean is None:
             cells.append([name, *counts, "", "", "", "", "", row.verdict])
             continue
-        cells.append([name, *counts, row.mean.a, row.mean.b, row.mean.difference, *_interval(row.mean), row.verdict])
+        cells.append([name, *counts, row.mean.a, row.mean.b, row.mean.difference, *_interval(row.mean), _said(row)])
         if row.verdict in ("slower", "faster", "not relevant", "load"):
             for label, change in (("median", row.p50), ("p99", row.p99)):
                 if change is not None:
@@ -153,6 +159,12 @@ def _rows(page: Page, rows: Sequence[Row]) -> None:
         page.prose(
             f"{len(rows) - _ROWS} more kinds, each with no more ops than the last one: --json has them.", style="dim"
         )
+
+
+def _said(row: Row) -> str:
+    """The verdict; of what its own interval calls a change, why it is none."""
+    held = row.mean is not None and row.verdict == "no evidence" and judge.held_back(row.mean)
+    return _certain(row.mean) if held and row.mean is not None else row.verdict
 
 
 def _findings(page: Page, found: Diff) -> None:

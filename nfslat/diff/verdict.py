@@ -7,41 +7,8 @@ from collections.abc import Sequence
 from nfslat.diff import judge
 from nfslat.diff.compare import Compared
 from nfslat.diff.model import Change, FindingChange, Load, Mix, Part, Row, Verdict
-from nfslat.diff.runs import LAYER_OF
+from nfslat.diff.why import OF_PART, OF_THAT, WHAT, cause, leading
 from nfslat.report.text_layout import ms
-
-_WHAT = {
-    "call_send": "sending the call",
-    "network": "the network",
-    "call_net": "the network, on the way to the server,",
-    "reply_net": "the network, on the way back,",
-    "queue": "the wait for a server thread",
-    "in_thread": "the server, in a thread,",
-    "server": "the server",
-    "reply_send": "sending the reply",
-    "lost": "the wait for lost data",
-    "overtaken": "the wait for data that were overtaken",
-    "held": "packets held on the way, or by a host that paused,",
-    "window": "the wait for room in the receiver's TCP window",
-    "delayed_ack": "the wait for ACKs that were kept back",
-    "bandwidth": "the wait for a path that carries no more",
-    "congestion_window": "the wait for ACKs",
-    "sender": "the silence of senders in the middle of a message",
-    "head_of_line": "the wait behind other replies",
-    "distance": "the distance",
-}
-# Findings that a part of the response time can be the work of, beyond those of its layer.
-_OF_PART = {
-    "queue": ("server-threads", "server-storage", "server-queue-unknown", "connection-cap"),
-    "in_thread": ("server-storage", "server-threads", "server-queue-unknown"),
-    "lost": ("net-loss",),
-    "held": ("host-pause",),
-    "window": ("zero-window",),
-    "delayed_ack": ("delayed-ack",),
-    "bandwidth": ("bandwidth",),
-    "head_of_line": ("head-of-line",),
-    "distance": ("net-delay",),
-}
 
 
 def verdict(compared: Compared, found: Sequence[FindingChange], method: str) -> Verdict:
@@ -49,13 +16,13 @@ def verdict(compared: Compared, found: Sequence[FindingChange], method: str) -> 
     rows, mix, load = compared.rows, compared.mix, compared.load
     judged = [row for row in rows if row.verdict in ("slower", "faster")]
     if judged:
-        return _changed(judged, mix, found)
+        return _changed(judged, compared, found)
     held = [row for row in rows if row.verdict == "load"]
     if held:
         return _load(held, load)
-    moved = _moved_part([*compared.parts, *compared.causes], mix, load)
+    moved = _moved_part(compared)
     if moved is not None:
-        return _part(moved, mix, found)
+        return _part(moved, compared, found)
     tiny = [row for row in rows if row.verdict == "not relevant"]
     if tiny:
         row = max(tiny, key=_weight)
@@ -72,6 +39,9 @@ def verdict(compared: Compared, found: Sequence[FindingChange], method: str) -> 
             "Captures of the two runs, or --csv files, tell more."
         )
         return Verdict("unknown", None, None, text)
+    why = judge.held_back(mix.same_mix)
+    if why is not None:
+        return Verdict("unknown", None, None, _perhaps(mix.same_mix, why, rows))
     return Verdict("none", None, None, _no_evidence(mix, rows))
 
 
@@ -105,13 +75,13 @@ def _certain_figure(row: Row) -> tuple[str, Change | None]:
     return "", row.mean
 
 
-def _changed(judged: Sequence[Row], mix: Mix, found: Sequence[FindingChange]) -> Verdict:
+def _changed(judged: Sequence[Row], compared: Compared, found: Sequence[FindingChange]) -> Verdict:
     verdicts = {row.verdict for row in judged}
     lead = max(judged, key=_weight)
     if len(verdicts) == 1:
         change = lead.verdict
     else:
-        same = mix.same_mix
+        same = compared.mix.same_mix
         clear = same is not None and same.certain and same.relevant
         change = ("slower" if same.difference > 0 else "faster") if same is not None and clear else "mixed"
         lead = max((row for row in judged if change in ("mixed", row.verdict)), key=_weight)
@@ -126,16 +96,19 @@ def _changed(judged: Sequence[Row], mix: Mix, found: Sequence[FindingChange]) ->
         named, other = _certain_figure(most)
         rest = f" and {len(others) - 1} more" if len(others) > 1 else ""
         text += f"; {label(most)} {named}{'' if other is None else f'{ms(other.a)} -> {ms(other.b)} ms'}{rest}"
-    part = _leading(lead.parts, slower)
-    layer = cause = None
+    # A report has what TCP made of it over all ops, not by operation.
+    of_all = all(part.name != "tcp_waits" for part in lead.parts) and any(p.name == "tcp_waits" for p in compared.parts)
+    part, of_that = leading(compared.parts if of_all else lead.parts, slower)
+    layer = code = None
     if part is not None:
         layer = part.layer
-        moved = _cause(part, found, slower)
-        cause = None if moved is None else moved.code
+        said, code = cause(part, compared, found, slower)
         verb = "adds" if slower else "spares"
-        text += f". {_capital(_WHAT[part.name])} {verb} {ms(abs(part.change.difference))} ms of it"
-        if moved is not None:
-            text += f" ({_moved(moved)})"
+        text += f". {_capital(WHAT[part.name])} {verb} {ms(abs(part.change.difference))} ms"
+        text += " at the same mix of ops" if of_all else _of_mean(lead, name)
+        if of_that is not None:
+            text += f", {ms(abs(of_that.change.difference))} ms of that {OF_THAT[of_that.name]}"
+        text += said
     text += "."
     limit = next(
         (
@@ -145,37 +118,15 @@ def _changed(judged: Sequence[Row], mix: Mix, found: Sequence[FindingChange]) ->
         ),
         None,
     )
-    if limit is not None and limit.code != cause:
+    if limit is not None and limit.code != code:
         where = "New in B" if slower else "Gone in B"
         text += f" {where}: {limit.code} ({limit.confidence}): {limit.text}."
-    return Verdict(change, layer, cause, text)
+    return Verdict(change, layer, code, text)
 
 
-def _leading(parts: Sequence[Part], slower: bool) -> Part | None:
-    """The part that makes most of the change."""
-    sign = 1 if slower else -1
-    lead = max((one for one in parts if one.depth == 0), key=lambda one: sign * one.change.difference, default=None)
-    return lead if lead is not None and sign * lead.change.difference > 0 else None
-
-
-def _cause(part: Part, found: Sequence[FindingChange], slower: bool) -> FindingChange | None:
-    """The finding of that part, else of its layer, that grew (or shrank) most."""
-    sign = 1 if slower else -1
-
-    def growth(one: FindingChange) -> float:
-        return 0.0 if one.ms_a is None or one.ms_b is None else sign * (one.ms_b - one.ms_a)
-
-    of_part = [one for one in found if one.code in _OF_PART.get(part.name, ()) and growth(one) > 0]
-    of_layer = [one for one in found if one.layer == part.layer and growth(one) > 0]
-    return max(of_part or of_layer, key=growth, default=None)
-
-
-def _moved(one: FindingChange) -> str:
-    if one.change != "both":
-        return f"{one.code} is {one.change}"
-    if one.ms_a is None or one.ms_b is None:
-        return one.code
-    return f"{one.code}: {ms(one.ms_a)} -> {ms(one.ms_b)} ms"
+def _of_mean(lead: Row, name: str) -> str:
+    """Parts are of the mean, which may not be the figure that was said."""
+    return " of it" if not name or lead.mean is None else f" of the {ms(abs(lead.mean.difference))} ms in its mean"
 
 
 def _load(held: Sequence[Row], load: Load) -> Verdict:
@@ -195,54 +146,76 @@ def _load(held: Sequence[Row], load: Load) -> Verdict:
     return Verdict("load", None, None, text + ".")
 
 
-def _moved_part(parts: Sequence[Part], mix: Mix, load: Load) -> Part | None:
-    """A part that changed for certain where the whole varies too much to tell."""
-    whole = abs(mix.raw.a)
-    found = [
-        one
-        for one in parts
-        if one.change.certain
-        and one.change.relevant
-        and abs(one.change.difference) >= judge.RELEVANT * whole
-        and not judge.by_load(load, slower=one.change.difference > 0)
-    ]
-    # Where a cause is as certain as the part that it lies in, it says more.
-    named = [one for one in found if one.name in _OF_PART]
+def _moved_part(compared: Compared) -> Part | None:
+    """A layer, or a cause, that changed for certain where the whole varies too much to tell.
+
+    The parts of a layer, and the causes, take time from each other (a path that is full from the first packet on shows
+    no distance): a cause speaks only where by its own interval the layer moved the same way.
+    """
+    layers = {one.name: one for one in compared.layers}
+    network = layers["network"].change if "network" in layers else None
+    found = [one for one in layers.values() if _speaks(one, compared)]
+    if network is not None and network.low is not None and network.high is not None:
+        found += [
+            one
+            for one in compared.causes
+            if _speaks(one, compared) and (network.low > 0 if one.change.difference > 0 else network.high < 0)
+        ]
+    # Where a cause is as certain as the layer that it lies in, it says more.
+    named = [one for one in found if one.name in OF_PART]
     return max(named or found, key=lambda one: abs(one.change.difference), default=None)
 
 
-def _part(part: Part, mix: Mix, found: Sequence[FindingChange]) -> Verdict:
+def _speaks(one: Part, compared: Compared) -> bool:
+    change = one.change
+    of_whole = abs(change.difference) >= judge.RELEVANT * abs(compared.mix.raw.a)
+    by_load = judge.by_load(compared.load, slower=change.difference > 0)
+    return change.certain and change.relevant and of_whole and not by_load
+
+
+def _part(part: Part, compared: Compared, found: Sequence[FindingChange]) -> Verdict:
     slower = part.change.difference > 0
-    cause = _cause(part, found, slower)
-    text = (
-        f"B is {'slower' if slower else 'faster'} in part: {_WHAT[part.name].rstrip(',')} takes {figures(part.change)}"
-    )
-    if cause is not None:
-        text += f" ({_moved(cause)})"
-    same = mix.same_mix
+    said, code = cause(part, compared, found, slower)
+    what = WHAT[part.name].rstrip(",")
+    text = f"B is {'slower' if slower else 'faster'} in part: {what} takes {figures(part.change)}{said}"
+    same = compared.mix.same_mix
     if same is not None:
         text += f"; the whole response time, {figures(same)}, varies too much by itself to be evidence"
-    return Verdict(
-        "slower" if slower else "faster", LAYER_OF.get(part.name, "network"), cause.code if cause else None, text + "."
-    )
+    return Verdict("slower" if slower else "faster", part.layer, code, text + ".")
+
+
+def _perhaps(same: Change, why: str, rows: Sequence[Row]) -> str:
+    """Its own interval leaves 0 out, and it is no evidence all the same."""
+    text = f"B may be {'slower' if same.difference > 0 else 'faster'}: at the same mix of ops {figures(same)}. "
+    if why == "drift":
+        text += "That cannot be told from how the runs drift by themselves"
+    else:
+        text += "That cannot be told from chance, which makes one like it among all the figures that were looked at"
+    return f"{text}: compare more runs, or longer ones{_known(rows)}."
 
 
 def _no_evidence(mix: Mix, rows: Sequence[Row]) -> str:
     text = "No evidence of a change"
-    same = mix.same_mix
-    if same is None:
+    if mix.same_mix is None:
         return text + "."
-    text += f": at the same mix of ops {figures(same)}"
-    if same.p is not None and same.p < judge.CERTAIN and not same.steady:
-        text += "; that is less than the runs drift by themselves"
-    elif same.low is not None and same.high is not None and not same.low <= 0 <= same.high:
-        text += "; among all the figures that were looked at, chance makes one like that too often"
+    text += f": at the same mix of ops {figures(mix.same_mix)}"
+    held = [row for row in rows if judge.held_back(row.mean) is not None]
+    if held:
+        row = max(held, key=_weight)
+        way = "slower" if row.mean is not None and row.mean.difference > 0 else "faster"
+        why = "how the runs drift by themselves" if judge.held_back(row.mean) == "drift" else "chance"
+        text += f". {label(row)} may be {way}, {figures(row.mean)}, which cannot be told from {why}"
+    return f"{text}{_known(rows)}."
+
+
+def _known(rows: Sequence[Row]) -> str:
+    """How well what there is most of is known."""
     known = [row for row in rows if row.mean is not None and row.mean.p is not None]
-    least = max(known, key=lambda row: row.count_a + row.count_b)
-    if least.mean is not None and least.mean.low is not None and least.mean.high is not None and least.mean.a > 0:
-        reach = (least.mean.high - least.mean.low) / 2 / least.mean.a
-        text += f". By how much {label(least)} changed is known to +/- {reach * 100:.0f} %"
-    return text + "."
+    most = max(known, key=lambda row: row.count_a + row.count_b, default=None)
+    if most is None or most.mean is None or most.mean.low is None or most.mean.high is None or most.mean.a <= 0:
+        return ""
+    reach = (most.mean.high - most.mean.low) / 2 / most.mean.a
+    return f". By how much {label(most)} changed is known to +/- {reach * 100:.0f} %"
 
 
 def _capital(text: str) -> str:

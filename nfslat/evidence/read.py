@@ -59,7 +59,7 @@ def read(path: str) -> Evidence:
 
 def read_sqlnet_trace(path: str) -> SqlnetTrace:
     """Read a SQL*Net trace; raises ``InputError`` likewise."""
-    return _checked(path, "a SQL*Net trace", lambda: sqlnet_trace.parse(_Lines(path)))
+    return _checked(path, "a SQL*Net trace", lambda: sqlnet_trace.parse(_Lines(path, "a SQL*Net trace")))
 
 
 def _checked(path: str, wanted: str, work: Callable[[], T]) -> T:
@@ -146,8 +146,9 @@ def _kind(lines: _Lines) -> str:
 class _Lines(Iterable[str]):
     """The lines of a file, long ones cut; `cut` is set when the file ends in the middle of what was compressed."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, wanted: str = _KNOWN) -> None:
         self._path = path
+        self._wanted = wanted
         self.cut = False
 
     def __iter__(self) -> Iterator[str]:
@@ -166,7 +167,7 @@ class _Lines(Iterable[str]):
         stream.seek(0)
         wide = head.startswith((b"\xff\xfe", b"\xfe\xff"))
         if b"\0" in head and not wide:
-            raise InputError(f"is binary: give a text file with {_KNOWN}")
+            raise InputError(f"is binary: give a text file with {self._wanted}")
         with io.TextIOWrapper(stream, encoding="utf-16" if wide else "utf-8-sig", errors="replace") as text:
             while line := text.readline(_LONGEST):
                 yield line

@@ -60,7 +60,6 @@ class Moved:
     bytes: int
     largest_bytes: int | None
     sizes: tuple[tuple[int, int], ...]  # (bytes, packets), first the most frequent
-    told_by: tuple[str, ...]  # the kinds of lines that were counted
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,6 @@ class SqlnetTrace:
 
     stated: tuple[Stated, ...]  # in the order in which they come first
     sdu_bytes: int | None  # in effect: the last that nsconneg states, else the smallest stated; None: none is
-    sdu_from: str | None  # the function that states it
     sent: Moved
     received: Moved
     turns: int  # something received after something sent
@@ -94,9 +92,10 @@ def parse(lines: Iterable[str]) -> SqlnetTrace:
 def notes(trace: SqlnetTrace) -> tuple[str, ...]:
     """One sentence each, for the reader of a report."""
     found = []
-    smaller = {one.sdu_bytes for one in trace.stated if one.sdu_bytes is not None}
-    if len(smaller) > 1:
-        found.append(f"several SDU sizes are stated ({', '.join(map(str, sorted(smaller)))} bytes): the smaller counts")
+    stated = {one.sdu_bytes: one.function for one in trace.stated if one.sdu_bytes is not None}
+    if len(stated) > 1:
+        sizes = ", ".join(f"{size} by {function}" for size, function in sorted(stated.items()))
+        found.append(f"several SDU sizes are stated ({sizes}): {trace.sdu_bytes} bytes count")
     if trace.unreadable:
         found.append(f"{trace.unreadable} lines of the SQL*Net trace could not be read")
     if not trace.sent.count and not trace.received.count:
@@ -180,15 +179,12 @@ class _Reading:
             moved[sent][size] += 1
             turns += last is True and not sent
             last = sent
-        sdus = [(sdu, function) for function, sdu, _ in self._stated if sdu is not None]
-        smallest = min(sdus) if sdus else (None, None)
-        in_effect = (self._negotiated, _NEGOTIATED) if self._negotiated is not None else smallest
+        smallest = min((sdu for _, sdu, _ in self._stated if sdu is not None), default=None)
         return SqlnetTrace(
             stated=tuple(Stated(*key, count) for key, count in self._stated.items()),
-            sdu_bytes=in_effect[0],
-            sdu_from=in_effect[1],
-            sent=self._moved(True, moved[True], chosen),
-            received=self._moved(False, moved[False], chosen),
+            sdu_bytes=smallest if self._negotiated is None else self._negotiated,
+            sent=_moved(moved[True]),
+            received=_moved(moved[False]),
             turns=turns,
             seconds=self._seconds(),
             unreadable=self._unreadable,
@@ -209,23 +205,20 @@ class _Reading:
                 found[number] = sent
         return found
 
-    def _moved(self, sent: bool, sizes: Counter[int], chosen: dict[int, bool]) -> Moved:
-        told = [
-            f"{function} {kind}".strip() for (s, function, kind), n in self._kinds.items() if s == sent and n in chosen
-        ]
-        return Moved(
-            count=sizes.total(),
-            bytes=sum(size * count for size, count in sizes.items()),
-            largest_bytes=max(sizes, default=None),
-            sizes=tuple(sorted(sizes.items(), key=lambda item: (-item[1], -item[0]))),
-            told_by=tuple(told),
-        )
-
     def _seconds(self) -> float | None:
         if self._times is None:
             return None
         first, last = (_moment(text) for text in self._times)
         return (last - first).total_seconds() if first and last and last >= first else None
+
+
+def _moved(sizes: Counter[int]) -> Moved:
+    return Moved(
+        count=sizes.total(),
+        bytes=sum(size * count for size, count in sizes.items()),
+        largest_bytes=max(sizes, default=None),
+        sizes=tuple(sorted(sizes.items(), key=lambda item: (-item[1], -item[0]))),
+    )
 
 
 _MONTHS = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split()

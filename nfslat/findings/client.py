@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nfslat.findings.facts import Facts, finding, ms, times
+from nfslat.findings.facts import Facts, finding
+from nfslat.findings.words import ms, times
 from nfslat.report.model import Finding
 from nfslat.tune import advice
 

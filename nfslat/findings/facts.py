@@ -219,13 +219,3 @@ _SOME, _SOME_SLOWEST = 0.05, 0.10  # of the mean, or of the slowest 1 %: what al
 def worth(f: Facts, mean_ms: float, slow_ms: float, least: float = _SOME) -> bool:
     """Do waits explain enough for a finding, of the mean or of the slowest ops?"""
     return f.share(mean_ms) >= least or (f.slowest_share(slow_ms) or 0.0) >= _SOME_SLOWEST
-
-
-def ms(value: float) -> str:
-    """At least three significant digits, never an exponent."""
-    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
-
-
-def times(number: int, noun: str) -> str:
-    """``1 thread``, ``16 threads``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

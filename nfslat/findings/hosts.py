@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from nfslat.charges.causes import Cause
-from nfslat.findings.facts import AT_CLIENT, AT_SERVER, Facts, finding, ms, times, worth
+from nfslat.findings.facts import AT_CLIENT, AT_SERVER, Facts, finding, worth
+from nfslat.findings.words import ms, times
 from nfslat.report.model import Finding
 
 _PARTS = {"server": AT_SERVER, "client": AT_CLIENT}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from nfslat.charges.causes import LOSSES, Cause
-from nfslat.findings.facts import Facts, finding, ms
+from nfslat.findings.facts import Facts, finding
+from nfslat.findings.words import ms
 from nfslat.report.model import Finding
 
 _DELAY_MS = 1.0  # a round trip; a machine room has less
@@ -33,13 +34,17 @@ def _delay(f: Facts) -> Finding | None:
         evidence |= {"varying_ms": varies, "held_ms": held}
         if varies >= max(_VARIES * trip, _DELAY_MS):
             text += f"; {ms(varies)} ms more on average come and go (jitter, or queues of a path that is not full)"
+    # Where something is always in front, nothing shows how far it is.
+    full = f.stalls is not None and f.share(f.stalls.ms({Cause.BANDWIDTH})) >= _DELAY_SHARE
+    if full:
+        text += "; part of it may be the queue of the path, which is full"
     return finding(
         "net-delay",
         "network",
         text,
         share=f.share(trip),
         slowest=f.slowest_share(trip),
-        confidence="certain",
+        confidence="likely" if full else "certain",
         evidence=evidence,
         advice={
             "knob": "the path",

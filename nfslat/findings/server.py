@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from nfslat.charges.causes import Cause
+from nfslat.charges.causes import FROM_OUTSIDE, Cause
 from nfslat.constants import IN_MEMORY_OPS
-from nfslat.findings.facts import AT_SERVER, STORAGE_OPS, Facts, finding, ms, times
+from nfslat.findings.facts import AT_SERVER, STORAGE_OPS, Facts, finding
+from nfslat.findings.words import ms, times
 from nfslat.report.model import Finding, ServerInFlight
 from nfslat.tune import advice
 
@@ -32,7 +33,11 @@ def server_findings(facts: Facts) -> list[Finding]:
 
 def _queue(f: Facts) -> Finding | None:
     """Calls that wait for a thread, or as if for one."""
-    if f.queue_ms is None or (f.share(f.queue_ms) < _SOME and (f.slowest_share(f.slowest_queue_ms) or 0.0) < _SOME):
+    if f.queue_ms is None:
+        return None
+    # What TCP made of the server's response time is no wait for a thread, and none of it is a queue's.
+    share, slowest = f.share_within("server", f.queue_ms), _slowest_queue(f)
+    if share < _SOME and (slowest or 0.0) < _SOME:
         return None
     s = f.server
     estimate = s.threads_estimate if s is not None else None
@@ -48,10 +53,10 @@ def _queue(f: Facts) -> Finding | None:
             "witnesses": s.witnesses,
         }
     shares: dict[str, Any] = {
-        "share": f.share_within("server", f.queue_ms),
-        "slowest": f.slowest_share(f.slowest_queue_ms),
+        "share": share,
+        "slowest": slowest,
     }
-    split = f"{ms(f.queue_ms)} of the server's {ms(f.mean.server_ms)} ms"
+    split = f"{ms(f.queue_ms)} of the server's {ms(f.mean.ms('server'))} ms"
     storage_ms = f.storage_ms
     leaving = "" if estimate is None else f" that {_number(s)} at a time leave{'s' if estimate == 1 else ''}"
     witnesses = s.witnesses if s is not None else 0
@@ -99,6 +104,12 @@ def _queue(f: Facts) -> Finding | None:
         evidence=evidence | ({} if known is None else {"threads": known}),
         advice=advice.threads(f.server_host, count, s.max if s is not None else None).as_dict(),
     )
+
+
+def _slowest_queue(f: Facts) -> float | None:
+    if f.slowest is None or f.slowest_queue_ms is None:
+        return None
+    return f.slowest_share(min(f.slowest_queue_ms, max(f.slowest.ms("server"), 0.0)))
 
 
 def _number(s: ServerInFlight | None) -> str:
@@ -161,6 +172,8 @@ def _unknown(f: Facts) -> Finding | None:
     slow_ms = f.in_thread_ms
     if slow_ms < _SLOW_MS or f.share(slow_ms) < _SOME:
         return None
+    if f.stalls is not None and f.stalls.ms(FROM_OUTSIDE, ("server",)) >= _MOSTLY * f.mean.server_ms:
+        return None  # what is left of a time that is nearly all TCP's is no more than how far off that may be
     why = f.server.cannot if f.server is not None else None
     if f.unseen_share > _BLIND:
         why = f"{f.unseen_share * 100:.0f} % of the messages are not in the captures"
@@ -174,11 +187,13 @@ def _unknown(f: Facts) -> Finding | None:
             return None
         why = f"ops that need no data take {ms(light[2])} ms, too, and those that do {ms(data[2])} ms"
     source = "these figures" if f.server is None else "the packets"
+    takes = f"calls take {ms(slow_ms)} ms in the server, and whether they wait for a thread,"
+    if f.queue_ms and not (f.server is not None and f.server.cannot):
+        takes = f"calls take {ms(slow_ms)} ms once a thread has them, and whether they wait"
     return finding(
         "server-queue-unknown",
         "server",
-        f"calls take {ms(slow_ms)} ms in the server, and whether they wait for a thread, for storage or for a lock "
-        f"cannot be told from {source}: {why}",
+        f"{takes} for storage or for a lock cannot be told from {source}: {why}",
         share=f.share(slow_ms),
         slowest=_slowest_in_thread(f),
         confidence="certain",

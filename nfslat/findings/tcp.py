@@ -2,19 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
 from nfslat.charges.causes import LOSSES, Cause
-from nfslat.findings.facts import Facts, finding, ms, times, worth
+from nfslat.findings.facts import Facts, Stalls, finding, worth
+from nfslat.findings.words import ms, times
 from nfslat.report.model import Finding
 
 _LOSS = 0.01  # of the mean, or of what is lost: loss is never as it should be
 _WINDOWS = frozenset({Cause.ZERO_WINDOW, Cause.RECEIVE_WINDOW})
 _TO_SERVER = ("call_send", "call_net")  # parts in which a call waits
+_TIMERS = {40: "Linux's 40 ms", 50: "Solaris' 50 ms", 100: "Solaris' 100 ms", 200: "the 200 ms of Windows and BSD"}
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What one kind of finding says."""
+
+    text: str
+    confidence: str
+    advice: dict[str, Any]
+    evidence: dict[str, object] = field(default_factory=dict)  # beside the waits, and the ops that they hit
 
 
 def tcp_findings(facts: Facts) -> list[Finding]:
     """In no order."""
-    every = (_loss, _reordering, _delayed_ack, _window, _head_of_line, _bandwidth)
-    return [one for one in (each(facts) for each in every) if one is not None]
+    found = [_loss(facts)]
+    if (stalls := facts.stalls) is not None:
+        for code, (causes, say) in _KINDS.items():
+            waits, slowest = stalls.ms(causes), stalls.slow_ms(causes)
+            if worth(facts, waits, slowest):
+                ops = stalls.hits(causes)
+                found.append(_finding(facts, code, waits, slowest, say(stalls, waits), ops))
+    return [one for one in found if one is not None]
+
+
+def _finding(
+    f: Facts, code: str, waits: float, slowest: float | None, said: _Said | None, ops: int | None
+) -> Finding | None:
+    if said is None:
+        return None
+    hit = {} if ops is None else {"ops": ops}
+    return finding(
+        code,
+        "network",
+        said.text,
+        share=f.share_within("network", waits),
+        slowest=f.slowest_share(slowest),
+        confidence=said.confidence,
+        evidence={"wait_ms": waits, "slowest_wait_ms": slowest, **said.evidence, **hit},
+        advice=said.advice,
+    )
+
+
+def _end(stalls: Stalls, causes: frozenset[Cause], waits: float) -> bool:
+    """Is it the server's end that most of the waits are for? Calls wait for it, replies for the client's."""
+    by_server = stalls.ms(causes, _TO_SERVER)
+    return by_server > waits - by_server
+
+
+def _inside(stalls: Stalls, causes: frozenset[Cause]) -> tuple[float, str]:
+    """What of the waits looks like the server's response time, and how a finding says so."""
+    within = stalls.ms(causes, ("server",))
+    return within, "" if not within else f"; {ms(within)} ms of it look like the server's response time"
 
 
 def _loss(f: Facts) -> Finding | None:
@@ -35,33 +87,23 @@ def _loss(f: Facts) -> Finding | None:
             kinds += f"; {ms(behind)} ms of it calls that had arrived waited behind what was missing, at the server"
         if after:
             kinds += f"; the application waits {ms(after)} ms more, for replies that had arrived behind a hole"
-        evidence = {"by_recovery_ms": by_kind, "behind_loss_ms": behind, "after_reply_ms": after,
-                    "ops": f.stalls.hits(LOSSES)}  # fmt: skip
+        evidence = {"by_recovery_ms": by_kind, "behind_loss_ms": behind, "after_reply_ms": after}
     if waits is None or not worth(f, waits, slowest or 0.0, _LOSS):
         return None
     lost = "" if f.lost_segments is None else f" ({times(f.lost_segments, 'segment')} lost between the captures)"
-    return finding(
-        "net-loss",
-        "network",
+    said = _Said(
         f"ops wait {ms(waits)} ms on average for lost data{lost}"
         + ("" if slowest is None else f", the slowest 1 % {ms(slowest)} ms")
         + kinds,
-        share=f.share_within("network", waits),
-        slowest=f.slowest_share(slowest),
-        confidence="certain",
-        evidence={
-            "wait_ms": waits,
-            "slowest_wait_ms": slowest,
-            "lost_segments": f.lost_segments,
-            "spurious_segments": f.spurious_segments,
-            **evidence,
-        },
-        advice={
+        "certain",
+        {
             "knob": "the path",
             "how": ["ethtool -S on both hosts and the switch ports between them: errors, drops, pause frames"],
             "verify": "nstat -az TcpRetransSegs on both hosts stands still",
         },
+        {"lost_segments": f.lost_segments, "spurious_segments": f.spurious_segments, **evidence},
     )
+    return _finding(f, "net-loss", waits, slowest, said, None if f.stalls is None else f.stalls.hits(LOSSES))
 
 
 def _waits_ms(parts: object) -> float | None:
@@ -70,30 +112,16 @@ def _waits_ms(parts: object) -> float | None:
     return sum(known) if known else None
 
 
-def _reordering(f: Facts) -> Finding | None:
+_OVERTAKEN = frozenset({Cause.REORDERING})
+
+
+def _reordering(stalls: Stalls, waits: float) -> _Said:
     """Messages that wait for bytes which others had overtaken."""
-    if f.stalls is None:
-        return None
-    causes = {Cause.REORDERING}
-    waits, slowest = f.stalls.ms(causes), f.stalls.slow_ms(causes)
-    if not worth(f, waits, slowest):
-        return None
-    within = f.stalls.ms(causes, ("server",))
-    inside = "" if not within else f"; {ms(within)} ms of it look like the server's response time"
-    return finding(
-        "net-reordering",
-        "network",
+    within, inside = _inside(stalls, _OVERTAKEN)
+    return _Said(
         f"ops wait {ms(waits)} ms on average for packets that others have overtaken on the way{inside}",
-        share=f.share_within("network", waits),
-        slowest=f.slowest_share(slowest),
-        confidence="certain",
-        evidence={
-            "wait_ms": waits,
-            "slowest_wait_ms": slowest,
-            "in_server_ms": within,
-            "ops": f.stalls.hits(causes),
-        },
-        advice={
+        "certain",
+        {
             "knob": "the path",
             "how": [
                 "# links that are used together: balance by connection (hash of addresses and ports), not by packet",
@@ -101,43 +129,27 @@ def _reordering(f: Facts) -> Finding | None:
             ],
             "verify": "nstat -az TcpExtTCPOFOQueue on both hosts stands still",
         },
+        {"in_server_ms": within},
     )
 
 
-def _delayed_ack(f: Facts) -> Finding | None:
+_ACKS = frozenset({Cause.DELAYED_ACK})
+
+
+def _delayed_ack(stalls: Stalls, waits: float) -> _Said:
     """A sender that waits for an ACK which its receiver keeps back."""
-    if f.stalls is None:
-        return None
-    causes = {Cause.DELAYED_ACK}
-    waits, slowest = f.stalls.ms(causes), f.stalls.slow_ms(causes)
-    if not worth(f, waits, slowest):
-        return None
-    # Calls wait for the server's ACKs, replies for the client's.
-    by_server = f.stalls.ms(causes, _TO_SERVER)
-    who, part = ("server", "call_send") if by_server > waits - by_server else ("client", "reply_send")
-    acks = f.stalls.delayed_acks.get(part)
+    who, part, sent = (
+        ("server", "call_send", "calls") if _end(stalls, _ACKS, waits) else ("client", "reply_send", "replies")
+    )
+    acks = stalls.delayed_acks.get(part)
     timer = acks.timer_ms if acks is not None else None
-    system = {40: "Linux's 40 ms", 50: "Solaris' 50 ms", 100: "Solaris' 100 ms", 200: "the 200 ms of Windows and BSD"}
-    named = f", by {system[timer]} timer" if timer in system else f", by a timer of {timer} ms" if timer else ""
+    named = f", by {_TIMERS[timer]} timer" if timer in _TIMERS else f", by a timer of {timer} ms" if timer else ""
     count = "" if acks is None else f" ({times(acks.count, 'pause')})"
-    sent = "calls" if who == "server" else "replies"
-    return finding(
-        "delayed-ack",
-        "network",
+    return _Said(
         f"{sent} wait {ms(waits)} ms on average for ACKs that the {who} keeps back{named}{count}: their sender had no "
         "room to send more before one came",
-        share=f.share_within("network", waits),
-        slowest=f.slowest_share(slowest),
-        confidence="certain" if timer is not None else "likely",
-        evidence={
-            "wait_ms": waits,
-            "slowest_wait_ms": slowest,
-            "delayed_by": who,
-            "timer_ms": timer,
-            "pauses": acks.count if acks else None,
-            "ops": f.stalls.hits(causes),
-        },
-        advice={
+        "certain" if timer is not None else "likely",
+        {
             "knob": f"delayed ACKs of the {who}",
             "how": [
                 "# Linux: ip route change NETWORK ... quickack 1, on the host that delays",
@@ -148,39 +160,21 @@ def _delayed_ack(f: Facts) -> Finding | None:
             "risk": "more ACKs: a few percent of CPU and of small packets. Nagle is not to blame between Linux NFS "
             "peers, which both set TCP_NODELAY",
         },
+        {"delayed_by": who, "timer_ms": timer, "pauses": acks.count if acks else None},
     )
 
 
-def _window(f: Facts) -> Finding | None:
+def _window(stalls: Stalls, waits: float) -> _Said:
     """A receiver whose buffer is full, or too small for the next segment."""
-    if f.stalls is None:
-        return None
-    waits, slowest = f.stalls.ms(_WINDOWS), f.stalls.slow_ms(_WINDOWS)
-    if not worth(f, waits, slowest):
-        return None
-    by_server = f.stalls.ms(_WINDOWS, _TO_SERVER)
-    who, sent = ("server", "calls") if by_server > waits - by_server else ("client", "replies")
-    zero = f.stalls.ms({Cause.ZERO_WINDOW})
+    who, sent = ("server", "calls") if _end(stalls, _WINDOWS, waits) else ("client", "replies")
+    zero = stalls.ms({Cause.ZERO_WINDOW})
     what = "closed" if zero >= waits / 2 else "too small for the next segment"
-    within = f.stalls.ms(_WINDOWS, ("server",))
-    inside = "" if not within else f"; {ms(within)} ms of it look like the server's response time"
-    return finding(
-        "zero-window",
-        "network",
+    within, inside = _inside(stalls, _WINDOWS)
+    return _Said(
         f"{sent} wait {ms(waits)} ms on average because the {who}'s TCP window is {what}: the {who} does not read as "
         f"fast as data come{inside}",
-        share=f.share_within("network", waits),
-        slowest=f.slowest_share(slowest),
-        confidence="certain",
-        evidence={
-            "wait_ms": waits,
-            "slowest_wait_ms": slowest,
-            "closed_by": who,
-            "zero_window_ms": zero,
-            "in_server_ms": within,
-            "ops": f.stalls.hits(_WINDOWS),
-        },
-        advice={
+        "certain",
+        {
             "knob": f"the {who}: processor, memory, socket buffers",
             "how": [
                 f"# on the {who}: vmstat 1, mpstat -P ALL 1, nstat -az TcpExtTCPRcvCollapsed TcpExtTCPToZeroWindowAdv",
@@ -190,27 +184,17 @@ def _window(f: Facts) -> Finding | None:
             "verify": "no zero windows in a new capture",
             "risk": "a larger buffer hides a reader that is too slow, it does not make it faster",
         },
+        {"closed_by": who, "zero_window_ms": zero, "in_server_ms": within},
     )
 
 
-def _head_of_line(f: Facts) -> Finding | None:
+def _head_of_line(_: Stalls, waits: float) -> _Said:
     """Replies that stand behind others, mostly larger ones, in the server's socket."""
-    if f.stalls is None:
-        return None
-    causes = {Cause.HEAD_OF_LINE}
-    waits, slowest = f.stalls.ms(causes), f.stalls.slow_ms(causes)
-    if not worth(f, waits, slowest):
-        return None
-    return finding(
-        "head-of-line",
-        "network",
+    return _Said(
         f"replies wait up to {ms(waits)} ms on average behind others that take long to be sent on the same connection; "
         "it looks like the server's response time",
-        share=f.share_within("network", waits),
-        slowest=f.slowest_share(slowest),
-        confidence="likely",
-        evidence={"wait_ms": waits, "slowest_wait_ms": slowest, "ops": f.stalls.hits(causes)},
-        advice={
+        "likely",
+        {
             "knob": "nconnect",
             "how": [
                 "mount -o nconnect=4 ... # up to 16 connections, over which the client spreads its calls",
@@ -223,36 +207,21 @@ def _head_of_line(f: Facts) -> Finding | None:
     )
 
 
-def _bandwidth(f: Facts) -> Finding | None:
+_FULL = frozenset({Cause.BANDWIDTH})
+
+
+def _bandwidth(stalls: Stalls, waits: float) -> _Said | None:
     """A path that carries no more."""
-    if f.stalls is None or not f.stalls.rates:
+    if not stalls.rates:
         return None
-    causes = {Cause.BANDWIDTH}
-    waits, slowest = f.stalls.ms(causes), f.stalls.slow_ms(causes)
-    if not worth(f, waits, slowest):
-        return None
-    rate = max(f.stalls.rates, key=lambda one: one.share)
+    rate = max(stalls.rates, key=lambda one: one.share)
     way = "from client to server" if rate.way == "call" else "from server to client"
-    within = f.stalls.ms(causes, ("server",))
-    inside = "" if not within else f"; {ms(within)} ms of it look like the server's response time"
-    return finding(
-        "bandwidth",
-        "network",
+    within, inside = _inside(stalls, _FULL)
+    return _Said(
         f"ops wait {ms(waits)} ms on average because the path {way} carries no more than {rate.mbit_per_s:.3g} Mbit/s "
         f"of payload, which it does for {rate.share * 100:.0f} % of its busy time{inside}",
-        share=f.share_within("network", waits),
-        slowest=f.slowest_share(slowest),
-        confidence="likely",
-        evidence={
-            "wait_ms": waits,
-            "slowest_wait_ms": slowest,
-            "in_server_ms": within,
-            "ops": f.stalls.hits(causes),
-            "mbit_per_s": rate.mbit_per_s,
-            "way": rate.way,
-            "busy_share": rate.share,
-        },
-        advice={
+        "likely",
+        {
             "knob": "the path",
             "how": [
                 "ethtool on both hosts: the speed that was negotiated; tc qdisc show: shapers",
@@ -261,4 +230,15 @@ def _bandwidth(f: Facts) -> Finding | None:
             "verify": "payload at a higher rate than this in a new capture",
             "risk": "more slots or connections make the queue longer, not the path faster",
         },
+        {"in_server_ms": within, "mbit_per_s": rate.mbit_per_s, "way": rate.way, "busy_share": rate.share},
     )
+
+
+# Of each code the causes whose waits it is about, and what it says of them; None: nothing after all.
+_KINDS: dict[str, tuple[frozenset[Cause], Callable[[Stalls, float], _Said | None]]] = {
+    "net-reordering": (_OVERTAKEN, _reordering),
+    "delayed-ack": (_ACKS, _delayed_ack),
+    "zero-window": (_WINDOWS, _window),
+    "head-of-line": (frozenset({Cause.HEAD_OF_LINE}), _head_of_line),
+    "bandwidth": (_FULL, _bandwidth),
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from nfslat.findings.words import ms
 from nfslat.report.model import Finding, Verdict
 
 LAYERS = {"server": "the server", "network": "the network", "client": "the client, above the wire,"}
@@ -79,13 +80,13 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
     """
     if mean.network_ms < 0:
         text = (
-            f"No layer can be named: the server's response time ({_ms(mean.server_ms)} ms) exceeds the client's "
-            f"({_ms(mean.server_ms + mean.network_ms)} ms), so the captures are swapped or of different traffic."
+            f"No layer can be named: the server's response time ({ms(mean.server_ms)} ms) exceeds the client's "
+            f"({ms(mean.server_ms + mean.network_ms)} ms), so the captures are swapped or of different traffic."
         )
         return Verdict("unknown", None, None, None, "low", text, [], ["the mean network time is negative"])
     if mean.server_ms < 0:
         text = (
-            f"No layer can be named: the server's response time is {_ms(mean.server_ms)} ms on average, so its time "
+            f"No layer can be named: the server's response time is {ms(mean.server_ms)} ms on average, so its time "
             "stamps are wrong: calls and replies may be stamped by two clocks."
         )
         return Verdict("unknown", None, None, None, "low", text, [], ["the mean server time is negative"])
@@ -104,7 +105,7 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
     of_layer = [one for one in findings if one.layer == layer and (one.share or 0.0) >= _CAUSE * share]
     cause = max(of_layer, key=lambda one: one.share or 0.0, default=None)
     name = "the client" if layer == "client" and mean.client_ms is None else LAYERS[layer]
-    text = f"{_capital(name)} adds {_ms(mean.ms(layer))} of {_ms(mean.total_ms)} ms {of} "
+    text = f"{_capital(name)} adds {ms(mean.ms(layer))} of {ms(mean.total_ms)} ms {of} "
     text += f"({share * 100:.1f} %{_moved(mean, layer)})"
     # A client that did not run, and of which no more is known, is its own reason.
     if cause is not None and not (cause.code == "host-pause" and layer == "client" and mean.client_ms is None):
@@ -117,7 +118,7 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
     else:
         other = tail.largest
         text += f"; in the slowest 1 % {LAYERS[other]} adds most: {tail.share(other) * 100:.1f} % "
-        text += f"of {_ms(tail.total_ms)} ms{_moved(tail, other)}."
+        text += f"of {ms(tail.total_ms)} ms{_moved(tail, other)}."
     if mean.client_ms is None:
         text += _beyond_the_wire(findings)
     if cause is not None and cause.confidence != "certain":
@@ -130,21 +131,23 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
 
 def _moved(of: Layers, layer: str) -> str:
     """How what `layer` adds comes from the figures of the two SRTs, where some of it was moved."""
-    ms = of.moved_ms.get(layer, 0.0)
-    if not ms:
+    moved = of.moved_ms.get(layer, 0.0)
+    if not moved:
         return ""
     if layer == "server":
-        own = f": its response time of {_ms(of.server_ms)} ms"
-        if ms < 0:
-            return f"{own} less {_ms(-ms)} ms in which TCP kept calls or replies back"
-        return f"{own}, and {_ms(ms)} ms in which calls were on the way to it and it did not run"
+        own = f": its response time of {ms(of.server_ms)} ms"
+        if moved < 0:
+            return f"{own} less {ms(-moved)} ms in which TCP kept calls or replies back"
+        return f"{own}, and {ms(moved)} ms in which calls were on the way to it and it did not run"
     if layer == "network":
-        own = f": {_ms(of.network_ms)} ms between the hosts"
-        if ms > 0:
-            return f"{own}, and {_ms(ms)} ms within the server's response time in which TCP kept calls or replies back"
-        return f"{own} less {_ms(-ms)} ms in which a host did not run"
-    own = "" if of.client_ms is None else f" {_ms(of.client_ms)} ms above the wire, and"
-    return f":{own} {_ms(ms)} ms in which replies were on the way to it and it did not run"
+        own = f": {ms(of.network_ms)} ms between the hosts"
+        if moved > 0:
+            return (
+                f"{own}, and {ms(moved)} ms within the server's response time in which TCP kept calls or replies back"
+            )
+        return f"{own} less {ms(-moved)} ms in which a host did not run"
+    own = "" if of.client_ms is None else f" {ms(of.client_ms)} ms above the wire, and"
+    return f":{own} {ms(moved)} ms in which replies were on the way to it and it did not run"
 
 
 def _because(cause: Finding, *, above_wire: bool) -> str:
@@ -156,31 +159,31 @@ def _because(cause: Finding, *, above_wire: bool) -> str:
         number = threads if "threads" in e or low == high else f"{low} to {high}"
         who = "a thread" if threads is None else "its only thread" if number == 1 else f"one of its {number} threads"
         or_storage = "" if cause.confidence == "certain" else ", or for storage that takes no more at once"
-        return f"{_ms(e['queue_ms'])} ms of it the wait for {who}{or_storage}"
+        return f"{ms(e['queue_ms'])} ms of it the wait for {who}{or_storage}"
     if cause.code == "server-storage":
         waits = e.get("queue_ms", e["in_thread_ms"])
-        return f"{_ms(min(waits, e.get('storage_ms', waits)))} ms of it for storage"
+        return f"{ms(min(waits, e.get('storage_ms', waits)))} ms of it for storage"
     if cause.code == "server-queue-unknown":
         return "by a queue of which nothing says what it is for"
     if cause.code == "reconnect":
-        return f"{_ms(e['excess_ms'])} ms of it by {e['ops']} ops that waited for a new connection"
+        return f"{ms(e['excess_ms'])} ms of it by {e['ops']} ops that waited for a new connection"
     if cause.code == "net-delay":
-        return f"{_ms(e['least_round_trip_ms'])} ms of it the round trip that every op pays"
+        return f"{ms(e['least_round_trip_ms'])} ms of it the round trip that every op pays"
     if cause.code == "net-loss":
-        return f"{_ms(e['wait_ms'])} ms of it until lost data were sent again"
+        return f"{ms(e['wait_ms'])} ms of it until lost data were sent again"
     if cause.code == "net-reordering":
-        return f"{_ms(e['wait_ms'])} ms of it for packets that others had overtaken"
+        return f"{ms(e['wait_ms'])} ms of it for packets that others had overtaken"
     if cause.code == "delayed-ack":
-        return f"{_ms(e['wait_ms'])} ms of it for ACKs that were kept back"
+        return f"{ms(e['wait_ms'])} ms of it for ACKs that were kept back"
     if cause.code == "zero-window":
-        return f"{_ms(e['wait_ms'])} ms of it for a receiver that did not read"
+        return f"{ms(e['wait_ms'])} ms of it for a receiver that did not read"
     if cause.code == "head-of-line":
-        return f"{_ms(e['wait_ms'])} ms of it behind other replies on the same connection"
+        return f"{ms(e['wait_ms'])} ms of it behind other replies on the same connection"
     if cause.code == "bandwidth":
-        return f"{_ms(e['wait_ms'])} ms of it because the path carries no more"
+        return f"{ms(e['wait_ms'])} ms of it because the path carries no more"
     if cause.code == "host-pause":
         above = e.get("above_wire_ms", 0.0) if above_wire else 0.0
-        return f"{'up to ' if above else ''}{_ms(e['wait_ms'] + above)} ms of it while its host did not run"
+        return f"{'up to ' if above else ''}{ms(e['wait_ms'] + above)} ms of it while its host did not run"
     if cause.code in ("client-slots", "session-slots"):
         return f"for it has no more than {e['slots']} slot{'' if e['slots'] == 1 else 's'}"
     if cause.code == "net-asymmetry":
@@ -200,7 +203,7 @@ def _beyond_the_wire(findings: Sequence[Finding]) -> str:
     paused = next((one for one in findings if one.code == "host-pause" and one.share is None), None)
     if paused is not None:
         return (
-            f" Above the wire there may be more: the client did not run for {_ms(paused.evidence['total_ms'])} ms, "
+            f" Above the wire there may be more: the client did not run for {ms(paused.evidence['total_ms'])} ms, "
             "and what its application waited then is not captured."
         )
     limit = next((one for one in findings if one.code in ("client-slots", "session-slots") and one.share is None), None)
@@ -215,8 +218,8 @@ def _beyond_the_wire(findings: Sequence[Finding]) -> str:
 def _proof(mean: Layers, cause: Finding | None) -> list[str]:
     """The figures that prove it, the most telling three."""
     wire_ms = mean.server_ms + mean.network_ms
-    figures = [] if mean.client_ms is None else [f"application {_ms(mean.total_ms)} ms"]
-    figures += [f"client SRT {_ms(wire_ms)} ms", f"server SRT {_ms(mean.server_ms)} ms"]
+    figures = [] if mean.client_ms is None else [f"application {ms(mean.total_ms)} ms"]
+    figures += [f"client SRT {ms(wire_ms)} ms", f"server SRT {ms(mean.server_ms)} ms"]
     if cause is not None and mean.client_ms is None:
         e = cause.evidence
         for name, words in (
@@ -227,7 +230,7 @@ def _proof(mean: Layers, cause: Finding | None) -> list[str]:
             ("least_round_trip_ms", "shortest round trip"),
         ):
             if name in e:
-                return [*figures, f"{words} {_ms(e[name])} ms"]
+                return [*figures, f"{words} {ms(e[name])} ms"]
     return figures
 
 
@@ -279,8 +282,3 @@ def _grade(value: float, low: float, high: float) -> int:
 
 def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
-
-
-def _ms(value: float) -> str:
-    """At least three significant digits, never an exponent."""
-    return f"{value:.1f}" if value >= 100 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"

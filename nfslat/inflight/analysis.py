@@ -20,7 +20,7 @@ from nfslat.tables import I64, Bool, Loose, Ops, State
 @dataclass(frozen=True)
 class OneSide:
     """What a side knows; `compared` masks the ops that count, `reverse` the calls to NFS clients (one a
-    class of ops, `nfslat.select.is_reverse`)."""
+    class of ops, `nfslat.select.is_reverse`); `in_socket_ns`: see `server_load`."""
 
     ops: Ops
     loose: Loose
@@ -28,6 +28,7 @@ class OneSide:
     states: Mapping[State, int]
     compared: Bool
     reverse: Bool
+    in_socket_ns: I64 | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ def in_flight(server: OneSide, client: OneSide) -> InFlight:
     ops = client.ops
     # numpy and the compiled loops let go of Python's lock while they work.
     with ThreadPoolExecutor(2) as pool:
-        load = pool.submit(server_load, server.ops, server.loose, server.reverse, hidden[0])
+        load = pool.submit(
+            server_load, server.ops, server.loose, server.reverse, hidden[0], server.details, server.in_socket_ns
+        )
         mounts = pool.submit(client_slots, ops, at_client, hidden[1])
         of_server = pool.submit(_seen, server.ops.t1, server.ops.t2, server.compared, hidden[0])
         of_client = pool.submit(_seen, ops.t0, ops.t3, client.compared, hidden[1])

@@ -9,6 +9,7 @@ import numpy as np
 
 from nfslat.columns import side_by_side
 from nfslat.constants import NFS, NFSACL, NULL, op_name
+from nfslat.details import Blocked
 from nfslat.inflight.dispatch import Work
 from nfslat.tables import I16, I32, I64, U32, Bool, Loose, Ops, State
 
@@ -47,8 +48,11 @@ class Jobs:
         )  # fmt: skip
 
 
-def find_jobs(ops: Ops, loose: Loose, reverse: Bool) -> Jobs:
-    """The jobs of the server that answered most NFS calls; `reverse` is `select.is_reverse`, one a class of ops."""
+def find_jobs(ops: Ops, loose: Loose, reverse: Bool, blocked: Blocked | None = None) -> Jobs:
+    """The jobs of the server that answered most NFS calls; `reverse` is `select.is_reverse`, one a class of ops.
+
+    A call arrives when the server can read it: where `blocked` (of the same capture) has it, when TCP let it through.
+    """
     classes = ops.classes
     called = [ops.connections[c].destination(w)[0] for c, w in zip(classes.conn, classes.direction, strict=True)]
     is_nfs = np.array([ops.kinds[k].program in (NFS, NFSACL) for k in classes.kind], dtype=np.bool_) & ~reverse
@@ -66,11 +70,13 @@ def find_jobs(ops: Ops, loose: Loose, reverse: Bool) -> Jobs:
     chosen: slice | I64 = slice(None) if len(rows) == len(ops) else rows
     stream = _streams(ops)[ops.conn[chosen]] if len(rows) else np.zeros(0, dtype=np.int32)
     number = np.unique(names, return_inverse=True)[1].astype(np.int16)
-    t1 = ops.t1[chosen]
-    arrival = _arrivals(t1, ops.conn[chosen], ops.xid[chosen])
-    plain = (ops.transmissions[chosen] == 1) & (arrival == t1)
-    unseen = int(np.count_nonzero(arrival != t1))
-    reply = ops.t2[chosen]
+    readable, reply = ops.t1[chosen], ops.t2[chosen]
+    was_blocked = np.zeros(0, dtype=np.bool_)
+    if blocked is not None and not blocked.is_reply.all():
+        readable, was_blocked = _delivered(ops, blocked, chosen)
+    arrival = _arrivals(readable, ops.conn[chosen], ops.xid[chosen])
+    plain = (ops.transmissions[chosen] == 1) & (arrival == readable)
+    unseen = int(np.count_nonzero(arrival != readable))
     if (reply < arrival).any():  # never before the call, come what may
         reply = np.maximum(reply, arrival)
     again = _answered_again(ops, loose, rows, arrival)
@@ -81,8 +87,8 @@ def find_jobs(ops: Ops, loose: Loose, reverse: Bool) -> Jobs:
         stream, kind = np.concatenate((stream, stream[again[2]])), np.concatenate((kind, kind[again[2]]))
         rows = np.concatenate((rows, np.full(len(again[0]), NULL)))
         plain = np.concatenate((plain, np.zeros(len(again[0]), dtype=np.bool_)))
-    if (np.diff(arrival) < 0).any():
-        order = np.argsort(arrival, kind="stable")
+    if len(was_blocked) or (np.diff(arrival) < 0).any():
+        order = _in_order(arrival, reply, arrival[: len(was_blocked)][was_blocked])
         plain = plain[order]
         arrival, reply, rows = arrival[order], reply[order], rows[order]
         stream, kind = stream[order], kind[order]
@@ -103,7 +109,7 @@ def _streams(ops: Ops) -> I32:
 
 
 def _arrivals(t1: I64, conn: I32, xid: U32) -> I64:
-    """When each call came for the first time, as far as the order of the XIDs tells.
+    """When each call came for the first time, as far as the order of the XIDs tells; `t1`: when it could be read.
 
     Linux counts its XIDs up, one a call, connection by connection, in its own byte order (xprt_alloc_xid,
     net/sunrpc/xprt.c). A call that comes 0.1 s or more after one with a higher XID was sent before, where the capture
@@ -135,6 +141,30 @@ def _arrivals(t1: I64, conn: I32, xid: U32) -> I64:
                 out[rows[by_number[late]]] = first[late] - before
             break
     return out
+
+
+def _delivered(ops: Ops, blocked: Blocked, chosen: slice | I64) -> tuple[I64, Bool]:
+    """When the server could read each call, and which of them TCP had kept back.
+
+    A call that is answered before the hole in front of it is filled was kept from nobody: the capture has its packets
+    in another order than the host.
+    """
+    calls = blocked.take(blocked.is_reply == 0)
+    until = np.full(len(ops), NULL)
+    until[calls.op] = calls.until_ns
+    t1, of_job = ops.t1[chosen], until[chosen]
+    was_blocked: Bool = (of_job >= t1) & (of_job <= ops.t2[chosen])
+    return np.where(was_blocked, of_job, t1), was_blocked
+
+
+def _in_order(arrival: I64, reply: I64, let_through_ns: I64) -> I64:
+    """Rows by arrival.
+
+    What TCP lets through at one moment has an order that its segments' times do not tell. In the order of its answers
+    no call seems to be overtaken, so nothing is said of threads that may not be so.
+    """
+    unsure = np.isin(arrival, let_through_ns)
+    return np.lexsort((np.where(unsure, reply, 0), arrival))
 
 
 def _answered_again(ops: Ops, loose: Loose, rows: I64, arrival: I64) -> tuple[I64, I64, I64]:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.constants import IN_MEMORY_OPS, NULL, op_name
+from nfslat.details import Details
 from nfslat.inflight.jobs import Jobs, find_jobs
-from nfslat.inflight.threads import Bound, Threads, find_threads
+from nfslat.inflight.threads import Bound, Threads, find_threads, lower_bound
 from nfslat.tables import I64, Bool, Loose, Ops
 
 _WITNESS = 0.1  # a call whose work is so much less than that of the main operation has no business with its storage
 _SOME_HIDDEN, _SOME_RESENT = 0.10, 0.02  # together they make late answers, and a wrong bound
+_IN_SOCKET = 0.25  # of the time from call to reply; what was done in the rest of it is not known
 _HIDDEN = 0.25  # of the ops; what those did in threads is not known
 _PATIENT = 0.5  # and waits at least so much of the time that those of the main operation wait
 
@@ -36,20 +38,37 @@ class ServerLoad:
     witnesses: int
 
 
-def server_load(ops: Ops, loose: Loose, reverse: Bool, hidden: float = 0.0) -> ServerLoad:
-    """`reverse` is `nfslat.select.is_reverse` of `ops`; `hidden` the share of the ops that were not captured."""
-    jobs = find_jobs(ops, loose, reverse)
+def server_load(
+    ops: Ops,
+    loose: Loose,
+    reverse: Bool,
+    hidden: float = 0.0,
+    details: Details | None = None,
+    in_socket_ns: I64 | None = None,
+) -> ServerLoad:
+    """`reverse` is `nfslat.select.is_reverse` of `ops`; `hidden` the share of the ops that were not captured.
+
+    `details`, of the same capture, say when the server could read calls that TCP had kept back.
+    `in_socket_ns` has one row an op: for how long before its first byte its reply may have stood in the server's
+    socket, which is no time in a thread, and no wait for one.
+    """
+    jobs = find_jobs(ops, loose, reverse, None if details is None else details.blocked)
     threads = find_threads(jobs.work, jobs.kind, jobs.plain, jobs.uncalled_ns)
+    if in_socket_ns is not None:
+        threads = _beside_socket(threads, jobs, in_socket_ns)
     resent = float(np.mean(~jobs.plain)) if len(jobs.plain) else 0.0
     if hidden >= _HIDDEN:
         threads = threads.untold(f"{hidden * 100:.0f} % of the ops are not in the server's capture")
     elif hidden >= _SOME_HIDDEN and resent >= _SOME_RESENT:
         # A reply that was not captured makes its call look unanswered until the answer to its second sending.
         threads = threads.untold("calls were sent again by RPC, and not all that was sent is in the server's capture")
-        threads = dataclasses.replace(threads, bound=Bound(min(threads.bound.threads, 1), threads.calls))
+        threads = _without_bound(threads)
+    elif details is not None and details.blocked_dropped:
+        threads = threads.untold("of more calls than are remembered it is not known when TCP let them through")
+        threads = _without_bound(threads)
     starts = (threads.start_ns, threads.low_start_ns, threads.high_start_ns)
     if threads.limited:
-        queue, least, most = (_queue_ns(ops, jobs, start) for start in starts)
+        queue, least, most = (_queue_ns(ops, jobs, start, in_socket_ns) for start in starts)
     else:
         queue = np.full(len(ops), NULL)
         queue[jobs.op[jobs.op != NULL]] = 0
@@ -57,11 +76,38 @@ def server_load(ops: Ops, loose: Loose, reverse: Bool, hidden: float = 0.0) -> S
     return ServerLoad(jobs.counts, threads.without_rows, queue, least, most, _witnesses(ops, jobs, threads))
 
 
-def _queue_ns(ops: Ops, jobs: Jobs, start_ns: I64) -> I64:
+def _without_bound(threads: Threads) -> Threads:
+    one = min(threads.bound.threads, 1)
+    return dataclasses.replace(threads, bound=Bound(one, threads.calls), low=one)
+
+
+def _beside_socket(threads: Threads, jobs: Jobs, in_socket_ns: I64) -> Threads:
+    """The same, unless much of the time is that of replies that were ready: when is not in the packets."""
+    of_op = jobs.op != NULL
+    whole_ns = int((jobs.work.reply_ns - jobs.work.arrival_ns).sum())
+    share = int(in_socket_ns[jobs.op[of_op]].sum()) / max(whole_ns, 1)
+    if share < _IN_SOCKET:
+        return threads
+    threads = threads.untold(
+        f"for {share * 100:.0f} % of the time until their first byte replies may have stood in the server's socket"
+    )
+    # Replies leave a socket in the order in which they came there, but each socket is late by a time of its own.
+    work = jobs.work.part(np.flatnonzero(jobs.plain))
+    bounds = [lower_bound(work.part(np.flatnonzero(work.stream == one))) for one in np.unique(work.stream)]
+    bound = max(bounds, default=Bound(0, 0))
+    return dataclasses.replace(threads, bound=bound, low=bound.threads)
+
+
+def _queue_ns(ops: Ops, jobs: Jobs, start_ns: I64, in_socket_ns: I64 | None) -> I64:
+    """From when the server could read the call, and no more than what its reply leaves of that time."""
     queue = np.full(len(ops), NULL)
     of_op = jobs.op != NULL
     rows = jobs.op[of_op]
-    queue[rows] = np.clip(start_ns[of_op] - ops.t1[rows], 0, np.maximum(ops.t2[rows] - ops.t1[rows], 0))
+    since = np.maximum(jobs.work.arrival_ns[of_op], ops.t1[rows])
+    most = ops.t2[rows] - since
+    if in_socket_ns is not None:
+        most -= in_socket_ns[rows]
+    queue[rows] = np.clip(start_ns[of_op] - since, 0, np.maximum(most, 0))
     return queue
 
 

@@ -55,9 +55,9 @@ def find_bursts(packets: Packets, new: Progress, stretches: Runs, mss: int | Non
     run = np.searchsorted(stretches.begin, np.searchsorted(stretches.rows, rows), side="right") - 1
     is_turn = np.ones(len(rows), dtype=np.bool_)
     is_turn[:-1] = run[1:] != run[:-1]
-    closes = is_turn | (packets.flags[rows] & PSH != 0)
-    if mss is not None:
-        closes |= size % mss != 0
+    # Linux pushes each packet of several segments (tcp_output.c, __tcp_transmit_skb), so a full one that is pushed ends
+    # nothing; where it is not known what is full, a push is all that there is.
+    closes = is_turn | (packets.flags[rows] & PSH != 0 if mss is None else size % mss != 0)
     closes[:-1] |= hole[1:]
     closes[:-1] |= packets.t_ns[rows[1:]] - packets.t_ns[rows[:-1]] > SILENCE_NS
     last = np.flatnonzero(closes)

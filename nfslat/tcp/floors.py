@@ -21,6 +21,7 @@ class Place(StrEnum):
     AT_A = "at a"
     AT_B = "at b"
     BETWEEN = "between"
+    BOTH_ENDS = "at both ends"  # two of them: each direction is judged where its sender is
     UNKNOWN = "unknown"
 
 
@@ -73,7 +74,7 @@ class Samples:
     covered: I64  # row of the ACK
     rtt_ns: I64
     repaired: int  # data packets that were left out for it
-    uncovered: int  # whose ACK is not in the capture
+    uncovered: int  # whose ACK is not in the capture, or has a time in front of theirs
 
 
 def samples(one: Stream) -> Samples:
@@ -84,7 +85,7 @@ def samples(one: Stream) -> Samples:
     again = (kinds == Kind.RETRANSMISSION) | (kinds == Kind.OUT_OF_ORDER)
     data, first = one.rows[fresh], one.acked[fresh]
     covered = np.append(said, NULL)[first]
-    seen = covered > data
+    seen = (covered > data) & (packets.t_ns[covered] >= packets.t_ns[data])
     repaired = np.zeros(len(data), dtype=np.bool_)
     if again.any():
         repaired = _overlaps(packets, data, one.rows[kinds == Kind.RETRANSMISSION])

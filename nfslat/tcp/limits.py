@@ -2,7 +2,7 @@
 
 The time between two packets with payload belongs to what the second one waited for (`silences`): an ACK, a window, a
 timer, its application; or to the pace at which sender and path take packets, where it did not wait. What comes before
-the first one and after the last is the application's.
+the first one and after the last is the application's, but for the time until a lost SYN was sent again.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from enum import StrEnum
 
 import numpy as np
 
-from nfslat.stalls import CAUSES, Cause, code
+from nfslat.stalls import CAUSES, Cause, code, silence_ns
 from nfslat.tables import I8, I64, endpoint
 from nfslat.tcp.packets import Talk
+from nfslat.tcp.setup import resent_until_ns
 from nfslat.tcp.silences import Silences
 
 _MS = 1e6
@@ -28,6 +29,7 @@ class Limit(StrEnum):
     CONGESTION = "congestion"  # an ACK let it go on, and the receiver's window had room: the congestion window
     DELAYED_ACK = "delayed-ack"
     LOSS = "loss"  # until it sent again what was lost
+    SPURIOUS = "spurious"  # until it sent again what had arrived: for nothing
     PACE = "pace"  # it did not wait: the pace of the host, its adapter and the path
     APPLICATION = "application"  # nothing to send, or the other side's turn
     UNKNOWN = "unknown"  # packets are missing there, or the capture cannot tell
@@ -46,10 +48,13 @@ _OF = {
     Cause.SENDER: Limit.APPLICATION,
     Cause.OVERTAKEN: Limit.PACE,
     Cause.UNKNOWN: Limit.UNKNOWN,
+    Cause.SPURIOUS: Limit.SPURIOUS,
 }
 _LIMIT_OF_CAUSE = np.array([LIMITS.index(_OF[cause]) for cause in CAUSES], dtype=np.int8)
-_PACE, _APPLICATION = LIMITS.index(Limit.PACE), LIMITS.index(Limit.APPLICATION)
-_NOT_BUSY = (_APPLICATION, LIMITS.index(Limit.UNKNOWN))
+_PACE, _APPLICATION, _UNKNOWN, _DELAYED, _CONGESTION = (
+    LIMITS.index(limit) for limit in (Limit.PACE, Limit.APPLICATION, Limit.UNKNOWN, Limit.DELAYED_ACK, Limit.CONGESTION)
+)
+_NOT_BUSY = (_APPLICATION, _UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,7 @@ class Limits:
     busy_ms: float  # the sender had data to send: all but the last two
     limits: tuple[Limited, ...]
     most: Limit | None  # what limited it longest of that; None without data
+    needless: int  # packets that were sent again although they had arrived
     bin_ms: float
     bins: tuple[tuple[float, ...], ...]  # ms of each limit, in their order, for each stretch of `bin_ms`
 
@@ -92,14 +98,32 @@ class Split:
         return _sums(self.limit, np.diff(self.edges_ns))
 
 
-def split(talk: Talk, silences: Silences) -> Split:
-    """What limited the sender, packet by packet."""
+def is_one_sided(talk: Talk) -> bool:
+    """Does the capture show packets of one direction alone? What a sender heard is not known then."""
+    ways = talk.packets.direction
+    return bool((ways == ways[0]).all())
+
+
+def split(talk: Talk, silences: Silences, direction: int) -> Split:
+    """What limited the sender, packet by packet. A capture of one direction alone does not tell it."""
     times = talk.packets.t_ns
-    edges = np.concatenate(([times.min()], silences.data_ns, [times.max()]))
+    begin, end = int(times.min()), int(times.max())
+    if is_one_sided(talk):
+        return Split(np.array([begin, end]), np.array([_UNKNOWN], dtype=np.int8), np.zeros(len(LIMITS), dtype=np.int64))
+    edges = np.concatenate(([begin], silences.data_ns, [end]))
     limit = np.full(len(edges) - 1, _PACE, dtype=np.int8)
     limit[[0, -1]] = _APPLICATION
     of_silence = _of_silences(silences)
     limit[silences.at] = of_silence
+    # Of the wait for a delayed ACK what was held is the timer's; there and back is the path's, as for any other ACK.
+    kept = np.flatnonzero((of_silence == _DELAYED) & (silences.held_ns < silence_ns(silences.pauses)))
+    at = silences.at[kept]
+    edges = np.insert(edges, at + 1, edges[at + 1] - silences.held_ns[kept])
+    limit = np.insert(limit, at, _CONGESTION)
+    # A lost SYN: the same wait as for any other packet that was lost.
+    again = resent_until_ns(talk, direction)
+    if again is not None and begin < again <= edges[1]:
+        edges, limit = np.insert(edges, 1, again), np.insert(limit, 0, LIMITS.index(Limit.LOSS))
     return Split(edges, limit, np.bincount(of_silence, minlength=len(LIMITS)))
 
 
@@ -107,8 +131,9 @@ def _of_silences(silences: Silences) -> I8:
     """The limit behind each silence: its cause, and what is known of the sender beside it."""
     pauses, causes = silences.pauses, silences.causes
     limit = _LIMIT_OF_CAUSE[causes]
-    # A sender that has more and waits for nobody goes as fast as its host and adapter let it.
-    limit[(causes == code(Cause.SENDER)) & (pauses.in_message == 1) & (pauses.under_way_end > 0)] = _PACE
+    # A sender that may have more, with data under way, and waits for nobody goes at the pace that it sets itself
+    # (Linux fq, BBR), or its host and adapter, or, far from it, the path.
+    limit[(causes == code(Cause.SENDER)) & (pauses.in_message != 0) & (pauses.under_way_end > 0)] = _PACE
     return limit
 
 
@@ -142,6 +167,7 @@ def limits(talk: Talk, parts: Split, direction: int) -> Limits:
         busy_ms=busy / _MS,
         limits=rows,
         most=most,
+        needless=int(parts.waits[LIMITS.index(Limit.SPURIOUS)]),
         bin_ms=bin_ns / _MS,
         bins=tuple(tuple(ns / _MS for ns in row) for row in bins.tolist()),
     )

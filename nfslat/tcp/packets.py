@@ -12,7 +12,6 @@ from functools import cached_property
 
 from nfslat.columns import side_by_side
 from nfslat.decode.capture import Source
-from nfslat.details import Pauses
 from nfslat.tables import I8, I16, I32, I64, U8, U32, U64, Connection, Table
 
 # Bits of `Packets.flags` (RFC 9293 section 3.1).
@@ -73,7 +72,6 @@ class Way:
     saw_syn: bool
     mss: int | None
     window_scale: int | None  # None: no SYN seen; 0: seen, without the option or declined by the other side's SYN
-    sack_permitted: bool
     timestamps: bool
     head: bytes  # what the stream begins with, up to 4096 bytes, as far as it was captured without a gap
     copies: int  # packets captured twice
@@ -95,21 +93,19 @@ class Conversation:
 
 @dataclass(frozen=True)
 class Talk:
-    """One conversation with its packets and pauses, in capture order: what every analysis is about."""
+    """One conversation with its packets, in capture order: what every analysis is about."""
 
     conversation: Conversation
     packets: Packets
-    pauses: Pauses
 
 
 @dataclass(frozen=True)
 class Trace:
-    """One capture, as far as TCP goes. `Pauses.conn` is the row of the conversation here, `reconnect` is 0."""
+    """One capture, as far as TCP goes."""
 
     source: Source
     packets: Packets
     conversations: tuple[Conversation, ...]
-    pauses: Pauses
     total_packets: int  # in the capture
     other_packets: int  # not TCP, or cut in front of the end of the TCP header
     skipped_packets: int  # TCP, and not asked for (--port, --stream)
@@ -119,23 +115,17 @@ class Trace:
     last_ns: int
     snaplen: int | None
     damage: str = ""
-    pauses_dropped: int = 0  # beyond those that are kept
 
     def talk(self, conversation: int) -> Talk:
         """The conversation in row `conversation`."""
-        packets, pauses = self.packets, self.pauses
+        packets = self.packets
         if len(self.conversations) > 1:
-            (order, spans), (pause_order, pause_spans) = self._orders
+            order, spans = self._order
             packets = packets.take(order[spans[conversation]])
-            pauses = pauses.take(pause_order[pause_spans[conversation]])
-        return Talk(self.conversations[conversation], packets, pauses)
+        return Talk(self.conversations[conversation], packets)
 
     @cached_property
-    def _orders(self) -> tuple[tuple[I32, list[slice]], tuple[I32, list[slice]]]:
-        """Packets and pauses with those of each conversation side by side."""
-        count = len(self.conversations)
-        packets, pauses = self.packets.conversation, self.pauses.conn
-        return (
-            side_by_side(len(packets), count, lambda at: packets[at]),
-            side_by_side(len(pauses), count, lambda at: pauses[at]),
-        )
+    def _order(self) -> tuple[I32, list[slice]]:
+        """Packets with those of each conversation side by side."""
+        of = self.packets.conversation
+        return side_by_side(len(of), len(self.conversations), lambda at: of[at])

@@ -12,7 +12,7 @@ import numpy as np
 from nfslat.constants import NULL
 from nfslat.stats import summary
 from nfslat.tables import I8, I32, I64, Bool, endpoint
-from nfslat.tcp.packets import Kind, Packets, Talk
+from nfslat.tcp.packets import PSH, Kind, Packets, Talk
 from nfslat.tcp.stream import Stream
 
 # Payload of a full segment on usual and on jumbo Ethernet frames, over IPv4 and IPv6, without and with timestamps (12
@@ -20,6 +20,7 @@ from nfslat.tcp.stream import Stream
 _USUAL_SEGMENTS = (8960, 8948, 8940, 8928, 1460, 1448, 1440, 1428)
 _TIMESTAMPS_BYTES = 12
 _SHORTEST_SEGMENT = 500
+_CUT = 10  # segments with more behind them: fewer tell no size
 _DENSE = 1 << 20  # sizes up to so many bytes are counted in a table with a cell for each
 _LONGEST_SEGMENT = 9176  # in the largest frames that switches commonly pass (9216 bytes): more is several segments
 
@@ -101,12 +102,14 @@ class SegmentSize:
 
 
 def segment_size(one: Stream) -> SegmentSize:
-    """The smaller MSS of both SYNs (a sender heeds the other's, and its own MTU), or what the packets' sizes tell."""
+    """The smaller MSS of both SYNs (a sender heeds the other's, and its own MTU), what the path takes where that is
+    less, or what the packets' sizes tell."""
     ways = one.talk.conversation.ways
     known = [way.mss for way in ways if way.mss is not None]
     if known and ways[1 - one.direction].mss is not None:
         less = _TIMESTAMPS_BYTES if ways[0].timestamps and ways[1].timestamps else 0
-        return SegmentSize(max(min(known) - less, 1), "syn")
+        agreed = max(min(known) - less, 1)
+        return _on_the_path(one, agreed) or SegmentSize(agreed, "syn")
     packets = one.packets
     values, counts = counted(packets.size[data_rows(one)])
     large = values >= _USUAL_SEGMENTS[-1]
@@ -120,6 +123,19 @@ def segment_size(one: Stream) -> SegmentSize:
     if _SHORTEST_SEGMENT < most <= _LONGEST_SEGMENT and often >= max(10, counts.sum() / 10):
         return SegmentSize(most, "sizes")
     return SegmentSize(None, "")
+
+
+def _on_the_path(one: Stream, agreed: int) -> SegmentSize | None:
+    """A smaller segment than the SYNs agreed on, where the path takes no such (RFC 1191): none is full, and those that
+    were sent with more behind them (no PSH) have one size."""
+    packets, rows = one.packets, data_rows(one)
+    size = packets.size[rows]
+    cut = size[packets.flags[rows] & PSH == 0]
+    if len(cut) < _CUT or (size % agreed == 0).any():
+        return None
+    most = int(cut.max())
+    is_one_size = _SHORTEST_SEGMENT < most < agreed and np.count_nonzero(cut == most) * 2 > len(cut)
+    return SegmentSize(most, "sizes") if is_one_size else None
 
 
 def counted(numbers: I32 | I64) -> tuple[I64, I64]:

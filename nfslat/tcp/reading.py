@@ -8,7 +8,6 @@ from typing import Any
 from nfslat.decode.capture import Source
 from nfslat.decode.engine import is_native_built
 from nfslat.decode.tools import Tools
-from nfslat.details import Pauses
 from nfslat.errors import InputError, UsageError
 from nfslat.tables import Connection
 from nfslat.tcp.packets import Conversation, Packets, Trace, Way
@@ -64,7 +63,6 @@ def _trace(source: Source, found: dict[str, Any]) -> Trace:
             Conversation(Connection(*ends), reconnect, (Way(**forth), Way(**back)))
             for ends, reconnect, forth, back in found["conversations"]
         ),
-        pauses=Pauses(**found["pauses"]),
         total_packets=found["total_packets"],
         other_packets=found["other_packets"],
         skipped_packets=found["skipped_packets"],
@@ -74,7 +72,6 @@ def _trace(source: Source, found: dict[str, Any]) -> Trace:
         last_ns=max(file.last_ns for file in source.files),
         snaplen=source.snaplen,
         damage=next((file.damage for file in source.files if file.damage), ""),
-        pauses_dropped=found["pauses_dropped"],
     )
 
 

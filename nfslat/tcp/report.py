@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from nfslat.evidence.sqlnet_trace import SqlnetTrace
+from nfslat.instants import iso
 from nfslat.tables import I64, endpoint
 from nfslat.tcp import model, sqlnet
 from nfslat.tcp.both import Both
 from nfslat.tcp.counts import counts
 from nfslat.tcp.ends import ends
 from nfslat.tcp.floors import Place
-from nfslat.tcp.limits import LIMITS, Limit
+from nfslat.tcp.limits import LIMITS, Limit, is_one_sided
 from nfslat.tcp.packets import Kind, Trace
 from nfslat.tcp.progress import sender
 from nfslat.tcp.shared import Shared
@@ -30,7 +30,7 @@ from nfslat.tcp.walk import walk
 T = TypeVar("T")
 _NS_PER_MS, _NS_PER_S = 1e6, 1e9
 # What TCP itself made a sender wait for; the rest is the application's, or the path's pace.
-_COSTS = (Limit.DELAYED_ACK, Limit.LOSS, Limit.RECEIVE_WINDOW, Limit.CONGESTION)
+_COSTS = (Limit.DELAYED_ACK, Limit.LOSS, Limit.SPURIOUS, Limit.RECEIVE_WINDOW, Limit.CONGESTION)
 _CLOSELY = 64  # conversations with the most packets: of these it is worked out what TCP cost
 
 
@@ -81,8 +81,9 @@ def make(
                 capture=sight.trace,
                 a=sender(talk, 0),
                 b=sender(talk, 1),
-                begin=_iso(int(talk.packets.t_ns.min())),
+                begin=iso(int(talk.packets.t_ns.min())),
                 duration_s=int(talk.packets.t_ns.max() - talk.packets.t_ns.min()) / _NS_PER_S,
+                is_one_sided=is_one_sided(talk),
                 counts=_of_both(sight, lambda end, way: counts(end.talk, way)),
                 costs=costs_of,
                 turns=turns(talk, taken),
@@ -161,7 +162,7 @@ def _lines(trace: Trace, rows: I64, known: dict[int, tuple[model.Cost, ...]]) ->
                 stream=row,
                 a=endpoint(*ends_of.source(0)),
                 b=endpoint(*ends_of.source(1)),
-                begin=_iso(int(first[row])),
+                begin=iso(int(first[row])),
                 duration_s=int(last[row] - first[row]) / _NS_PER_S,
                 packets=int(packets[row]),
                 bytes=(int(size[row, 0]), int(size[row, 1])),
@@ -176,8 +177,8 @@ def _lines(trace: Trace, rows: I64, known: dict[int, tuple[model.Cost, ...]]) ->
 def _capture(trace: Trace) -> model.Capture:
     return model.Capture(
         path=trace.source.name,
-        first=_iso(trace.first_ns),
-        last=_iso(trace.last_ns),
+        first=iso(trace.first_ns),
+        last=iso(trace.last_ns),
         duration_s=(trace.last_ns - trace.first_ns) / _NS_PER_S,
         snaplen=trace.snaplen,
         packets=trace.total_packets,
@@ -216,9 +217,9 @@ def _notes(traces: Sequence[Trace], both: Both | None, found: int, closely: int)
             notes.append(f"{name}: {trace.damage}; what follows there is not in the figures")
         if trace.interface_drops:
             notes.append(f"{name}: the capturing host says that it lost {trace.interface_drops:,} packets")
-        missed = sum(way.lost_bytes for one in trace.conversations for way in one.ways)
+        missed = _uncaptured(trace)
         if missed:
-            notes.append(f"{name}: {missed:,} bytes were acknowledged and are not in it: the capture lost packets")
+            notes.append(f"{name}: {missed} acknowledged and not in it: the capture lost packets")
         if trace.copies:
             notes.append(f"{name}: {_copies(trace)}")
         back = int(np.count_nonzero(np.diff(trace.packets.t_ns) < 0))
@@ -238,6 +239,20 @@ def _notes(traces: Sequence[Trace], both: Both | None, found: int, closely: int)
     return notes
 
 
+def _uncaptured(trace: Trace) -> str:
+    """Bytes that the capture lost; not those of a direction that it does not show at all."""
+    p = trace.packets
+    shown = np.zeros((len(trace.conversations), 2), dtype=np.bool_)
+    shown[p.conversation, p.direction] = True
+    missed = sum(
+        way.lost_bytes
+        for one, seen in zip(trace.conversations, shown.tolist(), strict=True)
+        for way, is_seen in zip(one.ways, seen, strict=True)
+        if is_seen
+    )
+    return "" if not missed else "1 byte was" if missed == 1 else f"{missed:,} bytes were"
+
+
 def _copies(trace: Trace) -> str:
     """Packets that are there twice, by their IP identification: D-SACKs tell whether their receiver had them twice."""
     told = int(np.count_nonzero(trace.packets.is_dsack))
@@ -245,9 +260,3 @@ def _copies(trace: Trace) -> str:
     if told * 2 < trace.copies:
         return f"{text}: the capture saw them twice"
     return f"{text}: doubled on the way, for their receivers say so of {told:,} (D-SACK)"
-
-
-def _iso(ns: int) -> str:
-    return (
-        datetime.fromtimestamp(ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{ns % 1_000_000_000:09d}Z"
-    )

@@ -13,9 +13,10 @@ import numpy as np
 
 from nfslat.constants import NULL
 from nfslat.held import Held, held
-from nfslat.stalls import DELAYED_ACK_NS, Cause, code, silence_ns, timer_ms
+from nfslat.stalls import DELAYED_ACK_NS, Cause, code
 from nfslat.stats import summary
 from nfslat.tables import I64, Bool, endpoint
+from nfslat.tcp.delayed import by_timer, timers_ms
 from nfslat.tcp.floors import Samples
 from nfslat.tcp.packets import SYN, Talk
 from nfslat.tcp.shared import Shared
@@ -59,7 +60,7 @@ class DelayedAcks:
     timer_ms: int | None  # 40, 50, 100, 200, 500; None: late, and near none of these
     count: int
     waited_for: int  # those that the sender stood still for
-    lost_ms: float  # for how long it did
+    lost_ms: float  # of that time what the ACK was held for; the way there and back is no delay
     share: float  # of the conversation
     median_ms: float  # from the first data that the ACK covers to the ACK
     frames: tuple[int, ...]  # of the first ACKs
@@ -102,12 +103,12 @@ class Rounds:
 
 @dataclass(frozen=True, eq=False)
 class _Late:
-    """Late ACKs: rows of `Talk.packets`, what each was held for, and how long the sender stood still for it."""
+    """Late ACKs: rows of `Talk.packets`, what each was held for, and what that cost the sender."""
 
     acks: I64
     since_ns: I64  # from the first data that it covers
     held_ns: I64  # the same less the round trip
-    lost_ns: I64
+    lost_ns: I64  # held, while the sender stood still for it
 
 
 def rounds(shared: Shared, direction: int) -> Rounds:
@@ -185,7 +186,7 @@ def _late(shared: Shared, direction: int) -> _Late:
     """ACKs that a timer sent, and those that the sender stood still for."""
     packets, samples, silences = shared.talk.packets, shared.samples[direction], shared.silences[direction]
     waits = silences.causes == code(Cause.DELAYED_ACK)
-    waited, lost = silences.heard[waits], silence_ns(silences.pauses)[waits]
+    waited, lost = silences.heard[waits], silences.held_ns[waits]
     # `samples` are in order: the oldest data of each ACK come first.
     first = np.flatnonzero(np.diff(samples.covered, prepend=NULL))
     acks, since = samples.covered[first], samples.rtt_ns[first]
@@ -204,7 +205,9 @@ def _late(shared: Shared, direction: int) -> _Late:
     order = np.argsort(rows, kind="stable")
     held_since = np.concatenate((since[idle], waited_since))[order]
     lost_ns = np.concatenate((np.zeros(len(idle), dtype=np.int64), lost))[order]
-    return _Late(rows[order], held_since, held_since - near, lost_ns)
+    found = _Late(rows[order], held_since, held_since - near, lost_ns)
+    keep = (found.lost_ns > 0) | by_timer(found.held_ns)
+    return _Late(found.acks[keep], found.since_ns[keep], found.held_ns[keep], found.lost_ns[keep])
 
 
 def _covers_all(one: Stream, acks: I64, near_ns: int) -> Bool:
@@ -218,7 +221,7 @@ def _covers_all(one: Stream, acks: I64, near_ns: int) -> Bool:
 
 
 def _clusters(talk: Talk, late: _Late, total_ns: int) -> tuple[DelayedAcks, ...]:
-    timers = np.array([timer_ms(ns) or NULL for ns in late.held_ns.tolist()], dtype=np.int64)
+    timers = timers_ms(late.held_ns)[0]
     frames = talk.packets.frame[late.acks]
     out = []
     for timer in sorted(set(timers.tolist()), key=lambda timer: (timer == NULL, timer)):

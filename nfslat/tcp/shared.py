@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import numpy as np
+
+from nfslat.tables import I64
 from nfslat.tcp.floors import Floors, Samples, floors, samples
 from nfslat.tcp.limits import Split, split
+from nfslat.tcp.needless import needless
 from nfslat.tcp.packets import Talk
 from nfslat.tcp.progress import Progress, Runs, SegmentSize, progress, runs, segment_size
 from nfslat.tcp.silences import Silences, silences
@@ -15,8 +19,10 @@ from nfslat.tcp.stream import Stream, stream
 class Shared:
     """Pairs are of both directions, in their order. It holds some 100 bytes a packet once all was asked for."""
 
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self, talk: Talk, needless: I64 | None = None) -> None:
+        """`needless`: rows of `talk.packets` that another capture shows to have been sent again for nothing."""
         self.talk = talk
+        self._known = np.zeros(0, dtype=np.int64) if needless is None else needless
 
     @cached_property
     def streams(self) -> tuple[Stream, Stream]:
@@ -49,14 +55,25 @@ class Shared:
         return floors(self.talk, *self.samples)
 
     @cached_property
+    def needless(self) -> tuple[I64, I64]:
+        """Packets that were sent again although they had arrived."""
+        ways = self.talk.packets.direction
+        there, back = (
+            np.union1d(needless(one, self.floors), self._known[ways[self._known] == one.direction])
+            for one in self.streams
+        )
+        return there, back
+
+    @cached_property
     def silences(self) -> tuple[Silences, Silences]:
         """All silences of both senders, and what each of them waited for: the one answer to that."""
         there, back = (
-            silences(one, self.floors, segment.bytes) for one, segment in zip(self.streams, self.segments, strict=True)
+            silences(one, self.floors, segment.bytes, again)
+            for one, segment, again in zip(self.streams, self.segments, self.needless, strict=True)
         )
         return there, back
 
     @cached_property
     def splits(self) -> tuple[Split, Split]:
         """The time of either sender, by what limited it."""
-        return split(self.talk, self.silences[0]), split(self.talk, self.silences[1])
+        return split(self.talk, self.silences[0], 0), split(self.talk, self.silences[1], 1)

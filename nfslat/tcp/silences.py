@@ -13,16 +13,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.constants import NULL
+from nfslat.constants import NULL, NULL32
 from nfslat.details import Ended, Pauses, Went
-from nfslat.stalls import LOSS, Cause, classify, code, silence_ns
+from nfslat.stalls import DELAYED_ACK_NS, LOSS, RTO_MIN_NS, Cause, classify, code, silence_ns
 from nfslat.tables import I8, I32, I64, Bool
+from nfslat.tcp.delayed import by_timer
 from nfslat.tcp.floors import Floors
 from nfslat.tcp.packets import PSH, AckKind, Kind, Packets
 from nfslat.tcp.stream import Stream
 
 LEAST_NS = 100_000  # a shorter one is the pace of a sender that has not stopped: no host answers an ACK much faster
 _FAR_NS = 100_000  # to the sender and back: below this the capture is at its end
+_JITTER = 4  # the way to the sender and back may take longer than the shortest one by this part of it
 _WENT = np.full(len(Kind), Went.NEW, dtype=np.int8)
 _WENT[Kind.RETRANSMISSION] = Went.REPEATED
 _WENT[Kind.OUT_OF_ORDER] = Went.LATE
@@ -57,25 +59,41 @@ class _View:
     heard: I64  # how many of `Stream.said` it had heard when it sent each of `Stream.rows`
 
 
-def silences(one: Stream, floors: Floors, mss: int | None) -> Silences:
+def silences(one: Stream, floors: Floors, mss: int | None, needless: I64) -> Silences:
     """All silences of `LEAST_NS` or more of one sender, and those that did not end with new data. `mss`: a full
-    segment's bytes, None where that is not known."""
+    segment's bytes, None where that is not known; `needless`: rows of what was sent again though it had arrived."""
     packets = one.packets
-    view = _as_sent(one, floors.shift_ns(one.direction))
+    far_ns = floors.shift_ns(one.direction)
+    view = _as_sent(one, far_ns)
     kinds = packets.kind[one.rows]
     silent = np.diff(view.data_ns, prepend=view.data_ns[:1]) >= LEAST_NS
     silent |= _WENT[kinds] != Went.NEW
     silent[:1] = False
     at = np.flatnonzero(silent)
-    pauses, heard = _columns(view, at)
     limit = NULL if mss is None else mss
-    causes = classify(pauses, rtt_min_ns=floors.whole_ns, mss=limit, sender_rtt_ns=0)
-    # What is missing in front of a packet was sent meanwhile: that the sender was silent is not known.
-    causes[kinds[at] == Kind.AHEAD] = code(Cause.UNKNOWN)
+    pauses, heard = _columns(view, at, limit)
+    causes = classify(
+        pauses, rtt_min_ns=floors.whole_ns, mss=limit, sender_rtt_ns=0, jitter_ns=_jitter_ns(pauses, far_ns)
+    )
     causes[_had_room(pauses, causes)] = code(Cause.SENDER)
-    away = floors.shift_ns(one.direction) + max(floors.near_ns(one.direction), 0)
-    kept = np.where(causes == code(Cause.DELAYED_ACK), pauses.heard_ns - pauses.begin_ns - away, 0)
-    kept = np.clip(kept, 0, silence_ns(pauses))
+    causes[_had_no_window(pauses, causes, limit)] = code(Cause.RECEIVE_WINDOW)
+    if far_ns > _FAR_NS or (floors.far_ns(one.direction) == NULL and floors.near_ns(one.direction) <= _FAR_NS):
+        causes[_flight_ended(pauses, causes)] = code(Cause.CONGESTION_WINDOW)
+    # What is missing in front of a packet was sent meanwhile: that the sender was silent is not known, unless it had
+    # more to send, and its timer has not gone off.
+    ahead = kinds[at] == Kind.AHEAD
+    on = ahead & (pauses.in_message != 0) & (silence_ns(pauses) < RTO_MIN_NS)
+    causes[ahead] = code(Cause.UNKNOWN)
+    causes[on] = code(Cause.OVERTAKEN)
+    causes[(pauses.went == Went.LATE) & _was_sent_earlier(one)[at]] = code(Cause.OVERTAKEN)
+    causes[np.isin(one.rows[at], needless)] = code(Cause.SPURIOUS)
+    delayed = np.flatnonzero(causes == code(Cause.DELAYED_ACK))
+    away = far_ns + max(floors.near_ns(one.direction), 0)
+    held = np.clip(pauses.heard_ns[delayed] - pauses.begin_ns[delayed] - away, 0, silence_ns(pauses)[delayed])
+    is_timed = by_timer(held)
+    causes[delayed[~is_timed]] = code(Cause.CONGESTION_WINDOW)
+    kept = np.zeros(len(at), dtype=np.int64)
+    kept[delayed[is_timed]] = held[is_timed]
     return Silences(pauses, heard, causes, kept, one.rows, view.data_ns, at)
 
 
@@ -89,7 +107,7 @@ def _as_sent(one: Stream, far_ns: int) -> _View:
     return _View(one, data_ns, said_ns, np.searchsorted(said_ns, data_ns, side="right"))
 
 
-def _columns(view: _View, at: I64) -> tuple[Pauses, I64]:
+def _columns(view: _View, at: I64, mss: int) -> tuple[Pauses, I64]:
     """`Pauses` for the silences in front of the packets `at`, and the row of what was heard last in each."""
     one, packets = view.stream, view.stream.packets
     now, before = one.rows[at], one.rows[at - 1]
@@ -119,7 +137,7 @@ def _columns(view: _View, at: I64) -> tuple[Pauses, I64]:
         heard_ns=np.where(hears, np.append(view.said_ns, NULL)[last], NULL),
         ended=np.where(hears, ended[last], np.int8(Ended.NOTHING)),
         went=_WENT[packets.kind[now]],
-        in_message=np.where(_in_write(one)[at - 1], np.int8(1), np.int8(NULL)),
+        in_message=_in_write(one, mss)[at - 1],
         offset=packets.seq[now],
         size=size,
         size_before=packets.size[before],
@@ -173,16 +191,23 @@ def _least_room(covered: I64, edge: I64, first: I64, last: I64, high: I64, windo
     return np.where(none == _NONE, NULL, none)
 
 
-def _in_write(one: Stream) -> Bool:
-    """At each packet, had the sender more to send than it had sent? It sets PSH where a write ends, or its buffer is
-    empty (RFC 9293 section 3.9.1); what it sends again may be cut elsewhere, and says nothing."""
+def _in_write(one: Stream, mss: int) -> I8:
+    """At each packet, had the sender more to send? 1: yes; 0: no; NULL: it does not show.
+
+    It sets PSH where a write ends, or its buffer is empty (RFC 9293 section 3.9.1). But Linux sets it on each packet of
+    several segments (tcp_output.c, __tcp_transmit_skb), and where a write ends with more behind it: on full segments it
+    says nothing. What is not full, and pushed, was all there was. What is sent again may be cut elsewhere.
+    """
     packets, rows = one.packets, one.rows
-    highest = (packets.seq[rows] + packets.size[rows] == one.high) & (packets.kind[rows] != Kind.RETRANSMISSION)
-    no_push = packets.flags[rows] & PSH == 0
+    size = packets.size[rows]
+    shows = np.where(packets.flags[rows] & PSH == 0, np.int8(1), np.int8(0))
+    if mss != NULL:
+        shows[(shows == 0) & (size % mss == 0)] = NULL
+    highest = (packets.seq[rows] + size == one.high) & (packets.kind[rows] != Kind.RETRANSMISSION)
     if highest.all():
-        return np.asarray(no_push)
+        return shows
     last = np.maximum.accumulate(np.where(highest, np.arange(len(rows)), NULL))
-    return np.asarray((last != NULL) & no_push[last])
+    return np.where(last == NULL, np.int8(NULL), shows[last])
 
 
 def _is_duplicate(packets: Packets, said: I64) -> Bool:
@@ -221,22 +246,63 @@ def _sent_before(view: _View, at: I64) -> I64:
     return out
 
 
+def _was_sent_earlier(one: Stream) -> Bool:
+    """Which packets have an older timestamp than one in front of them? What is sent again has a new one (RFC 7323)."""
+    stamp = one.packets.ts_val[one.rows]
+    if not len(stamp) or (stamp == NULL32).any():
+        return np.zeros(len(stamp), dtype=np.bool_)
+    since = (stamp - stamp[0]).astype(np.int32)  # wraps as it does
+    return np.asarray(since < np.maximum.accumulate(since))
+
+
 def _had_room(pauses: Pauses, causes: I8) -> Bool:
     """Which silences that an ACK ended were no wait for the congestion window?
 
-    It had room for as much as was under way since the last loss. Who has less under way, and no more to send, and goes
-    on when an ACK comes was held by something else: its application had written nothing.
+    It had room for as much as was under way since the last loss. Who has less under way, had sent all that there was,
+    and goes on when an ACK comes was held by something else: its application had written nothing.
     """
     if not len(pauses):
         return np.zeros(0, dtype=np.bool_)
     less = _most_before(pauses.under_way, causes) > pauses.under_way
-    return np.asarray((causes == code(Cause.CONGESTION_WINDOW)) & (pauses.in_message != 1) & less)
+    return np.asarray((causes == code(Cause.CONGESTION_WINDOW)) & (pauses.in_message == 0) & less)
+
+
+def _had_no_window(pauses: Pauses, causes: I8, mss: int) -> Bool:
+    """Which silences of a sender that had more to send, and waited for nothing else, began with a full window?"""
+    segment = pauses.size if mss == NULL else np.minimum(pauses.size, mss)
+    is_full = (pauses.window != NULL) & (pauses.under_way + segment > pauses.window)
+    return np.asarray((causes == code(Cause.SENDER)) & (pauses.in_message != 0) & is_full)
+
+
+def _jitter_ns(pauses: Pauses, far_ns: int) -> I64:
+    """How much longer than the shortest one the way to the sender and back may be, seen from the far end.
+
+    Where a sender with nothing more to send goes on some time after an ACK, that is chance as a rule; not where the ACK
+    was held back: few senders wait so long, and again and again just for that.
+    """
+    held = (pauses.heard_ns != NULL) & (pauses.heard_ns - pauses.begin_ns >= DELAYED_ACK_NS[0] + far_ns)
+    return np.where((pauses.in_message != 0) | held, far_ns // _JITTER, 0)
+
+
+def _flight_ended(pauses: Pauses, causes: I8) -> Bool:
+    """Far from the sender: which silences behind a full segment are those between a flight and the next one?
+
+    All was acknowledged, by the shortest way; with what queues there, the ACK that lets the sender go on takes longer.
+    It has not sent all that there was; and what is longer than a retransmission timeout is no round trip.
+    """
+    return np.asarray(
+        (causes == code(Cause.SENDER))
+        & (pauses.in_message != 0)
+        & (pauses.ended == Ended.ACK)
+        & (pauses.under_way_end == 0)
+        & (silence_ns(pauses) < RTO_MIN_NS)
+    )
 
 
 def _most_before(under_way: I64, causes: I8) -> I64:
     """The most that was under way in front of each silence, from the last loss on."""
     lost = np.zeros(len(Cause), dtype=np.bool_)
-    lost[[code(cause) for cause in LOSS]] = True
+    lost[[code(cause) for cause in (*LOSS, Cause.SPURIOUS)]] = True
     era = np.cumsum(lost[causes])
     # A running maximum that begins anew with each era: eras are lifted above all before them.
     lift = int(under_way.max(initial=0)) + 1

@@ -1,8 +1,9 @@
 """A conversation -> sizes of its packets by direction, what the application wrote at a time, and what small ones cost.
 
-A write shows as a burst: what comes in stream order until a segment that is not full, a push (PSH), or the other
-side's turn. Offload puts many segments into one packet (TSO at the sender, GRO at the receiver); such super packets
-are counted as the segments that they stand for.
+A write shows as a burst: what comes in stream order until a segment that is not full, a silence, or the other side's
+turn; a push (PSH) tells only where it is not known what is full, for Linux sets it on what offload will cut up.
+Offload puts many segments into one packet (TSO at the sender, GRO at the receiver); such super packets are counted as
+the segments that they stand for.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.stalls import Cause, code, silence_ns
+from nfslat.stalls import Cause, code
 from nfslat.tables import I64
 from nfslat.tcp.bursts import Spill, find_bursts, spills
 from nfslat.tcp.packets import Kind
@@ -70,7 +71,7 @@ class Runts:
     queued: int  # of them, with more behind them within 1 ms: it was there already
     spare_segments: int  # that full segments would have saved
     waited: int  # small segments that waited for a delayed ACK
-    waited_ms: float
+    waited_ms: float  # for which it was held
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,7 @@ def _runts(shared: Shared, direction: int, mss: int, segments: int) -> Runts:
         queued=int(np.count_nonzero(gap <= MS)),
         spare_segments=len(at) - -(-rest // mss),
         waited=len(delayed),
-        waited_ms=int(silence_ns(silences.pauses.take(delayed)).sum()) / MS,
+        waited_ms=int(silences.held_ns[delayed].sum()) / MS,
     )
 
 

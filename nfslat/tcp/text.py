@@ -7,7 +7,7 @@ from nfslat.tcp.limits import Limit
 from nfslat.tcp.model import Capture, Detail, Ends, Line, Report
 from nfslat.tcp.text_ends import ends_section
 from nfslat.tcp.text_rounds import rounds_section
-from nfslat.tcp.text_sizes import sizes_section, throughput_section
+from nfslat.tcp.text_sizes import rate, sizes_section, throughput_section
 from nfslat.tcp.text_sqlnet import sqlnet_section, trace_section
 from nfslat.tcp.text_turns import compared_section, duration, turns_section, walk_section
 from nfslat.tcp.text_windows import windows_section
@@ -16,6 +16,7 @@ from nfslat.tcp.turns import Shape
 COSTS = {
     Limit.DELAYED_ACK: "delayed ACKs",
     Limit.LOSS: "loss: until it was sent again",
+    Limit.SPURIOUS: "sent again for nothing:",
     Limit.RECEIVE_WINDOW: "the receiver's window",
     Limit.CONGESTION: "the congestion window: for ACKs on their way",
 }
@@ -44,6 +45,13 @@ def render(report: Report, *, width: int, color: bool) -> str:
 def _answer(page: Page, one: Detail) -> None:
     """Who talks, what takes the time, what TCP cost, and whether the network can be it."""
     page.prose(f"{one.a} to {one.b}, {duration(one.duration_s * 1e3)}: {_mostly(one)}", style="bold")
+    if one.is_one_sided:
+        page.prose(
+            "The capture shows packets of one direction only (a mirror port, or another way back): what the sender "
+            "waited for cannot be told from it. Capture both directions.",
+            hanging=2,
+        )
+        return
     if one.costs:
         parts = [f"{COSTS[cost.cause]} {duration(cost.ms)} ({percent(cost.share)})" for cost in one.costs]
         page.prose(f"TCP made its senders wait: {'; '.join(parts)}.", hanging=2)
@@ -82,6 +90,8 @@ def _on_the_way(found: Ends) -> str:
 
 def _mostly(one: Detail) -> str:
     turns = one.turns
+    if one.is_one_sided:
+        return f"{count_of(sum(way.packets for way in one.counts), 'packet')} of one direction."
     if turns.shape is Shape.TURNS and turns.whole is not None:
         largest = max(turns.parts, key=lambda part: part.total_ms)
         return (
@@ -89,11 +99,15 @@ def _mostly(one: Detail) -> str:
             f"{percent(turns.whole_share)} of the time; most of it is the {_PARTS[largest.part]} "
             f"({percent(largest.share)})."
         )
+    if turns.shape is Shape.SILENT:
+        return "no payload."
     sent = max(one.waits.limits, key=lambda limits: limits.busy_ms)
     way = "many requests at once" if turns.shape is Shape.PIPELINED else "data one way"
-    if turns.shape is Shape.SILENT or sent.most is None:
-        return "no data."
-    return f"{way}; {sent.sender} had data to send for {percent(sent.busy_ms / max(sent.total_ms, 1e-9))} of the time."
+    text = f"{way}; {sent.sender} had data to send for {percent(sent.busy_ms / max(sent.total_ms, 1e-9))} of the time"
+    flat = max((one.throughput.ways), key=lambda way: way.plateau.mbit_s if way.is_flat and way.plateau else 0.0)
+    if flat.is_flat and flat.plateau is not None:
+        text += f", and from {flat.sender} the path carried a steady {rate(flat.plateau.mbit_s)} Mbit/s: its bandwidth"
+    return f"{text}."
 
 
 _PARTS = {

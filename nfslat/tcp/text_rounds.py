@@ -5,6 +5,8 @@ from __future__ import annotations
 from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent
 from nfslat.tcp.floors import Place
 from nfslat.tcp.rounds import DelayedAcks, HeldBack, Rounds
+from nfslat.tcp.setup import Setup
+from nfslat.tcp.text_turns import duration
 from nfslat.tcp.waits import Waits
 
 _TIMERS = {40: "Linux", 50: "Solaris", 100: "Solaris", 200: "Windows or BSD", 500: "the most that RFC 1122 allows"}
@@ -12,7 +14,10 @@ _SHOWN = 3  # episodes of held packets
 
 
 def rounds_section(page: Page, found: Waits) -> None:
-    """How long data took to be acknowledged, and what that cost."""
+    """How long the connection took to set up, and data to be acknowledged, and what that cost."""
+    if found.setup is not None and found.setup.is_repeated:
+        page.title("Connection set-up")
+        page.prose(_setup(found.setup, found.rounds[found.setup.opener].sender), hanging=2, style="bold")
     with_data = [one for one in found.rounds if one.trips is not None or one.delayed or one.held]
     if not with_data:
         return
@@ -53,6 +58,16 @@ def rounds_section(page: Page, found: Waits) -> None:
             )
 
 
+def _setup(one: Setup, opener: str) -> str:
+    took = "It was not answered" if one.ms is None else f"It took {duration(one.ms)}"
+    frames = ", ".join(str(frame) for frame in one.frames)
+    return (
+        f"{took}: {opener} sent {count_of(one.syns, 'SYN')} (frames {frames}), {duration(one.waited_ms)} from the "
+        f"first to the last; {count_of(one.syn_acks, 'answer')}. What is lost there is sent again after a second, "
+        "then two, four ..."
+    )
+
+
 def _delayed_answer(one: Rounds) -> str:
     waited = sum(cluster.waited_for for cluster in one.delayed)
     if not waited:
@@ -66,7 +81,7 @@ def _delayed_answer(one: Rounds) -> str:
     idle = one.delayed_count - waited
     beside = f" {count(idle)} more cost nothing." if idle else ""
     return (
-        f"Delayed ACKs cost {one.sender} {ms(one.delayed_lost_ms)} ms, {percent(one.delayed_share)} of the run: it "
+        f"Delayed ACKs cost {one.sender} {duration(one.delayed_lost_ms)}, {percent(one.delayed_share)} of the run: it "
         f"stood still for {count_of(waited, 'ACK')} that {one.receiver} held back, most of them for {about}.{beside}"
     )
 
@@ -94,6 +109,8 @@ def _episode(episode: HeldBack) -> str:
 
 
 def _where(found: Waits) -> str:
+    if found.place is Place.BOTH_ENDS:
+        return "Two captures: each direction is judged by the one from its sender's end."
     place = {
         Place.AT_A: f"at {found.rounds[0].sender}, or near it",
         Place.AT_B: f"at {found.rounds[1].sender}, or near it",

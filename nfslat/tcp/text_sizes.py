@@ -11,6 +11,7 @@ from nfslat.tcp.sizes import Correlation, Mode, Runts, Sizes, WaySizes
 from nfslat.tcp.throughput import Throughput, WayThroughput
 
 _IDLE = 0.5  # of what the path carried: with more in use the network is not ruled out
+_LITTLE = 0.1  # of the time: a sender that waits less for the path is not held up by its bandwidth
 _MANY_RUNTS = 0.05  # of the segments
 _CLEAR = 0.5  # a correlation that is weaker explains less than a fourth
 
@@ -120,14 +121,14 @@ def throughput_section(page: Page, found: Throughput) -> None:
             count(way.new_bytes),
             *map(
                 rate,
-                (way.run_mbit_s, way.busy_mbit_s, way.peak_1s_mbit_s, way.peak_100ms_mbit_s, way.peak_10ms_mbit_s),
+                (way.run_mbit_s, way.sending_mbit_s, way.peak_1s_mbit_s, way.peak_100ms_mbit_s, way.peak_10ms_mbit_s),
             ),
         ]
         for way in ways
     ]
-    page.table("lrrrrrr", ["from", "bytes", "run", "busy", "1 s", "100 ms", "10 ms"], rows)
+    page.table("lrrrrrr", ["from", "bytes", "run", "sending", "1 s", "100 ms", "10 ms"], rows)
     page.prose(
-        "run: over the whole conversation; busy: without silences; 1 s, 100 ms, 10 ms: the most in any such time.",
+        "run: over the whole conversation; sending: without silences; 1 s, 100 ms, 10 ms: the most in any such time.",
         style="dim",
     )
 
@@ -139,6 +140,12 @@ def _path(way: WayThroughput) -> Carried | None:
 
 def _answer(way: WayThroughput) -> str:
     who = f"{way.sender} to {way.receiver}: "
+    if way.policer is not None:
+        return (
+            f"{who}a policer of about {rate(way.policer.mbit_s)} Mbit/s? {percent(way.policer.lost_share)} of the "
+            f"bytes were lost, and {percent(way.policer.share)} of the intervals of {ms(way.policer.interval_ms)} ms "
+            "carried within a tenth of that rate, while the sender always had more to send."
+        )
     if way.is_flat and way.plateau is not None:
         return (
             f"{who}bandwidth-limited at {rate(way.plateau.mbit_s)} Mbit/s: {percent(way.plateau.share)} of the busy "
@@ -149,6 +156,11 @@ def _answer(way: WayThroughput) -> str:
     if path is None or way.used_share is None:
         return f"{who}what the path can carry was not shown: no 64 KB came without a silence."
     text = f"{percent(way.used_share)} of the {_carried(path)}"
+    if way.is_short and way.path_wait_share >= _LITTLE:
+        return (
+            f"{who}{text} were used: for so short a time a shaper or a policer lets pass what the line takes. The "
+            f"sender waited for the path {percent(way.path_wait_share)} of the time; its bandwidth is not ruled out."
+        )
     if way.used_share < _IDLE:
         return f"{who}the network is used at {text}: its bandwidth is not what limits."
     return f"{who}{text} were used. It was not seen to carry more, so its bandwidth is not ruled out."

@@ -28,6 +28,7 @@ _CAUSES = {
     Cause.SENDER: "its own application",
     Cause.OVERTAKEN: "overtaken packets",
     Cause.UNKNOWN: "what is not captured",
+    Cause.SPURIOUS: "to send again for nothing",
 }
 _FEW = 0.5  # of the time in the slowest tenth: few long ones
 _STEADY = 0.2  # in the slowest tenth: all take about as long
@@ -41,18 +42,30 @@ def turns_section(page: Page, found: Turns) -> None:
     if found.shape is Shape.PIPELINED:
         page.prose(_pipelined(found))
         return
+    if found.shape is Shape.NO_TIME:
+        page.prose(
+            f"How long turns took is not known: time runs back in the capture, by up to {duration(found.time_back_ms)}."
+        )
+        return
     if found.shape is Shape.ONE_WAY:
         page.prose("None: no request was answered. Data went one way only.")
         return
     page.prose(_cost(found), style="bold")
     page.prose(f"{found.asker} asks ({_ASKER_BY[found.asker_by]}), {found.answerer} answers.")
+    names = _PARTS if found.asker_round_trip_ms is None else _PARTS | {"think": "asker, and the way there"}
     rows: list[list[Cell]] = [
-        [_PARTS[part.part], duration(part.total_ms), percent(part.share)]
+        [names[part.part], duration(part.total_ms), percent(part.share)]
         + ([part.each.mean_ms, part.each.p50_ms, part.each.p99_ms, part.each.max_ms] if part.each else [None] * 4)
         for part in found.parts
     ]
     rows.append(["conversation", duration(found.conversation_ms), "", None, None, None, None])
     page.table("lrrdddd", ["part", "in all", "share", "mean ms", "p50", "p99", "max"], rows)
+    think = next((part.each for part in found.parts if part.part == "think"), None)
+    if found.asker_round_trip_ms is not None and think is not None:
+        page.prose(
+            f"The capture is {ms(found.asker_round_trip_ms)} ms from the asker, there and back: of the time until the "
+            f"next request {duration(found.asker_round_trip_ms * think.count)} at the least is that way.",
+        )
     if found.request_bytes is not None and found.response_bytes is not None:
         page.prose(
             f"A turn takes {ms(_mean(found))} ms and moves {count(round(found.request_bytes))} bytes there, "
@@ -61,7 +74,10 @@ def turns_section(page: Page, found: Turns) -> None:
     if found.stalls:
         stalls = [_stall(stall) for stall in found.stalls]
         page.table("llrrdrr", ["in the", "waited for", "times", "turns", "mean ms", "in all", "share"], stalls)
-        page.prose("Their senders' silences of 30 ms or more; share: of the time in turns.", style="dim")
+        page.prose(
+            "Their senders' silences of 30 ms or more, the way there and back included; share: of the time in turns.",
+            style="dim",
+        )
     if found.delayed_ack_turns:
         page.prose(
             f"Without delayed ACKs the turns would take {duration(found.without_delayed_ack_ms)} in place of "
@@ -115,11 +131,15 @@ def _stall(stall: TurnStall) -> list[Cell]:
 
 def walk_section(page: Page, found: Walk) -> None:
     """One slow turn, frame by frame, and what can be done."""
-    few = count_of(found.slow_turns, "turn")
-    why = f"the median of the {few} that a delayed ACK held up"
-    if found.chosen_by != "delayed-ack":
-        why = f"the median of the slowest tenth, {few}" if found.slow_turns > 1 else "the slowest one"
-    page.title(f"A typical slow turn: number {count(found.turn)}, {why}")
+    title, few = "A typical slow turn", count_of(found.slow_turns, "turn")
+    why = {
+        "delayed-ack": f"the median of the {few} that a delayed ACK held up",
+        "longest": f"{percent(found.share)} of the time in turns",
+        "slowest": f"the median of the slowest tenth, {few}" if found.slow_turns > 1 else "the slowest one",
+    }[found.chosen_by]
+    if found.chosen_by == "longest":
+        title = "The longest turn"
+    page.title(f"{title}: number {count(found.turn)}, {why}")
     rows: list[list[Cell]] = [
         [_frames(step.frame, step.last_frame), step.at_ms, _arrow(step.direction), shorten(step.what, 50)]
         for step in found.steps

@@ -13,6 +13,7 @@ _WHAT = {
     Limit.CONGESTION: "congestion window",
     Limit.DELAYED_ACK: "delayed ACK",
     Limit.LOSS: "loss",
+    Limit.SPURIOUS: "sent again for nothing",
     Limit.PACE: "pace of host and path",
     Limit.APPLICATION: "application, other's turn",
     Limit.UNKNOWN: "not known",
@@ -22,7 +23,8 @@ _ANSWER = {
     Limit.CONGESTION: "the congestion window limited the sender (it went on when an ACK came)",
     Limit.DELAYED_ACK: "the sender waited for delayed ACKs",
     Limit.LOSS: "the sender waited until it sent again what was lost",
-    Limit.PACE: "the sender did not wait, and went at the pace of its host and of the path",
+    Limit.SPURIOUS: "the sender sent again what had arrived",
+    Limit.PACE: "the sender did not wait for anything, and went at its own pace, or at that of its host or the path",
 }
 _NOTHING = "{}: else the application had nothing to send, or it was the other side's turn."
 _SHOWN = 5  # zero windows
@@ -34,17 +36,26 @@ def windows_section(page: Page, found: Waits) -> None:
     used = [
         (limits, windows)
         for limits, windows in zip(found.limits, found.windows, strict=True)
-        if windows.in_flight_max_bytes is not None
+        if windows.in_flight_max_bytes is not None or found.one_sided is not None
     ]
     if not used:
         return
     page.title("What limited the sender")
+    if found.one_sided is not None:
+        page.prose(
+            f"The capture shows packets of {found.one_sided} alone (a mirror of one direction, or another way back): "
+            "what limited a sender cannot be told from it.",
+            style="bold",
+        )
+        return
     ways = [limits for limits, _ in used]
     if not any(_has_data(limits) for limits in ways):
         page.prose(_NOTHING.format(" and ".join(_busy(limits) for limits in ways)), hanging=2, style="bold")
     for limits, windows in used:
         if any(_has_data(limits) for limits in ways):
             page.prose(_answer(limits), hanging=2, style="bold")
+        if limits.needless:
+            page.prose(_needless(limits), hanging=2)
         if windows.zero_count:
             page.prose(_zero_answer(windows), hanging=2)
     page.gap()
@@ -74,6 +85,15 @@ def _answer(limits: Limits) -> str:
     return (
         f"{limits.sender}: {_ANSWER[limits.most]} for {percent(most.share_of_busy)} of the time it had data to send, "
         f"which is {percent(busy)} of the run."
+    )
+
+
+def _needless(limits: Limits) -> str:
+    one = next(one for one in limits.limits if one.limit is Limit.SPURIOUS)
+    return (
+        f"{limits.sender} sent {count_of(limits.needless, 'packet')} again that had arrived, {ms(one.ms)} ms in all: "
+        "no loss (its timer was early, or packets overtook each other; told by D-SACK, or by ACKs that were on their "
+        "way)."
     )
 
 

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.constants import NULL
+from nfslat.stalls import LOSS, code
 from nfslat.tables import I64
 from nfslat.tcp.carried import Carried, carried
+from nfslat.tcp.limits import LIMITS, Limit
 from nfslat.tcp.packets import Talk
 from nfslat.tcp.progress import Progress, data_rows, sender
 from nfslat.tcp.shared import Shared
@@ -26,6 +28,12 @@ _MUCH = 0.5  # of the busy time
 _FULL = 0.8  # of the plateau's bytes are in full segments
 _LEAST_SLOTS, _SLOT_PACKETS = 10, 40
 _LONGEST_SLOT_NS = 1000 * MS
+# A bucket of a shaper or policer holds some tens of ms of its rate, and lets 64 KB pass at the speed of the line.
+_SHORT_NS, _ROUND_TRIPS = 30 * MS, 4
+_MUCH_LOST, _HARDLY = 0.01, 0.1  # of the bytes; of the time, in which its sender had nothing to send
+_POLICED_NS, _NEAR = 100 * MS, 0.1
+_PATH = [LIMITS.index(limit) for limit in (Limit.CONGESTION, Limit.LOSS, Limit.SPURIOUS, Limit.PACE)]
+_IDLE = [LIMITS.index(limit) for limit in (Limit.APPLICATION, Limit.UNKNOWN)]
 _UNEVEN = 4  # mean spacings, or times that the packet takes at that rate: a longer gap is a silence
 
 
@@ -40,6 +48,16 @@ class Plateau:
 
 
 @dataclass(frozen=True)
+class Policed:
+    """What a policer looks like: it drops what is above a rate, and the sender, who had more to send, keeps to that."""
+
+    mbit_s: float  # the median of the intervals
+    share: float  # of the intervals that are within a tenth of it
+    interval_ms: float
+    lost_share: float  # of the bytes sent
+
+
+@dataclass(frozen=True)
 class WayThroughput:
     """One direction; rates in Mbit/s of payload, None where the run is shorter than the window, or nothing is known."""
 
@@ -47,18 +65,32 @@ class WayThroughput:
     receiver: str
     bytes: int  # payload that went by
     new_bytes: int  # each byte of the stream once
-    busy_ms: float  # without silences above 10 ms or half a round trip; each stretch between two counts 10 ms at least
+    sending_ms: (
+        float  # without silences above 10 ms or half a round trip; each stretch between two counts 10 ms at least
+    )
     run_mbit_s: float | None  # new bytes over the conversation
-    busy_mbit_s: float | None  # new bytes over the busy time
+    sending_mbit_s: float | None  # new bytes over the time of sending
     peak_10ms_mbit_s: float | None  # of payload that went by
     peak_100ms_mbit_s: float | None
     peak_1s_mbit_s: float | None
     carried: Carried | None  # the best stretch of some 64 KB or more; None: there is none without silences
     sustained: Carried | None  # the best stretch of 100 ms or more
     used_share: float | None  # the rate over the conversation, of the plateau, or what was sustained, or carried
-    busy_used_share: float | None  # the rate over the busy time, likewise
+    sending_used_share: float | None  # the rate over the time of sending, likewise; None where `is_short`
+    is_short: (
+        bool  # that was carried for so short a time that a shaper or policer lets it pass at the speed of the line
+    )
+    path_wait_share: (
+        float  # of the conversation: the sender waited for ACKs or repeats, or went at the pace of the path
+    )
     is_flat: bool | None  # None: too little to tell
     plateau: Plateau | None  # where it is flat
+    policer: Policed | None  # bytes are lost, and what arrives has a rate that stays
+
+    @property
+    def busy_used_share(self) -> float | None:
+        """`sending_used_share`."""
+        return self.sending_used_share
 
 
 @dataclass(frozen=True)
@@ -84,30 +116,59 @@ def _way(shared: Shared, direction: int, silence: int, begin: int, end: int) -> 
         rows = rows[np.argsort(packets.t_ns[rows], kind="stable")]
     t_ns, payload = packets.t_ns[rows], packets.size[rows].astype(np.int64)
     fresh = _new_bytes(packets.seq[rows], payload)
-    busy = min(_busy_ns(t_ns, silence), end - begin)
+    sending = min(_busy_ns(t_ns, silence), end - begin)
     mss = shared.segments[direction].bytes
     burst, sustained = carried(talk, new, shared.progress[1 - direction], silence, mss)
     is_flat, plateau = _plateau(talk, new, mss)
     path = plateau or sustained or burst
-    run_rate, busy_rate = _rate(fresh, end - begin), _rate(fresh, busy)
+    run_rate, sending_rate = _rate(fresh, end - begin), _rate(fresh, sending)
+    sums = shared.splits[direction].sums_ns()
+    is_short = (
+        path is not None and path is burst and path.ms * MS < max(_SHORT_NS, _ROUND_TRIPS * shared.floors.whole_ns)
+    )
     return WayThroughput(
         sender=sender(talk, direction),
         receiver=sender(talk, 1 - direction),
         bytes=int(payload.sum()),
         new_bytes=fresh,
-        busy_ms=busy / MS,
+        sending_ms=sending / MS,
         run_mbit_s=run_rate,
-        busy_mbit_s=busy_rate,
+        sending_mbit_s=sending_rate,
         peak_10ms_mbit_s=_peak(t_ns, payload, 10 * MS, end - begin),
         peak_100ms_mbit_s=_peak(t_ns, payload, 100 * MS, end - begin),
         peak_1s_mbit_s=_peak(t_ns, payload, 1000 * MS, end - begin),
         carried=burst,
         sustained=sustained,
         used_share=None if path is None or run_rate is None else run_rate / path.mbit_s,
-        busy_used_share=None if path is None or busy_rate is None else busy_rate / path.mbit_s,
+        sending_used_share=None if path is None or sending_rate is None or is_short else sending_rate / path.mbit_s,
+        is_short=is_short,
+        path_wait_share=int(sums[_PATH].sum()) / (end - begin) if end > begin else 0.0,
         is_flat=is_flat,
         plateau=plateau,
+        policer=_policer(shared, direction, sums),
     )
+
+
+def _policer(shared: Shared, direction: int, sums: I64) -> Policed | None:
+    """Where its sender always had more to send, much was lost, and what arrived came at a rate that stays."""
+    new, silences = shared.progress[direction], shared.silences[direction]
+    is_loss = np.isin(silences.causes, [code(cause) for cause in LOSS])
+    sent = int(shared.talk.packets.size[shared.streams[direction].rows].sum())
+    lost = int(silences.pauses.size[is_loss].sum()) / max(sent, 1)
+    idle = int(sums[_IDLE].sum())
+    if lost < _MUCH_LOST or idle > _HARDLY * int(sums.sum()):
+        return None
+    use = new.acked_row > new.rows
+    t_ns = np.maximum.accumulate(new.acked_ns[use])
+    if not len(t_ns):
+        return None
+    interval = max(_POLICED_NS, int(t_ns[-1] - t_ns[0]) // 50)
+    rates = np.bincount((t_ns - t_ns[0]) // interval, weights=(new.high - new.low)[use])[1:-1] * 8e3 / interval
+    if len(rates) < _LEAST_SLOTS:
+        return None
+    middle = float(np.median(rates))
+    share = float((np.abs(rates - middle) <= _NEAR * middle).mean())
+    return Policed(middle, share, interval / MS, lost) if share >= _MUCH and middle > 0 else None
 
 
 def _busy_ns(t_ns: I64, silence: int) -> int:

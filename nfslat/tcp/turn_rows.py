@@ -42,9 +42,10 @@ class TurnRows(Table):
 NO_TURNS = TurnRows.from_columns({name: [] for name in TurnRows.columns()})
 
 
-def turn_rows(streams: tuple[Stream, Stream], stretches: Runs, ways: tuple[Progress, Progress], asker: int) -> TurnRows:
-    """Each run of the asker with the run behind it."""
-    packets = streams[0].packets
+def turn_rows(
+    streams: tuple[Stream, Stream], stretches: Runs, ways: tuple[Progress, Progress], asker: int, t_ns: I64
+) -> TurnRows:
+    """Each run of the asker with the run behind it; `t_ns`: times of `Talk.packets` that do not run back."""
     first = stretches.rows[stretches.begin]
     last = _with_resent(streams, stretches, ways)
     asks = np.flatnonzero(stretches.direction[:-1] == asker)
@@ -54,12 +55,12 @@ def turn_rows(streams: tuple[Stream, Stream], stretches: Runs, ways: tuple[Progr
         at = np.searchsorted(ways[way].rows, first[of])
         until = np.searchsorted(ways[way].rows, stretches.rows[stretches.end[of] - 1])
         edges[way] = ways[way].low[at], ways[way].high[until]
-    begins = packets.t_ns[first[asks]]
+    begins = t_ns[first[asks]]
     # A last run of the asker that nobody answered begins a turn no more, but ends the time between two.
     following = asks + 2
     next_ns = np.full(len(asks), NULL, dtype=np.int64)
     has_next = following < len(first)
-    next_ns[has_next] = packets.t_ns[first[following[has_next]]]
+    next_ns[has_next] = t_ns[first[following[has_next]]]
     return TurnRows.from_columns(
         {
             "request_row": first[asks],
@@ -67,11 +68,11 @@ def turn_rows(streams: tuple[Stream, Stream], stretches: Runs, ways: tuple[Progr
             "response_row": first[answers],
             "response_last_row": last[answers],
             "request_ns": begins,
-            "request_last_ns": packets.t_ns[last[asks]],
-            "response_ns": packets.t_ns[first[answers]],
-            "response_last_ns": packets.t_ns[last[answers]],
-            "request_whole_ns": packets.t_ns[stretches.rows[stretches.end[asks] - 1]],
-            "response_whole_ns": packets.t_ns[stretches.rows[stretches.end[answers] - 1]],
+            "request_last_ns": t_ns[last[asks]],
+            "response_ns": t_ns[first[answers]],
+            "response_last_ns": t_ns[last[answers]],
+            "request_whole_ns": t_ns[stretches.rows[stretches.end[asks] - 1]],
+            "response_whole_ns": t_ns[stretches.rows[stretches.end[answers] - 1]],
             "next_ns": next_ns,
             "request_begin": edges[asker][0],
             "request_end": edges[asker][1],

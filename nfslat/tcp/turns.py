@@ -29,6 +29,8 @@ MS = 1_000_000
 # Changes of direction at which the sender had not got all of what the other one had sent. Where they take turns there
 # are none, but for a protocol's rare interruptions.
 _PIPELINED = 0.05  # more than one, in any case
+_BACK_NS = MS  # by less packets change places where a host captures with several queues
+_FAR_NS = 100_000  # to the asker and back: below this the capture is at its end
 
 
 class Shape(StrEnum):
@@ -38,6 +40,7 @@ class Shape(StrEnum):
     PIPELINED = "pipelined"  # requests are sent before earlier ones are answered: turns mean nothing
     ONE_WAY = "one-way"  # one side only sends, or nobody ever answers
     SILENT = "silent"  # no payload
+    NO_TIME = "no-time"  # the capture's time runs back: nothing can be said of durations
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +57,7 @@ class Taken:
     rows: TurnRows
     stops: Stops
     floors: Floors
+    back_ns: int  # by how much time runs back at the most
     begin_ns: int  # of the conversation
     end_ns: int
 
@@ -103,10 +107,12 @@ class Turns:
     slowest_10_share: float | None
     stalls: tuple[TurnStall, ...]
     delayed_ack_turns: int
-    delayed_ack_ms: float  # silences for delayed ACKs in requests and responses
-    without_delayed_ack_ms: float  # the time in turns less that for which these ACKs were held
+    delayed_ack_ms: float  # for which the ACKs were held that requests and responses stood still for
+    without_delayed_ack_ms: float  # the time in turns less that
     round_trip_ms: float | None  # the least one
     round_trips_alone_ms: float | None  # what so many turns take if each is one least round trip
+    asker_round_trip_ms: float | None  # to the asker and back, where the capture is far from it: part of "think"
+    time_back_ms: float  # by how much the capture's time runs back at the most
     conversation_ms: float
 
 
@@ -114,6 +120,8 @@ def take(shared: Shared) -> Taken:
     """Find the turns. Where the shape is not `Shape.TURNS` there are no rows."""
     talk, ways, stretches = shared.talk, shared.progress, shared.runs
     packets = talk.packets
+    t_ns = np.maximum.accumulate(packets.t_ns)
+    back_ns = int((t_ns - packets.t_ns).max(initial=0))
     asker, asker_by = who_asks(talk, stretches)
     crossed, changes = crossings(packets, stretches, ways)
     answers, other_answers = rpc_answers(packets, stretches, asker)
@@ -122,9 +130,11 @@ def take(shared: Shared) -> Taken:
         shape = Shape.SILENT
     elif crossed > max(_PIPELINED * changes, 1) or other_answers > max(_PIPELINED * answers, 1):
         shape = Shape.PIPELINED
+    if shape is Shape.TURNS and back_ns > _BACK_NS:
+        shape = Shape.NO_TIME
     rows = NO_TURNS
     if shape is Shape.TURNS:
-        rows = turn_rows(shared.streams, stretches, ways, asker)
+        rows = turn_rows(shared.streams, stretches, ways, asker, t_ns)
         shape = shape if len(rows) else Shape.ONE_WAY
     return Taken(
         asker,
@@ -137,8 +147,9 @@ def take(shared: Shared) -> Taken:
         rows,
         find_stops(rows, shared.silences, asker),
         shared.floors,
-        int(packets.t_ns[0]) if len(packets) else 0,
-        int(packets.t_ns[-1]) if len(packets) else 0,
+        back_ns,
+        int(t_ns[0]) if len(packets) else 0,
+        int(t_ns[-1]) if len(packets) else 0,
     )
 
 
@@ -152,6 +163,7 @@ def turns(talk: Talk, taken: Taken) -> Turns:
     # Where no ACK came by itself the least round trip has waits in it, and is longer than the turns.
     whole_ns = taken.floors.whole_ns if 0 <= taken.floors.whole_ns * len(rows) <= total else None
     count = len(rows)
+    far = taken.floors.shift_ns(taken.asker)
     return Turns(
         shape=taken.shape,
         asker=sender(talk, taken.asker),
@@ -171,10 +183,12 @@ def turns(talk: Talk, taken: Taken) -> Turns:
         slowest_10_share=_slowest_share(whole, 0.1),
         stalls=_stalls(stops, total),
         delayed_ack_turns=len(np.unique(stops.turn[delayed])),
-        delayed_ack_ms=int(stops.ns[delayed].sum()) / MS,
+        delayed_ack_ms=int(stops.held_ns.sum()) / MS,
         without_delayed_ack_ms=(total - int(stops.held_ns.sum())) / MS,
         round_trip_ms=None if whole_ns is None else whole_ns / MS,
         round_trips_alone_ms=None if whole_ns is None or not count else whole_ns * count / MS,
+        asker_round_trip_ms=far / MS if far > _FAR_NS else None,
+        time_back_ms=taken.back_ns / MS,
         conversation_ms=conversation / MS,
     )
 

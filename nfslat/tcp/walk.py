@@ -1,6 +1,7 @@
 """A conversation's turns -> the frame-by-frame walk of a typical slow one, and what can be done about it.
 
 The slow ones are those with a delayed ACK inside, or else the slowest tenth; typical is the one with their median.
+Where a few turns take most of the time the longest one is walked through.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from nfslat.tcp.turns import Shape, Taken
 
 MS = 1_000_000
 _SLOW = 0.1
+_FEW, _MOST = 0.01, 0.5  # of the turns (one at the least), of the time in them
 _MOST_ROWS = 24  # more neighbours are folded together
 _SHORT_NS = 10 * MS  # a silence that has a row of its own
 _NFS_PORT = 2049
@@ -55,7 +57,8 @@ class Walk:
     turn: int  # from 1
     of: int  # turns
     slow_turns: int  # that it is typical for
-    chosen_by: str  # "delayed-ack" or "slowest"
+    chosen_by: str  # "longest" (few of them take most of the time), "delayed-ack" or "slowest"
+    share: float | None  # of the time in turns that this one takes
     took_ms: float
     without_ms: float  # less the time for which ACKs were held back, and for which it waited until it was sent again
     steps: tuple[Step, ...]
@@ -67,14 +70,19 @@ def walk(talk: Talk, taken: Taken) -> Walk | None:
     rows, stops = taken.rows, taken.stops
     if taken.shape is not Shape.TURNS or not len(rows):
         return None
+    took, total = rows.took_ns, int(rows.took_ns.sum())
     delayed = np.unique(stops.turn[stops.cause == code(Cause.DELAYED_ACK)]).astype(np.int64)
-    slow = delayed
-    if not len(slow):
-        few = max(1, int(len(rows) * _SLOW))
-        slow = np.argpartition(rows.took_ns, len(rows) - few)[-few:]
-    took = rows.took_ns[slow]
+    most, few = (max(1, int(len(rows) * share)) for share in (_FEW, _SLOW))
+    longest = np.argpartition(took, len(rows) - most)[-most:]
+    if len(rows) > 1 and int(took[longest].sum()) > _MOST * total:
+        slow, chosen_by = longest, "longest"
+    elif len(delayed):
+        slow, chosen_by = delayed, "delayed-ack"
+    else:
+        slow, chosen_by = np.argpartition(took, len(rows) - few)[-few:], "slowest"
     # The middle one itself, nearest rank, the earliest of equals.
-    turn = int(slow[np.argsort(took, kind="stable")[(len(slow) - 1) // 2]])
+    order = slow[np.argsort(took[slow], kind="stable")]
+    turn = int(order[-1] if chosen_by == "longest" else order[(len(order) - 1) // 2])
     here = np.flatnonzero(stops.turn == turn)
     resent = np.isin(stops.cause[here], [code(cause) for cause in LOSS])
     lost = int(stops.held_ns[here].sum()) + int(stops.ns[here][resent].sum())
@@ -82,7 +90,8 @@ def walk(talk: Talk, taken: Taken) -> Walk | None:
         turn=turn + 1,
         of=len(rows),
         slow_turns=len(slow),
-        chosen_by="delayed-ack" if len(delayed) else "slowest",
+        chosen_by=chosen_by,
+        share=int(took[turn]) / total if total > 0 else None,
         took_ms=int(rows.took_ns[turn]) / MS,
         without_ms=(int(rows.took_ns[turn]) - lost) / MS,
         steps=_steps(talk.packets, taken, turn),

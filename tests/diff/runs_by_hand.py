@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -36,8 +36,10 @@ def single(
     size_bytes: int | I64 = 8192,
     gap_ms: float = 10.0,
     queue_ms: F64 | None = None,
+    causes_ms: Mapping[str, F64] | None = None,
+    moved_ms: Mapping[str, F64] | None = None,
 ) -> Single:
-    """A call every `gap_ms`, whose reply takes these times."""
+    """A call every `gap_ms`, whose reply takes these times; causes and what was moved lie within them."""
     rows = len(server_ms)
     server = (np.asarray(server_ms) * MS).astype(np.int64)
     network = (np.broadcast_to(np.asarray(network_ms, dtype=np.float64), rows) * MS).astype(np.int64)
@@ -50,6 +52,8 @@ def single(
         client_ns=server + network,
         parts={"call_send": nothing, "network": network, "server": server, "reply_send": nothing},
         queue_ns=None if queue_ms is None else (queue_ms * MS).astype(np.int64),
+        causes={name: (ms * MS).astype(np.int64) for name, ms in (causes_ms or {}).items()},
+        moved={name: (ms * MS).astype(np.int64) for name, ms in (moved_ms or {}).items()},
     )
 
 
@@ -65,6 +69,7 @@ def cut(one: Single, at: slice) -> Single:
         queue_ns=None if one.queue_ns is None else one.queue_ns[at],
         of_network={name: ns[at] for name, ns in one.of_network.items()},
         causes={name: ns[at] for name, ns in one.causes.items()},
+        moved={name: ns[at] for name, ns in one.moved.items()},
     )
 
 

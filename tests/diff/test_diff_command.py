@@ -70,6 +70,7 @@ def _report(path: Path, level_ms: float, count: int = 1500) -> str:
         "matched": {"by_op": [row], "total": row},
         "clock": {"steps": []},
         "transport": None,
+        "charges": None,
         "inflight": None,
         "stack": [],
         "findings": [finding] if level_ms > 5 else [],
@@ -193,6 +194,9 @@ _WHOLE: dict[str, Any] = {"schema": "nfslat.report/1"}
         json.dumps({**_WHOLE, "matched": []}).encode(),
         json.dumps({**_WHOLE, "matched": {"by_op": "x"}}).encode(),
         b'{"schema": NaN}',
+        b'{"schema": "nfslat.report/1", "matched": 1e308}',
+        b'{"schema": "nfslat.report/1", "matched": 1e999}',
+        b'{"schema": "nfslat.report/1", "matched": ' + b"9" * 5000 + b"}",
         b"{" + b'"a":{' * 100_000,
         b"{\xff}",
         b"xid,program,version\n",
@@ -203,7 +207,7 @@ _WHOLE: dict[str, Any] = {"schema": "nfslat.report/1"}
         b"xid,program,op,size_bytes,client_t0_ns,client_t3_ns,call_send_ns,server_ns,reply_send_ns\n"
         b"1,2,READ,8,99999999999999999999,9,1,1,1\n",
     ],
-    ids=range(21),
+    ids=range(24),
 )
 def test_input_that_is_none(tmp_path: Path, csvs: Callable[[float], str], content: bytes) -> None:
     """Empty, foreign, cut and wrong files end in one line that names the file, as A and as B."""
@@ -230,6 +234,15 @@ def test_a_report_of_which_a_piece_is_missing(tmp_path: Path, csvs: Callable[[fl
             # What escapes is the failure: anything but a refusal in one line.
             with contextlib.suppress(InputError):
                 _run([str(path), other])
+
+
+@pytest.mark.parametrize("mean", [1e308, -1e308, 1e30, 2**63 + 4096])
+def test_figures_that_no_run_has(tmp_path: Path, csvs: Callable[[float], str], mean: float) -> None:
+    """A report with means of 1e308 ms is refused in one line; it is no crossed check, and no overflow."""
+    path = tmp_path / "huge.json"
+    with pytest.raises(InputError, match=r"huge\.json: .*out of range") as problem:
+        _run([csvs(2.0), _report(path, mean), "--check", "mean=10%"])
+    assert "\n" not in str(problem.value)
 
 
 @pytest.mark.parametrize("arguments", [[], ["a"], ["a", "b", "c"], ["a", "b", "--after", "s", "c"], ["-", "b"]])

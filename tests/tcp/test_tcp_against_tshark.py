@@ -1,7 +1,7 @@
 """Real captures: every field of every TCP packet is tshark's, and what both say of it differs by stated rules only.
 
 Wireshark's rules are those of `tcp_analyze_sequence_number` in packet-tcp.c (4.0). Ours say what was seen of the bytes;
-Wireshark guesses why. docs/method.md has the table.
+Wireshark guesses why. docs/transport.md has the table.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import bz2
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import pytest
@@ -33,6 +33,7 @@ LAB = [
         "d4_v3_loss2_full/server",
         "d4_v3_loss2_full/client",
         "k_v3_dup/server",
+        "i_v3_any_sll2/server",
     )
     if (path := SHARED / "lab" / f"{name}.pcap.gz").exists()
 ]
@@ -40,7 +41,6 @@ pytestmark = [needs_native, pytest.mark.skipif(shutil.which("tshark") is None, r
 _NONE = pytest.param(
     None, marks=pytest.mark.skip(reason="no captures at ../shared: corpus and lab left out"), id="none"
 )
-CASES = pytest.mark.parametrize("path", [pytest.param(path, id=id_of(path)) for path in CORPUS + LAB] or [_NONE])
 
 ANALYSES = (
     "retransmission", "fast_retransmission", "spurious_retransmission", "out_of_order", "duplicate_ack", "zero_window",
@@ -71,6 +71,9 @@ class Shown:
     told: frozenset[str]
 
 
+_COLUMNS = [one.name for one in fields(Shown) if one.name != "told"]
+
+
 def shown(path: Path, scratch: Path) -> Iterator[Shown]:
     """The TCP packets of a capture; the innermost, where one is in another."""
     if path.suffix == ".bz2":  # tshark 4.0 does not read it
@@ -86,7 +89,7 @@ def shown(path: Path, scratch: Path) -> Iterator[Shown]:
         values = line.split("|")
         numbers = [int(value, 0) if value else -1 for value in values[: len(_NUMBERS)]]
         told = {name for name, value in zip(ANALYSES, values[len(_NUMBERS) :], strict=True) if value}
-        yield Shown(*numbers, frozenset(told))
+        yield Shown(**dict(zip(_COLUMNS, numbers, strict=True)), told=frozenset(told))
 
 
 @dataclass(frozen=True)
@@ -96,25 +99,21 @@ class Case:
     shown: tuple[Shown, ...]
 
 
-@pytest.fixture(scope="module")
-def case_of(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Case]:
-    """A capture, read by both; once each."""
-    scratch, kept = tmp_path_factory.mktemp("tshark"), {}
-
-    def case(path: Path) -> Case:
-        if path not in kept:
-            source = choose("native", lambda: tools, scratch, rereads=False).open(str(path))
-            trace = read_trace(source, lambda: tools, lambda _: None)
-            kept[path] = Case(path, trace, tuple(shown(path, scratch)))
-        return kept[path]
-
-    return case
+def _read(path: Path, tools: Tools, scratch: Path) -> Case:
+    source = choose("native", lambda: tools, scratch, rereads=False).open(str(path))
+    trace = read_trace(source, lambda: tools, lambda _: None)
+    return Case(path, trace, tuple(shown(path, scratch)))
 
 
-@CASES
-def test_every_field_of_every_packet_is_tsharks(path: Path, case_of: Callable[[Path], Case]) -> None:
+@pytest.fixture(scope="module", params=[pytest.param(path, id=id_of(path)) for path in CORPUS + LAB] or [_NONE])
+def case(request: pytest.FixtureRequest, tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    """Each capture in turn, read by both: all tests of one run before the next is read."""
+    return _read(request.param, tools, tmp_path_factory.mktemp("tshark"))
+
+
+def test_every_field_of_every_packet_is_tsharks(case: Case) -> None:
     """Conversation, numbers as they were on the wire, window, flags, options; what has no row was captured twice."""
-    _compare(case_of(path))
+    _compare(case)
 
 
 def _compare(case: Case) -> None:
@@ -283,13 +282,12 @@ def _hold(case: Case) -> Counter[str]:
     return Counter(rule for rule, _ in rules)
 
 
-@CASES
-def test_what_tshark_says_otherwise_is_explained(path: Path, case_of: Callable[[Path], Case]) -> None:
+def test_what_tshark_says_otherwise_is_explained(case: Case) -> None:
     """Each thing that either says of a packet the other one says, too, or one of the rules says why not."""
-    _hold(case_of(path))
+    _hold(case)
 
 
-def test_the_rules_hold_on_a_capture_with_everything(tmp_path: Path, case_of: Callable[[Path], Case]) -> None:
+def test_the_rules_hold_on_a_capture_with_everything(tmp_path: Path, tools: Tools) -> None:
     """What real captures are poor in: closed windows and their probes, keep-alives, SYNs and FINs that come again."""
     line = Timeline()
     line.add(-1000, ">", -1, 0, None, SYN)
@@ -321,7 +319,7 @@ def test_the_rules_hold_on_a_capture_with_everything(tmp_path: Path, case_of: Ca
     line.fin(20_900, ">")
     again = Timeline(isn=(2**31, 70_000))
     again.handshake(60_000)
-    case = case_of(write_pcap(tmp_path / "made.pcap", line.seen(), again.seen(), nano=True))
+    case = _read(write_pcap(tmp_path / "made.pcap", line.seen(), again.seen(), nano=True), tools, tmp_path)
     _compare(case)
     assert _hold(case) == {
         "WINDOW_UPDATE: it closes": 1,
@@ -343,10 +341,8 @@ def test_the_rules_hold_on_a_capture_with_everything(tmp_path: Path, case_of: Ca
     }
 
 
-@CASES
-def test_bytes_are_missing_where_tshark_sees_acks_of_lost_segments(path: Path, case_of: Callable[[Path], Case]) -> None:
+def test_bytes_are_missing_where_tshark_sees_acks_of_lost_segments(case: Case) -> None:
     """Of a direction of which anything was captured; tshark says nothing of others."""
-    case = case_of(path)
     trace = case.trace
     rows = {frame: row for row, frame in enumerate(trace.packets.frame.tolist())}
     told = Counter(

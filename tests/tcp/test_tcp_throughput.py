@@ -79,8 +79,8 @@ def test_rates_are_bytes_over_time() -> None:
     assert found.bytes == found.new_bytes == 11_000 * 1460
     assert found.peak_1s_mbit_s == pytest.approx(116.8)
     assert found.peak_10ms_mbit_s == pytest.approx(116.8)
-    assert found.busy_ms == pytest.approx(1099.9)
-    assert found.busy_mbit_s == pytest.approx(116.8, rel=1e-3)
+    assert found.sending_ms == pytest.approx(1099.9)
+    assert found.sending_mbit_s == pytest.approx(116.8, rel=1e-3)
     assert found.run_mbit_s == pytest.approx(116.8 / 2, rel=1e-3)
 
 
@@ -174,7 +174,7 @@ def test_too_little_to_tell_is_none() -> None:
     line = Timeline()
     line.handshake(0)
     found = throughput(Shared(line.trace().talk(0)))
-    assert (found.ways[0].run_mbit_s, found.ways[0].is_flat, found.ways[0].busy_ms) == (None, None, 0)
+    assert (found.ways[0].run_mbit_s, found.ways[0].is_flat, found.ways[0].sending_ms) == (None, None, 0)
     assert _page(found) == ""
 
 

@@ -8,8 +8,6 @@ use crate::testing::*;
 #[derive(Default)]
 struct Seen {
     all: Conversations,
-    pauses: Pauses,
-    frame: u32,
 }
 
 impl Seen {
@@ -18,16 +16,8 @@ impl Seen {
         let bytes = segment.frame();
         let Frame::Tcp(ends, segment) = dissect(1, &bytes, bytes.len() as u32) else { panic!("no segment") };
         let (number, direction) = self.all.find(ends, &segment);
-        self.frame += 1;
-        let place = Place {
-            conn: number as u32,
-            reconnect: 0,
-            direction,
-            frame: self.frame,
-            t_ns: i64::from(self.frame) * 1_000_000,
-        };
         let room = &mut self.all.room;
-        (number, direction, self.all.list[number].packet(&segment, place, room, &mut self.pauses))
+        (number, direction, self.all.list[number].packet(&segment, direction, room))
     }
 
     fn kinds(&mut self, segments: &[Tcp]) -> Vec<(usize, Kind)> {

@@ -53,6 +53,22 @@ fn longer_stretches() {
     assert_eq!(found.iter().map(|row| row.3).sum::<i64>(), 192 * 193 / 2);
 }
 
+/// With more directions than rows the stretches become as long as they may, and what does not fit is counted.
+#[test]
+fn too_many_directions() {
+    let mut loads = Loads::default();
+    let directions = MOST_ROWS as u32 * 3;
+    for conn in 0..directions {
+        let mut load = Load::default();
+        load.data(conn, 0, 1, i64::from(conn) * 10 * MS, &mut loads);
+        load.end(conn, 0, &mut loads);
+    }
+    loads.close();
+    assert!(loads.stretch_ns >= LONGEST_NS);
+    assert_eq!(rows(&loads).len(), MOST_ROWS);
+    assert_eq!(loads.dropped, u64::from(directions) - MOST_ROWS as u64);
+}
+
 proptest! {
     #![proptest_config(cases(500))]
 

@@ -103,7 +103,6 @@ proptest! {
             let count = trace.conversations.list.len() as i32;
             prop_assert!(trace.rows.conversation.iter().all(|number| (0..count).contains(number)));
             prop_assert!(trace.rows.frame.is_sorted());
-            prop_assert!(trace.pauses.conn.iter().all(|number| (0..count).contains(number)));
             prop_assert!(trace.rows.direction.iter().all(|way| *way == 0 || *way == 1));
             prop_assert!(trace.conversations.list.iter().all(|one| one.ways.iter().all(|way| way.lost_bytes() >= 0)));
         }

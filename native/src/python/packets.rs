@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-use super::{Job, column, failure, of_files, open, pauses, text};
+use super::{Job, column, failure, of_files, open, text};
 use crate::conversations::Conversation;
 use crate::decode::read_all;
 use crate::packets::{Asked, Trace};
@@ -33,8 +33,6 @@ pub(super) fn packets<'py>(
         columns!(py, rows, conversation direction frame t_ns seq size ack window flags kind ack_kind sacks is_dsack
             ip_id ts_val head head_size),
     )?;
-    out.set_item("pauses", pauses(py, &mut trace.pauses)?)?;
-    out.set_item("pauses_dropped", trace.pauses.dropped)?;
     let list = PyList::empty(py);
     for one in &trace.conversations.list {
         let ends = one.ends;
@@ -62,7 +60,6 @@ fn way<'py>(py: Python<'py>, conversation: &Conversation, direction: usize) -> P
     out.set_item("saw_syn", way.saw_syn)?;
     out.set_item("mss", way.mss)?;
     out.set_item("window_scale", conversation.scale(direction))?;
-    out.set_item("sack_permitted", way.sack_permitted)?;
     out.set_item("timestamps", way.timestamps)?;
     out.set_item("head", PyBytes::new(py, &way.head))?;
     out.set_item("copies", way.copies)?;

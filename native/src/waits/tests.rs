@@ -6,7 +6,7 @@ use super::memory::{MOST_REMEMBERED, REMEMBERED};
 use super::table::MOST_ROWS;
 use super::*;
 use crate::decoder::Decoder;
-use crate::link::{ACK, FIN, SYN};
+use crate::link::{ACK, FIN};
 use crate::testing::*;
 
 const MS: i64 = 1_000_000;
@@ -279,40 +279,6 @@ fn a_new_connection() {
     assert_eq!((of.reconnect[0], of.offset[0], of.window[0]), (1, 1000, 1000)); // the client's SYN declined scaling
 }
 
-/// Windows are scaled if both SYNs say so, not scaled if one does not, and unknown if one was not seen; 0 is always 0.
-#[test]
-fn scales() {
-    let with = [3, 3, 7];
-    let cases: [(&[&[u8]; 2], Option<u8>); 3] =
-        [(&[&with, &with], Some(7)), (&[&with, &[]], Some(0)), (&[&[], &with], Some(0))];
-    let segment = |options: &'static [u8], header| Segment {
-        seq: 0,
-        ack: 0,
-        flags: SYN,
-        window: 1,
-        options,
-        header,
-        bytes: &[],
-        len: 0,
-        ip_id: 0,
-    };
-    for (options, scale) in cases {
-        let mut waits = Waits::default();
-        for (direction, options) in options.iter().enumerate() {
-            let options: &'static [u8] = options.to_vec().leak();
-            waits.syn(direction, &segment(options, 20 + options.len() as u8));
-        }
-        assert_eq!((waits.scale(0), waits.scale(1)), (scale, scale));
-    }
-    let mut waits = Waits::default();
-    waits.syn(0, &segment(&[3, 3, 7], 23));
-    assert_eq!(waits.scale(0), None);
-    waits.syn(1, &segment(&[], 32)); // cut off
-    assert_eq!(waits.scale(0), None);
-    waits.syn(1, &segment(&[], 20));
-    assert_eq!((waits.scale(0), waits.scale(1)), (Some(0), Some(0)));
-}
-
 /// Without SYNs a window is not known, unless it is closed.
 #[test]
 fn without_a_handshake() {
@@ -416,7 +382,8 @@ proptest! {
     fn sums(packets in prop::collection::vec(any_packet(), 0..60), scale in prop::option::of(0u8..20)) {
         let (mut waits, mut out) = (Waits::default(), Pauses::default());
         if let Some(scale) = scale {
-            waits.shifts = [Shift::By(scale.min(14)); 2];
+            let options = [3, 3, scale];
+            (0..2).for_each(|direction| waits.syn(direction, &bare_syn(&options, 23)));
         }
         let mut t_ns = 0;
         for (number, of) in packets.iter().enumerate() {

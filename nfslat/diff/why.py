@@ -1,0 +1,114 @@
+"""Parts, causes and findings of two runs -> what makes most of a change and what made that, with words for both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from nfslat.diff import judge
+from nfslat.diff.compare import Compared
+from nfslat.diff.model import FindingChange, Part
+from nfslat.report.text_layout import ms
+
+WHAT = {
+    "call_send": "sending the call",
+    "network": "the network",
+    "call_net": "the network, on the way to the server,",
+    "reply_net": "the network, on the way back,",
+    "queue": "the wait for a server thread",
+    "in_thread": "the server, in a thread,",
+    "server": "the server",
+    "client": "the client",
+    "tcp_waits": "calls and replies that TCP kept back at the server",
+    "server_paused": "a server that stood still",
+    "client_paused": "a client that stood still",
+    "reply_send": "sending the reply",
+    "lost": "the wait for lost data",
+    "overtaken": "the wait for data that were overtaken",
+    "held": "packets held on the way, or by a host that paused,",
+    "window": "the wait for room in the receiver's TCP window",
+    "delayed_ack": "the wait for ACKs that were kept back",
+    "bandwidth": "the wait for a path that carries no more",
+    "congestion_window": "the wait for ACKs",
+    "sender": "the silence of senders in the middle of a message",
+    "head_of_line": "the wait behind other replies",
+    "distance": "the distance",
+}
+# Parts of the network's that a reader would look for elsewhere.
+OF_THAT = {
+    "tcp_waits": "within the server's response time, where TCP kept calls or replies back",
+    "call_send": "while calls were being sent",
+    "reply_send": "while replies were being sent",
+}
+# Findings that a part of the response time can be the work of, beyond those of its layer.
+OF_PART = {
+    "queue": ("server-threads", "server-storage", "server-queue-unknown", "connection-cap"),
+    "in_thread": ("server-storage", "server-threads", "server-queue-unknown"),
+    "lost": ("net-loss",),
+    "server_paused": ("host-pause",),
+    "client_paused": ("host-pause",),
+    "held": ("host-pause",),
+    "window": ("zero-window",),
+    "delayed_ack": ("delayed-ack",),
+    "bandwidth": ("bandwidth",),
+    "head_of_line": ("head-of-line",),
+    "distance": ("net-delay",),
+}
+
+
+def leading(parts: Sequence[Part], slower: bool) -> tuple[Part | None, Part | None]:
+    """What makes most of the change: the network as a whole, or a part of another layer; and what of the network lies
+    where one would not look for it, if that is most of one of its parts' changes."""
+    sign = 1 if slower else -1
+    by_layer: dict[str, list[Part]] = {}
+    for part in parts:
+        if part.depth == 0:
+            by_layer.setdefault(part.layer, []).append(part)
+    if not by_layer:
+        return None, None
+
+    def growth(of: Sequence[Part]) -> float:
+        return sign * math.fsum(one.change.difference for one in of)
+
+    layer = max(by_layer, key=lambda name: growth(by_layer[name]))
+    if growth(by_layer[layer]) <= 0:
+        return None, None
+    most = max(by_layer[layer], key=lambda one: growth([one]))
+    if layer != "network":
+        return most, None
+    sums = [math.fsum(getattr(one.change, side) for one in by_layer[layer]) for side in ("a", "b")]
+    inner = max((one for one in by_layer[layer] if one.name in OF_THAT), key=lambda one: growth([one]), default=None)
+    known = inner if inner is not None and inner.change.relevant and growth([inner]) > 0 else None
+    return Part("network", "network", 0, judge.change(sums[0], sums[1], None)), known
+
+
+def cause(part: Part, compared: Compared, found: Sequence[FindingChange], slower: bool) -> tuple[str, str | None]:
+    """In words, and its code: the finding of that part, else of its layer, that grew (or shrank) most.
+
+    Where there is none, as between CSV files, it is what TCP and the path made of at least half of the network's.
+    """
+    sign = 1 if slower else -1
+
+    def growth(one: FindingChange) -> float:
+        return 0.0 if one.ms_a is None or one.ms_b is None else sign * (one.ms_b - one.ms_a)
+
+    of_part = [one for one in found if one.code in OF_PART.get(part.name, ()) and growth(one) > 0]
+    of_layer = [one for one in found if one.layer == part.layer and growth(one) > 0]
+    most = max(of_part or of_layer, key=growth, default=None)
+    if most is not None:
+        return f" ({_moved(most)})", most.code
+    if part.layer != "network" or part.name in OF_PART:
+        return "", OF_PART.get(part.name, (None,))[0] if part.layer == "network" else None
+    charge = max(compared.causes, key=lambda one: sign * one.change.difference, default=None)
+    if charge is None or 2 * sign * charge.change.difference < sign * part.change.difference:
+        return "", None
+    words = WHAT[charge.name].rstrip(",")
+    return f" ({words}: {ms(charge.change.a)} -> {ms(charge.change.b)} ms)", OF_PART.get(charge.name, (None,))[0]
+
+
+def _moved(one: FindingChange) -> str:
+    if one.change != "both":
+        return f"{one.code} is {one.change}"
+    if one.ms_a is None or one.ms_b is None:
+        return one.code
+    return f"{one.code}: {ms(one.ms_a)} -> {ms(one.ms_b)} ms"

@@ -1,0 +1,13 @@
+"""Durations and counts as findings and the verdict say them."""
+
+from __future__ import annotations
+
+
+def ms(value: float) -> str:
+    """At least three significant digits, never an exponent."""
+    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
+
+
+def times(number: int, noun: str) -> str:
+    """``1 thread``, ``16 threads``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
