@@ -50,6 +50,7 @@ _ALLOWED: dict[str, set[str]] = {
         "_native",
     },
     "diff": {
+        "charges.causes",
         "arguments", "export", "known", "pipeline", "report.json", "report.model", "report.text_layout", "results",
         "select", "summarize", "workspace",
     },

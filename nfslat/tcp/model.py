@@ -131,7 +131,6 @@ class Detail:
     b: str
     begin: str
     duration_s: float
-    is_one_sided: bool  # the capture shows packets of one direction alone: what a sender waited for cannot be told
     counts: tuple[Counts, Counts]  # from a, from b
     costs: tuple[Cost, ...]  # the largest first; none that is 0
     turns: Turns

@@ -16,7 +16,7 @@ from nfslat.tcp.both import Both
 from nfslat.tcp.counts import counts
 from nfslat.tcp.ends import ends
 from nfslat.tcp.floors import Place
-from nfslat.tcp.limits import LIMITS, Limit, is_one_sided
+from nfslat.tcp.limits import LIMITS, Limit
 from nfslat.tcp.packets import Kind, Trace
 from nfslat.tcp.progress import sender
 from nfslat.tcp.shared import Shared
@@ -83,7 +83,6 @@ def make(
                 b=sender(talk, 1),
                 begin=iso(int(talk.packets.t_ns.min())),
                 duration_s=int(talk.packets.t_ns.max() - talk.packets.t_ns.min()) / _NS_PER_S,
-                is_one_sided=is_one_sided(talk),
                 counts=_of_both(sight, lambda end, way: counts(end.talk, way)),
                 costs=costs_of,
                 turns=turns(talk, taken),

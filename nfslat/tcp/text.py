@@ -16,7 +16,7 @@ from nfslat.tcp.turns import Shape
 COSTS = {
     Limit.DELAYED_ACK: "delayed ACKs",
     Limit.LOSS: "loss: until it was sent again",
-    Limit.SPURIOUS: "sent again for nothing:",
+    Limit.SPURIOUS: "sending again what had arrived",
     Limit.RECEIVE_WINDOW: "the receiver's window",
     Limit.CONGESTION: "the congestion window: for ACKs on their way",
 }
@@ -45,7 +45,7 @@ def render(report: Report, *, width: int, color: bool) -> str:
 def _answer(page: Page, one: Detail) -> None:
     """Who talks, what takes the time, what TCP cost, and whether the network can be it."""
     page.prose(f"{one.a} to {one.b}, {duration(one.duration_s * 1e3)}: {_mostly(one)}", style="bold")
-    if one.is_one_sided:
+    if one.waits.one_sided is not None:
         page.prose(
             "The capture shows packets of one direction only (a mirror port, or another way back): what the sender "
             "waited for cannot be told from it. Capture both directions.",
@@ -90,17 +90,22 @@ def _on_the_way(found: Ends) -> str:
 
 def _mostly(one: Detail) -> str:
     turns = one.turns
-    if one.is_one_sided:
+    if one.waits.one_sided is not None:
         return f"{count_of(sum(way.packets for way in one.counts), 'packet')} of one direction."
     if turns.shape is Shape.TURNS and turns.whole is not None:
         largest = max(turns.parts, key=lambda part: part.total_ms)
+        what = _PARTS[largest.part]
+        if largest.part == "think" and turns.asker_round_trip_ms is not None:
+            what += ", and the way there and back"
         return (
             f"{count_of(turns.count, 'turn')} of {ms(turns.whole.mean_ms)} ms on average, "
-            f"{percent(turns.whole_share)} of the time; most of it is the {_PARTS[largest.part]} "
+            f"{percent(turns.whole_share)} of the time; most of it is the {what} "
             f"({percent(largest.share)})."
         )
     if turns.shape is Shape.SILENT:
         return "no payload."
+    if turns.shape is Shape.NO_TIME:
+        return "its packets' times run back, so that no time can be told."
     sent = max(one.waits.limits, key=lambda limits: limits.busy_ms)
     way = "many requests at once" if turns.shape is Shape.PIPELINED else "data one way"
     text = f"{way}; {sent.sender} had data to send for {percent(sent.busy_ms / max(sent.total_ms, 1e-9))} of the time"
@@ -123,11 +128,11 @@ _PARTS = {
 def _again(one: Detail) -> str:
     again = [way.retransmissions for way in one.counts]
     holes = [way.out_of_order for way in one.counts]
-    used = [way.busy_used_share for way in one.throughput.ways if way.busy_used_share is not None]
+    used = [way.sending_used_share for way in one.throughput.ways if way.sending_used_share is not None]
     text = f"Sent again: {count_of(sum(again), 'packet')}; out of order: {count(sum(holes))}."
     if used:
-        # A rate over busy times may be above one that the path was seen to sustain, which is a least one.
-        text += f" Of what the path has carried {percent(min(max(used), 1.0))} were used in busy times."
+        # A rate while sending may be above one that the path was seen to sustain, which is a least one.
+        text += f" Of what the path has carried {percent(min(max(used), 1.0))} were used while sending."
     return text
 
 

@@ -87,11 +87,6 @@ class WayThroughput:
     plateau: Plateau | None  # where it is flat
     policer: Policed | None  # bytes are lost, and what arrives has a rate that stays
 
-    @property
-    def busy_used_share(self) -> float | None:
-        """`sending_used_share`."""
-        return self.sending_used_share
-
 
 @dataclass(frozen=True)
 class Throughput:

@@ -199,3 +199,11 @@ def test_lines_of_any_kind_are_read_or_left_out(lines: list[str]) -> None:
     assert trace.turns <= min(trace.sent.count, trace.received.count)
     json.dumps(dataclasses.asdict(trace), allow_nan=False)
     notes(trace)
+
+
+def test_a_binary_file_is_refused_with_what_is_wanted(tmp_path: Path) -> None:
+    """A SQL*Net trace, and not the evidence of other commands."""
+    path = tmp_path / "binary"
+    path.write_bytes(b"\0\1\2")
+    with pytest.raises(InputError, match="is binary: give a text file with a SQL"):
+        read_sqlnet_trace(str(path))

@@ -117,6 +117,25 @@ def test_two_captures_say_what_was_lost_and_how_long_the_way_is(
         assert low <= (7000 if captures[0] == near else -7000) <= high
 
 
+def test_the_order_of_two_captures_does_not_change_what_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Turns are the asker's, and each sender's waits are seen at its own end: the response that was lost, too."""
+    line = _delayed()
+    line.send(4000, ">", 300)
+    lost = line.send(4002, "<", 400)
+    line.send(4250, "<", 400, seq=lost.seq)
+    line.ack(4251, ">")
+    near = line.write(tmp_path / "near.pcap", without=[lost])
+    far = line.write(tmp_path / "far.pcap", there_ms=0.04, back_ms=-0.05)
+    one, other = (_as_json(capsys, *order)["details"][0] for order in ((near, far), (far, near)))
+    assert [cost["cause"] for cost in one["costs"]] == ["delayed-ack", "loss"]
+    assert (one["capture"], other["capture"]) == (0, 1)
+    assert one["ends"]["passed"][1]["lost_packets"] == 1
+    for name in ("a", "b", "counts", "costs", "turns", "waits", "throughput", "sizes"):
+        assert one[name] == other[name], name
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "says"),
     [
