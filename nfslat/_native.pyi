@@ -39,14 +39,13 @@ def decode(
 
     The ranks of the operations of a COMPOUND (`nfslat.constants.op_ranks`) find the one that names it. The result
     holds "ops", "loose", "slots", "names", "failures", "resent", "tcp", "tcp_events", "pauses", "blocked", "loads"
-    (dicts of arrays, as `nfslat.tables` and `nfslat.details` describe them), "kinds", "connections", "sessions", "created_sessions",
-    "name_list", "files" and counters. Raises ``NotACapture``, ``OSError`` (errno, text, index of the file),
+    (dicts of arrays, as `nfslat.tables` and `nfslat.details` describe them), "kinds", "connections", "sessions",
+    "created_sessions", "name_list", "files" and counters; what ends in "_dropped" counts rows beyond those that are
+    kept. Raises ``NotACapture``, ``OSError`` (errno, text, index of the file),
     ``ValueError`` (text, index of the file) for what cannot be read at all, ``InterruptedError`` after `Job.stop`.
     """
 
-def packets(
-    paths: Sequence[str | PathLike[str]], ports: Sequence[int], stream: int | None, job: Job
-) -> dict[str, Any]:
+def packets(paths: Sequence[str | PathLike[str]], ports: Sequence[int], stream: int | None, job: Job) -> dict[str, Any]:
     """The TCP packets of capture files, one after the other, as one; runs without the GIL. "-" is standard input.
 
     Only those from or to one of `ports` (none: all), and only those of conversation `stream` (numbered from 0 in the

