@@ -7,11 +7,16 @@ is decoded once with each engine, however many tests and processes look at it.
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+from nfslat.decode import tshark
+from nfslat.decode.capture import Source
+from nfslat.decode.decoded import Decoded
 from nfslat.decode.engine import Engine, choose, is_native_built
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
@@ -19,6 +24,8 @@ from nfslat.pipeline import correlate, inspect
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters
 
+T = TypeVar("T")
+_BY_TSHARK = tshark.decode  # as it is where a test has put `Decoder.by_tshark` in its place
 SHARED = Path(__file__).parents[2] / "shared"
 SAMPLES = sorted(Path(__file__).parents[1].glob("samples/*/*.gz"))
 SHARED_CAPTURES = sorted(SHARED.glob("lab/*/*.gz")) + [
@@ -62,11 +69,25 @@ class Decoder:
             side: Side = pickle.loads(kept.read_bytes())  # noqa: S301  (written below, by this run)
             return side
         chosen = choose(engine, lambda: self.tools, self.scratch, rereads=False)
-        side = inspect(chosen.open(str(path)), chosen, filters=Filters(), progress=lambda _: None)
+        return self._keep(kept, inspect(chosen.open(str(path)), chosen, filters=Filters(), progress=lambda _: None))
+
+    def by_tshark(self, source: Source, tools: Tools, progress: Callable[[int], None]) -> Decoded:
+        """`nfslat.decode.tshark.decode`; of a sample, which no test changes, once for all tests."""
+        paths = [file.path for file in source.files]
+        if len(paths) > 1 or paths[0] not in SAMPLES:
+            return _BY_TSHARK(source, tools, progress)
+        kept = self.folder / f"sample-{id_of(paths[0]).replace('/', '-')}"
+        if kept.exists():
+            progress(source.packets)
+            decoded: Decoded = pickle.loads(kept.read_bytes())  # noqa: S301  (written below, by this run)
+            return decoded
+        return self._keep(kept, _BY_TSHARK(source, tools, progress))
+
+    def _keep(self, kept: Path, made: T) -> T:
         part = self.scratch / kept.name
-        part.write_bytes(pickle.dumps(side))
+        part.write_bytes(pickle.dumps(made))
         part.rename(kept)  # at once: another process may be looking
-        return side
+        return made
 
     def pair(self, scenario: str) -> Correlation:
         """Both captures of a scenario of the lab, as the native engine sees them."""

@@ -33,15 +33,16 @@ def decoder(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Decoder:
 
 
 @pytest.fixture(params=[pytest.param(name, marks=needs_native if name == "native" else ()) for name in ENGINES])
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tools: Tools) -> str:
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, decoder: Decoder) -> str:
     """Runs a test once with each engine as the one that nfslat takes by itself.
 
     tshark is what it takes where the native decoder was not compiled. Wireshark's tools are those of all tests, for
-    asking them what they are takes as long as reading a small capture. A process that a test starts knows nothing of
-    this: give it ``--engine`` with the name.
+    asking them what they are takes as long as reading a small capture; and what tshark made of a sample once is not
+    asked for again. A process that a test starts knows nothing of this: give it ``--engine`` with the name.
     """
     name: str = request.param
-    monkeypatch.setattr("nfslat.workspace.find_tools", lambda scratch: tools)
+    monkeypatch.setattr("nfslat.workspace.find_tools", lambda scratch: decoder.tools)
     if name == "tshark":
         monkeypatch.setattr("nfslat.decode.engine.is_native_built", lambda: False)
+        monkeypatch.setattr("nfslat.decode.tshark.decode", decoder.by_tshark)
     return name

@@ -18,16 +18,17 @@ from simulated import Simulated
 from wire_tables import MS, Op, decoded, ops
 
 from nfslat.audit.capture import capture_notes
+from nfslat.charges import rate
 from nfslat.charges.analysis import NET, Charged, charge
 from nfslat.charges.causes import CAUSES, LOSSES, PLACES, Cause, code, place
 from nfslat.charges.claims import WAITS, Claims, Pair, charged, exclusive, overlapping
-from nfslat.charges.rate import Plateau
+from nfslat.charges.rate import Plateau, packet_bytes
 from nfslat.charges.sending import InFront, socket_claims
 from nfslat.charges.silences import Silences
 from nfslat.constants import NULL
 from nfslat.decode.engine import choose
 from nfslat.decompose import PART_NAMES, ConstantOffset, Parts
-from nfslat.details import Blocked, Ended, Pauses, Tcp, Went, no_details
+from nfslat.details import Blocked, Ended, Loads, Pauses, Tcp, Went, no_details
 from nfslat.pipeline import correlate
 from nfslat.resends import Waits
 from nfslat.results import Correlation
@@ -174,7 +175,7 @@ def _pair(
     """Charges of ops in the same order on both sides; the clocks are the same, and a way takes 0.5 ms at least."""
     sides = []
     for rows, tables in ((server, at_server), (client, at_client)):
-        sides.append(decoded(ops(*rows), details=replace(no_details(), tcp=_tcp(), **(tables or {}))))
+        sides.append(decoded(ops(*rows), details=replace(no_details(), **{"tcp": _tcp(), **(tables or {})})))
     count = np.arange(len(server), dtype=np.int32)
     parts = Parts(sides[0].ops, sides[1].ops, Matched(count, count), ConstantOffset(0))
     return charge(sides[0], sides[1], parts, (NOTHING_LOST, NOTHING_LOST), MS // 2)
@@ -307,6 +308,41 @@ def test_a_silence_counts_once() -> None:
     assert (pause.side, pause.end_ns) == ("client", 1100 * MS)
 
 
+@pytest.mark.parametrize("late", [0, 220])
+def test_a_path_that_holds_what_a_host_waits_for(late: int) -> None:
+    """Four replies that are due at 10 ms come at 310 ms. A client that is silent all the while did not run; one that
+    sent another call 220 ms later, when it should have had them, did: then the path held them."""
+    times = [(0.1 * n, 9 + 0.2 * n, 310 + 0.01 * n) for n in range(4)] + [(-9, -8, -7), (400, 401, 402)]
+    times.append((10 + late, 310.5, 311) if late else (7.9, 8.2, 9))
+    server = [_op(asked + 0.1, asked + 0.1, sent, sent, xid=n) for n, (asked, sent, _) in enumerate(times)]
+    client = [_op(asked, asked, came, came, xid=n) for n, (asked, _, came) in enumerate(times)]
+    found = _pair(server, client)
+    assert [one.side for one in found.pauses] == ([] if late else ["client"])
+    ms = _ms(found)
+    assert set(ms) == {("reply_net", "held" if late else "host-pause")}
+    whole = sum(came - sent - found.half_trip_ns / MS for _, sent, came in times[:4])
+    assert sum(ms.values()) == pytest.approx(whole, rel=0.01)
+
+
+def test_what_the_ack_of_a_recovery_releases() -> None:
+    """Sent again after 210 ms, and once more 3 ms later; a reply whose call had come meanwhile, and which follows in a
+    round trip, waited for all of it; one that comes after two more round trips does not."""
+    usual = {"went": Went.REPEATED, "ended": Ended.NOTHING, "in_message": 0, "is_tail": 1, "under_way_end": 20_000}
+    pauses = _pauses(
+        usual | {"begin_ns": 10 * MS, "end_ns": 220 * MS, "sent_ns": 10 * MS},
+        usual | {"begin_ns": 220 * MS, "end_ns": 223 * MS, "sent_ns": 10 * MS, "frame": 2},
+    )
+    for wait, lost in ((1, 209), (7, 0)):
+        sent = 223 + wait
+        server = [_op(1, 1, 10, 10), _op(15, 15, sent, sent, xid=2)]
+        client = [_op(0, 0, 11, 11), _op(14, 14, sent + 1, sent + 1, xid=2)]
+        tcp = replace(_tcp(), rtt_count=np.full(len(_tcp()), 10), rtt_sum_ns=np.full(len(_tcp()), 30 * MS))
+        found = _pair(server, client, at_server={"pauses": pauses, "tcp": tcp})
+        losses = {cause.value for cause in LOSSES}
+        charges = {cause: total for (part, cause), total in _ms(found).items() if part == "server" and cause in losses}
+        assert sum(charges.values()) == pytest.approx(lost)
+
+
 def test_the_distance_is_what_is_left_of_both_ways() -> None:
     """Half of the shortest round trip each, never more than the part; a negative part is charged with nothing."""
     server = [_op(1, 1, 2, 2), _op(11, 11, 12, 12, xid=2), _op(19, 19, 22, 22, xid=3)]
@@ -399,6 +435,31 @@ def test_a_path_that_is_full(mbit: float, segment: int, others: dict[str, Any], 
     assert server_ms - means.get(("server", "bandwidth"), 0.0) < 2 * made.service_ms
     unexplained = found.sums()["reply_net", None].ns
     assert unexplained < 0.05 * found.net_ns["reply_net"].sum()
+
+
+def test_packets_that_were_merged() -> None:
+    """Half of the bytes came in packets of ten segments: what passes at once is more than twice the mean packet."""
+    tcp = replace(_tcp().take(np.array([0])), data_packets=np.array([110]), bytes=np.array([20 * 14_480 // 2]),
+                  super_packets=np.array([10]), largest_payload=np.array([14_480]), mss=np.array([1448]))  # fmt: skip
+    assert packet_bytes(tcp) == pytest.approx(2 * 144_800 / 110)  # nothing is left for the merged ones
+    tcp = replace(tcp, bytes=np.array([289_600]))
+    assert packet_bytes(tcp) == pytest.approx((14_480 + 1448) / 2)
+    tcp = replace(tcp, super_packets=np.array([0]))
+    assert packet_bytes(tcp) == pytest.approx(2 * 289_600 / 110)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_merged_packets_at_random_are_no_full_path(seed: int) -> None:
+    """However wide the windows: random arrivals are uneven by more than a few packets, those of a shaper are not."""
+    rng, packet, stretch, count = np.random.default_rng(seed), 14_480, 10 * MS, 400
+    waits = rate._Waits(np.zeros(1, dtype=np.int64), np.full(1, 50 * MS), np.ones(1, dtype=np.int64), 0)
+    queues = rate._Queues(np.zeros(1, dtype=np.int64), np.full(1, count * stretch))
+    for packets, is_full in ((rng.poisson(8, count), False), (8 + rng.integers(-1, 2, count), True)):
+        loads = Loads(
+            np.zeros(count, dtype=np.int32), np.ones(count, dtype=np.int8), np.arange(count) * stretch, packets * packet
+        )
+        found = rate._plateau(loads, queues, float(packet), waits)
+        assert (found is not None) == is_full
 
 
 @needs_native

@@ -168,6 +168,8 @@ BLOCKED = stalled("behind-loss", {"server": 1.2, "after": 0.3}, server_ms=1.5)
 ACKS = stalled("delayed-ack", {"reply_send": 0.9, "server": 0.3}, server_ms=1.5,
                delayed_acks={"reply_send": DelayedAcks(12, 40, 40.4)})  # fmt: skip
 WINDOW = stalled("zero-window", {"call_send": 0.9})
+NARROW = stalled("receive-window", {"reply_send": 0.9, "server": 0.3}, server_ms=1.5)
+UNDER_WAY = stalled("congestion-window", {"reply_send": 0.9, "server": 0.3}, server_ms=1.5)
 OVERTAKEN = stalled("reordering", {"reply_net": 0.9, "server": 0.3}, server_ms=1.5)
 HEAD = stalled("head-of-line", {"server": 1.2}, server_ms=1.5)
 RATE = stalled("bandwidth", {"reply_net": 1.0, "reply_send": 0.5},
@@ -203,7 +205,11 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                     {"wait_ms", "slowest_wait_ms", "delayed_by", "timer_ms", "pauses", "ops"},
                     "delayed ACKs of the client"),
     "zero-window": (WINDOW, tcp_findings, "network", 0.3, "certain",
-                    {"wait_ms", "closed_by", "zero_window_ms", "in_server_ms", "ops"}, "the server: processor"),
+                    {"wait_ms", "closed_by", "in_server_ms", "ops"}, "the server: processor"),
+    "receive-window": (NARROW, tcp_findings, "network", 0.4, "likely",
+                       {"wait_ms", "narrowed_by", "in_server_ms", "ops"}, "net.ipv4.tcp_rmem of the client"),
+    "congestion-window": (UNDER_WAY, tcp_findings, "network", 0.4, "likely",
+                          {"wait_ms", "sender", "in_server_ms", "ops"}, "the path, and the sender's"),
     "head-of-line": (HEAD, tcp_findings, "network", 0.4, "likely", {"wait_ms", "slowest_wait_ms", "ops"},
                      "nconnect"),
     "bandwidth": (RATE, tcp_findings, "network", 0.5, "likely",
@@ -261,7 +267,7 @@ def test_every_code_of_the_source_has_a_case_and_a_row_in_the_method() -> None:
     )
     codes_like = (
         r'"((?:server|net|client|session|above|connection)-[a-z-]+'
-        r'|reconnect|delayed-ack|zero-window|head-of-line|bandwidth|host-pause)"'
+        r'|reconnect|delayed-ack|zero-window|receive-window|congestion-window|head-of-line|bandwidth|host-pause)"'
     )
     given_codes = set(re.findall(codes_like, source))
     assert given_codes == CASES.keys()
@@ -308,7 +314,10 @@ def test_every_code_of_the_source_has_a_case_and_a_row_in_the_method() -> None:
         ("net-loss", stalled("behind-loss", {"after": 2.0})),
         ("net-reordering", stalled("reordering", {"reply_net": 0.02})),
         ("delayed-ack", stalled("delayed-ack", {"reply_send": 0.02})),
-        ("zero-window", stalled("receive-window", {"call_send": 0.02})),
+        ("zero-window", stalled("zero-window", {"call_send": 0.02})),
+        ("zero-window", NARROW),  # open all the time
+        ("receive-window", stalled("receive-window", {"call_send": 0.02})),
+        ("congestion-window", stalled("congestion-window", {"call_send": 0.29})),  # of less than 10 % of the mean
         ("head-of-line", stalled("head-of-line", {"server": 0.02})),
         ("bandwidth", stalled("distance", {"reply_net": 1.0}, rates=RATE.stalls.rates if RATE.stalls else ())),
         ("bandwidth", stalled("bandwidth", {"reply_net": 1.0})),
@@ -633,7 +642,7 @@ def test_what_the_network_made_of_the_servers_time_is_the_networks() -> None:
     found = tcp_findings(BLOCKED)
     said = verdict(BLOCKED.mean, BLOCKED.slowest, SOUND, found)
     assert (said.layer, said.cause) == ("network", "net-loss")
-    assert "1.50 ms between the hosts, and 1.20 ms within the server's response time" in said.text
+    assert "1.50 ms between the hosts and 1.20 ms in which TCP kept calls or replies back" in said.text
     stopped = verdict(STOPPED.mean, STOPPED.slowest, SOUND, host_findings(STOPPED))
     assert (stopped.layer, stopped.cause) == ("client", "host-pause")
     assert stopped.text.startswith("The client adds 1.50 of 3.00 ms")
@@ -642,6 +651,7 @@ def test_what_the_network_made_of_the_servers_time_is_the_networks() -> None:
 # Parts of what their layer adds.
 _OF_TIME = {
     *("server-threads", "server-storage", "server-queue-unknown", "net-loss", "net-reordering", "delayed-ack"),
+    *("receive-window", "congestion-window"),
     *("zero-window", "head-of-line", "bandwidth", "host-pause", "client-slots", "session-slots", "above-wire"),
 }
 

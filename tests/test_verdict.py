@@ -138,6 +138,8 @@ _SLOTS = _finding("client-slots", "client", 0.9, slots=16)
         ),
         (_finding("delayed-ack", "network", 0.8, wait_ms=7.5), Layers(1, 9), "7.50 ms of it for ACKs that were kept"),
         (_finding("zero-window", "network", 0.8, wait_ms=7.5), Layers(1, 9), "7.50 ms of it for a receiver that did"),
+        (_finding("receive-window", "network", 0.8, wait_ms=7.5), Layers(1, 9), "7.50 ms of it for room in the receiv"),
+        (_finding("congestion-window", "network", 0.8, wait_ms=7.5), Layers(1, 9), "7.50 ms of it for ACKs, as the co"),
         (_finding("head-of-line", "network", 0.8, wait_ms=7.5), Layers(1, 9), "7.50 ms of it behind other replies on"),
         (_finding("bandwidth", "network", 0.8, wait_ms=7.5), Layers(1, 9), "7.50 ms of it because the path carries no"),
         (_finding("host-pause", "server", 0.8, wait_ms=7.5), MEAN, "7.50 ms of it while its host did not run"),
@@ -216,6 +218,8 @@ def test_three_figures_prove_it(mean: Layers, finding: Finding, proof: list[str]
         ("net-reordering", "wait for overtaken packets"),
         ("delayed-ack", "wait for delayed ACKs"),
         ("zero-window", "wait for the receiver's window"),
+        ("receive-window", "wait for room in the receiver's window"),
+        ("congestion-window", "wait for ACKs"),
         ("head-of-line", "wait behind other replies"),
         ("bandwidth", "wait for the path's bandwidth"),
     ],
@@ -230,21 +234,21 @@ def test_waits_for_tcp_are_proofs(code: str, words: str) -> None:
     ("mean", "said"),
     [
         (Layers(5, 1, moved_ms={"server": -1, "network": 1, "client": 0}),
-         "The server adds 4.00 of 6.00 ms of the response time on the client's wire (66.7 %: its response time of 5.00 "
-         "ms less 1.00 ms in which TCP kept calls or replies back)"),
+         "The server adds 4.00 of 6.00 ms of the response time on the client's wire (66.7 %), and 80.0 % in the "
+         "slowest 1 %. The 4.00 ms are its response time of 5.00 ms, less 1.00 ms in which "
+         "TCP kept calls or replies back."),
         (Layers(5, 1, moved_ms={"server": -4, "network": 4, "client": 0}),
-         "(83.3 %: 1.00 ms between the hosts, and 4.00 ms within the server's response time in which TCP kept calls or "
-         "replies back)"),
+         " The 5.00 ms are 1.00 ms between the hosts and 4.00 ms in which TCP kept calls or replies back at the "
+         "server."),
         (Layers(2, 4, moved_ms={"server": 3, "network": -3, "client": 0}),
-         "The server adds 5.00 of 6.00 ms of the response time on the client's wire (83.3 %: its response time of 2.00 "
-         "ms, and 3.00 ms in which calls were on the way to it and it did not run)"),
+         " The 5.00 ms are its response time of 2.00 ms and 3.00 ms in which it did not run while calls were on "
+         "the way to it."),
         (Layers(1, 5, moved_ms={"server": 0, "network": -4, "client": 4}),
-         "The client adds 4.00 of 6.00 ms of the response time on the client's wire (66.7 %: 4.00 ms in which replies "
-         "were on the way to it and it did not run)"),
+         " The 4.00 ms are 4.00 ms in which it did not run while replies were on the way to it."),
         (Layers(1, 5, 6, moved_ms={"server": 0, "network": -4, "client": 4}),
-         "(83.3 %: 6.00 ms above the wire, and 4.00 ms in which replies were on the way to it and it did not run)"),
+         " The 10.00 ms are 6.00 ms above the wire and 4.00 ms in which it did not run while replies were on the way"),
         (Layers(1, 9, moved_ms={"server": 0, "network": -2, "client": 2}),
-         "(70.0 %: 9.00 ms between the hosts less 2.00 ms in which a host did not run)"),
+         " The 7.00 ms are 9.00 ms between the hosts, less 2.00 ms in which a host did not run."),
     ],
 )  # fmt: skip
 def test_what_was_moved_between_layers_is_said(mean: Layers, said: str) -> None:
@@ -256,11 +260,15 @@ def test_the_slowest_ops_are_counted_alike() -> None:
     """Where their shares differ from those of the SRTs it is said, and how, where another layer leads there."""
     mean = Layers(9, 1, moved_ms={"server": -1, "network": 1, "client": 0})
     same = verdict(mean, Layers(90, 10, moved_ms={"server": -20, "network": 20, "client": 0}), SOUND)
-    assert same.text.endswith(", and, counted alike, 70.0 % in the slowest 1 %.")
+    assert same.text.endswith(
+        " (80.0 %), and 70.0 % in the slowest 1 %. The 8.00 ms are its response time of 9.00 ms, less 1.00 ms in which "
+        "TCP kept calls or replies back."
+    )
     other = verdict(mean, Layers(60, 40, moved_ms={"server": -30, "network": 30, "client": 0}), SOUND)
     assert other.text.endswith(
-        "in the slowest 1 % the network adds most: 70.0 % of 100.0 ms: 40.00 ms between the hosts, and 30.00 ms within "
-        "the server's response time in which TCP kept calls or replies back."
+        "; in the slowest 1 % the network adds most: 70.0 % of 100.0 ms. The 8.00 ms are its response time of 9.00 ms, "
+        "less 1.00 ms in which TCP kept calls or replies back. In the slowest the 70.00 ms are 40.00 ms "
+        "between the hosts and 30.00 ms in which TCP kept calls or replies back at the server."
     )
 
 

@@ -3,6 +3,8 @@
 A host that does not run takes nothing and sends nothing; then all that had come to it is there at once. What holds
 packets on the way leaves the host running: it goes on sending, if it has anything to send. So what piled up while the
 receiver's capture was silent in both directions is charged to the host (or to its link), the rest to what held it.
+A host whose path holds what it waits for falls silent as well, but later: it sends its last data again first, or what
+its application still has. So where any of the pile was due well before the silence began, the path held all of it.
 
 Where no op was on its way to it, its TCP still owes ACKs for what it had taken just before. Then the sender sends that
 again and again, and all of it comes at once, too: delays that fall by one second a second.
@@ -86,8 +88,12 @@ def held_claims(
             np.concatenate([arrived, again_came]),
             np.concatenate([frames, again.frame]),
         )
-        found = _silences(pair, name, sides[name], every)
+        found, on_path = _silences(pair, name, sides[name], every, half_trip_ns)
         pauses += found
+        on_path = on_path[on_path < len(late)]
+        claims.append(
+            Claims.of(late[on_path], place(part), code(Cause.HELD), sent[on_path] + half_trip_ns, arrived[on_path])
+        )
         begin, end = (np.array([getattr(one, at) for one in found], dtype=np.int64) for at in ("begin_ns", "end_ns"))
         # Those on the way at the end of a pause.
         at, which = _meeting(sent, arrived, end - 1, end)
@@ -120,23 +126,31 @@ def _in_server(pair: Pair, begin: I64, end: I64) -> Claims:
     return Claims.of(long[at], place("server"), code(Cause.HOST_PAUSE), begin[which], end[which])
 
 
-def _silences(pair: Pair, name: str, receiver: Decoded, late: _Arrivals) -> list[Pause]:
+def _silences(pair: Pair, name: str, receiver: Decoded, late: _Arrivals, half_trip_ns: int) -> tuple[list[Pause], I64]:
     """Times in which the receiver's capture shows nothing at all, while something was on the way to it, which it shows
-    all at once at the end."""
+    all at once at the end; and the rows of `late` that came so as well, but had been held on the way."""
     waits, sent, came = late.waits_ns, late.sent_ns, late.came_ns
     if not (waits >= _SILENT_NS).any():
-        return []
+        return [], np.zeros(0, dtype=np.int64)
     shown = _Shown.of(pair, name, receiver)
     by_arrival = np.argsort(came, kind="stable")
     arrivals = came[by_arrival]
     found: list[Pause] = []
+    on_path = [np.zeros(0, dtype=np.int64)]
     for begin, end in shown.silences(came, waits):
         soon = end + max(_AT_ONCE_NS, (end - begin) // _AT_ONCE)
         near = by_arrival[slice(*np.searchsorted(arrivals, [end, soon + 1]).tolist())]
         pile = near[(sent[near] < end) & (came[near] - np.maximum(sent[near], begin) >= _AT_ONCE_NS)]
-        if len(np.unique(sent[pile])) >= _PILE:
+        if len(np.unique(sent[pile])) < _PILE:
+            continue
+        # What came just before the silence tells how long the way was then, queues and all.
+        before = by_arrival[slice(*np.searchsorted(arrivals, [begin - _AT_ONCE_NS, begin + 1]).tolist())]
+        way_ns = max(int(waits[before].max(initial=0)), half_trip_ns)
+        if int(sent[pile].min()) + way_ns < begin - _AT_ONCE_NS:
+            on_path.append(pile)
+        else:
             found.append(Pause(name, begin, end, int(late.frame[pile[0]])))
-    return found
+    return found, np.unique(np.concatenate(on_path))
 
 
 @dataclass(frozen=True)

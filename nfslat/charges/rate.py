@@ -25,6 +25,7 @@ _MS = 1_000_000
 # Choices, but where a line says else: each says what it parts from what.
 _LATE_NS = _MS  # beyond the distance: a queue; less is interrupt coalescing, and a scheduler's tick at 1000 Hz
 _PACKETS = 10  # in a window: of random arrivals (Poisson) 6 to 14 come in the middle 80 %, of a shaper's 9 to 11
+_WIDER = (1, 2, 4)  # times that: what passes at once may be larger than its estimate; random arrivals fail all the more
 _WINDOWS = 8  # of random arrivals so many keep within the spread below once in a hundred times
 _SPREAD = 2.5  # packets: one that each end of a window cuts, and half of one for what ends a message; or ...
 # ... of the middle. Headers are not counted: 66 bytes (Ethernet, IPv4, TCP with time stamps) are 4 % of a full packet
@@ -126,11 +127,18 @@ def _by_group(group_of_conn: I64, wanted: I64, conn: I32 | I64, direction: I8 | 
 
 
 def packet_bytes(tcp: Tcp) -> float:
-    """What passes at once: the payload of a large packet, as these directions show it."""
-    packets = int(tcp.data_packets.sum())
+    """What passes at once: the payload of a large packet, as these directions show it.
+
+    Where packets were merged (GRO) a byte's own packet is larger than the mean one, with the others as large as an MSS.
+    """
+    packets, total = int(tcp.data_packets.sum()), int(tcp.bytes.sum())
     if not packets:
         return 0.0
-    return float(min(int(tcp.largest_payload.max()), 2 * int(tcp.bytes.sum()) / packets))
+    largest = int(tcp.largest_payload.max())
+    merged, mss = int(tcp.super_packets.sum()), int(tcp.mss.max())
+    whole = min((packets - merged) * max(mss, 0), total)
+    of_bytes = ((total - whole) ** 2 / merged + whole * mss) / total if merged and mss > 0 else 0.0
+    return float(min(largest, max(2 * total / packets, of_bytes)))
 
 
 def _union(begin: I64, end: I64) -> _Queues:
@@ -194,15 +202,18 @@ def _plateau(loads: Loads, queues: _Queues, packet: float, waits: _Waits) -> tup
     typical = float(moved_bytes[whole].sum() / (end - begin)[whole].sum())
     if typical <= 0:
         return None
-    width = max(1, int(np.ceil(_PACKETS * packet / typical)))
-    counts = np.where(whole, (end - begin) // width, 0)
-    starts = np.repeat(begin, counts) + width * _counted(counts)
-    inside = until(starts + width) - until(starts)
-    if len(inside) < _WINDOWS:
-        return None
-    low, middle, high = np.quantile(inside, [0.1, 0.5, 0.9])
+    least = max(1, int(np.ceil(_PACKETS * packet / typical)))
     jitter = 2 * waits.jitter_ns(typical / stretch) * typical / stretch
-    if high - low > max(_SPREAD * packet, _SPREAD_SHARE * middle) + jitter:
+    for width in (least * wider for wider in _WIDER):
+        counts = np.where(whole, (end - begin) // width, 0)
+        starts = np.repeat(begin, counts) + width * _counted(counts)
+        inside = until(starts + width) - until(starts)
+        if len(inside) < _WINDOWS:
+            return None
+        low, middle, high = np.quantile(inside, [0.1, 0.5, 0.9])
+        if high - low <= max(_SPREAD * packet, _SPREAD_SHARE * middle) + jitter:
+            break
+    else:
         return None
     every = np.unique((at - at[0]) // width)
     every = at[0] + every[every < (at[-1] + 1 - at[0]) // width] * width

@@ -7,13 +7,13 @@ is an upper bound, for no packet says when a reply was ready.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from nfslat.charges.causes import BEFORE, Cause, code, place
-from nfslat.charges.claims import WAITS, Claims, Pair, Stretches, exclusive, overlapping
+from nfslat.charges.causes import BEFORE, LOSSES, Cause, code, place
+from nfslat.charges.claims import WAITS, Claims, Pair, Stretches, exclusive, of_each, overlapping
 from nfslat.charges.silences import NOTHING, Silences
 from nfslat.constants import NULL, NULL32, op_name
 from nfslat.details import Tcp
@@ -126,6 +126,7 @@ def socket_claims(pair: Pair, server: Silences, tcp: Tcp) -> tuple[Claims, Socke
         return none
     rows = rows[np.argsort(ops.t2[rows], kind="stable")]
     rows = rows[np.argsort(way_of_all[rows], kind="stable")]
+    costs = _released(costs, ops.t2[rows], ops.t3[rows], way_of_all[rows], tcp)
     waits = _waits(ops, rows, way_of_all[rows], costs, tcp)
     places = pair.places_of("server")[waits.row]
     known = places >= 0
@@ -160,11 +161,56 @@ def _waits(ops: Ops, rows: I64, way: I64, costs: Silences, tcp: Tcp) -> Socket:
     led, pause = _led_by_pause(way, t2, costs)
     follows |= led & ~first_of_way
     # A row of messages begins with one that follows none; where a pause leads it, with the pause.
-    begins = np.where(led, costs.pauses.begin_ns[pause], t2) if len(costs.way) else t2
+    begins = np.where(led, _recovery_begins_ns(costs)[pause], t2) if len(costs.way) else t2
     at = np.maximum.accumulate(np.where(~follows, np.arange(len(rows)), 0))
     begin = np.maximum(begins[at], t1)
     waits = (t2 - begin >= _LONG_NS) & (follows | led)
     return Socket(rows[waits], way[waits], begin[waits], t2[waits])
+
+
+def _released(costs: Silences, t2: I64, t3: I64, way: I64, tcp: Tcp) -> Silences:
+    """A recovery ends with what was sent again; its ACK, a round trip later, releases what TCP had kept back meanwhile.
+
+    So it is taken to last until the first new message behind it begins, where that comes within two round trips. Of
+    replies in rows by way and first byte.
+    """
+    pauses = costs.pauses
+    lost = np.flatnonzero(np.isin(costs.cause, [code(one) for one in LOSSES]))
+    end_ns = pauses.end_ns.copy()
+    trips = {
+        key: 2 * total // count
+        for key, total, count in zip(
+            (tcp.conn * 2 + tcp.direction).tolist(), tcp.rtt_sum_ns.tolist(), tcp.rtt_count.tolist(), strict=True
+        )
+        if count > 0
+    }
+    for one, of_way in of_each(costs.way[lost]):
+        a, b = np.searchsorted(way, [one, one + 1]).tolist()
+        if b == a or one not in trips:
+            continue
+        begins, latest = t2[a:b], np.maximum.accumulate(t3[a:b])
+        ends = end_ns[lost[of_way]]
+        after = np.searchsorted(begins, ends)
+        first = np.minimum(after, b - a - 1)
+        # Nothing of a message went out in between: the one in front of it had been sent when the recovery ended.
+        idle = (after == 0) | (latest[np.maximum(after - 1, 0)] <= ends)
+        soon = (after < b - a) & idle & (begins[first] - ends <= trips[one])
+        end_ns[lost[of_way[soon]]] = begins[first[soon]]
+    return Silences(replace(pauses, end_ns=end_ns), costs.way, costs.cause)
+
+
+def _recovery_begins_ns(costs: Silences) -> I64:
+    """When each pause began, or the first of those that it follows in a recovery: one begins with the very packet that
+    ended the one in front, or while that still lasted."""
+    pauses = costs.pauses
+    order = np.lexsort((pauses.begin_ns, costs.way))
+    way, begin, end = costs.way[order], pauses.begin_ns[order], pauses.end_ns[order]
+    lost = np.isin(costs.cause[order], [code(one) for one in LOSSES])
+    follows = np.zeros(len(order), dtype=np.bool_)
+    follows[1:] = lost[:-1] & (way[1:] == way[:-1]) & (begin[1:] <= end[:-1])
+    out = begin.copy()
+    out[order] = begin[np.maximum.accumulate(np.where(follows, 0, np.arange(len(order))))]
+    return out
 
 
 def _pace_ns(ops: Ops, rows: I64, way: I64, tcp: Tcp) -> I64:

@@ -48,7 +48,7 @@ OF_PART = {
     "server_paused": ("host-pause",),
     "client_paused": ("host-pause",),
     "held": ("host-pause",),
-    "window": ("zero-window",),
+    "window": ("zero-window", "receive-window"),
     "delayed_ack": ("delayed-ack",),
     "bandwidth": ("bandwidth",),
     "head_of_line": ("head-of-line",),

@@ -12,7 +12,7 @@ from nfslat.findings.words import ms, times
 from nfslat.report.model import Finding
 
 _LOSS = 0.01  # of the mean, or of what is lost: loss is never as it should be
-_WINDOWS = frozenset({Cause.ZERO_WINDOW, Cause.RECEIVE_WINDOW})
+_OF_MEAN = 0.10  # ACKs take a round trip by nature, so waits for them are told of where they matter only
 _TO_SERVER = ("call_send", "call_net")  # parts in which a call waits
 _TIMERS = {40: "Linux's 40 ms", 50: "Solaris' 50 ms", 100: "Solaris' 100 ms", 200: "the 200 ms of Windows and BSD"}
 
@@ -33,6 +33,8 @@ def tcp_findings(facts: Facts) -> list[Finding]:
     if (stalls := facts.stalls) is not None:
         for code, (causes, say) in _KINDS.items():
             waits, slowest = stalls.ms(causes), stalls.slow_ms(causes)
+            if code == "congestion-window" and facts.share(waits) < _OF_MEAN:
+                continue
             if worth(facts, waits, slowest):
                 ops = stalls.hits(causes)
                 found.append(_finding(facts, code, waits, slowest, say(stalls, waits), ops))
@@ -164,14 +166,15 @@ def _delayed_ack(stalls: Stalls, waits: float) -> _Said:
     )
 
 
-def _window(stalls: Stalls, waits: float) -> _Said:
-    """A receiver whose buffer is full, or too small for the next segment."""
-    who, sent = ("server", "calls") if _end(stalls, _WINDOWS, waits) else ("client", "replies")
-    zero = stalls.ms({Cause.ZERO_WINDOW})
-    what = "closed" if zero >= waits / 2 else "too small for the next segment"
-    within, inside = _inside(stalls, _WINDOWS)
+_CLOSED, _NARROW = frozenset({Cause.ZERO_WINDOW}), frozenset({Cause.RECEIVE_WINDOW})
+
+
+def _zero_window(stalls: Stalls, waits: float) -> _Said:
+    """A receiver whose buffer is full: its application does not read."""
+    who, sent = ("server", "calls") if _end(stalls, _CLOSED, waits) else ("client", "replies")
+    within, inside = _inside(stalls, _CLOSED)
     return _Said(
-        f"{sent} wait {ms(waits)} ms on average because the {who}'s TCP window is {what}: the {who} does not read as "
+        f"{sent} wait {ms(waits)} ms on average because the {who}'s TCP window is closed: the {who} does not read as "
         f"fast as data come{inside}",
         "certain",
         {
@@ -184,7 +187,66 @@ def _window(stalls: Stalls, waits: float) -> _Said:
             "verify": "no zero windows in a new capture",
             "risk": "a larger buffer hides a reader that is too slow, it does not make it faster",
         },
-        {"closed_by": who, "zero_window_ms": zero, "in_server_ms": within},
+        {"closed_by": who, "in_server_ms": within},
+    )
+
+
+def _receive_window(stalls: Stalls, waits: float) -> _Said:
+    """A receiver whose window is open, and smaller than what the path has under way."""
+    who, sent = ("server", "calls") if _end(stalls, _NARROW, waits) else ("client", "replies")
+    within, inside = _inside(stalls, _NARROW)
+    return _Said(
+        f"{sent} wait {ms(waits)} ms on average because the {who}'s TCP window, though open, has no room for the next "
+        f"segment: its buffer is smaller than bandwidth x round trip, or the {who} reads late{inside}",
+        "likely",
+        {
+            "knob": f"net.ipv4.tcp_rmem of the {who}",
+            "how": [
+                "# its third figure: twice bandwidth x round trip or more, as about half of a buffer is window",
+                f"sysctl net.ipv4.tcp_rmem # on the {who}; a program's own SO_RCVBUF ends autotuning",
+                "ss -tmi dport = :2049 or sport = :2049 # rcv_space, and skmem: rb is the receive buffer",
+            ],
+            "takes_effect": "at a new connection: the window's scale is chosen with the SYN",
+            "verify": "no full windows in a new capture, and the time to send a large message is down",
+            "risk": "memory: each connection may take that much (net.ipv4.tcp_mem limits the sum); if the reader is "
+            "late a larger buffer only hides it",
+            "sources": [
+                "tcp_rmem, tcp_adv_win_scale: Documentation/networking/ip-sysctl.rst",
+                "window and its scale: RFC 9293 section 3.8.6, RFC 7323 section 2",
+            ],
+        },
+        {"narrowed_by": who, "in_server_ms": within},
+    )
+
+
+_UNDER_WAY = frozenset({Cause.CONGESTION_WINDOW})
+
+
+def _congestion_window(stalls: Stalls, waits: float) -> _Said:
+    """A sender that may have no more under way, and waits for the path's round trip."""
+    who, sent = ("client", "calls") if _end(stalls, _UNDER_WAY, waits) else ("server", "replies")
+    within, inside = _inside(stalls, _UNDER_WAY)
+    return _Said(
+        f"{sent} wait {ms(waits)} ms on average for ACKs on their way to the {who}, with room in the receiver's "
+        f"window: the path's round trip, and its congestion window{inside}",
+        "likely",
+        {
+            "knob": "the path, and the sender's congestion window",
+            "how": [
+                f"ss -ti dport = :2049 or sport = :2049 # on the {who}: cwnd, ssthresh, rtt, retrans",
+                "# losses make the window small: ethtool -S on both hosts and the switch ports between them",
+                "mount -o nconnect=4 ... # each connection has a congestion window of its own",
+                "sysctl net.ipv4.tcp_slow_start_after_idle # 1: the window falls back when a connection was idle",
+            ],
+            "verify": "ss -ti: a larger cwnd, and these waits are down in a new capture",
+            "risk": "a larger rsize or wsize does not help: a message waits for more round trips then; more "
+            "connections take more of a path that others share",
+            "sources": [
+                "congestion window: RFC 5681; after idle: RFC 5681 section 4.1, Documentation/networking/ip-sysctl.rst",
+                "nconnect: nfs(5)",
+            ],
+        },
+        {"sender": who, "in_server_ms": within},
     )
 
 
@@ -238,7 +300,9 @@ def _bandwidth(stalls: Stalls, waits: float) -> _Said | None:
 _KINDS: dict[str, tuple[frozenset[Cause], Callable[[Stalls, float], _Said | None]]] = {
     "net-reordering": (_OVERTAKEN, _reordering),
     "delayed-ack": (_ACKS, _delayed_ack),
-    "zero-window": (_WINDOWS, _window),
+    "zero-window": (_CLOSED, _zero_window),
+    "receive-window": (_NARROW, _receive_window),
+    "congestion-window": (_UNDER_WAY, _congestion_window),
     "head-of-line": (frozenset({Cause.HEAD_OF_LINE}), _head_of_line),
     "bandwidth": (_FULL, _bandwidth),
 }

@@ -15,6 +15,7 @@ _HIGH_SHARE, _LOW_SHARE = 0.60, 0.45
 _SOME_UNSEEN, _MUCH_UNSEEN = 0.02, 0.10
 _FEW_OPS, _VERY_FEW_OPS = 100, 20
 _CAUSE = 0.3  # of what its layer adds; a finding that explains less is not the cause
+_SYMPTOM = {"congestion-window": 0.5}  # the same where something else mostly lies behind it
 
 
 # What a cause's figure is called among the proofs.
@@ -23,6 +24,8 @@ _WAITS = {
     "net-reordering": "wait for overtaken packets",
     "delayed-ack": "wait for delayed ACKs",
     "zero-window": "wait for the receiver's window",
+    "receive-window": "wait for room in the receiver's window",
+    "congestion-window": "wait for ACKs",
     "head-of-line": "wait behind other replies",
     "bandwidth": "wait for the path's bandwidth",
     "host-pause": "while the host did not run",
@@ -102,23 +105,27 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
         if mean.client_ms is not None
         else "of the response time on the client's wire"
     )
-    of_layer = [one for one in findings if one.layer == layer and (one.share or 0.0) >= _CAUSE * share]
+    of_layer = [
+        one for one in findings if one.layer == layer and (one.share or 0.0) >= _SYMPTOM.get(one.code, _CAUSE) * share
+    ]
     cause = max(of_layer, key=lambda one: one.share or 0.0, default=None)
     name = "the client" if layer == "client" and mean.client_ms is None else LAYERS[layer]
     text = f"{_capital(name)} adds {ms(mean.ms(layer))} of {ms(mean.total_ms)} ms {of} "
-    text += f"({share * 100:.1f} %{_moved(mean, layer)})"
+    text += f"({share * 100:.1f} %)"
     # A client that did not run, and of which no more is known, is its own reason.
     if cause is not None and not (cause.code == "host-pause" and layer == "client" and mean.client_ms is None):
         text += f", {_because(cause, above_wire=mean.client_ms is not None)}"
     if tail is None:
         text += "."
     elif tail.largest == layer:
-        alike = ", counted alike," if tail.moved_ms.get(layer) else ""
-        text += f", and{alike} {tail.share(layer) * 100:.1f} % in the slowest 1 %."
+        text += f", and {tail.share(layer) * 100:.1f} % in the slowest 1 %."
     else:
         other = tail.largest
         text += f"; in the slowest 1 % {LAYERS[other]} adds most: {tail.share(other) * 100:.1f} % "
-        text += f"of {ms(tail.total_ms)} ms{_moved(tail, other)}."
+        text += f"of {ms(tail.total_ms)} ms."
+    text += _moved(mean, layer, "The")
+    if tail is not None and (tail.largest != layer or not mean.moved_ms.get(layer)):
+        text += _moved(tail, tail.largest, "In the slowest the")
     if mean.client_ms is None:
         text += _beyond_the_wire(findings)
     if cause is not None and cause.confidence != "certain":
@@ -129,25 +136,24 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
     return Verdict(layer, cause.code if cause else None, share, share_slowest, confidence, text, proof, reasons)
 
 
-def _moved(of: Layers, layer: str) -> str:
-    """How what `layer` adds comes from the figures of the two SRTs, where some of it was moved."""
+def _moved(of: Layers, layer: str, the: str) -> str:
+    """A sentence, which `the` begins: how what `layer` adds comes from the two SRTs' figures, where some was moved."""
     moved = of.moved_ms.get(layer, 0.0)
     if not moved:
         return ""
+    the_sum = f" {the} {ms(of.ms(layer))} ms are"
     if layer == "server":
-        own = f": its response time of {ms(of.server_ms)} ms"
+        own = f"{the_sum} its response time of {ms(of.server_ms)} ms"
         if moved < 0:
-            return f"{own} less {ms(-moved)} ms in which TCP kept calls or replies back"
-        return f"{own}, and {ms(moved)} ms in which calls were on the way to it and it did not run"
+            return f"{own}, less {ms(-moved)} ms in which TCP kept calls or replies back."
+        return f"{own} and {ms(moved)} ms in which it did not run while calls were on the way to it."
     if layer == "network":
-        own = f": {ms(of.network_ms)} ms between the hosts"
+        own = f"{the_sum} {ms(of.network_ms)} ms between the hosts"
         if moved > 0:
-            return (
-                f"{own}, and {ms(moved)} ms within the server's response time in which TCP kept calls or replies back"
-            )
-        return f"{own} less {ms(-moved)} ms in which a host did not run"
-    own = "" if of.client_ms is None else f" {ms(of.client_ms)} ms above the wire, and"
-    return f":{own} {ms(moved)} ms in which replies were on the way to it and it did not run"
+            return f"{own} and {ms(moved)} ms in which TCP kept calls or replies back at the server."
+        return f"{own}, less {ms(-moved)} ms in which a host did not run."
+    own = "" if of.client_ms is None else f" {ms(of.client_ms)} ms above the wire and"
+    return f"{the_sum}{own} {ms(moved)} ms in which it did not run while replies were on the way to it."
 
 
 def _because(cause: Finding, *, above_wire: bool) -> str:
@@ -177,6 +183,10 @@ def _because(cause: Finding, *, above_wire: bool) -> str:
         return f"{ms(e['wait_ms'])} ms of it for ACKs that were kept back"
     if cause.code == "zero-window":
         return f"{ms(e['wait_ms'])} ms of it for a receiver that did not read"
+    if cause.code == "receive-window":
+        return f"{ms(e['wait_ms'])} ms of it for room in the receiver's TCP window"
+    if cause.code == "congestion-window":
+        return f"{ms(e['wait_ms'])} ms of it for ACKs, as the congestion window was full"
     if cause.code == "head-of-line":
         return f"{ms(e['wait_ms'])} ms of it behind other replies on the same connection"
     if cause.code == "bandwidth":

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from nfslat.report.model import Finding, InFlight, MeanAndP99, WhatIf
 from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, plain, shorten, wrap
 
 _LAYERS = ("server", "network", "client")  # those of the rest are about the captures, and stand with them
-_LOOKED_FOR = (
-    "a wait for a server thread, slow storage, a connection made anew, a limit for each connection (server); distance, "
-    "loss, reordering, one slow direction, delayed ACKs, closed windows, replies behind others, bandwidth (network); "
-    "slots of connections and sessions (client); a host that stood still (either)"
-)
+# Codes of findings in words, by whose they are.
+_LOOKED_FOR = {
+    "server": {
+        "server-threads": "a wait for a server thread", "server-storage": "slow storage",
+        "reconnect": "a connection made anew", "connection-cap": "a limit for each connection",
+    },
+    "network": {
+        "net-delay": "distance", "net-loss": "loss", "net-reordering": "reordering",
+        "net-asymmetry": "one slow direction", "delayed-ack": "delayed ACKs", "zero-window": "closed windows",
+        "receive-window": "small windows", "congestion-window": "waits for ACKs",
+        "head-of-line": "replies behind others", "bandwidth": "bandwidth",
+    },
+    "client": {"client-slots": "slots of connections", "session-slots": "slots of sessions"},
+    "either": {"host-pause": "a host that stood still"},
+}  # fmt: skip
 _IN_FIGURES = "a wait for a server thread, slow storage, time above the wire"
 _MUCH_UNSEEN = 0.1
 _LABEL = 8  # columns of "check   "
@@ -38,7 +48,10 @@ def findings_section(page: Page, findings: Sequence[Finding], inflight: InFlight
         page.prose(f"{one.text}.", indent=3)
         _advice(page, one.advice)
     if not number:
-        page.prose(f"Nothing stands out: looked for {_LOOKED_FOR if inflight is not None else _IN_FIGURES}.")
+        # What is listed below was found.
+        found = {one.code for one in causes}
+        looked_for = _IN_FIGURES if inflight is None else _looked_for(found)
+        page.prose(f"Nothing stands out: looked for {looked_for}.")
     unseen = 0.0 if inflight is None else max(inflight.hidden_share.values(), default=0.0)
     if unseen > _MUCH_UNSEEN:
         page.prose(f"{percent(unseen)} of the ops are not captured: waits for threads and slots may be missed.")
@@ -48,6 +61,12 @@ def findings_section(page: Page, findings: Sequence[Finding], inflight: InFlight
     for one in causes:
         if one.severity != "warning":
             page.prose(f"- {one.code}, {one.confidence}, {_explains(one)}: {one.text}.", hanging=2)
+
+
+def _looked_for(found: Collection[str]) -> str:
+    """All but what was found."""
+    left = {who: [words for code, words in of.items() if code not in found] for who, of in _LOOKED_FOR.items()}
+    return "; ".join(f"{', '.join(words)} ({who})" for who, words in left.items() if words)
 
 
 def _explains(one: Finding) -> str:

@@ -232,6 +232,15 @@ def test_where_nothing_is_found_it_is_said_what_was_looked_for(small: Callable[[
     assert "Whether calls wait for a server thread cannot be told: too few calls." in text
 
 
+def test_what_was_found_is_not_among_what_was_looked_for(small: Callable[[], Report]) -> None:
+    """A finding that matters little stands below: it was looked for, and found."""
+    report = small()
+    loss = dataclasses.replace(report.findings[0], layer="network", code="net-loss", severity="info")
+    text = " ".join(render(dataclasses.replace(report, findings=[loss])).split())
+    assert "distance, reordering, one slow direction" in text
+    assert "- net-loss," in text
+
+
 def test_findings_on_the_captures_stand_with_the_warnings(small: Callable[[], Report]) -> None:
     """What is wrong with a capture explains no time."""
     report = small()
