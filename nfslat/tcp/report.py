@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from nfslat.evidence.sqlnet_trace import SqlnetTrace
+from nfslat.evidence.sqlnet_trace import notes as trace_notes
 from nfslat.instants import iso
 from nfslat.tables import I64, endpoint
 from nfslat.tcp import model, sqlnet
@@ -102,7 +103,7 @@ def make(
         clock=None if both is None else _theta(both),
         conversations=tuple(_lines(first, rows, costs)),
         details=tuple(details),
-        notes=tuple(_notes(traces, both, len(rows), len(costs))),
+        notes=(*_notes(traces, both, len(rows), len(costs)), *(trace_notes(trace) if trace is not None else ())),
     )
 
 
