@@ -57,6 +57,7 @@ def _row(one: Delivery, ends: Connection, way: int, ops_hit: int) -> model.Trans
         arrived_late=_amount(one.arrived_late),
         lost_bytes=one.lost_bytes,
         lost_segments=one.lost_segments,
+        doubled=one.doubled,
         ops_hit=ops_hit,
         caveats=sorted(caveat.value for caveat in one.caveats),
     )

@@ -81,10 +81,19 @@ class Delivery:
     surplus_bytes: int  # seen twice at the receiver and once at the sender, whose capture may have missed one
     surplus_segments: int | None
     sent_copies: int  # packets, with data or without, that are in the sender's capture twice
-    arrived_copies: int  # the same at the receiver; what is more than at the sender, the network doubled
+    arrived_copies: int  # the same at the receiver
+    arrived_packets: int  # all that the receiver's capture has, copies left out
     sent_gaps: tuple[int, int]  # ranges of data that were acknowledged, but are not in the sender's capture, and bytes
     arrived_gaps: tuple[int, int]  # the same of the receiver's
     caveats: frozenset[Caveat]
+
+    @property
+    def doubled(self) -> int:
+        """Packets that the network doubled; where the receiver's capture has most of them twice (two interfaces, a
+        mirror port), the capture did, and it cannot be told."""
+        if self.arrived_copies * 2 > self.arrived_packets:
+            return 0
+        return max(self.arrived_copies - self.sent_copies, 0)
 
     @property
     def loss(self) -> float:
@@ -300,6 +309,7 @@ def _delivery(
         surplus_segments=None if missing_segments is None else max(-missing_segments, 0),
         sent_copies=sender.total("duplicates", sent),
         arrived_copies=receiver.total("duplicates", arrived),
+        arrived_packets=receiver.total("packets", arrived),
         sent_gaps=(sender.total("lost_ranges", sent), sender.total("lost_bytes", sent)),
         arrived_gaps=(receiver.total("lost_ranges", arrived), receiver.total("lost_bytes", arrived)),
         caveats=frozenset(caveats),

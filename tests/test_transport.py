@@ -418,6 +418,21 @@ def _sums(found: tuple[Delivery, ...], way: Way) -> tuple[int, int, int]:
 @needs_native
 @needs_captures
 @pytest.mark.parametrize("name", LAB)
+def test_packets_that_the_network_doubled_are_told_from_those_captured_twice(decoder: Decoder, name: str) -> None:
+    """2 % where netem doubled 2 %; none elsewhere, also where a capture on all interfaces has each one twice."""
+    server, client, _, same = _lab(name, decoder)
+    found = deliveries(server, client, same)
+    assert found is not None
+    packets, doubled = (sum(getattr(one, field) for one in found) for field in ("arrived_packets", "doubled"))
+    if name == "k_v3_dup":
+        assert 0.015 * packets < doubled < 0.025 * packets
+    else:
+        assert doubled == 0
+
+
+@needs_native
+@needs_captures
+@pytest.mark.parametrize("name", LAB)
 def test_segments_sent_again_are_those_that_the_kernels_counted(decoder: Decoder, name: str) -> None:
     """RetransSegs of client and server during the load, to the segment, wherever both captures ran all the time."""
     server, client, truth, same = _lab(name, decoder)

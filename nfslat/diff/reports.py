@@ -56,10 +56,13 @@ def notes(name: str, report: Report) -> list[str]:
 
 
 def events(a: Report, b: Report, found: Sequence[FindingChange], *, level: bool) -> list[str]:
-    """What one run has and the other has nothing of; findings only where no change of `level` speaks of them."""
+    """What one run has and the other has nothing of; findings only where no change of `level` speaks of them, or where
+    they explain no share of the time (a host that stood still while nothing was under way)."""
     said = []
-    for one in () if level else found:
+    for one in found:
         share = one.share_b if one.change == "new" else one.share_a
+        if level and (share is not None or one.layer == _CAPTURE):
+            continue
         if one.change != "both" and (share is None or share >= _EVENT_SHARE):
             of = "" if share is None else f", {share * 100:.0f} % of its mean"
             said.append(
@@ -185,6 +188,7 @@ _TRANSPORT: dict[str, Callable[[Report], Any]] = {
     "segments lost, replies": lambda r: _sum(r, lambda row: row["lost_segments"] if row["way"] == "reply" else 0),
     "packets sent again": lambda r: _sum(r, lambda row: row["sent_again"]["packets"]),
     "packets that arrived again": lambda r: _sum(r, lambda row: row["arrived_again"]["packets"]),
+    "packets doubled on the way": lambda r: _sum(r, lambda row: row.get("doubled") or 0),
     "packets that arrived late": lambda r: _sum(r, lambda row: row["arrived_late"]["packets"]),
     "ops with bytes sent again": lambda r: _sum(r, lambda row: row["ops_hit"]),
     "clock steps": lambda r: len(r["clock"]["steps"]),
@@ -193,4 +197,5 @@ _TRANSPORT: dict[str, Callable[[Report], Any]] = {
 _HAPPENS: dict[str, Callable[[dict[str, Any]], int | None]] = {
     "segments lost between the captures": lambda row: row["lost_segments"],
     "packets that arrived twice": lambda row: row["arrived_again"]["packets"],
+    "packets that the network doubled": lambda row: row.get("doubled"),
 }

@@ -191,6 +191,7 @@ class Transport:
     arrived_late: TcpAmount  # at the receiver: filled holes that later data had left
     lost_bytes: int  # between the capture points
     lost_segments: int | None
+    doubled: int  # packets that the network doubled: in the receiver's capture twice, and in the sender's once
     ops_hit: int  # matched ops with a call, or a reply, of which bytes were sent again
     caveats: list[str]  # why these may be wrong: sender-drops, receiver-drops, partial, other-numbers ...
 

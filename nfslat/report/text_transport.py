@@ -87,7 +87,7 @@ _CAVEATS = {
 
 def transport_section(page: Page, transport: Sequence[Transport]) -> None:
     """What TCP sent again, by direction, where it did: loss between two captures is counted, not guessed."""
-    if not any(one.sent_again.packets or one.arrived_again.packets for one in transport):
+    if not any(one.sent_again.packets or one.arrived_again.packets or one.doubled for one in transport):
         return
     page.title("TCP between the captures")
     ways = [[one for one in transport if one.way == way] for way in ("call", "reply")]
@@ -109,6 +109,7 @@ def transport_section(page: Page, transport: Sequence[Transport]) -> None:
         row("that had arrived before (sent for nothing)", amounts("arrived_again")),
         row("segments lost on the way", lost_segments),
         row("share of the bytes lost", [percent(a / b if b else None) for a, b in zip(lost, sent, strict=True)]),
+        row("packets doubled on the way", [sum(one.doubled for one in way) for way in ways]),
         row("matched ops of which bytes were sent again", [sum(one.ops_hit for one in way) for way in ways]),
     ]
     page.table("lrr", ("", "calls", "replies"), rows)
