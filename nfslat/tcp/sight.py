@@ -16,7 +16,7 @@ from nfslat.tcp.both import Both, Pair
 from nfslat.tcp.packets import Talk, Trace
 from nfslat.tcp.passage import Passage
 from nfslat.tcp.shared import Shared
-from nfslat.tcp.turns import take
+from nfslat.tcp.turn_shape import who_asks
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ def paired(both: Both, pair: Pair) -> Sight:
         Shared(trace.talk(row), _needless(trace, row, [one for one in pair.passages if one.sender == side]))
         for side, (trace, row) in enumerate(zip(both.traces, pair.rows, strict=True))
     ]
-    side = pair.passages[take(ends[0]).asker].sender
+    asker, _ = who_asks(ends[0].talk, ends[0].runs)
+    side = pair.passages[asker].sender
     first, second = pair.passages
     passages = (second, first) if side == 1 and pair.is_turned else (first, second)
     there, back = (

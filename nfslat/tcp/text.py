@@ -109,7 +109,7 @@ def _mostly(one: Detail) -> str:
     sent = max(one.waits.limits, key=lambda limits: limits.busy_ms)
     way = "many requests at once" if turns.shape is Shape.PIPELINED else "data one way"
     text = f"{way}; {sent.sender} had data to send for {percent(sent.busy_ms / max(sent.total_ms, 1e-9))} of the time"
-    flat = max((one.throughput.ways), key=lambda way: way.plateau.mbit_s if way.is_flat and way.plateau else 0.0)
+    flat = max(one.throughput.ways, key=lambda way: way.plateau.mbit_s if way.is_flat and way.plateau else 0.0)
     if flat.is_flat and flat.plateau is not None:
         text += f", and from {flat.sender} the path carried a steady {rate(flat.plateau.mbit_s)} Mbit/s: its bandwidth"
     return f"{text}."
