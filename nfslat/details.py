@@ -5,12 +5,15 @@ Same conventions as `nfslat.tables`. Only the native engine fills these tables; 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import TypeVar
 
 import numpy as np
 
 from nfslat.tables import I8, I16, I32, I64, U32, Table
+
+T = TypeVar("T", bound=Table)
 
 
 class Again(IntEnum):
@@ -39,6 +42,15 @@ class Ended(IntEnum):
     WINDOW = 2  # nothing more is covered, but the window grew
     DUPLICATE = 3  # duplicate ACKs only
     DATA = 4  # data of the other side
+
+
+class FileEvent(IntEnum):
+    """What a row of `Files` says."""
+
+    FOUND = 0  # `name` in `directory` is `handle`: LOOKUP, CREATE, OPEN, READDIRPLUS, LINK ...
+    ROOT = 1  # `handle` is what the path `name` leads to: MOUNT, PUTROOTFH
+    RENAMED = 2  # `name` in `directory` is from now on `to_name` in `to_directory`
+    REMOVED = 3  # `name` in `directory` is gone
 
 
 class Went(IntEnum):
@@ -84,6 +96,32 @@ class Names(Table):
     op: I32
     name: I32  # row of `names`
     names: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Callers(Table):
+    """On whose behalf calls were made: a row an op, in the order of Ops; no row at all where an engine does not tell."""
+
+    uid: U32  # of the AUTH_SYS credential (RFC 5531 appendix A); NULL32: another flavor, or not captured
+
+
+@dataclass(frozen=True, eq=False)
+class Files(Table):
+    """What calls and their replies say of which file handle is which file, in order of the replies.
+
+    Only what succeeded. A reply that names many files (READDIRPLUS) has a row for each.
+    """
+
+    op: I32  # row of Ops
+    event: I8  # `FileEvent`
+    t_ns: I64  # of the reply's first byte
+    directory: I32  # row of `handles`; NULL: not captured
+    name: I32  # row of `names`; NULL: not captured
+    handle: I32  # row of `handles`; NULL: not captured, or it does not say
+    to_directory: I32  # of RENAMED; NULL else
+    to_name: I32
+    names: tuple[bytes, ...] = ()
+    handles: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,12 +280,15 @@ class Details:
     pauses: Pauses
     blocked: Blocked
     loads: Loads
+    callers: Callers = field(default_factory=lambda: _empty(Callers))
+    files: Files = field(default_factory=lambda: _empty(Files))
     sessions: tuple[SessionLimits, ...] = ()
     events_dropped: int = 0
     resent_dropped: int = 0
     pauses_dropped: int = 0
     blocked_dropped: int = 0
     loads_dropped: int = 0
+    files_dropped: int = 0
 
     @property
     def stalls_dropped(self) -> int:
@@ -255,22 +296,22 @@ class Details:
         return self.pauses_dropped + self.blocked_dropped + self.loads_dropped
 
 
+def _empty(table: type[T]) -> T:
+    return table.from_columns({name: [] for name in table.columns()})
+
+
 def no_details() -> Details:
     """Empty tables."""
-
-    def empty(table: type[Table]) -> dict[str, list[int]]:
-        return {name: [] for name in table.columns()}
-
     return Details(
-        slots=Slots.from_columns(empty(Slots)),
-        names=Names.from_columns(empty(Names)),
-        failures=Failures.from_columns(empty(Failures)),
-        tcp=Tcp.from_columns(empty(Tcp)),
-        events=TcpEvents.from_columns(empty(TcpEvents)),
-        resent=Resent.from_columns(empty(Resent)),
-        pauses=Pauses.from_columns(empty(Pauses)),
-        blocked=Blocked.from_columns(empty(Blocked)),
-        loads=Loads.from_columns(empty(Loads)),
+        slots=_empty(Slots),
+        names=_empty(Names),
+        failures=_empty(Failures),
+        tcp=_empty(Tcp),
+        events=_empty(TcpEvents),
+        resent=_empty(Resent),
+        pauses=_empty(Pauses),
+        blocked=_empty(Blocked),
+        loads=_empty(Loads),
     )
 
 

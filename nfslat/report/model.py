@@ -9,6 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from nfslat.report.figures import Summary as Summary
+from nfslat.report.pictures import Pictures
+from nfslat.report.pivots import Intervals, Pivot
+
 SCHEMA = "nfslat.report/1"
 
 
@@ -55,17 +59,6 @@ class Capture:
     ops: int
     programs: dict[str, int]  # program name -> ops, NFS included; they sum to `ops`
     audit: list[AuditNote] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Of one population of durations, ms."""
-
-    mean: float
-    p50: float
-    p95: float
-    p99: float
-    max: float
 
 
 @dataclass(frozen=True)
@@ -438,3 +431,6 @@ class Report:
     stack: list[StackRow] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     verdict: Verdict | None = None
+    pivots: list[Pivot] = field(default_factory=list)  # one for each --by
+    intervals: Intervals | None = None  # where --interval asked for them
+    pictures: Pictures | None = None  # None where nothing asked for them, or only one capture was given
