@@ -38,9 +38,9 @@ def decode(
     """Decode capture files, one after the other, as one capture; runs without the GIL. "-" is standard input.
 
     The ranks of the operations of a COMPOUND (`nfslat.constants.op_ranks`) find the one that names it. The result
-    holds "ops", "loose", "slots", "names", "failures", "resent", "tcp", "tcp_events", "pauses", "blocked", "loads"
-    (dicts of arrays, as `nfslat.tables` and `nfslat.details` describe them), "kinds", "connections", "sessions",
-    "created_sessions", "name_list", "files" and counters; what ends in "_dropped" counts rows beyond those that are
+    holds "ops", "loose", "slots", "names", "failures", "resent", "tcp", "tcp_events", "pauses", "blocked", "loads",
+    "callers", "file_news" (dicts of arrays, as `nfslat.tables` and `nfslat.details` describe them), "kinds", "connections", "sessions",
+    "created_sessions", "name_list", "file_handles" (both of "file_news", too), "files" and counters; what ends in "_dropped" counts rows beyond those that are
     kept. Raises ``NotACapture``, ``OSError`` (errno, text, index of the file),
     ``ValueError`` (text, index of the file) for what cannot be read at all, ``InterruptedError`` after `Job.stop`.
     """

@@ -25,7 +25,7 @@ import numpy as np
 
 from nfslat.columns import filled
 from nfslat.constants import NULL
-from nfslat.decode.decoded import Decoded
+from nfslat.decode.decoded import Decoded, Directions
 from nfslat.details import Details, Loads, Pauses, TcpEvent, Went
 from nfslat.select import is_reverse
 from nfslat.tables import I8, I32, I64, Bool, Connection, Ops
@@ -38,34 +38,6 @@ _AGREEING, _FAR_NS = 0.75, 1_000_000  # of them; of two only where the clocks ar
 _ROUNDS = 4
 _UNDER_WAY_NS = 20_000_000  # as in `details.Pauses`
 _APART_NS = 20_000  # clocks that are nearer than this are one: less is what stamping and queueing take
-
-
-@dataclass(frozen=True)
-class Directions:
-    """Two clocks in one capture: that of the replies' direction minus that of the calls' (callbacks: exchanged).
-
-    `delta_ns` is the middle of its bounds `lo_ns` and `hi_ns`, at the instant `at_ns` on the replies' clock; it grows
-    by `ppm` millionths of the time. `backward` neighbours of those looked at stand in the file against their stamps.
-    """
-
-    delta_ns: int
-    lo_ns: int
-    hi_ns: int
-    ppm: float
-    at_ns: int
-    backward: int
-
-    @property
-    def error_ns(self) -> int:
-        """A response time is right to within this after `on_one_clock`."""
-        return (self.hi_ns - self.lo_ns + 1) // 2
-
-    def at(self, t_ns: I64) -> I64:
-        """delta at instants on the replies' clock, int ns."""
-        if not self.ppm:
-            return np.full(len(t_ns), self.delta_ns, dtype=np.int64)
-        grown: I64 = np.rint((t_ns - self.at_ns) * (self.ppm * 1e-6)).astype(np.int64)
-        return grown + self.delta_ns
 
 
 @dataclass(frozen=True)
@@ -196,6 +168,7 @@ def on_one_clock(decoded: Decoded, found: Directions) -> Decoded:
         first_ns=min([begin, *ops.t0[:1].tolist()]),
         last_ns=max([end, *ops.t3[-1:].tolist()]),
         details=_details_on_one_clock(decoded, found, replies_way),
+        directions=found,
     )
 
 

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nfslat.connections import Links
-from nfslat.constants import NULL, NULL32
-from nfslat.export import ARGUMENTS, BLOCK, ENDS, FRAMES, INSTANTS, named_kinds, named_ways
+from nfslat.constants import NULL, NULL32, op_name, program_name, version_name
+from nfslat.op_columns import ARGUMENTS, ENDS, FRAMES, INSTANTS
 from nfslat.results import Correlation, Side
 from nfslat.tables import I8, I32, I64, Miss, Ops, State
 
+_BLOCK = 1 << 14  # rows
 _MOST_SHOWN = 3  # messages of the other capture in a cell
 
 COLUMNS = (
@@ -49,8 +50,8 @@ def write_missed(c: Correlation, out: TextIO) -> None:
         if len(rows):
             own_link, link = _of_side(c.matching.links, name), _of_side(c.matching.links, name, other=True)
             shown = _Shown(other, fate, link)
-            for begin in range(0, len(rows), BLOCK):
-                at = rows[begin : begin + BLOCK]
+            for begin in range(0, len(rows), _BLOCK):
+                at = rows[begin : begin + _BLOCK]
                 ops = one.ops.take(at)
                 columns = [[name] * len(at), [Miss(value).name for value in reasons[at].tolist()], *_columns(ops)]
                 columns.append(shown.of(own_link[ops.conn], ops.xid))
@@ -62,7 +63,7 @@ def _of_side(links: Links, side: str, *, other: bool = False) -> I32:
 
 
 def _columns(ops: Ops) -> list[list[Any]]:
-    asked, ways = named_kinds(ops), named_ways(ops)
+    asked, ways = _named_kinds(ops), _named_ways(ops)
     return [
         [asked[kind] for kind in ops.kind.tolist()],
         [f"0x{xid:08x}" for xid in ops.xid.tolist()],
@@ -72,6 +73,21 @@ def _columns(ops: Ops) -> list[list[Any]]:
         _cells(ops.fh, NULL32, "0x{:08x}".format),
         *(getattr(ops, name).tolist() for name in (*INSTANTS, *FRAMES)),
         ops.transmissions.tolist(),
+    ]
+
+
+def _named_kinds(ops: Ops) -> list[str]:
+    """Cells for program, version and operation of each kind of the table."""
+    return [
+        f"{program_name(kind.program)},{version_name(*kind[:3])},{op_name(kind.program, kind.version, kind.op)}"
+        for kind in ops.kinds
+    ]
+
+
+def _named_ways(ops: Ops) -> list[str]:
+    """Cells for address and port of caller and called, of each connection (row times 2) and direction (plus 0 or 1)."""
+    return [
+        ",".join(map(str, (*ends.source(way), *ends.destination(way)))) for ends in ops.connections for way in (0, 1)
     ]
 
 

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TextIO, cast
+from typing import BinaryIO, TextIO, cast
 
 from nfslat.errors import InputError, UsageError
 
-_OURS = (b'{\n  "sch', b"xid,progr", b"side,reason")  # how the files that nfslat writes begin
+# How the files that nfslat writes begin.
+_OURS = (
+    b'{\n  "sch',
+    b"xid,progr",
+    b"side,reason",
+    b"time,second",
+    b"<!doctype html>\n<!-- nfslat",
+    b'{"otherData":{"nfslat',
+)
+_HEAD = 64
+_GZIP, _PARQUET, _PCAPNG = b"\x1f\x8b", b"PAR1", b"\x0a\x0d\x0d\x0a"
+_SECTION_BYTES = 4096  # in which a pcapng file says who wrote it
+_FOOTER_BYTES = 8  # of a Parquet file: the length of the metadata in front of it, and the magic
 
 
 @contextlib.contextmanager
 def output(name: str | None, captures: Sequence[str]) -> Iterator[TextIO | None]:
-    """The stream that an output option names; ``-`` is standard output.
+    """The text stream that an output option names; ``-`` is standard output, None none.
 
     A file appears under its name only when all of it is written, so that an error leaves the old one as it was. Raises
     ``UsageError`` for a file that is a capture of this run, or holds something that nfslat did not write.
@@ -25,24 +38,47 @@ def output(name: str | None, captures: Sequence[str]) -> Iterator[TextIO | None]
     if name is None or name == "-":
         yield sys.stdout if name else None
         return
+    with _file(name, captures, "w") as out:
+        yield cast(TextIO, out)
+
+
+@contextlib.contextmanager
+def binary_output(name: str | None, captures: Sequence[str]) -> Iterator[BinaryIO | None]:
+    """The same for a format that is not text."""
+    if name is None or name == "-":
+        if name and sys.stdout.isatty():
+            raise UsageError(
+                "a terminal cannot show this format; name a file, or pipe standard output to what reads it"
+            )
+        yield sys.stdout.buffer if name else None
+        return
+    with _file(name, captures, "wb") as out:
+        yield cast(BinaryIO, out)
+
+
+@contextlib.contextmanager
+def _file(name: str, captures: Sequence[str], mode: str) -> Iterator[object]:
     path = Path(name)
-    if path.exists() and not path.is_file():  # a pipe, /dev/stdout: nothing to replace
-        with path.open("w", encoding="utf-8", newline="") as out:
+    form = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
+    if path.exists() and not path.is_file() and not path.is_dir():  # a pipe, /dev/stdout: nothing to replace
+        with path.open(mode, **form) as out:  # type: ignore[call-overload]
             yield out
         return
     if any(path.exists() and os.path.exists(capture) and path.samefile(capture) for capture in captures):
         raise UsageError(f"{name}: is one of the captures; name another file to write to")
+    if path.is_dir():
+        raise InputError(f"{name}: cannot be written (it is a directory); name a file in it")
     if path.exists() and path.stat().st_size and not _is_ours(path):
         raise UsageError(f"{name}: exists and was not written by nfslat; name another file, or remove it")
     try:
-        target = tempfile.NamedTemporaryFile(  # noqa: SIM115 - it is renamed, not closed and gone
-            "w", dir=path.parent, prefix=f".{path.name}-", delete=False, encoding="utf-8", newline=""
+        target = tempfile.NamedTemporaryFile(  # type: ignore[call-overload] # noqa: SIM115 - it is renamed, not closed and gone
+            mode, dir=path.parent, prefix=f".{path.name}-", delete=False, **form
         )
     except OSError as problem:
         raise InputError(f"{name}: cannot be written ({problem.strerror})") from problem
     try:
         with target as out:
-            yield cast(TextIO, out)
+            yield out
         os.chmod(target.name, 0o666 & ~_umask())
         os.replace(target.name, path)
     except BaseException:
@@ -52,7 +88,22 @@ def output(name: str | None, captures: Sequence[str]) -> Iterator[TextIO | None]
 
 def _is_ours(path: Path) -> bool:
     with path.open("rb") as stream:
-        return stream.read(16).startswith(_OURS)
+        head = stream.read(_HEAD)
+        if head.startswith(_GZIP):
+            try:
+                with gzip.open(path) as unpacked:
+                    return unpacked.read(_HEAD).startswith(_OURS)
+            except (OSError, EOFError):
+                return False
+        if head.startswith(_PCAPNG):
+            return b"nfslat" in head + stream.read(_SECTION_BYTES)
+        if head.startswith(_PARQUET):
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(-min(_FOOTER_BYTES, size), os.SEEK_END)
+            length = int.from_bytes(stream.read(4), "little")
+            stream.seek(max(size - _FOOTER_BYTES - length, 0))
+            return b"nfslat." in stream.read(length)
+    return head.startswith(_OURS)
 
 
 def _umask() -> int:

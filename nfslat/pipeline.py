@@ -93,10 +93,9 @@ def read(source: Source, engine: Engine, progress: Progress) -> Side:
 
     source, decoded = engine.decode(source, more)
     refuse_without_nfs(source, decoded, engine.tools)
-    directions = find_directions(decoded.ops)
-    if directions is not None:
+    if decoded.directions is None and (directions := find_directions(decoded.ops)) is not None:
         decoded = on_one_clock(decoded, directions)
-    return Side(source, decoded, np.zeros(len(decoded.ops), dtype=np.int8), directions)
+    return Side(source, decoded, np.zeros(len(decoded.ops), dtype=np.int8))
 
 
 class _Stopped(Exception):

@@ -13,9 +13,8 @@ from nfslat.charges.analysis import Charged, charge
 from nfslat.clock import Clock
 from nfslat.columns import filled, tally
 from nfslat.decode.capture import Source
-from nfslat.decode.decoded import Decoded
+from nfslat.decode.decoded import Decoded, Directions
 from nfslat.decompose import Parts, srt_instants, srt_ns
-from nfslat.directions import Directions
 from nfslat.inflight.analysis import InFlight, OneSide, in_flight
 from nfslat.match import Matching
 from nfslat.resends import Waits, retrans_waits_ns
@@ -30,7 +29,11 @@ class Side:
     source: Source
     decoded: Decoded
     reasons: I8
-    directions: Directions | None = None  # two clocks in the file; then `decoded` has been put on one
+
+    @property
+    def directions(self) -> Directions | None:
+        """Two clocks in the file; then `decoded` has been put on one."""
+        return self.decoded.directions
 
     @property
     def ops(self) -> Ops:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -182,3 +183,46 @@ def client_ends(ops: Ops) -> list[tuple[str, int]]:
         ends = ops.connections[conn]
         out[conn] = ends.destination(way) if reverse else ends.source(way)
     return out
+
+
+def make_filters(
+    op: Iterable[str] = (),
+    client: Iterable[str] = (),
+    server_addr: Iterable[str] = (),
+    port: Iterable[int] = (),
+    start: str | float | None = None,
+    end: str | float | None = None,
+    *,
+    all_programs: bool = False,
+) -> Filters:
+    """What to look at, as the options of the command line say it: operations by name, addresses, ports that are called,
+    and moments as `parse_moment` reads them (numbers are seconds after the client capture's first packet).
+
+    Raises ``UsageError`` for values that make no sense.
+    """
+    given: dict[str, Any] = {
+        "--op": [op] if isinstance(op, str) else list(op),
+        "--client": [client] if isinstance(client, str) else list(client),
+        "--server-addr": [server_addr] if isinstance(server_addr, str) else list(server_addr),
+        "--port": list(port),
+        "--start": None if start is None else str(start),
+        "--end": None if end is None else str(end),
+        "--all-programs": all_programs,
+    }
+    first, last = (None if text is None else parse_moment(text) for text in (given["--start"], given["--end"]))
+    if first is not None and last is not None and first.absolute == last.absolute and first.ns >= last.ns:
+        raise UsageError(f"--start {start} is not before --end {end}")
+    return Filters(
+        ops=parse_ops((name for value in given["--op"] for name in value.split(",")), "--op"),
+        clients=parse_addresses(given["--client"], "--client"),
+        servers=parse_addresses(given["--server-addr"], "--server-addr"),
+        ports=frozenset(given["--port"]),
+        start=first,
+        end=last,
+        all_programs=all_programs,
+        text={
+            option: ", ".join(map(str, value)) if isinstance(value, list) else "yes" if value is True else str(value)
+            for option, value in given.items()
+            if value
+        },
+    )

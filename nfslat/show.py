@@ -20,8 +20,10 @@ from nfslat.errors import InputError
 from nfslat.report.text_layout import shorten, wrap
 from nfslat.results import Correlation, Side
 from nfslat.select import REASONS, is_reverse, op_labels
-from nfslat.show_dissect import Line, Message, Wanted, dissect, in_filter
+from nfslat.show_dissect import Line, Message, Wanted, dissect
+from nfslat.show_filters import between, in_filter, named_frames
 from nfslat.show_timeline import OpView, Sent, SideView, place, timeline, title
+from nfslat.stats import longest
 from nfslat.tables import Miss, State
 
 _WHY_MISSED = {
@@ -55,7 +57,7 @@ def by_xid(found: Correlation, xid: int) -> list[int]:
 
 def slowest_ops(found: Correlation, count: int) -> list[int]:
     """Rows of the `count` matched ops with the longest client SRT, slowest first."""
-    return [int(row) for row in np.argsort(-found.client_srt_ns, kind="stable")[:count]]
+    return [int(row) for row in longest(found.client_srt_ns, count)]
 
 
 def render(found: Correlation, rows: Sequence[int], tools: Tools, *, width: int = 80) -> Iterator[str]:
@@ -126,33 +128,13 @@ def _wireshark_filters(op: OpView, width: int) -> list[str]:
     """Display filters to paste into Wireshark, for each file that holds a packet of the op."""
     out = ["Wireshark display filters"]
     for name, side in op.sides.items():
-        messages = (side.call, side.reply, *side.again)
-        by_file: dict[str, set[int]] = defaultdict(set)
-        for frame in sorted(
-            {frame for sent in messages for frame in (sent.first_frame, sent.last_frame, sent.shown_frame)}
-        ):
-            file, number = side.source.locate(frame)
-            by_file[file.name].add(number)
-        for file_name, frames in by_file.items():
+        for file_name, frames in named_frames(side).items():
             out += [f"  {name}: {shorten(file_name, width - len(name) - 4)}"]
             # Never wrapped: half a filter is none. Few numbers stand in it, for each message has three at most.
             out += _fitting(sorted(frames), width)
             out.append(f"    rpc.xid == 0x{op.xid:08x}")
-            for is_reply in (False, True):
-                sent = side.sent(is_reply=is_reply)
-                (first_file, first), (last_file, last) = map(side.source.locate, (sent.first_frame, sent.last_frame))
-                if first_file == last_file and first_file.name == file_name and last > first + 1:
-                    out.append(f"    frame.number in {{{first}..{last}}} && {_sender(op, side, is_reply)}")
+            out += [f"    {one}" for one in between(op, side, file_name)]
     return out
-
-
-def _sender(op: OpView, side: SideView, is_reply: bool) -> str:
-    """What picks the packets of one direction out of a range of frames."""
-    if op.transport == "tcp":
-        # Unlike the server's, the client's port tells this connection from the others.
-        return f"tcp.{'dstport' if is_reply else 'srcport'} == {side.client_end[1]}"
-    address = (side.server_end if is_reply else side.client_end)[0]  # IP fragments have no port
-    return f"{'ipv6' if ':' in address else 'ip'}.src == {address}"
 
 
 def _fitting(frames: Sequence[int], width: int) -> list[str]:

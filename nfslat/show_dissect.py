@@ -25,6 +25,7 @@ from nfslat.decode.decoded import Reassembly
 from nfslat.decode.tools import Tools
 from nfslat.decode.tshark import preferences
 from nfslat.errors import ToolError
+from nfslat.show_filters import in_filter
 
 # A filter with more frames than this comes near the longest argument that a process can be given (128 KiB on Linux).
 _FRAMES_A_RUN = 4000
@@ -201,17 +202,6 @@ class _TreeParser(tshark_xml.TsharkXmlParser):  # type: ignore[misc]  # pyshark 
         made = tshark_xml.packet_from_xml_packet(tree)
         made.tree = tree
         return made
-
-
-def in_filter(frames: Collection[int]) -> str:
-    """Frame numbers as a Wireshark set, without its braces: ``3, 7..9``."""
-    runs: list[list[int]] = []
-    for frame in sorted(set(frames)):
-        if runs and frame == runs[-1][-1] + 1:
-            runs[-1].append(frame)
-        else:
-            runs.append([frame])
-    return ", ".join(f"{run[0]}..{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 
 def _message(packet: Any, frame: int, xid: int, *, is_reply: bool) -> Message | None:

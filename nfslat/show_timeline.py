@@ -192,7 +192,9 @@ def title(op: OpView, width: int) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Event:
+class Packet:
+    """A moment of an op, and the packet that shows it."""
+
     ns: int  # after the call's first byte, on the client's clock
     side: str
     frame: int
@@ -202,7 +204,7 @@ class _Event:
 
 def timeline(op: OpView, width: int) -> list[str]:
     """The packets on both sides on one clock, and the five parts that sum to the client SRT."""
-    events = _events(op)
+    events = packets(op)
     digits = _digits([*(event.ns for event in events), *op.parts])
     several = any(len(side.source.files) > 1 for side in op.sides.values())
     rows = []
@@ -238,29 +240,29 @@ def timeline(op: OpView, width: int) -> list[str]:
     return lines
 
 
-def _events(op: OpView) -> list[_Event]:
+def packets(op: OpView) -> list[Packet]:
     """In order of time on the client's clock; where that says nothing, in the order of cause and effect."""
     t0 = op.sides["client"].call.first_ns
 
     def since(side: str, ns: int) -> int:
         return (op.on_client(ns) if side == "server" else ns) - t0
 
-    events: list[_Event] = []
+    events: list[Packet] = []
     for is_reply, sides in ((False, ("client", "server")), (True, ("server", "client"))):
         name = "reply" if is_reply else "call"
         for side in sides:
             sent = op.sides[side].sent(is_reply=is_reply)
             if sent.first_frame == sent.last_frame:
-                events.append(_Event(since(side, sent.first_ns), side, sent.first_frame, is_reply, f"{name}, whole"))
+                events.append(Packet(since(side, sent.first_ns), side, sent.first_frame, is_reply, f"{name}, whole"))
                 continue
             for frame, ns, end in (
                 (sent.first_frame, sent.first_ns, "first"),
                 (sent.last_frame, sent.last_ns, "last"),
             ):
-                events.append(_Event(since(side, ns), side, frame, is_reply, f"{name}, {end} byte"))
+                events.append(Packet(since(side, ns), side, frame, is_reply, f"{name}, {end} byte"))
     for side, view in op.sides.items():
         events += [
-            _Event(since(side, again.first_ns), side, again.first_frame, False, "call sent again")
+            Packet(since(side, again.first_ns), side, again.first_frame, False, "call sent again")
             for again in view.again
         ]
     return sorted(events, key=lambda event: event.ns)

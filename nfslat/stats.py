@@ -83,7 +83,14 @@ def _in_buckets(durations_ns: I64, buckets: int) -> I64:
 
 def slowest(durations_ns: I64, share: float = 0.01) -> I64:
     """Row numbers of the slowest `share` (at least one row), slowest first; ties in row order."""
-    rows = max(1, int(len(durations_ns) * share))
+    return longest(durations_ns, max(1, int(len(durations_ns) * share)))
+
+
+def longest(durations_ns: I64, rows: int) -> I64:
+    """Row numbers of the `rows` longest durations, or of all where there are fewer, in the same order."""
+    rows = min(rows, len(durations_ns))
+    if not rows:
+        return np.zeros(0, dtype=np.int64)
     least = np.partition(durations_ns, len(durations_ns) - rows)[len(durations_ns) - rows]
     among = np.flatnonzero(durations_ns >= least)
     return among[np.argsort(-durations_ns[among], kind="stable")[:rows]]

@@ -35,12 +35,17 @@ class Groups:
     @classmethod
     def of(cls, kinds: Sequence[Kind], kind: I16) -> Self:
         """Groups of the rows whose kinds are `kind`."""
-        counts: Counter[Key] = Counter()
-        for one, count in zip(kinds, tally(len(kind), len(kinds), lambda at: kind[at]).tolist(), strict=True):
-            counts[one[:4]] += count
-        keys = sorted((key for key, count in counts.items() if count), key=lambda key: (-counts[key], key))
-        of_kind = np.array([keys.index(one[:4]) if counts[one[:4]] else NULL for one in kinds], dtype=np.int16)
+        keys, of_kind = keys_of(kinds, kind)
         return cls(keys, of_kind, *side_by_side(len(kind), len(keys), lambda at: of_kind[kind[at]]))
+
+
+def keys_of(kinds: Sequence[Kind], kind: I16) -> tuple[list[Key], I16]:
+    """What is printed of the rows whose kinds are `kind`, as in `Groups`; and the group of each kind."""
+    counts: Counter[Key] = Counter()
+    for one, count in zip(kinds, tally(len(kind), len(kinds), lambda at: kind[at]).tolist(), strict=True):
+        counts[one[:4]] += count
+    keys = sorted((key for key, count in counts.items() if count), key=lambda key: (-counts[key], key))
+    return keys, np.array([keys.index(one[:4]) if counts[one[:4]] else NULL for one in kinds], dtype=np.int16)
 
 
 def names_of(key: Key) -> tuple[str, str, str]:

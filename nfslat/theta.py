@@ -36,7 +36,7 @@ def find_clock(server: Ops, client: Ops, matched: Matched) -> Clock:
     """
     if not len(matched):
         raise ValueError("no matched op, nothing known of the clocks")
-    every, matched = matched, _sound(server, client, matched)
+    every, matched = matched, sound(server, client, matched)
     seen = Seen.of(server, client, matched, slice(None, None, -(-len(matched) // _SAMPLE)))
     torn, seen = seen.take(~seen.is_possible), seen.take(seen.is_possible)
     runs = find_runs(seen.over, seen.under)
@@ -85,7 +85,7 @@ def _rough(server: Ops, client: Ops, matched: Matched) -> int:
     return int(server.t0[matched.server[0]] - client.t0[matched.client[0]])
 
 
-def _sound(server: Ops, client: Ops, matched: Matched) -> Matched:
+def sound(server: Ops, client: Ops, matched: Matched) -> Matched:
     """The matched ops whose instants can be relied on, or all where there is none."""
     of_server, of_client = ((ops.transmissions == 1) & ops.whole for ops in (server, client))
     if of_server.all() and of_client.all():

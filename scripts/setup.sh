@@ -225,8 +225,8 @@ fill() {
     [ -w "$root" ] || mkdir -p "$venv/src"
     place
     [ "$source" = "$root" ] || shadow
-    installed=$source
-    [ "$1" = run ] || installed="${source}[$1]"
+    # A run has every output at hand.
+    case $1 in run) installed="${source}[all]" ;; *) installed="${source}[$1]" ;; esac
     # Which index pip asks, and how, is the user's configuration; only "user = true" in it cannot be meant for here.
     # CARGO: setuptools-rust is not to compile the fast decoder, which comes next, and may do without it.
     if ! CARGO=false "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-user \
@@ -239,6 +239,23 @@ fill() {
     mv "$venv/.stamp.new" "$venv/.stamp"
     rm -f "$venv/.stamp.old"
     say 'set-up complete'
+}
+
+# find_browser: a Chromium, in which the tests open the page that nfslat writes; tests/browser looks for the same names.
+find_browser() {
+    for name in chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable; do
+        have "$name" && return
+    done
+    return 1
+}
+
+# want_browser: installs one where that is Debian's and takes no password; without one those tests are skipped.
+want_browser() {
+    if find_browser || ! have apt-get || [ "$(id -u)" -ne 0 ]; then return; fi
+    say 'no Chromium is found: installing it with apt-get install chromium-headless-shell'
+    root_by=''
+    apt_get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 chromium-headless-shell ||
+        say 'there is none: what needs a browser is not tested'
 }
 
 # prepare run|dev: all that set_up does when there is something to do.
@@ -273,6 +290,7 @@ prepare() {
         find_python
         [ "$python" ] || die "$venvless still cannot make virtual environments: is it another Python than Debian's?"
         fill "$1"
+        [ "$1" = run ] || want_browser
     fi
     native_fits || fill_native
     exec 9>&-

@@ -15,10 +15,10 @@ from wire_tables import Op, op
 from wire_tables import ops as table
 
 from nfslat.constants import NFS, NULL
-from nfslat.decode.decoded import Decoded
+from nfslat.decode.decoded import Decoded, Directions
 from nfslat.decode.engine import choose, is_native_built
 from nfslat.details import TcpEvent
-from nfslat.directions import Directions, find_directions, on_one_clock, ops_on_one_clock
+from nfslat.directions import find_directions, on_one_clock, ops_on_one_clock
 from nfslat.pipeline import inspect
 from nfslat.results import Side
 from nfslat.select import Filters, is_reverse

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from nfslat import cli
-from nfslat.arguments import command_parser, report_parser, show_parser, stack_parser
+from nfslat.arguments import command_parser
 from nfslat.decode.tools import MINIMUM
+from nfslat.help import report_parser
 from nfslat.tables import Miss, State
 
 ROOT = Path(__file__).parents[1]
@@ -30,8 +31,8 @@ def _options(parser: object) -> set[str]:
 
 def test_readme_names_every_option() -> None:
     """Each option of nfslat and of its commands stands in the README, and the README names no other."""
-    parsers = [report_parser(), show_parser(), stack_parser()]
-    parsers += [command_parser(name, importlib.import_module(module)) for name, module in cli._COMMANDS.items()]
+    parsers = [report_parser(cli.COMMANDS)]
+    parsers += [command_parser(name, importlib.import_module(module)) for name, module in cli.COMMANDS.items()]
     known = set().union(*map(_options, parsers))
     named = set(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", " ".join(re.findall(r"`([^`]+)`", README))))
     assert {option for option in known if option not in README} == set()

@@ -18,7 +18,8 @@ from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, ToolError
 from nfslat.results import Correlation
 from nfslat.select import REASONS, Filters
-from nfslat.show_dissect import dissect, in_filter
+from nfslat.show_dissect import dissect
+from nfslat.show_filters import in_filter
 from nfslat.tables import Miss
 
 pytestmark = pytest.mark.usefixtures("engine")

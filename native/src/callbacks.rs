@@ -66,9 +66,9 @@ fn notify(xdr: &mut Xdr<'_>) -> Option<()> {
 /// `open_delegation4`, which the result of OPEN holds as well.
 pub(crate) fn open_delegation(xdr: &mut Xdr<'_>) -> Option<()> {
     let arm = match xdr.u32()? {
-        0 => "",         // NONE
-        1 => "swwwwo",   // READ: stateid, recall, permissions (type, flag, access_mask, who)
-        2 => "swwhwwwo", // WRITE: the same with space_limit, of eight bytes either way
+        0 => "",             // NONE
+        1 | 4 => "swwwwo",   // READ: stateid, recall, permissions (type, flag, access_mask, who)
+        2 | 5 => "swwhwwwo", // WRITE: the same with space_limit, of eight bytes either way
         // NONE_EXT: CONTENTION and RESOURCE say one thing more
         3 => match xdr.u32()? {
             1 | 2 => "w",

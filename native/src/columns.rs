@@ -2,11 +2,10 @@
 //!
 //! Null is -1, in unsigned columns 2^32 - 1 (`NONE`). Times are ns since 1970, frames 1-based.
 
-use std::hash::BuildHasher;
-
-use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use hashbrown::HashMap;
 
 use crate::compound::{SequenceResult, SessionResult};
+use crate::interned::Interned;
 use crate::ops::Place;
 use crate::rpc::{Call, NONE};
 
@@ -49,6 +48,8 @@ pub struct Ops {
     pub reply_first_frame: Vec<i32>,
     pub reply_last_frame: Vec<i32>,
     pub transmissions: Vec<i16>,
+    /// `nfslat.details.Callers`.
+    pub uid: Vec<u32>,
     pub status: Vec<i16>,
     pub accept: Vec<i8>,
     pub flags: Vec<u8>,
@@ -86,6 +87,7 @@ macro_rules! each_column {
         one!(reply_first_frame);
         one!(reply_last_frame);
         one!(transmissions);
+        one!(uid);
         one!(status);
         one!(accept);
         one!(flags);
@@ -111,6 +113,7 @@ impl Ops {
         self.reply_first_frame.push(-1);
         self.reply_last_frame.push(-1);
         self.transmissions.push(1);
+        self.uid.push(call.uid);
         self.status.push(-1);
         self.accept.push(-1);
         self.flags.push(0);
@@ -351,46 +354,33 @@ impl Slots {
     }
 }
 
-/// Names of files in calls, each kept once, one behind the other.
+/// Names of files in calls, each kept once; those that only replies have are among them.
 #[derive(Default)]
 pub struct Names {
     pub op: Vec<i32>,
     pub name: Vec<i32>,
-    /// Where each name ends in `bytes`.
-    ends: Vec<u32>,
-    bytes: Vec<u8>,
-    known: HashTable<i32>,
-    hasher: DefaultHashBuilder,
+    interned: Interned,
 }
 
 /// What is kept of names, all together.
-const MOST_NAME_BYTES: usize = 32 << 20;
+const MOST_NAME_BYTES: usize = 64 << 20;
 
 impl Names {
     pub fn add(&mut self, op: u32, name: &[u8]) {
-        let hash = self.hasher.hash_one(name);
-        let (ends, bytes) = (&self.ends, &self.bytes);
-        let number = match self.known.find(hash, |known| one_name(ends, bytes, *known) == name) {
-            Some(known) => *known,
-            None => {
-                if self.bytes.len() + 16 * self.ends.len() + name.len() > MOST_NAME_BYTES {
-                    return;
-                }
-                let number = self.ends.len() as i32;
-                self.bytes.extend_from_slice(name);
-                self.ends.push(self.bytes.len() as u32);
-                let (ends, bytes, hasher) = (&self.ends, &self.bytes, &self.hasher);
-                self.known.insert_unique(hash, number, |known| hasher.hash_one(one_name(ends, bytes, *known)));
-                number
-            }
-        };
-        self.op.push(op as i32);
-        self.name.push(number);
+        if let Some(number) = self.number(name) {
+            self.op.push(op as i32);
+            self.name.push(number);
+        }
+    }
+
+    /// The number of a name; None where there are too many.
+    pub fn number(&mut self, name: &[u8]) -> Option<i32> {
+        self.interned.number(name, MOST_NAME_BYTES)
     }
 
     /// All of them, in the order of their numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        (0..self.ends.len() as i32).map(|number| one_name(&self.ends, &self.bytes, number))
+        self.interned.iter()
     }
 
     pub fn renumber(&mut self, new_row: &[i32]) {
@@ -421,10 +411,4 @@ fn rows_by_op(ops: &mut [i32], new_row: &[i32]) -> Vec<u32> {
     let mut rows: Vec<u32> = (0..ops.len() as u32).filter(|row| ops[*row as usize] >= 0).collect();
     rows.sort_by_key(|row| ops[*row as usize]);
     rows
-}
-
-fn one_name<'a>(ends: &[u32], bytes: &'a [u8], number: i32) -> &'a [u8] {
-    let at = number as usize;
-    let start = if at == 0 { 0 } else { ends[at - 1] as usize };
-    &bytes[start..ends[at] as usize]
 }

@@ -150,6 +150,7 @@ impl Decoder {
         }
         match feed.message(datagram.bytes, frame, t_ns) {
             Outcome::Row(row) => {
+                self.pairing.tell(row, datagram.bytes, t_ns);
                 self.pairing.finish(row, self.packets, self.now_ns, true);
                 Kind::Rpc
             }

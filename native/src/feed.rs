@@ -16,8 +16,9 @@ pub struct Tally {
     pub messages: u64,
     /// Data came that had been acknowledged, and given up, before.
     pub came_late: bool,
-    /// Bytes that streams hold ahead of holes.
+    /// Bytes that streams hold ahead of holes, and of replies that are wanted whole.
     pub held_bytes: usize,
+    pub collected_bytes: usize,
     /// Flow of each connection that has shown RPC.
     pub connections: Vec<u32>,
 }

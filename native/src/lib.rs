@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! source -> container -> link, fragments -> flows -> stream -> rpc, nfs, compound -> ops -> columns
+//!                                                                                -> news -> files
 //!                                        -> conversations -> packets
 //! ```
 
@@ -15,13 +16,16 @@ pub mod decode;
 pub mod decoder;
 pub mod dispatch;
 pub mod feed;
+pub mod files;
 pub mod flows;
 pub mod fragments;
 pub mod index;
+pub mod interned;
 pub mod kernels;
 pub mod kinds;
 pub mod link;
 pub mod loads;
+pub mod news;
 pub mod nfs;
 pub mod operations;
 pub mod ops;

@@ -4,7 +4,7 @@ use crate::rpc::{Call, NONE};
 use crate::xdr::Xdr;
 
 /// Length of every NFSv2 handle (RFC 1094 section 2.3.3), and the longest of NFSv3 (RFC 1813 section 2.4).
-const FHSIZE: usize = 32;
+pub(crate) const FHSIZE: usize = 32;
 const NFS3_FHSIZE: usize = 64;
 
 /// Fill `call`; `None` where the bytes end before everything is known.
@@ -38,7 +38,7 @@ fn version3<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>) -> Option<()> {
     Some(())
 }
 
-fn nfs_fh3<'a>(xdr: &mut Xdr<'a>) -> Option<&'a [u8]> {
+pub(crate) fn nfs_fh3<'a>(xdr: &mut Xdr<'a>) -> Option<&'a [u8]> {
     xdr.opaque().filter(|handle| handle.len() <= NFS3_FHSIZE)
 }
 

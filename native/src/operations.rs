@@ -30,11 +30,13 @@ pub(crate) struct Target<'a> {
     pub offset: i64,
     pub size: u32,
     pub name: Option<&'a [u8]>,
+    /// RENAME: the other one.
+    pub to_name: Option<&'a [u8]>,
 }
 
 impl Default for Target<'_> {
     fn default() -> Self {
-        Self { handle: None, offset: -1, size: NONE, name: None }
+        Self { handle: None, offset: -1, size: NONE, name: None, to_name: None }
     }
 }
 
@@ -67,7 +69,7 @@ pub(crate) fn step<'a>(op: u16, xdr: &mut Xdr<'a>, to: &mut Arguments<'a>) -> Op
         // RENAME: oldname, newname
         29 => {
             to.target.name = Some(xdr.opaque()?);
-            xdr.opaque()?;
+            to.target.to_name = Some(xdr.opaque()?);
         }
         // Those with a union or an array in them.
         12 => lock(xdr)?,

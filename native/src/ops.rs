@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 
 use crate::columns::{Failures, Loose, Names, Ops, Slots, State};
 use crate::compound::Sequence;
+use crate::files::Files;
 use crate::index::{EMPTY, Index};
 use crate::kinds::Kinds;
 use crate::link::Addr;
@@ -59,6 +60,7 @@ pub struct Pairing {
     pub slots: Slots,
     pub names: Names,
     pub failures: Failures,
+    pub files: Files,
     pub resent: Resent,
     pub blocked: Blocked,
     index: Index,
@@ -216,6 +218,20 @@ impl Pairing {
         }
     }
 
+    /// Is this a reply all of which is wanted, by `tell`?
+    #[inline]
+    pub fn awaits_all(&self, row: Row) -> bool {
+        matches!(row, Row::Reply(op) if self.files.awaits(op))
+    }
+
+    /// A message from its XID on, as far as it was captured; it began at `t_ns`.
+    #[inline]
+    pub fn tell(&mut self, row: Row, message: &[u8], t_ns: i64) {
+        if let Row::Reply(op) = row {
+            self.files.answer(op, message, t_ns, &mut self.names);
+        }
+    }
+
     /// The op that has the reply which op `row` was given.
     #[inline]
     fn answered_by(&self, mut row: u32) -> usize {
@@ -249,6 +265,7 @@ impl Pairing {
         if let Some(name) = call.name {
             self.names.add(row, name);
         }
+        self.files.ask(row, call);
         row
     }
 
@@ -296,6 +313,13 @@ impl Pairing {
         resent.close(op_of);
         blocked.close(op_of);
         (self.resent, self.blocked) = (resent, blocked);
+        let t2 = &self.ops.t2;
+        self.files.close(|row, t_ns| {
+            // A reply that turned out to be another call's says nothing of what this one asked.
+            let op = *merged.get(&row).unwrap_or(&row);
+            let op = (t2[op as usize] == t_ns).then_some(op)?;
+            Some(new_row.as_ref().map_or(op, |new_row| new_row[op as usize]))
+        });
         if let (Some(order), Some(new_row)) = (order, new_row) {
             self.ops.keep(&order);
             self.loose.renumber(&new_row);

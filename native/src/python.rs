@@ -159,6 +159,7 @@ fn result<'py>(py: Python<'py>, mut decoder: Decoder, files: &[File]) -> PyResul
         columns!(py, ops, conn direction xid kind offset size fh t0 t1 t2 t3 call_first_frame call_last_frame
             reply_first_frame reply_last_frame transmissions status accept flags),
     )?;
+    out.set_item("callers", columns!(py, ops, uid))?;
     let loose = &mut pairing.loose;
     out.set_item(
         "loose",
@@ -175,9 +176,13 @@ fn result<'py>(py: Python<'py>, mut decoder: Decoder, files: &[File]) -> PyResul
         created.append((*t_ns, PyBytes::new(py, &session.session), limits))?;
     }
     out.set_item("created_sessions", created)?;
+    let news = &mut pairing.files;
+    out.set_item("file_news", columns!(py, news, op event t_ns directory name handle to_directory to_name))?;
+    out.set_item("file_handles", strings(py, news.handles.iter())?)?;
+    out.set_item("files_dropped", news.dropped)?;
     let names = &mut pairing.names;
     out.set_item("names", columns!(py, names, op name))?;
-    out.set_item("name_list", PyList::new(py, names.iter().map(|name| PyBytes::new(py, name)))?)?;
+    out.set_item("name_list", strings(py, names.iter())?)?;
     let failures = &mut pairing.failures;
     out.set_item("failures", columns!(py, failures, op results))?;
     let resent = &mut pairing.resent;
@@ -240,6 +245,10 @@ fn of_files<'py>(py: Python<'py>, files: &[File]) -> PyResult<Bound<'py, PyList>
 
 fn sessions<'py>(py: Python<'py>, ids: &[[u8; 16]]) -> PyResult<Bound<'py, PyList>> {
     PyList::new(py, ids.iter().map(|id| PyBytes::new(py, id)))
+}
+
+fn strings<'py, 'a>(py: Python<'py>, all: impl ExactSizeIterator<Item = &'a [u8]>) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, all.map(|one| PyBytes::new(py, one)))
 }
 
 /// Silences of senders.

@@ -44,17 +44,21 @@ impl From<&Call<'_>> for Key {
 /// What the results of a call that was `Accept::Success` say.
 pub fn parse_results(bytes: &[u8], call: &Key) -> Results {
     let mut results = Results { status: NONE, results: NONE, sequence: None, create_session: None, size: NONE };
-    let xdr = Xdr::new(bytes);
-    let clear = match call.service {
-        NONE | Gss::SERVICE_NONE | Gss::CHANNEL_PROT => Some(xdr),
-        Gss::INTEGRITY => integrity(xdr, None),
-        _ => None,
-    };
-    if let Some(mut xdr) = clear {
+    if let Some(mut xdr) = clear(bytes, call) {
         // Results that end too early leave unknown what they would have said: that is no failure.
         let _ = read(&mut results, &mut xdr, call);
     }
     results
+}
+
+/// Results without what RPCSEC_GSS wraps them in; None where they are encrypted.
+pub(crate) fn clear<'a>(bytes: &'a [u8], call: &Key) -> Option<Xdr<'a>> {
+    let xdr = Xdr::new(bytes);
+    match call.service {
+        NONE | Gss::SERVICE_NONE | Gss::CHANNEL_PROT => Some(xdr),
+        Gss::INTEGRITY => integrity(xdr, None),
+        _ => None,
+    }
 }
 
 fn read(to: &mut Results, xdr: &mut Xdr<'_>, call: &Key) -> Option<()> {
@@ -121,21 +125,31 @@ fn compound(to: &mut Results, xdr: &mut Xdr<'_>, callback: bool) -> Option<()> {
                 to.size = xdr.u32()?;
                 return Some(());
             }
-            _ => other(op, xdr)?,
+            _ => step(op, xdr)?,
         }
     }
     Some(())
 }
 
-/// Step over the results of what stands before a READ or WRITE; `None` where that is not worth it.
-fn other(op: u16, xdr: &mut Xdr<'_>) -> Option<()> {
+/// Step over the results of an operation that succeeded; `None` for those that nothing wanted stands behind.
+pub(crate) fn step(op: u16, xdr: &mut Xdr<'_>) -> Option<()> {
     match op {
-        // LOOKUP, LOOKUPP, NVERIFY, OPENATTR, PUTFH, PUTPUBFH, PUTROOTFH, RESTOREFH, SAVEFH, VERIFY
-        15..=17 | 19 | 22..=24 | 31 | 32 | 37 => Some(()),
-        3 => xdr.fields("ww"),          // ACCESS: supported, access
-        4 | 20 | 21 => xdr.fields("s"), // CLOSE, OPEN_CONFIRM, OPEN_DOWNGRADE: stateid
-        9 => xdr.fields("bo"),          // GETATTR: attributes
-        10 => xdr.fields("o"),          // GETFH: object
+        // DELEGRETURN, LOCKT, LOOKUP, LOOKUPP, NVERIFY, OPENATTR, PUTFH, PUTPUBFH, PUTROOTFH, RENEW, RESTOREFH, SAVEFH,
+        // SETCLIENTID_CONFIRM, VERIFY, RELEASE_LOCKOWNER, FREE_STATEID, RECLAIM_COMPLETE, ALLOCATE, DEALLOCATE
+        8 | 13 | 15..=17 | 19 | 22..=24 | 30..=32 | 36 | 37 | 39 | 45 | 58 | 59 | 62 => Some(()),
+        3 => xdr.fields("ww"),                    // ACCESS: supported, access
+        4 | 12 | 14 | 20 | 21 => xdr.fields("s"), // CLOSE, LOCK, LOCKU, OPEN_CONFIRM, OPEN_DOWNGRADE: stateid
+        5 => xdr.fields("h"),                     // COMMIT: writeverf
+        6 => xdr.fields("whhb"),                  // CREATE: cinfo, attrset
+        9 => xdr.fields("bo"),                    // GETATTR: attributes
+        10 => xdr.fields("o"),                    // GETFH: object
+        11 | 28 => xdr.fields("whh"),             // LINK, REMOVE: cinfo
+        25 => xdr.fields("wo"),                   // READ: eof, data
+        27 => xdr.fields("o"),                    // READLINK: link
+        29 => xdr.fields("whhwhh"),               // RENAME: cinfo of both
+        34 => xdr.fields("b"),                    // SETATTR: attrsset
+        38 => xdr.fields("wwh"),                  // WRITE: count, committed, writeverf
+        SEQUENCE => xdr.fields("swwwww"),
         // OPEN: stateid, cinfo (atomic, before, after), rflags, attrset, delegation
         18 => {
             xdr.fields("swhhwb")?;

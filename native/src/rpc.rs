@@ -21,6 +21,7 @@ pub const NFSACL: u32 = 100_227;
 
 /// Flavors of credentials and verifiers (RFC 5531 section 8.2, RFC 9289 section 4.1).
 pub const AUTH_NONE: u32 = 0;
+pub const AUTH_SYS: u32 = 1;
 pub const RPCSEC_GSS: u32 = 6;
 pub const AUTH_TLS: u32 = 7;
 /// The longest body that an authenticator may have (RFC 5531 section 8.2).
@@ -41,6 +42,8 @@ pub struct Call<'a> {
     pub flavor: u32,
     /// The RPCSEC_GSS credential.
     pub gss: Option<Gss>,
+    /// Of the AUTH_SYS credential; `NONE` of another one.
+    pub uid: u32,
     /// The procedure; for a COMPOUND the number of its main operation, or 1 where it has none or is unseen.
     pub op: u32,
     /// Minor version of NFSv4 and its callbacks.
@@ -59,6 +62,8 @@ pub struct Call<'a> {
     pub sequence: Option<Sequence>,
     /// What CREATE_SESSION asks for.
     pub create_session: Option<Channels>,
+    /// All of its arguments that can be read.
+    pub arguments: &'a [u8],
 }
 
 /// Credential of RPCSEC_GSS (RFC 2203 section 5.3.1).
@@ -153,6 +158,7 @@ pub fn parse_call<'a>(bytes: &'a [u8], ranks: &Ranks) -> Result<Call<'a>, Bad> {
         procedure,
         flavor: NONE,
         gss: None,
+        uid: NONE,
         op: procedure,
         minor: NONE,
         offset: -1,
@@ -162,8 +168,10 @@ pub fn parse_call<'a>(bytes: &'a [u8], ranks: &Ranks) -> Result<Call<'a>, Bad> {
         ops: Ops::default(),
         sequence: None,
         create_session: None,
+        arguments: &[],
     };
     if let Some(mut arguments) = arguments(&mut call, xdr)? {
+        call.arguments = arguments.rest();
         // Arguments that end too early leave unknown what they would have said: that is no failure.
         let _ = match program {
             NFS if version == 2 || version == 3 => nfs::arguments(&mut call, &mut arguments),
@@ -181,8 +189,10 @@ fn arguments<'a>(call: &mut Call<'a>, mut xdr: Xdr<'a>) -> Result<Option<Xdr<'a>
         return Ok(None);
     };
     call.flavor = credential.flavor;
-    if credential.flavor == RPCSEC_GSS {
-        call.gss = gss(credential.body);
+    match credential.flavor {
+        RPCSEC_GSS => call.gss = gss(credential.body),
+        AUTH_SYS => call.uid = uid(credential.body).unwrap_or(NONE),
+        _ => {}
     }
     if !credential.whole || !authenticator(&mut xdr)?.is_some_and(|verifier| verifier.whole) {
         return Ok(None);
@@ -230,6 +240,15 @@ fn authenticator<'a>(xdr: &mut Xdr<'a>) -> Result<Option<Authenticator<'a>>, Bad
 fn gss(body: &[u8]) -> Option<Gss> {
     let mut xdr = Xdr::new(body);
     Some(Gss { version: xdr.u32()?, procedure: xdr.u32()?, seq: xdr.u32()?, service: xdr.u32()? })
+}
+
+/// `authsys_parms` (RFC 5531 appendix A): stamp, machinename, uid, and the groups.
+#[inline]
+fn uid(body: &[u8]) -> Option<u32> {
+    let mut xdr = Xdr::new(body);
+    xdr.u32()?;
+    xdr.opaque()?;
+    xdr.u32()
 }
 
 /// The header of a reply.

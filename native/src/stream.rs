@@ -83,6 +83,9 @@ struct Buffers {
     held: Vec<Held>,
     held_bytes: usize,
     recent: Recent,
+    /// The message that is collected, without record marks, and the place in the stream up to which it is.
+    whole: Vec<u8>,
+    whole_to: u64,
 }
 
 /// What a segment was, for the counters.
@@ -121,6 +124,8 @@ pub struct Stream {
     /// It goes on in fragments whose marks were not read yet.
     end_unknown: bool,
     whole: bool,
+    /// All of the message is wanted (`Buffers::whole`).
+    collects: bool,
     row: Option<Row>,
     message_start: u64,
     first_frame: u32,
@@ -155,6 +160,7 @@ impl Default for Stream {
             delivered: false,
             end_unknown: false,
             whole: true,
+            collects: false,
             row: None,
             message_start: 0,
             first_frame: 0,
@@ -403,7 +409,7 @@ impl Stream {
     /// Keep a piece that lies ahead of a hole. Bytes that are held already were seen first there, so the rest of it.
     fn hold(&mut self, piece: Piece<'_>, feed: &mut Feed<'_>) {
         // In the middle of a body only the place of a segment matters.
-        let in_body = self.phase == Phase::Body && piece.end <= self.fragment_end;
+        let in_body = self.phase == Phase::Body && piece.end <= self.fragment_end && !self.collects;
         let buffers = self.buffers.get_or_insert_default();
         let mut at = buffers.held.partition_point(|held| held.end <= piece.start);
         let mut rest = piece;
@@ -501,7 +507,7 @@ impl Stream {
             self.lost_bytes += self.acked - self.high - u64::from(self.fin);
         }
         if matches!(self.phase, Phase::Head | Phase::Mark) && self.open && !self.delivered {
-            self.deliver_head(feed);
+            self.deliver_head(self.next, feed);
         }
         self.whole = false;
         self.finish(feed);
@@ -513,7 +519,7 @@ impl Stream {
     /// Bytes up to `end` were not captured.
     fn skip(&mut self, end: u64, feed: &mut Feed<'_>) {
         if self.phase == Phase::Head {
-            self.deliver_head(feed);
+            self.deliver_head(self.next, feed);
         }
         let within = self.phase == Phase::Body && end <= self.fragment_end;
         if self.phase == Phase::Body {

@@ -38,6 +38,7 @@ class Source:
 
     name: str
     files: tuple[File, ...]
+    stored: bool = False  # decoded before (`nfslat.decode.stored`): the ops are there, the packets are not
 
     @property
     def packets(self) -> int:
@@ -56,6 +57,20 @@ class Source:
                 return file, frame
             frame -= file.packets
         return self.files[-1], frame + self.files[-1].packets
+
+
+def is_parquet(path: Path) -> bool:
+    """Does the file begin like Parquet (github.com/apache/parquet-format), as no capture does?"""
+    with path.open("rb") as stream:
+        return stream.read(4) == b"PAR1"
+
+
+def refuse_stored(source: Source) -> None:
+    """Raise ``InputError`` where the packets of `source` are wanted, and it has none."""
+    if source.stored:
+        raise InputError(
+            f"{source.name}: holds ops (--ops-parquet), and this needs the packets; give the capture itself"
+        )
 
 
 def refuse_empty(name: str) -> NoReturn:
@@ -126,4 +141,6 @@ def spool(source: Path | None, scratch: Path) -> Path:
         shutil.copyfileobj(stream, out, _COPY_BYTES)
     if not path.stat().st_size:
         raise InputError(f"{source or 'standard input'}: the file is empty; did the command that feeds it fail?")
+    if is_parquet(path):
+        raise InputError(f"{source or 'standard input'}: Parquet is not read from a pipe; name the file")
     return path

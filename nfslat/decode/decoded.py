@@ -20,6 +20,34 @@ class Reassembly(Enum):
     ANY_ORDER = "any order"  # waits for a lost segment; for good, if it is not in the capture
 
 
+@dataclass(frozen=True)
+class Directions:
+    """Two clocks in one capture: that of the replies' direction minus that of the calls' (callbacks: exchanged).
+
+    `delta_ns` is the middle of its bounds `lo_ns` and `hi_ns`, at the instant `at_ns` on the replies' clock; it grows
+    by `ppm` millionths of the time. `backward` neighbours of those looked at stand in the file against their stamps.
+    """
+
+    delta_ns: int
+    lo_ns: int
+    hi_ns: int
+    ppm: float
+    at_ns: int
+    backward: int
+
+    @property
+    def error_ns(self) -> int:
+        """A response time is right to within this after `nfslat.directions.on_one_clock`."""
+        return (self.hi_ns - self.lo_ns + 1) // 2
+
+    def at(self, t_ns: I64) -> I64:
+        """delta at instants on the replies' clock, int ns."""
+        if not self.ppm:
+            return np.full(len(t_ns), self.delta_ns, dtype=np.int64)
+        grown: I64 = np.rint((t_ns - self.at_ns) * (self.ppm * 1e-6)).astype(np.int64)
+        return grown + self.delta_ns
+
+
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """What is known of a capture besides its messages. The packet kinds sum to its packets."""
@@ -54,6 +82,7 @@ class Decoded(Facts):
     untimed_packets: int = 0  # packets to which their container gives no time
     details: Details = field(default_factory=no_details)
     reassembly: Reassembly | None = None  # what tshark was asked to do, where it was the engine
+    directions: Directions | None = None  # two clocks in the file; all instants have been put on one
 
     @property
     def states(self) -> dict[State, int]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nfslat.decode.capture import Source
+from nfslat.decode.capture import Source, expand, is_parquet, refuse_stored
 from nfslat.decode.decoded import Decoded
 from nfslat.decode.tools import Tools
-from nfslat.errors import UsageError
+from nfslat.errors import InputError, UsageError
 
 ENGINES = ("native", "tshark")
 
@@ -35,11 +36,15 @@ def is_native_built() -> bool:
 
 
 def choose(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool) -> Engine:
-    """The engine called `name`; None takes the native one where it is built.
+    """The engine called `name`; None takes the native one where it is built. Either takes what was decoded before.
 
     `rereads`: what comes in by standard input is wanted again later, so it is kept in `scratch`. Raises
     ``UsageError`` where the native one is asked for and not there.
     """
+    return _with_stored(_decoder(name, tools, scratch, rereads=rereads), rereads=rereads)
+
+
+def _decoder(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool) -> Engine:
     if name == "tshark" or (name is None and not is_native_built()):
         from nfslat.decode import capinfos, tshark  # noqa: PLC0415  (late: the usual run does without)
 
@@ -63,3 +68,33 @@ def choose(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rerea
         unit="B",
         decode=lambda source, progress: native.decode(source, tools, progress),
     )
+
+
+def _with_stored(engine: Engine, *, rereads: bool) -> Engine:
+    """`engine`, for files of `nfslat.decode.stored`, too."""
+
+    def open_source(argument: str) -> Source:
+        paths = [] if argument == "-" else expand(argument, pipes=True)
+        parquet = [path for path in paths if path.is_file() and is_parquet(path)]
+        if not parquet:
+            return engine.open(argument)
+        if len(paths) > 1:
+            raise InputError(f"{parquet[0]}: Parquet is read by itself, not as part of a set; name this one file alone")
+        from nfslat.decode import stored  # noqa: PLC0415  (late: needs pyarrow, and the usual run does without)
+
+        source = stored.open_source(argument, paths[0])
+        if rereads:
+            refuse_stored(source)
+        return source
+
+    def decode(source: Source, progress: Callable[[int], None]) -> tuple[Source, Decoded]:
+        if not source.stored:
+            return engine.decode(source, progress)
+        from nfslat.decode import stored  # noqa: PLC0415  (as above)
+
+        return stored.read_side(source, progress)
+
+    def total(source: Source) -> int:
+        return 0 if source.stored else engine.total(source)  # read at once
+
+    return dataclasses.replace(engine, open=open_source, decode=decode, total=total)

@@ -17,13 +17,15 @@ from typing import Any
 
 from nfslat import _native
 from nfslat.constants import NULL, RANK_ACTION, op_ranks
-from nfslat.decode.capture import File, Source, expand, refuse_empty, refuse_terminal, spool
+from nfslat.decode.capture import File, Source, expand, refuse_empty, refuse_stored, refuse_terminal, spool
 from nfslat.decode.decoded import Decoded
 from nfslat.decode.tools import Tools
 from nfslat.details import (
     Blocked,
+    Callers,
     Details,
     Failures,
+    Files,
     Loads,
     Names,
     Pauses,
@@ -86,6 +88,7 @@ def read(
 
     Otherwise as `decode`.
     """
+    refuse_stored(source)
     with contextlib.ExitStack() as stack:
         paths = [stack.enter_context(_readable(file, tools)) for file in source.files]
         result = _run(source, lambda job: work(paths, job), progress)
@@ -213,6 +216,7 @@ def _decoded(found: dict[str, Any], source: Source) -> Decoded:
     kinds = tuple(
         Kind(program, version, minor, op, tuple(ops)) for program, version, minor, op, ops, _ in found["kinds"]
     )
+    names = tuple(found["name_list"])
     return Decoded(
         ops=Ops(**found["ops"], kinds=kinds, connections=connections),
         loose=Loose(**found["loose"], kinds=kinds, connections=connections),
@@ -237,7 +241,7 @@ def _decoded(found: dict[str, Any], source: Source) -> Decoded:
         untimed_packets=sum(file["untimed"] for file in found["files"]),
         details=Details(
             slots=Slots(**found["slots"], sessions=tuple(found["sessions"])),
-            names=Names(**found["names"], names=tuple(found["name_list"])),
+            names=Names(**found["names"], names=names),
             failures=Failures(**found["failures"]),
             tcp=Tcp(**found["tcp"]),
             events=TcpEvents(**found["tcp_events"]),
@@ -245,11 +249,14 @@ def _decoded(found: dict[str, Any], source: Source) -> Decoded:
             pauses=Pauses(**found["pauses"]),
             blocked=Blocked(**found["blocked"]),
             loads=Loads(**found["loads"]),
+            callers=Callers(**found["callers"]),
+            files=Files(**found["file_news"], names=names, handles=tuple(found["file_handles"])),
             sessions=tuple(SessionLimits(t_ns, name, *limits) for t_ns, name, limits in found["created_sessions"]),
             events_dropped=found["tcp_events_dropped"],
             resent_dropped=found["resent_dropped"],
             pauses_dropped=found["pauses_dropped"],
             blocked_dropped=found["blocked_dropped"],
             loads_dropped=found["loads_dropped"],
+            files_dropped=found["files_dropped"],
         ),
     )

@@ -15,8 +15,8 @@ from nfslat import __version__, pipeline
 from nfslat.constants import NULL
 from nfslat.diff.runs import Run, Single, single_ops
 from nfslat.errors import InputError, UsageError
-from nfslat.export import CHARGED
 from nfslat.known import Known
+from nfslat.op_columns import CHARGED
 from nfslat.report import json as report_json
 from nfslat.report.model import SCHEMA, Tool
 from nfslat.results import Correlation

@@ -12,7 +12,7 @@ import numpy as np
 from nfslat.charges.causes import FROM_OUTSIDE, Cause, code, place
 from nfslat.constants import NULL, NULL32
 from nfslat.diff.statistics import SLICES, Sample
-from nfslat.export import CHARGED
+from nfslat.op_columns import CHARGED
 from nfslat.results import Correlation
 from nfslat.select import op_labels
 from nfslat.tables import I64, Bool
@@ -53,7 +53,7 @@ class Single:
     parts: dict[str, I64]  # call_send, network, server, reply_send
     queue_ns: I64 | None = None  # of server: the wait for a thread, NULL where unknown; None: nothing is known of it
     of_network: dict[str, I64] = field(default_factory=dict)  # parts of it: call_net, reply_net
-    causes: dict[str, I64] = field(default_factory=dict)  # what TCP and the path made of client_ns; of `export.CHARGED`
+    causes: dict[str, I64] = field(default_factory=dict)  # what TCP and the path made of client_ns, as in `CHARGED`
     # What of a part is another layer's: tcp_waits and server_paused of server, call_paused of call_net, reply_paused of
     # reply_net. Empty: not known.
     moved: dict[str, I64] = field(default_factory=dict)

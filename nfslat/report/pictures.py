@@ -12,7 +12,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Classes:
     """Classes of latency, equally wide on a log scale: class i holds what is at most ``le_ms[i]`` and more than the one
-    before. The first one also holds what is smaller, zero and negative figures included; the last one what is larger."""
+    before. They lie between 1 us and 100 s; those beyond the ones in use are left out. The first one also holds what is
+    smaller, zero and negative figures included; the last one what is larger."""
 
     per_decade: int
     le_ms: list[float]
@@ -20,7 +21,10 @@ class Classes:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Ops of one kind by latency: counts, one a class from `first` on to the last one with any. Each sums to `ops`."""
+    """Ops of one kind by latency: counts, one a class from `first` on to the last one with any of the three measures.
+
+    Each list sums to `ops`.
+    """
 
     program: str
     op: str
@@ -53,16 +57,17 @@ class Flying:
 
 @dataclass(frozen=True)
 class Way:
-    """Data of one direction between the hosts, of all connections with NFS, by time."""
+    """Data of one direction between the hosts, of all connections with matched ops, by time."""
 
-    mb_per_s: list[float | None]  # 10^6 bytes of payload, as the sender's capture shows them; None: no decoder counted
+    mb_per_s: list[float | None]  # 10^6 bytes of payload, as the sender's capture shows them; None: not counted
     sent_again: list[int]  # packets with bytes that were sent before, at the sender
     lost_ms: list[float]  # time of ops that losses made (charges), by the bin of their call
 
 
 @dataclass(frozen=True)
 class OverTime:
-    """Time in `bins` equal bins, from the first matched call on. An op counts where its call's first byte was sent."""
+    """Time in `bins` (120 at most) equal bins of a round width, from the first call of a matched op to the last reply.
+    An op counts where its call's first byte was sent."""
 
     begin: str
     bin_ms: float
@@ -81,9 +86,13 @@ class OverTime:
 
 @dataclass(frozen=True)
 class EnvelopePoint:
-    """What the ops of a stretch of time say of theta: above `least_ms` (calls) and below `most_ms` (replies)."""
+    """What the ops of a bin say of theta: at least `least_ms` (their replies), and at most `most_ms` (their calls).
 
-    at_s: float  # since OverTime.begin
+    None where the bin has no op. Where clocks drift, both are moved along the estimate to the point's time. The bin in
+    which a clock was set can have two points.
+    """
+
+    at_s: float  # since OverTime.begin; the middle of the bin
     least_ms: float | None
     most_ms: float | None
     theta_ms: float | None  # the estimate then; None where no theta fits
@@ -96,9 +105,9 @@ class Event:
 
     at_ms: float  # since the call's first byte left the client; the server's moments put on the client's clock
     side: str  # client or server: whose capture shows it
-    what: str  # "first byte of the call", ..., "bytes of the call sent again"
+    what: str  # as `nfslat show` has it: "call, first byte", "reply, whole" ..., and "call, bytes sent again"
     frame: int  # as Wireshark counts in `file`
-    file: str
+    file: str  # of the capture, as it was given
 
 
 @dataclass(frozen=True)
@@ -120,12 +129,14 @@ class SlowOp:
     client_ms: float
     server_ms: float
     network_ms: float
-    parts_ms: dict[str, float | None]  # the five; None where the clocks do not tell
+    parts_ms: dict[str, float | None]  # the five; None where no theta is known
     queue_ms: float | None
-    charges_ms: dict[str, float]  # cause -> ms, those that are not 0
+    charges_ms: dict[str, float]  # cause (as in `charges`) -> ms of the client SRT, those that are not 0
     transmissions: int
     timeline: list[Event]  # by time
-    wireshark: dict[str, str]  # side -> display filter for that side's capture
+    wireshark: dict[
+        str, str
+    ]  # side -> display filter for that side's capture; "side, file" where several files hold it
 
 
 @dataclass(frozen=True)

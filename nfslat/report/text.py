@@ -34,7 +34,7 @@ from nfslat.report.text_tables import (
 )
 from nfslat.report.text_transport import charges_section, transport_section
 
-_SRT_MEANS = {
+SRT_MEANS = {
     "nfslat": "at the client from the first byte of the call to the last byte of the reply, at the server from the "
     "last byte of the call to the first byte of the reply",
     "tshark": "from the frame that completes the call to the frame that completes the reply, on either side, as "
@@ -58,7 +58,7 @@ def render(report: Report, *, hist: bool = False, width: int = 80, color: bool =
     """The report as text of at most `width` columns (80 if it is less); its colour codes add nothing to it."""
     page = Page(width, color)
     _answer(page, report)
-    _warnings(page, report)
+    warnings_section(page, report)
     if report.matched is not None and report.matched.ops:
         findings_section(page, report.findings, report.inflight)
     stack_section(page, report.stack)
@@ -84,7 +84,7 @@ def render(report: Report, *, hist: bool = False, width: int = 80, color: bool =
     if report.clock is not None:
         clock_section(page, report.clock)
     selection_section(page, report.selection)
-    _captures(page, report)
+    captures_section(page, report)
     messages_section(page, report.captures)
     programs_section(page, report)
     _legend(page, report)
@@ -96,10 +96,10 @@ def render(report: Report, *, hist: bool = False, width: int = 80, color: bool =
 
 def _answer(page: Page, report: Report) -> None:
     if "capture" in report.captures:
-        _one_side(page, report)
+        one_side_section(page, report)
         return
     verdict = report.verdict
-    page.prose(_headline(verdict, report.matched), style="bold")
+    page.prose(headline(verdict, report.matched), style="bold")
     if report.matched is not None:
         page.lines(_proof(report.matched, page.width))
     if verdict is not None:
@@ -107,7 +107,8 @@ def _answer(page: Page, report: Report) -> None:
         page.prose(f"Confidence is {verdict.confidence}: {'; '.join(verdict.reasons) or 'no reason given'}.", hanging=2)
 
 
-def _headline(verdict: Verdict | None, matched: MatchedOps | None) -> str:
+def headline(verdict: Verdict | None, matched: MatchedOps | None) -> str:
+    """The answer in a sentence or two."""
     if matched is None or not matched.ops:
         return "No op is in both captures: nothing can be said about where the time goes."
     if verdict is None:
@@ -138,7 +139,8 @@ def _proof(matched: MatchedOps, width: int) -> list[str]:
     return lines
 
 
-def _one_side(page: Page, report: Report) -> None:
+def one_side_section(page: Page, report: Report) -> None:
+    """What one capture can say, and what it cannot."""
     rows = report.raw.get("capture", [])
     page.prose("One capture: it shows how long ops took, not where the time goes.", style="bold")
     if rows:
@@ -171,7 +173,8 @@ def _heaviest(rows: list[RawRow]) -> str:
     )
 
 
-def _warnings(page: Page, report: Report) -> None:
+def warnings_section(page: Page, report: Report) -> None:
+    """What the reader must know before believing a figure: warnings of the captures, and the report's notes."""
     warnings = [
         _note(where if where == "capture" else "both captures" if where == "both" else f"{where}'s capture", note)
         for where, note in _by_place(report.captures, warnings=True)
@@ -200,7 +203,8 @@ def _note(where: str, note: AuditNote) -> str:
     return f"{where}: {note.text} ({note.code})"
 
 
-def _captures(page: Page, report: Report) -> None:
+def captures_section(page: Page, report: Report) -> None:
+    """Each capture: its format, size and time, and what is to be said of it without a warning."""
     page.title("Captures")
     notes = _by_place(report.captures, warnings=False)
     for side, c in report.captures.items():
@@ -227,7 +231,7 @@ def _captures(page: Page, report: Report) -> None:
 
 def _legend(page: Page, report: Report) -> None:
     srt = report.nfslat.srt
-    meaning = _SRT_MEANS.get(srt, srt)
+    meaning = SRT_MEANS.get(srt, srt)
     if srt == "nfslat" and "capture" in report.captures:
         meaning = "from the first byte of the call to the last byte of the reply"
     lines = [

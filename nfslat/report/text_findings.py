@@ -8,7 +8,7 @@ from typing import Any
 from nfslat.report.model import Finding, InFlight, MeanAndP99, WhatIf
 from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, plain, shorten, wrap
 
-_LAYERS = ("server", "network", "client")  # those of the rest are about the captures, and stand with them
+LAYERS = ("server", "network", "client")  # those of the rest are about the captures, and stand with them
 # Codes of findings in words, by whose they are.
 _LOOKED_FOR = {
     "server": {
@@ -37,30 +37,39 @@ def findings_section(page: Page, findings: Sequence[Finding], inflight: InFlight
 
     `inflight` is None where the findings rest on figures alone, without captures.
     """
-    causes = [one for one in findings if one.layer in _LAYERS]
+    causes = [one for one in findings if one.layer in LAYERS]
     page.title("What explains the time")
     number = 0
     for one in causes:
         if one.severity != "warning":
             continue
         number += 1
-        page.prose(f"{number}. {one.code}, {one.confidence}: {_explains(one)}", hanging=3, style="bold")
+        page.prose(f"{number}. {one.code}, {one.confidence}: {explains(one)}", hanging=3, style="bold")
         page.prose(f"{one.text}.", indent=3)
         _advice(page, one.advice)
-    if not number:
+    for line in not_found(findings, inflight):
+        page.prose(line)
+    for one in causes:
+        if one.severity != "warning":
+            page.prose(f"- {one.code}, {one.confidence}, {explains(one)}: {one.text}.", hanging=2)
+
+
+def not_found(findings: Sequence[Finding], inflight: InFlight | None) -> list[str]:
+    """What was looked for where nothing stands out, and what the captures may hide; `inflight` as above."""
+    causes = [one for one in findings if one.layer in LAYERS]
+    lines: list[str] = []
+    if all(one.severity != "warning" for one in causes):
         # What is listed below was found.
         found = {one.code for one in causes}
         looked_for = _IN_FIGURES if inflight is None else _looked_for(found)
-        page.prose(f"Nothing stands out: looked for {looked_for}.")
+        lines.append(f"Nothing stands out: looked for {looked_for}.")
     unseen = 0.0 if inflight is None else max(inflight.hidden_share.values(), default=0.0)
     if unseen > _MUCH_UNSEEN:
-        page.prose(f"{percent(unseen)} of the ops are not captured: waits for threads and slots may be missed.")
+        lines.append(f"{percent(unseen)} of the ops are not captured: waits for threads and slots may be missed.")
     cannot = None if inflight is None else inflight.server.cannot
     if cannot and not any(one.code.startswith("server-") for one in causes):
-        page.prose(f"Whether calls wait for a server thread cannot be told: {cannot}.")
-    for one in causes:
-        if one.severity != "warning":
-            page.prose(f"- {one.code}, {one.confidence}, {_explains(one)}: {one.text}.", hanging=2)
+        lines.append(f"Whether calls wait for a server thread cannot be told: {cannot}.")
+    return lines
 
 
 def _looked_for(found: Collection[str]) -> str:
@@ -69,7 +78,8 @@ def _looked_for(found: Collection[str]) -> str:
     return "; ".join(f"{', '.join(words)} ({who})" for who, words in left.items() if words)
 
 
-def _explains(one: Finding) -> str:
+def explains(one: Finding) -> str:
+    """How much of the time a finding explains, in words."""
     slowest = one.evidence.get("share_slowest")
     # More than all is no share: the whole holds negative parts, and the verdict says that it cannot be.
     shares = ((one.share, "the mean"), (slowest, "the slowest 1 %"))

@@ -91,15 +91,19 @@ def raw_section(page: Page, side: str, rows: Sequence[RawRow]) -> None:
 def histogram_section(page: Page, raw: Mapping[str, Sequence[RawRow]]) -> None:
     """Power-of-two histograms, the sides of an operation next to each other: a shift between them shows at once."""
     page.title("Histogram of SRT: ops up to this time and above the one before")
+    for title, buckets in histogram_rows(raw):
+        page.gap()
+        page.lines(_histogram(title, buckets, list(raw), page.width))
+
+
+def histogram_rows(raw: Mapping[str, Sequence[RawRow]]) -> list[tuple[str, list[tuple[str, dict[str, int]]]]]:
+    """Of each operation: (label, side -> ops), from the first bucket with an op on any side to the last."""
     by_op: dict[tuple[str, str], dict[str, Sequence[Bucket]]] = {}
     for side, rows in raw.items():
         for row in rows:
             by_op.setdefault((op_label(row.program, row.op), row.version), {})[side] = row.histogram
-    for (op, version), sides in by_op.items():
-        buckets = _without_empty_ends(sides)
-        if buckets:
-            page.gap()
-            page.lines(_histogram(f"{op} v{plain(version)}", buckets, list(raw), page.width))
+    found = [(f"{op} v{plain(version)}", _without_empty_ends(sides)) for (op, version), sides in by_op.items()]
+    return [(title, buckets) for title, buckets in found if buckets]
 
 
 def _without_empty_ends(sides: Mapping[str, Sequence[Bucket]]) -> list[tuple[str, dict[str, int]]]:

@@ -9,7 +9,7 @@ from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent
 
 _WORTH, _WORTH_SLOWEST = 0.01, 0.05  # of the client SRT on average, or in the slowest 1 %: less has no row
 # Causes (charges/causes.py) in words.
-_CAUSES = {
+CAUSES = {
     "rto": "lost: retransmission timeout",
     "tail-loss-probe": "lost: tail-loss probe",
     "fast-retransmit": "lost: fast retransmit",
@@ -43,7 +43,7 @@ def charges_section(page: Page, charges: Sequence[Charge]) -> None:
         return
     page.title("What TCP did to the operations, ms per matched op")
     rows: list[list[Cell]] = [
-        [_CAUSES.get(one.cause, one.cause), one.part, one.ops, one.mean_ms, percent(one.share), one.slowest_ms]
+        [CAUSES.get(one.cause, one.cause), one.part, one.ops, one.mean_ms, percent(one.share), one.slowest_ms]
         for one in worth
     ]
     small = [one for one in within if one not in worth]
@@ -60,7 +60,7 @@ def charges_section(page: Page, charges: Sequence[Charge]) -> None:
     for one in outside:
         page.prose(
             f"- {_PLACES[one.part]}, so in no SRT: {ms(one.mean_ms)} ms on average ({count_of(one.ops, 'op')}), "
-            f"{_CAUSES.get(one.cause, one.cause)}.",
+            f"{CAUSES.get(one.cause, one.cause)}.",
             hanging=2,
         )
     if any(one.part == "server" for one in worth):

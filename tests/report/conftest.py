@@ -44,6 +44,19 @@ from nfslat.report.model import (
     Verdict,
     WhatIf,
 )
+from nfslat.report.pictures import (
+    Classes,
+    Distribution,
+    EnvelopePoint,
+    Event,
+    Flying,
+    Heat,
+    OverTime,
+    Pictures,
+    SlowOp,
+    Way,
+)
+from nfslat.report.pivots import IntervalRow, Intervals, Pivot, PivotRow
 from nfslat.tables import Miss, State
 
 _LABELS = ".1m .2m .5m 1m 2m 4m 8m 16m 33m 65m .1s .2s .5s 1s 2s 4s 8s 16s 33s 65s".split()
@@ -453,6 +466,37 @@ _what_if = st.builds(WhatIf, _text, _figures, _outcome, _outcome, st.floats(-1, 
 
 
 @st.composite
+def _pivots(draw: st.DrawFn, rows_at_most: int = 3) -> Pivot:
+    """Rows with and without ops; `others` stands for one group or more."""
+    by = draw(st.sampled_from(["size", "client", "server", "connection", "file", "uid", "second", "slot"]))
+    key = st.datetimes().map(lambda when: when.isoformat() + "Z") if by == "second" else _text
+    figures = st.tuples(_summary(), _summary(), _summary()) | st.just((None, None, None))
+    row = st.builds(
+        lambda key, ops, size, unsized, rate, of, queue: PivotRow(
+            key, ops if of[0] else 0, size, unsized, rate, *of, queue
+        ),
+        *(key, _count, st.none() | st.integers(0, 10**13), st.sampled_from([0, 0, 1, 9_999]), st.none() | _ms),
+        *(figures, st.none() | _ms),
+    )
+    rows = draw(st.lists(row, max_size=rows_at_most))
+    others = draw(st.none() | row) if rows else None
+    return Pivot(by, len(rows) + (draw(st.integers(1, 10**6)) if others else 0), rows, others)
+
+
+@st.composite
+def _intervals(draw: st.DrawFn, at_most: int = 2) -> Intervals:
+    rate, times = st.none() | _ms, st.tuples(_ms, _ms, _ms, _ms) | st.just((None, None, None, None))
+    seconds, names = draw(st.sampled_from([0.001, 0.1, 1.0, 60.0, 86400.0])), ["READ", "WRITE", "GETATTR"]
+    rows = []
+    for number in range(draw(st.integers(0, at_most))):
+        for op in ["all", *draw(st.lists(st.sampled_from(names), max_size=2, unique=True))]:
+            figures = (draw(_count), draw(_ms), draw(st.none() | _some), draw(st.sampled_from([0, 3])))
+            rates = draw(rate), draw(rate), draw(_few), *draw(times), draw(st.none() | _ms)
+            rows.append(IntervalRow("2024-05-01T10:00:10.5Z", number * seconds, op, *figures, *rates))
+    return Intervals(seconds, rows)
+
+
+@st.composite
 def _captures(draw: st.DrawFn) -> Capture:
     kinds = draw(st.dictionaries(st.sampled_from(["RPC", "other TCP", "not IP", "ARP"]), st.integers(0, 10**9)))
     programs = draw(_counts(["NFS", "MOUNT", "NLM", "NFS_CB", "program 200099", "unknown"]))
@@ -475,6 +519,88 @@ def _captures(draw: st.DrawFn) -> Capture:
         ops=sum(programs.values()),
         programs=programs,
         audit=draw(st.lists(note, max_size=2)),
+    )
+
+
+_PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
+
+
+@st.composite
+def _pictures(draw: st.DrawFn) -> Pictures:
+    """What all lists of bins and of classes have in common is that they are as long, and sum to the same."""
+    bins, classes = draw(st.integers(1, 6)), draw(st.integers(1, 5))
+    cells = st.lists(st.tuples(*[st.integers(0, n - 1) for n in (bins, classes)], st.integers(1, 10**6)), max_size=9)
+    heat = sorted({(time, latency): ops for time, latency, ops in draw(cells)}.items()) or [((0, 0), 1)]
+    cells_of_all = [(time, latency, ops) for (time, latency), ops in heat]
+    ops = [sum(n for at, _, n in cells_of_all if at == time) for time in range(bins)]
+    by_class = [sum(n for _, at, n in cells_of_all if at == latency) for latency in range(classes)]
+
+    def row_of(of: st.SearchStrategy[float]) -> list[float]:
+        return draw(st.lists(of, min_size=bins, max_size=bins))
+
+    def means() -> list[float | None]:
+        return [ms if n else None for ms, n in zip(row_of(_ms), ops, strict=True)]
+
+    def flying(*names: str) -> Flying:
+        limit = draw(st.none() | st.integers(1, 10**4))
+        most = draw(st.lists(st.integers(0, 2000), min_size=bins, max_size=bins))
+        return Flying([n / 2 for n in most], most, limit, None if limit is None else draw(st.sampled_from(names)))
+
+    def way() -> Way:
+        counts = draw(st.lists(st.integers(0, 10**5), min_size=bins, max_size=bins))
+        counted = draw(st.booleans())
+        return Way([ms if counted else None for ms in row_of(_ms)], counts, row_of(_ms))
+
+    known, moment = draw(st.booleans()), st.just("2024-05-01T10:00:10Z")
+    pair = st.tuples(_ms, _ms).map(lambda two: (-two[0], two[1]))
+    point = st.builds(
+        EnvelopePoint, _ms, st.none() | _ms.map(lambda ms: -ms), st.none() | _ms,
+        _ms if known else st.none(), pair if known else st.none(),
+    )  # fmt: skip
+    side, number = st.sampled_from(["client", "server"]), st.integers(1, 10**9)
+    event = st.builds(Event, _ms, side, st.sampled_from(["call, whole", "reply, first byte"]), number, _text)
+    parts = st.fixed_dictionaries({part: st.none() | _ms if part.endswith("net") else _ms for part in _PARTS})
+    operation = st.sampled_from([("NFS", "READ", "3"), ("NFS", "WRITE", "4.2"), ("program 200099", "?", "?")])
+    slow = st.builds(
+        lambda names, *others: SlowOp(*names, *others),
+        operation,
+        st.just("0x0badcafe"),
+        *[st.sampled_from(["10.0.0.1:733", "[fd00::1]:2049"])] * 2,
+        st.none() | st.integers(0, 2**32 - 2),
+        st.none() | _text,
+        st.none() | st.integers(0, 2**63 - 1),
+        st.none() | st.integers(0, 2**31),
+        moment,
+        *[_ms] * 4,
+        parts,
+        st.none() | _ms,
+        st.dictionaries(st.sampled_from([*CAUSES]), _ms, max_size=2),
+        st.integers(1, 3),
+        st.lists(event, min_size=1, max_size=4),
+        st.dictionaries(side, _text, max_size=2),
+    )
+    of_all = Distribution("", "all", "", sum(ops), 0, by_class, by_class, by_class)
+    of_one = Distribution("NFS", "READ", "3", sum(ops), 0, by_class, by_class, by_class)
+    return Pictures(
+        classes=Classes(10, [round(1000 * 10 ** (at / 10)) / 1e6 for at in range(classes)]),
+        distributions=[of_all, of_one],
+        over_time=OverTime(
+            begin=draw(moment),
+            bin_ms=draw(st.sampled_from([1.0, 20.0, 5000.0])),
+            bins=bins,
+            ops=ops,
+            client_ms=means(),
+            server_ms=means(),
+            network_ms=means(),
+            client_p99_ms=means(),
+            heat=Heat(cells_of_all, cells_of_all, cells_of_all),
+            server=flying("threads"),
+            client=flying("slots", "session slots"),
+            call=draw(st.sampled_from([way(), None])),
+            reply=draw(st.sampled_from([way(), None])),
+        ),
+        envelope=sorted(draw(st.lists(point, max_size=4)), key=lambda one: one.at_s),
+        slowest=sorted(draw(st.lists(slow, max_size=3)), key=lambda one: -one.client_ms),
     )
 
 
@@ -545,6 +671,9 @@ def _reports(draw: st.DrawFn, compared: bool = False) -> Report:
         stack=draw(st.lists(stack, max_size=4)) if two else [],
         findings=draw(st.lists(finding, max_size=2)),
         verdict=draw(st.none() | verdict) if two else None,
+        pictures=draw(st.none() | _pictures()) if two else None,
+        pivots=draw(st.lists(_pivots(), max_size=1)) if two else [],
+        intervals=draw(st.none() | _intervals()) if two else None,
     )
 
 
@@ -554,5 +683,20 @@ def reports() -> st.SearchStrategy[Report]:
 
 
 @pytest.fixture(scope="session")
+def pivots() -> st.SearchStrategy[Pivot]:
+    return _pivots(23)
+
+
+@pytest.fixture(scope="session")
+def intervals() -> st.SearchStrategy[Intervals]:
+    return _intervals(23)
+
+
+@pytest.fixture(scope="session")
 def compared() -> st.SearchStrategy[Report]:
     return _reports(compared=True)
+
+
+@pytest.fixture(scope="session")
+def pictures() -> st.SearchStrategy[Pictures]:
+    return _pictures()

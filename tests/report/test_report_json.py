@@ -15,11 +15,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nfslat.report import model
+from nfslat.report import figures, model, pictures, pivots
 from nfslat.report.json import dump, schema, to_dict
 from nfslat.tables import Miss, State
 
-_MODEL = [c for c in vars(model).values() if dataclasses.is_dataclass(c) and isinstance(c, type)]
+_MODEL = [
+    c
+    for module in (figures, pictures, pivots, model)
+    for c in vars(module).values()
+    if dataclasses.is_dataclass(c) and isinstance(c, type) and c.__module__ == module.__name__
+]
 
 
 def _definition(cls: type) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 use super::{Phase, Piece, Stream};
 use crate::feed::{Feed, Outcome};
+use crate::ops::Row;
 use crate::plausible::{Plausible, plausible};
 
 /// Bytes of a message that are looked at: its header and arguments up to what names it.
@@ -11,12 +12,15 @@ const LONGEST: u32 = 64 << 20;
 /// Visible bytes from which on a reply is believed in a stream that has shown no RPC yet: all up to accept_stat.
 const WHOLE_REPLY_HEAD: usize = 28;
 const ENOUGH: usize = 16;
+/// Of a reply that is wanted whole, and of all of them at once.
+const MOST_COLLECTED: usize = 1 << 20;
+const MOST_COLLECTED_IN_ALL: usize = 64 << 20;
 
 impl Stream {
     /// The place of the next message is no longer known; `hidden`: but that one began is.
     pub(super) fn lose(&mut self, feed: &mut Feed<'_>, hidden: bool) {
         let has_head = self.buffers.as_ref().is_some_and(|buffers| !buffers.head.is_empty());
-        if hidden && has_head && !self.deliver_head(feed) {
+        if hidden && has_head && !self.deliver_head(self.next, feed) {
             return; // it was none, and so the stream is lost already
         }
         // Where a message goes on in another fragment it is that one's mark that is missing, not a new message's.
@@ -46,6 +50,9 @@ impl Stream {
             self.ends(feed);
         }
         if let Some(row) = self.row.take() {
+            if self.collects {
+                self.tell(row, feed);
+            }
             if self.filled_by.0 > self.last_frame {
                 feed.pairing.blocked.push(row, self.filled_by.1);
             }
@@ -68,6 +75,7 @@ impl Stream {
         let mut at = piece.start;
         while at < piece.end {
             match self.phase {
+                Phase::Body if self.collects => at = self.collect_body(piece, at, feed),
                 Phase::Body => {
                     self.saw(piece);
                     at = piece.end.min(self.fragment_end);
@@ -134,6 +142,12 @@ impl Stream {
             self.no_rpc(feed);
             return None;
         }
+        if self.collects
+            && let Some(buffers) = &mut self.buffers
+            && buffers.whole_to == self.fragment_end
+        {
+            buffers.whole_to = at + taken as u64;
+        }
         self.fragment_end = at + taken as u64 + u64::from(len);
         if self.end_unknown && self.is_last_fragment {
             self.ends(feed);
@@ -157,12 +171,12 @@ impl Stream {
         let collected = self.buffers.as_ref().map_or(0, |buffers| buffers.head.len());
         let is_enough = is_cut || is_end || collected + bytes.len() >= HEAD;
         if collected == 0 && is_enough {
-            return self.deliver(bytes, feed).then_some(0);
+            return self.deliver(bytes, at + bytes.len() as u64, feed).then_some(0);
         }
         let wanted = bytes.len().min(HEAD - collected.min(HEAD));
         self.buffers.get_or_insert_default().head.extend_from_slice(&bytes[..wanted]);
         if is_enough {
-            return self.deliver_head(feed).then_some(0);
+            return self.deliver_head(at + wanted as u64, feed).then_some(0);
         }
         if here == left {
             self.phase = Phase::Mark; // of the next fragment
@@ -170,10 +184,10 @@ impl Stream {
         Some(here as u64)
     }
 
-    /// Deliver what was collected; false where it is no RPC, and the stream is lost.
-    pub(super) fn deliver_head(&mut self, feed: &mut Feed<'_>) -> bool {
+    /// Deliver what was collected, up to the place `to`; false where it is no RPC, and the stream is lost.
+    pub(super) fn deliver_head(&mut self, to: u64, feed: &mut Feed<'_>) -> bool {
         let mut head = self.buffers.as_mut().map_or_else(Vec::new, |buffers| std::mem::take(&mut buffers.head));
-        let done = self.deliver(&head, feed);
+        let done = self.deliver(&head, to, feed);
         head.clear();
         if let Some(buffers) = &mut self.buffers {
             buffers.head = head; // its memory serves the next one
@@ -181,7 +195,7 @@ impl Stream {
         done
     }
 
-    fn deliver(&mut self, bytes: &[u8], feed: &mut Feed<'_>) -> bool {
+    fn deliver(&mut self, bytes: &[u8], to: u64, feed: &mut Feed<'_>) -> bool {
         match feed.message(bytes, self.first_frame, self.first_ns) {
             Outcome::Row(row) => {
                 self.row = Some(row);
@@ -190,6 +204,13 @@ impl Stream {
                 let end = if self.end_unknown { self.message_start } else { self.fragment_end };
                 let recent = &mut self.buffers.get_or_insert_default().recent;
                 recent.message(self.message_start, end, row, &mut feed.pairing.resent);
+                if feed.pairing.awaits_all(row) {
+                    if to == self.fragment_end && self.is_last_fragment {
+                        feed.pairing.tell(row, bytes, self.first_ns); // it is all here
+                    } else {
+                        self.begin_collecting(bytes, to, feed);
+                    }
+                }
             }
             Outcome::Short if self.is_rpc => feed.tally.hidden += 1,
             Outcome::Short => {}
@@ -201,6 +222,55 @@ impl Stream {
         self.delivered = true;
         self.phase = Phase::Body;
         true
+    }
+
+    /// Keep what is seen of a message up to the place `to`, and what follows.
+    #[cold]
+    fn begin_collecting(&mut self, bytes: &[u8], to: u64, feed: &mut Feed<'_>) {
+        let buffers = self.buffers.get_or_insert_default();
+        buffers.whole.extend_from_slice(bytes);
+        buffers.whole_to = to;
+        feed.tally.collected_bytes += bytes.len();
+        self.collects = true;
+    }
+
+    /// As `take` of a body, from `at` on; the place up to which it goes.
+    #[cold]
+    fn collect_body(&mut self, piece: Piece<'_>, at: u64, feed: &mut Feed<'_>) -> u64 {
+        self.saw(piece);
+        let end = piece.end.min(self.fragment_end);
+        self.collect(piece, at, end, feed);
+        if end == self.fragment_end {
+            self.end_fragment(feed);
+        }
+        end
+    }
+
+    /// Bytes of the message from `from` to `to`. Those behind a place that was not captured are of no use.
+    fn collect(&mut self, piece: Piece<'_>, from: u64, to: u64, feed: &mut Feed<'_>) {
+        let Some(buffers) = &mut self.buffers else { return };
+        if buffers.whole_to < from || buffers.whole_to >= to {
+            return;
+        }
+        let bytes = piece.at(buffers.whole_to);
+        let bytes = &bytes[..bytes.len().min((to - buffers.whole_to) as usize)];
+        let in_all = feed.tally.collected_bytes + bytes.len();
+        if buffers.whole.len() + bytes.len() > MOST_COLLECTED || in_all > MOST_COLLECTED_IN_ALL {
+            buffers.whole_to = 0;
+            return;
+        }
+        feed.tally.collected_bytes = in_all;
+        buffers.whole.extend_from_slice(bytes);
+        buffers.whole_to += bytes.len() as u64;
+    }
+
+    #[cold]
+    fn tell(&mut self, row: Row, feed: &mut Feed<'_>) {
+        self.collects = false;
+        let Some(buffers) = &mut self.buffers else { return };
+        let message = std::mem::take(&mut buffers.whole); // its memory is not kept: few messages are as long
+        feed.tally.collected_bytes -= message.len();
+        feed.pairing.tell(row, &message, self.first_ns);
     }
 
     /// What stands where a message should begin is none.

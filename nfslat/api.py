@@ -1,0 +1,361 @@
+"""The library: captures in, a `Report` out; all that the command line prints and writes are methods of it.
+
+    import nfslat
+
+    report = nfslat.correlate("server.pcap", "client.pcap")
+    print(report.figures.verdict.text)
+    ops = report.ops.to_pandas()
+
+Raises ``nfslat.errors.UsageError`` for what makes no sense, ``InputError`` for what cannot be read or compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+
+from nfslat import __version__
+from nfslat.errors import UsageError
+from nfslat.known import Known, parse_known
+from nfslat.outside import Files, Outside, gather
+from nfslat.report import model
+from nfslat.results import Correlation, Side
+from nfslat.select import Filters, make_filters
+from nfslat.whatif import Asked, parse_asked
+
+if TYPE_CHECKING:
+    from nfslat.anonymous import Pseudonyms
+    from nfslat.names.paths import Paths
+    from nfslat.op_table import OpTable
+
+Name = str | os.PathLike[str]
+Ms = float | Mapping[str, float] | None
+_SLOWEST = 20
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is to be made of captures; the fields are the options of the command line."""
+
+    engine: str | None = None  # "native" or "tshark"; None takes the native one where it was compiled
+    filters: Filters = field(default_factory=Filters)
+    srt: str = "nfslat"
+    may_swap: bool = True
+    known: Known = field(default_factory=Known)
+    sessions: int | None = None
+    what_if: tuple[Asked, ...] = ()
+    outside: Outside | None = None  # None: nothing but `known`
+    evidence: tuple[str, ...] = ()  # names of its files
+    by: tuple[str, ...] = ()
+    interval_s: float | None = None
+    slowest: int = _SLOWEST
+    name_encoding: str | None = None
+    anonymize: bool = False
+    command: str = ""  # what the report says it was made by
+
+
+class Report:
+    """What two captures, or one, say."""
+
+    def __init__(self, found: Correlation | Side, options: Options) -> None:
+        """Of what `nfslat.pipeline` found."""
+        self._found = found
+        self._options = options
+
+    @cached_property
+    def summary(self) -> model.Report:
+        """The figures without pictures, pivots and intervals: all that the text needs."""
+        from nfslat.summarize import report_one, report_two
+
+        found, options = self._found, self._options
+        engine = found.decoded.engine if isinstance(found, Side) else found.engine
+        # Names of files are in the command, too.
+        command = "nfslat ... --anonymize" if options.anonymize else options.command
+        tool = model.Tool(__version__, engine, command, options.srt)
+        if isinstance(found, Side):
+            report = report_one(found, tool, options.filters)
+        else:
+            known, notes = self._known
+            report = report_two(found, tool, options.filters, known, options.what_if, notes, options.sessions)
+        report = dataclasses.replace(report, **self._groups)
+        return report if self._pseudonyms is None else self._pseudonyms.report(report)
+
+    @cached_property
+    def figures(self) -> model.Report:
+        """All figures, as the JSON has them (``nfslat.report/1``)."""
+        if isinstance(self._found, Side):
+            return self.summary
+        from nfslat.summarize_pictures import pictures_of
+
+        inflight = self.summary.inflight
+        if inflight is None:
+            return self.summary
+        pictures = pictures_of(self.correlation, inflight, slowest=self._options.slowest, paths=self.paths)
+        report = dataclasses.replace(self.summary, pictures=pictures)
+        return report if self._pseudonyms is None else self._pseudonyms.report(report)
+
+    @cached_property
+    def ops(self) -> OpTable:
+        """The matched ops, one a row, as numpy columns."""
+        from nfslat.op_table import op_table
+
+        return op_table(self.correlation, paths=self.paths, traced=self._known[0].traced)
+
+    @cached_property
+    def tables(self) -> Correlation | Side:
+        """What the stages found, as they pass it on: of one capture a `Side`, of two a `Correlation`."""
+        found, names = self._found, self._pseudonyms
+        if names is None:
+            return found
+        return names.side(found, "capture") if isinstance(found, Side) else names.tables(found)
+
+    @property
+    def correlation(self) -> Correlation:
+        """`tables` of two captures; raises ``UsageError`` where there is one."""
+        tables = self.tables
+        if isinstance(tables, Side):
+            raise UsageError("this needs both captures, the server's and the client's")
+        return tables
+
+    @cached_property
+    def paths(self) -> Paths:
+        """Paths of the files that ops work on: of the matched ops, or of those of the one capture."""
+        from nfslat.names.paths import paths_of, paths_of_side
+
+        found, encoding = self._found, self._options.name_encoding
+        paths = paths_of_side(found, encoding) if isinstance(found, Side) else paths_of(found, encoding)
+        return paths if self._pseudonyms is None else self._pseudonyms.paths(paths)
+
+    def text(self, *, hist: bool = False, width: int = 80, color: bool = False) -> str:
+        """The report for a terminal."""
+        from nfslat.report import text
+
+        return text.render(self.summary, hist=hist, width=width, color=color)
+
+    def markdown(self) -> str:
+        """The report for a ticket."""
+        from nfslat.report import markdown
+
+        return markdown.render(self.figures)
+
+    def html(self) -> str:
+        """The report as one page that needs nothing else."""
+        from nfslat.report.html.page import render
+
+        return render(self.figures)
+
+    def write_json(self, out: TextIO) -> None:
+        """All figures; ``nfslat.report/1``."""
+        from nfslat.report import json
+
+        json.dump(self.figures, out)
+
+    def write_png(self, directory: Name) -> list[Path]:
+        """The main pictures; returns their names."""
+        from nfslat.report.png import write_png
+
+        return write_png(self.figures, Path(directory))
+
+    def write_csv(self, out: TextIO) -> None:
+        """One row a matched op."""
+        from nfslat.export import write_csv
+
+        write_csv(self.ops, out)
+
+    def write_parquet(self, out: BinaryIO) -> None:
+        """One row a matched op."""
+        from nfslat.parquet import write_parquet
+
+        write_parquet(self.ops, out, command=self.summary.nfslat.command)
+
+    def write_ops_parquet(self, out: BinaryIO) -> None:
+        """One capture, decoded: nfslat takes the file in place of the capture."""
+        from nfslat.decode.stored import write_side
+
+        if not isinstance(self.tables, Side):
+            raise UsageError("--ops-parquet is of one capture: run it for each side")
+        write_side(self.tables.decoded, self.tables.source, out, command=self._options.command)
+
+    def write_perfetto(self, out: TextIO, *, compress: bool = False) -> None:
+        """Chrome trace of the matched ops, for ui.perfetto.dev; `compress` with gzip, `out` being over a binary one."""
+        from nfslat.perfetto import gzipped, write_perfetto
+
+        with gzipped(out) if compress else contextlib.nullcontext(out) as text:
+            write_perfetto(self.correlation, text, paths=self.paths, report=self.summary)
+
+    def write_missed(self, out: TextIO) -> None:
+        """One row an op that has no partner in the other capture."""
+        from nfslat.missed import write_missed
+
+        write_missed(self.correlation, out)
+
+    def write_files(self, out: TextIO) -> None:
+        """One row an op: who did what with which file."""
+        from nfslat.names.files_csv import write_files
+
+        write_files(self.tables, out, self.paths)
+
+    @cached_property
+    def _known(self) -> tuple[Known, tuple[str, ...]]:
+        if self._options.outside is None or isinstance(self._found, Side):
+            return self._options.known, ()
+        return self._options.outside.known(self._found)
+
+    @cached_property
+    def _groups(self) -> dict[str, Any]:
+        """Pivots and intervals, where they are asked for."""
+        options = self._options
+        out: dict[str, Any] = {}
+        if options.by:
+            from nfslat.summarize_pivots import pivot_of
+
+            paths = self.paths if "file" in options.by else None
+            out["pivots"] = [pivot_of(self.correlation, by, paths) for by in options.by]
+        if options.interval_s is not None:
+            from nfslat.summarize_intervals import intervals_of
+
+            out["intervals"] = intervals_of(self.correlation, options.interval_s)
+        return out
+
+    @cached_property
+    def _pseudonyms(self) -> Pseudonyms | None:
+        if not self._options.anonymize:
+            return None
+        from nfslat.anonymous import Pseudonyms
+
+        names = Pseudonyms()
+        # In one order, whatever is asked for first.
+        sides = {"capture": found} if isinstance(found := self._found, Side) else _sides(found)
+        for role, side in sides.items():
+            names.know_capture(side.source, role)
+            for ends in side.ops.connections:
+                names.address(ends.addr_a)
+                names.address(ends.addr_b)
+        known = self._options.known if self._options.outside is None else self._options.outside.given
+        for host in (known.server_host, known.client_host):
+            if host is not None:
+                names.know_files([(host.name, "snapshot")])
+                names.know_host(host)
+        names.know_files((name, "evidence") for name in self._options.evidence)
+        return names
+
+
+def _sides(found: Correlation) -> dict[str, Side]:
+    return {"client": found.client, "server": found.server}
+
+
+def correlate(
+    server: Name,
+    client: Name,
+    *,
+    engine: str | None = None,
+    srt: str = "nfslat",
+    may_swap: bool = True,
+    op: Sequence[str] = (),
+    client_addr: Sequence[str] = (),
+    server_addr: Sequence[str] = (),
+    port: Sequence[int] = (),
+    start: str | float | None = None,
+    end: str | float | None = None,
+    all_programs: bool = False,
+    app_ms: Ms = None,
+    storage_ms: Ms = None,
+    thread_ms: Ms = None,
+    threads: int | None = None,
+    sessions: int | None = None,
+    what_if: Sequence[str] = (),
+    evidence: Sequence[Name] = (),
+    server_snapshot: Sequence[Name] = (),
+    client_snapshot: Sequence[Name] = (),
+    by: Sequence[str] = (),
+    interval_s: float | None = None,
+    slowest: int = _SLOWEST,
+    name_encoding: str | None = None,
+    anonymize: bool = False,
+) -> Report:
+    """Two captures of the same traffic, one taken at the server and one at the client.
+
+    `server` and `client` are files, globs, lists with commas, or ``-``; each may be a file that `write_ops_parquet`
+    made. The other parameters are the options of the command line (README), in which `op` is ``["READ"]``, moments are
+    seconds after the client capture's first packet or ISO 8601, and latencies are ms, one for all or by operation.
+    Raises ``UsageError`` and ``InputError``.
+    """
+    values = {"--app-ms": app_ms, "--storage-ms": storage_ms, "--thread-ms": thread_ms}
+    app, storage, thread = (parse_known(_ms_texts(value), option) for option, value in values.items())
+    files = Files(*([os.fspath(name) for name in names] for names in (evidence, server_snapshot, client_snapshot)))
+    options = Options(
+        engine=engine,
+        srt=srt,
+        may_swap=may_swap,
+        filters=make_filters(op, client_addr, server_addr, port, start, end, all_programs=all_programs),
+        known=Known(app, storage, thread, threads=threads),
+        sessions=sessions,
+        what_if=tuple(map(parse_asked, what_if)),
+        evidence=tuple(files.evidence),
+        by=tuple(by),
+        interval_s=interval_s,
+        slowest=slowest,
+        name_encoding=name_encoding,
+        anonymize=anonymize,
+    )
+    options = dataclasses.replace(options, outside=gather(options.known, sessions, files))
+    return run([os.fspath(server), os.fspath(client)], options)
+
+
+def inspect(
+    capture: Name,
+    *,
+    engine: str | None = None,
+    srt: str = "nfslat",
+    op: Sequence[str] = (),
+    client_addr: Sequence[str] = (),
+    server_addr: Sequence[str] = (),
+    port: Sequence[int] = (),
+    start: str | float | None = None,
+    end: str | float | None = None,
+    all_programs: bool = False,
+    name_encoding: str | None = None,
+    anonymize: bool = False,
+) -> Report:
+    """One capture by itself; parameters and errors as of `correlate`."""
+    filters = make_filters(op, client_addr, server_addr, port, start, end, all_programs=all_programs)
+    options = Options(engine, filters, srt, name_encoding=name_encoding, anonymize=anonymize)
+    return run([os.fspath(capture)], options)
+
+
+def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Report:
+    """One capture or two; a progress bar on a terminal unless `quiet`."""
+    from nfslat import pipeline
+    from nfslat.workspace import open_workspace
+
+    if not options.command:
+        options = dataclasses.replace(options, command=shlex.join(["nfslat", *captures]))
+    with open_workspace(captures, engine=options.engine, quiet=quiet) as work:
+        found: Correlation | Side
+        if len(captures) == 1:
+            found = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=work.progress)
+        else:
+            found = pipeline.correlate(
+                work.sources[0],
+                work.sources[1],
+                work.engine,
+                filters=options.filters,
+                srt=options.srt,
+                may_swap=options.may_swap,
+                progress=work.progress,
+            )
+        work.close_progress()
+    return Report(found, options)
+
+
+def _ms_texts(value: Ms) -> list[str]:
+    if value is None:
+        return []
+    return [f"{op}={ms!r}" for op, ms in value.items()] if isinstance(value, Mapping) else [repr(float(value))]

@@ -1,0 +1,82 @@
+"""What Arrow tables and Parquet files of nfslat have in common; pyarrow, where it is installed."""
+
+from __future__ import annotations
+
+import importlib
+import io
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from nfslat.errors import UsageError
+
+_OLDEST = 16  # the first whose Parquet writer takes metadata after the rows
+
+Dictionary = tuple[npt.NDArray[np.int32], Any]
+
+
+def pyarrow(module: str = "pyarrow") -> Any:
+    """``pyarrow``, or the `module` of it. Raises ``UsageError`` where it is not installed, or too old.
+
+    It is imported here only, and late: most runs do without, and it takes a while. It has no annotations.
+    """
+    try:
+        version: str = importlib.import_module("pyarrow").__version__
+        found = importlib.import_module(module)
+    except ImportError as problem:
+        what = "pandas" if module == "pandas" and problem.name == "pandas" else "'nfslat[parquet]'"
+        raise UsageError(f"{module.partition('.')[0]} is not installed: pip install {what}") from problem
+    if int(version.partition(".")[0]) < _OLDEST:
+        raise UsageError(f"pyarrow {version} is too old for this: pip install --upgrade 'nfslat[parquet]'")
+    return found
+
+
+def dictionary(labels: Sequence[str]) -> Dictionary:
+    """Each label once, as an Arrow array; and for each of `labels` its row there (several kinds may have one name)."""
+    row_of = {label: row for row, label in enumerate(dict.fromkeys(labels))}
+    rows = np.array([row_of[label] for label in labels] or [0], dtype=np.int32)
+    pa = pyarrow()
+    return rows, pa.array(list(row_of), pa.string())
+
+
+def coded(rows: npt.NDArray[Any], labels: Dictionary, null: npt.NDArray[np.bool_] | None = None) -> Any:
+    """A ``pyarrow.DictionaryArray`` of the labels in `rows`."""
+    pa = pyarrow()
+    return pa.DictionaryArray.from_arrays(pa.array(labels[0][rows], mask=null), labels[1])
+
+
+def options(schema: Any) -> dict[str, Any]:
+    """How ``pyarrow.parquet.ParquetWriter`` is to write `schema`."""
+    types = pyarrow().types
+    return {
+        "compression": "zstd",
+        "use_dictionary": [one.name for one in schema if types.is_dictionary(one.type)],
+        # Times and frame numbers grow from row to row: their differences are short.
+        "column_encoding": {one.name: "DELTA_BINARY_PACKED" for one in schema if types.is_integer(one.type)},
+        "write_page_checksum": True,
+    }
+
+
+class Counted(io.RawIOBase):
+    """A stream to write to that knows where it is, whatever it writes to: Parquet files hold offsets."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        super().__init__()
+        self._out, self._at = out, 0
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """All of `data`."""
+        size = memoryview(data).nbytes
+        self._out.write(data)
+        self._at += size
+        return size
+
+    def tell(self) -> int:
+        """Bytes written."""
+        return self._at

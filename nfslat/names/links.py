@@ -1,0 +1,249 @@
+"""`News` -> which name in which directory each handle was, and from when on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nfslat.constants import NULL
+from nfslat.details import FileEvent
+from nfslat.names.news import News
+from nfslat.tables import I64, Bool, Table
+
+TOP = -2  # the directory of what a MOUNT leads to: its name is a whole path
+_BEGIN_NS = int(np.iinfo(np.int64).min)
+
+
+@dataclass(frozen=True, eq=False)
+class Links(Table):
+    """By handle and time; the first row of a handle holds from the beginning on, each until the next one."""
+
+    handle: I64
+    from_ns: I64
+    directory: I64  # a handle, TOP, or NULL: not known
+    name: I64  # row of `names`; NULL: not known
+
+    names: tuple[bytes, ...] = ()
+
+    def spans(self, handles: int) -> tuple[I64, I64]:
+        """First row of each of so many handles, and how many rows it has."""
+        count = np.bincount(self.handle, minlength=handles)
+        return np.cumsum(count) - count, count
+
+
+def follow(news: News) -> Links:
+    """What is known later holds backwards, to where something else was known; after a REMOVE, back to the REMOVE.
+
+    Of a file with several names (hard links) it is the one by which it was found last. What a handle that a MOUNT led
+    to is called elsewhere does not count.
+    """
+    event, t_ns, name, to_name = news.event, news.t_ns, news.name, news.to_name
+    directory = np.where(event == FileEvent.ROOT, TOP, news.directory)
+    roots = np.zeros(len(news.servers) + 1, dtype=np.bool_)
+    roots[news.handle[(event == FileEvent.ROOT) & (name != NULL)]] = True
+    roots[NULL] = False
+    found = (news.handle != NULL) & (name != NULL)
+    found &= (event == FileEvent.ROOT) | ((event == FileEvent.FOUND) & ~roots[news.handle])
+    width = len(news.names) + 1
+    found &= ~_says_less(news.handle, news.directory, name, (event == FileEvent.FOUND) & found)
+    # What MOUNT leads to is in no directory that anybody renames in.
+    place = np.where(event == FileEvent.ROOT, NULL, _places(directory, name, width))
+    to_place = _places(news.to_directory, to_name, width)
+    renamed = (event == FileEvent.RENAMED) & (place != NULL) & (place != to_place)
+    removed = (event == FileEvent.REMOVED) & (place != NULL)
+    told = _Told(t_ns, place, news.handle, found, renamed, removed, to_place)
+    in_turn = told.in_turn()
+    rows = [np.stack([news.handle, t_ns, directory, name])[:, found & ~in_turn]]
+    if in_turn.any():
+        walk = _Walk(len(news.servers))
+        at = told.first_of_each(np.flatnonzero(in_turn))
+        columns = (event, t_ns, news.handle, place, directory, name, to_place, news.to_directory, to_name)
+        for one in zip(*(column[at].tolist() for column in columns), strict=True):
+            walk.hear(*one)
+        rows.append(walk.rows())
+    return _table(np.concatenate(rows, axis=1), news.names)
+
+
+def _says_less(handle: I64, directory: I64, name: I64, found: Bool) -> Bool:
+    """Rows that give a handle a name whose directory is not known, where another row tells it."""
+    out = found & (directory == NULL)
+    if out.any():
+        key = handle * (int(name.max()) + 1) + name
+        out &= np.isin(key, key[found & ~out])
+    return np.asarray(out)
+
+
+def _places(directory: I64, name: I64, width: int) -> I64:
+    """A number for each name in each directory; NULL where either is not known."""
+    return np.asarray(np.where((directory == NULL) | (name == NULL), NULL, (directory - TOP) * width + name))
+
+
+@dataclass(frozen=True)
+class _Told:
+    """One row a row of `News`: what it says of which place."""
+
+    t_ns: I64
+    place: I64
+    handle: I64
+    found: Bool
+    renamed: Bool
+    removed: Bool
+    to_place: I64
+
+    def in_turn(self) -> Bool:
+        """Which rows say something only together with others.
+
+        The rest, all of it in most captures, is of handles in whose places nothing else ever was.
+        """
+        rows = np.flatnonzero(self.found & (self.place != NULL))
+        if not (self.renamed.any() or self.removed.any()) and not len(rows):
+            return np.zeros(len(self.place), dtype=np.bool_)
+        places = np.concatenate([self.place, np.where(self.renamed, self.to_place, NULL)])
+        used, number = np.unique(places, return_inverse=True)
+        here, there = np.split(number.reshape(-1), 2)
+        handle = self.handle[rows]
+        shared = _differ(here[rows], handle, len(used))
+        handles = int(handle.max(initial=NULL)) + 2
+        # A REMOVE says nothing of anybody's name where nothing is said behind it of the place, nor of what was there,
+        # and where that has no other place.
+        last_of_handle = np.full(handles, _BEGIN_NS)
+        np.maximum.at(last_of_handle, handle, self.t_ns[rows])
+        last_of_handle[_differ(handle, here[rows], handles)] = np.iinfo(np.int64).max
+        last = np.full(len(used), _BEGIN_NS)
+        np.maximum.at(last, here[rows], last_of_handle[handle])
+        moved = np.flatnonzero(self.renamed)
+        for places in (here, there):
+            np.maximum.at(last, places[moved], self.t_ns[moved])
+            shared[places[moved]] = True
+        gone = np.flatnonzero(self.removed)
+        telling = gone[(last[here[gone]] >= self.t_ns[gone]) | shared[here[gone]]]
+        shared[here[telling]] = True
+        shared[used == NULL] = False
+        in_shared = np.zeros(max(handles, int(self.handle.max(initial=NULL)) + 2), dtype=np.bool_)
+        in_shared[handle[shared[here[rows]]]] = True
+        out = self.renamed | (self.found & in_shared[self.handle])
+        out[telling] = True
+        return out
+
+    def first_of_each(self, at: I64) -> I64:
+        """Rows `at` without those that say once more of a handle and a place what was the last word on both."""
+        again = self.found[at] & (self.place[at] != NULL)
+        # A RENAME may be news for any place: what is said again behind one is heard again.
+        epoch = np.cumsum(self.renamed[at])
+        for key, other in ((self.handle, self.place), (self.place, self.handle)):
+            order = np.lexsort((at, key[at]))
+            before, here = at[order[:-1]], at[order[1:]]
+            same = (key[here] == key[before]) & (other[here] == other[before]) & self.found[before]
+            same &= epoch[order[1:]] == epoch[order[:-1]]
+            again[order[1:]] &= same
+            again[order[:1]] = False
+        return np.asarray(at[~again])
+
+
+def _differ(group: I64, value: I64, groups: int) -> Bool:
+    """Does a group hold values that differ?"""
+    least, most = np.full(groups, np.iinfo(np.int64).max), np.full(groups, NULL, dtype=np.int64)
+    np.minimum.at(least, group, value)
+    np.maximum.at(most, group, value)
+    return least < most
+
+
+@dataclass
+class _Walk:
+    """Where each handle is now, row by row. Handles from `handles` on are of files that a RENAME moved, and that
+    nothing has named by their handle so far."""
+
+    handles: int
+    at: dict[int, int] = field(default_factory=dict)  # place -> handle
+    places: dict[int, list[int]] = field(default_factory=dict)  # handle -> its places, the last found last
+    gone: dict[int, int] = field(default_factory=dict)  # handle -> since when it has no place
+    links: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)  # handle -> from_ns, directory, name
+    entries: dict[int, tuple[int, int]] = field(default_factory=dict)  # place -> directory, name
+    unnamed: int = 0
+
+    def hear(
+        self,
+        event: int,
+        t_ns: int,
+        handle: int,
+        place: int,
+        directory: int,
+        name: int,
+        to_place: int,
+        to_directory: int,
+        to_name: int,
+    ) -> None:
+        if place != NULL:
+            self.entries[place] = directory, name
+        if event == FileEvent.REMOVED:
+            self._leave(place, t_ns)
+        elif event == FileEvent.RENAMED:
+            moved = self.at.get(place)
+            if moved is None:
+                self.unnamed += 1
+                moved = self.handles + self.unnamed
+                self._enter(moved, place, directory, name, _BEGIN_NS)
+            elif moved == self.at.get(to_place):
+                return  # two names of one file: nothing happens (RFC 1813 section 3.3.14)
+            if to_place != NULL:
+                self.entries[to_place] = to_directory, to_name
+                self._leave(to_place, t_ns)
+            del self.at[place]
+            self.places[moved].remove(place)
+            self._enter(moved, to_place, to_directory, to_name, t_ns)
+        else:
+            self._found(t_ns, handle, place, directory, name)
+
+    def _found(self, t_ns: int, handle: int, place: int, directory: int, name: int) -> None:
+        was = self.at.get(place) if place != NULL else None
+        if was is not None and was >= self.handles:
+            history = self.links.pop(was)
+            self.places[handle] = [*self.places.get(handle, []), *self.places.pop(was)]
+            for one in self.places[handle]:
+                self.at[one] = handle
+            links = self.links.setdefault(handle, history)
+            # Known by another name before: of the time in front of the RENAME that is what is known.
+            links += [history[-1]] if links is not history and links[-1][0] < history[-1][0] else []
+            self.gone.pop(handle, None)
+        elif was is not None and was != handle:
+            self._leave(place, t_ns)
+        self._enter(handle, place, directory, name, t_ns)
+
+    def _enter(self, handle: int, place: int, directory: int, name: int, t_ns: int) -> None:
+        links = self.links.setdefault(handle, [])
+        since = self.gone.pop(handle, t_ns)
+        if not links or links[-1][1:] != (directory, name):
+            links.append((since, directory, name))
+        places = self.places.setdefault(handle, [])
+        if place != NULL:
+            if place in places:
+                places.remove(place)
+            places.append(place)
+            self.at[place] = handle
+
+    def _leave(self, place: int, t_ns: int) -> None:
+        handle = self.at.pop(place, None)
+        if handle is None:
+            return
+        places = self.places[handle]
+        places.remove(place)
+        if places:
+            self._enter(handle, places[-1], *self.entries[places[-1]], t_ns)
+        else:
+            self.gone[handle] = t_ns
+
+    def rows(self) -> I64:
+        made = [(handle, *link) for handle, links in self.links.items() if handle < self.handles for link in links]
+        return np.ascontiguousarray(np.array(made, dtype=np.int64).reshape(-1, 4).T)
+
+
+def _table(columns: I64, names: tuple[bytes, ...]) -> Links:
+    handle, from_ns, directory, name = columns
+    order = np.lexsort((np.arange(len(handle)), from_ns, handle))
+    handle, from_ns, directory, name = (column[order] for column in columns)
+    same = np.zeros(len(handle), dtype=np.bool_)
+    same[1:] = (handle[1:] == handle[:-1]) & (directory[1:] == directory[:-1]) & (name[1:] == name[:-1])
+    handle, from_ns, directory, name = (column[~same] for column in (handle, from_ns, directory, name))
+    from_ns[np.flatnonzero(np.diff(handle, prepend=NULL))] = _BEGIN_NS
+    return Links(handle, from_ns, directory, name, names)

@@ -1,0 +1,263 @@
+"""`Files` of one or two captures -> one table: what is said of which handle of which server is which file, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+
+from nfslat.clock import ServerTimes
+from nfslat.constants import NULL, NULL32
+from nfslat.details import FileEvent, Files, Names
+from nfslat.results import Correlation, Side
+from nfslat.select import is_reverse
+from nfslat.tables import I8, I32, I64, U32, Ops, Table
+
+_HASH_BITS = 32
+_NO_ENTRY = (b"", b".", b"..")
+
+
+@dataclass(frozen=True, eq=False)
+class News(Table):
+    """Rows as in `Files`; handles (of a server each) and names are numbered through all captures. Of names that are
+    more than one ("a/./b") "." and ".." are taken out, but of ROOT.
+
+    `keys` are the handles by server and CRC-32, each once and in order; `handles` which handle that is, NULL where
+    several have the same.
+    """
+
+    op: I32  # row of the ops that paths are asked for; NULL: of another
+    event: I8
+    t_ns: I64  # on the clock of those ops
+    directory: I64
+    name: I64
+    handle: I64
+    to_directory: I64
+    to_name: I64
+    names: tuple[bytes, ...] = ()
+    servers: tuple[int, ...] = ()  # of each handle
+    keys: tuple[I64, I64] = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+
+    def handles_of(self, server: I64, fh: U32) -> I64:
+        """The handle with each of these CRC-32 at a server; NULL: not known, or several have it."""
+        known, handles = self.keys
+        if not len(known):
+            return np.full(len(fh), NULL, dtype=np.int64)
+        wanted = (server << _HASH_BITS) | fh
+        at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        return np.where((known[at] == wanted) & (fh != NULL32), handles[at], NULL)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The ops that paths are asked for, one row each: what their arguments say."""
+
+    t_ns: I64
+    server: I64  # number of the server
+    fh: U32
+    name: I64  # row of `News.names`; NULL: no name
+    kind: I64  # row of the `kinds` of `ops`
+    ops: Ops
+
+
+def of_side(side: Side) -> tuple[Asked, News]:
+    """All ops of one capture."""
+    numbers = _Numbers()
+    ops, details = side.ops, side.decoded.details
+    server = ops.spread(_servers(ops, _alone(ops)))
+    news = numbers.add(details.files, server, details.files.op, details.files.t_ns)
+    name = _names(numbers, details.names, len(ops))
+    return Asked(ops.t0, server, ops.fh, name, ops.kind.astype(np.int64), ops), numbers.table([news])
+
+
+def of_pair(c: Correlation) -> tuple[Asked, News]:
+    """The matched ops, on the client's clock. What only the server's capture shows counts too, on its clock's estimate.
+
+    Behind NAT a server has another address in each capture: those are one server whose connections are one.
+    """
+    numbers = _Numbers()
+    addresses = _joined(c)
+    servers = {name: _servers(getattr(c, name).ops, addresses[name]) for name in ("server", "client")}
+    parts = []
+    pair = c.matching.matched
+    client_row = np.full(len(c.server.ops), NULL, dtype=np.int64)
+    client_row[pair.server] = pair.client
+    shown = np.full(len(c.client.ops), NULL, dtype=np.int32)
+    shown[c.matched.client] = np.arange(len(c.matched), dtype=np.int32)
+    of_client, of_server = c.client.decoded.details.files, c.server.decoded.details.files
+    # The same answer is in both captures: the side that shows more of it is heard.
+    told = client_row[of_server.op]
+    more = _cells(of_server, told, len(c.client.ops)) > _cells(of_client, of_client.op, len(c.client.ops))
+    heard = of_client.take(~more[of_client.op])
+    parts.append(numbers.add(heard, c.client.ops.spread(servers["client"]), shown[heard.op], heard.t_ns))
+    only = (told == NULL) | more[told]
+    heard, told = of_server.take(only), told[only]
+    if len(heard):
+        times = ServerTimes(c.clock, pair, len(c.server.ops), len(c.client.ops))
+        t_ns = times.on_client_ns(heard.op.astype(np.int64), heard.t_ns)
+        t_ns = np.where(told == NULL, t_ns, c.client.ops.t2[told])
+        op = np.where(told == NULL, NULL, shown[told]).astype(np.int32)
+        parts.append(numbers.add(heard, c.server.ops.spread(servers["server"]), op, t_ns))
+    rows = c.matched.client.astype(np.int64)
+    ops = c.client.ops
+    fh, other = ops.fh[rows], c.server.ops.fh[c.matched.server]
+    names = [_names(numbers, side.decoded.details.names, len(side.ops)) for side in (c.client, c.server)]
+    name = names[0][rows]
+    name = np.where(name == NULL, names[1][c.matched.server], name)
+    asked = Asked(
+        ops.t0[rows],
+        ops.spread(servers["client"])[rows],
+        np.where(fh == NULL32, other, fh),
+        name,
+        ops.kind[rows].astype(np.int64),
+        ops,
+    )
+    return asked, numbers.table(parts)
+
+
+class _Numbers:
+    """Handles and names of several captures under one number each."""
+
+    def __init__(self) -> None:
+        self.names: dict[bytes, int] = {}
+        self.handles: dict[bytes, int] = {}
+
+    def add(self, files: Files, server_of_op: I64, op: I32, t_ns: I64) -> tuple[News, I64]:
+        """The rows of one capture, and the server of each; handles are not told apart by server yet."""
+        names, handles = (
+            np.array([*(known.setdefault(one, len(known)) for one in of), NULL], dtype=np.int64)
+            for known, of in ((self.names, files.names), (self.handles, files.handles))
+        )
+        news = News(
+            op=op,
+            event=files.event,
+            t_ns=t_ns,
+            directory=handles[files.directory],
+            name=names[files.name],
+            handle=handles[files.handle],
+            to_directory=handles[files.to_directory],
+            to_name=names[files.to_name],
+        )
+        return news, server_of_op[files.op]
+
+    def table(self, parts: Sequence[tuple[News, I64]]) -> News:
+        """All rows in order of time, with the handles of each server apart."""
+        server = np.concatenate([server for _, server in parts])
+        columns = {name: np.concatenate([getattr(news, name) for news, _ in parts]) for name in News.columns()}
+        order = np.argsort(columns["t_ns"], kind="stable")
+        server, columns = server[order], {name: column[order] for name, column in columns.items()}
+        entry = _as_entries(self.names)
+        roots = columns["event"] == FileEvent.ROOT
+        columns["name"] = np.where(roots, columns["name"], entry[columns["name"]])
+        columns["to_name"] = entry[columns["to_name"]]
+        ends = ("directory", "handle", "to_directory")
+        pairs = np.concatenate(
+            [np.where(columns[end] == NULL, NULL, server * len(self.handles) + columns[end]) for end in ends]
+        )
+        used, number = np.unique(pairs, return_inverse=True)
+        unknown = int(len(used) > 0 and used[0] == NULL)
+        for end, column in zip(ends, np.split(number.reshape(-1) - unknown, 3), strict=True):
+            columns[end] = column
+        servers, handles = np.divmod(used[unknown:], max(len(self.handles), 1))
+        hashes = np.fromiter(map(crc32, self.handles), dtype=np.int64, count=len(self.handles))
+        return News(
+            **columns,
+            names=tuple(self.names),
+            servers=tuple(servers.tolist()),
+            keys=_keys((servers << _HASH_BITS) | hashes[handles]),
+        )
+
+
+def _as_entries(known: dict[bytes, int]) -> I64:
+    """The number of each name as that of an entry of a directory, made where there is none; NULL: it leads elsewhere.
+
+    "." and ".." name no file, and in a chain of names ("a/./b") they are taken out of it.
+    """
+    number = np.array([*range(len(known)), NULL], dtype=np.int64)
+    for name in [name for name in known if b"/" in name or name in _NO_ENTRY]:
+        entry = _chain(name)
+        number[known[name]] = NULL if entry is None else known.setdefault(entry, len(known))
+    return number
+
+
+def _chain(name: bytes) -> bytes | None:
+    parts: list[bytes] = []
+    for part in name.split(b"/"):
+        if part == b"..":
+            if not parts:
+                return None
+            parts.pop()
+        elif part not in (b"", b"."):
+            parts.append(part)
+    return b"/".join(parts) or None
+
+
+def _keys(keys: I64) -> tuple[I64, I64]:
+    """Keys of handles, each once and in order, and the row of the only one that has it, else NULL."""
+    known, first, count = np.unique(keys, return_index=True, return_counts=True)
+    return known, np.where(count == 1, first, NULL)
+
+
+def _names(numbers: _Numbers, names: Names, ops: int) -> I64:
+    """The name in the arguments of each op, NULL where there is none."""
+    known = numbers.names
+    row = np.array([*(known.setdefault(one, len(known)) for one in names.names), NULL], dtype=np.int64)
+    out = np.full(ops, NULL, dtype=np.int64)
+    out[names.op] = row[names.name]
+    return out
+
+
+def _cells(files: Files, op: I32 | I64, ops: int) -> I64:
+    """How many handles and names rows show, by `op` (NULL: of none)."""
+    columns = (files.directory, files.name, files.handle, files.to_directory, files.to_name)
+    shown = sum((column != NULL).astype(np.int64) for column in columns) + 1
+    return np.bincount(op[op != NULL], weights=shown[op != NULL], minlength=ops).astype(np.int64)
+
+
+def _servers(ops: Ops, numbers: dict[str, int]) -> I64:
+    """The number of the NFS server of each class of ops: who is called, of callbacks who calls."""
+    c = ops.classes
+    ends = [
+        (ops.connections[conn].source(way) if reverse else ops.connections[conn].destination(way))[0]
+        for conn, way, reverse in zip(c.conn.tolist(), c.direction.tolist(), is_reverse(ops).tolist(), strict=True)
+    ]
+    return np.array([numbers[end] for end in ends], dtype=np.int64)
+
+
+def _alone(ops: Ops) -> dict[str, int]:
+    addresses = sorted({end for ends in ops.connections for end in (ends.addr_a, ends.addr_b)})
+    return {address: number for number, address in enumerate(addresses)}
+
+
+def _joined(c: Correlation) -> dict[str, dict[str, int]]:
+    """For each side a number for each address; those that matched ops show to be one host have one."""
+    numbers = {"client": _alone(c.client.ops)}
+    taken = len(numbers["client"])
+    numbers["server"] = {address: taken + number for address, number in _alone(c.server.ops).items()}
+    parent = list(range(taken + len(numbers["server"])))
+
+    def root(one: int) -> int:
+        while parent[one] != one:
+            one = parent[one]
+        return one
+
+    server, client = c.server.ops, c.client.ops
+    pair = c.matching.matched
+    ways = np.unique(
+        np.stack(
+            [
+                server.conn[pair.server].astype(np.int64) * 2 + server.direction[pair.server],
+                client.conn[pair.client].astype(np.int64) * 2 + client.direction[pair.client],
+            ]
+        ),
+        axis=1,
+    )
+    for at_server, at_client in ways.T.tolist():
+        ends = [ops.connections[way >> 1] for ops, way in ((server, at_server), (client, at_client))]
+        for end in ("source", "destination"):
+            one = root(numbers["server"][getattr(ends[0], end)(at_server & 1)[0]])
+            other = root(numbers["client"][getattr(ends[1], end)(at_client & 1)[0]])
+            parent[max(one, other)] = min(one, other)
+    return {side: {address: root(number) for address, number in of.items()} for side, of in numbers.items()}

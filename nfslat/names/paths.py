@@ -1,0 +1,309 @@
+"""Ops + what was said of file handles -> the path of the file that each op works on, as it was called at that time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nfslat.constants import MOUNT, NFS, NULL, op_name
+from nfslat.details import FileEvent
+from nfslat.names.links import TOP, Links, follow
+from nfslat.names.news import Asked, News, of_pair, of_side
+from nfslat.names.text import UNKNOWN, checked_encoding, no_formula, read_all
+from nfslat.results import Correlation, Side
+from nfslat.tables import I32, I64, Bool, Kind
+
+LONGEST = 4096  # characters, as PATH_MAX of Linux; of a longer path the end is shown
+_NONE = np.zeros(0, dtype=np.int64)
+_DEEPEST = 256  # directories that are looked for above what an op names
+
+# They change which file the operations behind them work on (RFC 8881 section 16.2.3.1).
+_MOVING = frozenset("CREATE LOOKUP LOOKUPP OPEN OPENATTR PUTPUBFH PUTROOTFH RESTOREFH".split())
+_LISTING = frozenset("READDIR READDIRPLUS".split())
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Paths of ops. Each text is there once for each server that has such a path."""
+
+    of_op: I32  # row of `texts`, one an op; NULL: not known
+    texts: tuple[str, ...]
+    partial: tuple[bool, ...]  # not known up to what was mounted: the text begins with ".../"
+    to_of_op: I32  # of a RENAME the new name; NULL for all others
+
+
+def paths_of(c: Correlation, encoding: str | None = None) -> Paths:
+    """Of the matched ops, by what both captures say.
+
+    READ, WRITE, GETATTR and the like have the path of their file when the call was sent; what has a name in its
+    arguments (LOOKUP, CREATE, OPEN, REMOVE, RENAME ...) that of its directory, and the name. `encoding` is the code
+    page of names that are not UTF-8 (`nfslat.names.text`). Raises ``UsageError`` where there is no such code page.
+    """
+    return _paths(*of_pair(c), encoding)
+
+
+def paths_of_side(side: Side, encoding: str | None = None) -> Paths:
+    """Of all ops of one capture, selected or not; otherwise as `paths_of`."""
+    return _paths(*of_side(side), encoding)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What is to be shown: a handle, or a name in the directory that it is of."""
+
+    handle: I64  # NULL: not known; TOP: the name is a path
+    name: I64  # NULL: the handle's own path
+    t_ns: I64
+    server: I64
+
+
+def _paths(asked: Asked, news: News, encoding: str | None) -> Paths:
+    checked_encoding(encoding)
+    handle, name = news.handles_of(asked.server, asked.fh), asked.name.copy()
+    _by_their_news(asked, news, handle, name)
+    at, to = _renames(news)
+    wanted = _Wanted(
+        np.concatenate([handle, news.to_directory[to]]),
+        np.concatenate([name, news.to_name[to]]),
+        np.concatenate([asked.t_ns, asked.t_ns[at]]),
+        np.concatenate([asked.server, asked.server[at]]),
+    )
+    of_wanted, texts, partial = _show(wanted, news, follow(news), encoding)
+    to_of_op = np.full(len(asked.t_ns), NULL, dtype=np.int32)
+    to_of_op[at] = of_wanted[len(handle) :]
+    return Paths(of_wanted[: len(handle)], tuple(texts), tuple(partial), to_of_op)
+
+
+def _by_their_news(asked: Asked, news: News, handle: I64, name: I64) -> None:
+    """Correct handle and name of ops whose handle is not that of the file, or of its directory.
+
+    What was said in their own reply tells; where nothing was, the directory is not known.
+    """
+    kinds = asked.ops.kinds
+    mounts = np.array([kind.program == MOUNT for kind in kinds], dtype=np.bool_)[asked.kind]
+    handle[mounts] = TOP
+    unlike = np.array([_is_unlike(kind) for kind in kinds], dtype=np.bool_)[asked.kind] & ~mounts
+    if not unlike.any():
+        return
+    handle[unlike] = NULL
+    listing = np.array([_label(kind) in _LISTING for kind in kinds], dtype=np.bool_)
+    rows = np.flatnonzero(news.op != NULL)
+    rows = rows[unlike[news.op[rows]] & ~listing[asked.kind[news.op[rows]]]]
+    op = news.op[rows]
+    roots = news.event[rows] == FileEvent.ROOT
+    # The last row of an op is the one that stays.
+    handle[op] = np.where(roots, news.handle[rows], news.directory[rows])
+    name[op] = np.where(roots, NULL, np.where(news.name[rows] == NULL, name[op], news.name[rows]))
+    # A directory without the name in it is not what the op works on.
+    bare = op[~roots & (name[op] == NULL)]
+    handle[bare] = NULL
+
+
+def _is_unlike(kind: Kind) -> bool:
+    """Is the handle of such ops another one than the arguments' name is in, or than the operation works on?"""
+    label = _label(kind)
+    if kind.program != NFS:
+        return False
+    if kind.version < 4:
+        return label == "LINK"  # the file's
+    before = kind.ops[: kind.ops.index(kind.op)] if kind.op in kind.ops else kind.ops
+    names = [op_name(NFS, 4, op) for op in before]
+    behind = max((at for at, one in enumerate(names) if one == "PUTFH"), default=0)
+    several = [op_name(NFS, 4, op) for op in kind.ops].count("LOOKUP") > 1
+    return label == "RENAME" or several or any(one in _MOVING for one in names[behind:])
+
+
+def _label(kind: Kind) -> str:
+    return op_name(kind.program, kind.version, kind.op)
+
+
+def _renames(news: News) -> tuple[I64, I64]:
+    """Ops that gave a file a new name, and the row of `news` that says so."""
+    rows = np.flatnonzero((news.op != NULL) & (news.event == FileEvent.RENAMED) & (news.to_name != NULL))
+    op, first = np.unique(news.op[rows], return_index=True)
+    return op.astype(np.int64), rows[first]
+
+
+def _show(wanted: _Wanted, news: News, links: Links, encoding: str | None) -> tuple[I32, list[str], list[bool]]:
+    """The row of the texts for each that is wanted, the texts, and whether they are partial."""
+    tree = _Tree(links, len(news.servers))
+    node = tree.nodes_at(wanted.handle, wanted.t_ns)
+    rows = _Rows(int(max(wanted.server.max(initial=0), max(news.servers, default=0))) + 1, links.names)
+    of_node = tree.rows_of(rows, np.array(news.servers, dtype=np.int64))
+    out = np.full(len(node), NULL, dtype=np.int64)
+    out[node >= 0] = of_node[node[node >= 0]]
+    named = np.flatnonzero(wanted.name != NULL)
+    above = np.where(node[named] < 0, node[named], out[named])
+    out[named] = rows.add(above, wanted.server[named], wanted.name[named])
+    return rows.told(out, encoding)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of texts: each is a name below another row, or below nothing, and there once."""
+
+    servers: int
+    names: tuple[bytes, ...]
+    batches: list[I64] = field(default_factory=list)  # keys of the rows; rows are below rows of earlier batches
+    server: list[I64] = field(default_factory=list)  # of the rows, likewise
+
+    def add(self, above: I64, server: I64, name: I64) -> I64:
+        """Rows for names below rows `above`, or at the top of a server (TOP), or where that is not known (NULL)."""
+        top = server * 2 + (above == TOP)
+        key = np.where(above < 0, top, above + 2 * self.servers) * len(self.names) + name
+        used, first, number = np.unique(key, return_index=True, return_inverse=True)
+        known = np.concatenate([_NONE, *self.batches])
+        order = np.argsort(known)
+        at = np.searchsorted(known, used, sorter=order)
+        old = at < len(known)
+        old[old] = known[order[at[old]]] == used[old]
+        row = np.empty(len(used), dtype=np.int64)
+        row[old] = order[at[old]]
+        row[~old] = len(known) + np.arange(np.count_nonzero(~old))
+        self.batches.append(used[~old])
+        self.server.append(server[first[~old]])
+        return np.asarray(row[number.reshape(-1)])
+
+    def told(self, rows: I64, encoding: str | None) -> tuple[I32, list[str], list[bool]]:
+        """`rows` as rows of texts that are needed, those texts, and whether they are partial."""
+        texts: list[str] = []
+        partial: list[bool] = []
+        tops = 2 * self.servers
+        for batch in self.batches:
+            above, name = np.divmod(batch, len(self.names))
+            used, number = np.unique(name, return_inverse=True)
+            said = read_all([self.names[one] for one in used.tolist()], encoding)
+            for up, one in zip(above.tolist(), number.reshape(-1).tolist(), strict=True):
+                if up < tops:
+                    texts.append(no_formula(said[one]).rstrip("/") if up % 2 else f"{UNKNOWN}/{said[one]}")
+                    partial.append(not up % 2)
+                elif len(texts[up - tops]) < LONGEST:
+                    texts.append(f"{texts[up - tops]}/{said[one]}")
+                    partial.append(partial[up - tops])
+                else:
+                    texts.append(f"{UNKNOWN}/{said[one]}")
+                    partial.append(True)
+        return self._compact(rows, texts, partial)
+
+    def _compact(self, rows: I64, texts: list[str], partial: list[bool]) -> tuple[I32, list[str], list[bool]]:
+        needed = np.zeros(len(texts), dtype=np.bool_)
+        needed[rows[rows != NULL]] = True
+        used = np.flatnonzero(needed)
+        server = np.concatenate([_NONE, *self.server])[used].tolist()
+        texts = [texts[row] or "/" for row in used.tolist()]
+        partial = [partial[row] for row in used.tolist()]
+        number = np.full(len(needed) + 1, NULL, dtype=np.int32)
+        number[used] = np.arange(len(used))
+        if len(set(texts)) == len(texts):
+            return number[rows], texts, partial
+        # Several ways lead to a path: as a whole to what was mounted, or name by name; or it is on several servers.
+        known: dict[tuple[int, str, bool], int] = {}
+        number[used] = [known.setdefault(one, len(known)) for one in zip(server, texts, partial, strict=True)]
+        return number[rows], [text for _, text, _ in known], [one for _, _, one in known]
+
+
+class _Tree:
+    """Handles at times -> nodes, each a way up from a handle to what is known last; nodes -> texts."""
+
+    def __init__(self, links: Links, handles: int) -> None:
+        self.links = links
+        self.first, self.count = links.spans(handles)
+        several = self.count > 1
+        later = np.ones(len(links), dtype=np.bool_)
+        later[self.first[self.count > 0]] = False
+        # Times as numbers of stretches in which nothing changes.
+        self.times = np.unique(links.from_ns[later])
+        self.order = links.handle * (len(self.times) + 1) + np.searchsorted(self.times, links.from_ns, side="right")
+        self.parent_changes = self._find_changing()
+        above = links.directory[links.directory >= 0]
+        moved = np.zeros(handles, dtype=np.bool_)
+        moved[above] = several[above]
+        self.epochs = np.unique(links.from_ns[later & moved[links.handle]])
+        self.keys = np.zeros(0, dtype=np.int64)  # of the nodes: link, and stretch of `epochs` where that matters
+
+    def _find_changing(self) -> Bool:
+        """Links above which a directory was renamed, or is known by several names."""
+        directory = self.links.directory
+        up = directory >= 0
+        up[up] = self.count[directory[up]] > 0
+        link = np.zeros(len(directory), dtype=np.int64)
+        link[up] = self.first[directory[up]]
+        out = np.zeros(len(directory), dtype=np.bool_)
+        out[up] = self.count[directory[up]] > 1
+        if not out.any():
+            return out
+        for _ in range(_DEEPEST):
+            more = out | (up & out[link])
+            if (more == out).all():
+                return out
+            out = more
+        return np.ones(len(out), dtype=np.bool_)
+
+    def _links_at(self, handle: I64, t_ns: I64) -> I64:
+        """The link of each handle at a time; NULL where it has none."""
+        link = np.full(len(handle), NULL, dtype=np.int64)
+        known = np.flatnonzero(handle >= 0)
+        known = known[self.count[handle[known]] > 0]
+        link[known] = self.first[handle[known]]
+        several = known[self.count[handle[known]] > 1]
+        if len(several):
+            stretch = np.searchsorted(self.times, t_ns[several], side="right")
+            at = np.searchsorted(self.order, handle[several] * (len(self.times) + 1) + stretch, side="right") - 1
+            link[several] = at
+        link[known[self.links.name[link[known]] == NULL]] = NULL
+        return link
+
+    def _keys_at(self, handle: I64, t_ns: I64) -> I64:
+        link = self._links_at(handle, t_ns)
+        changing = np.flatnonzero(link != NULL)
+        changing = changing[self.parent_changes[link[changing]]]
+        stretch = np.zeros(len(link), dtype=np.int64)
+        if len(changing):
+            stretch[changing] = np.searchsorted(self.epochs, t_ns[changing], side="right")
+        return np.where(link == NULL, NULL, link * (len(self.epochs) + 1) + stretch)
+
+    def _times_of(self, keys: I64) -> tuple[I64, I64]:
+        """Link of each node, and a time in its stretch."""
+        link, stretch = np.divmod(keys, len(self.epochs) + 1)
+        begin = np.concatenate([self.epochs[:1] - 1, self.epochs]) if len(self.epochs) else np.zeros(1, dtype=np.int64)
+        return link, begin[stretch]
+
+    def nodes_at(self, handle: I64, t_ns: I64) -> I64:
+        """Node of each handle at a time; NULL or TOP where the handle is, NULL where nothing is known of it."""
+        wanted = self._keys_at(handle, t_ns)
+        new = np.unique(wanted[wanted != NULL])
+        self.keys = new
+        for _ in range(_DEEPEST):
+            link, t = self._times_of(new)
+            above = np.unique(self._keys_at(self.links.directory[link], t))
+            new = np.setdiff1d(above[above != NULL], self.keys, assume_unique=True)
+            if not len(new):
+                break
+            self.keys = np.union1d(self.keys, new)
+        at = np.searchsorted(self.keys, wanted)
+        return np.where(wanted == NULL, np.where(handle == TOP, TOP, NULL), at)
+
+    def rows_of(self, rows: _Rows, server: I64) -> I64:
+        """The row of each node; `server` is that of each handle."""
+        link, t_ns = self._times_of(self.keys)
+        directory = self.links.directory[link]
+        above = self._keys_at(directory, t_ns)
+        at = np.searchsorted(self.keys, above)
+        known = at < len(self.keys)
+        known[known] = self.keys[at[known]] == above[known]
+        parent = np.where(known, at, np.where(directory == TOP, TOP, NULL))
+        children = np.argsort(parent, kind="stable")
+        begins = np.searchsorted(parent[children], np.arange(len(parent) + 1))
+        name, server = self.links.name[link], server[self.links.handle[link]]
+        out = np.full(len(parent), NULL, dtype=np.int64)
+        level = np.flatnonzero(parent < 0)
+        while len(level):
+            up = parent[level]
+            out[level] = rows.add(np.where(up < 0, up, out[np.maximum(up, 0)]), server[level], name[level])
+            sizes = begins[level + 1] - begins[level]
+            ends = np.cumsum(sizes)
+            level = children[np.repeat(begins[level] - (ends - sizes), sizes) + np.arange(ends[-1])]
+        rest = np.flatnonzero(out == NULL)  # directories that are in each other, and what is below them
+        out[rest] = rows.add(np.full(len(rest), NULL), server[rest], name[rest])
+        return out

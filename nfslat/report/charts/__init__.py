@@ -1,0 +1,1 @@
+"""Report model -> charts, as Vega-Lite specifications."""

@@ -1,0 +1,248 @@
+"""Report -> what the ops say of the two clocks, and the estimate that goes between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from nfslat.report.charts.chart import Chart, Spec
+from nfslat.report.charts.heat import time_axis
+from nfslat.report.charts.style import (
+    COLOUR,
+    PLAIN,
+    Lane,
+    beside,
+    heading,
+    lane,
+    lanes,
+    margin,
+    rule,
+    spread,
+    tips,
+    words,
+)
+from nfslat.report.model import Clock, Report
+from nfslat.report.pictures import EnvelopePoint, Pictures
+from nfslat.report.text_layout import count_of
+
+_HEAD_PX, _GAP_PX = 22, 20
+_COURSE_PX, _ENVELOPE_PX = 90, 200
+_MOST_STEPS = 8
+_MOST = 0.9  # of the bounds; the scale is made for these
+
+
+def clock_chart(report: Report) -> list[Chart]:
+    """One chart, where calls or replies say anything of the clocks."""
+    pictures = report.pictures
+    if pictures is None or not any(one.least_ms is not None or one.most_ms is not None for one in pictures.envelope):
+        return []
+    x = time_axis(pictures.over_time)
+    steps = _steps(report.clock, pictures)
+    course = _course(pictures, x, steps)
+    found = [course]
+    near = [one for one in pictures.envelope if one.theta_ms is not None]
+    left_out = 0
+    if near:
+        envelope, left_out = _envelope(near, x, course.bottom + _GAP_PX, steps)
+        found.append(envelope)
+    height = found[-1].bottom
+    alt, caption = _words(report.clock, near, steps)
+    if left_out:
+        caption += f" {count_of(left_out, 'bound')} further off {'is' if left_out == 1 else 'are'} not drawn."
+    return [Chart("clock", "The two clocks", caption, alt, lanes(found, height, alt), height + 50, "clock")]
+
+
+def _words(clock: Clock | None, near: list[EnvelopePoint], steps: list[tuple[float, float]]) -> tuple[str, str]:
+    caption = (
+        "theta is the server's clock minus the client's. A call cannot arrive before it was sent, nor a reply: each "
+        "call says that theta is not above a value, each reply that it is not below one. "
+    )
+    if clock is None or clock.theta_ms is None or clock.bound_ms is None:
+        return (
+            "What calls and replies say of theta over time; no theta agrees with them.",
+            caption + "No theta agrees with the calls and replies, so none is drawn.",
+        )
+    low, high = clock.bound_ms
+    alt = f"theta is {clock.theta_ms:,.3f} ms, between {low:,.3f} and {high:,.3f} ms"
+    alt += f", and drifts by {clock.drift_ppm:+,.1f} ppm" if clock.drift_ppm else ""
+    alt += f"; {count_of(len(steps), 'step')}" if steps else ""
+    caption += (
+        "Of each stretch of time the tightest two are drawn. The estimate lies between; the band is what all of them "
+        "together leave. Half of its height is the error of one-way figures."
+        if near
+        else ""
+    )
+    return alt + ".", caption
+
+
+def _steps(clock: Clock | None, pictures: Pictures) -> list[tuple[float, float]]:
+    """(seconds since the begin, ms) of the times at which a clock was set."""
+    if clock is None:
+        return []
+    end = pictures.over_time.bins * pictures.over_time.bin_ms / 1e3
+    begin = _moment_ns(pictures.over_time.begin)
+    found = [((_moment_ns(step.at) - begin) / 1e9, step.ms) for step in clock.steps]
+    return [(at, jump) for at, jump in found if 0 <= at <= end][:_MOST_STEPS]
+
+
+def _moment_ns(iso: str) -> int:
+    # datetime knows microseconds; what is behind them is not seen here.
+    return round(datetime.fromisoformat(iso).timestamp() * 1e6) * 1000
+
+
+def _course(pictures: Pictures, x: Spec, steps: list[tuple[float, float]]) -> Lane:
+    """theta itself, or, where none fits, what would bound it."""
+    rows = pictures.envelope
+    fits = any(one.theta_ms is not None for one in rows)
+    values = [
+        v for one in rows for v in ((one.theta_ms, *(one.bound_ms or ())) if fits else (one.least_ms, one.most_ms))
+    ]
+    domain = margin(spread(values), 0.15, 0.15)
+    drawn = lane(_HEAD_PX, _COURSE_PX, "theta, ms", domain, {"tickCount": 3, "format": ",.12~r"})
+    drawn.marks.append(heading("Estimate of theta" if fits else "What calls and replies say of theta", 14))
+    if fits:
+        drawn.marks += _line(rows, x, drawn, steps)
+    else:
+        drawn.marks += _points(rows, x, drawn, "ms", 0)
+    for at, jump in steps:
+        where = {**x, "datum": at}
+        line = {"x": where, "y": {"value": drawn.top}, "y2": {"value": drawn.bottom}}
+        drawn.marks.append(rule(line, strokeDash=[4, 3]))
+        side = beside(at / x["scale"]["domain"][1])
+        drawn.marks.append(words(f"set: {jump:+,.3f} ms", where, {"value": drawn.top + 12}, fontSize=11, **side))
+    return drawn
+
+
+_STRETCH = {"field": "stretch", "type": "nominal", "title": "stretch between steps"}
+
+
+def _stretch(one: EnvelopePoint, steps: list[tuple[float, float]]) -> int:
+    return sum(at <= one.at_s for at, _ in steps)
+
+
+def _line(rows: list[EnvelopePoint], x: Spec, drawn: Lane, steps: list[tuple[float, float]]) -> list[Spec]:
+    # A line for each stretch between steps: theta does not slide from one value to the other.
+    values = [
+        {"at": one.at_s, "theta": one.theta_ms, "stretch": _stretch(one, steps)}
+        for one in rows
+        if one.theta_ms is not None
+    ]
+    at = {
+        "tooltip": tips(("at", "time, s", ",.6~r"), ("theta", "theta, ms", ",.9~r")),
+        "x": {**x, "field": "at"},
+        "y": drawn.at("theta"),
+        "detail": _STRETCH,
+    }
+    # A stretch of one moment is no line: the dots show it.
+    marks = ({"type": "line", "strokeWidth": 2}, {"type": "point", "size": 8, "filled": True})
+    return [{"data": {"values": values}, "mark": {**mark, "style": "inked"}, "encoding": at} for mark in marks]
+
+
+def _envelope(rows: list[EnvelopePoint], x: Spec, top: int, steps: list[tuple[float, float]]) -> tuple[Lane, int]:
+    """Bounds and band, less the estimate: drift and steps would leave nothing to be seen of them. And how many bounds
+    are so far off that they would flatten the others."""
+    limit = _reach(rows)
+    inside = [
+        replace(one, least_ms=_within(one.least_ms, one, limit), most_ms=_within(one.most_ms, one, limit))
+        for one in rows
+    ]
+    left_out = sum(
+        getattr(one, name) is not None and getattr(other, name) is None
+        for one, other in zip(rows, inside, strict=True)
+        for name in ("least_ms", "most_ms")
+    )
+    shown = [v - (one.theta_ms or 0.0) for one in inside for v in _bounds(one)]
+    low, high = margin(spread(shown, 0.0), 0.06, 0.06)
+    axis = {"format": "+" + PLAIN, "tickCount": 6}
+    drawn = lane(top + _HEAD_PX + 30, _ENVELOPE_PX, "ms from the estimate", [low, high], axis)
+    drawn.marks.append(heading("Distance from the estimate", top + 14))
+    for row, text in enumerate(_KEYS):
+        drawn.marks.append(words(text, {"value": 0}, {"value": top + 30 + 14 * row}, fontSize=11))
+    values = [
+        {
+            "at": one.at_s,
+            "low": one.bound_ms[0] - one.theta_ms,
+            "high": one.bound_ms[1] - one.theta_ms,
+            "stretch": _stretch(one, steps),
+        }
+        for one in rows
+        if one.bound_ms is not None and one.theta_ms is not None
+    ]
+    shown_tips = tips(
+        ("at", "time, s", ",.6~r"), ("low", "band from, ms off", "+,.4~r"), ("high", "band to, ms off", "+,.4~r")
+    )
+    drawn.marks.append(
+        {
+            "data": {"values": values},
+            "mark": {"type": "area", "fill": "#888888", "fillOpacity": 0.35, "line": False},
+            "encoding": {
+                "tooltip": shown_tips,
+                "x": {**x, "field": "at"},
+                "y": drawn.at("low"),
+                "y2": {"field": "high"},
+                "detail": _STRETCH,
+            },
+        }
+    )
+    drawn.marks += _points(inside, x, drawn, "ms from the estimate", 1)
+    drawn.marks.append(rule({"y": {**drawn.y, "datum": 0}}, strokeWidth=1.5))
+    return drawn, left_out
+
+
+def _bounds(one: EnvelopePoint) -> list[float]:
+    return [v for v in (one.least_ms, one.most_ms, *(one.bound_ms or ())) if v is not None]
+
+
+def _reach(rows: list[EnvelopePoint]) -> float:
+    """How far from the estimate bounds are drawn, ms: as far as the band and most of them go, and half as far again."""
+    apart = sorted(abs(v - (one.theta_ms or 0.0)) for one in rows for v in (one.least_ms, one.most_ms) if v is not None)
+    band = [abs(v - (one.theta_ms or 0.0)) for one in rows for v in one.bound_ms or ()]
+    return max([1.5 * apart[int(_MOST * (len(apart) - 1))] if apart else 0.0, *band])
+
+
+def _within(bound: float | None, one: EnvelopePoint, limit: float) -> float | None:
+    return bound if bound is not None and abs(bound - (one.theta_ms or 0.0)) <= limit else None
+
+
+_KEYS = ("triangles down: not above (calls); up: not below (replies)", "grey band: what all of them leave")
+
+
+def _points(rows: list[EnvelopePoint], x: Spec, drawn: Lane, unit_text: str, relative: int) -> list[Spec]:
+    marks: list[Spec] = []
+    kinds = (
+        ("most_ms", "client", "triangle-down", "not above, by calls"),
+        ("least_ms", "server", "triangle-up", "not below, by replies"),
+    )
+    for name, side, shape, what in kinds:
+        values = [
+            {
+                "at": one.at_s,
+                f"{name}_apart": getattr(one, name) - relative * (one.theta_ms or 0.0),
+                name: getattr(one, name),
+            }
+            for one in rows
+            if getattr(one, name) is not None
+        ]
+        marks.append(
+            {
+                "data": {"values": values},
+                "mark": {
+                    "type": "point",
+                    "shape": shape,
+                    "size": 34,
+                    "filled": True,
+                    "color": COLOUR[side],
+                    "opacity": 0.9,
+                },
+                "encoding": {
+                    "tooltip": tips(
+                        ("at", "time, s", ",.6~r"),
+                        (f"{name}_apart", f"{what}, {unit_text}", "+,.4~r"),
+                        (name, f"theta {what}, ms", ",.9~r"),
+                    ),
+                    "x": {**x, "field": "at"},
+                    "y": drawn.at(f"{name}_apart"),
+                },
+            }
+        )
+    return marks

@@ -1,0 +1,150 @@
+"""Report -> throughput against the ops in flight, of both sides: where more of them bring no more."""
+
+from __future__ import annotations
+
+import math
+
+from nfslat.report.charts.chart import Chart, Spec
+from nfslat.report.charts.style import (
+    COLOUR,
+    DASH,
+    PLAIN,
+    Lane,
+    beside,
+    channel,
+    counted,
+    lane,
+    lanes,
+    rule,
+    tips,
+    words,
+)
+from nfslat.report.model import InFlight, Level, Report
+from nfslat.report.text_layout import count, percent
+
+_LEAST_SHARE = 0.01  # of the time; what is said of less is chance
+_FAR = 1.5  # a limit so many times higher than what was in flight is not on the axis
+_LABEL_PX, _PLOT_PX = 15, 260
+
+
+def knee_chart(report: Report) -> list[Chart]:
+    """One chart, where ops were in flight; of one capture, which shows one of the sides."""
+    if report.inflight is None:
+        return []
+    two = "capture" not in report.captures
+    found = _sides(report.inflight) if two else {"capture": _sides(report.inflight)["server"]}
+    levels = {side: [one for one in rows if one.share >= _LEAST_SHARE] or rows for side, (rows, _, _) in found.items()}
+    shown = [one for rows in levels.values() for one in rows]
+    if not shown:
+        return []
+    largest = max(one.share for one in shown)
+    most, fastest = max(one.in_flight for one in shown), max(one.ops_per_s for one in shown)
+    limits = [limit for _, _, limit in found.values() if limit is not None and limit <= _FAR * most]
+    marked = [
+        (side, number, text, dash)
+        for side, (_, knee, limit) in found.items()
+        for number, text, dash in (
+            (limit if limit in limits else None, f"{side}: limit {counted(limit or 0, _WHAT[side])}", [12, 5]),
+            (knee, f"{side}: knee at {count(knee or 0)}", [1, 3]),
+        )
+        if number is not None
+    ]
+    top = _LABEL_PX * (len(found) + len(marked)) + 10
+    drawn = lane(top, _PLOT_PX, "answered, ops/s", [0, fastest * 1.08 or 1.0], {"format": PLAIN, "tickCount": 6})
+    end = max([most, *limits]) * 1.05
+    x = channel(
+        "in flight, ops",
+        scale={"domain": [0, end], "nice": False, "zero": False},
+        axis={"title": "in flight at once, ops", "format": PLAIN, "values": _whole(end), "grid": False},
+    )
+    for row, side in enumerate(found):
+        drawn.marks += [_dots(drawn, side, levels[side], largest, x), *_key(side, _LABEL_PX * row + 12)]
+    for row, (side, number, text, dash) in enumerate(marked, len(found)):
+        at, y = {**x, "datum": number}, _LABEL_PX * row + 12
+        line = {"x": at, "y": {"value": y - 9}, "y2": {"value": drawn.bottom}}
+        drawn.marks.append(rule(line, stroke=COLOUR[_hue(side)], strokeWidth=2, strokeDash=dash))
+        drawn.marks.append(words(text, at, {"value": y}, fontSize=11, **beside(number / end)))
+    said = [_said(side, levels[side], knee, limit) for side, (_, knee, limit) in found.items()]
+    alt = "Throughput against ops in flight. " + " ".join(said)
+    caption = (
+        "How many ops were answered a second while so many were in flight; the larger a dot, the more of the time. "
+        "Where the line goes flat, or falls, more ops in flight only wait. Levels with less than 1 % of the time are "
+        "left out."
+    )
+    height = top + _PLOT_PX
+    return [
+        Chart(
+            "knee", "Throughput against ops in flight", caption, alt, lanes([drawn], height, alt), height + 50, "knee"
+        )
+    ]
+
+
+def _whole(end: float) -> list[int]:
+    """About ten whole numbers from 0 to `end`."""
+    rough = max(end / 10, 1.0)
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(power * one for one in (1, 2, 5, 10) if power * one >= rough)
+    return list(range(0, math.floor(end) + 1, step))
+
+
+def _sides(one: InFlight) -> dict[str, tuple[list[Level], int | None, int | None]]:
+    """Side -> levels, knee, limit."""
+    return {
+        "client": (one.client.levels, one.client.knee, one.client.slots_estimate),
+        "server": (one.server.levels, one.server.knee, one.server.threads_estimate),
+    }
+
+
+def _said(side: str, rows: list[Level], knee: int | None, limit: int | None) -> str:
+    if not rows:
+        return f"{side}: nothing in flight."
+    usual = max(rows, key=lambda one: one.share)
+    text = f"{side}: most often ({percent(usual.share)} of the time) {count(usual.in_flight)} in flight"
+    text += f", {usual.ops_per_s:,.0f} ops/s"
+    text += "" if knee is None else f"; knee at {count(knee)}"
+    return text + ("" if limit is None else f"; limit {count(limit)}") + "."
+
+
+_WHAT = {"client": "slots", "server": "threads", "capture": "threads"}
+_KEYS = {"client": "client: circles, solid line", "server": "server: diamonds, dotted line", "capture": "this capture"}
+
+
+def _hue(side: str) -> str:
+    return side if side in COLOUR else "client"
+
+
+def _key(side: str, y: int) -> list[Spec]:
+    """The piece of line that stands for a side, with its name."""
+    at = {"x": {"value": 0}, "x2": {"value": 30}, "y": {"value": y - 4}}
+    line = rule(at, stroke=COLOUR[_hue(side)], strokeWidth=2, strokeDash=DASH[_hue(side)])
+    return [line, words(_KEYS[side], {"value": 36}, {"value": y})]
+
+
+def _dots(drawn: Lane, side: str, rows: list[Level], largest: float, x: Spec) -> Spec:
+    colour, dash = COLOUR[_hue(side)], DASH[_hue(side)]
+    values = [
+        {"side": side, "in_flight": one.in_flight, "ops_per_s": one.ops_per_s, "share": one.share} for one in rows
+    ]
+    at = {"x": {**x, "field": "in_flight"}, "y": drawn.at("ops_per_s")}
+    size = {
+        "field": "share",
+        "type": "quantitative",
+        "scale": {"domain": [0, largest or 1.0], "range": [14, 420]},
+        "legend": None,
+        "title": "share of the time",
+    }
+    shown = tips(
+        ("side", "capture of"),
+        ("in_flight", "in flight, ops", ","),
+        ("ops_per_s", "answered, ops/s", ",.4~r"),
+        ("share", "share of the time", ".1%"),
+    )
+    shape = "diamond" if side == "server" else "circle"
+    dots = {"type": "point", "fill": colour, "stroke": None, "fillOpacity": 0.65, "shape": shape}
+    return {
+        "data": {"values": values},
+        "layer": [
+            {"mark": {"type": "line", "stroke": colour, "strokeWidth": 2, "strokeDash": dash}, "encoding": at},
+            {"mark": dots, "encoding": {"tooltip": shown, **at, "size": size}},
+        ],
+    }

@@ -1,0 +1,147 @@
+"""Report -> the parts of the mean op and of the slowest 1 %, in the order in which an op goes through them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nfslat.report.charts.chart import Chart, Spec
+from nfslat.report.charts.style import SIDES, channel, heading, spread, tips, unit
+from nfslat.report.model import MatchedRow, Report
+from nfslat.report.text_layout import adding_up, count_of, ms, shares_adding_up
+
+_HEAD_PX, _BAR_PX, _LINE_PX, _GAP_PX = 22, 28, 18, 26
+_SWATCH_PX = 12
+_NUMBERED = 0.04  # of a bar; less has no room for a number
+
+# (layer that it counts as, how solid it is drawn)
+_LOOK = {
+    "call_send": ("network", 0.35),
+    "call_net": ("network", 0.9),
+    "queue": ("server", 0.4),
+    "thread": ("server", 1.0),
+    "server": ("server", 1.0),
+    "reply_send": ("network", 0.35),
+    "reply_net": ("network", 0.9),
+    "net_both": ("network", 0.9),
+}
+_MEANS = {
+    "call_send": "call_send: client sends the call",
+    "call_net": "call_net: call on the way",
+    "queue": "server: call waits for a thread",
+    "thread": "server: in a thread",
+    "server": "server: call in to reply out",
+    "reply_send": "reply_send: server sends the reply",
+    "reply_net": "reply_net: reply on the way",
+    "net_both": "net_both: call and reply on the way",
+}
+
+
+def parts_chart(report: Report) -> list[Chart]:
+    """One chart, where ops were matched."""
+    matched = report.matched
+    if matched is None or matched.total is None:
+        return []
+    found = [(f"Mean of {count_of(matched.total.count, 'matched op')}", matched.total)]
+    if matched.slowest is not None:
+        found.append((f"Mean of the slowest 1 % ({count_of(matched.slowest.count, 'op')})", matched.slowest))
+    # What one of the two bars cannot tell apart, both show together: they are there to be compared.
+    split = all(row.parts_ms.call_net is not None and row.parts_ms.reply_net is not None for _, row in found)
+    queue = all(row.queue_ms is not None for _, row in found)
+    layers: list[Spec] = []
+    said = []
+    top = 0
+    for title, row in found:
+        segments = _segments(row, split, queue)
+        shown, whole = adding_up([value for _, value in segments])
+        shares = shares_adding_up([value for _, value in segments])
+        texts = [
+            f"{number}. {_MEANS[name]}: {value} ms" + (f" ({share})" if share != "-" else "")
+            for number, ((name, _), value, share) in enumerate(zip(segments, shown, shares, strict=True), 1)
+        ]
+        layers += _bar(f"{title}: {whole} ms", segments, texts, top)
+        said.append(f"{title}: {whole} ms; " + "; ".join(texts))
+        top += _HEAD_PX + _BAR_PX + 8 + _LINE_PX * len(segments) + _GAP_PX
+    height = top - _GAP_PX
+    alt = f"Parts of the client SRT. {'. '.join(said)}."
+    caption = (
+        "The parts of an op from the first byte of the call to the last byte of the reply, in the order in which it "
+        "goes through them. Each bar has a scale of its own; the figures below it sum to its mean."
+    )
+    error = matched.total.parts_ms.one_way_error
+    if not split:
+        caption += " How the time on the network divides between call and reply cannot be told from these clocks."
+    elif error is not None:
+        caption += f" call_net and reply_net are known to +/- {ms(error)} ms, their sum is exact."
+    spec = unit(layers, height, alt, resolve={"scale": {"x": "independent"}})
+    return [Chart("parts", "Where the time goes, part by part", caption, alt, spec, height + 10, "parts")]
+
+
+def _segments(row: MatchedRow, split: bool, queue: bool) -> list[tuple[str, float]]:
+    parts = row.parts_ms
+    server = [("server", parts.server)]
+    if queue and row.queue_ms is not None:
+        server = [("queue", row.queue_ms), ("thread", parts.server - row.queue_ms)]
+    first, last = [("net_both", parts.net_both)], []
+    if split and parts.call_net is not None and parts.reply_net is not None:
+        first, last = [("call_net", parts.call_net)], [("reply_net", parts.reply_net)]
+    return [("call_send", parts.call_send), *first, *server, ("reply_send", parts.reply_send), *last]
+
+
+def _bar(title: str, segments: list[tuple[str, float]], texts: list[str], top: int) -> list[Spec]:
+    values: list[dict[str, Any]] = []
+    at = 0.0
+    domain_at = [0.0]
+    for number, ((name, value), text) in enumerate(zip(segments, texts, strict=True), 1):
+        side, opacity = _LOOK[name]
+        line = top + _HEAD_PX + _BAR_PX + 8 + _LINE_PX * number
+        values.append(
+            {"part": name, "ms": value, "start": at, "end": at + value, "side": side, "solid": opacity, "text": text}
+            | {"number": str(number), "line": line - 4, "swatch": line - 4 - _SWATCH_PX + 2, "swatch_end": line - 2}
+        )
+        at += value
+        domain_at.append(at)
+    low, high = spread(domain_at)
+    for one in values:
+        one["number"] = one["number"] if abs(one["ms"]) >= _NUMBERED * (high - low) else ""
+    x = channel("time, ms", scale={"domain": [low, high], "nice": False, "zero": False}, axis=None)
+    y: Spec = {"type": "quantitative", "title": None, "scale": None, "axis": None}
+    hue: Spec = {"field": "side", "type": "nominal", "scale": SIDES, "legend": None, "title": "layer"}
+    solid: Spec = {"field": "solid", "type": "quantitative", "scale": None, "legend": None, "title": None}
+    bar_top = top + _HEAD_PX
+    bar = {
+        "mark": {"type": "rect", "style": "edge", "strokeWidth": 1},
+        "encoding": {
+            "tooltip": tips(("part", "part"), ("ms", "time, ms", ",.4~r")),
+            "x": {**x, "field": "start"},
+            "x2": {"field": "end"},
+            "y": {"value": bar_top},
+            "y2": {"value": bar_top + _BAR_PX},
+            "fill": hue,
+            "fillOpacity": solid,
+        },
+    }
+    numbers: Spec = {
+        "transform": [{"calculate": "(datum.start + datum.end) / 2", "as": "middle"}],
+        "mark": {"type": "text", "align": "center", "baseline": "middle", "style": "heading"},
+        "encoding": {
+            "x": {**x, "field": "middle"},
+            "y": {"value": bar_top + _BAR_PX / 2},
+            "text": {"field": "number", "type": "nominal", "title": None},
+        },
+    }
+    swatches = {
+        "mark": {"type": "rect", "style": "edge", "strokeWidth": 1},
+        "encoding": {
+            "x": {"value": 1},
+            "x2": {"value": 1 + _SWATCH_PX},
+            "y": {**y, "field": "swatch"},
+            "y2": {"field": "swatch_end"},
+            "fill": hue,
+            "fillOpacity": solid,
+        },
+    }
+    lines = {
+        "mark": {"type": "text", "align": "left", "baseline": "alphabetic", "x": _SWATCH_PX + 8},
+        "encoding": {"y": {**y, "field": "line"}, "text": {"field": "text", "type": "nominal", "title": None}},
+    }
+    return [heading(title, top + 14), {"data": {"values": values}, "layer": [bar, numbers, swatches, lines]}]

@@ -1,0 +1,205 @@
+"""Colours, axes, lanes and labels that all charts have in common."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nfslat.report.charts.chart import VEGA_LITE, Spec
+from nfslat.report.text_layout import count
+
+# Okabe and Ito's colours, which also the colour-blind tell apart; 3.4:1 or more on white, and on near-black. A dash
+# and a label go with each, so that none of them is told by its colour alone.
+COLOUR = {"client": "#0072B2", "network": "#D55E00", "server": "#009E73"}
+SIDES = {"domain": list(COLOUR), "range": list(COLOUR.values())}  # the scale of a field that is one of these
+DASH = {"client": [1, 0], "network": [6, 3], "server": [2, 2]}
+
+_INKS = {
+    # The page defines these variables, for light, dark and print; Vega's SVG passes them on as they are.
+    "page": ("transparent", "var(--ink)", "var(--dim)", "var(--grid)", "var(--font)"),
+    # A font that vl-convert brings along: the same picture on every machine.
+    "light": ("#ffffff", "#1b1f24", "#59636e", "#dfe3e8", "Liberation Sans"),
+}
+FONT_PX = 12
+
+
+def theme(name: str) -> Spec:
+    """Vega-Lite configuration: "page" with the CSS variables --ink, --dim, --grid and --font, "light" for paper."""
+    paper, ink, dim, grid, font = _INKS[name]
+    return {
+        "background": paper,
+        "font": font,
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": ink,
+            "titleColor": ink,
+            "gridColor": grid,
+            "domainColor": dim,
+            "tickColor": dim,
+            "labelFontSize": 11,
+            "titleFontSize": FONT_PX,
+            "titleFontWeight": "normal",
+            "labelOverlap": "greedy",
+        },
+        "legend": {
+            "labelColor": ink,
+            "titleColor": ink,
+            "titleFontWeight": "normal",
+            "labelFontSize": 11,
+            "titleFontSize": FONT_PX,
+        },
+        "title": {"color": ink, "subtitleColor": dim, "anchor": "start", "fontSize": 16, "subtitleFontSize": FONT_PX},
+        "text": {"color": ink, "fontSize": FONT_PX},
+        "rule": {"color": ink},
+        "style": {
+            "heading": {"color": ink, "fontWeight": "bold", "fontSize": FONT_PX},
+            "dim": {"color": dim},
+            "edge": {"color": dim},
+            "grid": {"color": grid},
+            "inked": {"color": ink},
+        },
+    }
+
+
+# ---- numbers ----
+
+# Of linear axes. With fewer digits named, Vega makes 1e+2 of 100 where ticks are few.
+PLAIN = ",.9~r"
+
+# Milliseconds as people say them; an axis over decades needs every unit. datum.value is a tick of the axis.
+_SPOKEN = (
+    "datum.value >= 1e3 ? format(datum.value / 1e3, ',.6~r') + ' s'"
+    " : datum.value >= 1 ? format(datum.value, '.6~r') + ' ms'"
+    " : datum.value >= 1e-3 ? format(datum.value * 1e3, '.6~r') + ' us'"
+    " : format(datum.value * 1e6, '.6~r') + ' ns'"
+)
+
+
+def log_axis(title: str, low: float, high: float, **more: Any) -> Spec:
+    """An axis of latency from `low` to `high` ms, with a label a decade, or more where there are few."""
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1,) if len(exponents) > 4 else (1, 2, 5)
+    values = [step * 10.0**exponent for exponent in exponents for step in steps]
+    # 10.0**-3 * 5 is not 0.005; what is read from the text is.
+    values = [float(f"{value:.6g}") for value in values]
+    return {"title": title, "values": [v for v in values if low <= v <= high], "labelExpr": _SPOKEN, **more}
+
+
+def counted(number: int, nouns: str) -> str:
+    """``4 threads``, ``1 session slot``."""
+    return f"{count(number)} {nouns.removesuffix('s') if number == 1 else nouns}"
+
+
+def spread(values: Iterable[float | None], *also: float) -> tuple[float, float]:
+    """The least and the largest of `values` and `also`, never the same; (0, 1) where there is none."""
+    known = [value for value in (*values, *also) if value is not None]
+    low, high = (min(known), max(known)) if known else (0.0, 1.0)
+    return (low, high) if high > low else (low, low + (abs(low) or 1.0))
+
+
+def margin(domain: tuple[float, float], below: float, above: float) -> list[float]:
+    """`domain`, wider by shares of its width."""
+    low, high = domain
+    return [low - (high - low) * below, high + (high - low) * above]
+
+
+# ---- marks ----
+
+
+def channel(title: str, *, kind: str = "quantitative", **more: Any) -> Spec:
+    """A field's channel; `title` has the unit in it."""
+    return {"type": kind, "title": title, **more}
+
+
+def tips(*fields: tuple[str, str] | tuple[str, str, str]) -> list[Spec]:
+    """A tooltip: (field, title with unit[, number format]). Without a format the field is a text."""
+    return [
+        {
+            "field": name,
+            "title": title,
+            **({"type": "quantitative", "format": form[0]} if form else {"type": "nominal"}),
+        }
+        for name, title, *form in fields
+    ]
+
+
+def words(text: str, x: Spec, y: Spec, **mark: Any) -> Spec:
+    """A mark of one text that no field holds."""
+    return {
+        "data": {"values": [{}]},
+        "mark": {"type": "text", "align": "left", "baseline": "alphabetic", "text": text, "tooltip": None, **mark},
+        "encoding": {"x": x, "y": y},
+    }
+
+
+def rule(encoding: Spec, **mark: Any) -> Spec:
+    """One straight line that no field holds."""
+    return {"data": {"values": [{}]}, "mark": {"type": "rule", "tooltip": None, **mark}, "encoding": encoding}
+
+
+def verticals(values: Iterable[float], x: Spec) -> list[Spec]:
+    """Grid lines over all lanes: those of an axis have the height of one."""
+    return [rule({"x": {**x, "datum": value}}, style="grid") for value in values]
+
+
+def beside(share: float) -> Spec:
+    """How a label goes with an upright line that stands at this share of the axis: on the side where there is room."""
+    return {"align": "right", "dx": -4} if share > 0.7 else {"align": "left", "dx": 4}
+
+
+@dataclass
+class Lane:
+    """One of several drawings below each other that share their x axis: pixels from `top` to `top + height`.
+
+    A specification of several views cannot be as wide as the page lets it; one view whose y scales have ranges of
+    their own can.
+    """
+
+    top: int
+    height: int
+    y: Spec  # channel of y, without a field
+    marks: list[Spec] = field(default_factory=list)
+
+    @property
+    def bottom(self) -> int:
+        return self.top + self.height
+
+    def at(self, name: str) -> Spec:
+        """The y channel for a field."""
+        return {**self.y, "field": name}
+
+
+def lane(top: int, height: int, title: str, domain: Sequence[float], axis: Spec | None, **scale: Any) -> Lane:
+    """A lane with an axis of its own at the left; None: with none."""
+    shown = None if axis is None else {"orient": "left", "title": title, "titleLimit": max(height + 30, 60), **axis}
+    scale = {"domain": list(domain), "range": [top + height, top], "nice": False, **scale}
+    if scale.get("type") != "log":
+        scale["zero"] = False
+    return Lane(top, height, {"type": "quantitative", "title": title, "scale": scale, "axis": shown})
+
+
+def heading(text: str, y: int, **mark: Any) -> Spec:
+    """The title of a lane, above it."""
+    return words(text, {"value": 0}, {"value": y}, style="heading", **mark)
+
+
+def unit(layers: Sequence[Spec], height: int, alt: str, **more: Any) -> Spec:
+    """The specification of a chart of one view, as wide as its place."""
+    return {
+        "$schema": f"https://vega.github.io/schema/vega-lite/v{VEGA_LITE}.json",
+        "description": alt,
+        "width": "container",
+        "height": height,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "padding": {"left": 4, "top": 4, "right": 12, "bottom": 4},
+        **more,
+        "layer": list(layers),
+    }
+
+
+def lanes(found: Sequence[Lane], height: int, alt: str, behind: Sequence[Spec] = (), **more: Any) -> Spec:
+    """The specification of lanes below each other, drawn over what is `behind`."""
+    layers = [*behind, *({"layer": one.marks} for one in found)]
+    return unit(layers, height, alt, resolve={"scale": {"y": "independent"}}, **more)

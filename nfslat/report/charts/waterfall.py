@@ -1,0 +1,143 @@
+"""Report -> the latency stack from the application to the storage, as bars that start where the one before ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from nfslat.report.charts.chart import Chart, Spec
+from nfslat.report.charts.style import PLAIN, SIDES, channel, margin, spread, tips, unit
+from nfslat.report.model import MatchedRow, Report, StackRow
+from nfslat.report.text_layout import count_of, ms, percent, shorten
+
+_ROW_PX, _BAR_PX = 40, 16
+_INDENT_PX = 14
+
+
+def waterfalls(report: Report) -> list[Chart]:
+    """A chart for each operation that the stack speaks of; what the captures alone tell where it speaks of none."""
+    total = report.matched.total if report.matched is not None else None
+    blocks: dict[str, list[StackRow]] = {}
+    for row in report.stack:
+        blocks.setdefault(row.op, []).append(row)
+    if not blocks and total is not None:
+        blocks["all"] = _captured(total)
+    return [
+        _waterfall(op, rows, "waterfall" if number == 0 else f"waterfall-{number + 1}", total)
+        for number, (op, rows) in enumerate(blocks.items())
+    ]
+
+
+def _captured(total: MatchedRow) -> list[StackRow]:
+    whole, server = total.client_ms.mean, total.server_ms.mean
+
+    def row(layer: str, depth: int, value: float, source: str) -> StackRow:
+        return StackRow("all", layer, depth, value, value / whole if whole > 0 else None, source)
+
+    rows = [
+        row("client SRT", 0, whole, "client capture"),
+        row("network", 1, whole - server, "client SRT - server SRT"),
+        row("server", 1, server, "server capture"),
+    ]
+    if total.queue_ms is not None:
+        rows.append(row("waiting for a thread", 2, total.queue_ms, "in-flight analysis"))
+        rows.append(row("in a thread", 2, server - total.queue_ms, "in-flight analysis"))
+    return rows
+
+
+def _starts(rows: Sequence[StackRow]) -> list[float]:
+    """Where each bar begins, ms: with the row that it is part of, or behind the one before it in there."""
+    starts: list[float] = []
+    open_rows: list[tuple[int, float, float]] = []  # depth, start, where its next part begins
+    for row in rows:
+        while open_rows and open_rows[-1][0] >= row.depth:
+            open_rows.pop()
+        start = open_rows[-1][2] if open_rows else 0.0
+        if open_rows:
+            depth, begin, _ = open_rows[-1]
+            open_rows[-1] = (depth, begin, start + row.ms)
+        starts.append(start)
+        open_rows.append((row.depth, start, start))
+    return starts
+
+
+def _sides(rows: Sequence[StackRow]) -> list[str]:
+    """Whose time a row is: that of the row named client, network or server that it is, or is part of."""
+    found: list[str] = []
+    inside = [(-1, "client")]
+    for row in rows:
+        while inside[-1][0] >= row.depth:
+            inside.pop()
+        side = row.layer if row.layer in ("network", "server") else inside[-1][1]
+        inside.append((row.depth, side))
+        found.append(side)
+    return found
+
+
+def _waterfall(op: str, rows: list[StackRow], name: str, total: MatchedRow | None) -> Chart:
+    starts, sides = _starts(rows), _sides(rows)
+    whole = [i + 1 < len(rows) and rows[i + 1].depth > row.depth for i, row in enumerate(rows)]
+    values: list[dict[str, Any]] = []
+    for i, (row, start) in enumerate(zip(rows, starts, strict=True)):
+        share = "" if row.share is None or percent(row.share) == "-" else f" ({percent(row.share)})"
+        values.append(
+            {
+                "label": f"{shorten(row.layer, 44)}: {ms(row.ms)} ms{share}",
+                "layer": row.layer,
+                "ms": row.ms,
+                "start": start,
+                "end": start + row.ms,
+                "share": percent(row.share),
+                "source": row.source,
+                "side": sides[i],
+                "whole": whole[i],
+                "indent": _INDENT_PX * min(row.depth, 4),
+                "text_y": _ROW_PX * i + 14,
+                "top": _ROW_PX * i + 18,
+                "bottom": _ROW_PX * i + 18 + _BAR_PX,
+            }
+        )
+    height = _ROW_PX * len(rows) + 6
+    domain = margin(spread((v for one in values for v in (one["start"], one["end"])), 0.0), 0, 0.02)
+    shown = "of all matched ops" if op == "all" else f"of {shorten(op, 60)}"
+    axis = {"title": f"time, ms (mean {shown})", "grid": True, "format": PLAIN, "tickCount": 8}
+    x = channel("start, ms", scale={"domain": domain, "nice": False, "zero": False}, axis=axis)
+    y: Spec = {"type": "quantitative", "title": None, "scale": None, "axis": None}
+    tooltip = tips(("layer", "layer"), ("ms", "time, ms", ",.4~r"), ("share", "share"), ("source", "source"))
+    hue = {"field": "side", "type": "nominal", "scale": SIDES, "legend": None, "title": "side"}
+    bars = {
+        "mark": {"type": "rect", "strokeWidth": 1.5},
+        "encoding": {
+            "tooltip": tooltip,
+            "x": {**x, "field": "start"},
+            "x2": {"field": "end"},
+            "y": {**y, "field": "top"},
+            "y2": {"field": "bottom"},
+            "fill": hue,
+            "stroke": hue,
+            "fillOpacity": {"condition": {"test": "datum.whole", "value": 0.25}, "value": 1},
+        },
+    }
+    labels = {
+        "mark": {"type": "text", "align": "left", "baseline": "alphabetic", "x": {"expr": "datum.indent + 2"}},
+        "encoding": {
+            "y": {**y, "field": "text_y"},
+            "text": {"field": "label", "type": "nominal", "title": None},
+        },
+    }
+    figures = "; ".join(f"{row.layer} {ms(row.ms)} ms" for row in rows)
+    alt = f"Latency stack {shown}: {figures}."
+    count = "" if op != "all" or total is None else f" Means over {count_of(total.count, 'matched op')}."
+    caption = (
+        "Each bar starts where the one before it ends. A row is part of the row above it that is less indented; pale "
+        f"bars are divided by the bars below them.{count}"
+    )
+    title = "Latency stack: from the application to the storage" if op == "all" else f"Latency stack: {shorten(op, 40)}"
+    spec = unit([bars, labels], height, alt, data={"values": values})
+    return Chart(name, title, caption, alt, spec, height + 50, "waterfall")
+
+
+def slug(text: str) -> str:
+    """`text` as part of an `id`."""
+    return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.") or "op"

@@ -1,0 +1,165 @@
+// Opens rows, copies filters, changes the colours, and draws the charts once the page has been painted.
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const config = /*CONFIG*/null;
+  const said = document.getElementById("said");
+
+  // ---- colours ----
+  const theme = document.getElementById("theme");
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
+  const name = () => { theme.textContent = isDark() ? "Light colours" : "Dark colours"; };
+  theme.hidden = false;
+  theme.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; name(); });
+  system.addEventListener("change", name);
+  name();
+
+  // ---- rows that open, and copying ----
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (!button) return;
+    if (button.hasAttribute("aria-controls")) {
+      const row = document.getElementById(button.getAttribute("aria-controls"));
+      row.hidden = !row.hidden;
+      button.setAttribute("aria-expanded", String(!row.hidden));
+    } else if (button.dataset.copy !== undefined) copy(button);
+  });
+
+  const copied = (button, done) => {
+    button.textContent = done ? "Copied" : "Not copied";
+    said.textContent = done ? "Copied" : "It could not be copied";
+    setTimeout(() => { button.textContent = "Copy"; said.textContent = ""; }, 2000);
+  };
+  const copy = (button) => {
+    const text = button.dataset.copy;
+    const byHand = () => {
+      const area = document.createElement("textarea");
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      const done = document.execCommand("copy");
+      area.remove();
+      button.focus();
+      return done;
+    };
+    if (!navigator.clipboard) return copied(button, byHand());
+    navigator.clipboard.writeText(text).then(() => copied(button, true), () => copied(button, byHand()));
+  };
+
+  // ---- charts ----
+  const library = document.getElementById("library");
+  const plots = new Map([...document.querySelectorAll(".plot")].map((plot) => [plot.dataset.chart, plot]));
+  const specOf = (id) => JSON.parse(document.getElementById("spec-" + id).textContent);
+  const drawn = new Map();
+  const load = () => {
+    if (window.vegaEmbed) return;
+    const script = document.createElement("script");
+    script.textContent = library.textContent;
+    document.head.append(script);
+  };
+  const draw = (id) => {
+    if (!drawn.has(id)) {
+      const plot = plots.get(id);
+      load();
+      // ast: expressions are interpreted, not compiled, so that the page can do without eval.
+      const options = { actions: false, ast: true, renderer: "svg", config, tooltip: { disableDefaultStyle: false } };
+      drawn.set(id, window.vegaEmbed(plot, specOf(id), options).then(
+        () => { plot.style.minHeight = ""; },
+        (problem) => {
+          plot.classList.add("undrawn");
+          plot.textContent = "This picture could not be drawn; its figures are in the tables.";
+          console.error(id, problem);
+        },
+      ));
+    }
+    return drawn.get(id);
+  };
+  // What is folded away has no width yet; it is drawn when it is opened.
+  const folded = (id) => plots.get(id).closest("details:not([open])") !== null;
+  const open = () => [...plots.keys()].filter((id) => !folded(id));
+  const drawAll = () => Promise.all(open().map(draw)).then(() => { root.dataset.charts = "drawn"; });
+  const later = window.requestIdleCallback || ((call) => setTimeout(call, 1));
+  const start = () => {
+    // What is looked at comes first; the rest when nothing else is to do, so that a print has all of it.
+    const seen = new IntersectionObserver((entries) => {
+      for (const entry of entries) if (entry.isIntersecting && !folded(entry.target.dataset.chart)) draw(entry.target.dataset.chart);
+    }, { rootMargin: "300px" });
+    const rest = open();
+    for (const plot of plots.values()) seen.observe(plot);
+    const next = () => {
+      const id = rest.shift();
+      if (id === undefined) return drawAll();
+      return draw(id).then(() => later(next));
+    };
+    later(next);
+  };
+  if (plots.size) requestAnimationFrame(() => setTimeout(start, 0));
+  else root.dataset.charts = "drawn";
+  addEventListener("beforeprint", drawAll);
+
+  // ---- the figures of a picture, as a table: made of the data that it is drawn from ----
+  const titles = (spec) => {
+    const found = {};
+    const walk = (node) => {
+      if (!node || typeof node !== "object") return;
+      if (typeof node.field === "string") {
+        const title = node.title || (node.axis && node.axis.title) || (node.legend && node.legend.title);
+        if (title && typeof title === "string") found[node.field] ||= title;
+      }
+      for (const [key, value] of Object.entries(node)) if (key !== "values" && key !== "datasets") walk(value);
+    };
+    walk(spec);
+    return found;
+  };
+  const tables = (spec) => {
+    const found = new Set();
+    const walk = (node) => {
+      if (!node || typeof node !== "object") return;
+      if (node.data && Array.isArray(node.data.values)) found.add(node.data.values);
+      for (const [key, value] of Object.entries(node)) if (key !== "data" && key !== "datasets") walk(value);
+    };
+    walk(spec);
+    for (const values of Object.values(spec.datasets || {})) found.add(values);
+    return [...found].filter((values) => values.length && typeof values[0] === "object");
+  };
+  const MOST = 500;
+  const tableOf = (values, named) => {
+    const columns = Object.keys(named).filter((key) => values.some((row) => row[key] !== undefined));
+    if (!columns.length) return null;
+    const box = document.createElement("div");
+    box.className = "box";
+    box.tabIndex = 0;
+    box.setAttribute("role", "region");
+    box.setAttribute("aria-label", "figures");
+    const table = document.createElement("table");
+    const line = (tag, cells, into) => {
+      const row = into.insertRow();
+      for (const cell of cells) {
+        const made = document.createElement(tag);
+        if (typeof cell === "number") made.className = "n";
+        made.textContent = cell === null || cell === undefined ? "–"
+          : typeof cell === "number" ? String(Number(cell.toPrecision(6))) : String(cell);
+        row.append(made);
+      }
+    };
+    line("th", columns.map((key) => named[key]), table.createTHead());
+    const body = table.createTBody();
+    for (const row of values.slice(0, MOST)) line("td", columns.map((key) => row[key]), body);
+    box.append(table);
+    if (values.length > MOST) {
+      const more = document.createElement("p");
+      more.textContent = `The first ${MOST} of ${values.length} rows; the JSON report has them all.`;
+      box.append(more);
+    }
+    return box;
+  };
+  for (const details of document.querySelectorAll("details.figures")) {
+    details.addEventListener("toggle", () => {
+      if (!details.open || details.childElementCount > 1) return;
+      const spec = specOf(details.dataset.figures);
+      const named = titles(spec);
+      details.append(...tables(spec).map((values) => tableOf(values, named)).filter(Boolean));
+    });
+  }
+})();

@@ -1,0 +1,229 @@
+"""Report -> one self-contained HTML page: templates filled from the model, the style, the charts and their script."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from nfslat.errors import UsageError
+from nfslat.report.charts.all import charts
+from nfslat.report.charts.chart import VEGA_LITE
+from nfslat.report.charts.style import theme
+from nfslat.report.html import view
+from nfslat.report.model import Report
+from nfslat.report.text import SRT_MEANS, headline
+from nfslat.report.text_findings import LAYERS, explains, not_found
+from nfslat.report.text_layout import count, ms, percent
+from nfslat.report.text_tables import op_label
+from nfslat.report.text_transport import CAUSES
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_NEEDED = "--html needs vl-convert-python and jinja2: pip install 'nfslat[html]'"
+_FRACTION = r"\.\d+(?=Z|\+|$)"
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def render(report: Report) -> str:
+    """The page, ending in a newline; it holds all that it needs and asks no network.
+
+    Raises ``UsageError`` where the libraries of the extra ``html`` are not installed.
+    """
+    environment, library = _environment(), _library()
+    pictures = charts(report)
+    script = _part("page.js").replace("/*CONFIG*/null", _script_json(theme("page")))
+    two = "capture" not in report.captures
+    causes = [one for one in report.findings if one.layer in LAYERS]
+    intervals, intervals_left = view.interval_rows(report)
+    page = environment.get_template("page.html").render(
+        report=report,
+        two=two,
+        title=_title(report),
+        when=_when(report),
+        headline=_headline(report),
+        tiles_differ=view.tiles_differ(report),
+        contents=_contents(report, two),
+        policy=_policy([script, *([library] if pictures else [])]),
+        css=_raw(_part("page.css")),
+        script=_raw(script),
+        library=_raw(library),
+        charts=pictures,
+        blocks=view.sections(report),
+        tiles=view.tiles(report),
+        stacks=view.stacks(report),
+        op_rows=view.op_rows(report),
+        histograms=view.histograms(report),
+        slow=view.slow_ops(report, CAUSES),
+        several_files={side: len(capture.files) > 1 for side, capture in report.captures.items()},
+        intervals=intervals,
+        intervals_left=intervals_left,
+        causes=[one for one in causes if one.severity == "warning"],
+        minor=[one for one in causes if one.severity != "warning"],
+        not_found=not_found(report.findings, report.inflight),
+        srt_means=_srt_means(report, two),
+        no_pictures=_no_pictures(report),
+    )
+    # Nothing but a library's text could hold half of a character, which no file can.
+    return _SURROGATES.sub("\ufffd", page).lstrip() + "\n"
+
+
+def visible(text: str) -> str:
+    """`text` with what cannot be seen, or turns the writing round, as its number: a name must not pass for another."""
+    return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in text)
+
+
+@functools.cache
+def _environment() -> Environment:
+    try:
+        # Escapes everything that it fills in; whoever has seen a Flask or an Ansible template can read ours.
+        import jinja2  # noqa: PLC0415  (an extra)
+    except ImportError as problem:
+        raise UsageError(_NEEDED) from problem
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("nfslat.report.html"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    environment.filters |= {
+        "exact": json.dumps,  # a number as the JSON report has it
+        "ms": ms,
+        "fixed": lambda value: f"{value:,.3f}",
+        "short": lambda value: f"{value:g}",
+        "count": count,
+        "percent": percent,
+        "sentence": _sentence,
+        "lines": _lines,
+        "as_list": _as_list,
+        "clock_time": _clock_time,
+        "explains": explains,
+        "op_label": lambda row: op_label(row.program, row.op),
+        "pivot_rows": view.pivot_rows,
+        "script_json": lambda value: _raw(_script_json(value)),
+    }
+    return environment
+
+
+@functools.cache
+def _library() -> str:
+    """Vega, Vega-Lite and vega-embed as one script."""
+    try:
+        import vl_convert  # noqa: PLC0415  (an extra)
+    except ImportError as problem:
+        raise UsageError(_NEEDED) from problem
+    script: str = vl_convert.javascript_bundle(vl_version=VEGA_LITE)  # type: ignore[call-arg]  # gives vegaEmbed
+    # Neither may stand in a script element: the first ends it, the second may hide its end.
+    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _part(name: str) -> str:
+    return resources.files("nfslat.report.html").joinpath(name).read_text(encoding="utf-8")
+
+
+def _raw(text: str) -> Any:
+    from markupsafe import Markup  # noqa: PLC0415  (comes with jinja2)
+
+    return Markup(text)  # noqa: S704  (our own files, a library, and JSON without a "<")
+
+
+def _shown(value: Any) -> Any:
+    # Markup is a str, too; it is ours, and was made visible when it was filled in.
+    return visible(value) if type(value) is str else value
+
+
+def _script_json(value: Any) -> str:
+    """JSON that can stand in a script element: ASCII, and nothing in it begins a tag, a comment or an entity."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    """Content-Security-Policy: no network at all, and no script but these."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+def _title(report: Report) -> str:
+    names = [PurePath(capture.path).name or capture.path for capture in report.captures.values()]
+    return f"NFS latency: {' and '.join(names)}"
+
+
+def _headline(report: Report) -> tuple[str, str]:
+    """The answer's first sentence, and the rest."""
+    first, *rest = re.split(r"(?<=\.) (?=[A-Z])", headline(report.verdict, report.matched), maxsplit=1)
+    return first, "".join(rest)
+
+
+def _when(report: Report) -> str:
+    first = [capture.first for capture in report.captures.values() if capture.first]
+    return (
+        f"captured from {re.sub(_FRACTION, '', first[-1]).replace('T', ' ')}"
+        if first
+        else "when it was captured is not known"
+    )
+
+
+def _clock_time(at: str) -> str:
+    """``2024-05-01T10:00:00.000123+00:00`` -> ``10:00:00.000123``."""
+    time = at.partition("T")[2].partition("+")[0].removesuffix("Z")
+    return re.sub(r"(\.\d{6})000$", r"\1", time) or at
+
+
+def _srt_means(report: Report, two: bool) -> str:
+    if not two and report.nfslat.srt == "nfslat":
+        return "from the first byte of the call to the last byte of the reply"
+    return SRT_MEANS.get(report.nfslat.srt, report.nfslat.srt)
+
+
+def _no_pictures(report: Report) -> str:
+    if report.matched is None or not report.matched.ops:
+        return "No op is in both captures, so there is nothing to draw."
+    return "This report was made without the figures that pictures are drawn from."
+
+
+def _contents(report: Report, two: bool) -> list[tuple[str, str]]:
+    if not two:
+        return [
+            ("answer", "What it shows"), ("distributions", "Each operation"), ("in-flight", "In flight"),
+            ("audit", "Capture audit"), ("definitions", "Definitions"),
+        ]  # fmt: skip
+    return [
+        ("answer", "Answer"), ("stack", "Latency stack"), ("distributions", "Each operation"),
+        ("over-time", "Over time"), ("in-flight", "Threads and slots"), ("parts", "Part by part"),
+        ("clock", "Clocks"), ("transport", "TCP and the path"), ("slowest", "Slowest ops"),
+        *((f"by-{number}", f"By {pivot.by}") for number, pivot in enumerate(report.pivots, 1)),
+        *([("intervals", "Intervals")] if report.intervals is not None else []),
+        ("findings", "What to do"), ("what-if", "What if"), ("evidence", "Outside evidence"),
+        ("audit", "Capture audit"), ("definitions", "Definitions"),
+    ]  # fmt: skip
+
+
+def _as_list(how: Any) -> list[str]:
+    return [how] if isinstance(how, str) else [str(line) for line in how] if isinstance(how, list | tuple) else []
+
+
+def _lines(how: Any) -> Any:
+    """What is to be copied as it is: the ends of its lines are the only thing in it that does not show."""
+    from markupsafe import Markup, escape  # noqa: PLC0415  (comes with jinja2)
+
+    return Markup("\n").join(escape(visible(line)) for line in _as_list(how))
+
+
+def _sentence(text: str) -> str:
+    """A finding's text begins small and has no full stop."""
+    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "."

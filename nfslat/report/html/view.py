@@ -1,0 +1,324 @@
+"""Report -> what the templates show: rows with their bars, labels and choices; templates do no arithmetic."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nfslat.report.html.blocks import Block, blocks_of
+from nfslat.report.model import MatchedRow, Report, StackRow, Summary
+from nfslat.report.pictures import Event, SlowOp
+from nfslat.report.pivots import IntervalRow, Pivot, PivotRow
+from nfslat.report.text import one_side_section, warnings_section
+from nfslat.report.text_findings import evidence_section, what_if_section
+from nfslat.report.text_inflight import inflight_section
+from nfslat.report.text_parts import clock_section, part_percentiles_section, parts_section
+from nfslat.report.text_tables import (
+    histogram_rows,
+    messages_section,
+    misses_section,
+    op_label,
+    programs_section,
+    selection_section,
+)
+from nfslat.report.text_transport import charges_section, transport_section
+
+PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
+# Parts in words, and what a part is divided into or put together from.
+_IN_WORDS = {
+    "call_send": "client sends the call", "call_net": "call on the way", "server": "in the server",
+    "reply_send": "server sends the reply", "reply_net": "reply on the way", "network": "on the network",
+    "queue": "wait for a server thread", "in a thread": "in a server thread",
+}  # fmt: skip
+_SECTIONS = (
+    *("warnings", "one_side", "in_flight", "parts", "misses", "clock", "transport", "what_if", "evidence", "messages"),
+    "excluded",
+)
+_SHOWN = 0.0005  # shares are printed to 0.1 %
+_OF_APPLICATION = (
+    ("application", "whole", "Application"),
+    ("above", "client", "Above the wire"),
+    ("network", "network", "Network"),
+    ("server", "server", "Server"),
+)
+_MOST_INTERVALS = 1500  # rows; of more, those of all operations together are shown
+_MOST_OF_ALL = 3600
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One of the numbers under the verdict."""
+
+    key: str
+    layer: str  # whose it is; "whole" is the sum of the others
+    title: str
+    ms: float
+    share: float | None  # of the whole
+    slowest_ms: float | None
+    slowest_share: float | None
+    means: str
+
+
+@dataclass(frozen=True)
+class OpRow:
+    op: str
+    version: str
+    count: int
+    sides: list[tuple[str, Summary]]
+
+
+@dataclass(frozen=True)
+class HistogramRow:
+    label: str
+    counts: list[tuple[int, float]]  # of each side, and the length of its bar in per cent
+
+
+@dataclass(frozen=True)
+class Histogram:
+    title: str
+    rows: list[HistogramRow]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A line of a packet timeline: one capture's event stands on its own side."""
+
+    event: Event
+    client: bool
+
+
+@dataclass(frozen=True)
+class PartBar:
+    name: str
+    words: str
+    ms: float
+    width: float
+
+
+@dataclass(frozen=True)
+class Slow:
+    op: SlowOp
+    label: str
+    bars: list[PartBar]
+    moments: list[Moment]
+    charges: list[tuple[str, float]]
+    main: str  # what most of its time went to
+
+
+def tiles(report: Report) -> list[Tile]:
+    """The numbers of the verdict: a whole and what it is the sum of.
+
+    That is the mean client SRT of the matched ops; where the verdict is about the application's time, that time.
+    """
+    matched = report.matched
+    if matched is None or matched.total is None:
+        return []
+    if of_application := _application(report):
+        return [
+            Tile(f"stack_{key}", layer, title, row.ms, row.share, None, None, row.source)
+            for (key, layer, title), row in zip(_OF_APPLICATION, of_application, strict=True)
+        ]
+    total, slowest = matched.total, matched.slowest
+
+    def tile(key: str, title: str, means: str) -> Tile:
+        mean, tail = _mean(total, key), None if slowest is None else _mean(slowest, key)
+        tail_share = None if slowest is None or tail is None else _share(tail, slowest)
+        layer = "whole" if key == "client" else key
+        return Tile(key, layer, title, mean, _share(mean, total), tail, tail_share, means)
+
+    return [
+        tile("client", "Client SRT", "from the call's first byte to the reply's last byte, at the client's wire"),
+        tile("network", "Network", "client SRT minus server SRT, op by op; needs no clock"),
+        tile("server", "Server SRT", "from the call's last byte to the reply's first byte, at the server's wire"),
+    ]
+
+
+def _application(report: Report) -> list[StackRow]:
+    """The application's time and its layers, from the block of the stack that the verdict is about."""
+    verdict = report.verdict
+    if verdict is None or verdict.share is None:
+        return []
+    for op in dict.fromkeys(row.op for row in report.stack):
+        rows = {row.layer: row for row in report.stack if row.op == op}
+        found = [rows[name] for name in ("application", "above the wire", "network", "server") if name in rows]
+        leading = rows.get("above the wire" if verdict.layer == "client" else verdict.layer)
+        share = None if leading is None else leading.share
+        if len(found) == len(_OF_APPLICATION) and share is not None and abs(share - verdict.share) < _SHOWN:
+            return found
+    return []
+
+
+def tiles_differ(report: Report) -> bool:
+    """Whether the verdict gives its layer another share than the plain difference of the two SRTs does."""
+    verdict, matched = report.verdict, report.matched
+    if verdict is None or verdict.share is None or verdict.layer not in ("server", "network"):
+        return False
+    total = None if matched is None else matched.total
+    share = None if total is None else _share(_mean(total, verdict.layer), total)
+    return share is not None and not _application(report) and abs(share - verdict.share) > _SHOWN
+
+
+def _mean(row: MatchedRow, key: str) -> float:
+    summary: Summary = getattr(row, f"{key}_ms")
+    return summary.mean
+
+
+def _share(value: float, row: MatchedRow) -> float | None:
+    return value / row.client_ms.mean if row.client_ms.mean > 0 else None
+
+
+def stacks(report: Report) -> list[tuple[str, list[StackRow]]]:
+    """Blocks of the latency stack by operation; where none was made, client SRT, network and server."""
+    rows = report.stack or _plain_stack(report)
+    return [(op, [row for row in rows if row.op == op]) for op in dict.fromkeys(row.op for row in rows)]
+
+
+def _plain_stack(report: Report) -> list[StackRow]:
+    total = report.matched.total if report.matched is not None else None
+    if total is None:
+        return []
+
+    def row(layer: str, depth: int, ms: float, source: str) -> StackRow:
+        return StackRow("all", layer, depth, ms, _share(ms, total), source)
+
+    rows = [
+        row("client SRT", 0, total.client_ms.mean, "client capture"),
+        row("network", 1, total.network_ms.mean, "client SRT - server SRT"),
+        row("server", 1, total.server_ms.mean, "server capture"),
+    ]
+    if total.queue_ms is not None:
+        rows.append(row("waiting for a thread", 2, total.queue_ms, "in-flight analysis"))
+        rows.append(row("in a thread", 2, total.server_ms.mean - total.queue_ms, "in-flight analysis"))
+    return rows
+
+
+def op_rows(report: Report) -> list[OpRow]:
+    """Each operation of the matched ops, all together last, with the distributions of its three figures."""
+    matched = report.matched
+    if matched is None:
+        return []
+    rows = [(op_label(row.program, row.op), row.version, row) for row in matched.by_op]
+    if matched.total is not None and len(rows) != 1:
+        rows.append(("all ops", "", matched.total))
+    if matched.slowest is not None:
+        rows.append(("slowest 1 %", "", matched.slowest))
+    return [
+        OpRow(
+            op, version, row.count, [("client", row.client_ms), ("server", row.server_ms), ("network", row.network_ms)]
+        )
+        for op, version, row in rows
+    ]
+
+
+def histograms(report: Report) -> list[Histogram]:
+    """SRT of each operation of each capture by powers of two, the sides next to each other."""
+    made = []
+    for title, rows in histogram_rows(report.raw):
+        most = [max((counts.get(side, 0) for _, counts in rows), default=0) for side in report.raw]
+        made.append(
+            Histogram(
+                title,
+                [
+                    HistogramRow(
+                        _spoken(label),
+                        [
+                            (n, round(100 * n / top, 1) if top else 0.0)
+                            for n, top in zip((counts.get(side, 0) for side in report.raw), most, strict=True)
+                        ],
+                    )
+                    for label, counts in rows
+                ],
+            )
+        )
+    return made
+
+
+def _spoken(label: str) -> str:
+    """``.2m`` -> ``0.2 ms``, ``4s`` -> ``4 s``."""
+    known = re.fullmatch(r"(\.?)(\d+)([ms])", label)
+    return f"{'0.' if known[1] else ''}{known[2]} {'ms' if known[3] == 'm' else 's'}" if known else label
+
+
+def slow_ops(report: Report, words: dict[str, str]) -> list[Slow]:
+    """The slowest ops with bars of their parts, and `words` for what they are charged with."""
+    return [] if report.pictures is None else [_slow(one, words) for one in report.pictures.slowest]
+
+
+def _slow(op: SlowOp, words: dict[str, str]) -> Slow:
+    known = [(name, value) for name in PARTS if (value := op.parts_ms.get(name)) is not None]
+    if len(known) < len(PARTS):  # the clocks do not tell the two ways apart
+        inside = [(name, value) for name, value in known if not name.endswith("_net")]
+        known = [*inside, ("network", op.client_ms - sum(value for _, value in inside))]
+    if op.queue_ms:
+        at = next((i for i, (name, _) in enumerate(known) if name == "server"), None)
+        if at is not None:
+            known[at : at + 1] = [("queue", op.queue_ms), ("in a thread", known[at][1] - op.queue_ms)]
+    whole = sum(max(value, 0.0) for _, value in known)
+    bars = [
+        PartBar(name, _IN_WORDS[name], value, round(100 * max(value, 0.0) / whole, 2) if whole > 0 else 0.0)
+        for name, value in known
+    ]
+    charges = [(words.get(cause, cause), value) for cause, value in op.charges_ms.items()]
+    main = max(known, key=lambda one: one[1])
+    longest = max(charges, key=lambda one: one[1], default=("", 0.0))
+    return Slow(
+        op,
+        op_label(op.program, op.op),
+        bars,
+        [Moment(event, event.side == "client") for event in op.timeline],
+        charges,
+        longest[0] if longest[1] >= 0.5 * op.client_ms else _IN_WORDS[main[0]],
+    )
+
+
+def pivot_rows(pivot: Pivot) -> list[PivotRow]:
+    """All rows of a table, the small groups that were put together last."""
+    return [*pivot.rows, *([pivot.others] if pivot.others is not None else [])]
+
+
+def interval_rows(report: Report) -> tuple[list[IntervalRow], str]:
+    """The intervals that the page shows, and what it leaves out."""
+    if report.intervals is None:
+        return [], ""
+    rows = report.intervals.rows
+    if len(rows) <= _MOST_INTERVALS:
+        return rows, ""
+    of_all = [row for row in rows if row.op == "all"]
+    left = f"Of {len(rows):,} rows those of all operations together are shown; the JSON report has them all."
+    if len(of_all) <= _MOST_OF_ALL:
+        return of_all, left
+    return of_all[:_MOST_OF_ALL], f"The first {_MOST_OF_ALL:,} intervals are shown; the JSON report has them all."
+
+
+def sections(report: Report) -> dict[str, list[Block]]:
+    """What the page has in common with the text report, by section; an empty list where there is nothing to show."""
+    made: dict[str, list[Block]] = {name: [] for name in _SECTIONS}
+
+    def add(name: str, section: Callable[..., None], *arguments: object) -> None:
+        made[name] += blocks_of(section, *arguments)
+
+    matched = report.matched
+    add("warnings", warnings_section, report)
+    if "capture" in report.captures:
+        add("one_side", one_side_section, report)
+    if report.inflight is not None:
+        add("in_flight", inflight_section, report.inflight, matched)
+    if matched is not None:
+        if matched.total is not None:
+            add("parts", parts_section, matched.total, matched.slowest)
+        if matched.parts is not None:
+            add("parts", part_percentiles_section, matched.parts)
+        add("misses", misses_section, matched)
+    if report.clock is not None:
+        add("clock", clock_section, report.clock)
+    if report.charges is not None:
+        add("transport", charges_section, report.charges)
+    if report.transport:
+        add("transport", transport_section, report.transport)
+    add("what_if", what_if_section, report.what_if)
+    add("evidence", evidence_section, report.evidence)
+    add("messages", messages_section, report.captures)
+    add("messages", programs_section, report)
+    add("excluded", selection_section, report.selection)
+    return made

@@ -1,0 +1,74 @@
+"""Report -> PNG pictures of its charts, for tickets and mails."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nfslat.errors import UsageError
+from nfslat.report.charts.all import charts
+from nfslat.report.charts.chart import VEGA_LITE, Chart, Spec
+from nfslat.report.charts.style import theme
+from nfslat.report.model import Report, Verdict
+
+WIDTH_PX, SCALE = 1000, 2
+_COLUMNS, _TITLE_COLUMNS = 150, 95  # of a caption and of the verdict, in WIDTH_PX
+_AXIS_PX = 70  # of latencies
+
+
+def write_png(report: Report, directory: Path) -> list[Path]:
+    """One PNG a chart, ``<id>.png``, and ``verdict.png``, one for a mail; white. The directory is made.
+
+    Raises ``UsageError`` without vl-convert-python.
+    """
+    found = charts(report)
+    pictures = {chart.id: png(titled(chart)) for chart in found}
+    if report.verdict is not None and found:
+        pictures["verdict"] = png(summary(report.verdict, found))
+    directory.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, picture in pictures.items():
+        path = directory / f"{name}.png"
+        path.write_bytes(picture)
+        paths.append(path)
+    return paths
+
+
+def png(spec: Spec) -> bytes:
+    """A specification without a theme -> PNG on white paper."""
+    try:
+        import vl_convert  # noqa: PLC0415 (optional)
+    except ImportError:
+        raise UsageError("pictures need vl-convert-python: pip install 'nfslat[html]'") from None
+    return vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=SCALE, config=theme("light"))
+
+
+def summary(verdict: Verdict, found: Sequence[Chart]) -> Spec:
+    """The verdict with what shows it: the latency stack, and latency over time."""
+    shown = [chart for chart in found if chart.id in ("waterfall", "heat")]
+    rows = []
+    for chart in shown:
+        row = {key: value for key, value in titled(chart).items() if key not in ("$schema", "autosize", "padding")}
+        # Views below each other have the widths of their plots, without axes.
+        rows.append({**row, "width": WIDTH_PX - _AXIS_PX, "title": {**row["title"], "frame": "group"}})
+    reasons = f"Confidence: {verdict.confidence}. {'; '.join(verdict.reasons)}"
+    return {
+        "$schema": shown[0].spec["$schema"],
+        "title": {
+            "text": textwrap.wrap(verdict.text, _TITLE_COLUMNS),
+            "subtitle": textwrap.wrap(reasons, _COLUMNS),
+            "fontSize": 19,
+            "offset": 20,
+        },
+        "padding": 12,
+        "vconcat": rows,
+        "spacing": 30,
+    }
+
+
+def titled(chart: Chart) -> dict[str, Any]:
+    """The chart's specification with a fixed width, its title and its caption."""
+    title = {"text": chart.title, "subtitle": textwrap.wrap(chart.caption, _COLUMNS), "offset": 14}
+    return {**chart.spec, "width": WIDTH_PX, "title": title}

@@ -1,0 +1,155 @@
+"""Pivots and intervals of the report -> their tables, one function a section, each onto the page that it is given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from nfslat.report.pivots import IntervalRow, Intervals, Pivot, PivotRow
+from nfslat.report.text_layout import Cell, Page, adding_up_below_each_other, count, count_of, plain
+
+MOST_SHOWN = 20  # rows of a table: more are read with other tools
+_MB = 1e6
+_DASH = "-"
+# What nfsiostat shows of a mount, and all ops.
+_SHOWN_OPS = ("all", "READ", "WRITE")
+
+
+def pivot_section(page: Page, pivot: Pivot) -> None:
+    """The matched ops by what --by asked for: throughput and means, then percentiles."""
+    begin = f" from {_moment(pivot.rows[0].key)} UTC" if pivot.by == "second" and pivot.rows else ""
+    page.title(f"Matched data by {pivot.by}{begin}: mean ms")
+    if not pivot.rows:
+        page.prose("None.")
+        return
+    shown = pivot.rows[:MOST_SHOWN]
+    hidden = [*pivot.rows[MOST_SHOWN:], *([pivot.others] if pivot.others is not None else [])]
+    more = pivot.groups - len(shown)
+    labels = [_label(pivot.by, row) for row in shown]
+    lines = [
+        (label, row.ops, row.mb_per_s, *_means(row), row.queue_ms) for label, row in zip(labels, shown, strict=True)
+    ]
+    if hidden:
+        lines.append((f"and {count(more)} more", *_together(pivot, hidden, more), None))
+    sums = adding_up_below_each_other([[network or 0.0, server or 0.0] for *_, server, network, _ in lines])
+    has_queue = any(row.queue_ms is not None for row in shown)
+    cells: list[list[Cell]] = []
+    for (label, ops, rate, mean, _, queue), ((network, server), client) in zip(lines, sums, strict=True):
+        times = [_DASH] * 3 if mean is None else [client, server, network]
+        cells.append([label, ops, _or_dash(rate), *times, *([_or_dash(queue)] if has_queue else [])])
+    headers = (pivot.by, "ops", "MB/s", "client", "server", "network", "queue")
+    page.table("lrddddd"[: len(cells[0])], headers[: len(cells[0])], cells)
+    page.title(f"Matched data by {pivot.by}: p50 and p99, ms")
+    page.table(
+        "ldddddd",
+        (pivot.by, *(f"{at}\n{what}" for at in ("client", "server", "network") for what in ("p50", "p99"))),
+        [[label, *_percentiles(row)] for label, row in zip(labels, shown, strict=True)],
+    )
+    if hidden:
+        page.prose(f"and {count(more)} more (all of them with --json)")
+    _without_size(page, sum(row.without_size for row in (*shown, *hidden)))
+
+
+def intervals_section(page: Page, intervals: Intervals) -> None:
+    """A table of time for all ops, for READ and for WRITE."""
+    rows = {name: [row for row in intervals.rows if row.op == name] for name in _SHOWN_OPS}
+    of_all = rows["all"]
+    if not of_all:
+        page.title("Intervals")
+        page.prose("None: no op is in both captures.")
+        return
+    for name, found in rows.items():
+        if found:
+            what = "all ops" if name == "all" else name
+            page.title(f"{what}, every {intervals.seconds:g} s from {_moment(of_all[0].begin)} UTC, client's clock")
+            _interval_table(page, found)
+    others = {row.op for row in intervals.rows} - set(_SHOWN_OPS)
+    if others:
+        page.prose(f"{count_of(len(others), 'other operation')}: with --json")
+    _without_size(page, sum(row.without_size for row in of_all))
+
+
+def legend(pivots: Sequence[Pivot], intervals: Intervals | None) -> list[str]:
+    """What the figures of these sections mean, a paragraph each."""
+    lines = []
+    if pivots:
+        lines.append(
+            "By size, client, file ...: MB/s are 10^6 bytes that READs asked for and WRITEs sent, over the time from "
+            "the first matched call to the last reply (by second, of the client's clock: over that second). queue: of "
+            "server, the mean wait for a thread. Rows add up to the matched ops; those with most time of the client "
+            "come first."
+        )
+    if intervals is not None:
+        lines.append(
+            "Intervals, by when the call was sent: begin is seconds from the first matched call. kB: 1024 bytes that "
+            "READs asked for and WRITEs sent (nfsiostat counts headers, too); kB/op: over all ops of the row. retrans: "
+            "calls that the client sent again. client, server, network, queue: means; client is nfsiostat's avg RTT. "
+            "p99: of client. Rates are over whole intervals, also in the last one. READ and WRITE have rows where there "
+            "are any."
+        )
+    return lines
+
+
+def _interval_table(page: Page, rows: Sequence[IntervalRow]) -> None:
+    shown = rows[:MOST_SHOWN]
+    cells: list[list[Cell]] = []
+    for row in shown:
+        rates = (row.ops_per_s, row.kb_per_s, row.kb_per_op)
+        times = (row.client_ms, row.client_p99_ms, row.server_ms, row.network_ms, row.queue_ms)
+        begin = f"{row.begin_s:.9f}".rstrip("0").rstrip(".")
+        cells.append([begin, *map(_or_dash, rates), row.retrans, *map(_or_dash, times)])
+    headers = ["begin\ns", "ops/s", "kB/s", "kB/op", "re-\ntrans"]
+    headers += ["client\nms", "p99\nms", "server\nms", "network\nms", "queue\nms"]
+    align = "ldddrddddd"
+    if all(row.queue_ms is None for row in shown):
+        align, headers, cells = align[:-1], headers[:-1], [line[:-1] for line in cells]
+    page.table(align, headers, cells)
+    if len(rows) > len(shown):
+        page.prose(f"and {count(len(rows) - len(shown))} more (all of them with --json)")
+
+
+def _label(by: str, row: PivotRow) -> str:
+    return row.key[11:23] if by == "second" else plain(row.key)
+
+
+def _moment(iso: str) -> str:
+    """``2026-02-03 14:15:16.123``."""
+    return plain(iso[:23].replace("T", " "))
+
+
+def _means(row: PivotRow) -> tuple[float | None, float | None]:
+    """Of server and network."""
+    if row.server_ms is None or row.network_ms is None:
+        return None, None
+    return row.server_ms.mean, row.network_ms.mean
+
+
+def _percentiles(row: PivotRow) -> list[Cell]:
+    of = (row.client_ms, row.server_ms, row.network_ms)
+    return [value for one in of for value in ((_DASH, _DASH) if one is None else (float(one.p50), float(one.p99)))]
+
+
+def _together(
+    pivot: Pivot, rows: Sequence[PivotRow], groups: int
+) -> tuple[int, float | None, float | None, float | None]:
+    """Of `rows`, which are so many groups: ops, MB/s, means of server and network."""
+    ops = sum(row.ops for row in rows)
+    rates = [row.mb_per_s for row in rows if row.mb_per_s is not None]
+    rate: float | None = math.fsum(rates) if rates else None
+    if pivot.by == "second":  # each row has a time of its own
+        rate = sum(row.bytes or 0 for row in rows) / _MB / groups
+    weighted = [[mean * row.ops for row in rows if (mean := _means(row)[at]) is not None] for at in range(2)]
+    server, network = (math.fsum(one) / ops if ops else None for one in weighted)
+    return ops, rate, server, network
+
+
+def _or_dash(value: float | None) -> Cell:
+    return _DASH if value is None else float(value)
+
+
+def _without_size(page: Page, ops: int) -> None:
+    if ops:
+        page.prose(
+            f"Bytes are without those of {count_of(ops, 'op')}, READs and WRITEs whose size neither capture shows.",
+            hanging=2,
+        )

@@ -1,0 +1,117 @@
+"""Help, man page and shell completion say what the parsers say."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from nfslat import cli, report_command
+from nfslat.help import SHELLS, report_parser
+
+ROOT = Path(__file__).parents[1]
+SHELL = ROOT / "nfslat" / "shell"
+_OPTIONS = sorted(
+    name
+    for action in report_parser(cli.COMMANDS)._actions
+    for name in action.option_strings[-1:]
+    if name.startswith("--")
+)
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    """scripts/generate as a module."""
+    for needed in ("shtab", "argparse_manpage"):
+        pytest.importorskip(needed)
+    path = str(ROOT / "scripts" / "generate")
+    spec = importlib.util.spec_from_loader("generate", SourceFileLoader("generate", path))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as end:
+        cli.main(list(arguments))
+    assert end.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_help_is_one_screen_with_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    """--help fits 40 lines of 80 columns, begins with examples, and names each option and each command."""
+    text = _printed(capsys, "--help")
+    assert len(text.splitlines()) <= 40
+    assert max(map(len, text.splitlines())) <= 80
+    assert {option for option in _OPTIONS if f"{option} " not in text.replace("\n", " ")} == set()
+    assert set(cli.COMMANDS) <= set(text.split("\ncommands")[1].split("\n\n")[0].split())
+    assert text.index("examples:") < text.index("--engine")
+
+
+def test_help_all_has_a_sentence_for_each_option(capsys: pytest.CaptureFixture[str]) -> None:
+    """--help-all names each option, and each has a help text."""
+    text = _printed(capsys, "--help-all")
+    assert {option for option in _OPTIONS if option not in text} == set()
+    assert all(action.help for action in report_parser(cli.COMMANDS)._actions)
+
+
+@pytest.mark.parametrize("name", [*SHELLS.values(), "nfslat.1"])
+def test_what_is_generated_is_up_to_date(generator: ModuleType, name: str) -> None:
+    """The man page and the completions are those that scripts/generate makes of the parsers as they are."""
+    assert (SHELL / name).read_text() == generator.generated()[name], "run scripts/generate"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_completion_is_printed(capsys: pytest.CaptureFixture[str], shell: str) -> None:
+    """--completion prints the script that is part of the package."""
+    assert _printed(capsys, "--completion", shell) == (SHELL / SHELLS[shell]).read_text()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.parametrize(
+    ("words", "some"),
+    [
+        (("tr",), {"transport"}),
+        (("server.", ""), {"server.pcap"}),
+        (("",), {"show", "server.pcap"}),
+        (("show", "--xi"), {"--xid"}),
+        (("--by", ""), set(report_command.BY)),
+        (("--html", "ser"), {"server.pcap"}),
+        (("server.pcap", "server.pcap", "--perf"), {"--perfetto"}),
+    ],
+)
+def test_bash_completes(tmp_path: Path, words: tuple[str, ...], some: set[str]) -> None:
+    """bash offers commands and files where captures stand, options, and their values."""
+    (tmp_path / "server.pcap").touch()
+    line = " ".join(f"'{word}'" for word in ("nfslat", *words))
+    script = (
+        f"source {SHELL / 'nfslat.bash'}; COMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}}-1)); "
+        '_shtab_nfslat 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    found = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert some <= set(found.stdout.split())
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")
+def test_zsh_reads_its_script() -> None:
+    """zsh takes the script for one."""
+    subprocess.run(["zsh", "-n", str(SHELL / "_nfslat")], check=True, capture_output=True)
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff")
+def test_the_man_page_is_one() -> None:
+    """groff reads the page without a complaint, and it names each command."""
+    done = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww", str(SHELL / "nfslat.1")], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    text = " ".join(re.sub(r"\x1b\[\d*m|.\x08", "", done.stdout).split())
+    assert all(f"nfslat {name}" in text for name in cli.COMMANDS)
