@@ -54,18 +54,13 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     Raises ``UsageError``, ``InputError``, and ``ToolError`` where Wireshark's tools fail.
     """
     from nfslat import pipeline, show  # noqa: PLC0415  (late: --help does not wait for numpy)
+    from nfslat.extract.write import write_extract  # noqa: PLC0415
     from nfslat.output import binary_output  # noqa: PLC0415
     from nfslat.workspace import open_workspace  # noqa: PLC0415
 
     del width, color
     if options.json is not None and options.json == options.out:
         raise UsageError(f"--json and --out cannot both go to {options.out}")
-    try:
-        from nfslat.extract.write import write_extract  # noqa: PLC0415
-    except ModuleNotFoundError as problem:
-        if problem.name != "pcapng":
-            raise
-        raise UsageError("python-pcapng is not installed: pip install 'nfslat[pcapng]'") from problem
     filters = parse_filters(options)
     with (
         binary_output(options.out, inputs(options)) as packets_out,

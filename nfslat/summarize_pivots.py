@@ -87,7 +87,7 @@ def _kept(groups: _Groups, client_ns: I64) -> I64:
 
 def _rows(c: Correlation, groups: _Groups, kept: I64) -> list[PivotRow]:
     """A row for each group of `kept`, and one for all others together."""
-    place = np.full(groups.count, 0, dtype=np.int32)
+    place = np.full(groups.count, len(kept), dtype=np.int32)
     place[kept] = np.arange(len(kept), dtype=np.int32)
     order, spans = side_by_side(len(c.matched), len(kept) + 1, lambda at: place[groups.of_op[at]])
 

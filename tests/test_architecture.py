@@ -65,6 +65,7 @@ _ALLOWED: dict[str, set[str]] = {
     "pipeline": {
         "decode", "directions", "match", "clock", "theta", "settle", "overlap", "select", "decompose", "results",
     },
+    "names": {"clock", "details", "results", "select"},
     "evidence": set(),
     "tune": {"evidence", "report.text_layout"},
     "known": {"results", "select", "evidence.records"},

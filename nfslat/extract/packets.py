@@ -1,7 +1,7 @@
 """A capture and frame numbers -> those packets as Wireshark's tools give them: bytes, time, and their place in TCP.
 
-editcap copies them out of a file of whatever format, tshark says what is in them through whatever tunnel, and
-python-pcapng reads the copy. All three of them are needed: neither engine of nfslat keeps packets.
+editcap copies them out of a file of whatever format, tshark says what is in them through whatever tunnel: neither
+engine of nfslat keeps packets.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pcapng  # type: ignore[import-untyped]  # no annotations
-from pcapng import blocks
-
 from nfslat.decode.capture import File, Source
 from nfslat.decode.reader import nanoseconds
 from nfslat.decode.tools import Tools
 from nfslat.errors import ToolError
+from nfslat.extract import pcapng
 
 _RANGES_A_RUN = 500  # editcap takes 512
 _FIELDS = (
@@ -113,11 +111,10 @@ def _read(file: File, spans: Sequence[tuple[int, int]], before: int, tools: Tool
         )
         numbers = itertools.chain.from_iterable(range(first, last + 1) for first, last in spans)
         with copy.open("rb") as stream:
-            copied = (block for block in pcapng.FileScanner(stream) if isinstance(block, blocks.EnhancedPacket))
             count = 0
-            for number, block, line in zip(numbers, copied, lines.splitlines(), strict=False):
+            for number, copied, line in zip(numbers, pcapng.packets(stream), lines.splitlines(), strict=False):
                 count += 1
-                yield _packet(before + number, block, line.split("\t"))
+                yield _packet(before + number, *copied, line.split("\t"))
         asked = sum(last - first + 1 for first, last in spans)
         if count != asked:
             raise ToolError(f"{file.name}: {asked - count} of {asked} packets could not be read again: {said}")
@@ -125,15 +122,15 @@ def _read(file: File, spans: Sequence[tuple[int, int]], before: int, tools: Tool
         copy.unlink(missing_ok=True)
 
 
-def _packet(frame: int, block: blocks.EnhancedPacket, cells: list[str]) -> Packet:
+def _packet(frame: int, link_type: int, data: bytes, cells: list[str]) -> Packet:
     time, length, ip_from, ip_to, ip6_from, ip6_to, tcp_from, tcp_to, seq, size, udp_from, udp_to, ip_id, ip6_id = cells
     ports = (int(tcp_from), int(tcp_to)) if tcp_from else (int(udp_from or 0), int(udp_to or 0))
     return Packet(
         frame=frame,
         t_ns=nanoseconds(time),
-        length=max(int(length), len(block.packet_data)),
-        link_type=block.interface.link_type,
-        data=block.packet_data,
+        length=max(int(length), len(data)),
+        link_type=link_type,
+        data=data,
         ends=(ip6_from or ip_from, ports[0], ip6_to or ip_to, ports[1]),
         seq=int(seq) if seq and tcp_from else None,
         size=int(size) if size and tcp_from else 0,

@@ -1,8 +1,4 @@
-"""A `Correlation` and some of its ops -> one pcapng file with their packets of both captures, on the client's clock.
-
-Format: draft-ietf-opsawg-pcapng, written with python-pcapng (small, pure Python; scapy writes no comments with it and
-is a packet library of 10 MB).
-"""
+"""A `Correlation` and some of its ops -> one pcapng file with their packets of both captures, on the client's clock."""
 
 from __future__ import annotations
 
@@ -14,8 +10,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-import pcapng  # type: ignore[import-untyped]  # no annotations
-from pcapng import blocks
 
 from nfslat import __version__
 from nfslat.decode.tools import Tools
@@ -23,13 +17,12 @@ from nfslat.errors import InputError
 from nfslat.extract.choose import Carried, choose, comments
 from nfslat.extract.messages import SIDES, messages_of, segments_again
 from nfslat.extract.packets import Packet, packets
+from nfslat.extract.pcapng import Writer
 from nfslat.results import Correlation, Side
 from nfslat.select import op_labels
 from nfslat.show_timeline import OpView, place
 
 Rewrite = Callable[[bytes, int], bytes]  # a packet and its link type -> what is written of it
-_NS_RESOLUTION = b"\x09"  # of if_tsresol: 10^-9 s
-_SNAPLEN = 262_144  # as tcpdump's
 
 
 @dataclass(frozen=True)
@@ -163,39 +156,20 @@ def _on_client(one: Side, side: str, view: OpView, packet: Packet, *, is_reply: 
 
 
 def _write(found: Correlation, outs: Sequence[_Out], out: BinaryIO, rewrite: Rewrite | None) -> None:
-    section = blocks.SectionHeader(endianness="<", options={"shb_userappl": f"nfslat {__version__}"})
-    interfaces: dict[tuple[str, int], int] = {}
+    writer = Writer(out, f"nfslat {__version__}")
     sides = {"client": found.client, "server": found.server}
     # An interface has one link type, of which the files of a set may have several.
-    for side in SIDES:
-        for link_type in sorted({one.packet.link_type for one in outs if one.side == side}):
-            made = section.new_member(
-                blocks.InterfaceDescription,
-                link_type=link_type,
-                snaplen=_SNAPLEN,
-                options={
-                    "if_name": side,
-                    "if_description": _said(sides[side]),
-                    "if_tsresol": _NS_RESOLUTION,
-                },
-            )
-            interfaces[side, link_type] = made.interface_id
-    writer = pcapng.FileWriter(out, section)
+    interfaces = {
+        (side, link_type): writer.interface(side, _said(sides[side]), link_type)
+        for side in SIDES
+        for link_type in sorted({one.packet.link_type for one in outs if one.side == side})
+    }
     for one in outs:
         if one.t_ns < 0:
             raise InputError("a packet is dated before 1970, which pcapng cannot hold; correct it with editcap -t")
-        data = one.packet.data
-        writer.write_block(
-            section.new_member(
-                blocks.EnhancedPacket,
-                interface_id=interfaces[one.side, one.packet.link_type],
-                timestamp_high=one.t_ns >> 32,
-                timestamp_low=one.t_ns & 0xFFFFFFFF,
-                packet_len=one.packet.length,
-                packet_data=data if rewrite is None else rewrite(data, one.packet.link_type),
-                options={"opt_comment": one.comment},
-            )
-        )
+        packet = one.packet
+        data = packet.data if rewrite is None else rewrite(packet.data, packet.link_type)
+        writer.packet(interfaces[one.side, packet.link_type], one.t_ns, data, packet.length, one.comment)
 
 
 def _said(side: Side) -> str:

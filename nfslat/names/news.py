@@ -16,6 +16,7 @@ from nfslat.select import is_reverse
 from nfslat.tables import I8, I32, I64, U32, Ops, Table
 
 _HASH_BITS = 32
+_FEW = 1 << 16
 _NO_ENTRY = (b"", b".", b"..")
 
 
@@ -194,6 +195,15 @@ def _chain(name: bytes) -> bytes | None:
     return b"/".join(parts) or None
 
 
+def distinct(numbers: I64, most: int) -> I64:
+    """Each of `numbers` (from 0 to `most` - 1) once, in order."""
+    if most > 4 * len(numbers) + _FEW:
+        return np.unique(numbers)
+    there = np.zeros(most, dtype=np.bool_)  # a fraction of the time that sorting takes
+    there[numbers] = True
+    return np.flatnonzero(there)
+
+
 def _keys(keys: I64) -> tuple[I64, I64]:
     """Keys of handles, each once and in order, and the row of the only one that has it, else NULL."""
     known, first, count = np.unique(keys, return_index=True, return_counts=True)
@@ -245,19 +255,14 @@ def _joined(c: Correlation) -> dict[str, dict[str, int]]:
 
     server, client = c.server.ops, c.client.ops
     pair = c.matching.matched
-    ways = np.unique(
-        np.stack(
-            [
-                server.conn[pair.server].astype(np.int64) * 2 + server.direction[pair.server],
-                client.conn[pair.client].astype(np.int64) * 2 + client.direction[pair.client],
-            ]
-        ),
-        axis=1,
-    )
-    for at_server, at_client in ways.T.tolist():
-        ends = [ops.connections[way >> 1] for ops, way in ((server, at_server), (client, at_client))]
+    at_server = server.conn[pair.server].astype(np.int64) * 2 + server.direction[pair.server]
+    at_client = client.conn[pair.client].astype(np.int64) * 2 + client.direction[pair.client]
+    width = 2 * len(client.connections)
+    ways = np.divmod(distinct(at_server * width + at_client, 2 * len(server.connections) * width), width)
+    for of_server, of_client in zip(*(column.tolist() for column in ways), strict=True):
+        ends = [ops.connections[way >> 1] for ops, way in ((server, of_server), (client, of_client))]
         for end in ("source", "destination"):
-            one = root(numbers["server"][getattr(ends[0], end)(at_server & 1)[0]])
-            other = root(numbers["client"][getattr(ends[1], end)(at_client & 1)[0]])
+            one = root(numbers["server"][getattr(ends[0], end)(of_server & 1)[0]])
+            other = root(numbers["client"][getattr(ends[1], end)(of_client & 1)[0]])
             parent[max(one, other)] = min(one, other)
     return {side: {address: root(number) for address, number in of.items()} for side, of in numbers.items()}

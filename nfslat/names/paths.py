@@ -9,7 +9,7 @@ import numpy as np
 from nfslat.constants import MOUNT, NFS, NULL, op_name
 from nfslat.details import FileEvent
 from nfslat.names.links import TOP, Links, follow
-from nfslat.names.news import Asked, News, of_pair, of_side
+from nfslat.names.news import Asked, News, distinct, of_pair, of_side
 from nfslat.names.text import UNKNOWN, checked_encoding, no_formula, read_all
 from nfslat.results import Correlation, Side
 from nfslat.tables import I32, I64, Bool, Kind
@@ -272,7 +272,7 @@ class _Tree:
     def nodes_at(self, handle: I64, t_ns: I64) -> I64:
         """Node of each handle at a time; NULL or TOP where the handle is, NULL where nothing is known of it."""
         wanted = self._keys_at(handle, t_ns)
-        new = np.unique(wanted[wanted != NULL])
+        new = distinct(wanted[wanted != NULL], len(self.links) * (len(self.epochs) + 1))
         self.keys = new
         for _ in range(_DEEPEST):
             link, t = self._times_of(new)

@@ -21,6 +21,7 @@ from nfslat.report.text_parts import (
     part_percentiles_section,
     parts_section,
 )
+from nfslat.report.text_pivots import intervals_section, legend, pivot_section
 from nfslat.report.text_tables import (
     histogram_section,
     matched_section,
@@ -79,6 +80,10 @@ def render(report: Report, *, hist: bool = False, width: int = 80, color: bool =
             charges_section(page, report.charges)
         if report.matched.parts is not None:
             part_percentiles_section(page, report.matched.parts)
+    for pivot in report.pivots:
+        pivot_section(page, pivot)
+    if report.intervals is not None:
+        intervals_section(page, report.intervals)
     if report.transport:
         transport_section(page, report.transport)
     if report.clock is not None:
@@ -262,6 +267,7 @@ def _legend(page: Page, report: Report) -> None:
             "NFSv4.1 session: slots that CREATE_SESSION granted, that the server wants used in the end, that limit the "
             "client, and that were used. Exact, from the packets."
         )
+    lines += legend(report.pivots, report.intervals)
     if report.stack:
         lines.append("Latency stack: a row is part of the row above it that is less indented.")
     page.title("Legend")

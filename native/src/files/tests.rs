@@ -57,6 +57,7 @@ fn long_listings() {
     for stream in [record(&message), fragments(&message, &[100, 1000]), fragments(&message, &[2, 50, 700, 3])] {
         for size in [1, 3, 100, 1024, 1460, 100_000] {
             let mut capture = Capture::new();
+            capture.handshake(CLIENT, SERVER);
             capture.tcp(&tcp(CLIENT, SERVER).data(&record(&readdirplus(7))));
             for (number, part) in stream.chunks(size).enumerate() {
                 capture.later_us(10).tcp(&tcp(SERVER, CLIENT).seq(1 + (number * size) as u32).data(part));

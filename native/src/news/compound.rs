@@ -179,7 +179,14 @@ fn attributes<'a>(xdr: &mut Xdr<'a>) -> Option<Option<&'a [u8]>> {
     let words = usize::try_from(xdr.u32()?).ok()?;
     let mut bitmap = Xdr::new(xdr.take(words.checked_mul(4)?)?);
     let mask = bitmap.u32().unwrap_or(0);
-    let mut values = Xdr::new(xdr.opaque()?);
+    // As many of the values as were captured; behind those that are cut off nothing else is.
+    let length = usize::try_from(xdr.u32()?).ok()?;
+    let rest = xdr.rest();
+    let values = xdr.take(length).unwrap_or_else(|| {
+        *xdr = Xdr::new(&[]);
+        rest
+    });
+    let mut values = Xdr::new(values);
     if mask >> FILEHANDLE & 1 == 0 {
         return Some(None);
     }

@@ -67,8 +67,9 @@ def _words(clock: Clock | None, near: list[EnvelopePoint], steps: list[tuple[flo
     alt += f", and drifts by {clock.drift_ppm:+,.1f} ppm" if clock.drift_ppm else ""
     alt += f"; {count_of(len(steps), 'step')}" if steps else ""
     caption += (
-        "Of each stretch of time the tightest two are drawn. The estimate lies between; the band is what all of them "
-        "together leave. Half of its height is the error of one-way figures."
+        "Of each stretch of time the tightest two are drawn. The estimate lies between. The grey band is what all of "
+        "them together leave, but no narrower than what ops of a short time leave; half of its height is the error of "
+        "one-way figures."
         if near
         else ""
     )
@@ -204,7 +205,7 @@ def _within(bound: float | None, one: EnvelopePoint, limit: float) -> float | No
     return bound if bound is not None and abs(bound - (one.theta_ms or 0.0)) <= limit else None
 
 
-_KEYS = ("triangles down: not above (calls); up: not below (replies)", "grey band: what all of them leave")
+_KEYS = ("triangles down: not above (calls); up: not below (replies)", "grey band: what they leave theta")
 
 
 def _points(rows: list[EnvelopePoint], x: Spec, drawn: Lane, unit_text: str, relative: int) -> list[Spec]:

@@ -21,11 +21,12 @@ from nfslat.report.charts.style import (
 from nfslat.report.charts.waterfall import slug
 from nfslat.report.model import MatchedRow, Report, Summary
 from nfslat.report.pictures import Classes, Distribution
-from nfslat.report.text_layout import count_of, ms
+from nfslat.report.text_layout import count_of, ms, shorten
 from nfslat.report.text_tables import op_label
 
 MOST_OPS = 8  # charts of single operations; the page's table has all
 _FEWEST = 10  # ops of a chart; fewer are no distribution
+_NAME = 40  # characters of an operation's name in a title
 _HEAD_PX, _LABELS_PX, _BARS_PX, _GAP_PX = 18, 42, 62, 14
 _LABEL_PX = 13
 _ROOM = 2.0  # the axis goes on to so many times the largest figure
@@ -111,7 +112,7 @@ def _distribution(
     )
     if one.first == 0 and any(counts and counts[0] for counts in sides.values()):
         caption += " The leftmost class also holds what is less, figures of zero and below it included."
-    title = f"{label}: {count_of(one.ops, 'op')}"
+    title = f"{shorten(label, _NAME)}: {count_of(one.ops, 'op')}"
     return Chart(
         name,
         title[:1].upper() + title[1:],

@@ -12,7 +12,8 @@ from nfslat.report.model import Report
 from nfslat.report.pictures import OverTime
 from nfslat.report.text_layout import count_of, ms
 
-_HEAD_PX, _GAP_PX, _WAY_PX = 22, 18, 96
+_HEAD_PX, _GAP_PX, _WAY_PX = 36, 18, 96
+_KEY = "upwards: to the server; downwards: to the client"
 _WAYS = (("call", "client", "to the server", 1), ("reply", "server", "to the client", -1))
 
 
@@ -42,7 +43,7 @@ def transport_chart(report: Report) -> list[Chart]:
     ways = {name: way for name, way in (("call", over.call), ("reply", over.reply)) if way is not None}
     x = time_axis(over)
     found: list[Lane] = []
-    caption = "What goes to the server stands above the line, what goes to the client below it."
+    caption = "What goes to the server stands above the line (calls), what goes to the client below it (replies)."
     top = 0
     for kind in _KINDS:
         series = {way: getattr(values, kind.field) for way, values in ways.items()}
@@ -66,8 +67,8 @@ def transport_chart(report: Report) -> list[Chart]:
 
 def _mirrored(over: OverTime, kind: _Kind, series: dict[str, list[float | None]], x: Spec, top: int) -> Lane:
     most = {way: max((v for v in values if v is not None), default=0.0) for way, values in series.items()}
-    # A way with little still has room for its name.
-    least = max(most.values()) * 0.25
+    # A way with nothing still has a place.
+    least = max(most.values()) * 0.1
     domain = [-max(most.get("reply", 0.0), least) * 1.05, max(most.get("call", 0.0), least) * 1.05]
     axis: Spec = {"tickCount": 4, "labelExpr": f"format(abs(datum.value), '{PLAIN}')"}
     if kind.unit == "packets":
@@ -97,9 +98,8 @@ def _mirrored(over: OverTime, kind: _Kind, series: dict[str, list[float | None]]
                 },
             }
         )
-        y = one.top + 12 if sign > 0 else one.bottom - 4
-        one.marks.append(words(where, {"value": 4}, {"value": y}, fontSize=11))
     per = "" if kind.unit == "MB/s" else f", in each {over.bin_ms:g} ms"
     one.marks.append(heading(kind.title + per, top + 14))
+    one.marks.append(words(_KEY, {"value": 0}, {"value": top + 29}, fontSize=11))
     one.marks.append(rule({"y": {**one.y, "datum": 0}}, style="edge"))
     return one

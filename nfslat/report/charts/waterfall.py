@@ -13,6 +13,7 @@ from nfslat.report.text_layout import count_of, ms, percent, shorten
 
 _ROW_PX, _BAR_PX = 40, 16
 _INDENT_PX = 14
+_SLUG = 60  # characters; a program of no known name can have a long one
 
 
 def waterfalls(report: Report) -> list[Chart]:
@@ -133,11 +134,13 @@ def _waterfall(op: str, rows: list[StackRow], name: str, total: MatchedRow | Non
         "Each bar starts where the one before it ends. A row is part of the row above it that is less indented; pale "
         f"bars are divided by the bars below them.{count}"
     )
-    title = "Latency stack: from the application to the storage" if op == "all" else f"Latency stack: {shorten(op, 40)}"
+    layers = {row.layer for row in rows}
+    ends = "application" if "application" in layers else "client", "storage" if "storage" in layers else "server"
+    title = f"Latency stack, from the {ends[0]} to the {ends[1]}" + ("" if op == "all" else f": {shorten(op, 40)}")
     spec = unit([bars, labels], height, alt, data={"values": values})
     return Chart(name, title, caption, alt, spec, height + 50, "waterfall")
 
 
 def slug(text: str) -> str:
     """`text` as part of an `id`."""
-    return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.") or "op"
+    return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")[:_SLUG] or "op"

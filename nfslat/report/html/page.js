@@ -54,6 +54,7 @@
   const drawn = new Map();
   const load = () => {
     if (window.vegaEmbed) return;
+    performance.mark("nfslat-library");
     const script = document.createElement("script");
     script.textContent = library.textContent;
     document.head.append(script);
@@ -97,6 +98,9 @@
   if (plots.size) requestAnimationFrame(() => setTimeout(start, 0));
   else root.dataset.charts = "drawn";
   addEventListener("beforeprint", drawAll);
+  document.addEventListener("toggle", (event) => {
+    if (event.target.open) for (const plot of event.target.querySelectorAll(".plot")) draw(plot.dataset.chart);
+  }, true);
 
   // ---- the figures of a picture, as a table: made of the data that it is drawn from ----
   const titles = (spec) => {

@@ -109,6 +109,7 @@ def _environment() -> Environment:
         "explains": explains,
         "op_label": lambda row: op_label(row.program, row.op),
         "pivot_rows": view.pivot_rows,
+        "unsized": view.unsized,
         "script_json": lambda value: _raw(_script_json(value)),
     }
     return environment

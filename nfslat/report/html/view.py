@@ -277,6 +277,11 @@ def pivot_rows(pivot: Pivot) -> list[PivotRow]:
     return [*pivot.rows, *([pivot.others] if pivot.others is not None else [])]
 
 
+def unsized(pivot: Pivot) -> int:
+    """READs and WRITEs whose bytes are not known."""
+    return sum(row.without_size for row in pivot_rows(pivot))
+
+
 def interval_rows(report: Report) -> tuple[list[IntervalRow], str]:
     """The intervals that the page shows, and what it leaves out."""
     if report.intervals is None:
