@@ -39,10 +39,11 @@ def decode(
 
     The ranks of the operations of a COMPOUND (`nfslat.constants.op_ranks`) find the one that names it. The result
     holds "ops", "loose", "slots", "names", "failures", "resent", "tcp", "tcp_events", "pauses", "blocked", "loads",
-    "callers", "file_news" (dicts of arrays, as `nfslat.tables` and `nfslat.details` describe them), "kinds", "connections", "sessions",
-    "created_sessions", "name_list", "file_handles" (both of "file_news", too), "files" and counters; what ends in "_dropped" counts rows beyond those that are
-    kept. Raises ``NotACapture``, ``OSError`` (errno, text, index of the file),
-    ``ValueError`` (text, index of the file) for what cannot be read at all, ``InterruptedError`` after `Job.stop`.
+    "callers", "file_news" (dicts of arrays, as `nfslat.tables` and `nfslat.details` describe them), "kinds",
+    "connections", "sessions", "created_sessions", "name_list" (of "names" and "file_news"), "file_handles", "files" and
+    counters; what ends in "_dropped" counts rows beyond those that are kept. Raises ``NotACapture``,
+    ``OSError`` (errno, text, index of the file), ``ValueError`` (text, index of the file) for what cannot be read at
+    all, ``InterruptedError`` after `Job.stop`.
     """
 
 def packets(paths: Sequence[str | PathLike[str]], ports: Sequence[int], stream: int | None, job: Job) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from nfslat.errors import InputError, NfslatError, UsageError
 # Commands, each a module (`arguments.Command`) that is imported when it is asked for.
 COMMANDS = {
     "show": "nfslat.show_command",
-    # "extract": "nfslat.extract_command",
+    "extract": "nfslat.extract.command",
     "diff": "nfslat.diff.command",
     "transport": "nfslat.tcp.command",
     "packets": "nfslat.payload_command",

@@ -112,6 +112,10 @@ _ALLOWED: dict[str, set[str]] = {
     "show_filters": {"show_timeline"},
     "show_dissect": {"decode", "show_filters"},
     "show_timeline": {"decode.capture", "results", "report.text_layout", "decompose", "details"},
+    "perfetto": {"clock", "decompose", "op_columns", "report.model", "results", "select"},
+    "extract": {
+        "arguments", "decode", "details", "output", "pipeline", "results", "select", "show", "show_timeline", "workspace",
+    },
     "workspace": {"decode"},
     "output": set(),
     "arguments": {"select"},

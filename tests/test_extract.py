@@ -18,10 +18,11 @@ from captures import SHARED, needs_native
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat import cli, extract_command, pipeline, show
+from nfslat import cli, pipeline, show
 from nfslat.decode.engine import choose
 from nfslat.decode.reader import nanoseconds
 from nfslat.decode.tools import Tools
+from nfslat.extract import command
 from nfslat.extract.packets import join
 from nfslat.extract.write import Written, write_extract
 from nfslat.results import Correlation
@@ -151,14 +152,14 @@ def _busy(folder: Path) -> tuple[Path, Path]:
     first, second, third = ours.send(5, "<", wire.reply(7, wire.read3(4000)), cut=(1400, 1400), at=(5, 5.2, 5.4))
     del first, third
     other.send(5.1, "<", wire.reply(8, wire.read3(100)))
-    ours.ack(5.3, ">")
+    ours.ack(5.25, ">")
     ours.again(9, second)
     ours.send(10, "<", wire.reply(6, wire.read3(100)))
     client, server = folder / "client.pcap", folder / "server.pcap"
     for path, side in ((client, "client"), (server, "server")):
         packets = [*ours.seen_by(side), *other.seen_by(side)]
         if side == "client":  # what was lost on its way there
-            lost = sorted(ours.seen_by(side), key=lambda seen: seen.t_ns)[2]
+            lost = sorted(ours.seen_by(side), key=lambda seen: seen.t_ns)[3]
             packets.remove(lost)
         wire.write_pcap(path, sorted(packets, key=lambda seen: seen.t_ns))
     return server, client
@@ -305,7 +306,7 @@ def test_the_same_input_gives_the_same_file(tools: Tools, tmp_path: Path) -> Non
 def pair(monkeypatch: pytest.MonkeyPatch, tools: Tools) -> list[str]:
     """A pair of captures; Wireshark's tools are those of all tests."""
     monkeypatch.setattr("nfslat.workspace.find_tools", lambda scratch: tools)
-    monkeypatch.setitem(cli.COMMANDS, "extract", extract_command.__name__)
+    monkeypatch.setitem(cli.COMMANDS, "extract", command.__name__)
     return [str(ROOT / "samples" / "client-slots" / f"{side}.pcap.gz") for side in ("server", "client")]
 
 

@@ -35,6 +35,7 @@ from nfslat.report.model import Tool
 from nfslat.results import Side
 from nfslat.select import Filters
 from nfslat.summarize import report_two
+from nfslat.tables import Loose
 
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
 pytestmark = pytest.mark.skipif(not is_native_built(), reason="the native decoder was not compiled")
@@ -406,13 +407,10 @@ def test_damage_is_found(tmp_path: Path) -> None:
 def test_row_numbers_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
     """A file that was made so on purpose ends here, not somewhere in the report."""
     side = sample("session-slots").server
-    ops = dataclasses.replace(side.decoded.ops, connections=())
-    decoded = dataclasses.replace(side.decoded, ops=ops)
-    with pytest.raises(IndexError):
-        written(decoded, side.source, tmp_path / "x.parquet")
-    loose = dataclasses.replace(side.decoded.loose, connections=(), conn=np.zeros(len(side.decoded.loose), np.int32))
-    path = written(dataclasses.replace(side.decoded, loose=loose), side.source, tmp_path / "x.parquet")
-    if len(loose):
+    for field, value in (("conn", 99), ("conn", -1), ("kind", 99)):
+        columns = {name: [value if name == field else 0] for name in Loose.columns()}
+        loose = Loose.from_columns(columns, kinds=side.ops.kinds, connections=side.ops.connections)
+        path = written(dataclasses.replace(side.decoded, loose=loose), side.source, tmp_path / "x.parquet")
         assert "leads nowhere" in refused(path)
 
 

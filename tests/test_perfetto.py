@@ -38,9 +38,9 @@ _NESTED = ("queue", "in thread", "call_send", "reply_send")
 
 def _correlate(server: Path, client: Path, tools: Tools, scratch: Path) -> Correlation:
     engine = choose("native", lambda: tools, scratch, rereads=False)
-    sources = [engine.open(str(path)) for path in (server, client)]
+    one, two = (engine.open(str(path)) for path in (server, client))
     return pipeline.correlate(
-        *sources, engine, filters=Filters(), srt="nfslat", may_swap=False, progress=lambda _: None
+        one, two, engine, filters=Filters(), srt="nfslat", may_swap=False, progress=lambda _: None
     )
 
 

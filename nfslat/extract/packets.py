@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nfslat.decode.capture import File, Source
+from nfslat.decode.capture import File, Source, refuse_stored
 from nfslat.decode.reader import nanoseconds
 from nfslat.decode.tools import Tools
 from nfslat.errors import ToolError
@@ -63,8 +63,9 @@ class Packet:
 def packets(source: Source, spans: Iterable[tuple[int, int]], tools: Tools, scratch: Path) -> Iterator[Packet]:
     """The packets of all frames in `spans` (first and last, counted through the set), each once, in order.
 
-    Raises ``ToolError`` where Wireshark's tools do not give them.
+    Raises ``ToolError`` where Wireshark's tools do not give them, and what `refuse_stored` does.
     """
+    refuse_stored(source)
     merged = join(spans)
     before = 0
     for file in source.files:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -47,22 +48,31 @@ def follow(news: News) -> Links:
     found &= (event == FileEvent.ROOT) | ((event == FileEvent.FOUND) & ~roots[news.handle])
     width = len(news.names) + 1
     found &= ~_says_less(news.handle, news.directory, name, (event == FileEvent.FOUND) & found)
+    link, to_link = _codes(directory, name, width), _codes(news.to_directory, to_name, width)
     # What MOUNT leads to is in no directory that anybody renames in.
-    place = np.where(event == FileEvent.ROOT, NULL, _places(directory, name, width))
-    to_place = _places(news.to_directory, to_name, width)
+    place, to_place = (np.where(one >= 2 * width, one, NULL) for one in (link, to_link))
     renamed = (event == FileEvent.RENAMED) & (place != NULL) & (place != to_place)
     removed = (event == FileEvent.REMOVED) & (place != NULL)
     told = _Told(t_ns, place, news.handle, found, renamed, removed, to_place)
     in_turn = told.in_turn()
-    rows = [np.stack([news.handle, t_ns, directory, name])[:, found & ~in_turn]]
+    plain = found & ~in_turn
+    rows = [(news.handle[plain], t_ns[plain], link[plain])]
     if in_turn.any():
-        walk = _Walk(len(news.servers))
+        walk = _Walk(len(news.servers), 2 * width)
         at = told.first_of_each(np.flatnonzero(in_turn))
-        columns = (event, t_ns, news.handle, place, directory, name, to_place, news.to_directory, to_name)
-        for one in zip(*(column[at].tolist() for column in columns), strict=True):
+        for one in zip(*(column[at].tolist() for column in (event, t_ns, news.handle, link, to_link)), strict=True):
             walk.hear(*one)
         rows.append(walk.rows())
-    return _table(np.concatenate(rows, axis=1), news.names)
+    handle, from_ns, link = (np.concatenate(column) for column in zip(*rows, strict=True))
+    order = np.lexsort((np.arange(len(handle)), from_ns, handle))
+    handle, from_ns, link = handle[order], from_ns[order], link[order]
+    new = np.ones(len(handle), dtype=np.bool_)
+    new[1:] = (handle[1:] != handle[:-1]) | (link[1:] != link[:-1])
+    handle, from_ns, link = handle[new], from_ns[new], link[new]
+    from_ns[np.flatnonzero(np.diff(handle, prepend=NULL))] = _BEGIN_NS
+    directory, name = np.divmod(link, width)
+    unknown = link == NULL
+    return Links(handle, from_ns, np.where(unknown, NULL, directory + TOP), np.where(unknown, NULL, name), news.names)
 
 
 def _says_less(handle: I64, directory: I64, name: I64, found: Bool) -> Bool:
@@ -74,9 +84,9 @@ def _says_less(handle: I64, directory: I64, name: I64, found: Bool) -> Bool:
     return np.asarray(out)
 
 
-def _places(directory: I64, name: I64, width: int) -> I64:
-    """A number for each name in each directory; NULL where either is not known."""
-    return np.asarray(np.where((directory == NULL) | (name == NULL), NULL, (directory - TOP) * width + name))
+def _codes(directory: I64, name: I64, width: int) -> I64:
+    """A number for each name and its directory, or TOP; below 2 * `width` where none is known; NULL: no name."""
+    return np.asarray(np.where(name == NULL, NULL, (directory - TOP) * width + name))
 
 
 @dataclass(frozen=True)
@@ -152,51 +162,39 @@ def _differ(group: I64, value: I64, groups: int) -> Bool:
 @dataclass
 class _Walk:
     """Where each handle is now, row by row. Handles from `handles` on are of files that a RENAME moved, and that
-    nothing has named by their handle so far."""
+    nothing has named by their handle so far.
+
+    Links are numbers of names in directories as `_codes` makes them, places those with a directory that is known.
+    """
 
     handles: int
+    least: int  # of the numbers that are places
     at: dict[int, int] = field(default_factory=dict)  # place -> handle
     places: dict[int, list[int]] = field(default_factory=dict)  # handle -> its places, the last found last
     gone: dict[int, int] = field(default_factory=dict)  # handle -> since when it has no place
-    links: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)  # handle -> from_ns, directory, name
-    entries: dict[int, tuple[int, int]] = field(default_factory=dict)  # place -> directory, name
+    links: dict[int, list[int]] = field(default_factory=dict)  # handle -> time and link, time and link ...
     unnamed: int = 0
 
-    def hear(
-        self,
-        event: int,
-        t_ns: int,
-        handle: int,
-        place: int,
-        directory: int,
-        name: int,
-        to_place: int,
-        to_directory: int,
-        to_name: int,
-    ) -> None:
-        if place != NULL:
-            self.entries[place] = directory, name
+    def hear(self, event: int, t_ns: int, handle: int, link: int, to_link: int) -> None:
         if event == FileEvent.REMOVED:
-            self._leave(place, t_ns)
-        elif event == FileEvent.RENAMED:
-            moved = self.at.get(place)
+            self._leave(link, t_ns)
+        elif event == FileEvent.FOUND:
+            self._found(t_ns, handle, link)
+        else:
+            moved = self.at.get(link)
             if moved is None:
                 self.unnamed += 1
                 moved = self.handles + self.unnamed
-                self._enter(moved, place, directory, name, _BEGIN_NS)
-            elif moved == self.at.get(to_place):
+                self._enter(moved, link, _BEGIN_NS)
+            elif moved == self.at.get(to_link):
                 return  # two names of one file: nothing happens (RFC 1813 section 3.3.14)
-            if to_place != NULL:
-                self.entries[to_place] = to_directory, to_name
-                self._leave(to_place, t_ns)
-            del self.at[place]
-            self.places[moved].remove(place)
-            self._enter(moved, to_place, to_directory, to_name, t_ns)
-        else:
-            self._found(t_ns, handle, place, directory, name)
+            self._leave(to_link, t_ns)
+            del self.at[link]
+            self.places[moved].remove(link)
+            self._enter(moved, to_link, t_ns)
 
-    def _found(self, t_ns: int, handle: int, place: int, directory: int, name: int) -> None:
-        was = self.at.get(place) if place != NULL else None
+    def _found(self, t_ns: int, handle: int, link: int) -> None:
+        was = self.at.get(link)
         if was is not None and was >= self.handles:
             history = self.links.pop(was)
             self.places[handle] = [*self.places.get(handle, []), *self.places.pop(was)]
@@ -204,46 +202,38 @@ class _Walk:
                 self.at[one] = handle
             links = self.links.setdefault(handle, history)
             # Known by another name before: of the time in front of the RENAME that is what is known.
-            links += [history[-1]] if links is not history and links[-1][0] < history[-1][0] else []
+            links += history[-2:] if links is not history and links[-2] < history[-2] else []
             self.gone.pop(handle, None)
         elif was is not None and was != handle:
-            self._leave(place, t_ns)
-        self._enter(handle, place, directory, name, t_ns)
+            self._leave(link, t_ns)
+        self._enter(handle, link, t_ns)
 
-    def _enter(self, handle: int, place: int, directory: int, name: int, t_ns: int) -> None:
+    def _enter(self, handle: int, link: int, t_ns: int) -> None:
         links = self.links.setdefault(handle, [])
         since = self.gone.pop(handle, t_ns)
-        if not links or links[-1][1:] != (directory, name):
-            links.append((since, directory, name))
+        if not links or links[-1] != link:
+            links += since, link
         places = self.places.setdefault(handle, [])
-        if place != NULL:
-            if place in places:
-                places.remove(place)
-            places.append(place)
-            self.at[place] = handle
+        if link >= self.least:
+            if link in places:
+                places.remove(link)
+            places.append(link)
+            self.at[link] = handle
 
-    def _leave(self, place: int, t_ns: int) -> None:
-        handle = self.at.pop(place, None)
+    def _leave(self, link: int, t_ns: int) -> None:
+        handle = self.at.pop(link, None)
         if handle is None:
             return
         places = self.places[handle]
-        places.remove(place)
+        places.remove(link)
         if places:
-            self._enter(handle, places[-1], *self.entries[places[-1]], t_ns)
+            self._enter(handle, places[-1], t_ns)
         else:
             self.gone[handle] = t_ns
 
-    def rows(self) -> I64:
-        made = [(handle, *link) for handle, links in self.links.items() if handle < self.handles for link in links]
-        return np.ascontiguousarray(np.array(made, dtype=np.int64).reshape(-1, 4).T)
-
-
-def _table(columns: I64, names: tuple[bytes, ...]) -> Links:
-    handle, from_ns, directory, name = columns
-    order = np.lexsort((np.arange(len(handle)), from_ns, handle))
-    handle, from_ns, directory, name = (column[order] for column in columns)
-    same = np.zeros(len(handle), dtype=np.bool_)
-    same[1:] = (handle[1:] == handle[:-1]) & (directory[1:] == directory[:-1]) & (name[1:] == name[:-1])
-    handle, from_ns, directory, name = (column[~same] for column in (handle, from_ns, directory, name))
-    from_ns[np.flatnonzero(np.diff(handle, prepend=NULL))] = _BEGIN_NS
-    return Links(handle, from_ns, directory, name, names)
+    def rows(self) -> tuple[I64, I64, I64]:
+        """Handle, time and link."""
+        named = {handle: links for handle, links in self.links.items() if handle < self.handles}
+        counts = np.fromiter(map(len, named.values()), dtype=np.int64, count=len(named))
+        flat = np.fromiter(chain.from_iterable(named.values()), dtype=np.int64, count=int(counts.sum()))
+        return np.repeat(np.fromiter(named, dtype=np.int64, count=len(named)), counts // 2), flat[::2], flat[1::2]

@@ -5,9 +5,10 @@
 #    source ~/.local/share/bash_completion/nfslat
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_nfslat_subparsers=(show diff transport packets stack tune)
+_shtab_nfslat_subparsers=(show extract diff transport packets stack tune)
 
 _shtab_nfslat_show_option_strings=(-h --help --engine --no-swap --xid --slowest -q --quiet --op --client --server-addr --port --start --end --all-programs)
+_shtab_nfslat_extract_option_strings=(-h --help --engine --no-swap --slowest --xid --out --context --json -q --quiet --op --client --server-addr --port --start --end --all-programs)
 _shtab_nfslat_diff_option_strings=(-h --help --before --after --split --check --json --engine -q --quiet --op --client --server-addr --port --start --end --all-programs)
 _shtab_nfslat_transport_option_strings=(-h --help --port --stream --top --sqlnet-trace --json -q --quiet)
 _shtab_nfslat_packets_option_strings=(-h --help --row --rows --array-size --sdu --sdu-header --fetch-header --rsize --wsize --bytes --rpc-header --mss --ip-tcp-header --ethernet-header --rtt-ms --json)
@@ -17,6 +18,10 @@ _shtab_nfslat_option_strings=(--engine --no-swap --hist --markdown --html --png 
 
 _shtab_nfslat_show_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_show_pos_1_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_extract_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_extract_pos_1_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_extract___out_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_extract___json_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_diff_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_diff___before_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_diff___after_COMPGEN=_shtab_compgen_files
@@ -46,12 +51,13 @@ _shtab_nfslat___client_snapshot_COMPGEN=_shtab_compgen_files
 _shtab_nfslat___evidence_COMPGEN=_shtab_compgen_files
 
 _shtab_nfslat_show___engine_choices=(native tshark)
+_shtab_nfslat_extract___engine_choices=(native tshark)
 _shtab_nfslat_diff___engine_choices=(native tshark)
 _shtab_nfslat_stack___nfs_choices=(3 4.0 4.1 4.2)
 _shtab_nfslat_stack___server_system_choices=(linux solaris freebsd aix)
 _shtab_nfslat_stack___client_system_choices=(linux solaris freebsd aix)
 _shtab_nfslat_pos_0_COMPGEN=_shtab_compgen_files
-_shtab_nfslat_pos_0_choices=(show diff transport packets stack tune)
+_shtab_nfslat_pos_0_choices=(show extract diff transport packets stack tune)
 _shtab_nfslat___engine_choices=(native tshark)
 _shtab_nfslat___by_choices=(size client server connection file uid second slot)
 _shtab_nfslat___srt_choices=(nfslat tshark first)
@@ -63,6 +69,13 @@ _shtab_nfslat_show___no_swap_nargs=0
 _shtab_nfslat_show__q_nargs=0
 _shtab_nfslat_show___quiet_nargs=0
 _shtab_nfslat_show___all_programs_nargs=0
+_shtab_nfslat_extract__h_nargs=0
+_shtab_nfslat_extract___help_nargs=0
+_shtab_nfslat_extract___no_swap_nargs=0
+_shtab_nfslat_extract___context_nargs=0
+_shtab_nfslat_extract__q_nargs=0
+_shtab_nfslat_extract___quiet_nargs=0
+_shtab_nfslat_extract___all_programs_nargs=0
 _shtab_nfslat_diff_pos_0_nargs='*'
 _shtab_nfslat_diff__h_nargs=0
 _shtab_nfslat_diff___help_nargs=0

@@ -126,6 +126,14 @@ def test_another_file_in_its_place_takes_the_name() -> None:
     assert _of(story)[-2:] == ["/export/a", "/export/c"]
 
 
+def test_a_row_that_was_cut_takes_nothing_away() -> None:
+    """A name without its directory says less than what was known of the same name; another name is news all the same."""
+    story = _mounted().ask(2, "LOOKUP", b"root", b"a").tell(FOUND, b"root", b"a", b"A")
+    story.ask(4, "LOOKUP", None, b"a").tell(FOUND, None, b"a", b"A").ask(6, "READ", b"A")
+    story.ask(8, "LOOKUP", None, b"b").tell(FOUND, None, b"b", b"A").ask(10, "READ", b"A")
+    assert _of(story)[1:] == ["/export/a", ".../a", "/export/a", ".../b", ".../b"]
+
+
 def _collision() -> tuple[bytes, bytes]:
     seen: dict[int, bytes] = {}
     for letters in product(b"0123456789abcdef", repeat=5):

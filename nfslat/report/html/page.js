@@ -65,7 +65,9 @@
       load();
       // ast: expressions are interpreted, not compiled, so that the page can do without eval.
       const options = { actions: false, ast: true, renderer: "svg", config, tooltip: { disableDefaultStyle: false } };
-      drawn.set(id, window.vegaEmbed(plot, specOf(id), options).then(
+      // Into an element of its own, for Vega gives it a role; the plot stays an image with our words for it.
+      const inside = plot.appendChild(document.createElement("div"));
+      drawn.set(id, window.vegaEmbed(inside, specOf(id), options).then(
         () => { plot.style.minHeight = ""; },
         (problem) => {
           plot.classList.add("undrawn");
