@@ -127,7 +127,7 @@ def test_another_file_in_its_place_takes_the_name() -> None:
 
 
 def test_a_row_that_was_cut_takes_nothing_away() -> None:
-    """A name without its directory says less than what was known of the same name; another name is news all the same."""
+    """A name without its directory says less than what was known of the same name; another name is news."""
     story = _mounted().ask(2, "LOOKUP", b"root", b"a").tell(FOUND, b"root", b"a", b"A")
     story.ask(4, "LOOKUP", None, b"a").tell(FOUND, None, b"a", b"A").ask(6, "READ", b"A")
     story.ask(8, "LOOKUP", None, b"b").tell(FOUND, None, b"b", b"A").ask(10, "READ", b"A")
