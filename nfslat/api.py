@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 from nfslat import __version__
 from nfslat.errors import UsageError
 from nfslat.known import Known, parse_known
+from nfslat.names.text import checked_encoding
 from nfslat.outside import Files, Outside, gather
 from nfslat.report import model
 from nfslat.results import Correlation, Side
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from nfslat.anonymous import Pseudonyms
     from nfslat.names.paths import Paths
     from nfslat.op_table import OpTable
+    from nfslat.tables import I64
 
 Name = str | os.PathLike[str]
 Ms = float | Mapping[str, float] | None
@@ -59,6 +61,9 @@ class Options:
     name_encoding: str | None = None
     anonymize: bool = False
     command: str = ""  # what the report says it was made by
+
+    def __post_init__(self) -> None:
+        checked_encoding(self.name_encoding)
 
 
 class Report:
@@ -97,7 +102,7 @@ class Report:
         inflight = self.summary.inflight
         if inflight is None:
             return self.summary
-        pictures = pictures_of(self.correlation, inflight, slowest=self._options.slowest, paths=self.paths)
+        pictures = pictures_of(self.correlation, inflight, slowest=self._options.slowest, paths=self._paths_of)
         report = dataclasses.replace(self.summary, pictures=pictures)
         return report if self._pseudonyms is None else self._pseudonyms.report(report)
 
@@ -127,11 +132,7 @@ class Report:
     @cached_property
     def paths(self) -> Paths:
         """Paths of the files that ops work on: of the matched ops, or of those of the one capture."""
-        from nfslat.names.paths import paths_of, paths_of_side
-
-        found, encoding = self._found, self._options.name_encoding
-        paths = paths_of_side(found, encoding) if isinstance(found, Side) else paths_of(found, encoding)
-        return paths if self._pseudonyms is None else self._pseudonyms.paths(paths)
+        return self._make_paths()
 
     def text(self, *, hist: bool = False, width: int = 80, color: bool = False) -> str:
         """The report for a terminal."""
@@ -201,6 +202,17 @@ class Report:
         from nfslat.names.files_csv import write_files
 
         write_files(self.tables, out, self.paths)
+
+    def _paths_of(self, rows: I64) -> Paths:
+        """Those of the matched ops in some rows, which takes little where no others are asked for."""
+        return self.paths if "paths" in vars(self) else self._make_paths(rows)
+
+    def _make_paths(self, rows: I64 | None = None) -> Paths:
+        from nfslat.names.paths import paths_of, paths_of_side
+
+        found, encoding = self._found, self._options.name_encoding
+        paths = paths_of_side(found, encoding) if isinstance(found, Side) else paths_of(found, encoding, rows)
+        return paths if self._pseudonyms is None else self._pseudonyms.paths(paths)
 
     @cached_property
     def _known(self) -> tuple[Known, tuple[str, ...]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
+import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -23,9 +25,16 @@ _OURS = (
     b'{"otherData":{"nfslat',
 )
 _HEAD = 64
-_GZIP, _PARQUET, _PCAPNG = b"\x1f\x8b", b"PAR1", b"\x0a\x0d\x0d\x0a"
+_GZIP, _PARQUET, _PCAPNG, _PNG = b"\x1f\x8b", b"PAR1", b"\x0a\x0d\x0d\x0a", b"\x89PNG"
 _SECTION_BYTES = 4096  # in which a pcapng file says who wrote it
 _FOOTER_BYTES = 8  # of a Parquet file: the length of the metadata in front of it, and the magic
+# Standard output has these names, too. As a file it would be replaced behind the back of who reads it.
+_STANDARD = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+
+
+def is_standard(name: str | None) -> bool:
+    """Does an output option name standard output?"""
+    return name in _STANDARD
 
 
 @contextlib.contextmanager
@@ -35,7 +44,7 @@ def output(name: str | None, captures: Sequence[str]) -> Iterator[TextIO | None]
     A file appears under its name only when all of it is written, so that an error leaves the old one as it was. Raises
     ``UsageError`` for a file that is a capture of this run, or holds something that nfslat did not write.
     """
-    if name is None or name == "-":
+    if name is None or is_standard(name):
         yield sys.stdout if name else None
         return
     with _file(name, captures, "w") as out:
@@ -45,7 +54,7 @@ def output(name: str | None, captures: Sequence[str]) -> Iterator[TextIO | None]
 @contextlib.contextmanager
 def binary_output(name: str | None, captures: Sequence[str]) -> Iterator[BinaryIO | None]:
     """The same for a format that is not text."""
-    if name is None or name == "-":
+    if name is None or is_standard(name):
         if name and sys.stdout.isatty():
             raise UsageError(
                 "a terminal cannot show this format; name a file, or pipe standard output to what reads it"
@@ -57,8 +66,40 @@ def binary_output(name: str | None, captures: Sequence[str]) -> Iterator[BinaryI
 
 
 @contextlib.contextmanager
-def _file(name: str, captures: Sequence[str], mode: str) -> Iterator[object]:
+def output_directory(name: str) -> Iterator[Path]:
+    """A directory whose files go to the one that an output option names, all of them, when the block is done.
+
+    That one is made if it is not there. Raises ``UsageError`` for a file, and where a file in it has one of the names
+    and was not written by nfslat; ``InputError`` where nothing can be written there.
+    """
     path = Path(name)
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{name}: is a file; name a directory, which is made if it is not there")
+    made = [one for one in (path, *path.parents) if not one.exists()]
+    scratch = None
+    try:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            scratch = Path(tempfile.mkdtemp(prefix=".nfslat-", dir=path))
+        except OSError as problem:
+            raise InputError(f"{name}: cannot be written ({problem.strerror})") from problem
+        yield scratch
+        places = {file: path / file.name for file in sorted(scratch.iterdir())}
+        for place in places.values():
+            _refuse_foreign(str(place), place)
+        for file, place in places.items():
+            os.replace(file, place)
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+        with contextlib.suppress(OSError):  # it holds something
+            for one in made:
+                one.rmdir()
+
+
+@contextlib.contextmanager
+def _file(name: str, captures: Sequence[str], mode: str) -> Iterator[object]:
+    path = Path(os.path.realpath(name))  # a link stays one
     form = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
     if path.exists() and not path.is_file() and not path.is_dir():  # a pipe, /dev/stdout: nothing to replace
         with path.open(mode, **form) as out:  # type: ignore[call-overload]
@@ -66,10 +107,8 @@ def _file(name: str, captures: Sequence[str], mode: str) -> Iterator[object]:
         return
     if any(path.exists() and os.path.exists(capture) and path.samefile(capture) for capture in captures):
         raise UsageError(f"{name}: is one of the captures; name another file to write to")
-    if path.is_dir():
-        raise InputError(f"{name}: cannot be written (it is a directory); name a file in it")
-    if path.exists() and path.stat().st_size and not _is_ours(path):
-        raise UsageError(f"{name}: exists and was not written by nfslat; name another file, or remove it")
+    _refuse_foreign(name, path)
+    access = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
     try:
         target = tempfile.NamedTemporaryFile(  # type: ignore[call-overload] # noqa: SIM115 - it is renamed, not closed and gone
             mode, dir=path.parent, prefix=f".{path.name}-", delete=False, **form
@@ -79,11 +118,18 @@ def _file(name: str, captures: Sequence[str], mode: str) -> Iterator[object]:
     try:
         with target as out:
             yield out
-        os.chmod(target.name, 0o666 & ~_umask())
+        os.chmod(target.name, access)
         os.replace(target.name, path)
     except BaseException:
         Path(target.name).unlink(missing_ok=True)
         raise
+
+
+def _refuse_foreign(name: str, path: Path) -> None:
+    if path.is_dir():
+        raise InputError(f"{name}: cannot be written (it is a directory); name a file in it")
+    if path.exists() and path.stat().st_size and not _is_ours(path):
+        raise UsageError(f"{name}: exists and was not written by nfslat; name another file, or remove it")
 
 
 def _is_ours(path: Path) -> bool:
@@ -95,6 +141,8 @@ def _is_ours(path: Path) -> bool:
                     return unpacked.read(_HEAD).startswith(_OURS)
             except (OSError, EOFError):
                 return False
+        if head.startswith(_PNG):
+            return b"Software\0nfslat" in head
         if head.startswith(_PCAPNG):
             return b"nfslat" in head + stream.read(_SECTION_BYTES)
         if head.startswith(_PARQUET):

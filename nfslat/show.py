@@ -10,13 +10,17 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from unicodedata import combining, east_asian_width
 
 import numpy as np
 
+from nfslat.constants import NULL
 from nfslat.decode.capture import File
 from nfslat.decode.decoded import Reassembly
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
+from nfslat.names.paths import paths_of
+from nfslat.names.text import in_charset
 from nfslat.report.text_layout import shorten, wrap
 from nfslat.results import Correlation, Side
 from nfslat.select import REASONS, is_reverse, op_labels
@@ -60,11 +64,21 @@ def slowest_ops(found: Correlation, count: int) -> list[int]:
     return [int(row) for row in longest(found.client_srt_ns, count)]
 
 
-def render(found: Correlation, rows: Sequence[int], tools: Tools, *, width: int = 80) -> Iterator[str]:
+def render(
+    found: Correlation,
+    rows: Sequence[int],
+    tools: Tools,
+    *,
+    width: int = 80,
+    name_encoding: str | None = None,
+    charset: str = "ascii",
+) -> Iterator[str]:
     """Text about each of `rows` (of ``found.matched``), in pieces that end with a newline; no line exceeds `width`.
 
-    Raises ``ToolError`` where tshark cannot read a frame again.
+    `name_encoding` is the code page of file names that are not UTF-8 (`nfslat.names.text`), `charset` that in which
+    they are shown; all else is ASCII. Raises ``ToolError`` where tshark cannot read a frame again.
     """
+    paths = paths_of(found, name_encoding, np.array(rows, dtype=np.int64))
     if found.swapped:
         note = "The captures were given in the wrong order: the first is the client's, the second the server's."
         yield _text([*wrap(note, width), ""])
@@ -72,7 +86,11 @@ def render(found: Correlation, rows: Sequence[int], tools: Tools, *, width: int 
     for number, row in enumerate(rows):
         op = place(found, row)
         head = ["=" * width, f"op {number + 1} of {len(rows)}", ""] if len(rows) > 1 else []
-        yield _text([*head, *title(op, width), "", *timeline(op, width), "", *_wireshark_filters(op, width), ""])
+        yield _text([*head, *title(op, width)])
+        for label, of_op in (("path", paths.of_op), ("renamed to", paths.to_of_op)):
+            if of_op[row] != NULL:
+                yield _named_file(label, in_charset(paths.texts[of_op[row]], charset), width)
+        yield _text(["", *timeline(op, width), "", *_wireshark_filters(op, width), ""])
         # Only now, so that what is known already stands there while tshark reads the captures again.
         dissected = dissected or _Dissected(found, [place(found, row) for row in rows], tools)
         for is_reply in (False, True):
@@ -83,6 +101,19 @@ def _text(lines: Sequence[str]) -> str:
     """Lines as ASCII, so that they survive every mail, ticket and terminal."""
     text = "".join(line + "\n" for line in lines)
     return text.replace("\u2026", "...").replace("\u2192", "->").encode("ascii", "backslashreplace").decode()
+
+
+def _named_file(label: str, path: str, width: int) -> str:
+    """`path` behind `label`, in full, on as many lines as it takes."""
+    lines, left = [f"{label} "], width - len(label) - 1
+    for char in path:
+        columns = 0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1
+        if columns > left:
+            lines.append("  ")
+            left = width - 2
+        lines[-1] += char
+        left -= columns
+    return "".join(line + "\n" for line in lines)
 
 
 def _what_was_seen(found: Correlation, side_name: str, xid: int) -> str | None:

@@ -25,6 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--xid", type=an_xid, metavar="XID", help="the op with this XID (0x1a2b3c4d or decimal)")
     which.add_argument("--slowest", type=a_count, metavar="N", help="the N ops with the longest client SRT")
+    parser.add_argument(
+        "--name-encoding", metavar="NAME", help="code page of file names that are not UTF-8: koi8-r, shift_jis, gbk"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
     add_filters(parser)
 
@@ -37,9 +40,11 @@ def inputs(options: argparse.Namespace) -> list[str]:
 def run(options: argparse.Namespace, out: TextIO, _: TextIO | None, *, width: int, color: bool) -> int:
     """Write the ops to `out`. Raises ``UsageError``, ``InputError``, and ``ToolError`` where tshark fails."""
     from nfslat import pipeline, show  # noqa: PLC0415  (late: --help does not wait for numpy)
+    from nfslat.names.text import checked_encoding  # noqa: PLC0415
     from nfslat.workspace import open_workspace  # noqa: PLC0415
 
     filters = parse_filters(options)
+    encoding = checked_encoding(options.name_encoding)
     with open_workspace(inputs(options), engine=options.engine, quiet=options.quiet, rereads=True) as work:
         found = pipeline.correlate(
             work.sources[0],
@@ -52,7 +57,9 @@ def run(options: argparse.Namespace, out: TextIO, _: TextIO | None, *, width: in
         )
         work.close_progress()
         rows = show.by_xid(found, options.xid) if options.xid is not None else show.slowest_ops(found, options.slowest)
-        for text in show.render(found, rows, work.engine.tools(), width=width):
+        charset = getattr(out, "encoding", None) or "ascii"
+        tools = work.engine.tools()
+        for text in show.render(found, rows, tools, width=width, name_encoding=encoding, charset=charset):
             out.write(text)
         out.flush()
     return 0

@@ -11,7 +11,6 @@ import numpy as np
 from nfslat.constants import NULL, NULL32, op_name, program_name, version_name
 from nfslat.decode.capture import Source
 from nfslat.decompose import ClientClock, ConstantOffset, Parts
-from nfslat.details import name_of
 from nfslat.instants import utc
 from nfslat.report.text_layout import count_of, shares_adding_up, shorten, table, wrap
 from nfslat.results import Correlation, Side
@@ -71,7 +70,6 @@ class OpView:
     offset: int
     size: int
     fh: int
-    file_name: bytes | None  # in the call's arguments
     sides: dict[str, SideView]
     client_srt_ns: int
     server_srt_ns: int
@@ -105,7 +103,6 @@ def place(found: Correlation, row: int) -> OpView:
     parts = Parts(server, client, matched, clock)
     client_row = matched.client.astype(np.int64)
     sides = {"client": found.client, "server": found.server}
-    names = [name_of(side.decoded.details.names, rows[name]) for name, side in sides.items()]
     return OpView(
         xid=known("xid"),
         transport=client.connections[client.conn[rows["client"]]].transport,
@@ -114,7 +111,6 @@ def place(found: Correlation, row: int) -> OpView:
         offset=known("offset"),
         size=known("size"),
         fh=known("fh"),
-        file_name=next((name for name in names if name is not None), None),
         sides={name: _side(side, rows[name]) for name, side in sides.items()},
         client_srt_ns=int(found.client_srt_ns[row]),
         server_srt_ns=int(found.server_srt_ns[row]),
@@ -186,9 +182,7 @@ def title(op: OpView, width: int) -> list[str]:
         f" + network {_ms(op.client_srt_ns - op.server_srt_ns, digits)} ms"
     )
     sent = f"call sent {utc(client.call.first_ns)} by the client's clock"
-    lines = [line for text in (", ".join(what), ends, took, sent) for line in wrap(text, width, 0, 2)]
-    # A name may hold any byte: quoted as Python quotes bytes, which takes the power from control characters.
-    return lines if op.file_name is None else [*lines, shorten(f"file name {repr(op.file_name)[1:]}", width)]
+    return [line for text in (", ".join(what), ends, took, sent) for line in wrap(text, width, 0, 2)]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from nfslat.report import model
 from nfslat.report.pictures import Flying, OverTime, Pictures
 from nfslat.results import Correlation
 from nfslat.summarize_matched import keys_of, names_of
+from nfslat.tables import I64
 
 if TYPE_CHECKING:
     from nfslat.names.paths import Paths
@@ -26,12 +28,12 @@ _NS_PER_MS = 1e6
 
 
 def pictures_of(
-    c: Correlation, inflight: model.InFlight, *, slowest: int = 20, paths: Paths | None = None
+    c: Correlation, inflight: model.InFlight, *, slowest: int = 20, paths: Callable[[I64], Paths] | None = None
 ) -> Pictures | None:
     """All of it, on the client's clock; None without a matched op.
 
     `inflight` is what the report says of threads and slots, `slowest` how many of the slowest ops are shown, `paths`
-    are the names of their files. Time is cut into at most 120 bins, from the first call of a matched op to the last
+    finds the names of their files: those of matched ops in some rows. Time is cut into at most 120 bins, from the first call of a matched op to the last
     reply of one. There are 10 classes of latency a decade, from 1 us to 100 s; those beyond the ones that hold an op
     are left out.
     """
@@ -45,7 +47,11 @@ def pictures_of(
 
 
 def _pictures(
-    c: Correlation, bins: Bins, flown: Future[tuple[Flying, Flying]], slowest: int, paths: Paths | None
+    c: Correlation,
+    bins: Bins,
+    flown: Future[tuple[Flying, Flying]],
+    slowest: int,
+    paths: Callable[[I64], Paths] | None,
 ) -> Pictures:
     keys, of_kind = keys_of(c.client.ops.kinds, c.kind)
     tallies = Tallies.of(c, bins, of_kind, len(keys))

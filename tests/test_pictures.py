@@ -540,7 +540,7 @@ def test_paths_and_their_absence_are_shown(tmp_path: Path, tools: Tools) -> None
     c, report, _ = _made(tmp_path, tools, _ONE + "10 > 11 READ 8 0 8192\n12 < 13 reply 8\n")
     assert report.inflight is not None
     paths: Any = SimpleNamespace(of_op=np.array([-1, 0], dtype=np.int32), texts=("/export/a",), partial=(False,))
-    pictures = pictures_of(c, report.inflight, slowest=5, paths=paths)
+    pictures = pictures_of(c, report.inflight, slowest=5, paths=lambda _: paths)
     assert pictures is not None
     assert [one.path for one in pictures.slowest] == [None, "/export/a"]
     assert pictures_of(c, report.inflight, slowest=0).slowest == []  # type: ignore[union-attr]

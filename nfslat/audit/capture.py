@@ -154,6 +154,13 @@ def _reading_notes(side: Side) -> list[AuditNote]:
             warn=True,
         ),
         note(
+            "capture-names-dropped",
+            d.details.files_dropped,
+            f"{some(d.details.files_dropped, 'row')} of what replies say of file names "
+            f"{be(d.details.files_dropped)} beyond those that are kept: paths may be missing, or be those before a "
+            "rename. Give a shorter capture",
+        ),
+        note(
             "malformed-rpc",
             d.malformed,
             f"{some(d.malformed, 'RPC message')} {'does' if d.malformed == 1 else 'do'} not make sense, and count for "

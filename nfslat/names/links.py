@@ -41,13 +41,15 @@ def follow(news: News) -> Links:
     """
     event, t_ns, name, to_name = news.event, news.t_ns, news.name, news.to_name
     directory = np.where(event == FileEvent.ROOT, TOP, news.directory)
+    # No directory is in itself: where the name is, is not known then.
+    directory = np.where((event == FileEvent.FOUND) & (directory == news.handle), NULL, directory)
     roots = np.zeros(len(news.servers) + 1, dtype=np.bool_)
     roots[news.handle[(event == FileEvent.ROOT) & (name != NULL)]] = True
     roots[NULL] = False
     found = (news.handle != NULL) & (name != NULL)
     found &= (event == FileEvent.ROOT) | ((event == FileEvent.FOUND) & ~roots[news.handle])
     width = len(news.names) + 1
-    found &= ~_says_less(news.handle, news.directory, name, (event == FileEvent.FOUND) & found)
+    found &= ~_says_less(news.handle, directory, name, (event == FileEvent.FOUND) & found)
     link, to_link = _codes(directory, name, width), _codes(news.to_directory, to_name, width)
     # What MOUNT leads to is in no directory that anybody renames in.
     place, to_place = (np.where(one >= 2 * width, one, NULL) for one in (link, to_link))

@@ -9,11 +9,12 @@ from zlib import crc32
 import numpy as np
 
 from nfslat.clock import ServerTimes
+from nfslat.columns import filled
 from nfslat.constants import NULL, NULL32
 from nfslat.details import FileEvent, Files, Names
 from nfslat.results import Correlation, Side
 from nfslat.select import is_reverse
-from nfslat.tables import I8, I32, I64, U32, Ops, Table
+from nfslat.tables import I8, I16, I32, I64, U32, Ops, Table
 
 _HASH_BITS = 32
 _FEW = 1 << 16
@@ -41,14 +42,18 @@ class News(Table):
     servers: tuple[int, ...] = ()  # of each handle
     keys: tuple[I64, I64] = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
-    def handles_of(self, server: I64, fh: U32) -> I64:
+    def handles_of(self, server: I32, fh: U32) -> I32:
         """The handle with each of these CRC-32 at a server; NULL: not known, or several have it."""
         known, handles = self.keys
         if not len(known):
-            return np.full(len(fh), NULL, dtype=np.int64)
-        wanted = (server << _HASH_BITS) | fh
-        at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        return np.where((known[at] == wanted) & (fh != NULL32), handles[at], NULL)
+            return np.full(len(fh), NULL, dtype=np.int32)
+
+        def find(at: slice) -> I64:
+            wanted = (server[at].astype(np.int64) << _HASH_BITS) | fh[at]
+            row = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+            return np.where((known[row] == wanted) & (fh[at] != NULL32), handles[row], NULL)
+
+        return filled(len(fh), np.int32, find)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +61,10 @@ class Asked:
     """The ops that paths are asked for, one row each: what their arguments say."""
 
     t_ns: I64
-    server: I64  # number of the server
+    server: I32  # number of the server
     fh: U32
-    name: I64  # row of `News.names`; NULL: no name
-    kind: I64  # row of the `kinds` of `ops`
+    name: I32  # row of `News.names`; NULL: no name
+    kind: I16  # row of the `kinds` of `ops`
     ops: Ops
 
 
@@ -70,11 +75,11 @@ def of_side(side: Side) -> tuple[Asked, News]:
     server = ops.spread(_servers(ops, _alone(ops)))
     news = numbers.add(details.files, server, details.files.op, details.files.t_ns)
     name = _names(numbers, details.names, len(ops))
-    return Asked(ops.t0, server, ops.fh, name, ops.kind.astype(np.int64), ops), numbers.table([news])
+    return Asked(ops.t0, server, ops.fh, name, ops.kind, ops), numbers.table([news])
 
 
-def of_pair(c: Correlation) -> tuple[Asked, News]:
-    """The matched ops, on the client's clock. What only the server's capture shows counts too, on its clock's estimate.
+def of_pair(c: Correlation, wanted: I64 | None = None) -> tuple[Asked, News]:
+    """The matched ops, or those in rows `wanted`, on the client's clock. What only the server's capture shows counts too, on its clock's estimate.
 
     Behind NAT a server has another address in each capture: those are one server whose connections are one.
     """
@@ -83,16 +88,18 @@ def of_pair(c: Correlation) -> tuple[Asked, News]:
     servers = {name: _servers(getattr(c, name).ops, addresses[name]) for name in ("server", "client")}
     parts = []
     pair = c.matching.matched
-    client_row = np.full(len(c.server.ops), NULL, dtype=np.int64)
+    client_row = np.full(len(c.server.ops), NULL, dtype=np.int32)
     client_row[pair.server] = pair.client
+    server_rows, rows = c.matched.rows(slice(None) if wanted is None else wanted)
     shown = np.full(len(c.client.ops), NULL, dtype=np.int32)
-    shown[c.matched.client] = np.arange(len(c.matched), dtype=np.int32)
+    shown[rows] = np.arange(len(rows), dtype=np.int32)
+    server_of = c.client.ops.spread(servers["client"])
     of_client, of_server = c.client.decoded.details.files, c.server.decoded.details.files
     # The same answer is in both captures: the side that shows more of it is heard.
-    told = client_row[of_server.op]
+    told = client_row[of_server.op].astype(np.int64)
     more = _cells(of_server, told, len(c.client.ops)) > _cells(of_client, of_client.op, len(c.client.ops))
     heard = of_client.take(~more[of_client.op])
-    parts.append(numbers.add(heard, c.client.ops.spread(servers["client"]), shown[heard.op], heard.t_ns))
+    parts.append(numbers.add(heard, server_of, shown[heard.op], heard.t_ns))
     only = (told == NULL) | more[told]
     heard, told = of_server.take(only), told[only]
     if len(heard):
@@ -101,21 +108,12 @@ def of_pair(c: Correlation) -> tuple[Asked, News]:
         t_ns = np.where(told == NULL, t_ns, c.client.ops.t2[told])
         op = np.where(told == NULL, NULL, shown[told]).astype(np.int32)
         parts.append(numbers.add(heard, c.server.ops.spread(servers["server"]), op, t_ns))
-    rows = c.matched.client.astype(np.int64)
     ops = c.client.ops
-    fh, other = ops.fh[rows], c.server.ops.fh[c.matched.server]
-    names = [_names(numbers, side.decoded.details.names, len(side.ops)) for side in (c.client, c.server)]
-    name = names[0][rows]
-    name = np.where(name == NULL, names[1][c.matched.server], name)
-    asked = Asked(
-        ops.t0[rows],
-        ops.spread(servers["client"])[rows],
-        np.where(fh == NULL32, other, fh),
-        name,
-        ops.kind[rows].astype(np.int64),
-        ops,
-    )
-    return asked, numbers.table(parts)
+    fh, name = ops.fh[rows], _names(numbers, c.client.decoded.details.names, len(ops))[rows]
+    np.copyto(fh, c.server.ops.fh[server_rows], where=fh == NULL32)
+    other = _names(numbers, c.server.decoded.details.names, len(c.server.ops))[server_rows]
+    np.copyto(name, other, where=name == NULL)
+    return Asked(ops.t0[rows], server_of[rows], fh, name, ops.kind[rows], ops), numbers.table(parts)
 
 
 class _Numbers:
@@ -125,7 +123,7 @@ class _Numbers:
         self.names: dict[bytes, int] = {}
         self.handles: dict[bytes, int] = {}
 
-    def add(self, files: Files, server_of_op: I64, op: I32, t_ns: I64) -> tuple[News, I64]:
+    def add(self, files: Files, server_of_op: I32, op: I32, t_ns: I64) -> tuple[News, I64]:
         """The rows of one capture, and the server of each; handles are not told apart by server yet."""
         names, handles = (
             np.array([*(known.setdefault(one, len(known)) for one in of), NULL], dtype=np.int64)
@@ -141,7 +139,7 @@ class _Numbers:
             to_directory=handles[files.to_directory],
             to_name=names[files.to_name],
         )
-        return news, server_of_op[files.op]
+        return news, server_of_op[files.op].astype(np.int64)
 
     def table(self, parts: Sequence[tuple[News, I64]]) -> News:
         """All rows in order of time, with the handles of each server apart."""
@@ -198,7 +196,9 @@ def _chain(name: bytes) -> bytes | None:
 def distinct(numbers: I64, most: int) -> I64:
     """Each of `numbers` (from 0 to `most` - 1) once, in order."""
     if most > 4 * len(numbers) + _FEW:
-        return np.unique(numbers)
+        # Many numbers are sorted sooner than put into the hash table that `np.unique` makes.
+        numbers = np.sort(numbers)
+        return numbers[np.diff(numbers, prepend=NULL) > 0]
     there = np.zeros(most, dtype=np.bool_)  # a fraction of the time that sorting takes
     there[numbers] = True
     return np.flatnonzero(there)
@@ -210,30 +210,32 @@ def _keys(keys: I64) -> tuple[I64, I64]:
     return known, np.where(count == 1, first, NULL)
 
 
-def _names(numbers: _Numbers, names: Names, ops: int) -> I64:
+def _names(numbers: _Numbers, names: Names, ops: int) -> I32:
     """The name in the arguments of each op, NULL where there is none."""
     known = numbers.names
-    row = np.array([*(known.setdefault(one, len(known)) for one in names.names), NULL], dtype=np.int64)
-    out = np.full(ops, NULL, dtype=np.int64)
+    row = np.array([*(known.setdefault(one, len(known)) for one in names.names), NULL], dtype=np.int32)
+    out = np.full(ops, NULL, dtype=np.int32)
     out[names.op] = row[names.name]
     return out
 
 
-def _cells(files: Files, op: I32 | I64, ops: int) -> I64:
+def _cells(files: Files, op: I32 | I64, ops: int) -> I32:
     """How many handles and names rows show, by `op` (NULL: of none)."""
     columns = (files.directory, files.name, files.handle, files.to_directory, files.to_name)
-    shown = sum((column != NULL).astype(np.int64) for column in columns) + 1
-    return np.bincount(op[op != NULL], weights=shown[op != NULL], minlength=ops).astype(np.int64)
+    shown = sum((column != NULL).astype(np.int32) for column in columns) + 1
+    out = np.zeros(ops, dtype=np.int32)
+    np.add.at(out, op[op != NULL], shown[op != NULL])
+    return out
 
 
-def _servers(ops: Ops, numbers: dict[str, int]) -> I64:
+def _servers(ops: Ops, numbers: dict[str, int]) -> I32:
     """The number of the NFS server of each class of ops: who is called, of callbacks who calls."""
     c = ops.classes
     ends = [
         (ops.connections[conn].source(way) if reverse else ops.connections[conn].destination(way))[0]
         for conn, way, reverse in zip(c.conn.tolist(), c.direction.tolist(), is_reverse(ops).tolist(), strict=True)
     ]
-    return np.array([numbers[end] for end in ends], dtype=np.int64)
+    return np.array([numbers[end] for end in ends], dtype=np.int32)
 
 
 def _alone(ops: Ops) -> dict[str, int]:

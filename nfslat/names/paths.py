@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from nfslat.columns import filled
 from nfslat.constants import MOUNT, NFS, NULL, op_name
 from nfslat.details import FileEvent
 from nfslat.names.links import TOP, Links, follow
@@ -33,14 +35,20 @@ class Paths:
     to_of_op: I32  # of a RENAME the new name; NULL for all others
 
 
-def paths_of(c: Correlation, encoding: str | None = None) -> Paths:
-    """Of the matched ops, by what both captures say.
+def paths_of(c: Correlation, encoding: str | None = None, rows: I64 | None = None) -> Paths:
+    """Of the matched ops, by what both captures say; of those in `rows` alone where some are named.
 
     READ, WRITE, GETATTR and the like have the path of their file when the call was sent; what has a name in its
     arguments (LOOKUP, CREATE, OPEN, REMOVE, RENAME ...) that of its directory, and the name. `encoding` is the code
     page of names that are not UTF-8 (`nfslat.names.text`). Raises ``UsageError`` where there is no such code page.
     """
-    return _paths(*of_pair(c), encoding)
+    if rows is None:
+        return _paths(*of_pair(c), encoding)
+    rows = np.unique(rows)
+    paths = _paths(*of_pair(c, rows), encoding)
+    of_op, to_of_op = (np.full(len(c.matched), NULL, dtype=np.int32) for _ in range(2))
+    of_op[rows], to_of_op[rows] = paths.of_op, paths.to_of_op
+    return Paths(of_op, paths.texts, paths.partial, to_of_op)
 
 
 def paths_of_side(side: Side, encoding: str | None = None) -> Paths:
@@ -52,10 +60,10 @@ def paths_of_side(side: Side, encoding: str | None = None) -> Paths:
 class _Wanted:
     """What is to be shown: a handle, or a name in the directory that it is of."""
 
-    handle: I64  # NULL: not known; TOP: the name is a path
-    name: I64  # NULL: the handle's own path
+    handle: I32 | I64  # NULL: not known; TOP: the name is a path
+    name: I32 | I64  # NULL: the handle's own path
     t_ns: I64
-    server: I64
+    server: I32
 
 
 def _paths(asked: Asked, news: News, encoding: str | None) -> Paths:
@@ -63,19 +71,17 @@ def _paths(asked: Asked, news: News, encoding: str | None) -> Paths:
     handle, name = news.handles_of(asked.server, asked.fh), asked.name.copy()
     _by_their_news(asked, news, handle, name)
     at, to = _renames(news)
-    wanted = _Wanted(
-        np.concatenate([handle, news.to_directory[to]]),
-        np.concatenate([name, news.to_name[to]]),
-        np.concatenate([asked.t_ns, asked.t_ns[at]]),
-        np.concatenate([asked.server, asked.server[at]]),
+    wanted = (
+        _Wanted(handle, name, asked.t_ns, asked.server),
+        _Wanted(news.to_directory[to], news.to_name[to], asked.t_ns[at], asked.server[at]),
     )
-    of_wanted, texts, partial = _show(wanted, news, follow(news), encoding)
+    (of_op, of_renamed), texts, partial = _show(wanted, news, follow(news), encoding)
     to_of_op = np.full(len(asked.t_ns), NULL, dtype=np.int32)
-    to_of_op[at] = of_wanted[len(handle) :]
-    return Paths(of_wanted[: len(handle)], tuple(texts), tuple(partial), to_of_op)
+    to_of_op[at] = of_renamed
+    return Paths(of_op, tuple(texts), tuple(partial), to_of_op)
 
 
-def _by_their_news(asked: Asked, news: News, handle: I64, name: I64) -> None:
+def _by_their_news(asked: Asked, news: News, handle: I32, name: I32) -> None:
     """Correct handle and name of ops whose handle is not that of the file, or of its directory.
 
     What was said in their own reply tells; where nothing was, the directory is not known.
@@ -125,17 +131,23 @@ def _renames(news: News) -> tuple[I64, I64]:
     return op.astype(np.int64), rows[first]
 
 
-def _show(wanted: _Wanted, news: News, links: Links, encoding: str | None) -> tuple[I32, list[str], list[bool]]:
-    """The row of the texts for each that is wanted, the texts, and whether they are partial."""
+def _show(
+    wanted: Sequence[_Wanted], news: News, links: Links, encoding: str | None
+) -> tuple[list[I32], list[str], list[bool]]:
+    """For each table the rows of the texts that are wanted, the texts, and whether they are partial."""
     tree = _Tree(links, len(news.servers))
-    node = tree.nodes_at(wanted.handle, wanted.t_ns)
-    rows = _Rows(int(max(wanted.server.max(initial=0), max(news.servers, default=0))) + 1, links.names)
-    of_node = tree.rows_of(rows, np.array(news.servers, dtype=np.int64))
-    out = np.full(len(node), NULL, dtype=np.int64)
-    out[node >= 0] = of_node[node[node >= 0]]
-    named = np.flatnonzero(wanted.name != NULL)
-    above = np.where(node[named] < 0, node[named], out[named])
-    out[named] = rows.add(above, wanted.server[named], wanted.name[named])
+    servers = 1 + max(int(one.server.max(initial=0)) for one in wanted)
+    rows = _Rows(max(servers, 1 + max(news.servers, default=0)), links.names)
+    nodes = tree.nodes_at([(one.handle, one.t_ns) for one in wanted])
+    # Nodes from behind: what stands there at NULL and TOP is they themselves.
+    of_node = np.concatenate([tree.rows_of(rows, np.array(news.servers, dtype=np.int64)), [TOP, NULL]])
+    out = []
+    for one, node in zip(wanted, nodes, strict=True):
+        row = filled(len(node), np.int32, lambda at, node=node: of_node[node[at]])  # type: ignore[misc]
+        named = np.flatnonzero(one.name != NULL)
+        row[named] = rows.add(row[named].astype(np.int64), one.server[named], one.name[named])
+        row[row == TOP] = NULL
+        out.append(row)
     return rows.told(out, encoding)
 
 
@@ -148,9 +160,9 @@ class _Rows:
     batches: list[I64] = field(default_factory=list)  # keys of the rows; rows are below rows of earlier batches
     server: list[I64] = field(default_factory=list)  # of the rows, likewise
 
-    def add(self, above: I64, server: I64, name: I64) -> I64:
+    def add(self, above: I64, server: I32 | I64, name: I32 | I64) -> I64:
         """Rows for names below rows `above`, or at the top of a server (TOP), or where that is not known (NULL)."""
-        top = server * 2 + (above == TOP)
+        top = server.astype(np.int64) * 2 + (above == TOP)
         key = np.where(above < 0, top, above + 2 * self.servers) * len(self.names) + name
         used, first, number = np.unique(key, return_index=True, return_inverse=True)
         known = np.concatenate([_NONE, *self.batches])
@@ -165,7 +177,7 @@ class _Rows:
         self.server.append(server[first[~old]])
         return np.asarray(row[number.reshape(-1)])
 
-    def told(self, rows: I64, encoding: str | None) -> tuple[I32, list[str], list[bool]]:
+    def told(self, rows: Sequence[I32], encoding: str | None) -> tuple[list[I32], list[str], list[bool]]:
         """`rows` as rows of texts that are needed, those texts, and whether they are partial."""
         texts: list[str] = []
         partial: list[bool] = []
@@ -186,21 +198,24 @@ class _Rows:
                     partial.append(True)
         return self._compact(rows, texts, partial)
 
-    def _compact(self, rows: I64, texts: list[str], partial: list[bool]) -> tuple[I32, list[str], list[bool]]:
-        needed = np.zeros(len(texts), dtype=np.bool_)
-        needed[rows[rows != NULL]] = True
-        used = np.flatnonzero(needed)
+    def _compact(
+        self, rows: Sequence[I32], texts: list[str], partial: list[bool]
+    ) -> tuple[list[I32], list[str], list[bool]]:
+        needed = np.zeros(len(texts) + 1, dtype=np.bool_)
+        for some in rows:
+            needed[some] = True
+        used = np.flatnonzero(needed[:-1])
         server = np.concatenate([_NONE, *self.server])[used].tolist()
         texts = [texts[row] or "/" for row in used.tolist()]
         partial = [partial[row] for row in used.tolist()]
-        number = np.full(len(needed) + 1, NULL, dtype=np.int32)
+        number = np.full(len(needed), NULL, dtype=np.int32)
         number[used] = np.arange(len(used))
         if len(set(texts)) == len(texts):
-            return number[rows], texts, partial
+            return [number[some] for some in rows], texts, partial
         # Several ways lead to a path: as a whole to what was mounted, or name by name; or it is on several servers.
         known: dict[tuple[int, str, bool], int] = {}
         number[used] = [known.setdefault(one, len(known)) for one in zip(server, texts, partial, strict=True)]
-        return number[rows], [text for _, text, _ in known], [one for _, _, one in known]
+        return [number[some] for some in rows], [text for _, text, _ in known], [one for _, _, one in known]
 
 
 class _Tree:
@@ -240,7 +255,7 @@ class _Tree:
             out = more
         return np.ones(len(out), dtype=np.bool_)
 
-    def _links_at(self, handle: I64, t_ns: I64) -> I64:
+    def _links_at(self, handle: I32 | I64, t_ns: I64) -> I64:
         """The link of each handle at a time; NULL where it has none."""
         link = np.full(len(handle), NULL, dtype=np.int64)
         known = np.flatnonzero(handle >= 0)
@@ -249,12 +264,12 @@ class _Tree:
         several = known[self.count[handle[known]] > 1]
         if len(several):
             stretch = np.searchsorted(self.times, t_ns[several], side="right")
-            at = np.searchsorted(self.order, handle[several] * (len(self.times) + 1) + stretch, side="right") - 1
-            link[several] = at
+            order = handle[several].astype(np.int64) * (len(self.times) + 1) + stretch
+            link[several] = np.searchsorted(self.order, order, side="right") - 1
         link[known[self.links.name[link[known]] == NULL]] = NULL
         return link
 
-    def _keys_at(self, handle: I64, t_ns: I64) -> I64:
+    def _keys_at(self, handle: I32 | I64, t_ns: I64) -> I64:
         link = self._links_at(handle, t_ns)
         changing = np.flatnonzero(link != NULL)
         changing = changing[self.parent_changes[link[changing]]]
@@ -269,20 +284,30 @@ class _Tree:
         begin = np.concatenate([self.epochs[:1] - 1, self.epochs]) if len(self.epochs) else np.zeros(1, dtype=np.int64)
         return link, begin[stretch]
 
-    def nodes_at(self, handle: I64, t_ns: I64) -> I64:
-        """Node of each handle at a time; NULL or TOP where the handle is, NULL where nothing is known of it."""
-        wanted = self._keys_at(handle, t_ns)
-        new = distinct(wanted[wanted != NULL], len(self.links) * (len(self.epochs) + 1))
+    def nodes_at(self, wanted: Sequence[tuple[I32 | I64, I64]]) -> list[I32]:
+        """Nodes of tables of handles and times; NULL or TOP where the handle is, NULL where nothing is known of it.
+
+        All that is ever wanted is wanted at once: nodes are numbers among all of them.
+        """
+        of = [filled(len(t), np.int64, lambda at, h=h, t=t: self._keys_at(h[at], t[at])) for h, t in wanted]  # type: ignore[misc]
+        most = len(self.links) * (len(self.epochs) + 1)
+        new = distinct(np.concatenate([distinct(one[one != NULL], most) for one in of]), most)
         self.keys = new
         for _ in range(_DEEPEST):
-            link, t = self._times_of(new)
-            above = np.unique(self._keys_at(self.links.directory[link], t))
-            new = np.setdiff1d(above[above != NULL], self.keys, assume_unique=True)
+            link, t_ns = self._times_of(new)
+            above = self._keys_at(self.links.directory[link], t_ns)
+            new = np.setdiff1d(distinct(above[above != NULL], most), self.keys, assume_unique=True)
             if not len(new):
                 break
-            self.keys = np.union1d(self.keys, new)
-        at = np.searchsorted(self.keys, wanted)
-        return np.where(wanted == NULL, np.where(handle == TOP, TOP, NULL), at)
+            self.keys = np.sort(np.concatenate([self.keys, new]))
+        return [self._nodes(keys, handle) for keys, (handle, _) in zip(of, wanted, strict=True)]
+
+    def _nodes(self, keys: I64, handle: I32 | I64) -> I32:
+        def find(at: slice) -> I64:
+            node = np.searchsorted(self.keys, keys[at])
+            return np.where(keys[at] == NULL, np.where(handle[at] == TOP, TOP, NULL), node)
+
+        return filled(len(keys), np.int32, find)
 
     def rows_of(self, rows: _Rows, server: I64) -> I64:
         """The row of each node; `server` is that of each handle."""

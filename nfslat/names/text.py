@@ -78,6 +78,15 @@ def read_all(names: Sequence[bytes], encoding: str | None) -> list[str]:
     return out
 
 
+def in_charset(text: str, charset: str) -> str:
+    """`text` (as `reader` makes it) with escapes like ``\\u00e9`` for the characters that `charset` has not."""
+    try:
+        text.encode(charset)
+    except UnicodeEncodeError:
+        return _hex(text) if len(text) == 1 else "".join(in_charset(char, charset) for char in text)
+    return text
+
+
 def no_formula(text: str) -> str:
     """`text` (as `reader` makes it) so that no spreadsheet takes it for a formula: ``=`` in front becomes ``\\x3d``."""
     return _hex(text[0]) + text[1:] if text[:1] in _FORMULA else text

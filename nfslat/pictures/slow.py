@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,10 +30,11 @@ _NEEDS_THETA = ("call_net", "reply_net")
 _AGAIN = {Again.REPEATED: "bytes sent again", Again.LATE: "bytes that come late"}
 
 
-def slow_ops(c: Correlation, bins: Bins, count: int, paths: Paths | None) -> list[SlowOp]:
+def slow_ops(c: Correlation, bins: Bins, count: int, paths_of: Callable[[I64], Paths] | None) -> list[SlowOp]:
     """The `count` matched ops with the longest client SRT, slowest first; all where there are fewer."""
     rows = longest(c.client_srt_ns, count)
     charges = _charges_ms(c, rows)
+    paths = None if paths_of is None else paths_of(rows)
     return [_slow_op(c, row, charged, bins, paths) for row, charged in zip(rows.tolist(), charges, strict=True)]
 
 

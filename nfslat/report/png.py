@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 import textwrap
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from nfslat.report.model import Report, Verdict
 WIDTH_PX, SCALE = 1000, 2
 _COLUMNS, _TITLE_COLUMNS = 150, 95  # of a caption and of the verdict, in WIDTH_PX
 _AXIS_PX = 70  # of latencies
+_HEADER_BYTES = 33  # of a PNG file: signature and IHDR
+_MADE_BY = b"tEXtSoftware\0nfslat"  # by which `nfslat.output` knows its own files
 
 
 def write_png(report: Report, directory: Path) -> list[Path]:
@@ -42,7 +46,9 @@ def png(spec: Spec) -> bytes:
         import vl_convert  # noqa: PLC0415 (optional)
     except ImportError:
         raise UsageError("pictures need vl-convert-python: pip install 'nfslat[html]'") from None
-    return vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=SCALE, config=theme("light"))
+    made: bytes = vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=SCALE, config=theme("light"))
+    chunk = struct.pack(">I", len(_MADE_BY) - 4) + _MADE_BY + struct.pack(">I", zlib.crc32(_MADE_BY))
+    return made[:_HEADER_BYTES] + chunk + made[_HEADER_BYTES:]
 
 
 def summary(verdict: Verdict, found: Sequence[Chart]) -> Spec:

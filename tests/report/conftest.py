@@ -605,7 +605,7 @@ def _pictures(draw: st.DrawFn) -> Pictures:
 
 
 @st.composite
-def _reports(draw: st.DrawFn, compared: bool = False) -> Report:
+def _reports(draw: st.DrawFn, compared: bool = False, pictured: bool = False) -> Report:
     """Any report, or with `compared` one that has matched ops."""
     sides = ["server", "client"] if compared else draw(st.sampled_from([["server", "client"], ["capture"]]))
     two = len(sides) == 2
@@ -671,7 +671,7 @@ def _reports(draw: st.DrawFn, compared: bool = False) -> Report:
         stack=draw(st.lists(stack, max_size=4)) if two else [],
         findings=draw(st.lists(finding, max_size=2)),
         verdict=draw(st.none() | verdict) if two else None,
-        pictures=draw(st.none() | _pictures()) if two else None,
+        pictures=draw(st.none() | _pictures()) if two and pictured else None,
         pivots=draw(st.lists(_pivots(), max_size=1)) if two else [],
         intervals=draw(st.none() | _intervals()) if two else None,
     )
@@ -690,6 +690,12 @@ def pivots() -> st.SearchStrategy[Pivot]:
 @pytest.fixture(scope="session")
 def intervals() -> st.SearchStrategy[Intervals]:
     return _intervals(23)
+
+
+@pytest.fixture(scope="session")
+def pictured() -> st.SearchStrategy[Report]:
+    """Any report, also with what pictures are drawn from, which takes its time."""
+    return _reports(pictured=True)
 
 
 @pytest.fixture(scope="session")

@@ -205,9 +205,9 @@ def test_odd_reports_are_drawn_too(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_any_report_has_charts_with_ids_of_their_own(data: st.DataObject, reports: st.SearchStrategy[Report]) -> None:
+def test_any_report_has_charts_with_ids_of_their_own(data: st.DataObject, pictured: st.SearchStrategy[Report]) -> None:
     """Whatever is missing, no chart fails, and none has the name of another."""
-    found = charts(data.draw(reports))
+    found = charts(data.draw(pictured))
     assert len({chart.id for chart in found}) == len(found)
     for chart in found:
         assert any(node.get("data", {}).get("values") for node in _nodes(chart.spec))

@@ -82,9 +82,9 @@ class Read(HTMLParser):
 
 @given(data=st.data())
 @_thorough
-def test_any_report_makes_a_page_that_is_whole(reports: st.SearchStrategy[Report], data: st.DataObject) -> None:
+def test_any_report_makes_a_page_that_is_whole(pictured: st.SearchStrategy[Report], data: st.DataObject) -> None:
     """Whatever the report holds: tags close, ids are there once, and what a link or a button names is there."""
-    found = Read(render(data.draw(reports)))
+    found = Read(render(data.draw(pictured)))
     assert found.wrong == []
     assert found.open == []
     ids = Counter(found.all("id"))

@@ -45,9 +45,9 @@ def test_the_verdict_is_the_heading(small: Callable[[], Report]) -> None:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_every_table_is_whole(data: st.DataObject, reports: st.SearchStrategy[Report]) -> None:
+def test_every_table_is_whole(data: st.DataObject, pictured: st.SearchStrategy[Report]) -> None:
     """Whatever the report holds, each table parses, with as many cells in each row as in its head."""
-    text = render(data.draw(reports))
+    text = render(data.draw(pictured))
     for table in _tables(text):
         assert len(set(table)) == 1
     assert text.count("\n\n\n") == 0

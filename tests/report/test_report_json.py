@@ -88,10 +88,10 @@ def test_the_schema_lists_every_state_and_every_miss() -> None:
 @given(data=st.data())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_report_is_valid_and_survives_the_round_trip(
-    reports: st.SearchStrategy[model.Report], data: st.DataObject
+    pictured: st.SearchStrategy[model.Report], data: st.DataObject
 ) -> None:
     """Whatever is in a report, its JSON validates against the schema and reads back as the same values."""
-    report = data.draw(reports)
+    report = data.draw(pictured)
     stream = io.StringIO()
     dump(report, stream)
     read = json.loads(stream.getvalue())
