@@ -1,17 +1,29 @@
 """Correlates an NFS server's capture with a client's and says where the latency arises.
 
-`correlate` takes two captures, `inspect` one; both give a `Report` (`nfslat.api`).
+`correlate` takes two captures, `inspect` one; both give a `Report`. Whatever goes wrong that a user can mend is an
+`NfslatError` of one line: `UsageError`, `InputError` or `ToolError`. `nfslat.api` says more.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nfslat.errors import InputError, NfslatError, ToolError, UsageError
+
 if TYPE_CHECKING:
     from nfslat.api import Report, correlate, inspect
 
 __version__ = "0.1.0"
-__all__ = ["Report", "__version__", "correlate", "inspect"]
+__all__ = [
+    "InputError",
+    "NfslatError",
+    "Report",
+    "ToolError",
+    "UsageError",
+    "__version__",
+    "correlate",
+    "inspect",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,3 +33,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(api, name)
     raise AttributeError(f"module 'nfslat' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -6,6 +6,14 @@
     print(report.figures.verdict.text)
     ops = report.ops.to_pandas()
 
+What the other commands print is made by functions of their own:
+
+    transport  nfslat.tcp.reading.read_trace, nfslat.tcp.both.correlate, nfslat.tcp.report.make
+    diff       nfslat.diff.read.from_file and from_captures, nfslat.diff.command.answer
+    packets    nfslat.payload.fetching and transfer
+    stack      nfslat.numbers.Numbers and answer
+    tune       nfslat.evidence.snapshot.read, nfslat.tune.checks.check
+
 Raises ``nfslat.errors.UsageError`` for what makes no sense, ``InputError`` for what cannot be read or compared.
 """
 
@@ -15,7 +23,8 @@ import contextlib
 import dataclasses
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +42,8 @@ from nfslat.whatif import Asked, parse_asked
 
 if TYPE_CHECKING:
     from nfslat.anonymous import Pseudonyms
+    from nfslat.decode.tools import Tools
+    from nfslat.extract.write import Written
     from nfslat.names.paths import Paths
     from nfslat.op_table import OpTable
     from nfslat.tables import I64
@@ -71,8 +82,17 @@ class Report:
 
     def __init__(self, found: Correlation | Side, options: Options) -> None:
         """Of what `nfslat.pipeline` found."""
+        if options.anonymize:
+            from nfslat.anonymous import by_role
+
+            found = by_role(found)
         self._found = found
         self._options = options
+
+    def __repr__(self) -> str:
+        if isinstance(self._found, Side):
+            return f"<nfslat.Report on one capture: {int(self._found.kept.sum()):,} ops>"
+        return f"<nfslat.Report on two captures: {len(self._found.matched):,} matched ops>"
 
     @cached_property
     def summary(self) -> model.Report:
@@ -102,13 +122,14 @@ class Report:
         inflight = self.summary.inflight
         if inflight is None:
             return self.summary
-        pictures = pictures_of(self.correlation, inflight, slowest=self._options.slowest, paths=self._paths_of)
-        report = dataclasses.replace(self.summary, pictures=pictures)
-        return report if self._pseudonyms is None else self._pseudonyms.report(report)
+        pictures = pictures_of(self._found, inflight, slowest=self._options.slowest, paths=self._paths_of)
+        if pictures is not None and self._pseudonyms is not None:
+            pictures = dataclasses.replace(pictures, slowest=self._pseudonyms.texts(pictures.slowest))
+        return dataclasses.replace(self.summary, pictures=pictures)
 
     @cached_property
     def ops(self) -> OpTable:
-        """The matched ops, one a row, as numpy columns."""
+        """The matched ops, one a row, as numpy columns: docs/exports.md says what each is."""
         from nfslat.op_table import op_table
 
         return op_table(self.correlation, paths=self.paths, traced=self._known[0].traced)
@@ -119,20 +140,17 @@ class Report:
         found, names = self._found, self._pseudonyms
         if names is None:
             return found
-        return names.side(found, "capture") if isinstance(found, Side) else names.tables(found)
+        return names.side(found) if isinstance(found, Side) else names.tables(found)
 
     @property
     def correlation(self) -> Correlation:
         """`tables` of two captures; raises ``UsageError`` where there is one."""
-        tables = self.tables
-        if isinstance(tables, Side):
-            raise UsageError("this needs both captures, the server's and the client's")
-        return tables
+        return _both(self.tables)
 
     @cached_property
     def paths(self) -> Paths:
         """Paths of the files that ops work on: of the matched ops, or of those of the one capture."""
-        return self._make_paths()
+        return self._real_paths if self._pseudonyms is None else self._pseudonyms.paths(self._real_paths)
 
     def text(self, *, hist: bool = False, width: int = 80, color: bool = False) -> str:
         """The report for a terminal."""
@@ -182,6 +200,8 @@ class Report:
 
         if not isinstance(self.tables, Side):
             raise UsageError("--ops-parquet is of one capture: run it for each side")
+        if self._options.anonymize:
+            raise UsageError("--ops-parquet stands for the capture, names included; anonymize what is made of it")
         write_side(self.tables.decoded, self.tables.source, out, command=self._options.command)
 
     def write_perfetto(self, out: TextIO, *, compress: bool = False) -> None:
@@ -203,22 +223,76 @@ class Report:
 
         write_files(self.tables, out, self.paths)
 
+    def show(self, *, xid: int | None = None, slowest: int = 1, width: int = 80) -> str:
+        """Single ops in full, as `nfslat show` prints them: that with `xid`, or the slowest. Reads the captures again.
+
+        Raises ``InputError`` where the op is not in both, and ``ToolError`` without tshark.
+        """
+        from nfslat import show
+
+        if self._options.anonymize:
+            raise UsageError("packets show addresses and names: this does not go with anonymize")
+        with self._packets() as (found, tools):
+            rows = show.by_xid(found, xid) if xid is not None else show.slowest_ops(found, slowest)
+            encoding = self._options.name_encoding
+            return "".join(show.render(found, rows, tools, width=width, name_encoding=encoding, charset="utf-8"))
+
+    def write_extract(
+        self, out: BinaryIO, *, xid: Sequence[int] = (), slowest: int = 1, context: bool = False
+    ) -> list[Written]:
+        """The packets of single ops as pcapng, as `nfslat extract` writes them; returns what was written of each op.
+
+        The ops are those with `xid`, else the slowest; `context` adds what else was on their connections. Reads the
+        captures again. Raises ``InputError`` where an op is not in both, and ``ToolError`` without Wireshark's tools.
+        """
+        from nfslat import show
+        from nfslat.extract.write import anonymous, write_extract
+
+        with self._packets() as (found, tools):
+            shown, rewrite = anonymous(found) if self._options.anonymize else (found, None)
+            rows = [row for one in xid for row in show.by_xid(found, one)] or show.slowest_ops(found, slowest)
+            return write_extract(shown, rows, tools, out, context=context, rewrite=rewrite)
+
+    @contextlib.contextmanager
+    def _packets(self) -> Iterator[tuple[Correlation, Tools]]:
+        """For what reads the captures once more."""
+        from nfslat.decode.capture import refuse_stored
+        from nfslat.decode.tools import find_tools
+
+        found = self._found
+        if isinstance(found, Side):
+            raise UsageError("this needs both captures, the server's and the client's")
+        for side in (found.server, found.client):
+            refuse_stored(side.source)
+            if not all(file.path.is_file() for file in side.source.files):
+                raise UsageError(f"{side.source.name}: its packets are wanted again; name a file")
+        with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
+            yield found, find_tools(Path(scratch))
+
     def _paths_of(self, rows: I64) -> Paths:
         """Those of the matched ops in some rows, which takes little where no others are asked for."""
-        return self.paths if "paths" in vars(self) else self._make_paths(rows)
+        return self._real_paths if "_real_paths" in vars(self) else self._make_paths(rows)
+
+    @cached_property
+    def _real_paths(self) -> Paths:
+        return self._make_paths()
 
     def _make_paths(self, rows: I64 | None = None) -> Paths:
         from nfslat.names.paths import paths_of, paths_of_side
 
         found, encoding = self._found, self._options.name_encoding
-        paths = paths_of_side(found, encoding) if isinstance(found, Side) else paths_of(found, encoding, rows)
-        return paths if self._pseudonyms is None else self._pseudonyms.paths(paths)
+        return paths_of_side(found, encoding) if isinstance(found, Side) else paths_of(found, encoding, rows)
 
     @cached_property
     def _known(self) -> tuple[Known, tuple[str, ...]]:
         if self._options.outside is None or isinstance(self._found, Side):
             return self._options.known, ()
-        return self._options.outside.known(self._found)
+        known, notes = self._options.outside.known(self._found)
+        if self._pseudonyms is None:
+            return known, notes
+        from nfslat.anonymous_evidence import outside
+
+        return outside(self._pseudonyms, known, notes, self._options.evidence)
 
     @cached_property
     def _groups(self) -> dict[str, Any]:
@@ -228,12 +302,12 @@ class Report:
         if options.by:
             from nfslat.summarize_pivots import pivot_of
 
-            paths = self.paths if "file" in options.by else None
-            out["pivots"] = [pivot_of(self.correlation, by, paths) for by in options.by]
+            paths = self._real_paths if "file" in options.by else None
+            out["pivots"] = [pivot_of(_both(self._found), by, paths) for by in options.by]
         if options.interval_s is not None:
             from nfslat.summarize_intervals import intervals_of
 
-            out["intervals"] = intervals_of(self.correlation, options.interval_s)
+            out["intervals"] = intervals_of(_both(self._found), options.interval_s)
         return out
 
     @cached_property
@@ -242,25 +316,13 @@ class Report:
             return None
         from nfslat.anonymous import Pseudonyms
 
-        names = Pseudonyms()
-        # In one order, whatever is asked for first.
-        sides = {"capture": found} if isinstance(found := self._found, Side) else _sides(found)
-        for role, side in sides.items():
-            names.know_capture(side.source, role)
-            for ends in side.ops.connections:
-                names.address(ends.addr_a)
-                names.address(ends.addr_b)
-        known = self._options.known if self._options.outside is None else self._options.outside.given
-        for host in (known.server_host, known.client_host):
-            if host is not None:
-                names.know_files([(host.name, "snapshot")])
-                names.know_host(host)
-        names.know_files((name, "evidence") for name in self._options.evidence)
-        return names
+        return Pseudonyms.of(self._found, self._options.name_encoding)
 
 
-def _sides(found: Correlation) -> dict[str, Side]:
-    return {"client": found.client, "server": found.server}
+def _both(found: Correlation | Side) -> Correlation:
+    if isinstance(found, Side):
+        raise UsageError("this needs both captures, the server's and the client's")
+    return found
 
 
 def correlate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import os
 import shlex
 import signal
@@ -34,6 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.stdout is None:
         _say("nfslat: standard output is closed")
         return UsageError.exit_status
+    if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
+        # PYTHONUNBUFFERED: of a large write Python then loses, without a word, what did not go at once.
+        encoding, errors = sys.stdout.encoding, sys.stdout.errors
+        sys.stdout = open(sys.stdout.fileno(), "w", encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115
     if threading.current_thread() is threading.main_thread():
         # So that scratch files go on a kill or with the terminal, too; but not against nohup.
         signal.signal(signal.SIGTERM, _terminate)

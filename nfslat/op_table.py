@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ SCHEMA = "nfslat.ops/1"
 _BLOCK = 1 << 16  # rows
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class OpTable:
     """One row a matched op, in order of the client's call. Columns are made when they are asked for, and not kept.
 
@@ -27,15 +27,18 @@ class OpTable:
     drift, server_srt_ns and the parts are on the client's. Ops that were under way when a clock was set have no row.
     """
 
-    correlation: Correlation = field(repr=False)
-    paths: Paths | None = field(repr=False)
-    traced: Traced | None = field(repr=False)
-    labels: Labels = field(repr=False)
+    correlation: Correlation
+    paths: Paths | None
+    traced: Traced | None
+    labels: Labels
     columns: tuple[Column, ...] = COLUMNS
 
     def __len__(self) -> int:
         """Rows."""
         return len(self.correlation.matched)
+
+    def __repr__(self) -> str:
+        return f"<OpTable: {len(self):,} matched ops, {len(self.columns)} columns>"
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import IO, Any, BinaryIO, TextIO, cast
 
 from nfslat.errors import InputError, UsageError
 
@@ -72,6 +72,7 @@ def output_directory(name: str) -> Iterator[Path]:
     That one is made if it is not there. Raises ``UsageError`` for a file, and where a file in it has one of the names
     and was not written by nfslat; ``InputError`` where nothing can be written there.
     """
+    _refuse_no_name(name)
     path = Path(name)
     if path.exists() and not path.is_dir():
         raise UsageError(f"{name}: is a file; name a directory, which is made if it is not there")
@@ -99,10 +100,11 @@ def output_directory(name: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _file(name: str, captures: Sequence[str], mode: str) -> Iterator[object]:
+    _refuse_no_name(name)
     path = Path(os.path.realpath(name))  # a link stays one
     form = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
     if path.exists() and not path.is_file() and not path.is_dir():  # a pipe, /dev/stdout: nothing to replace
-        with path.open(mode, **form) as out:  # type: ignore[call-overload]
+        with _closed(name, path.open(mode, **form)) as out:  # type: ignore[call-overload]
             yield out
         return
     if any(path.exists() and os.path.exists(capture) and path.samefile(capture) for capture in captures):
@@ -116,13 +118,42 @@ def _file(name: str, captures: Sequence[str], mode: str) -> Iterator[object]:
     except OSError as problem:
         raise InputError(f"{name}: cannot be written ({problem.strerror})") from problem
     try:
-        with target as out:
+        with _closed(name, target) as out:
             yield out
         os.chmod(target.name, access)
         os.replace(target.name, path)
     except BaseException:
         Path(target.name).unlink(missing_ok=True)
         raise
+
+
+def _refuse_no_name(name: str) -> None:
+    if not name:
+        raise UsageError("an output option has an empty name; name what to write to")
+
+
+@contextlib.contextmanager
+def writing_to(name: str) -> Iterator[None]:
+    """An ``OSError`` of a full disk, which names no file, becomes an ``InputError`` that does; not a broken pipe."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        raise InputError(f"{name}: cannot be written ({problem.strerror or problem})") from problem
+
+
+@contextlib.contextmanager
+def _closed(name: str, stream: IO[Any]) -> Iterator[IO[Any]]:
+    """`stream`, closed in the end: for the last of it, too, there may be no room."""
+    try:
+        yield stream
+    except BaseException:
+        with contextlib.suppress(OSError):
+            stream.close()
+        raise
+    with writing_to(name):
+        stream.close()
 
 
 def _refuse_foreign(name: str, path: Path) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import itertools
+import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from nfslat.arguments import a_count, a_number, add_captures, add_filters, parse_filters
 from nfslat.errors import UsageError
-from nfslat.output import binary_output, output
+from nfslat.output import binary_output, is_standard, output, output_directory, writing_to
 
 DESCRIPTION = """\
 Compare two packet captures of the same NFS traffic, one taken on the server and
@@ -43,6 +44,8 @@ _NEED_BOTH = (
 )
 _TEXT_FILES = ("--json", "--html", "--csv", "--missed", "--files", "--perfetto")
 _BINARY_FILES = ("--parquet", "--ops-parquet")
+# Of the extra html, and what is imported of it.
+_DRAWN = {"--html": ("vl_convert", "jinja2"), "--png": ("vl_convert",)}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -154,30 +157,34 @@ def run(options: argparse.Namespace, command: str, *, width: int, color: bool) -
     """
     captures = [options.server] if options.client is None else [options.server, options.client]
     _refuse_what_does_not_fit(options)
+    _refuse_without_packages(options)
     # Here, not above: --help and usage errors do not wait for numpy.
     from nfslat import api  # noqa: PLC0415
+    from nfslat.names.text import in_charset  # noqa: PLC0415
 
     wanted = _options(options, command)
     files = {name: _value(options, name) for name in (*_TEXT_FILES, *_BINARY_FILES)}
     # A file that cannot be written is found out before the captures are read, not after.
     with contextlib.ExitStack() as outputs:
+        directory = None if options.png is None else outputs.enter_context(output_directory(options.png))
         streams: dict[str, Any] = {
             name: outputs.enter_context((binary_output if name in _BINARY_FILES else output)(file, captures))
             for name, file in files.items()
             if file is not None
         }
-        if options.png is not None:
-            _refuse_no_directory(options.png)
         report = api.run(captures, wanted, quiet=options.quiet)
         for name, write in _writers(report, options).items():
             if name in streams:
-                write(streams[name])
-        if options.png is not None:
-            report.write_png(options.png)
+                with writing_to(files[name]):
+                    write(streams[name])
+                    streams[name].flush()
+        if directory is not None:
+            with writing_to(options.png):
+                report.write_png(directory)
     # Behind the block: the files are complete, whatever happens to a reader of standard output (less, head).
-    if "-" not in files.values():
+    if not any(map(is_standard, files.values())):
         text = report.markdown() if options.markdown else report.text(hist=options.hist, width=width, color=color)
-        sys.stdout.write(text)
+        sys.stdout.write(in_charset(text, sys.stdout.encoding or "utf-8"))
     sys.stdout.flush()
     return 0
 
@@ -240,15 +247,31 @@ def _refuse_what_does_not_fit(options: argparse.Namespace) -> None:
         raise UsageError("--ops-parquet: give one capture, and run it for the other one as well")
     if options.anonymize and options.ops_parquet is not None:
         raise UsageError("--ops-parquet stands for the capture, names included; anonymize what is made of it")
-    files = {name: _value(options, name) for name in (*_TEXT_FILES, *_BINARY_FILES)}
-    for one, other in itertools.combinations([name for name, file in files.items() if file is not None], 2):
-        if files[one] == files[other]:
-            raise UsageError(f"{one} and {other} cannot both go to {files[one]}")
+    named = {name: _value(options, name) for name in (*_TEXT_FILES, *_BINARY_FILES, "--png")}
+    places = {name: _place(file) for name, file in named.items() if file not in (None, os.devnull)}
+    for one, other in itertools.combinations(places, 2):
+        if places[one] == places[other]:
+            raise UsageError(f"{one} and {other} cannot both go to {named[other]}")
 
 
-def _refuse_no_directory(name: str) -> None:
-    if Path(name).exists() and not Path(name).is_dir():
-        raise UsageError(f"--png {name}: is a file; name a directory, which is made if it is not there")
+def _place(file: str) -> str:
+    """The same for all names of a file."""
+    return "-" if is_standard(file) else os.path.realpath(file)
+
+
+def _refuse_without_packages(options: argparse.Namespace) -> None:
+    """Before captures are read, which may take minutes."""
+    for option, needed in _DRAWN.items():
+        if _value(options, option) is not None:
+            try:
+                for module in needed:
+                    importlib.import_module(module)
+            except ImportError as problem:
+                raise UsageError(f"{option} needs {module}: pip install 'nfslat[html]'") from problem
+    if options.parquet is not None or options.ops_parquet is not None:
+        from nfslat.arrow import pyarrow  # noqa: PLC0415  (brings numpy)
+
+        pyarrow("pyarrow.parquet")
 
 
 def _a_duration(text: str) -> float:

@@ -33,9 +33,9 @@ def pictures_of(
     """All of it, on the client's clock; None without a matched op.
 
     `inflight` is what the report says of threads and slots, `slowest` how many of the slowest ops are shown, `paths`
-    finds the names of their files: those of matched ops in some rows. Time is cut into at most 120 bins, from the first call of a matched op to the last
-    reply of one. There are 10 classes of latency a decade, from 1 us to 100 s; those beyond the ones that hold an op
-    are left out.
+    finds the names of their files: those of matched ops in some rows. Time is cut into at most 120 bins, from the first
+    call of a matched op to the last reply of one. There are 10 classes of latency a decade, from 1 us to 100 s; those
+    beyond the ones that hold an op are left out.
     """
     if not len(c.matched):
         return None

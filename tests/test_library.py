@@ -6,6 +6,8 @@ import importlib.util
 import inspect
 import io
 import json
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +79,62 @@ def test_the_names_of_by_are_those_of_the_pivots() -> None:
     from nfslat.summarize_pivots import BY
 
     assert set(report_command.BY) == set(BY)
+
+
+def test_single_operations_are_shown_and_extracted(report: nfslat.Report, capsys: pytest.CaptureFixture[str]) -> None:
+    """`show` and `extract` of the library give what the commands give."""
+    if shutil.which("tshark") is None:
+        pytest.skip("tshark is not installed")
+    assert cli.main(["show", *map(str, PAIR), "--slowest", "2"]) == 0
+    assert report.show(slowest=2) == capsys.readouterr().out
+    out = io.BytesIO()
+    written = report.write_extract(out, slowest=2)
+    again = io.BytesIO()
+    assert report.write_extract(again, xid=[one.xid for one in written]) == written
+    assert out.getvalue() == again.getvalue()
+    assert out.getvalue().startswith(b"\x0a\x0d\x0d\x0a")
+
+
+def test_packets_are_not_shown_of_what_has_none(report: nfslat.Report) -> None:
+    """Wireshark's dissection shows what pseudonyms hide, and one capture has no matched ops: both are refused."""
+    with pytest.raises(nfslat.UsageError):
+        api.Report(report.tables, api.Options(anonymize=True)).show()
+    one = nfslat.inspect(PAIR[0])
+    with pytest.raises(nfslat.UsageError, match="both captures"):
+        one.show()
+    with pytest.raises(nfslat.UsageError, match="both captures"):
+        one.write_extract(io.BytesIO())
+
+
+def test_what_is_printed_of_objects_is_short(report: nfslat.Report) -> None:
+    """In a notebook a report says what it is in a line, and so does its table."""
+    assert repr(report) == f"<nfslat.Report on two captures: {len(report.ops)} matched ops>"
+    assert repr(nfslat.inspect(PAIR[0])).startswith("<nfslat.Report on one capture: ")
+    assert repr(report.ops) == f"<OpTable: {len(report.ops)} matched ops, {len(report.ops.column_names)} columns>"
+
+
+def test_functions_of_other_commands_are_where_the_documentation_says() -> None:
+    """Each name in the docstring of the library leads to something that can be called."""
+    assert api.__doc__ is not None
+    named = re.findall(
+        r"(nfslat(?:\.\w+)+)(?: and (\w+))?", api.__doc__.partition("of their own:")[2].split("Raises")[0]
+    )
+    assert len(named) >= 7
+    for first, second in named:
+        module, _, name = first.rpartition(".")
+        for one in (name, second or name):
+            assert callable(getattr(importlib.import_module(module), one))
+
+
+def test_errors_are_names_of_the_package() -> None:
+    """What may go wrong can be caught without knowing where it is defined, before anything was loaded."""
+    script = (
+        "import nfslat\n"
+        "try: nfslat.correlate('no.pcap', 'none.pcap')\n"
+        "except nfslat.InputError as problem: print(isinstance(problem, nfslat.NfslatError), problem)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("True no.pcap: ")
 
 
 def test_import_is_light() -> None:

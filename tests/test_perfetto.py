@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -150,6 +151,18 @@ def test_without_clocks_only_the_client_is_drawn(name: str, tools: Tools, tmp_pa
     assert {event["pid"] for event in trace["traceEvents"]} == {1}
     assert "only the client's spans" in trace["otherData"]["notes"][0]
     assert not any("call_net_ns" in event.get("args", {}) for event in trace["traceEvents"])
+
+
+def test_a_partial_path_is_marked_and_a_whole_one_is_not(tools: Tools, tmp_path: Path) -> None:
+    """Only of paths whose beginning is not known the args say so, the first of all paths among them."""
+    folder = FOLDERS[0]
+    found = _correlate(folder / "server.pcap.gz", folder / "client.pcap.gz", tools, tmp_path)
+    of_op = (np.arange(len(found.matched)) % 3 - 1).astype(np.int32)
+    out = io.StringIO()
+    write_perfetto(found, out, paths=SimpleNamespace(of_op=of_op, texts=(".../a", "/b"), partial=(True, False)))
+    args = [event["args"] for event in json.loads(out.getvalue())["traceEvents"] if "xid" in event.get("args", {})]
+    shown = Counter((one.get("path"), one.get("path_partial")) for one in args)
+    assert shown == Counter({-1: (None, None), 0: (".../a", True), 1: ("/b", None)}[row] for row in of_op.tolist())
 
 
 def test_compressed_output_is_the_same_each_time() -> None:

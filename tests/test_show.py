@@ -308,3 +308,18 @@ def test_frames_are_written_as_a_wireshark_set() -> None:
     """Runs of three and more frames become a range, so that long messages stay readable."""
     assert in_filter([9, 3, 8, 7, 3]) == "3, 7..9"
     assert in_filter([1, 2]) == "1, 2"
+
+
+@pytest.mark.parametrize("command", [["show", "--slowest", "1"], ["--json", "-"]])
+def test_a_code_page_that_is_none_is_an_error_at_once(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is said before captures are opened, and nothing is written."""
+    none = str(tmp_path / "none.pcap")
+    at = 1 if command[0] == "show" else 0
+    arguments = [*command[:at], none, none, *command[at:], "--name-encoding", "klingon"]
+    assert cli.main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("nfslat: --name-encoding 'klingon'")
+    assert err.count("\n") == 1

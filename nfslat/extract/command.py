@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.arguments import a_count, add_captures, add_filters, an_xid, parse_filters
@@ -38,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--context", action="store_true", help="with all else on the op's connection while it was under way"
     )
+    parser.add_argument(
+        "--anonymize", action="store_true", help="pseudonyms for addresses, and of what packets say only RPC's header"
+    )
     parser.add_argument("--json", metavar="FILE", help="write what was written as JSON to FILE; - is standard output")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
     add_filters(parser)
@@ -54,7 +58,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     Raises ``UsageError``, ``InputError``, and ``ToolError`` where Wireshark's tools fail.
     """
     from nfslat import pipeline, show  # noqa: PLC0415  (late: --help does not wait for numpy)
-    from nfslat.extract.write import write_extract  # noqa: PLC0415
+    from nfslat.extract.write import anonymous, write_extract  # noqa: PLC0415
     from nfslat.output import binary_output  # noqa: PLC0415
     from nfslat.workspace import open_workspace  # noqa: PLC0415
 
@@ -82,11 +86,16 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             else [row for xid in options.xid for row in show.by_xid(found, xid)]
         )
         assert packets_out is not None  # noqa: S101 - --out is required
-        written = write_extract(found, rows, work.engine.tools(), packets_out, context=options.context)
+        rewrite = None
+        if options.anonymize:
+            found, rewrite = anonymous(found)
+        tools = work.engine.tools()
+        written = write_extract(found, rows, tools, packets_out, context=options.context, rewrite=rewrite)
         packets_out.flush()
         swapped, fits = found.swapped, found.clock.fits
     if json_out is not None:
-        json.dump(_as_json(written, options.out), json_out, indent=2, allow_nan=False)
+        name = os.path.basename(options.out) if options.anonymize else options.out
+        json.dump(_as_json(written, name), json_out, indent=2, allow_nan=False)
         json_out.write("\n")
     if "-" not in (options.out, options.json):
         out.write(_text(written, options.out, swapped=swapped, fits=fits))

@@ -12,17 +12,28 @@ from typing import BinaryIO
 import numpy as np
 
 from nfslat import __version__
+from nfslat.anonymous import Pseudonyms, pair_by_role
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
 from nfslat.extract.choose import Carried, choose, comments
 from nfslat.extract.messages import SIDES, messages_of, segments_again
 from nfslat.extract.packets import Packet, packets
 from nfslat.extract.pcapng import Writer
+from nfslat.extract.scrub import scrub
 from nfslat.results import Correlation, Side
 from nfslat.select import op_labels
 from nfslat.show_timeline import OpView, place
 
 Rewrite = Callable[[bytes, int], bytes]  # a packet and its link type -> what is written of it
+
+
+def anonymous(found: Correlation) -> tuple[Correlation, Rewrite]:
+    """`found` and `rewrite` for `write_extract`, so that the file tells neither who nor what (docs/anonymize.md).
+
+    Addresses have the pseudonyms that they have in a report on the same captures.
+    """
+    names = Pseudonyms.of(found)
+    return pair_by_role(found), lambda packet, link_type: scrub(packet, link_type, names.address)
 
 
 @dataclass(frozen=True)

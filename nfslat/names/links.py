@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import itemgetter
 
 import numpy as np
 
 from nfslat.constants import NULL
 from nfslat.details import FileEvent
-from nfslat.names.news import News
+from nfslat.names.chains import renamed_ways
+from nfslat.names.news import TOP, News
 from nfslat.tables import I64, Bool, Table
 
-TOP = -2  # the directory of what a MOUNT leads to: its name is a whole path
+_ELSEWHERE = -1  # stands beside `FileEvent`: what was told by another way moves a file
 _BEGIN_NS = int(np.iinfo(np.int64).min)
 
 
@@ -44,11 +48,14 @@ def follow(news: News) -> Links:
     # No directory is in itself: where the name is, is not known then.
     directory = np.where((event == FileEvent.FOUND) & (directory == news.handle), NULL, directory)
     roots = np.zeros(len(news.servers) + 1, dtype=np.bool_)
-    roots[news.handle[(event == FileEvent.ROOT) & (name != NULL)]] = True
+    # In NFSv4 other ways than this one may lead to what is below the root.
+    tops = np.array([not one.strip(b"/") for one in news.names] + [False], dtype=np.bool_)
+    roots[news.handle[(event == FileEvent.ROOT) & (name != NULL) & (news.mounts | tops[name])]] = True
     roots[NULL] = False
     found = (news.handle != NULL) & (name != NULL)
     found &= (event == FileEvent.ROOT) | ((event == FileEvent.FOUND) & ~roots[news.handle])
-    width = len(news.names) + 1
+    moved, names = renamed_ways(news, TOP)
+    width = len(names) + 1
     found &= ~_says_less(news.handle, directory, name, (event == FileEvent.FOUND) & found)
     link, to_link = _codes(directory, name, width), _codes(news.to_directory, to_name, width)
     # What MOUNT leads to is in no directory that anybody renames in.
@@ -57,12 +64,20 @@ def follow(news: News) -> Links:
     removed = (event == FileEvent.REMOVED) & (place != NULL)
     told = _Told(t_ns, place, news.handle, found, renamed, removed, to_place)
     in_turn = told.in_turn()
+    if moved:
+        of_moved = np.zeros(len(news.servers) + 1, dtype=np.bool_)
+        of_moved[[row[1] for row in moved]] = True
+        in_turn |= found & of_moved[news.handle]
     plain = found & ~in_turn
     rows = [(news.handle[plain], t_ns[plain], link[plain])]
     if in_turn.any():
         walk = _Walk(len(news.servers), 2 * width)
-        at = told.first_of_each(np.flatnonzero(in_turn))
-        for one in zip(*(column[at].tolist() for column in (event, t_ns, news.handle, link, to_link)), strict=True):
+        at = np.flatnonzero(in_turn)
+        at = at if moved else told.first_of_each(at)
+        columns = (at, event[at], t_ns[at], news.handle[at], link[at], to_link[at])
+        said = zip(*(column.tolist() for column in columns), strict=True)
+        ways = ((row, _ELSEWHERE, int(t_ns[row]), of, _code(end, width), NULL) for row, of, *end in moved)
+        for _, *one in heapq.merge(said, ways, key=itemgetter(0)):
             walk.hear(*one)
         rows.append(walk.rows())
     handle, from_ns, link = (np.concatenate(column) for column in zip(*rows, strict=True))
@@ -74,7 +89,7 @@ def follow(news: News) -> Links:
     from_ns[np.flatnonzero(np.diff(handle, prepend=NULL))] = _BEGIN_NS
     directory, name = np.divmod(link, width)
     unknown = link == NULL
-    return Links(handle, from_ns, np.where(unknown, NULL, directory + TOP), np.where(unknown, NULL, name), news.names)
+    return Links(handle, from_ns, np.where(unknown, NULL, directory + TOP), np.where(unknown, NULL, name), names)
 
 
 def _says_less(handle: I64, directory: I64, name: I64, found: Bool) -> Bool:
@@ -89,6 +104,11 @@ def _says_less(handle: I64, directory: I64, name: I64, found: Bool) -> Bool:
 def _codes(directory: I64, name: I64, width: int) -> I64:
     """A number for each name and its directory, or TOP; below 2 * `width` where none is known; NULL: no name."""
     return np.asarray(np.where(name == NULL, NULL, (directory - TOP) * width + name))
+
+
+def _code(end: Sequence[int], width: int) -> int:
+    directory, name = end
+    return NULL if name == NULL else (directory - TOP) * width + name
 
 
 @dataclass(frozen=True)
@@ -180,7 +200,9 @@ class _Walk:
     def hear(self, event: int, t_ns: int, handle: int, link: int, to_link: int) -> None:
         if event == FileEvent.REMOVED:
             self._leave(link, t_ns)
-        elif event == FileEvent.FOUND:
+        elif event == _ELSEWHERE:
+            self._take(t_ns, handle, link)
+        elif event != FileEvent.RENAMED:
             self._found(t_ns, handle, link)
         else:
             moved = self.at.get(link)
@@ -209,6 +231,16 @@ class _Walk:
         elif was is not None and was != handle:
             self._leave(link, t_ns)
         self._enter(handle, link, t_ns)
+
+    def _take(self, t_ns: int, handle: int, link: int) -> None:
+        """It is by another way from now on, or (NULL) nobody knows where."""
+        for one in self.places.pop(handle, []):
+            if self.at.get(one) == handle:
+                del self.at[one]
+        self.gone.pop(handle, None)
+        self.links.setdefault(handle, []).extend((t_ns, NULL))
+        if link != NULL:
+            self._enter(handle, link, t_ns)
 
     def _enter(self, handle: int, link: int, t_ns: int) -> None:
         links = self.links.setdefault(handle, [])

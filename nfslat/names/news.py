@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from zlib import crc32
@@ -10,12 +11,13 @@ import numpy as np
 
 from nfslat.clock import ServerTimes
 from nfslat.columns import filled
-from nfslat.constants import NULL, NULL32
+from nfslat.constants import MOUNT, NFS, NULL, NULL32
 from nfslat.details import FileEvent, Files, Names
 from nfslat.results import Correlation, Side
 from nfslat.select import is_reverse
-from nfslat.tables import I8, I16, I32, I64, U32, Ops, Table
+from nfslat.tables import I8, I16, I32, I64, U32, Bool, Ops, Table
 
+TOP = -2  # the directory of what a MOUNT, or the root of a server, leads to: its name is a whole path
 _HASH_BITS = 32
 _FEW = 1 << 16
 _NO_ENTRY = (b"", b".", b"..")
@@ -25,6 +27,8 @@ _NO_ENTRY = (b"", b".", b"..")
 class News(Table):
     """Rows as in `Files`; handles (of a server each) and names are numbered through all captures. Of names that are
     more than one ("a/./b") "." and ".." are taken out, but of ROOT.
+
+    What is told from the root of a server (NFSv4) is in the directory TOP, its name is the whole path.
 
     `keys` are the handles by server and CRC-32, each once and in order; `handles` which handle that is, NULL where
     several have the same.
@@ -38,6 +42,8 @@ class News(Table):
     handle: I64
     to_directory: I64
     to_name: I64
+    server: I64
+    mounts: Bool  # the program is MOUNT
     names: tuple[bytes, ...] = ()
     servers: tuple[int, ...] = ()  # of each handle
     keys: tuple[I64, I64] = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -73,15 +79,16 @@ def of_side(side: Side) -> tuple[Asked, News]:
     numbers = _Numbers()
     ops, details = side.ops, side.decoded.details
     server = ops.spread(_servers(ops, _alone(ops)))
-    news = numbers.add(details.files, server, details.files.op, details.files.t_ns)
+    news = numbers.add(details.files, ops, server, details.files.op, details.files.t_ns)
     name = _names(numbers, details.names, len(ops))
     return Asked(ops.t0, server, ops.fh, name, ops.kind, ops), numbers.table([news])
 
 
 def of_pair(c: Correlation, wanted: I64 | None = None) -> tuple[Asked, News]:
-    """The matched ops, or those in rows `wanted`, on the client's clock. What only the server's capture shows counts too, on its clock's estimate.
+    """The matched ops, or those in rows `wanted`, on the client's clock.
 
-    Behind NAT a server has another address in each capture: those are one server whose connections are one.
+    What only the server's capture shows counts too, on its clock's estimate. Behind NAT a server has another address in
+    each capture: those are one server whose connections are one.
     """
     numbers = _Numbers()
     addresses = _joined(c)
@@ -99,7 +106,7 @@ def of_pair(c: Correlation, wanted: I64 | None = None) -> tuple[Asked, News]:
     told = client_row[of_server.op].astype(np.int64)
     more = _cells(of_server, told, len(c.client.ops)) > _cells(of_client, of_client.op, len(c.client.ops))
     heard = of_client.take(~more[of_client.op])
-    parts.append(numbers.add(heard, server_of, shown[heard.op], heard.t_ns))
+    parts.append(numbers.add(heard, c.client.ops, server_of, shown[heard.op], heard.t_ns))
     only = (told == NULL) | more[told]
     heard, told = of_server.take(only), told[only]
     if len(heard):
@@ -107,7 +114,7 @@ def of_pair(c: Correlation, wanted: I64 | None = None) -> tuple[Asked, News]:
         t_ns = times.on_client_ns(heard.op.astype(np.int64), heard.t_ns)
         t_ns = np.where(told == NULL, t_ns, c.client.ops.t2[told])
         op = np.where(told == NULL, NULL, shown[told]).astype(np.int32)
-        parts.append(numbers.add(heard, c.server.ops.spread(servers["server"]), op, t_ns))
+        parts.append(numbers.add(heard, c.server.ops, c.server.ops.spread(servers["server"]), op, t_ns))
     ops = c.client.ops
     fh, name = ops.fh[rows], _names(numbers, c.client.decoded.details.names, len(ops))[rows]
     np.copyto(fh, c.server.ops.fh[server_rows], where=fh == NULL32)
@@ -123,13 +130,23 @@ class _Numbers:
         self.names: dict[bytes, int] = {}
         self.handles: dict[bytes, int] = {}
 
-    def add(self, files: Files, server_of_op: I32, op: I32, t_ns: I64) -> tuple[News, I64]:
-        """The rows of one capture, and the server of each; handles are not told apart by server yet."""
+    def add(self, files: Files, ops: Ops, server_of_op: I32, op: I32, t_ns: I64) -> News:
+        """The rows of one capture; handles are not told apart by server yet."""
+        no_names = np.array([b"/" in name for name in files.names] + [False], dtype=np.bool_)
+        if no_names.any():
+            # A slash is in no name; only NFSv4 has several at once, and MOUNT whole paths.
+            one = np.array([kind.program == NFS and kind.version < 4 for kind in ops.kinds], dtype=np.bool_)
+            one = one[ops.kind[files.op]]
+            name, to_name = (
+                np.where(one & no_names[column], NULL, column).astype(np.int32)
+                for column in (files.name, files.to_name)
+            )
+            files = dataclasses.replace(files, name=name, to_name=to_name)
         names, handles = (
             np.array([*(known.setdefault(one, len(known)) for one in of), NULL], dtype=np.int64)
             for known, of in ((self.names, files.names), (self.handles, files.handles))
         )
-        news = News(
+        return News(
             op=op,
             event=files.event,
             t_ns=t_ns,
@@ -138,19 +155,25 @@ class _Numbers:
             handle=handles[files.handle],
             to_directory=handles[files.to_directory],
             to_name=names[files.to_name],
+            server=server_of_op[files.op].astype(np.int64),
+            mounts=np.array([kind.program == MOUNT for kind in ops.kinds], dtype=np.bool_)[ops.kind[files.op]],
         )
-        return news, server_of_op[files.op].astype(np.int64)
 
-    def table(self, parts: Sequence[tuple[News, I64]]) -> News:
+    def table(self, parts: Sequence[News]) -> News:
         """All rows in order of time, with the handles of each server apart."""
-        server = np.concatenate([server for _, server in parts])
-        columns = {name: np.concatenate([getattr(news, name) for news, _ in parts]) for name in News.columns()}
+        columns = {name: np.concatenate([getattr(news, name) for news in parts]) for name in News.columns()}
         order = np.argsort(columns["t_ns"], kind="stable")
-        server, columns = server[order], {name: column[order] for name, column in columns.items()}
+        columns = {name: column[order] for name, column in columns.items()}
+        server = columns["server"]
+        whole = np.array([name[:1] == b"/" for name in self.names] + [False], dtype=np.bool_)
         entry = _as_entries(self.names)
         roots = columns["event"] == FileEvent.ROOT
-        columns["name"] = np.where(roots, columns["name"], entry[columns["name"]])
-        columns["to_name"] = entry[columns["to_name"]]
+        from_top = {
+            to: whole[columns[f"{to}name"]] & (columns[f"{to}directory"] == NULL) & ~roots for to in ("", "to_")
+        }
+        for to, is_whole in from_top.items():
+            name = columns[f"{to}name"]
+            columns[f"{to}name"] = np.where(roots | is_whole, name, entry[name])
         ends = ("directory", "handle", "to_directory")
         pairs = np.concatenate(
             [np.where(columns[end] == NULL, NULL, server * len(self.handles) + columns[end]) for end in ends]
@@ -159,6 +182,8 @@ class _Numbers:
         unknown = int(len(used) > 0 and used[0] == NULL)
         for end, column in zip(ends, np.split(number.reshape(-1) - unknown, 3), strict=True):
             columns[end] = column
+        for to, is_whole in from_top.items():
+            columns[f"{to}directory"][is_whole] = TOP
         servers, handles = np.divmod(used[unknown:], max(len(self.handles), 1))
         hashes = np.fromiter(map(crc32, self.handles), dtype=np.int64, count=len(self.handles))
         return News(

@@ -88,8 +88,13 @@ def in_charset(text: str, charset: str) -> str:
 
 
 def no_formula(text: str) -> str:
-    """`text` (as `reader` makes it) so that no spreadsheet takes it for a formula: ``=`` in front becomes ``\\x3d``."""
-    return _hex(text[0]) + text[1:] if text[:1] in _FORMULA else text
+    """`text` (as `reader` makes it) as the beginning of a path.
+
+    So that no spreadsheet takes it for a formula ``=`` in front becomes ``\\x3d``, and what nobody calls so is not
+    `UNKNOWN`.
+    """
+    is_other = text[:1] in _FORMULA or text.partition("/")[0] == UNKNOWN
+    return _hex(text[0]) + text[1:] if is_other else text
 
 
 def _otherwise(name: bytes, encoding: str | None) -> str:

@@ -17,9 +17,19 @@ def to_dict(report: Report) -> dict[str, Any]:
 
 def dump(report: Report, stream: TextIO) -> None:
     """Write the report to `stream`. Raises ``ValueError`` on NaN and infinity, which JSON does not have."""
+    stream.write(text(to_dict(report)) + "\n")
+
+
+def text(value: Any, indent: str = "\n") -> str:
+    """Plain `value` as JSON, indented; a list of numbers is one line, for some are long."""
+    deeper = indent + "  "
+    if isinstance(value, dict) and value:
+        items = [f"{json.dumps(key)}: {text(item, deeper)}" for key, item in value.items()]
+        return "{" + deeper + f",{deeper}".join(items) + indent + "}"
+    if isinstance(value, list) and any(isinstance(item, dict | list | str) for item in value):
+        return "[" + deeper + f",{deeper}".join(text(item, deeper) for item in value) + indent + "]"
     # ensure_ascii stays on: a path whose bytes are not UTF-8 could not be written otherwise.
-    json.dump(to_dict(report), stream, indent=2, allow_nan=False)
-    stream.write("\n")
+    return json.dumps(value, allow_nan=False)
 
 
 def schema() -> dict[str, Any]:

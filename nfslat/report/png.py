@@ -12,7 +12,7 @@ from typing import Any
 from nfslat.errors import UsageError
 from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import VEGA_LITE, Chart, Spec
-from nfslat.report.charts.style import theme
+from nfslat.report.charts.style import on_paper, theme
 from nfslat.report.model import Report, Verdict
 
 WIDTH_PX, SCALE = 1000, 2
@@ -46,7 +46,9 @@ def png(spec: Spec) -> bytes:
         import vl_convert  # noqa: PLC0415 (optional)
     except ImportError:
         raise UsageError("pictures need vl-convert-python: pip install 'nfslat[html]'") from None
-    made: bytes = vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=SCALE, config=theme("light"))
+    made: bytes = vl_convert.vegalite_to_png(
+        on_paper(spec), vl_version=VEGA_LITE, scale=SCALE, config=on_paper(theme())
+    )
     chunk = struct.pack(">I", len(_MADE_BY) - 4) + _MADE_BY + struct.pack(">I", zlib.crc32(_MADE_BY))
     return made[:_HEADER_BYTES] + chunk + made[_HEADER_BYTES:]
 

@@ -7,8 +7,8 @@
 
 _shtab_nfslat_subparsers=(show extract diff transport packets stack tune)
 
-_shtab_nfslat_show_option_strings=(-h --help --engine --no-swap --xid --slowest -q --quiet --op --client --server-addr --port --start --end --all-programs)
-_shtab_nfslat_extract_option_strings=(-h --help --engine --no-swap --slowest --xid --out --context --json -q --quiet --op --client --server-addr --port --start --end --all-programs)
+_shtab_nfslat_show_option_strings=(-h --help --engine --no-swap --xid --slowest --name-encoding -q --quiet --op --client --server-addr --port --start --end --all-programs)
+_shtab_nfslat_extract_option_strings=(-h --help --engine --no-swap --slowest --xid --out --context --anonymize --json -q --quiet --op --client --server-addr --port --start --end --all-programs)
 _shtab_nfslat_diff_option_strings=(-h --help --before --after --split --check --json --engine -q --quiet --op --client --server-addr --port --start --end --all-programs)
 _shtab_nfslat_transport_option_strings=(-h --help --port --stream --top --sqlnet-trace --json -q --quiet)
 _shtab_nfslat_packets_option_strings=(-h --help --row --rows --array-size --sdu --sdu-header --fetch-header --rsize --wsize --bytes --rpc-header --mss --ip-tcp-header --ethernet-header --rtt-ms --json)
@@ -73,6 +73,7 @@ _shtab_nfslat_extract__h_nargs=0
 _shtab_nfslat_extract___help_nargs=0
 _shtab_nfslat_extract___no_swap_nargs=0
 _shtab_nfslat_extract___context_nargs=0
+_shtab_nfslat_extract___anonymize_nargs=0
 _shtab_nfslat_extract__q_nargs=0
 _shtab_nfslat_extract___quiet_nargs=0
 _shtab_nfslat_extract___all_programs_nargs=0

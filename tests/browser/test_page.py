@@ -23,12 +23,33 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 pytestmark = [needs_browser, needs_native]
-_LAB = ("d3_v3_loss1", "g_clock_step3s", "h_v42_metadata")
+_LAB = ("g_clock_step3s", "h_v42_metadata")
 _PAIRS = {
     **{path.parent.name: path.parent for path in SAMPLES},
     **{name: SHARED / "lab" / name for name in _LAB if (SHARED / "lab" / name).is_dir()},
 }
 _SAMPLE = "packet-loss"
+
+# Headings by level; texts of pictures that stick out of them; numbers of a table's rows; cells of a picture's data.
+_LEVELS = "() => [...document.querySelectorAll('main :is(h1,h2,h3,h4,h5,h6)')].map((one) => Number(one.tagName[1]))"
+_CUT = """() => [...document.querySelectorAll('.plot svg')].flatMap((svg) => {
+  const box = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll('text')].filter((text) => {
+    const own = text.getBoundingClientRect();
+    return own.width && (own.right > box.right + 1 || own.left < box.left - 1);
+  }).map((text) => text.textContent);
+})"""
+_ROWS = "(rows) => rows.map((row) => [...row.querySelectorAll('td.n data')].map((one) => Number(one.value)))"
+_CELLS = """() => {
+  const found = [];
+  const walk = (node) => {
+    if (!node || typeof node !== 'object') return;
+    if (node.data && Array.isArray(node.data.values[0])) found.push(node.data.values);
+    Object.values(node).forEach(walk);
+  };
+  walk(JSON.parse(document.getElementById('spec-heat').textContent));
+  return found;
+}"""
 
 
 @dataclass
@@ -92,14 +113,34 @@ def _open(context: BrowserContext, made: Made) -> tuple[Page, Heard]:
     return page, heard
 
 
+@pytest.fixture(scope="module")
+def opened(browser: Browser, made: Callable[[str], Made]) -> Iterator[tuple[Page, Heard]]:
+    """The page of one sample with its pictures, for all tests that may share it; see `shown`."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    yield _open(context, made(_SAMPLE))
+    context.close()
+
+
+@pytest.fixture
+def shown(opened: tuple[Page, Heard]) -> tuple[Page, Heard]:
+    """That page as it was in the beginning, whatever the test before did."""
+    page, heard = opened
+    page.emulate_media(media="screen", color_scheme="light")
+    page.evaluate("() => { delete document.documentElement.dataset.theme; }")
+    for button in page.locator("button.open[aria-expanded=true]").all():
+        button.click()
+    return page, heard
+
+
 @pytest.mark.parametrize("name", sorted(_PAIRS))
 def test_a_page_draws_and_says_what_the_json_says(
     name: str, context: BrowserContext, made: Callable[[str], Made]
 ) -> None:
-    """No word on the console, no request but for the file itself, every picture drawn, and the figures of the JSON."""
+    """No word on the console, no request but for the file itself, every picture drawn, and the figures of the JSON; on
+    a narrow screen nothing is cut off, and nothing but tables in their boxes scrolls sideways."""
     one = made(name)
     page, heard = _open(context, one)
-    assert heard.said == []
     assert heard.asked == [one.url]
     for fold in page.locator("details:has(.plot) > summary").all():
         fold.click()
@@ -107,58 +148,81 @@ def test_a_page_draws_and_says_what_the_json_says(
     assert plots >= 5
     page.locator(".plot svg").nth(plots - 1).wait_for()
     assert heard.said == []
-    total = one.figures["matched"]["total"]
-    for key in ("client_ms", "network_ms", "server_ms"):
-        assert page.locator(f"[data-figure={key}]").get_attribute("value") == json.dumps(total[key]["mean"])
-    slow = [item.get_attribute("value") for item in page.locator("[data-figure=slow_client_ms]").all()]
-    assert slow == [json.dumps(op["client_ms"]) for op in one.figures["pictures"]["slowest"]]
+    matched, pictures = one.figures["matched"], one.figures["pictures"]
+    sides = ("client_ms", "server_ms", "network_ms")
+    for key in sides:
+        assert page.locator(f"[data-figure={key}]").get_attribute("value") == json.dumps(matched["total"][key]["mean"])
     assert one.figures["verdict"]["text"] in page.locator(".verdict").inner_text().replace("\n", " ")
+    slow = page.locator("#slowest tr.head").evaluate_all(_ROWS)
+    assert slow == [[op[key] for key in sides] for op in pictures["slowest"]]
+    rows = page.locator("table.ops tbody tr").evaluate_all(_ROWS)
+    columns = ("mean", "p50", "p95", "p99", "max")
+    by_op = [[op[key][column] for column in columns] for op in matched["by_op"] for key in sides]
+    assert rows[: len(by_op)] == by_op
+    heat = pictures["over_time"]["heat"]
+    assert page.evaluate(_CELLS) == [heat[side] for side in ("client", "network", "server")]
+    levels = page.evaluate(_LEVELS)
+    assert all(below <= above + 1 for above, below in zip([0, *levels], levels, strict=False))
+    assert page.locator("th:not([scope])").count() == 0
+    page.locator("#slowest button.open").first.click()
+    boxes = "() => [...document.querySelectorAll('.box')]"
+    assert page.evaluate(f"{boxes}.every((box) => box.tabIndex === 0 && box.getAttribute('aria-label'))")
+    for width in (768, 320):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.wait_for_function("(width) => document.documentElement.scrollWidth <= width", arg=width)
+    page.wait_for_function(f"() => !({_CUT})().length")
+    assert heard.said == []
 
 
-def test_a_slow_op_opens_to_its_packets(context: BrowserContext, made: Callable[[str], Made]) -> None:
-    """A click shows the frames of both files, a second one hides them; the button says which it is."""
-    one = made(_SAMPLE)
-    page, _ = _open(context, one)
+def test_a_slow_op_opens_to_its_packets_by_click_and_key(
+    shown: tuple[Page, Heard], made: Callable[[str], Made]
+) -> None:
+    """A click shows the frames of both files, Enter hides them; the button says which it is, and Tab goes on inside,
+    where one sees where one is."""
+    page, _ = shown
     button = page.locator("#slowest button.open").first
     row = page.locator("#slow-1")
     assert not row.is_visible()
     button.click()
     assert button.get_attribute("aria-expanded") == "true"
-    shown = row.inner_text()
-    for event in one.figures["pictures"]["slowest"][0]["timeline"]:
-        assert f"{event['what']}, frame {event['frame']}" in shown
-    button.click()
+    text = row.inner_text()
+    for event in made(_SAMPLE).figures["pictures"]["slowest"][0]["timeline"]:
+        assert f"{event['what']}, frame {event['frame']}" in text
+    page.keyboard.press("Tab")
+    assert page.evaluate("() => document.activeElement.tagName") == "PRE"
+    assert page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    button.focus()
+    page.keyboard.press("Enter")
     assert button.get_attribute("aria-expanded") == "false"
     assert not row.is_visible()
 
 
-def test_a_filter_is_copied(context: BrowserContext, made: Callable[[str], Made]) -> None:
+def test_a_filter_is_copied(shown: tuple[Page, Heard], made: Callable[[str], Made]) -> None:
     """What the button copies is the filter, and it says that it did."""
-    one = made(_SAMPLE)
-    context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page, _ = _open(context, one)
+    page, _ = shown
     page.locator("#slowest button.open").first.click()
-    button = page.locator("#slow-1 button.copy").first
-    button.click()
+    page.locator("#slow-1 button.copy").first.click()
     page.wait_for_selector("#slow-1 button.copy:text('Copied')")
-    wanted = next(iter(one.figures["pictures"]["slowest"][0]["wireshark"].values()))
+    wanted = next(iter(made(_SAMPLE).figures["pictures"]["slowest"][0]["wireshark"].values()))
     assert page.evaluate("() => navigator.clipboard.readText()") == wanted
 
 
-def test_colours_change_and_paper_is_white(context: BrowserContext, made: Callable[[str], Made]) -> None:
+def test_colours_change_and_paper_is_white(shown: tuple[Page, Heard]) -> None:
     """The button and the system's setting both do; charts change with the text; a print is light, without buttons."""
-    page, heard = _open(context, made(_SAMPLE))
+    page, heard = shown
 
     def paper() -> str:
         return str(page.evaluate("() => getComputedStyle(document.body).backgroundColor"))
 
-    def tick() -> str:
-        return str(page.evaluate("() => getComputedStyle(document.querySelector('.plot svg text')).fill"))
+    def fills() -> set[str]:
+        """Of texts and of the cells of the heat map."""
+        marks = "document.querySelectorAll('#chart-heat svg :is(text, path)')"
+        return set(page.evaluate(f"() => [...{marks}].map((one) => getComputedStyle(one).fill)"))
 
-    light, ink = paper(), tick()
+    light, drawn = paper(), fills()
     page.locator("#theme").click()
     assert paper() != light
-    assert tick() != ink
+    assert fills() & drawn <= {"none", "rgba(0, 0, 0, 0)"}  # of lines, which have no inside
     assert page.locator("#theme").inner_text() == "Light colours"
     page.emulate_media(media="print")
     assert paper() == light
@@ -172,41 +236,27 @@ def test_colours_change_and_paper_is_white(context: BrowserContext, made: Callab
     assert heard.said == []
 
 
-@pytest.mark.parametrize("width", [360, 390, 768])
-def test_a_narrow_page_does_not_scroll_sideways(
-    width: int, context: BrowserContext, made: Callable[[str], Made]
-) -> None:
-    """Tables scroll in boxes of their own, which the keyboard reaches."""
-    page, _ = _open(context, made(_SAMPLE))
-    page.set_viewport_size({"width": width, "height": 800})
-    page.locator("#slowest button.open").first.click()
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-    boxes = "[...document.querySelectorAll('.box')]"
-    assert page.evaluate(f"() => {boxes}.every((box) => box.tabIndex === 0 && box.getAttribute('aria-label'))")
-
-
-def test_the_keyboard_is_enough(context: BrowserContext, made: Callable[[str], Made]) -> None:
-    """The first Tab offers a way past the contents, and Enter opens an op; where one is can be seen."""
-    page, _ = _open(context, made(_SAMPLE))
+def test_the_first_tab_leads_past_the_contents(context: BrowserContext, made: Callable[[str], Made]) -> None:
+    """Who goes by the keyboard need not go through all links."""
+    page = context.new_page()
+    page.goto(made(_SAMPLE).url)
     page.keyboard.press("Tab")
     assert page.evaluate("() => document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
     assert page.evaluate("() => document.activeElement.id") == "answer"
-    page.locator("#slowest button.open").first.focus()
-    page.keyboard.press("Enter")
-    assert page.locator("#slow-1").is_visible()
-    page.keyboard.press("Tab")
-    assert page.evaluate("() => document.activeElement.tagName") == "PRE"
-    outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
-    assert outline == "solid"
 
 
-def test_the_figures_of_a_picture_are_a_table(context: BrowserContext, made: Callable[[str], Made]) -> None:
-    """Who does not see a picture hears what it shows, and can read what it is drawn from."""
-    page, _ = _open(context, made(_SAMPLE))
-    page.locator("#chart-knee details.figures summary").click()
-    rows = page.locator("#chart-knee details.figures tbody tr")
-    rows.nth(1).wait_for()
+def test_the_figures_of_a_picture_are_a_table(shown: tuple[Page, Heard], made: Callable[[str], Made]) -> None:
+    """Who does not see a picture hears what it shows, and can read what it is drawn from, with its units."""
+    page, _ = shown
+    page.locator("#chart-heat details.figures summary").click()
+    table = page.locator("#chart-heat details.figures table").first
+    table.wait_for()
+    assert table.locator("caption").inner_text() == "Cells: Client SRT"
+    heads = ["sent from, s", "sent until, s", "latency more than, ms", "latency at most, ms", "ops (count)"]
+    assert table.locator("thead th").all_inner_texts() == heads
+    cells = made(_SAMPLE).figures["pictures"]["over_time"]["heat"]["client"]
+    assert table.locator("tbody td:last-child").all_inner_texts() == [str(n) for *_, n in cells]
     plots = page.locator(".plot")
     assert all((plot.get_attribute("aria-label") or "") != "" for plot in plots.all())
     assert {plot.get_attribute("role") for plot in plots.all()} == {"img"}
@@ -223,9 +273,9 @@ def test_without_a_script_all_is_there(browser: Browser, made: Callable[[str], M
     context.close()
 
 
-def test_it_is_read_before_it_is_drawn(context: BrowserContext, made: Callable[[str], Made]) -> None:
+def test_it_is_read_before_it_is_drawn(shown: tuple[Page, Heard], made: Callable[[str], Made]) -> None:
     """The library is not run until the page has been painted, and the page is small enough for a mail."""
-    page, _ = _open(context, made(_SAMPLE))
+    page, _ = shown
     painted, run = (
         page.evaluate(f"() => performance.getEntriesByName('{name}')[0].startTime")
         for name in ("first-contentful-paint", "nfslat-library")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from captures import SHARED, Decoder, needs_captures, needs_native
-from told import shown
+from told import renamed_to, shown
 from wire import NFS, Tcp, _ints, _opaque, call, read, read3, reply, write_pcap
 
-from nfslat.constants import NULL32
+from nfslat.audit.capture import capture_notes
+from nfslat.constants import NULL, NULL32
 from nfslat.decode.engine import Engine, choose
 from nfslat.names.paths import Paths, paths_of, paths_of_side
 from nfslat.pipeline import correlate
@@ -170,3 +173,40 @@ def test_names_are_those_that_tshark_finds(decoder: Decoder) -> None:
     ours = {frame: path.rpartition("/")[2] for frame, _, path in _of_ops(c, paths_of(c), "READ") if path}
     assert len(ours) == 25
     assert {frame: theirs[frame] for frame in ours} == ours
+
+
+def test_names_that_are_not_kept_are_told(decoder: Decoder, tmp_path: Path) -> None:
+    """Where replies named more files than are kept, paths may be missing or old; the audit says so, and why."""
+    side = _pair(decoder, tmp_path).client
+    cut = replace(side, decoded=replace(side.decoded, details=replace(side.decoded.details, files_dropped=321)))
+    gaps = np.zeros(len(side.ops.connections), dtype=np.int64)
+    notes = [{one.code: one for one in capture_notes(of, gaps)} for of in (side, cut)]
+    assert notes[1].keys() - notes[0].keys() == {"capture-names-dropped"}
+    assert notes[1]["capture-names-dropped"].count == 321
+    assert "321 rows" in notes[1]["capture-names-dropped"].text
+
+
+def test_some_rows_alone_have_the_same_paths(decoder: Decoder, tmp_path: Path) -> None:
+    """Asked for a few ops, in any order, these have the paths that they have among all; the others have none."""
+    c = _pair(decoder, tmp_path)
+    whole = shown(paths_of(c, "koi8-r"))
+    for rows in ([], [3], [7, 0, 7, 4], list(range(len(whole)))):
+        some = paths_of(c, "koi8-r", np.array(rows, dtype=np.int64))
+        assert shown(some) == [text if row in rows else None for row, text in enumerate(whole)]
+        assert len(some.texts) == len({whole[row] for row in rows})
+
+
+@needs_captures
+@pytest.mark.parametrize("scenario", ["h_v3_metadata", "h_v42_metadata"])
+def test_rows_of_real_captures_have_the_same_paths(scenario: str, decoder: Decoder) -> None:
+    """With RENAMEs, and what only the server's capture shows."""
+    c = decoder.pair(scenario)
+    whole = paths_of(c)
+    rows = np.arange(0, len(c.matched), 7)
+    some = paths_of(c, rows=rows)
+    assert [shown(some)[row] for row in rows] == [shown(whole)[row] for row in rows]
+    renamed = np.flatnonzero(whole.to_of_op != NULL)
+    assert len(renamed)
+    assert [renamed_to(paths_of(c, rows=renamed))[row] for row in renamed] == [
+        renamed_to(whole)[row] for row in renamed
+    ]

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nfslat.errors import UsageError
-from nfslat.names.text import no_formula, read_all, reader
+from nfslat.names.text import in_charset, no_formula, read_all, reader
 
 JAPANESE = "日本語.txt"
 RUSSIAN = "отчёт за год"
@@ -86,3 +86,15 @@ def test_formulas_are_defused() -> None:
         "",
         "a",
     ]
+
+
+def test_what_a_terminal_lacks_is_escaped() -> None:
+    """Characters that a character set does not have are shown by their code, and never as a byte would be."""
+    assert in_charset("a/é\U0001f600Ж", "ascii") == r"a/\u00e9\U0001f600\u0416"
+    assert in_charset("é/Ж", "latin-1") == r"é/\u0416"
+    assert in_charset("é/Ж", "utf-8") == "é/Ж"
+
+
+def test_nothing_mounted_looks_like_an_unknown_directory() -> None:
+    """Three dots at the front of a mounted path are no sign of a partial one."""
+    assert [no_formula(text) for text in ("...", ".../a", "....", "..")] == [r"\x2e..", r"\x2e../a", "....", ".."]

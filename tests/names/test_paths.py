@@ -14,7 +14,8 @@ from told import Story, renamed_to, shown
 from nfslat.constants import MOUNT
 from nfslat.details import FileEvent
 from nfslat.errors import UsageError
-from nfslat.names.paths import LONGEST, paths_of_side
+from nfslat.names.paths import paths_of_side
+from nfslat.names.tree import LONGEST
 from nfslat.tables import Connection
 
 FOUND, ROOT, RENAMED, REMOVED = FileEvent
@@ -52,6 +53,38 @@ def test_names_that_come_late_hold_backwards() -> None:
     story.tell(FOUND, b"D", b"a", b"A")
     story.ask(4, "MNT", None, b"/", program=MOUNT).tell(ROOT, None, b"/", b"D")
     assert _of(story) == ["/a", "/", "/"]
+
+
+def test_what_is_no_name_names_nothing() -> None:
+    """A slash in a name, or nothing, is not taken for directories, nor for another file's name."""
+    story = _mounted().ask(2, "LOOKUP", b"root", b"d").tell(FOUND, b"root", b"d", b"D")
+    story.ask(4, "LOOKUP", b"root", b"d/x").tell(FOUND, b"root", b"d/x", b"X").ask(6, "READ", b"X")
+    story.ask(8, "LOOKUP", b"D", b"").tell(FOUND, b"D", b"", b"Y").ask(10, "READ", b"Y")
+    story.ask(12, "LOOKUP", b"D", b"../../etc").ask(14, "RENAME", b"root", b"d")
+    story.tell(RENAMED, b"root", b"d", None, b"root", b"a/b").ask(16, "READ", b"D")
+    story.ask(18, "MNT", None, b"...", program=MOUNT).tell(ROOT, None, b"...", b"R").ask(20, "LOOKUP", b"R", b"d")
+    assert _of(story)[2:] == [None, None, None, None, None, "/export/d", None, r"\x2e..", r"\x2e../d"]
+
+
+def test_a_directory_itself_and_the_one_above_are_shown_as_what_they_are() -> None:
+    """LOOKUPs of ``.`` and ``..`` have the path of what they lead to; above what is known the dots stay."""
+    story = _mounted()
+    story.ask(2, "LOOKUP", b"root", b"d").tell(FOUND, b"root", b"d", b"D")
+    story.ask(4, "LOOKUP", b"D", b"e").tell(FOUND, b"D", b"e", b"E")
+    story.ask(6, "LOOKUP", b"E", b"..").tell(FOUND, b"E", b"..", b"D").ask(8, "LOOKUP", b"E", b".")
+    story.ask(10, "RENAME", b"root", b"d").tell(RENAMED, b"root", b"d", None, b"root", b"f")
+    story.ask(12, "LOOKUP", b"E", b"..").ask(14, "LOOKUP", b"root", b"..").ask(16, "LOOKUP", b"other", b".")
+    story.ask(18, "LOOKUP", b"S", b"x").tell(FOUND, b"S", b"x", b"X").ask(20, "LOOKUP", b"X", b"..")
+    assert _of(story)[3:] == [
+        "/export/d",
+        "/export/d/e",
+        "/export/d",
+        "/export/f",
+        "/export/..",
+        ".../.",
+        ".../x",
+        ".../x/..",
+    ]
 
 
 def test_what_is_not_known_to_the_top_is_partial() -> None:
@@ -376,6 +409,47 @@ def test_what_was_not_seen_leaves_gaps_and_no_wrong_names(data: st.DataObject) -
     moves = data.draw(st.lists(st.integers(0, 5040), min_size=60, max_size=400))
     left = iter(moves)
     server = _Server(lambda among: next(left) % among, reuses=False, tells_all=False)
+    _run(server)
+    for path, truth in zip(_of(server.story), server.truth, strict=True):
+        assert path is None or path == truth or (path.startswith(".../") and truth.endswith(path[3:]))
+
+
+class _ByWays(_Server):
+    """Some of its clients go down from the root in each COMPOUND of NFSv4."""
+
+    def __init__(self, choose: Callable[[int], int], *, reuses: bool, tells_all: bool) -> None:
+        super().__init__(choose, reuses=reuses, tells_all=tells_all)
+        self.by_way = False
+        tell = self.story.tell
+
+        def told(event: FileEvent, *row: bytes | None) -> Story:
+            if not self.by_way:
+                return tell(event, *row)
+            whole = [self.way(*row[:2]), row[2] if len(row) > 2 else None, self.way(*row[3:5])]
+            return tell(ROOT if event == FOUND else event, None, whole[0], whole[1], None, whole[2])
+
+        self.story.tell = told  # type: ignore[method-assign, assignment]
+
+    def way(self, directory: bytes | None = None, name: bytes | None = None) -> bytes | None:
+        return None if directory is None or name is None else f"{self.path(directory)}/{name.decode()}".encode()
+
+    def ask(self, op: str, fh: bytes, name: bytes | None = None) -> None:
+        self.by_way = name is not None and self.choose(2) == 1
+        if not self.by_way:
+            super().ask(op, fh, name)
+            return
+        self.t_ms += 2
+        self.story.ask(self.t_ms, op, None, name, version=4, before="PUTROOTFH LOOKUP")
+        self.truth.append(f"{self.path(fh)}/{(name or b'').decode()}")
+
+
+@settings(max_examples=100)
+@given(st.data(), st.booleans(), st.booleans())
+def test_ways_from_the_root_leave_gaps_and_no_wrong_names(data: st.DataObject, tells_all: bool, reuses: bool) -> None:
+    """Where some are told by their handle and others by the way to them, paths are not known, partial, or right."""
+    moves = data.draw(st.lists(st.integers(0, 5040), min_size=60, max_size=400))
+    left = iter(moves)
+    server = _ByWays(lambda among: next(left) % among, reuses=reuses and tells_all, tells_all=tells_all)
     _run(server)
     for path, truth in zip(_of(server.story), server.truth, strict=True):
         assert path is None or path == truth or (path.startswith(".../") and truth.endswith(path[3:]))

@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
+from importlib import resources
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ from hypothesis import strategies as st
 from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import VEGA_LITE, Chart
 from nfslat.report.charts.distributions import MOST_OPS, edges
-from nfslat.report.charts.style import COLOUR, log_axis, theme
+from nfslat.report.charts.heat import _PALEST
+from nfslat.report.charts.style import COLOUR, log_axis, on_paper, theme
 from nfslat.report.model import ClockStep, Level, MatchedRow, Report, StackRow, Summary
 from nfslat.report.pictures import (
     Classes,
@@ -33,8 +35,8 @@ from nfslat.report.pictures import (
 vl_convert = pytest.importorskip("vl_convert", reason="the charts need vl-convert-python")
 
 _UNIT = re.compile(
-    r"(, (s|ms|us to s|ops|ops/s|MB/s|packets)\b)|, %$|\((count|ops|mean.*)\)|% of the ops|^(ms|MB/s|packets)\b"
-    r"|ops in flight|^(layer|share|source|part|side|time of|capture of|share of the time|stretch between steps)$"
+    r"(, (s|ms|ops|ops/s|MB/s|packets)\b)|, %$|\((count|ops|mean.*)\)|% of the ops|^(ms|MB/s|packets)\b|ops in flight"
+    r"|^(time, log scale|layer|share|source|part|side|time of|capture of|share of the time|stretch between steps)$"
 )
 
 
@@ -103,8 +105,8 @@ def _rows(chart: Chart, *fields: str) -> list[dict[str, Any]]:
 
 def _compiles(chart: Chart, capfd: pytest.CaptureFixture[str]) -> str:
     """The chart as SVG; nothing may be said about it."""
-    spec = {**chart.spec, "width": 600}
-    drawn: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE, config=theme("light"), show_warnings=True)
+    spec = on_paper({**chart.spec, "width": 600})
+    drawn: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE, config=on_paper(theme()), show_warnings=True)
     assert capfd.readouterr() == ("", "")
     return drawn
 
@@ -176,12 +178,67 @@ def test_the_specification_is_plain_json_without_colours_of_a_theme(sample: Repo
         assert "config" not in chart.spec
         assert chart.spec["width"] == "container"
         text = json.dumps(chart.spec, allow_nan=False)
-        assert set(re.findall(r"#[0-9a-fA-F]{6}", text)) <= {*COLOUR.values(), "#888888"}
+        assert not re.findall(r"#[0-9a-fA-F]{6}", text)
         assert re.fullmatch(r"[A-Za-z0-9._-]+", chart.id)
         assert chart.alt
         assert chart.caption
         assert chart.title
         assert chart.height_px > 0
+
+
+def test_pictures_have_the_colours_of_the_light_page(sample: Report) -> None:
+    """Every variable has a colour on paper, the one that the style sheet has; text of the report is left as it is."""
+    css = resources.files("nfslat.report.html").joinpath("page.css").read_text(encoding="utf-8")
+    light, dark, *_ = (
+        dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", block)) for block in re.findall(r":root[^{]*\{[^}]*\}", css)
+    )
+    used = set(re.findall(r'"(var\([^"]*)"', json.dumps([theme(), *(chart.spec for chart in charts(sample))])))
+    assert used >= set(COLOUR.values())
+    for variable in used - {"var(--font)"}:
+        assert on_paper(variable) == light[variable[6:-1]]
+    assert set(dark) | {"on-colour"} == set(light)
+    assert on_paper({"data": {"values": [{"label": "var(--ink)"}]}}) == {"data": {"values": [{"label": "var(--ink)"}]}}
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["light", "dark"])
+def test_colours_stand_out_from_the_paper(number: int) -> None:
+    """As WCAG asks: 3:1 for what is drawn, the palest cell of a heat map too, and 4.5:1 for text, also on a colour."""
+    css = resources.files("nfslat.report.html").joinpath("page.css").read_text(encoding="utf-8")
+    blocks = re.findall(r":root[^{]*\{[^}]*\}", css)
+    of = {
+        name: tuple(bytes.fromhex(value))
+        for block in (blocks[0], blocks[number])
+        for name, value in re.findall(r"--([a-z-]+): #([0-9a-f]{6})", block)
+    }
+    for name in ("ink", "dim", "link", "warn"):
+        assert _contrast(of[name], of["paper"]) >= 4.5
+        assert _contrast(of[name], of["panel"]) >= 4.5
+        assert _contrast(of[name], of["warn-paper"]) >= 4.5
+    for side in COLOUR:
+        assert _contrast(of[side], of["paper"]) >= 3
+        assert _contrast(_over(of[f"{side}-strong"], of["paper"], _PALEST), of["paper"]) >= 3
+        # Pale bars are drawn with a quarter and up to two fifths of the colour, and text lies on them.
+        assert _contrast(of["ink"], _over(of[side], of["paper"], 0.4)) >= 4.5
+    for side in ("network", "server"):
+        assert _contrast(of["on-colour"], _over(of[side], of["paper"], 0.9)) >= 4.5
+        assert _contrast(of["on-colour"], of[side]) >= 4.5
+
+
+def _over(colour: tuple[float, ...], paper: tuple[float, ...], opacity: float) -> tuple[float, ...]:
+    return tuple(opacity * one + (1 - opacity) * two for one, two in zip(colour, paper, strict=True))
+
+
+def _contrast(one: tuple[float, ...], two: tuple[float, ...]) -> float:
+    """WCAG 2's contrast ratio of two colours of sRGB."""
+
+    def luminance(colour: tuple[float, ...]) -> float:
+        red, green, blue = (
+            v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in (c / 255 for c in colour)
+        )
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    low, high = sorted((luminance(one), luminance(two)))
+    return (high + 0.05) / (low + 0.05)
 
 
 def test_the_same_report_gives_the_same_charts(sample: Report) -> None:
@@ -198,7 +255,7 @@ def test_odd_reports_are_drawn_too(
     for chart in charts(data.draw(compared)):
         json.dumps(chart.spec, allow_nan=False)
         vl_convert.vegalite_to_vega(
-            {**chart.spec, "width": 600}, vl_version=VEGA_LITE, config=theme("page"), show_warnings=True
+            {**chart.spec, "width": 600}, vl_version=VEGA_LITE, config=theme(), show_warnings=True
         )
         assert capfd.readouterr() == ("", ""), chart.id
 
@@ -230,7 +287,7 @@ def test_waterfall_of_captures_alone_ends_with_the_server(sample: Report) -> Non
     server = total.server_ms.mean
     assert [(row["layer"], row["ms"]) for row in rows] == [
         ("client SRT", total.client_ms.mean),
-        ("network", total.client_ms.mean - server),
+        ("network", total.network_ms.mean),
         ("server", server),
         ("waiting for a thread", 14.2),
         ("in a thread", server - 14.2),
@@ -344,6 +401,7 @@ def test_heat_holds_every_op(sample: Report) -> None:
     assert expressions["from"] == "datum[0] * 0.5"
     assert expressions["above"] == f"{bounds}[datum[1]]"
     assert bounds == pytest.approx([0.01, 0.1, 1, 10])
+    assert chart.spec["usermeta"] == {"cells": {"bin_s": 0.5, "bounds_ms": bounds}}
 
 
 def test_heat_shows_what_is_in_flight_and_its_limit(sample: Report) -> None:
@@ -359,8 +417,8 @@ def test_heat_shows_what_is_in_flight_and_its_limit(sample: Report) -> None:
     assert [row["client_mean"] for row in _rows(chart, "client_mean")] == [3.75, 0.0, 7.5, 0.02]
     assert [row["limit"] for row in _rows(chart, "limit")] == [4]
     text = json.dumps(chart.spec)
-    assert "limit 4 threads: long dashes" in text
-    assert "limit 4,096 session slots, far above this axis" in text
+    assert "server: limit 4 threads, long dashes" in text
+    assert "client: limit 4,096 session slots, above this axis" in text
 
 
 def test_heat_draws_no_mean_that_a_log_axis_cannot_show(sample: Report) -> None:
@@ -380,6 +438,31 @@ def test_knee_shows_levels_limit_and_knee(sample: Report) -> None:
     text = json.dumps(chart.spec)
     assert "server: limit 4 threads" in text
     assert "client: knee at 16" in text
+
+
+def test_where_one_level_is_all_there_is_no_knee(sample: Report) -> None:
+    """Throughput at a single level cannot be compared with any other."""
+    assert sample.inflight is not None
+    server = dataclasses.replace(sample.inflight.server, levels=[Level(1, 1.0, 900.0)])
+    client = dataclasses.replace(sample.inflight.client, levels=[Level(1, 1.0, 800.0)])
+    inflight = dataclasses.replace(sample.inflight, server=server, client=client)
+    assert "knee" not in _by_id(dataclasses.replace(sample, inflight=inflight))
+
+
+def test_no_wait_for_a_thread_is_no_bar(sample: Report) -> None:
+    """Where no call waits, nothing says how many threads there are: the server's time stays whole."""
+    matched = sample.matched
+    assert matched is not None
+    assert matched.total is not None
+    assert matched.slowest is not None
+    quiet = dataclasses.replace(
+        matched,
+        total=dataclasses.replace(matched.total, queue_ms=0.0),
+        slowest=dataclasses.replace(matched.slowest, queue_ms=0.0),
+    )
+    found = _by_id(dataclasses.replace(sample, matched=quiet))
+    assert [row["layer"] for row in _rows(found["waterfall"], "layer")] == ["client SRT", "network", "server"]
+    assert "queue" not in {row["part"] for row in _rows(found["parts"], "part")}
 
 
 def test_knee_of_one_capture_names_no_side(sample: Report) -> None:
@@ -437,7 +520,7 @@ def test_a_step_of_a_clock_is_marked_and_parts_the_line(sample: Report) -> None:
     step = ClockStep("2024-05-01T10:00:01.500000000Z", 1.0, -3000.0, (-3001.0, -2999.0), None, None)
     clock = dataclasses.replace(sample.clock, steps=[step])
     chart = _by_id(dataclasses.replace(sample, clock=clock))["clock"]
-    assert "set: -3,000.000 ms" in json.dumps(chart.spec)
+    assert "theta -3,000.000 ms" in json.dumps(chart.spec)
     assert {row["theta"]: row["stretch"] for row in _rows(chart, "theta", "stretch")} == {7000.0: 0, 4000.0: 1}
 
 

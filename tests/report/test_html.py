@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import itertools
 import json
 import re
 import sys
@@ -26,7 +27,7 @@ from nfslat.report.pivots import IntervalRow, Intervals, Pivot, PivotRow
 pytest.importorskip("vl_convert", reason="vl-convert-python (the extra html) is not installed")
 pytest.importorskip("jinja2", reason="jinja2 (the extra html) is not installed")
 
-from nfslat.report.html import page
+from nfslat.report.html import page, view
 from nfslat.report.html.page import render, visible
 
 # No shrinking: a report is large, and a smaller one says no more about a template.
@@ -253,6 +254,14 @@ def test_a_page_of_one_capture_compares_nothing(small: Callable[[], Report]) -> 
     assert "not where the time goes" in text
     assert f'<data value="{two.raw["client"][0].srt_ms.p99}">55.900</data>' in text
     assert ">33 ms<" in text
+    levels = [int(tag[1]) for tag, _ in Read(text).elements if re.fullmatch("h[1-6]", tag)]
+    assert all(below <= above + 1 for above, below in itertools.pairwise(levels))
+
+
+def test_bounds_of_a_histogram_are_said_in_full() -> None:
+    """The text report has room for four characters only."""
+    said = [view._spoken(label) for label in ("<=0", "16u", ".1m", "33m", "4s", "more")]
+    assert said == ["0 or less", "16 us", "0.1 ms", "33 ms", "4 s", "more"]
 
 
 def test_a_page_without_a_matched_op_says_so(small: Callable[[], Report]) -> None:

@@ -28,6 +28,7 @@ from nfslat.report.text_layout import count_of
 _HEAD_PX, _GAP_PX = 22, 20
 _COURSE_PX, _ENVELOPE_PX = 90, 200
 _MOST_STEPS = 8
+_KEY_PX = 14
 _MOST = 0.9  # of the bounds; the scale is made for these
 
 
@@ -47,6 +48,8 @@ def clock_chart(report: Report) -> list[Chart]:
         found.append(envelope)
     height = found[-1].bottom
     alt, caption = _words(report.clock, near, steps)
+    if steps:
+        caption += " Dashes: a clock was set there, and theta changed by so much."
     if left_out:
         caption += f" {count_of(left_out, 'bound')} further off {'is' if left_out == 1 else 'are'} not drawn."
     return [Chart("clock", "The two clocks", caption, alt, lanes(found, height, alt), height + 50, "clock")]
@@ -68,8 +71,9 @@ def _words(clock: Clock | None, near: list[EnvelopePoint], steps: list[tuple[flo
     alt += f"; {count_of(len(steps), 'step')}" if steps else ""
     caption += (
         "Of each stretch of time the tightest two are drawn. The estimate lies between. The grey band is what all of "
-        "them together leave, but no narrower than what ops of a short time leave; half of its height is the error of "
-        "one-way figures."
+        "them together leave, but never less than the ops of the best few moments leave by themselves: clocks that "
+        "wander a little would make theta look better known than it is. So single bounds can lie inside the band. Half "
+        "of its height is the error of one-way figures."
         if near
         else ""
     )
@@ -110,7 +114,7 @@ def _course(pictures: Pictures, x: Spec, steps: list[tuple[float, float]]) -> La
         line = {"x": where, "y": {"value": drawn.top}, "y2": {"value": drawn.bottom}}
         drawn.marks.append(rule(line, strokeDash=[4, 3]))
         side = beside(at / x["scale"]["domain"][1])
-        drawn.marks.append(words(f"set: {jump:+,.3f} ms", where, {"value": drawn.top + 12}, fontSize=11, **side))
+        drawn.marks.append(words(f"theta {jump:+,.3f} ms", where, {"value": drawn.top + 12}, fontSize=11, **side))
     return drawn
 
 
@@ -155,10 +159,10 @@ def _envelope(rows: list[EnvelopePoint], x: Spec, top: int, steps: list[tuple[fl
     shown = [v - (one.theta_ms or 0.0) for one in inside for v in _bounds(one)]
     low, high = margin(spread(shown, 0.0), 0.06, 0.06)
     axis = {"format": "+" + PLAIN, "tickCount": 6}
-    drawn = lane(top + _HEAD_PX + 30, _ENVELOPE_PX, "ms from the estimate", [low, high], axis)
+    drawn = lane(top + _HEAD_PX + 2 + _KEY_PX * len(_KEYS), _ENVELOPE_PX, "ms from the estimate", [low, high], axis)
     drawn.marks.append(heading("Distance from the estimate", top + 14))
     for row, text in enumerate(_KEYS):
-        drawn.marks.append(words(text, {"value": 0}, {"value": top + 30 + 14 * row}, fontSize=11))
+        drawn.marks.append(words(text, {"value": 0}, {"value": top + 30 + _KEY_PX * row}, fontSize=11))
     values = [
         {
             "at": one.at_s,
@@ -175,7 +179,7 @@ def _envelope(rows: list[EnvelopePoint], x: Spec, top: int, steps: list[tuple[fl
     drawn.marks.append(
         {
             "data": {"values": values},
-            "mark": {"type": "area", "fill": "#888888", "fillOpacity": 0.35, "line": False},
+            "mark": {"type": "area", "style": "dim", "fillOpacity": 0.3, "line": False},
             "encoding": {
                 "tooltip": shown_tips,
                 "x": {**x, "field": "at"},
@@ -205,7 +209,11 @@ def _within(bound: float | None, one: EnvelopePoint, limit: float) -> float | No
     return bound if bound is not None and abs(bound - (one.theta_ms or 0.0)) <= limit else None
 
 
-_KEYS = ("triangles down: not above (calls); up: not below (replies)", "grey band: what they leave theta")
+_KEYS = (
+    "triangles down: at most this, say calls",
+    "triangles up: at least this, say replies",
+    "grey band: where theta can be",
+)
 
 
 def _points(rows: list[EnvelopePoint], x: Spec, drawn: Lane, unit_text: str, relative: int) -> list[Spec]:

@@ -83,15 +83,18 @@ def _distribution(
     x = channel(
         "latency",
         scale={"type": "log", "domain": [low, high], "nice": False},
-        axis=log_axis("latency, us to s (log scale)", low, high, grid=False),
+        axis=log_axis("time, log scale", low, high, grid=False),
     )
     decades = x["axis"]["values"]
-    most = max(n for counts in sides.values() for n in counts) / one.ops
     found: list[Lane] = []
     top = 0
     for side, counts in sides.items():
         bars = lane(
-            top + _HEAD_PX + _LABELS_PX, _BARS_PX, "% of the ops", [0, most * 100], {"tickCount": 2, "grid": False}
+            top + _HEAD_PX + _LABELS_PX,
+            _BARS_PX,
+            "% of the ops",
+            [0, 100 * max(1, *counts) / one.ops],
+            {"tickCount": 2, "grid": False},
         )
         bars.marks.append(_bars(side, counts, one, bounds, x, bars))
         bars.marks.append(
@@ -107,8 +110,8 @@ def _distribution(
         for side, s in figures.items()
     )
     caption = (
-        "Share of the ops by latency, in classes equally wide on a log scale. Network is client SRT less server SRT, "
-        "op by op."
+        "Share of the ops by latency, in classes equally wide on a log scale; the heights of each side have a scale of "
+        "their own. Network is client SRT less server SRT, op by op."
     )
     if one.first == 0 and any(counts and counts[0] for counts in sides.values()):
         caption += " The leftmost class also holds what is less, figures of zero and below it included."
@@ -163,12 +166,13 @@ def _percentiles(summary: Summary, domain: tuple[float, float], x: Spec, top: in
     figures = [("p50", summary.p50), ("p95", summary.p95), ("p99", summary.p99)]
     places = [math.log(min(max(v, low), high) / low) / math.log(high / low) for _, v in figures]
     # The outermost label on the side where labels go has the shortest line, so that no line crosses a label.
-    leftward = places[-1] > 0.75 and places[0] > 0.3
-    for level, (which, value) in enumerate(reversed(figures) if leftward else figures):
+    leftward = places[-1] > 0.75
+    labels = list(zip(figures, places, strict=True))
+    for level, ((which, value), place) in enumerate(reversed(labels) if leftward else labels):
         at = {**x, "datum": min(max(value, low), high)}
         y = top + _LABEL_PX * (level + 1) - 3
         marks.append(rule({"x": at, "y": {"value": y - 9}, "y2": {"value": bottom}}, strokeWidth=1.2))
         off = " (left of the axis)" if value < low else " (right of the axis)" if value > high else ""
-        side = {"align": "right", "dx": -4} if leftward else {"align": "left", "dx": 4}
+        side = {"align": "right", "dx": -4} if leftward and place > 0.3 else {"align": "left", "dx": 4}
         marks.append(words(f"{which} {ms(value)} ms{off}", at, {"value": y + 1}, fontSize=11, **side))
     return marks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from nfslat.report.charts.style import (
     COLOUR,
     DASH,
     PLAIN,
+    STRONG,
     Lane,
     channel,
     counted,
@@ -18,6 +20,7 @@ from nfslat.report.charts.style import (
     lane,
     lanes,
     log_axis,
+    rule,
     tips,
     words,
 )
@@ -26,7 +29,9 @@ from nfslat.report.pictures import Flying, OverTime, Pictures
 from nfslat.report.text_layout import count
 
 _HEAD_PX, _GAP_PX = 22, 18
-_HEAT_PX, _FLYING_PX = 120, 110
+_HEAT_PX, _FLYING_PX = 150, 110
+_ZEROS = r"(?<=\d{3})0{3}(?=Z$|\+)"  # below a microsecond
+_PALEST = 0.65  # of STRONG: 3:1 against the paper
 _FAR = 4  # a limit so many times higher than what is in flight would flatten it
 _TITLES = {"client": "Client SRT", "network": "Network (client SRT - server SRT)", "server": "Server SRT"}
 
@@ -34,7 +39,7 @@ _TITLES = {"client": "Client SRT", "network": "Network (client SRT - server SRT)
 def time_axis(over: OverTime, seconds: float | None = None) -> Spec:
     """The x channel of a chart over time."""
     end = over.bins * over.bin_ms / 1e3 if seconds is None else seconds
-    title = ["time since the first call, s", f"begin: {over.begin}"]
+    title = ["time since the first call, s", f"begin: {re.sub(_ZEROS, '', over.begin)}"]
     return channel(
         "time since the first call, s",
         scale={"domain": [0.0, end or 1.0], "nice": False, "zero": False},
@@ -59,7 +64,7 @@ def heat_chart(report: Report) -> list[Chart]:
     found: list[Lane] = []
     top = 0
     for side, rows in cells.items():
-        axis = log_axis("latency, us to s", low, high, grid=True)
+        axis = log_axis("time, log scale", low, high, grid=True)
         one = lane(top + _HEAD_PX, _HEAT_PX, axis.pop("title"), [low, high], axis, type="log")
         one.marks += [
             _cells(side, rows, pictures, x, one, most),
@@ -77,12 +82,15 @@ def heat_chart(report: Report) -> list[Chart]:
         f"{_limit_text(over.client) or 'no limit is known'}."
     )
     caption = (
-        "Each cell holds the ops whose call was sent at that time and that took so long, from 1 (palest) to "
-        f"{count(most)} (strongest); the line is their mean. What shows in the lane of the client must show in "
-        "that of the network or of the server, too. In flight: thick lines are means, the shade and the "
-        "thin line are the most at once."
+        f"Each cell holds the ops whose call was sent in those {over.bin_ms:g} ms and that took so long, from 1 "
+        f"(palest) to {count(most)} (strongest); the line is the mean. What shows in the lane of the client must show "
+        "in that of the network or of the server, too. In flight: thick lines are means, thin lines the most at once, "
+        "that of the client with a shade below."
     )
-    return [Chart("heat", "Latency over time", caption, alt, lanes(found, height, alt), height + 50, "heat")]
+    # For the page's table of the figures: what the three numbers of a cell stand for.
+    cells_are = {"cells": {"bin_s": over.bin_ms / 1e3, "bounds_ms": bounds}}
+    spec = lanes(found, height, alt, usermeta=cells_are)
+    return [Chart("heat", "Latency over time", caption, alt, spec, height + 50, "heat")]
 
 
 def _cells(side: str, rows: Sequence[tuple[int, int, int]], pictures: Pictures, x: Spec, one: Lane, most: int) -> Spec:
@@ -90,6 +98,7 @@ def _cells(side: str, rows: Sequence[tuple[int, int, int]], pictures: Pictures, 
     bounds = edges(pictures.classes)
     seconds = pictures.over_time.bin_ms / 1e3
     return {
+        "description": f"Cells: {_TITLES[side]}",
         "data": {"values": [list(row) for row in rows]},
         "transform": [
             {"calculate": f"datum[0] * {seconds!r}", "as": "from"},
@@ -98,7 +107,7 @@ def _cells(side: str, rows: Sequence[tuple[int, int, int]], pictures: Pictures, 
             {"calculate": f"{bounds}[datum[1] + 1]", "as": "most"},
             {"calculate": "datum[2]", "as": "ops"},
         ],
-        "mark": {"type": "rect", "fill": COLOUR[side], "aria": False},
+        "mark": {"type": "rect", "fill": STRONG[side], "aria": False},
         "encoding": {
             "x": {**x, "field": "from"},
             "x2": {"field": "to"},
@@ -107,7 +116,7 @@ def _cells(side: str, rows: Sequence[tuple[int, int, int]], pictures: Pictures, 
             "fillOpacity": {
                 "field": "ops",
                 "type": "quantitative",
-                "scale": {"type": "log", "domain": [1, max(most, 2)], "range": [0.4, 1]},
+                "scale": {"type": "log", "domain": [1, max(most, 2)], "range": [_PALEST, 1]},
                 "legend": None,
                 "title": "ops (count)",
             },
@@ -131,19 +140,22 @@ def _line(
         {"at": (i + 0.5) * seconds, f"{side}_ms": mean if mean is not None and low <= mean <= high else None}
         for i, mean in enumerate(means)
     ]
-    # A bin between empty ones is no line: the dots show it.
+    # A bin between empty ones is no line: the dots show it. The halo keeps the line apart from strong cells.
+    gaps = {"type": "line", "invalid": "break-paths-show-path-domains"}
     marks = (
-        {"type": "line", "strokeWidth": 1.3, "invalid": "break-paths-show-path-domains"},
-        {"type": "point", "size": 7, "filled": True, "aria": False},
+        {**gaps, "strokeWidth": 2.6, "strokeOpacity": 0.6, "style": "halo", "tooltip": None},
+        {**gaps, "strokeWidth": 1.3, "style": "inked"},
+        {"type": "point", "size": 9, "filled": True, "style": "inked", "aria": False},
     )
     return {
+        "description": f"Means: {_TITLES[side]}",
         "data": {"values": values},
         "encoding": {
             "tooltip": tips(("at", "middle of the bin, s", ",.6~r"), (f"{side}_ms", f"{side}, mean, ms", ",.4~r")),
             "x": {**x, "field": "at"},
             "y": one.at(f"{side}_ms"),
         },
-        "layer": [{"mark": {**mark, "style": "inked"}} for mark in marks],
+        "layer": [{"mark": mark} for mark in marks],
     }
 
 
@@ -154,7 +166,7 @@ def _limit_text(flying: Flying) -> str:
 
 
 _FLYING_LOOKS: dict[str, tuple[float, float, Spec]] = {
-    "client": (0.18, 0, {"strokeWidth": 6, "strokeOpacity": 0.6}),
+    "client": (0.18, 1, {"strokeWidth": 6, "strokeOpacity": 0.75}),
     "server": (0, 1, {"strokeWidth": 2, "strokeDash": DASH["server"]}),
 }
 
@@ -163,9 +175,10 @@ def _flying(over: OverTime, x: Spec, top: int) -> Lane:
     both = {"client": over.client, "server": over.server}
     most = max([1, *(n for one in both.values() for n in one.max)])
     limits = [one.limit for one in both.values() if one.limit is not None and one.limit <= _FAR * most]
-    # Two lines of labels above the lane.
+    # A line of labels above the lane for each side, and for each limit.
+    lines = len(both) + sum(one.limit is not None for one in both.values())
     drawn = lane(
-        top + _HEAD_PX + 30,
+        top + _HEAD_PX + 2 + _LABEL_PX * lines,
         _FLYING_PX,
         "ops in flight",
         [0, max([most, *limits]) * 1.05],
@@ -173,7 +186,8 @@ def _flying(over: OverTime, x: Spec, top: int) -> Lane:
     )
     drawn.marks.append(heading("In flight", top + 14))
     seconds = over.bin_ms / 1e3
-    for row, (side, one) in enumerate(both.items()):
+    label = top + _HEAD_PX + 8
+    for side, one in both.items():
         values = [
             {
                 "at": (i + 0.5) * seconds,
@@ -196,6 +210,7 @@ def _flying(over: OverTime, x: Spec, top: int) -> Lane:
         xs = {"x": {**x, "field": "from"}, "x2": {"field": "to"}}
         drawn.marks += [
             {
+                "description": f"In flight at the {side}",
                 "data": {"values": values},
                 "layer": [
                     {
@@ -213,35 +228,36 @@ def _flying(over: OverTime, x: Spec, top: int) -> Lane:
                 ],
             }
         ]
-        drawn.marks += _label(side, one, most, top + _HEAD_PX + 8 + 14 * row, x, drawn)
+        drawn.marks += _key(f"{side}: {_WORDS[side]}", label, side, look)
+        label += _LABEL_PX
+        if one.limit is not None:
+            drawn.marks += _limit(side, one, most, label, drawn)
+            label += _LABEL_PX
     return drawn
 
 
-def _label(side: str, one: Flying, most: int, y: int, x: Spec, drawn: Lane) -> list[Spec]:
-    """The piece of line that stands for a side, with its name; and its limit."""
-    text = {"client": "client: wide, shaded", "server": "server: dotted"}[side]
-    limit = _limit_text(one)
-    marks: list[Spec] = []
-    if limit and one.limit is not None and one.limit <= _FAR * most:
-        text += f"; {limit}: long dashes"
-        marks.append(
-            {
-                "data": {"values": [{"limit": one.limit}]},
-                "mark": {"type": "rule", "stroke": COLOUR[side], "strokeWidth": 2, "strokeDash": [12, 5]},
-                "encoding": {
-                    "y": drawn.at("limit"),
-                    "tooltip": tips(("limit", f"{one.limit_of or 'limit'} of the {side} (count)", ",")),
-                },
-            }
-        )
-    elif limit:
-        text += f"; {limit}, far above this axis"
-    marks.append(
-        {
-            "data": {"values": [{}]},
-            "mark": {"type": "rule", "stroke": COLOUR[side], "tooltip": None, **_FLYING_LOOKS[side][2]},
-            "encoding": {"x": {"value": 0}, "x2": {"value": 30}, "y": {"value": y - 4}},
-        }
-    )
-    marks.append(words(text, {"value": 36}, {"value": y}, fontSize=11))
-    return marks
+_WORDS = {"client": "wide line, shade", "server": "dotted line"}
+_LABEL_PX = 14
+_LIMIT_LOOK: Spec = {"strokeWidth": 2, "strokeDash": [12, 5]}
+
+
+def _limit(side: str, one: Flying, most: int, y: int, drawn: Lane) -> list[Spec]:
+    """The limit of a side as a line, where the axis has a place for it; and its label."""
+    text = f"{side}: {_limit_text(one)}"
+    if one.limit is None or one.limit > _FAR * most:
+        return [words(f"{text}, above this axis", {"value": 36}, {"value": y}, fontSize=11)]
+    line = {
+        "data": {"values": [{"limit": one.limit}]},
+        "mark": {"type": "rule", "stroke": COLOUR[side], **_LIMIT_LOOK},
+        "encoding": {
+            "y": drawn.at("limit"),
+            "tooltip": tips(("limit", f"{one.limit_of or 'limit'} of the {side} (count)", ",")),
+        },
+    }
+    return [line, *_key(f"{text}, long dashes", y, side, _LIMIT_LOOK)]
+
+
+def _key(text: str, y: int, side: str, look: Spec) -> list[Spec]:
+    """The piece of line that stands for something, with its name."""
+    at = {"x": {"value": 0}, "x2": {"value": 30}, "y": {"value": y - 4}}
+    return [rule(at, stroke=COLOUR[side], **look), words(text, {"value": 36}, {"value": y}, fontSize=11)]

@@ -35,7 +35,7 @@ def knee_chart(report: Report) -> list[Chart]:
     found = _sides(report.inflight) if two else {"capture": _sides(report.inflight)["server"]}
     levels = {side: [one for one in rows if one.share >= _LEAST_SHARE] or rows for side, (rows, _, _) in found.items()}
     shown = [one for rows in levels.values() for one in rows]
-    if not shown:
+    if max((len(rows) for rows in levels.values()), default=0) < 2:  # nothing to compare
         return []
     largest = max(one.share for one in shown)
     most, fastest = max(one.in_flight for one in shown), max(one.ops_per_s for one in shown)
@@ -140,7 +140,7 @@ def _dots(drawn: Lane, side: str, rows: list[Level], largest: float, x: Spec) ->
         ("share", "share of the time", ".1%"),
     )
     shape = "diamond" if side == "server" else "circle"
-    dots = {"type": "point", "fill": colour, "stroke": None, "fillOpacity": 0.65, "shape": shape}
+    dots = {"type": "point", "fill": colour, "stroke": None, "fillOpacity": 0.9, "shape": shape}
     return {
         "data": {"values": values},
         "layer": [

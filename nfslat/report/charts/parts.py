@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from nfslat.report.charts.chart import Chart, Spec
-from nfslat.report.charts.style import SIDES, channel, heading, spread, tips, unit
+from nfslat.report.charts.style import INK, ON_COLOUR, SIDES, channel, heading, spread, tips, unit
 from nfslat.report.model import MatchedRow, Report
 from nfslat.report.text_layout import adding_up, count_of, ms, shares_adding_up
 
 _HEAD_PX, _BAR_PX, _LINE_PX, _GAP_PX = 22, 28, 18, 26
 _SWATCH_PX = 12
+_SOLID = 0.5  # what is paler shows the paper
 _NUMBERED = 0.04  # of a bar; less has no room for a number
 
 # (layer that it counts as, how solid it is drawn)
@@ -25,14 +26,14 @@ _LOOK = {
     "net_both": ("network", 0.9),
 }
 _MEANS = {
-    "call_send": "call_send: client sends the call",
+    "call_send": "call_send: client sends it",
     "call_net": "call_net: call on the way",
-    "queue": "server: call waits for a thread",
+    "queue": "server: waits for a thread",
     "thread": "server: in a thread",
     "server": "server: call in to reply out",
-    "reply_send": "reply_send: server sends the reply",
+    "reply_send": "reply_send: server sends it",
     "reply_net": "reply_net: reply on the way",
-    "net_both": "net_both: call and reply on the way",
+    "net_both": "net_both: on the way, both ways",
 }
 
 
@@ -46,7 +47,8 @@ def parts_chart(report: Report) -> list[Chart]:
         found.append((f"Mean of the slowest 1 % ({count_of(matched.slowest.count, 'op')})", matched.slowest))
     # What one of the two bars cannot tell apart, both show together: they are there to be compared.
     split = all(row.parts_ms.call_net is not None and row.parts_ms.reply_net is not None for _, row in found)
-    queue = all(row.queue_ms is not None for _, row in found)
+    waits = [row.queue_ms for _, row in found]
+    queue = any(waits) and None not in waits
     layers: list[Spec] = []
     said = []
     top = 0
@@ -109,7 +111,7 @@ def _bar(title: str, segments: list[tuple[str, float]], texts: list[str], top: i
     solid: Spec = {"field": "solid", "type": "quantitative", "scale": None, "legend": None, "title": None}
     bar_top = top + _HEAD_PX
     bar = {
-        "mark": {"type": "rect", "style": "edge", "strokeWidth": 1},
+        "mark": {"type": "rect", "strokeWidth": 1},
         "encoding": {
             "tooltip": tips(("part", "part"), ("ms", "time, ms", ",.4~r")),
             "x": {**x, "field": "start"},
@@ -117,6 +119,7 @@ def _bar(title: str, segments: list[tuple[str, float]], texts: list[str], top: i
             "y": {"value": bar_top},
             "y2": {"value": bar_top + _BAR_PX},
             "fill": hue,
+            "stroke": hue,
             "fillOpacity": solid,
         },
     }
@@ -127,16 +130,18 @@ def _bar(title: str, segments: list[tuple[str, float]], texts: list[str], top: i
             "x": {**x, "field": "middle"},
             "y": {"value": bar_top + _BAR_PX / 2},
             "text": {"field": "number", "type": "nominal", "title": None},
+            "color": {"condition": {"test": f"datum.solid < {_SOLID}", "value": INK}, "value": ON_COLOUR},
         },
     }
     swatches = {
-        "mark": {"type": "rect", "style": "edge", "strokeWidth": 1},
+        "mark": {"type": "rect", "strokeWidth": 1},
         "encoding": {
             "x": {"value": 1},
             "x2": {"value": 1 + _SWATCH_PX},
             "y": {**y, "field": "swatch"},
             "y2": {"field": "swatch_end"},
             "fill": hue,
+            "stroke": hue,
             "fillOpacity": solid,
         },
     }

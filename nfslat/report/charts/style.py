@@ -10,27 +10,49 @@ from typing import Any
 from nfslat.report.charts.chart import VEGA_LITE, Spec
 from nfslat.report.text_layout import count
 
-# Okabe and Ito's colours, which also the colour-blind tell apart; 3.4:1 or more on white, and on near-black. A dash
-# and a label go with each, so that none of them is told by its colour alone.
-COLOUR = {"client": "#0072B2", "network": "#D55E00", "server": "#009E73"}
+# Colours are the variables of page.css, which has a set for light, dark and print; `on_paper` fills them in for
+# pictures. They are Okabe and Ito's, which also the colour-blind tell apart, 3:1 or more against the paper. A dash, a
+# place or a label goes with each, so that none of them is told by its colour alone.
+COLOUR = {side: f"var(--{side})" for side in ("client", "network", "server")}
+# Of heat maps, in which the palest cell still has 3:1 against the paper.
+STRONG = {side: f"var(--{side}-strong)" for side in COLOUR}
+INK, PAPER, ON_COLOUR = "var(--ink)", "var(--paper)", "var(--on-colour)"  # the last one is for text on a solid COLOUR
 SIDES = {"domain": list(COLOUR), "range": list(COLOUR.values())}  # the scale of a field that is one of these
 DASH = {"client": [1, 0], "network": [6, 3], "server": [2, 2]}
 
-_INKS = {
-    # The page defines these variables, for light, dark and print; Vega's SVG passes them on as they are.
-    "page": ("transparent", "var(--ink)", "var(--dim)", "var(--grid)", "var(--font)"),
+_ON_PAPER = {
+    "var(--paper)": "#ffffff",
+    "var(--ink)": "#1b1f24",
+    "var(--dim)": "#57606a",
+    "var(--grid)": "#dde2e8",
+    "var(--on-colour)": "#14171b",
+    "var(--client)": "#0072b2",
+    "var(--network)": "#d55e00",
+    "var(--server)": "#009e73",
+    "var(--client-strong)": "#005a96",
+    "var(--network-strong)": "#a84300",
+    "var(--server-strong)": "#006b4e",
     # A font that vl-convert brings along: the same picture on every machine.
-    "light": ("#ffffff", "#1b1f24", "#59636e", "#dfe3e8", "Liberation Sans"),
+    "var(--font)": "Liberation Sans",
 }
 FONT_PX = 12
 
 
-def theme(name: str) -> Spec:
-    """Vega-Lite configuration: "page" with the CSS variables --ink, --dim, --grid and --font, "light" for paper."""
-    paper, ink, dim, grid, font = _INKS[name]
+def on_paper(spec: Any) -> Any:
+    """A specification, or the theme, with the colours of page.css on white paper in place of its variables."""
+    if isinstance(spec, dict):
+        return {key: value if key == "values" else on_paper(value) for key, value in spec.items()}
+    if isinstance(spec, list):
+        return [on_paper(value) for value in spec]
+    return _ON_PAPER.get(spec, spec) if isinstance(spec, str) else spec
+
+
+def theme() -> Spec:
+    """Vega-Lite configuration of all charts. Vega's SVG passes CSS variables on as they are."""
+    ink, dim, grid = INK, "var(--dim)", "var(--grid)"
     return {
-        "background": paper,
-        "font": font,
+        "background": PAPER,
+        "font": "var(--font)",
         "view": {"stroke": None},
         "axis": {
             "labelColor": ink,
@@ -59,6 +81,7 @@ def theme(name: str) -> Spec:
             "edge": {"color": dim},
             "grid": {"color": grid},
             "inked": {"color": ink},
+            "halo": {"color": PAPER},
         },
     }
 

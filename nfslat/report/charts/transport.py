@@ -30,8 +30,8 @@ class _Kind:
 
 _KINDS = (
     _Kind("mb_per_s", "Data", "MB/s", "data, MB/s (10^6 bytes)", ""),
-    _Kind("sent_again", "Packets with bytes sent again", "packets", "sent again, packets", "No bytes were sent again."),
-    _Kind("lost_ms", "Time of ops that losses made", "ms", "time lost, ms", "No op lost time by losses."),
+    _Kind("sent_again", "Packets sent again", "packets", "sent again, packets", "No bytes were sent again."),
+    _Kind("lost_ms", "Time that losses cost ops", "ms", "time lost, ms", "No op lost time by losses."),
 )
 
 
@@ -98,7 +98,7 @@ def _mirrored(over: OverTime, kind: _Kind, series: dict[str, list[float | None]]
                 },
             }
         )
-    per = "" if kind.unit == "MB/s" else f", in each {over.bin_ms:g} ms"
+    per = "" if kind.unit == "MB/s" else f", per {over.bin_ms:g} ms"
     one.marks.append(heading(kind.title + per, top + 14))
     one.marks.append(words(_KEY, {"value": 0}, {"value": top + 29}, fontSize=11))
     one.marks.append(rule({"y": {**one.y, "datum": 0}}, style="edge"))

@@ -23,14 +23,15 @@ def waterfalls(report: Report) -> list[Chart]:
     for row in report.stack:
         blocks.setdefault(row.op, []).append(row)
     if not blocks and total is not None:
-        blocks["all"] = _captured(total)
+        blocks["all"] = captured(total)
     return [
         _waterfall(op, rows, "waterfall" if number == 0 else f"waterfall-{number + 1}", total)
         for number, (op, rows) in enumerate(blocks.items())
     ]
 
 
-def _captured(total: MatchedRow) -> list[StackRow]:
+def captured(total: MatchedRow) -> list[StackRow]:
+    """The stack that two captures tell by themselves: from the client's wire into the server."""
     whole, server = total.client_ms.mean, total.server_ms.mean
 
     def row(layer: str, depth: int, value: float, source: str) -> StackRow:
@@ -38,10 +39,10 @@ def _captured(total: MatchedRow) -> list[StackRow]:
 
     rows = [
         row("client SRT", 0, whole, "client capture"),
-        row("network", 1, whole - server, "client SRT - server SRT"),
+        row("network", 1, total.network_ms.mean, "client SRT - server SRT"),
         row("server", 1, server, "server capture"),
     ]
-    if total.queue_ms is not None:
+    if total.queue_ms:  # where no call waits, how many threads there are is not known
         rows.append(row("waiting for a thread", 2, total.queue_ms, "in-flight analysis"))
         rows.append(row("in a thread", 2, server - total.queue_ms, "in-flight analysis"))
     return rows

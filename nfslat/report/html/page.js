@@ -105,44 +105,55 @@
   }, true);
 
   // ---- the figures of a picture, as a table: made of the data that it is drawn from ----
-  const titles = (spec) => {
-    const found = {};
-    const walk = (node) => {
+  // Of the fields that the tooltips of these marks show, in their order; without any, of all that have one.
+  const titles = (marks) => {
+    const shown = {}, all = {};
+    const walk = (node, inTip) => {
       if (!node || typeof node !== "object") return;
-      if (typeof node.field === "string") {
-        const title = node.title || (node.axis && node.axis.title) || (node.legend && node.legend.title);
-        if (title && typeof title === "string") found[node.field] ||= title;
-      }
-      for (const [key, value] of Object.entries(node)) if (key !== "values" && key !== "datasets") walk(value);
+      if (typeof node.field === "string" && node.title) (inTip ? shown : all)[node.field] ||= node.title;
+      for (const [key, value] of Object.entries(node)) if (key !== "values") walk(value, inTip || key === "tooltip");
     };
-    walk(spec);
-    return found;
+    walk(marks, false);
+    return Object.keys(shown).length ? shown : all;
   };
   const tables = (spec) => {
-    const found = new Set();
+    const found = [];
     const walk = (node) => {
       if (!node || typeof node !== "object") return;
-      if (node.data && Array.isArray(node.data.values)) found.add(node.data.values);
-      for (const [key, value] of Object.entries(node)) if (key !== "data" && key !== "datasets") walk(value);
+      const values = node.data && node.data.values;
+      if (Array.isArray(values) && values.length) {
+        found.push({ name: node === spec ? "" : node.description || "", values: spoken(spec, values), named: titles(node) });
+      }
+      for (const [key, value] of Object.entries(node)) if (key !== "data" && key !== "usermeta") walk(value);
     };
     walk(spec);
-    for (const values of Object.values(spec.datasets || {})) found.add(values);
-    return [...found].filter((values) => values.length && typeof values[0] === "object");
+    // A line and its dots have the same figures.
+    return [...new Map(found.map((one) => [JSON.stringify(one), one])).values()];
+  };
+  // Cells of a heat map are [bin, class, ops], to keep the page small.
+  const spoken = (spec, values) => {
+    if (!Array.isArray(values[0])) return values;
+    const { bin_s, bounds_ms } = spec.usermeta.cells;
+    return values.map(([bin, row, ops]) => (
+      { from: bin * bin_s, to: (bin + 1) * bin_s, above: bounds_ms[row], most: bounds_ms[row + 1], ops }
+    ));
   };
   const MOST = 500;
-  const tableOf = (values, named) => {
+  const tableOf = ({ name, values, named }) => {
     const columns = Object.keys(named).filter((key) => values.some((row) => row[key] !== undefined));
     if (!columns.length) return null;
     const box = document.createElement("div");
     box.className = "box";
     box.tabIndex = 0;
     box.setAttribute("role", "region");
-    box.setAttribute("aria-label", "figures");
+    box.setAttribute("aria-label", name || "figures");
     const table = document.createElement("table");
+    if (name) table.createCaption().textContent = name;
     const line = (tag, cells, into) => {
       const row = into.insertRow();
       for (const cell of cells) {
         const made = document.createElement(tag);
+        if (tag === "th") made.scope = "col";
         if (typeof cell === "number") made.className = "n";
         made.textContent = cell === null || cell === undefined ? "–"
           : typeof cell === "number" ? String(Number(cell.toPrecision(6))) : String(cell);
@@ -163,9 +174,7 @@
   for (const details of document.querySelectorAll("details.figures")) {
     details.addEventListener("toggle", () => {
       if (!details.open || details.childElementCount > 1) return;
-      const spec = specOf(details.dataset.figures);
-      const named = titles(spec);
-      details.append(...tables(spec).map((values) => tableOf(values, named)).filter(Boolean));
+      details.append(...tables(specOf(details.dataset.figures)).map(tableOf).filter(Boolean));
     });
   }
 })();

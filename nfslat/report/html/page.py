@@ -39,7 +39,7 @@ def render(report: Report) -> str:
     """
     environment, library = _environment(), _library()
     pictures = charts(report)
-    script = _part("page.js").replace("/*CONFIG*/null", _script_json(theme("page")))
+    script = _part("page.js").replace("/*CONFIG*/null", _script_json(theme()))
     two = "capture" not in report.captures
     causes = [one for one in report.findings if one.layer in LAYERS]
     intervals, intervals_left = view.interval_rows(report)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from nfslat.report.charts.waterfall import captured
 from nfslat.report.html.blocks import Block, blocks_of
 from nfslat.report.model import MatchedRow, Report, StackRow, Summary
 from nfslat.report.pictures import Event, SlowOp
@@ -116,7 +117,16 @@ def tiles(report: Report) -> list[Tile]:
         return []
     if of_application := _application(report):
         return [
-            Tile(f"stack_{key}", layer, title, row.ms, row.share, None, None, row.source)
+            Tile(
+                f"stack_{key}",
+                layer,
+                f"{title}: {row.op}" if layer == "whole" else title,
+                row.ms,
+                row.share,
+                None,
+                None,
+                row.source,
+            )
             for (key, layer, title), row in zip(_OF_APPLICATION, of_application, strict=True)
         ]
     total, slowest = matched.total, matched.slowest
@@ -170,27 +180,9 @@ def _share(value: float, row: MatchedRow) -> float | None:
 
 def stacks(report: Report) -> list[tuple[str, list[StackRow]]]:
     """Blocks of the latency stack by operation; where none was made, client SRT, network and server."""
-    rows = report.stack or _plain_stack(report)
+    total = None if report.matched is None else report.matched.total
+    rows = report.stack or ([] if total is None else captured(total))
     return [(op, [row for row in rows if row.op == op]) for op in dict.fromkeys(row.op for row in rows)]
-
-
-def _plain_stack(report: Report) -> list[StackRow]:
-    total = report.matched.total if report.matched is not None else None
-    if total is None:
-        return []
-
-    def row(layer: str, depth: int, ms: float, source: str) -> StackRow:
-        return StackRow("all", layer, depth, ms, _share(ms, total), source)
-
-    rows = [
-        row("client SRT", 0, total.client_ms.mean, "client capture"),
-        row("network", 1, total.network_ms.mean, "client SRT - server SRT"),
-        row("server", 1, total.server_ms.mean, "server capture"),
-    ]
-    if total.queue_ms is not None:
-        rows.append(row("waiting for a thread", 2, total.queue_ms, "in-flight analysis"))
-        rows.append(row("in a thread", 2, total.server_ms.mean - total.queue_ms, "in-flight analysis"))
-    return rows
 
 
 def op_rows(report: Report) -> list[OpRow]:
@@ -234,10 +226,15 @@ def histograms(report: Report) -> list[Histogram]:
     return made
 
 
+_UNITS = {"u": "us", "m": "ms", "s": "s"}
+
+
 def _spoken(label: str) -> str:
-    """``.2m`` -> ``0.2 ms``, ``4s`` -> ``4 s``."""
-    known = re.fullmatch(r"(\.?)(\d+)([ms])", label)
-    return f"{'0.' if known[1] else ''}{known[2]} {'ms' if known[3] == 'm' else 's'}" if known else label
+    """``.2m`` -> ``0.2 ms``, ``4s`` -> ``4 s``, ``<=0`` -> ``0 or less``."""
+    if label == "<=0":
+        return "0 or less"
+    known = re.fullmatch(r"(\.?)(\d+)([ums])", label)
+    return f"{'0.' if known[1] else ''}{known[2]} {_UNITS[known[3]]}" if known else label
 
 
 def slow_ops(report: Report, words: dict[str, str]) -> list[Slow]:

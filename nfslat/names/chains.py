@@ -1,0 +1,124 @@
+"""`News` in; the handles that are named by a way of several names, and what becomes of those names, out.
+
+NFSv4 goes down several directories in one COMPOUND, from the root or from a handle, and shows the handle at the end of
+the way only. Where a name on it was renamed later, the rest of the way is the same if the RENAME was told from the same
+beginning; else nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nfslat.constants import NULL
+from nfslat.details import FileEvent
+from nfslat.names.news import News
+
+_Way = tuple[int, tuple[bytes, ...]]  # a handle, or TOP; the names from there
+
+
+def renamed_ways(news: News, top: int) -> tuple[list[tuple[int, int, int, int]], tuple[bytes, ...]]:
+    """Rows of `news` that move a handle, the handle, its directory and name from then on (NULL: nobody knows), in
+    order; and all names.
+
+    `top` stands, as directory, for the root of the server. What names one by one tell is not in it.
+    """
+    several = np.array([b"/" in name.lstrip(b"/") for name in news.names] + [False], dtype=np.bool_)
+    named = (news.event <= FileEvent.ROOT) & (news.handle != NULL) & (news.name != NULL) & ~news.mounts
+    renamed = (news.event == FileEvent.RENAMED) & (news.name != NULL)
+    by_way = (named & (news.event == FileEvent.ROOT)) | (renamed & (news.directory < 0))
+    by_way |= (named | renamed) & (several[news.name] | (renamed & several[news.to_name]))
+    if not renamed.any() or not by_way.any():
+        return [], news.names
+    ways = _Ways(list(news.names), {name: row for row, name in enumerate(news.names)})
+    directory = np.where(news.event == FileEvent.ROOT, top, news.directory)
+    removed = (news.event == FileEvent.REMOVED) & (news.name != NULL) & (news.directory < 0)
+    at = np.flatnonzero(named | renamed | removed)
+    columns = (news.server, directory, news.name, news.to_directory, news.to_name, news.handle, by_way)
+    for row, server, *ends, handle, is_way in zip(
+        at.tolist(), *(column[at].tolist() for column in columns), strict=True
+    ):
+        if removed[row]:
+            ways.remove(row, server, *ends[:2])
+        elif handle == NULL:
+            ways.rename(row, server, *ends, is_way=is_way)
+        else:
+            ways.find(row, server, handle, *ends[:2], is_way=is_way)
+    return ways.rows, tuple(ways.names)
+
+
+@dataclass
+class _Ways:
+    """Which handle is at the end of which way now, and was that told by a way."""
+
+    names: list[bytes]
+    row_of: dict[bytes, int]
+    now: dict[int, tuple[_Way, bool]] = field(default_factory=dict)
+    through: defaultdict[tuple[int, bytes], dict[int, None]] = field(default_factory=lambda: defaultdict(dict))
+    found: dict[int, int] = field(default_factory=dict)  # row of `news` that said so last
+    # Row of the last RENAME to a name; that may concern what is told by ways, and what is not.
+    renamed_to: dict[tuple[int, bytes, bool], int] = field(default_factory=dict)
+    rows: list[tuple[int, int, int, int]] = field(default_factory=list)
+
+    def find(self, row: int, server: int, handle: int, directory: int, name: int, *, is_way: bool) -> None:
+        way = directory, self._parts(name)
+        last = max((self.renamed_to.get((server, part, is_way), -1) for part in way[1]), default=-1)
+        if last > self.found.get(handle, -1) and self.now.get(handle, ((NULL, ()), False))[0] != way:
+            # In front of that RENAME it had another name: this one does not hold backwards.
+            self.rows.append((row - 1, handle, NULL, NULL))
+        self.found[handle] = row
+        self._put(server, handle, way, is_way=is_way)
+
+    def remove(self, row: int, server: int, directory: int, name: int) -> None:
+        old = self._parts(name)
+        for handle in list(self.through.get((server, old[-1]), ())) if old else ():
+            (begin, parts), _ = self.now.get(handle, ((NULL, ()), False))
+            if parts[-1:] == old[-1:] and (directory != begin or parts == old):
+                del self.now[handle]
+                self.rows.append((row, handle, NULL, NULL))
+
+    def rename(
+        self, row: int, server: int, directory: int, name: int, to_directory: int, to_name: int, *, is_way: bool
+    ) -> None:
+        old = self._parts(name)
+        if not old:
+            return
+        if to_name != NULL and (new_parts := self._parts(to_name)):
+            self.renamed_to[server, new_parts[-1], True] = row
+            if is_way or (server, old[-1], False) in self.renamed_to:
+                self.renamed_to[server, new_parts[-1], False] = row
+        # What has been elsewhere for long is forgotten here.
+        for handle in list(self.through.pop((server, old[-1]), ())):
+            way, was_way = self.now.get(handle, ((NULL, ()), False))
+            begin, parts = way
+            if old[-1] not in parts:
+                continue
+            is_other = parts[: len(old)] != old if directory == begin != NULL else not (is_way or was_way)
+            if is_other:
+                self.through[server, old[-1]][handle] = None
+            elif directory != begin or NULL in (begin, to_directory, to_name):
+                del self.now[handle]
+                self.rows.append((row, handle, NULL, NULL))
+            else:
+                new = (to_directory, self._parts(to_name) + parts[len(old) :])
+                self._put(server, handle, new, is_way=is_way or was_way)
+                if is_way or was_way:
+                    self.rows.append((row, handle, to_directory, self._name(new)))
+
+    def _put(self, server: int, handle: int, way: _Way, *, is_way: bool) -> None:
+        self.now[handle] = way, is_way
+        for part in way[1]:
+            self.through[server, part][handle] = None
+
+    def _parts(self, name: int) -> tuple[bytes, ...]:
+        return tuple(part for part in self.names[name].split(b"/") if part)
+
+    def _name(self, way: _Way) -> int:
+        begin, parts = way
+        name = (b"/" if begin < NULL else b"") + b"/".join(parts)
+        row = self.row_of.setdefault(name, len(self.names))
+        if row == len(self.names):
+            self.names.append(name)
+        return row
