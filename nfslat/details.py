@@ -100,7 +100,7 @@ class Names(Table):
 
 @dataclass(frozen=True, eq=False)
 class Callers(Table):
-    """On whose behalf calls were made: a row an op, in the order of Ops; no row at all where an engine does not tell."""
+    """On whose behalf calls were made: a row an op, in the order of Ops; none where an engine does not tell."""
 
     uid: U32  # of the AUTH_SYS credential (RFC 5531 appendix A); NULL32: another flavor, or not captured
 

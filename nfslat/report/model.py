@@ -11,7 +11,6 @@ from typing import Any
 
 from nfslat.report.figures import Summary as Summary
 from nfslat.report.pictures import Pictures as Pictures
-from nfslat.report.pivots import IntervalRow as IntervalRow
 from nfslat.report.pivots import Intervals, Pivot
 from nfslat.report.pivots import PivotRow as PivotRow
 

@@ -97,8 +97,13 @@
     };
     later(next);
   };
-  if (plots.size) requestAnimationFrame(() => setTimeout(start, 0));
-  else root.dataset.charts = "drawn";
+  let begun = false;
+  const begin = () => { if (!begun) { begun = true; start(); } };
+  if (plots.size) {
+    // Reported when it is on the screen; a page that nobody looks at is not painted.
+    if (window.PerformanceObserver) new PerformanceObserver(begin).observe({ type: "paint", buffered: true });
+    setTimeout(begin, 1000);
+  } else root.dataset.charts = "drawn";
   addEventListener("beforeprint", drawAll);
   document.addEventListener("toggle", (event) => {
     if (event.target.open) for (const plot of event.target.querySelectorAll(".plot")) draw(plot.dataset.chart);
