@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import os
 import shutil
 import stat
@@ -45,6 +46,8 @@ def output(name: str | None, captures: Sequence[str]) -> Iterator[TextIO | None]
     ``UsageError`` for a file that is a capture of this run, or holds something that nfslat did not write.
     """
     if name is None or is_standard(name):
+        if name and isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # as in a file, whatever the terminal takes
         yield sys.stdout if name else None
         return
     with _file(name, captures, "w") as out:

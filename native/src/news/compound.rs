@@ -46,7 +46,8 @@ impl<'a> Place<'a> {
     }
 
     fn child(&self, name: Option<&[u8]>) -> Place<'a> {
-        let Some(name) = name else {
+        // RFC 8881 section 14.5: a component has no slash. One that has would look like a way of several names.
+        let Some(name) = name.filter(|name| !name.contains(&b'/')) else {
             return Place { from: self.handle, ..Place::default() };
         };
         if self.handle.is_some() || self.path.is_empty() {
