@@ -235,6 +235,15 @@ fn version4_chains() {
     assert_eq!(v4(&[putfh(DIR), lookup(b"a"), plain(16), lookup(b"b"), getfh(FILE)]), vec![unknown]);
 }
 
+/// A component with a slash in it is no name, and no way of several.
+#[test]
+fn version4_slashes() {
+    for steps in [vec![lookup(b"a/b")], vec![lookup(b"a"), lookup(b"../b")]] {
+        let steps = [vec![putfh(DIR)], steps, vec![getfh(FILE)]].concat();
+        assert!(v4(&steps).iter().all(|(_, _, name, ..)| name.is_none()));
+    }
+}
+
 /// The saved filehandle is where a RENAME comes from, what a LINK links to, and what RESTOREFH goes back to.
 #[test]
 fn version4_saved() {
