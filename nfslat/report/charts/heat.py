@@ -87,6 +87,8 @@ def heat_chart(report: Report) -> list[Chart]:
         "in that of the network or of the server, too. In flight: thick lines are means, thin lines the most at once, "
         "that of the client with a shade below."
     )
+    if min(used) == 0:
+        caption += " The lowest cells also hold what took less, figures of zero and below it included."
     # For the page's table of the figures: what the three numbers of a cell stand for.
     cells_are = {"cells": {"bin_s": over.bin_ms / 1e3, "bounds_ms": bounds}}
     spec = lanes(found, height, alt, usermeta=cells_are)

@@ -63,6 +63,7 @@ def theme() -> Spec:
             "labelFontSize": 11,
             "titleFontSize": FONT_PX,
             "titleFontWeight": "normal",
+            "titlePadding": 8,
             "labelOverlap": "greedy",
         },
         "legend": {
