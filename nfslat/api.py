@@ -31,6 +31,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from nfslat import __version__
+from nfslat.decode.engine import ENGINES
+from nfslat.decompose import SRT_DEFINITIONS
 from nfslat.errors import UsageError
 from nfslat.known import Known, parse_known
 from nfslat.names.text import checked_encoding
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from nfslat.names.paths import Paths
     from nfslat.op_table import OpTable
     from nfslat.tables import I64
+    from nfslat.workspace import Workspace
 
 Name = str | os.PathLike[str]
 Ms = float | Mapping[str, float] | None
@@ -75,6 +78,12 @@ class Options:
 
     def __post_init__(self) -> None:
         checked_encoding(self.name_encoding)
+        for name, value, known in (
+            ("engine", self.engine, (None, *ENGINES)),
+            ("srt", self.srt, tuple(SRT_DEFINITIONS)),
+        ):
+            if value not in known:
+                raise UsageError(f"{name} {value!r}: give one of {', '.join(map(str, known))}")
 
 
 class Report:
@@ -412,21 +421,37 @@ def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Rep
     if not options.command:
         options = dataclasses.replace(options, command=shlex.join(["nfslat", *captures]))
     with open_workspace(captures, engine=options.engine, quiet=quiet) as work:
-        found: Correlation | Side
-        if len(captures) == 1:
-            found = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=work.progress)
-        else:
-            found = pipeline.correlate(
-                work.sources[0],
-                work.sources[1],
-                work.engine,
-                filters=options.filters,
-                srt=options.srt,
-                may_swap=options.may_swap,
-                progress=work.progress,
-            )
+        if len(captures) > 1:
+            return Report(_correlate(work, options), options)
+        found = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=work.progress)
         work.close_progress()
     return Report(found, options)
+
+
+@contextlib.contextmanager
+def opened(captures: Sequence[str], options: Options, *, quiet: bool) -> Iterator[tuple[Correlation, Tools]]:
+    """Two captures, compared, whose packets can be read once more within the block; and Wireshark's tools for that."""
+    from nfslat.workspace import open_workspace
+
+    with open_workspace(captures, engine=options.engine, quiet=quiet, rereads=True) as work:
+        found = _correlate(work, options)
+        yield found, work.engine.tools()
+
+
+def _correlate(work: Workspace, options: Options) -> Correlation:
+    from nfslat import pipeline
+
+    found = pipeline.correlate(
+        work.sources[0],
+        work.sources[1],
+        work.engine,
+        filters=options.filters,
+        srt=options.srt,
+        may_swap=options.may_swap,
+        progress=work.progress,
+    )
+    work.close_progress()
+    return found
 
 
 def _ms_texts(value: Ms) -> list[str]:

@@ -39,27 +39,18 @@ def inputs(options: argparse.Namespace) -> list[str]:
 
 def run(options: argparse.Namespace, out: TextIO, _: TextIO | None, *, width: int, color: bool) -> int:
     """Write the ops to `out`. Raises ``UsageError``, ``InputError``, and ``ToolError`` where tshark fails."""
-    from nfslat import pipeline, show  # noqa: PLC0415  (late: --help does not wait for numpy)
-    from nfslat.names.text import checked_encoding  # noqa: PLC0415
-    from nfslat.workspace import open_workspace  # noqa: PLC0415
+    from nfslat import api, show  # noqa: PLC0415  (late: --help does not wait for numpy)
 
-    filters = parse_filters(options)
-    encoding = checked_encoding(options.name_encoding)
-    with open_workspace(inputs(options), engine=options.engine, quiet=options.quiet, rereads=True) as work:
-        found = pipeline.correlate(
-            work.sources[0],
-            work.sources[1],
-            work.engine,
-            filters=filters,
-            srt="nfslat",
-            may_swap=not options.no_swap,
-            progress=work.progress,
-        )
-        work.close_progress()
+    wanted = api.Options(
+        engine=options.engine,
+        filters=parse_filters(options),
+        may_swap=not options.no_swap,
+        name_encoding=options.name_encoding,
+    )
+    with api.opened(inputs(options), wanted, quiet=options.quiet) as (found, tools):
         rows = show.by_xid(found, options.xid) if options.xid is not None else show.slowest_ops(found, options.slowest)
         charset = getattr(out, "encoding", None) or "ascii"
-        tools = work.engine.tools()
-        for text in show.render(found, rows, tools, width=width, name_encoding=encoding, charset=charset):
+        for text in show.render(found, rows, tools, width=width, name_encoding=wanted.name_encoding, charset=charset):
             out.write(text)
         out.flush()
     return 0

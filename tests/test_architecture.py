@@ -115,8 +115,7 @@ _ALLOWED: dict[str, set[str]] = {
     "show_timeline": {"decode.capture", "results", "report.text_layout", "decompose", "details"},
     "perfetto": {"clock", "decompose", "op_columns", "report.model", "results", "select"},
     "extract": {
-        "anonymous", "arguments", "decode", "details", "output", "pipeline", "results", "select", "show",
-        "show_timeline", "workspace",
+        "anonymous", "api", "arguments", "decode", "details", "output", "results", "select", "show", "show_timeline",
     },
     "workspace": {"decode"},
     "output": set(),
@@ -127,12 +126,12 @@ _ALLOWED: dict[str, set[str]] = {
     "anonymous_evidence": {"anonymous", "evidence.records", "known"},
     "api": {
         "anonymous", "anonymous_evidence", "export", "known", "missed", "names.files_csv", "names.paths", "names.text",
-        "op_table", "outside", "parquet", "decode.capture", "decode.stored", "decode.tools", "extract.write",
+        "op_table", "outside", "parquet", "decode", "decompose", "extract.write",
         "perfetto", "pictures", "pipeline", "report", "results", "select", "show", "summarize", "summarize_intervals",
         "summarize_pictures", "summarize_pivots", "whatif", "workspace",
     },
     "report_command": {"api", "arrow", "arguments", "known", "names.text", "outside", "output", "whatif"},
-    "show_command": {"arguments", "names.text", "pipeline", "show", "workspace"},
+    "show_command": {"api", "arguments", "show"},
     "stack_command": {"arguments", "evidence.records", "evidence.snapshot", "numbers"},
     "help": {"arguments", "report_command"},
     "cli": {

@@ -456,17 +456,17 @@ def test_names_are_known_as_they_are_on_the_wire(tmp_path: Path) -> None:
     assert decoded.ops.status.tolist() == [2, 2, 2, 2, 0]
 
 
-@pytest.mark.parametrize(("n", "shown"), [(0, "'report.txt'"), (1, r"""'\xff\x00\x1b[31mred\'"\n'"""), (2, "'xxx")])
+@pytest.mark.parametrize(("n", "shown"), [(0, "report.txt"), (1, r"""\xff\x00\x1b[31mred'"\n"""), (2, "x" * 255)])
 def test_show_names_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str], n: int, shown: str) -> None:
-    """``nfslat show`` prints the file name of the op, quoted so that no byte of it reaches the terminal."""
+    """``nfslat show`` prints the path of the op in full, so that no byte of it reaches the terminal."""
     tcp = _lookups(NAMES)
     files = [wire.write_pcap(tmp_path / side, tcp.seen_by(side)) for side in ("server", "client")]
     assert cli.main(["show", *map(str, files), "--engine", "native", "--xid", hex(0x100 + n)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    (line,) = [line for line in lines if line.startswith("file name ")]
-    assert line.startswith(f"file name {shown}")
-    assert len(line) <= 80
-    assert line.isprintable()
+    head = capsys.readouterr().out.split("\n\n")[0].splitlines()
+    (at,) = [at for at, line in enumerate(head) if line.startswith("path ")]
+    assert "".join(line.strip() for line in head[at:]) == f"path .../{shown}"
+    assert max(map(len, head)) <= 80
+    assert all(line.isprintable() for line in head)
 
 
 def _events(decoded: Decoded, kind: TcpEvent) -> list[tuple[int, int, float, int]]:

@@ -57,40 +57,26 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
 
     Raises ``UsageError``, ``InputError``, and ``ToolError`` where Wireshark's tools fail.
     """
-    from nfslat import pipeline, show  # noqa: PLC0415  (late: --help does not wait for numpy)
+    from nfslat import api, show  # noqa: PLC0415  (late: --help does not wait for numpy)
     from nfslat.extract.write import anonymous, write_extract  # noqa: PLC0415
     from nfslat.output import binary_output  # noqa: PLC0415
-    from nfslat.workspace import open_workspace  # noqa: PLC0415
 
     del width, color
     if options.json is not None and options.json == options.out:
         raise UsageError(f"--json and --out cannot both go to {options.out}")
-    filters = parse_filters(options)
+    wanted = api.Options(engine=options.engine, filters=parse_filters(options), may_swap=not options.no_swap)
     with (
         binary_output(options.out, inputs(options)) as packets_out,
-        open_workspace(inputs(options), engine=options.engine, quiet=options.quiet, rereads=True) as work,
+        api.opened(inputs(options), wanted, quiet=options.quiet) as (found, tools),
     ):
-        found = pipeline.correlate(
-            work.sources[0],
-            work.sources[1],
-            work.engine,
-            filters=filters,
-            srt="nfslat",
-            may_swap=not options.no_swap,
-            progress=work.progress,
-        )
-        work.close_progress()
         rows = (
             show.slowest_ops(found, options.slowest)
             if options.xid is None
             else [row for xid in options.xid for row in show.by_xid(found, xid)]
         )
         assert packets_out is not None  # noqa: S101 - --out is required
-        rewrite = None
-        if options.anonymize:
-            found, rewrite = anonymous(found)
-        tools = work.engine.tools()
-        written = write_extract(found, rows, tools, packets_out, context=options.context, rewrite=rewrite)
+        shown, rewrite = anonymous(found) if options.anonymize else (found, None)
+        written = write_extract(shown, rows, tools, packets_out, context=options.context, rewrite=rewrite)
         packets_out.flush()
         swapped, fits = found.swapped, found.clock.fits
     if json_out is not None:
