@@ -68,7 +68,8 @@ def knee_chart(report: Report) -> list[Chart]:
     alt = "Throughput against ops in flight. " + " ".join(said)
     caption = (
         "How many ops were answered a second while so many were in flight; the larger a dot, the more of the time. "
-        "Where the line goes flat, or falls, more ops in flight only wait. Levels with less than 1 % of the time are "
+        "Where the line goes flat from one large dot to the next, more ops in flight only wait. Small dots are "
+        "moments, a start or a burst of replies, and say little of the load. Levels with less than 1 % of the time are "
         "left out."
     )
     height = top + _PLOT_PX
