@@ -243,6 +243,8 @@ def _refuse_what_does_not_fit(options: argparse.Namespace) -> None:
     needs_both = [name for name in _NEED_BOTH if _value(options, name)]
     if options.client is None and needs_both:
         raise UsageError(f"{', '.join(needs_both)}: this needs both captures, the server's and the client's")
+    if options.hist and options.markdown:
+        raise UsageError("--hist adds to the text, and --markdown replaces it; the page (--html) has histograms, too")
     if options.client is not None and options.ops_parquet is not None:
         raise UsageError("--ops-parquet: give one capture, and run it for the other one as well")
     if options.anonymize and options.ops_parquet is not None:

@@ -204,6 +204,13 @@ apt_get() {
     ${root_by:+sudo -n} env DEBIAN_FRONTEND=noninteractive apt-get -o Dpkg::Use-Pty=0 "$@"
 }
 
+# pip_install WHAT: nfslat with the extras that WHAT names. Which index pip asks, and how, is the user's configuration; only
+# "user = true" in it cannot be meant for here. CARGO: setuptools-rust is not to compile the fast decoder, which comes
+# next, and may do without it.
+pip_install() {
+    CARGO=false "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-user --editable "$1"
+}
+
 # fill run|dev: makes $venv hold nfslat and what it needs, with $python.
 fill() {
     say "setting up $venv (once; needs the network)"
@@ -225,16 +232,15 @@ fill() {
     [ -w "$root" ] || mkdir -p "$venv/src"
     place
     [ "$source" = "$root" ] || shadow
-    # A run has every output at hand.
+    # A run has every output at hand, unless this system has no packages for some of them.
     case $1 in run) installed="${source}[all]" ;; *) installed="${source}[$1]" ;; esac
-    # Which index pip asks, and how, is the user's configuration; only "user = true" in it cannot be meant for here.
-    # CARGO: setuptools-rust is not to compile the fast decoder, which comes next, and may do without it.
-    if ! CARGO=false "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-user \
-        --editable "$installed"; then
+    if ! pip_install "$installed" && { [ "$1" != run ] || ! pip_install "$source"; }; then
         # pip takes back what it did when it fails by itself, so what was complete still is.
         [ ! -e "$venv/.stamp.old" ] || mv "$venv/.stamp.old" "$venv/.stamp"
         die "pip could not install nfslat's Python packages (see above)"
     fi
+    [ "$1" != run ] || "$venv/bin/python" -c 'import jinja2, pyarrow, vl_convert' 2>/dev/null ||
+        say 'what --html, --png and Parquet need could not be installed (see above): going on without these'
     printf '%s\n' "$wanted $1" >"$venv/.stamp.new"
     mv "$venv/.stamp.new" "$venv/.stamp"
     rm -f "$venv/.stamp.old"

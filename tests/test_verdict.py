@@ -48,7 +48,7 @@ def test_the_sentence_holds_the_figures() -> None:
         "and 99.9 % in the slowest 1 %."
     )
     assert found.share_slowest == pytest.approx(0.999)
-    assert (found.confidence, found.reasons) == ("high", ["100.0 % of the 1000 ops seen in the overlap are matched"])
+    assert (found.confidence, found.reasons) == ("high", ["100.0 % of the 1,000 ops seen in the overlap are matched"])
 
 
 def test_another_layer_in_the_slowest_ops_is_named_with_its_own_figures() -> None:

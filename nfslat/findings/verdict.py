@@ -258,7 +258,7 @@ def _confidence(
     seen = ground.ops + ground.untimed + ground.missed
     matched_share = ground.ops / seen if ground.ops else 0.0
     timed = " and timed" if ground.untimed else ""
-    reasons.append(f"{matched_share * 100:.1f} % of the {seen} ops seen in the overlap are matched{timed}")
+    reasons.append(f"{matched_share * 100:.1f} % of the {seen:,} ops seen in the overlap are matched{timed}")
     worst = min(worst, _grade(matched_share, _LOW_MATCH, _HIGH_MATCH))
     if ground.ops < _FEW_OPS:
         reasons.append(f"only {ground.ops} matched ops")
