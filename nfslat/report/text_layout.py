@@ -65,8 +65,15 @@ class Page:
 
 
 def plain(text: str) -> str:
-    """`text` with only characters that take one column: a path or a comment must not steer the terminal."""
-    return "".join(ch if _takes_one_column(ch) else " " if ch.isspace() else "?" for ch in text)
+    """`text` with only characters that take one column: a path or a comment must not steer the terminal.
+
+    Others stand as Python escapes them, so that two names that differ never look alike.
+    """
+    return "".join(ch if _takes_one_column(ch) else " " if ch.isspace() else _escaped(ch) for ch in text)
+
+
+def _escaped(ch: str) -> str:
+    return ch.encode("unicode_escape").decode("ascii")
 
 
 def _takes_one_column(ch: str) -> bool:

@@ -137,8 +137,12 @@ def _cells(row: Row, mark: str) -> list[str]:
     for folder in ("/proc/sys/", "/sys/module/"):
         if source.startswith(folder):
             source = folder[:-1]  # the rest is the name of the setting again
-    name, value = _shorten(row.setting, _SETTING_AT_MOST), _shorten(value, _VALUE_AT_MOST)
-    return [mark, *(plain(cell) or "-" for cell in (name, value, row.default, row.limit, source))]
+    cells = (plain(cell) for cell in (row.setting, value, row.default, row.limit, source))
+    rooms = (_SETTING_AT_MOST, _VALUE_AT_MOST, None, None, None)
+    return [
+        mark,
+        *((cell if room is None else _shorten(cell, room)) or "-" for cell, room in zip(cells, rooms, strict=True)),
+    ]
 
 
 def _wrap(text: str, width: int, first: str = "", others: str = "") -> list[str]:
