@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,21 @@ def filled(rows: int, dtype: npt.DTypeLike, work: Callable[[slice], npt.NDArray[
 
     each_block(rows, fill)
     return out
+
+
+@overload
+def rank(rows: int, percent: int) -> int: ...
+@overload
+def rank(rows: I64, percent: int) -> I64: ...
+def rank(rows: int | I64, percent: int) -> int | I64:
+    """Where a percentile stands in a population of `rows` that is in order: nearest-rank, counted from 0."""
+    return -(-rows * percent // 100) - 1
+
+
+def ranked(numbers: I64, percent: int) -> int:
+    """A percentile of `numbers`, which are at least one and in any order."""
+    at = rank(len(numbers), percent)
+    return int(np.partition(numbers, at)[at])
 
 
 def tally(rows: int, count: int, work: Callable[[slice], npt.NDArray[np.integer[Any]]]) -> I64:

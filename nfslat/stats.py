@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from nfslat.columns import each_block
+from nfslat.columns import each_block, rank
 from nfslat.report.model import Bucket, Summary
 from nfslat.tables import I64
 
@@ -38,10 +38,10 @@ def summary_of(durations_ns: I64) -> Summary:
     found, begin = [], 0
     for percent in _PERCENTILES:
         # Each rank is looked for behind the one before. numpy finds one rank several times faster than a list of them.
-        rank = -(-rows * percent // 100) - 1
-        durations_ns[begin:].partition(rank - begin)
-        found.append(int(durations_ns[rank]))
-        begin = rank
+        at = rank(rows, percent)
+        durations_ns[begin:].partition(at - begin)
+        found.append(int(durations_ns[at]))
+        begin = at
     p50, p95, p99 = found
     return Summary(
         mean=float(mean_ns / _NS_PER_MS),

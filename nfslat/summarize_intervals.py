@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.columns import filled
+from nfslat.columns import filled, rank
 from nfslat.constants import NFS, NULL, program_name
 from nfslat.errors import UsageError
 from nfslat.instants import iso
@@ -184,8 +184,8 @@ class _Columns:
             sums(unknown),
             sums(self.again),
             sums(self.client_ns),
-            # Nearest rank, as `nfslat.stats` has it: the ops of a cell stand in order of their time.
-            self.client_ns[order[begins - (-ops * 99 // 100) - 1]],
+            # The ops of a cell stand in order of their time.
+            self.client_ns[order[begins + rank(ops, 99)]],
             sums(self.server_ns),
             sums(np.where(waits, queue, 0)),
             sums(waits),

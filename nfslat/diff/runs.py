@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nfslat.charges.causes import FROM_OUTSIDE, Cause, code, place
+from nfslat.columns import rank
 from nfslat.constants import NULL, NULL32
 from nfslat.diff.statistics import SLICES, Sample
 from nfslat.op_columns import CHARGED
@@ -222,7 +223,7 @@ def _of_single(single: Single | None) -> list[Figures]:
 
 def _summary(ns: I64) -> dict[str, float]:
     ordered = np.sort(ns) / _NS_PER_MS
-    ranks = {f"p{percent}": float(ordered[-(-len(ordered) * percent // 100) - 1]) for percent in (50, 95, 99)}
+    ranks = {f"p{percent}": float(ordered[rank(len(ordered), percent)]) for percent in (50, 95, 99)}
     return {"mean": float(ordered.mean()), **ranks, "max": float(ordered[-1])}
 
 

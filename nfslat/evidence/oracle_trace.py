@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nfslat.columns import rank
 from nfslat.errors import InputError
 from nfslat.evidence.oracle_events import FILE_EVENTS, file_event
 from nfslat.evidence.records import Latency
@@ -157,8 +158,8 @@ def _event(ela_us: I64, blocks: list[int] | None) -> EventWaits:
     return EventWaits(
         count=count,
         total_us=int(ordered.sum()),
-        p50_us=int(ordered[-(-count * 50 // 100) - 1]),
-        p99_us=int(ordered[-(-count * 99 // 100) - 1]),
+        p50_us=int(ordered[rank(count, 50)]),
+        p99_us=int(ordered[rank(count, 99)]),
         max_us=int(ordered[-1]),
         histogram=tuple((1 << power, tally) for power, tally in zip(powers.tolist(), waits.tolist(), strict=True)),
         mean_blocks=blocks[1] / blocks[0] if blocks else None,

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nfslat.columns import rank
 from nfslat.errors import InputError
 from nfslat.evidence.records import Latency
 from nfslat.tables import I8, I32, I64, U32, Table
@@ -186,6 +187,6 @@ def _latency(layer: str, op: str, took_us: I64, source: str) -> Latency:
         mean_ms=float(ordered.mean()) / 1e3,
         count=len(ordered),
         source=source,
-        p99_ms=int(ordered[-(-len(ordered) * 99 // 100) - 1]) / 1e3,
+        p99_ms=int(ordered[rank(len(ordered), 99)]) / 1e3,
         max_ms=int(ordered[-1]) / 1e3,
     )

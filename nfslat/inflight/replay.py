@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nfslat.columns import ranked
 from nfslat.errors import InputError, UsageError
 from nfslat.inflight.play import Load, Order, Played, hand_overs_ns, play
 from nfslat.tables import I64, Bool
@@ -200,5 +201,4 @@ def _used_ns(begins: I64, ends: I64, end_ns: int) -> I64:
 
 
 def _figures(durations_ns: I64) -> Figures:
-    rank = -(-len(durations_ns) * 99 // 100) - 1
-    return Figures(float(durations_ns.mean()), int(np.partition(durations_ns, rank)[rank]))
+    return Figures(float(durations_ns.mean()), ranked(durations_ns, 99))

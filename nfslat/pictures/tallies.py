@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from nfslat.columns import each_block, side_by_side
+from nfslat.columns import each_block, ranked, side_by_side
 from nfslat.pictures.bins import CLASSES, LE_NS, PER_DECADE, Bins, classes_of
 from nfslat.report.pictures import Classes, Distribution, Heat
 from nfslat.results import Correlation
@@ -55,7 +54,7 @@ class Tallies:
             heat.reshape(len(MEASURES), bins.count, CLASSES),
             by_op.reshape(len(MEASURES), groups, CLASSES),
             total_ns,
-            [_p99(client[order[span]]) for span in spans],
+            [ranked(client[order[span]], _P99) if span.start < span.stop else None for span in spans],
         )
 
     @property
@@ -106,10 +105,3 @@ def _distribution(names: tuple[str, str, str], counts: I64) -> Distribution:
 def _cells(counts: I64) -> list[tuple[int, int, int]]:
     time, latency = np.nonzero(counts)
     return list(zip(time.tolist(), latency.tolist(), counts[time, latency].tolist(), strict=True))
-
-
-def _p99(durations_ns: npt.NDArray[np.int64]) -> int | None:
-    if not len(durations_ns):
-        return None
-    rank = -(-len(durations_ns) * _P99 // 100) - 1
-    return int(np.partition(durations_ns, rank)[rank])

@@ -69,10 +69,11 @@ def plain(text: str) -> str:
 
     Others stand as Python escapes them, so that two names that differ never look alike.
     """
-    return "".join(ch if _takes_one_column(ch) else " " if ch.isspace() else _escaped(ch) for ch in text)
+    return "".join(ch if _takes_one_column(ch) else " " if ch.isspace() else escaped(ch) for ch in text)
 
 
-def _escaped(ch: str) -> str:
+def escaped(ch: str) -> str:
+    """A character as Python writes it: ``\\x1b``, ``\\u202e``."""
     return ch.encode("unicode_escape").decode("ascii")
 
 

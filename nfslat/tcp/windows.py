@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nfslat.columns import ranked
 from nfslat.constants import NULL
 from nfslat.tables import I64, endpoint
 from nfslat.tcp.packets import AckKind, Kind, Packets
@@ -100,9 +101,9 @@ def windows(shared: Shared, direction: int) -> Windows:
         factor=None if scale is None else 1 << scale,
         scale_at_least=least,
         window_min_bytes=int(usual.min()) if len(usual) else None,
-        window_typical_bytes=_ranked(usual, 50) if len(usual) else None,
+        window_typical_bytes=ranked(usual, 50) if len(usual) else None,
         window_max_bytes=int(usual.max()) if len(usual) else None,
-        in_flight_p95_bytes=_ranked(in_flight, 95) if len(data) else None,
+        in_flight_p95_bytes=ranked(in_flight, 95) if len(data) else None,
         in_flight_max_bytes=int(in_flight.max()) if len(data) else None,
         mss=segment,
         below_segment=int(np.count_nonzero(open_windows < mss)) if scale is not None else 0,
@@ -117,12 +118,6 @@ def windows(shared: Shared, direction: int) -> Windows:
         zero_ms=sum((zero.ms for zero in zeros), 0.0),
         over_time=_over_time(one, None if scale is None else window, in_flight),
     )
-
-
-def _ranked(numbers: I64, percent: int) -> int:
-    """A percentile, nearest-rank."""
-    rank = -(-len(numbers) * percent // 100) - 1
-    return int(np.partition(numbers, rank)[rank])
 
 
 def _edges(one: Stream, window: I64) -> I64:

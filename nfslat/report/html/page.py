@@ -20,7 +20,7 @@ from nfslat.report.html import view
 from nfslat.report.model import Report
 from nfslat.report.text import SRT_MEANS, headline
 from nfslat.report.text_findings import LAYERS, explains, not_found
-from nfslat.report.text_layout import count, ms, percent
+from nfslat.report.text_layout import count, escaped, ms, percent
 from nfslat.report.text_tables import op_label
 from nfslat.report.text_transport import CAUSES
 
@@ -77,7 +77,7 @@ def render(report: Report) -> str:
 
 def visible(text: str) -> str:
     """`text` with what cannot be seen, or turns the writing round, as its number: a name must not pass for another."""
-    return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in text)
+    return "".join(ch if ch.isprintable() else escaped(ch) for ch in text)
 
 
 @functools.cache
