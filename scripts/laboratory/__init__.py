@@ -1,0 +1,1 @@
+"""Real kernels with a cause built in: User-Mode-Linux guests as NFS server and clients, their captures, the truth."""

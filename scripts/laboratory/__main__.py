@@ -1,0 +1,86 @@
+"""``scripts/lab run|judge|compare|list``: the lab's commands, for people who know README.md beside this file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from laboratory import compare, host, judge, scenario
+from laboratory.guest import LabError
+from laboratory.run import run
+
+_KERNEL = "debian (its package, default), traced (with tracepoints; compiled the first time: some minutes), or a file"
+
+
+def main() -> int:
+    """0 done; 1 something that was judged is wrong; 2 usage; 3 what is needed is not there, or a run failed."""
+    # These read what runs left, and have options of their own.
+    readers = {"judge": judge.main, "compare": compare.main}
+    if sys.argv[1:2] and sys.argv[1] in readers:
+        return readers[sys.argv[1]](sys.argv[2:])
+    parser = argparse.ArgumentParser(
+        prog="scripts/lab", description="Real NFS servers and clients, and what ails them."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("run", help="boot guests, inject the cause, load, capture")
+    one.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="a file, or a name of `scripts/lab list`")
+    one.add_argument("--all", action="store_true", help="all scenarios")
+    one.add_argument("--short", action="store_true", help="those that scripts/test runs")
+    one.add_argument("--results", type=Path, default=Path("lab-results"), metavar="DIR", help="default: lab-results")
+    one.add_argument("--kernel", default="debian", metavar="KERNEL", help=_KERNEL)
+    commands.add_parser("list", help="the scenarios")
+    commands.add_parser("packages", help="Debian's packages that `run` needs and this machine lacks")
+    commands.add_parser("judge", help="nfslat on the results of runs: truth, verdict, right or wrong")
+    commands.add_parser("compare", help="nfslat's times against the kernel's tracepoints, by XID")
+    options = parser.parse_args()
+    try:
+        if options.command == "list":
+            for each in scenario.every():
+                _say(f"{each.name:24} {each.cause.where:15} {each.description}")
+        elif options.command == "packages":
+            _say(" ".join(host.packages()))
+        else:
+            wanted = [scenario.read(scenario.path(name)) for name in options.scenarios]
+            wanted += [each for each in scenario.every() if options.all or (options.short and each.short)]
+            if not wanted:
+                parser.error("name scenarios, or --all")
+            return _run(wanted, options)
+    except (LabError, scenario.ScenarioError) as error:
+        sys.stderr.write(f"lab: {error}\n")
+        return 3
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _run(wanted: list[scenario.Scenario], options: argparse.Namespace) -> int:
+    """Each scenario in turn; one that fails does not keep the others from running."""
+    lacks = host.missing()
+    if lacks:
+        raise LabError(f"guests need {', '.join(lacks)}")
+    # The kernel is made where there is still a network.
+    kernel = host.kernel(options.kernel)
+    image = host.image()
+    host.isolate()
+    host.network(3)
+    failed = 0
+    for number, each in enumerate(wanted, 1):
+        begun = time.monotonic()
+        try:
+            run(each, kernel, image, options.results)
+            said = f"{time.monotonic() - begun:.0f} s"
+        except LabError as error:
+            failed += 1
+            said = f"FAILED: {error}"
+        sys.stderr.write(f"{number}/{len(wanted)} {each.name}: {said}\n")
+    return 3 if failed else 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,257 @@
+"""truth.json of a run -> what nfslat must say of it, from packets alone and with the application's latency known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+PACKETS, APPLICATION = "packets", "application"  # what is known: the captures alone, or the application's mean too
+SLOW_DISK_MS = 5.0  # a disk that takes longer is the slow one of a scenario: healthy ones of the lab take 0 to 1.2 ms
+
+# Causes that must not be blamed where they were not made. Not among them is what a healthy run of the lab has, too:
+# above-wire (guests have one processor each), congestion-window (1 MB in one message), and what captures lack.
+_LIMITS = ("server-threads", "client-slots", "session-slots", "connection-cap")
+_OF_PATH = ("net-delay", "net-loss", "net-reordering", "bandwidth", "zero-window", "receive-window", "delayed-ack")
+_COSTLY = (*_LIMITS, *_OF_PATH, "server-storage", "reconnect", "host-pause", "head-of-line")
+# What nfslat may say at all: a name that is mistyped would be absent for ever. The audit's codes begin as below.
+CODES = frozenset((*_COSTLY, "above-wire", "congestion-window", "net-asymmetry", "server-queue-unknown"))
+_AUDIT = ("capture", "clock-", "no-overlap", "observer-effect")
+_WORDS = {
+    "layer": frozenset(("server", "network", "client", "unknown")),
+    "confidence": frozenset(("high", "medium", "low")),
+}
+
+
+class BadExpectation(ValueError):
+    """An [expect] table that says nothing, or nothing that is known."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """None and () are "whatever"; a cause of "" is "no cause is named"."""
+
+    layer: tuple[str, ...] | None = None  # any of these is right
+    cause: tuple[str, ...] | None = None
+    confidence: tuple[str, ...] | None = None
+    findings: tuple[str, ...] = ()  # listed with a share of 0.1 or more, or with one that cannot be known
+    listed: tuple[str, ...] = ()  # listed with any share
+    absent: tuple[str, ...] = ()  # must not be listed as `findings` must
+    threads: int | None = None  # of the server: found exactly
+    slots: int | None = None  # of each connection, or of the session: found exactly
+    unmeasured: tuple[str, ...] = ()  # figures by their names that this run does not measure
+    why: str = ""  # where it was derived
+
+
+@dataclass(frozen=True)
+class Both:
+    """What is right from packets alone and with the application's latency; None: nothing says what is."""
+
+    packets: Expected | None
+    application: Expected | None
+    why_not: str = ""
+
+    def of(self, known: str) -> Expected | None:
+        """By what is known."""
+        return self.packets if known == PACKETS else self.application
+
+
+def expected(truth: Mapping[str, Any], client: str = "") -> Both:
+    """By the scenario's own table (`expect`), else by the cause that was injected; `client` names one but the first.
+
+    Raises `BadExpectation`.
+    """
+    table = truth.get("expect")
+    if client:
+        table = table.get(client) if isinstance(table, Mapping) else None
+        if table is None:
+            return Both(None, None, f"expect has no table {client}")
+        return _told(table)
+    return _derived(truth) if table in (None, {}) else _told(table)
+
+
+def _told(table: Any) -> Both:
+    if not isinstance(table, Mapping):
+        raise BadExpectation("expect: a table is wanted")
+    tables = {key for key, value in table.items() if isinstance(value, Mapping)}
+    for key in sorted(tables):
+        if key != PACKETS and not re.fullmatch(r"client\d+", key):
+            raise BadExpectation(f"expect.{key}: the tables below expect are packets, client2 ...")
+    own = {key: value for key, value in table.items() if key not in tables and key != PACKETS}
+    over = table.get(PACKETS, {})
+    if not isinstance(over, Mapping):
+        raise BadExpectation("expect.packets: a table is wanted")
+    if not own and not over:
+        raise BadExpectation("expect: it says nothing")
+    application = _parsed("expect", own) if own else None
+    return Both(_parsed("expect.packets", {**own, **over}), application)
+
+
+def _parsed(name: str, table: Mapping[str, Any]) -> Expected:
+    known = {field.name for field in fields(Expected)}
+    made: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in known:
+            raise BadExpectation(f"{name}: {key!r} is none of {', '.join(sorted(known))}")
+        if key in ("threads", "slots"):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise BadExpectation(f"{name}.{key}: a whole number is wanted, not {value!r}")
+            made[key] = value
+        elif key == "why":
+            made[key] = str(value)
+        else:
+            made[key] = _strings(f"{name}.{key}", value)
+            _check(f"{name}.{key}", key, made[key])
+    return Expected(**made)
+
+
+def _check(name: str, key: str, values: Sequence[str]) -> None:
+    for one in values:
+        if key in _WORDS:
+            known = one in _WORDS[key]
+        elif key == "unmeasured":
+            known = True
+        else:
+            known = one in CODES or one.startswith(_AUDIT) or (key == "cause" and not one)
+        if not known:
+            raise BadExpectation(f"{name}: nfslat never says {one!r}")
+
+
+def _strings(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, Sequence) and all(isinstance(one, str) for one in value):
+        return tuple(value)
+    raise BadExpectation(f"{name}: a string or a list of strings is wanted, not {value!r}")
+
+
+# --- Runs without such a table: what follows from the cause -----------------------------------------------------------
+
+
+def _derived(truth: Mapping[str, Any]) -> Both:
+    cause = truth.get("cause") or {}
+    make = _BY_PLACE.get(cause.get("where"))
+    if make is None:
+        return Both(None, None, f"no table expect, and nothing is known of the cause {cause.get('where')!r}")
+    made = make(truth, cause)
+    if made is None:
+        return Both(None, None, f"no table expect, and nothing is known of {cause['where']} with {_settings(cause)}")
+    packets, application = made
+    # A capture that is not whole, or whose clock was set, must say so, whatever the cause is.
+    audit = tuple(
+        code
+        for key, code in (
+            ("capture_drops", "capture-drops"),
+            ("clock_step_s", "clock-step"),
+            ("clock_drift_ppm", "clock-drift"),
+        )
+        if cause.get(key)
+    )
+    unsure = ("low", "medium") if cause.get("capture_drops") else None
+    packets, application = (
+        replace(one, listed=(*one.listed, *audit), confidence=unsure) for one in (packets, application)
+    )
+    return Both(packets, application)
+
+
+def _settings(cause: Mapping[str, Any]) -> str:
+    return ", ".join(sorted(key for key in cause if key != "where")) or "no figures"
+
+
+def _none(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expected, Expected]:
+    packets = Expected(cause=("",), absent=_COSTLY, why="nothing was injected: no cause may be named")
+    # Above the wire the guests' own processor takes its part, which is no mistake to name.
+    return packets, replace(packets, cause=("", "above-wire"))
+
+
+def _threads(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expected, Expected]:
+    both = Expected(
+        ("server",),
+        ("server-threads",),
+        findings=("server-threads",),
+        threads=cause.get("nfsd_threads"),
+        why="the wait for a thread is many times the disk's time; packets show it without help",
+    )
+    return both, both
+
+
+def _slots(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expected, Expected]:
+    session = "max_session_slots" in cause
+    code = "session-slots" if session else "client-slots"
+    slots = cause["max_session_slots" if session else "slots"] if session or "slots" in cause else None
+    application = Expected(
+        ("client",), (code,), findings=(code,), absent=("server-threads",), slots=slots,
+        why="what waits for a slot is above the wire",
+    )  # fmt: skip
+    packets = replace(
+        application, layer=None, cause=("",), why="packets do not show what waits for a slot, only how many there are"
+    )
+    if is_disk_slow(truth):
+        storage = "packets do not show what waits for a slot; on the wire the slow disk takes most"
+        packets = replace(packets, layer=("server",), cause=("server-storage",), why=storage)
+    return packets, application
+
+
+def _network(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expected, Expected] | None:
+    if cause.get("delay_ms"):
+        both = Expected(
+            ("network",), ("net-delay",), findings=("net-delay",), absent=(*_LIMITS, "server-storage", "net-loss"),
+            why="every op pays the delay both ways",
+        )  # fmt: skip
+        return both, both
+    if cause.get("loss_pct"):
+        packets = Expected(
+            cause=("", "net-loss"), listed=("net-loss",), absent=(*_LIMITS, "server-storage", "net-delay"),
+            why="1 or 2 % of loss hits few ops: it must be told, but that it leads is not known from outside",
+        )  # fmt: skip
+        return packets, replace(packets, cause=("", "net-loss", "above-wire"))
+    if not cause.get("dup_pct"):
+        return None
+    packets, application = _none(truth, cause)
+    why = "packets that the network doubles cost nothing: no cause may be named"
+    return replace(packets, why=why), replace(application, why=why)
+
+
+def _storage(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expected, Expected]:
+    both = Expected(
+        ("server",), ("server-storage",), findings=("server-storage",), absent=(*_LIMITS, *_OF_PATH),
+        why="the disk is slow, and there are threads enough",
+    )  # fmt: skip
+    return both, both
+
+
+def _restart(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expected, Expected]:
+    both = Expected(
+        ("server",), ("reconnect",), findings=("reconnect",), absent=_LIMITS,
+        why="few ops waited for the new connection, and they make most of the mean",
+    )  # fmt: skip
+    return both, both
+
+
+def _client(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expected, Expected] | None:
+    if not cause.get("stall_s"):
+        return None
+    application = Expected(
+        ("client",), ("host-pause",), findings=("host-pause",), absent=(*_LIMITS, "server-storage", "net-loss"),
+        why="the application stood still with its host",
+    )  # fmt: skip
+    why = "that the client stood still can be seen; what its application lost by it is above the wire"
+    return replace(application, layer=None, cause=("", "host-pause"), why=why), application
+
+
+def is_disk_slow(truth: Mapping[str, Any]) -> bool:
+    """By what the server's disk took during the load, reading or writing."""
+    disk = (truth.get("server_storage") or {}).get("diskstats_delta_during_load") or {}
+    return any((disk.get(key) or 0.0) >= SLOW_DISK_MS for key in ("avg_read_ms", "avg_write_ms"))
+
+
+_BY_PLACE: dict[object, Callable[..., tuple[Expected, Expected] | None]] = {
+    "none": _none,
+    "server-threads": _threads,
+    "client-slots": _slots,
+    "network": _network,
+    "server-storage": _storage,
+    "server-restart": _restart,
+    "client": _client,
+}

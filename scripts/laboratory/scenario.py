@@ -1,0 +1,133 @@
+"""A scenario file -> what is built in, mounted, loaded, captured and expected. README.md describes every key."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "scenarios"
+
+
+class ScenarioError(Exception):
+    """A scenario file that says what is not understood: file, place and what would be."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What is injected. ``where`` is the answer that a person who knows it would give."""
+
+    where: str = "none"
+    nfsd_threads: int = 16
+    dm_delay_ms: float | dict[str, float] = 0.0  # {read, write}
+    dm_delay_far_ms: float | None = None  # of the second half of the disk, if that is another
+    slots: int | None = None  # sunrpc.tcp_slot_table_entries and tcp_max_slot_table_entries
+    max_session_slots: int | None = None
+    # Each way, as {client_to_server, server_to_client}: netem on the network card of the side that sends.
+    delay_ms: dict[str, float] = field(default_factory=dict)
+    jitter_ms: dict[str, float] = field(default_factory=dict)
+    loss_pct: dict[str, float] = field(default_factory=dict)
+    dup_pct: dict[str, float] = field(default_factory=dict)
+    reorder_pct: dict[str, float] = field(default_factory=dict)
+    rate_mbit: dict[str, float] = field(default_factory=dict)
+    server_cpu_hogs: int = 0  # busy processes beside nfsd
+    client_cpu_hogs: int = 0
+    # In the middle of the load.
+    stall_s: float = 0.0  # the client guest is stopped
+    server_stall_s: float = 0.0
+    link_down_s: float = 0.0  # nothing passes, either way
+    disk_hang_s: float = 0.0  # the server's disk answers nothing
+    nfsd_restart_s: float = 0.0  # nfsd is down
+    clock_step_s: float = 0.0  # of the client
+    clock_offset_s: float = 0.0  # of the client, from the start
+    clock_drift_ppm: float = 0.0
+    capture_drops: bool = False
+    stutter_ms: float = 0.0  # the server guest is stopped so long, five times a second, all the time
+    client_rmem_bytes: int | None = None  # the largest receive buffer of TCP
+    server_rmem_bytes: int | None = None
+    mtu: int | None = None  # of both hosts
+
+
+@dataclass(frozen=True)
+class Mount:
+    """How the clients mount the export."""
+
+    vers: str = "3"
+    options: str = ""
+    ipv6: bool = False
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a client does: fio, with the parameters given, or a script of sh in the mounted folder."""
+
+    jobs: int = 8
+    iops: int | None = None  # of each job, reads and writes each; None: as fast as it goes
+    mix_pct: int = 70  # of the requests that are reads
+    block: str = "8k"
+    pattern: str = "randrw"
+    seconds: float = 6.0
+    options: str = ""
+    script: str = ""
+    server_script: str = ""  # on the server, in the exported folder, at the same time
+    prepare: str = ""  # the same, before the server's caches are dropped
+
+
+@dataclass(frozen=True)
+class Capture:
+    """How tcpdump is called on each host."""
+
+    snaplen: int = 512
+    interface: str = "br0"
+    buffer_kb: int = 16384
+    client_buffer_kb: int | None = None  # another one for the client
+    options: str = ""
+    from_mount: bool = False  # before the mount instead of after it
+    first_client_only: bool = False  # the server's capture, of two clients
+    server_packets: int | None = None  # the server's capture ends after so many
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One file of scenarios/."""
+
+    name: str
+    text: str
+    description: str
+    cause: Cause = Cause()
+    mount: Mount = Mount()
+    load: Load = Load()
+    load2: Load | None = None  # of a second client
+    capture: Capture = Capture()
+    expect: dict[str, Any] = field(default_factory=dict)
+    short: bool = False  # belongs to the set that the tests run
+
+
+_TABLES = {"cause": Cause, "mount": Mount, "load": Load, "load2": Load, "capture": Capture}
+
+
+def read(file: Path) -> Scenario:
+    """Reads one file; ``ScenarioError`` says what is wrong in it."""
+    place = file.name
+    try:
+        text = file.read_text()
+        found = tomllib.loads(text)
+        for name, table in _TABLES.items():
+            place = f"{file.name}, [{name}]"
+            if name in found:
+                found[name] = table(**found[name])
+        place = file.name
+        return Scenario(name=file.stem, text=text, **found)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError) as error:
+        raise ScenarioError(f"{place}: {error}") from error
+
+
+def every() -> list[Scenario]:
+    """All scenarios of the folder, by name."""
+    return [read(one) for one in sorted(FOLDER.glob("*.toml"))]
+
+
+def path(name: str) -> Path:
+    """The file of a scenario that is named by its file, or by its name in the folder."""
+    return Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"

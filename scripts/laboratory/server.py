@@ -1,0 +1,82 @@
+"""A guest with a disk and a scenario -> a Linux NFS server that exports it, the disk as slow as the scenario wants."""
+
+from __future__ import annotations
+
+from laboratory.guest import Guest
+from laboratory.scenario import Scenario
+
+EXPORT = "/srv/export"
+DISK = "/dev/mapper/disk"
+
+
+def start(guest: Guest, scenario: Scenario) -> None:
+    """Disk, export, knfsd and its helpers, in the order that works; the disk's delay comes with ``slow_disk``."""
+    guest.run(
+        f"""
+        modprobe dm-delay 2>/dev/null || :
+        {_table("create", 0, 0)}
+        dmsetup mknodes
+        blockdev --setra 0 {DISK}
+        mkdir -p /srv/disk {EXPORT}
+        mount -o noatime {DISK} /srv/disk
+        mount --bind /srv/disk/export {EXPORT}
+        chmod 1777 {EXPORT}
+
+        modprobe nfsd 2>/dev/null || :
+        mkdir -p /run/rpc_pipefs /var/lib/nfs/rpc_pipefs /var/lib/nfs/sm /var/lib/nfs/sm.bak /var/lib/nfs/nfsdcld \\
+            /var/lib/nfs/v4recovery
+        : >/var/lib/nfs/etab; : >/var/lib/nfs/rmtab; : >/etc/exports
+        mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs
+        mount -t nfsd nfsd /proc/fs/nfsd
+        rpcbind -w
+        rpc.statd --no-notify 2>/dev/null
+        nfsdcld 2>/dev/null || :
+        # A client that asks for locks is not to wait for the 90 s of grace.
+        echo 10 >/proc/fs/nfsd/nfsv4leasetime
+        echo 10 >/proc/fs/nfsd/nfsv4gracetime
+        # Operations of 1 MB; only before there are threads.
+        echo 1048576 >/proc/fs/nfsd/max_block_size
+        exportfs -i -o rw,sync,no_root_squash,insecure,no_subtree_check,fsid=0 '*:{EXPORT}'
+        rpc.nfsd {scenario.cause.nfsd_threads}
+        rpc.mountd
+        """
+    )
+
+
+def slow_disk(guest: Guest, scenario: Scenario) -> None:
+    """Gives the disk its delay, with nothing cached before it; how long a read then takes is to be measured."""
+    delay = scenario.cause.dm_delay_ms
+    read_ms, write_ms = (delay["read"], delay["write"]) if isinstance(delay, dict) else (delay, delay)
+    far_ms = scenario.cause.dm_delay_far_ms
+    guest.run(
+        f"""
+        cd {EXPORT}
+        {scenario.load.prepare.strip() or ":"}
+        cd /
+        sync
+        dmsetup suspend --noudevsync disk
+        {_table("reload", read_ms, write_ms, far_ms)}
+        dmsetup resume --noudevsync disk
+        blockdev --setra 0 {DISK}
+        echo 3 >/proc/sys/vm/drop_caches
+        """
+    )
+
+
+def _table(verb: str, read_ms: float, write_ms: float, far_ms: float | None = None) -> str:
+    """The dmsetup command that gives the disk its delays; its second half another one, if there is one."""
+    node = "[ -e /dev/ubda ] || mknod /dev/ubda b 98 0; all=$(blockdev --getsz /dev/ubda)"
+    near = f"delay /dev/ubda 0 {read_ms:.0f} /dev/ubda 0 {write_ms:.0f}"
+    if far_ms is None:
+        return f'{node}; echo "0 $all {near}" | dmsetup {verb} --noudevsync disk'
+    far = f"delay /dev/ubda $half {far_ms:.0f} /dev/ubda $half {far_ms:.0f}"
+    return (
+        f"{node}; half=$((all / 2)); "
+        f'printf \'%s\\n\' "0 $half {near}" "$half $((all - half)) {far}" | dmsetup {verb} --noudevsync disk'
+    )
+
+
+def disk_of(guest: Guest) -> dict[str, int]:
+    """The disk's counters so far: requests by kind, and the ms that they took (Documentation/admin-guide/iostats)."""
+    words = guest.run("grep ' dm-0 ' /proc/diskstats").out.split()  # the one that there is
+    return {"reads": int(words[3]), "read_ms": int(words[6]), "writes": int(words[7]), "write_ms": int(words[10])}
