@@ -1,10 +1,13 @@
 """Lines of trace-cmd report, perf script or tracing/trace -> one row an RPC: what its kernel waited for, by XID.
 
 Read are rpc_stats_latency (the client, when an RPC ends), svc_stats_latency (the server, when a thread has the answer
-and hands it to the socket) and xprt_reserve (the client, when an RPC gets its slot):
+and hands it to the socket), xprt_reserve (the client, when an RPC gets its slot) and svc_xprt_dequeue (the server, when
+a thread takes a connection that has a call; the XID is not known yet, but the thread's next answer is to that call):
 
     kworker/u24:2-1254  [001]   771.026677: rpc_stats_latency:    task:418@5 xid=0x260eab5d nfsv3 LOOKUP backlog=15
         rtt=32 execute=58
+    nfsd-2117  [002] .....   771.026625: svc_xprt_dequeue: server=10.0.0.1:2049 client=10.0.0.2:766
+        flags=BUSY|DATA|TEMP wakeup-us=6
     nfsd-2117  [002] .....   771.026650: svc_stats_latency: xid=0x260eab5d server=10.0.0.1:2049 client=10.0.0.2:766
         proc=LOOKUP execute-us=20
 
@@ -29,7 +32,7 @@ from nfslat.tables import I8, I32, I64, U32, Table
 
 CLIENT, SERVER = 0, 1  # values of ``SunrpcTrace.side``
 
-_EVENTS = ("rpc_stats_latency: ", "svc_stats_latency: ", "xprt_reserve: ")
+_EVENTS = ("rpc_stats_latency: ", "svc_stats_latency: ", "xprt_reserve: ", "svc_xprt_dequeue: ")
 # "771.026677: sunrpc:"; whole numbers are another trace clock (a counter, the processor's ticks).
 _TIME = re.compile(r"(?<![\w.])([0-3]?\d{1,9})(?:\.(\d{1,9}))?: {1,4}(?:sunrpc:)?$")
 _TIME_LENGTH = 40
@@ -37,6 +40,8 @@ _XID = re.compile(r"\bxid=0x([0-9a-fA-F]{1,8})\b")
 # What stands behind the last number has to be seen, or the end of the file may have cut it.
 _CLIENT = re.compile(r"(\w{1,32})v(\d{1,3}) (\w{1,40}) backlog=(\d{1,13}) rtt=(\d{1,13}) execute=(\d{1,13})(?=\s)")
 _SERVER = re.compile(r"\bexecute-us=(\d{1,13})(?=\s)")
+_WAKEUP = re.compile(r"\bwakeup-us=(\d{1,13})(?=\s)")
+_THREAD = re.compile(r"[- ](\d{1,10}) {1,12}(?:\([ \d-]{1,12}\) {1,4})?\[\d{1,5}\]")
 _PROC = re.compile(r"\bproc=(\w{1,40})")
 _LONGEST = 2048  # characters of a line
 _SOON_NS = 50_000  # the event is printed that much later than its times were taken, at most
@@ -61,6 +66,11 @@ class SunrpcTrace(Table):
     slot_us: I64  # client, of that: until it got its slot. -1 without xprt_reserve
     rtt_us: I64  # client: from the last sending to the answer; server: -1
     execute_us: I64  # client: from start to end; server: from when a thread has read the call
+    # Server: when the thread took the call, to read it. -1 without svc_xprt_dequeue.
+    taken_ns: I64
+    # Server: from when a thread was woken for the call until it took it. -1 where the thread had not slept: the kernel
+    # then prints the time since it last was woken.
+    wakeup_us: I64
     name: I32  # row of `names`
     names: tuple[str, ...] = ()  # "READ"; other programs than NFS with theirs: "nfs4_cb CB_RECALL". "" is not told
     unreadable: int = 0  # lines of these events that are cut or make no sense
@@ -70,6 +80,33 @@ class SunrpcTrace(Table):
         """Client: when the RPC was sent last; server: when a thread had it. Trace clock, -1 where that is unknown."""
         sent = np.where(self.side == CLIENT, self.backlog_us, 0)
         return np.where(self.t_ns < 0, -1, np.maximum(self.t_ns + (sent - self.execute_us) * 1000, 0))
+
+
+class _Thread:
+    """What a thread of the server did last."""
+
+    def __init__(self) -> None:
+        self._taken = (-1, -1)
+        self._last_ns = -1
+
+    def take(self, t_ns: int, wakeup_us: int) -> None:
+        """A connection that has a call, or a piece of one: then the thread comes back for the rest."""
+        slept = 0 <= self._last_ns < t_ns - wakeup_us * 1000
+        self._taken = (t_ns, wakeup_us if slept else -1)
+        self._last_ns = t_ns
+
+    def answer(self, t_ns: int) -> tuple[int, int]:
+        """The time of the `take` that this is the answer to, and its wakeup."""
+        taken, self._taken = self._taken, (-1, -1)
+        self._last_ns = t_ns
+        return taken
+
+
+def _thread(threads: dict[str, _Thread], line: str, end: int) -> _Thread | None:
+    number = _THREAD.search(line, 0, end)
+    if number is None or (number[1] not in threads and len(threads) == _MOST_WAITING):
+        return None
+    return threads.setdefault(number[1], _Thread())
 
 
 def belongs(line: str) -> bool:
@@ -86,17 +123,22 @@ def parse(lines: Iterable[str]) -> SunrpcTrace:
     columns = {name: array("q") for name in SunrpcTrace.columns()}
     names: dict[str, int] = {}
     slots: dict[int, int] = {}
+    threads: dict[str, _Thread] = {}
     unreadable = 0
     for whole in lines:
-        if "xid=" not in whole:
+        if "xid=" not in whole and "svc_xprt_dequeue: " not in whole:
             continue
         line = whole[:_LONGEST]
         event, at = next(((name, at) for name in _EVENTS if (at := line.find(name)) > 0), ("", 0))
         time = _TIME.search(line[max(0, at - _TIME_LENGTH) : at]) if event else None
         if time is None:
             continue
-        xid = _XID.search(line, at)
         t_ns = -1 if time[2] is None else int(time[1]) * 10**9 + int(time[2].ljust(9, "0"))
+        if event == "svc_xprt_dequeue: ":
+            if (thread := _thread(threads, line, at)) and (wakeup := _WAKEUP.search(line, at)):
+                thread.take(t_ns, int(wakeup[1]))
+            continue
+        xid = _XID.search(line, at)
         if event == "xprt_reserve: ":
             if xid and len(slots) < _MOST_WAITING:
                 slots[int(xid[1], 16)] = t_ns
@@ -112,6 +154,9 @@ def parse(lines: Iterable[str]) -> SunrpcTrace:
             since = t_ns - execute_us * 1000
             # A slot of long before the start is that of an older RPC with this XID.
             slot_us = max(reserved - since, 0) // 1000 if since - _SOON_NS <= reserved <= t_ns else -1
+        taken_ns, wakeup_us = -1, -1
+        if rtt_us < 0 and (thread := _thread(threads, line, at)):
+            taken_ns, wakeup_us = thread.answer(t_ns)
         row = (
             int(rtt_us < 0),
             t_ns,
@@ -120,6 +165,8 @@ def parse(lines: Iterable[str]) -> SunrpcTrace:
             slot_us,
             rtt_us,
             execute_us,
+            taken_ns,
+            wakeup_us,
             names.setdefault(name, len(names)),
         )
         for column, value in zip(columns.values(), row, strict=True):

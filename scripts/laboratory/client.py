@@ -32,6 +32,7 @@ def mount_command(server: Guest, scenario: Scenario) -> str:
     # Locks of v3 would need rpc.statd on the client.
     options = [f"vers={mount.vers}", "proto=tcp6" if mount.ipv6 else "proto=tcp"]
     options += ["nolock"] if mount.vers == "3" else []
+    options += [f"sec={mount.sec}"] if mount.sec else []
     options += [mount.options] if mount.options else []
     address = f"[{server.address6}]" if mount.ipv6 else server.address
     # For NFSv4 the export is the root of the server's tree (fsid=0).

@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,7 +54,7 @@ class Guest:
     """One guest: ``number`` is in its addresses (10.77.0.N, fd77::N) and its taps (net1, ctl1)."""
 
     def __init__(self, name: str, number: int, kernel: Kernel, folder: Path, *, disk: Path | None = None) -> None:
-        """Starts the guest; ``wait`` for it before anything else. ``folder`` is its /lab, and holds its console's text."""
+        """Starts the guest; ``wait`` for it before anything else. ``folder`` is its /lab, with its console's text."""
         self.name, self.number, self.folder = name, number, folder
         self.address, self.address6 = f"10.77.0.{number}", f"fd77::{number}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,28 +93,37 @@ class Guest:
         end = time.monotonic() + _BOOT_S
         while time.monotonic() < end and self._process.poll() is None:
             try:
-                self._socket = socket.create_connection((f"10.78.{self.number}.2", _PORT), 1)
+                with self._connected(1):
+                    return
             except OSError:
                 time.sleep(0.1)
-            else:
-                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._lines = self._socket.makefile("rwb")
-                return
         self.stop()
         raise LabError(f"the guest {self.name} did not start: see {self._console}")
 
+    @contextmanager
+    def _connected(self, limit_s: float) -> Iterator[Callable[..., dict[str, Any]]]:
+        """A connection of its own to the agent, so that several threads may ask; what asks over it."""
+        with socket.create_connection((f"10.78.{self.number}.2", _PORT), limit_s) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            lines = connection.makefile("rwb")
+
+            def ask(**request: Any) -> dict[str, Any]:
+                lines.write(json.dumps(request).encode() + b"\n")
+                lines.flush()
+                answer: dict[str, Any] = json.loads(lines.readline() or b'{"error": "the guest is gone"}')
+                if "error" in answer:
+                    raise LabError(f"guest {self.name}: {answer['error']}; see {self._console}")
+                return answer
+
+            yield ask
+
     def _ask(self, limit_s: float, **request: Any) -> dict[str, Any]:
-        # Beyond the agent's own limit, for a guest that hangs or is gone.
-        self._socket.settimeout(limit_s + 30)
         try:
-            self._lines.write(json.dumps(request).encode() + b"\n")
-            self._lines.flush()
-            answer: dict[str, Any] = json.loads(self._lines.readline() or b'{"error": "the guest is gone"}')
+            # Beyond the agent's own limit, for a guest that hangs or is gone.
+            with self._connected(limit_s + 30) as ask:
+                return ask(**request)
         except OSError as error:
-            answer = {"error": str(error)}
-        if "error" in answer:
-            raise LabError(f"guest {self.name}: {answer['error']}; see {self._console}")
-        return answer
+            raise LabError(f"guest {self.name}: {error}; see {self._console}") from error
 
     def run(self, script: str, *, timeout_s: float = 60, check: bool = True) -> Output:
         """Runs a script of sh, up to its first command that fails, and waits for it.
@@ -141,18 +152,19 @@ class Guest:
     def clock(self) -> Clock:
         """What the guest's clock says against the host's: the quickest of some questions, as NTP does it."""
         best: tuple[int, int, int] | None = None
-        for _ in range(_PROBES):
-            before = time.time_ns()
-            there = int(self._ask(5, do="clock")["ns"])
-            after = time.time_ns()
-            if best is None or after - before < best[0]:
-                best = (after - before, there - (before + after) // 2, before)
+        with self._connected(30) as ask:
+            for _ in range(_PROBES):
+                before = time.time_ns()
+                there = int(ask(do="clock")["ns"])
+                after = time.time_ns()
+                if best is None or after - before < best[0]:
+                    best = (after - before, there - (before + after) // 2, before)
         assert best is not None  # noqa: S101 - for the type checker
         return Clock(best[1] / 1e9, best[0] / 2e9, best[2] / 1e9)
 
     def pause(self, seconds: float) -> None:
         """Stops the whole guest for a while: a host that is suspended, or whose hypervisor runs something else."""
-        # The guest's kernel alone: it runs its processes by ptrace, and would take a signal to them for the guest's own.
+        # The guest's kernel alone: it runs its processes by ptrace, and would take a signal to them for one of its own.
         self._process.send_signal(signal.SIGSTOP)
         time.sleep(seconds)
         self._process.send_signal(signal.SIGCONT)

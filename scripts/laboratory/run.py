@@ -13,7 +13,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from laboratory import causes, client, compare, server, truth
+from laboratory import causes, client, compare, kerberos, server, truth
 from laboratory.guest import Guest, Kernel, LabError
 from laboratory.scenario import Cause, Scenario
 
@@ -62,6 +62,8 @@ def _experiment(scenario: Scenario, guests: dict[str, Guest]) -> dict[str, Any]:
     server.start(nfsd, scenario)
     for guest in clients:
         client.prepare(guest, scenario)
+    if scenario.mount.sec:
+        kerberos.start(nfsd, clients)
     if scenario.capture.from_mount:
         captures = _start_captures(scenario, guests)
     mount = client.mount_command(nfsd, scenario)
@@ -162,7 +164,9 @@ def _start_trace(guest: Guest, name: str) -> bool:
         return False
     events = compare.EVENTS_SERVER if name == "server" else compare.EVENTS_CLIENT
     enable = "\n".join(f"echo 1 >{_TRACING}/events/sunrpc/{event}/enable" for event in events)
-    guest.run(f"echo mono >{_TRACING}/trace_clock; echo 65536 >{_TRACING}/buffer_size_kb\n{enable}")
+    guest.run(
+        f"echo {compare.TRACE_CLOCK} >{_TRACING}/trace_clock\necho {compare.BUFFER_KB} >{_TRACING}/buffer_size_kb\n{enable}"
+    )
     return True
 
 

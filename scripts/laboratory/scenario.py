@@ -54,6 +54,7 @@ class Mount:
     """How the clients mount the export."""
 
     vers: str = "3"
+    sec: str = ""  # krb5, krb5i or krb5p, with a KDC on the server; "" is sys
     options: str = ""
     ipv6: bool = False
 

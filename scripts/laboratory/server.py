@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from laboratory import kerberos
 from laboratory.guest import Guest
 from laboratory.scenario import Scenario
 
 EXPORT = "/srv/export"
 DISK = "/dev/mapper/disk"
+# In sectors: 8 KB, so that a READ of 8 KB is one request of the disk. Without any read-ahead it would be two, one page
+# after the other, and with the usual 128 KB the server would have what clients ask for next.
+_READ_AHEAD = 16
 
 
 def start(guest: Guest, scenario: Scenario) -> None:
     """Disk, export, knfsd and its helpers, in the order that works; the disk's delay comes with ``slow_disk``."""
+    sec = scenario.mount.sec
+    security = f",sec={sec},{kerberos.EXPORT_OPTIONS}" if sec else ""
     guest.run(
         f"""
         modprobe dm-delay 2>/dev/null || :
         {_table("create", 0, 0)}
         dmsetup mknodes
-        blockdev --setra 0 {DISK}
         mkdir -p /srv/disk {EXPORT}
         mount -o noatime {DISK} /srv/disk
         mount --bind /srv/disk/export {EXPORT}
@@ -36,7 +41,7 @@ def start(guest: Guest, scenario: Scenario) -> None:
         echo 10 >/proc/fs/nfsd/nfsv4gracetime
         # Operations of 1 MB; only before there are threads.
         echo 1048576 >/proc/fs/nfsd/max_block_size
-        exportfs -i -o rw,sync,no_root_squash,insecure,no_subtree_check,fsid=0 '*:{EXPORT}'
+        exportfs -i -o rw,sync,no_root_squash,insecure,no_subtree_check,fsid=0{security} '*:{EXPORT}'
         rpc.nfsd {scenario.cause.nfsd_threads}
         rpc.mountd
         """
@@ -57,7 +62,7 @@ def slow_disk(guest: Guest, scenario: Scenario) -> None:
         dmsetup suspend --noudevsync disk
         {_table("reload", read_ms, write_ms, far_ms)}
         dmsetup resume --noudevsync disk
-        blockdev --setra 0 {DISK}
+        blockdev --setra {_READ_AHEAD} {DISK}
         echo 3 >/proc/sys/vm/drop_caches
         """
     )

@@ -56,6 +56,53 @@ def test_the_wait_for_a_slot_is_told_from_the_wait_to_send() -> None:
     assert trace.slot_us.tolist() == [39_900, -1, -1, -1, -1, -1, -1]
 
 
+TAKEN = """\
+            nfsd-84      [000] ..... 10.000100: svc_xprt_dequeue: server=1.1.1.1:2049 client=1.1.1.2:9 flags=BUSY|DATA wakeup-us=6
+            nfsd-85      [000] ..... 10.000150: svc_xprt_dequeue: server=1.1.1.1:2049 client=1.1.1.2:9 flags=BUSY|DATA wakeup-us=7
+            nfsd-84      [000] ..... 10.000200: svc_stats_latency: xid=0x00000001 server=1.1.1.1:2049 client=1.1.1.2:9 proc=READ execute-us=90
+            nfsd-84      [000] ..... 10.000300: svc_xprt_dequeue: server=1.1.1.1:2049 client=1.1.1.2:9 flags=BUSY|DATA wakeup-us=206
+            nfsd  85     [000] 10.000400: sunrpc:svc_stats_latency: xid=0x00000002 server=1.1.1.1:2049 proc=READ execute-us=200
+            nfsd-84    (     84) [000] ..... 10.000500: svc_stats_latency: xid=0x00000003 server=1.1.1.1:2049 client=1.1.1.2:9 proc=READ execute-us=190
+            nfsd-84      [000] ..... 10.000700: svc_xprt_dequeue: server=1.1.1.1:2049 client=1.1.1.2:9 flags=BUSY|DATA wakeup-us=50
+            nfsd-84      [000] ..... 10.000800: svc_xprt_dequeue: server=1.1.1.1:2049 client=1.1.1.2:9 flags=BUSY|DATA wakeup-us=20
+            nfsd-84      [000] ..... 10.000900: svc_stats_latency: xid=0x00000004 server=1.1.1.1:2049 client=1.1.1.2:9 proc=WRITE execute-us=90
+            nfsd-84      [000] ..... 10.001000: svc_stats_latency: xid=0x00000005 server=1.1.1.1:2049 client=1.1.1.2:9 proc=READ execute-us=9
+"""  # noqa: E501 - as the kernel prints them
+
+
+def test_when_a_thread_took_a_call_and_what_woke_it() -> None:
+    """Each answer belongs to what its thread took last; a thread that did not sleep was not woken for the call."""
+    trace = parse(TAKEN.splitlines(keepends=True))
+    us = [-1 if taken < 0 else taken // US - 10_000_000 for taken in trace.taken_ns.tolist()]
+    assert dict(zip(trace.xid.tolist(), us, strict=True)) == {1: 100, 2: 150, 3: 300, 4: 800, 5: -1}
+    # Nothing tells of a thread's first call whether it slept before it; call 4 came in two pieces.
+    assert trace.wakeup_us.tolist() == [-1, -1, -1, 20, -1]
+
+
+def test_a_dequeue_that_is_cut_is_no_dequeue() -> None:
+    """The end of the file in the middle of a number: what a thread took is not known then."""
+    lines = TAKEN.splitlines(keepends=True)
+    trace = parse([lines[0].rstrip("\n"), lines[2]])
+    assert (trace.taken_ns.tolist(), trace.unreadable) == ([-1], 0)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3)), max_size=40), st.integers(0, 2**32 - 1))
+def test_threads_do_not_mix_up_their_calls(steps: list[tuple[int, int]], first: int) -> None:
+    """However threads take turns: an answer has the time of what its own thread took last, once."""
+    lines = ["a-1 [0] 0.000001: svc_stats_latency: xid=0x00000000 execute-us=1\n"]
+    held: dict[int, int] = {}
+    true = [-1]
+    for at, (thread, pieces) in enumerate(steps, 1):
+        head = f"nfsd-{thread} [000] ..... {at}."
+        if thread in held:
+            lines.append(f"{head}5: svc_stats_latency: xid=0x{(first + at) % 2**32:08x} execute-us=1\n")
+            true.append(held.pop(thread))
+        else:
+            lines += [f"{head}{piece}: svc_xprt_dequeue: wakeup-us=9\n" for piece in range(pieces)]
+            held[thread] = at * S + (pieces - 1) * 100 * MS
+    assert parse(lines).taken_ns.tolist() == true
+
+
 def test_latencies_by_layer_leave_other_programs_out() -> None:
     """Client, slot wait and client wire for each operation; the server's thread."""
     trace = read(str(DATA / "app_sunrpc.txt")).trace
