@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 from laboratory import compare, host, judge, scenario
-from laboratory.guest import LabError
+from laboratory.guest import Kernel, LabError
 from laboratory.run import run
+from laboratory.visit import visit
 
 _KERNEL = "debian (its package, default), traced (with tracepoints; compiled the first time: some minutes), or a file"
 
@@ -29,7 +30,11 @@ def main() -> int:
     one.add_argument("--all", action="store_true", help="all scenarios")
     one.add_argument("--short", action="store_true", help="those that scripts/test runs")
     one.add_argument("--results", type=Path, default=Path("lab-results"), metavar="DIR", help="default: lab-results")
-    one.add_argument("--kernel", default="debian", metavar="KERNEL", help=_KERNEL)
+    other = commands.add_parser("with", help="run a command beside a scenario's guests and load: $LAB_SSH server ...")
+    other.add_argument("scenario", metavar="SCENARIO")
+    other.add_argument("shell", metavar="COMMAND", nargs="?", default="bash", help="of sh; default: bash")
+    for one_of in (one, other):
+        one_of.add_argument("--kernel", default="debian", metavar="KERNEL", help=_KERNEL)
     commands.add_parser("list", help="the scenarios")
     commands.add_parser("packages", help="Debian's packages that `run` needs and this machine lacks")
     commands.add_parser("judge", help="nfslat on the results of runs: truth, verdict, right or wrong")
@@ -41,6 +46,9 @@ def main() -> int:
                 _say(f"{each.name:24} {each.cause.where:15} {each.description}")
         elif options.command == "packages":
             _say(" ".join(host.packages()))
+        elif options.command == "with":
+            wanted_one = scenario.read(scenario.path(options.scenario))
+            return visit(wanted_one, *_machine(options.kernel), options.shell)
         else:
             wanted = [scenario.read(scenario.path(name)) for name in options.scenarios]
             wanted += [each for each in scenario.every() if options.all or (options.short and each.short)]
@@ -57,14 +65,7 @@ def main() -> int:
 
 def _run(wanted: list[scenario.Scenario], options: argparse.Namespace) -> int:
     """Each scenario in turn; one that fails does not keep the others from running."""
-    lacks = host.missing()
-    if lacks:
-        raise LabError(f"guests need {', '.join(lacks)}")
-    # The kernel is made where there is still a network.
-    kernel = host.kernel(options.kernel)
-    image = host.image()
-    host.isolate()
-    host.network(3)
+    kernel, image = _machine(options.kernel)
     failed = 0
     for number, each in enumerate(wanted, 1):
         begun = time.monotonic()
@@ -76,6 +77,18 @@ def _run(wanted: list[scenario.Scenario], options: argparse.Namespace) -> int:
             said = f"FAILED: {error}"
         sys.stderr.write(f"{number}/{len(wanted)} {each.name}: {said}\n")
     return 3 if failed else 0
+
+
+def _machine(name: str) -> tuple[Kernel, Path]:
+    """Makes this process's machine ready for guests: their kernel, and the image of the server's disk."""
+    lacks = host.missing()
+    if lacks:
+        raise LabError(f"guests need {', '.join(lacks)}")
+    # The kernel is made where there is still a network.
+    made = host.kernel(name), host.image()
+    host.isolate()
+    host.network(3)
+    return made
 
 
 def _say(line: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from laboratory.guest import Guest, Output
@@ -51,9 +52,17 @@ def fio_command(load: Load) -> str:
     )
 
 
+def load_script(load: Load, *, seconds: float | None = None) -> str:
+    """The load as a script of sh, for ``seconds`` instead of its own time if that is given."""
+    if seconds is None:
+        return f"cd {MOUNTED} && {{ {load.script.strip() or fio_command(load)}\n}}"
+    again = f"while :; do {load.script.strip()}\n done"
+    return f"cd {MOUNTED} && {{ {again if load.script else fio_command(replace(load, seconds=seconds))}\n}}"
+
+
 def start_load(guest: Guest, load: Load) -> int:
     """Starts the load; its number, for ``Guest.finish``."""
-    return guest.start(f"cd {MOUNTED} && {{ {load.script.strip() or fio_command(load)}\n}}")
+    return guest.start(load_script(load))
 
 
 def fio_result(output: Output) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,8 @@ def missing() -> list[str]:
 def isolate() -> None:
     """Starts this program again in namespaces of its own: no network, mount or process is left of it when it ends."""
     if os.environ.pop(_ISOLATED, None):
+        # The first process of a namespace gets no signal that it does not ask for, and unshare passes none on.
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         return
     namespaces = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     os.environ[_ISOLATED] = "1"

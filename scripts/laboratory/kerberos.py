@@ -16,7 +16,7 @@ PROGRAMS = {
 # Who is not in the server's /etc/passwd, as a host's own principal is not: root, who has no_root_squash with sec=sys.
 EXPORT_OPTIONS = "anonuid=0,anongid=0"
 _KDC = "/run/krb5kdc"
-# The one kind of keys that every kernel with RPCSEC_GSS knows; names are those of /etc/hosts, without a search for others.
+# The one kind of keys that every kernel with RPCSEC_GSS knows; names are those of /etc/hosts alone.
 _CONFIGURATION = f"""
 [libdefaults]
     default_realm = LAB
