@@ -36,7 +36,7 @@ from nfslat.decompose import SRT_DEFINITIONS
 from nfslat.errors import UsageError
 from nfslat.known import Known, parse_known
 from nfslat.names.text import checked_encoding
-from nfslat.outside import Files, Outside, gather
+from nfslat.outside import Files, Outside, gather, with_bundled
 from nfslat.report import model
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters, make_filters
@@ -265,17 +265,23 @@ class Report:
     @contextlib.contextmanager
     def _packets(self) -> Iterator[tuple[Correlation, Tools]]:
         """For what reads the captures once more."""
+        from nfslat.decode import bundle
         from nfslat.decode.capture import refuse_stored
         from nfslat.decode.tools import find_tools
 
         found = self._found
         if isinstance(found, Side):
             raise UsageError("this needs both captures, the server's and the client's")
-        for side in (found.server, found.client):
-            refuse_stored(side.source)
-            if not all(file.path.is_file() for file in side.source.files):
-                raise UsageError(f"{side.source.name}: its packets are wanted again; name a file")
         with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
+            server, client = (
+                dataclasses.replace(side, source=bundle.again(side.source, Path(scratch)))
+                for side in (found.server, found.client)
+            )
+            found = dataclasses.replace(found, server=server, client=client)
+            for side in (server, client):
+                refuse_stored(side.source)
+                if not all(file.path.is_file() for file in side.source.files):
+                    raise UsageError(f"{side.source.name}: its packets are wanted again; name a file")
             yield found, find_tools(Path(scratch))
 
     def _paths_of(self, rows: I64) -> Paths:
@@ -301,7 +307,9 @@ class Report:
             return known, notes
         from nfslat.anonymous_evidence import outside
 
-        return outside(self._pseudonyms, known, notes, self._options.evidence)
+        sources = (self._found.server.source, self._found.client.source)
+        bundled = [source.bundle.name for source in sources if source.bundle is not None]
+        return outside(self._pseudonyms, known, notes, [*self._options.evidence, *bundled])
 
     @cached_property
     def _groups(self) -> dict[str, Any]:
@@ -422,7 +430,11 @@ def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Rep
         options = dataclasses.replace(options, command=shlex.join(["nfslat", *captures]))
     with open_workspace(captures, engine=options.engine, quiet=quiet) as work:
         if len(captures) > 1:
-            return Report(_correlate(work, options), options)
+            both = _correlate(work, options)
+            if both.server.source.bundle or both.client.source.bundle:
+                outside = with_bundled(options.outside or Outside(options.known, options.sessions), both)
+                options = dataclasses.replace(options, outside=outside)
+            return Report(both, options)
         found = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=work.progress)
         work.close_progress()
     return Report(found, options)

@@ -18,6 +18,7 @@ from nfslat.errors import InputError, NfslatError, UsageError
 
 # Commands, each a module (`arguments.Command`) that is imported when it is asked for.
 COMMANDS = {
+    "capture": "nfslat.capture_command",
     "show": "nfslat.show_command",
     "extract": "nfslat.extract.command",
     "diff": "nfslat.diff.command",

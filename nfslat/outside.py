@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nfslat.constants import DATA_OPS, NULL
+from nfslat.decode.capture import Bundle
 from nfslat.errors import InputError, UsageError
 from nfslat.evidence.records import Interval, Latency, Snapshot
 from nfslat.inflight.little import little_ms
@@ -34,6 +35,7 @@ _FIELDS = (
 )
 _APART = 2.0  # times; so far apart are not the same requests
 _NS_PER_US, _NS_PER_MS = 1000, 1e6
+_Host = tuple[Snapshot | None, Interval | None]  # the last snapshot of it, and what was between two
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,27 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
         traces += one.traces
     server, of_server = _host("--server-snapshot", files.server_snapshots)
     client, of_client = _host("--client-snapshot", files.client_snapshots)
-    known = dataclasses.replace(given, server_host=server, client_host=client)
+    return _with_hosts(
+        Outside(given, sessions, tuple(sources), tuple(traces), tuple(notes)), (server, of_server), (client, of_client)
+    )
+
+
+def with_bundled(outside: Outside, c: Correlation) -> Outside:
+    """`outside`, and the snapshots that came with the captures; one that the user gave of a host counts before them.
+
+    Nobody asked for them by name, so where one is of no use a note says so, and that is all.
+    """
+    given, notes = outside.given, list(outside.notes)
+    server = (None, None) if given.server_host is not None else _bundled(c.server.source.bundle, notes)
+    client = (None, None) if given.client_host is not None else _bundled(c.client.source.bundle, notes)
+    return _with_hosts(dataclasses.replace(outside, notes=tuple(notes)), server, client)
+
+
+def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Outside:
+    known, notes, sources = outside.given, list(outside.notes), list(outside.sources)
+    (server, of_server), (client, of_client) = server_host, client_host
     if server is not None:
+        known = dataclasses.replace(known, server_host=server)
         known = known.with_limit("threads", server.threads, server.name)
         if server.threads is None and not server.pools:
             notes.append(f"{server.name}: nothing of an NFS server in it that is of use here")
@@ -113,13 +134,15 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
         from nfslat.evidence import pools  # noqa: PLC0415  (late, here and below: the usual run reads no evidence)
 
         known = dataclasses.replace(known, woken_share=pools.woken_share(of_server.pools))
-    if client is not None and not client.mounts and not client.settings:
-        notes.append(f"{client.name}: nothing of an NFS client in it that is of use here")
+    if client is not None:
+        known = dataclasses.replace(known, client_host=client)
+        if not client.mounts and not client.settings:
+            notes.append(f"{client.name}: nothing of an NFS client in it that is of use here")
     if of_client is not None:
         notes += of_client.notes
         by_mount = groupby(of_client.latencies, key=lambda one: one.source)
         sources += [list(latencies) for _, latencies in by_mount]
-    return Outside(known, sessions, tuple(sources), tuple(traces), tuple(notes))
+    return dataclasses.replace(outside, given=known, sources=tuple(sources), notes=tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -157,14 +180,37 @@ def _nfsiostat(path: str) -> _Read | None:
     return _Read(nfsiostat.latencies(reports), []) if reports else None
 
 
-def _host(option: str, paths: Sequence[str]) -> tuple[Snapshot | None, Interval | None]:
+def _host(option: str, paths: Sequence[str]) -> _Host:
     if len(paths) > 2:
         raise UsageError(f"{option}: give one snapshot, or two of one host: before and after")
     if not paths:
         return None, None
-    from nfslat.evidence import interval, snapshot  # noqa: PLC0415
+    from nfslat.evidence import snapshot  # noqa: PLC0415
 
-    taken = [snapshot.read(path) for path in paths]
+    return _between([snapshot.read(path) for path in paths])
+
+
+def _bundled(bundle: Bundle | None, notes: list[str]) -> _Host:
+    if bundle is None or not bundle.snapshots:
+        return None, None
+    from nfslat.evidence import snapshot  # noqa: PLC0415
+
+    taken = []
+    for name, text in bundle.snapshots:
+        try:
+            taken.append(snapshot.parse(name, text))
+        except InputError as problem:
+            notes.append(str(problem))
+    try:
+        return _between(taken) if taken else (None, None)
+    except InputError as problem:
+        notes.append(str(problem))
+        return taken[-1], None
+
+
+def _between(taken: Sequence[Snapshot]) -> _Host:
+    from nfslat.evidence import interval  # noqa: PLC0415
+
     return taken[-1], interval.difference(*taken) if len(taken) == 2 else None
 
 

@@ -9,7 +9,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TextIO
 
 from nfslat.arguments import a_count, a_number, add_captures, add_filters, parse_filters
 from nfslat.errors import UsageError
@@ -51,6 +51,13 @@ _DRAWN = {"--html": ("vl_convert", "jinja2"), "--png": ("vl_convert",)}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What it takes."""
     add_captures(parser, client_optional=True)
+    add_output(parser)
+    add_filters(parser)
+    add_figures(parser)
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """What is written, and which tables."""
     out = parser.add_argument_group("output")
     out.add_argument("--hist", action="store_true", help="add the power-of-two latency histogram of each operation")
     out.add_argument("--markdown", action="store_true", help="print the report as Markdown, for tickets")
@@ -82,7 +89,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tables.add_argument(
         "--name-encoding", metavar="NAME", help="code page of file names that are not UTF-8: koi8-r, shift_jis, gbk"
     )
-    add_filters(parser)
+
+
+def add_figures(parser: argparse.ArgumentParser) -> None:
+    """What is known from elsewhere, and how is measured."""
     figures = parser.add_argument_group("figures")
     figures.add_argument(
         "--srt",
@@ -150,14 +160,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace, command: str, *, width: int, color: bool) -> int:
-    """Read the captures, write the files, then the text to standard output unless a file goes there.
-
-    Raises ``UsageError`` and ``InputError``.
-    """
-    captures = [options.server] if options.client is None else [options.server, options.client]
+def refuse(options: argparse.Namespace) -> None:
+    """Raise ``UsageError`` for what makes no sense, or cannot be made here, before captures are read or taken."""
     _refuse_what_does_not_fit(options)
     _refuse_without_packages(options)
+
+
+def run(options: argparse.Namespace, command: str, *, width: int, color: bool, json_out: TextIO | None = None) -> int:
+    """Read the captures, write the files, then the text to standard output unless a file goes there.
+
+    `json_out` is where --json goes if it is open already. Raises ``UsageError`` and ``InputError``.
+    """
+    captures = [options.server] if options.client is None else [options.server, options.client]
+    refuse(options)
     # Here, not above: --help and usage errors do not wait for numpy.
     from nfslat import api  # noqa: PLC0415
     from nfslat.names.text import in_charset  # noqa: PLC0415
@@ -170,8 +185,10 @@ def run(options: argparse.Namespace, command: str, *, width: int, color: bool) -
         streams: dict[str, Any] = {
             name: outputs.enter_context((binary_output if name in _BINARY_FILES else output)(file, captures))
             for name, file in files.items()
-            if file is not None
+            if file is not None and (name != "--json" or json_out is None)
         }
+        if json_out is not None:
+            streams["--json"] = json_out
         report = api.run(captures, wanted, quiet=options.quiet)
         for name, write in _writers(report, options).items():
             if name in streams:

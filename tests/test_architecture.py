@@ -69,7 +69,7 @@ _ALLOWED: dict[str, set[str]] = {
     "evidence": set(),
     "tune": {"evidence", "report.text_layout"},
     "known": {"results", "select", "evidence.records"},
-    "outside": {"evidence", "known", "results", "inflight.little", "tune.form"},
+    "outside": {"decode.capture", "evidence", "known", "results", "inflight.little", "tune.form"},
     "audit": {"decode.decoded", "inflight.slots", "overlap", "results", "select", "report.model"},
     "findings": {"charges.causes", "decompose", "evidence.records", "tune.advice", "report.model"},
     "stats": {"report.model"},
@@ -130,13 +130,15 @@ _ALLOWED: dict[str, set[str]] = {
         "perfetto", "pictures", "pipeline", "report", "results", "select", "show", "summarize", "summarize_intervals",
         "summarize_pictures", "summarize_pivots", "whatif", "workspace",
     },
+    "field": set(),
+    "capture_command": {"arguments", "field", "report_command"},
     "report_command": {"api", "arrow", "arguments", "known", "names.text", "outside", "output", "whatif"},
     "show_command": {"api", "arguments", "show"},
     "stack_command": {"arguments", "evidence.records", "evidence.snapshot", "numbers"},
     "help": {"arguments", "report_command"},
     "cli": {
-        "arguments", "diff.command", "extract.command", "help", "output", "payload_command", "report_command",
-        "show_command", "stack_command", "tcp.command", "tune.command",
+        "arguments", "capture_command", "diff.command", "extract.command", "help", "output", "payload_command",
+        "report_command", "show_command", "stack_command", "tcp.command", "tune.command",
     },
 }  # fmt: skip
 # Where the figures of a text come from in a package of many analyses: dataclasses, nothing that reads or works out.

@@ -33,12 +33,34 @@ class File:
 
 
 @dataclass(frozen=True)
+class Bundle:
+    """A tar of scripts/capture.sh, and what it says of the host besides the packets (`nfslat.decode.bundle`)."""
+
+    name: str  # as the user knows it
+    path: Path
+    facts: tuple[tuple[str, str], ...]  # lines "key: value"
+    snapshots: tuple[tuple[str, str], ...]  # name and text, that before the capture first
+
+    @property
+    def dropped(self) -> int:
+        """Packets that the capturing kernel says it had no room for; 0 where it does not say."""
+        text = dict(self.facts).get("packets_dropped_kernel", "")
+        return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+
+
+@dataclass(frozen=True)
 class Source:
     """One side's capture: its files in time order, read as one."""
 
     name: str
     files: tuple[File, ...]
     stored: bool = False  # decoded before (`nfslat.decode.stored`): the ops are there, the packets are not
+    bundle: Bundle | None = None  # what the files were unpacked from
+
+    @property
+    def dropped(self) -> int:
+        """Packets that the capturing host says it lost, where that is not written in the files."""
+        return 0 if self.bundle is None else self.bundle.dropped
 
     @property
     def packets(self) -> int:

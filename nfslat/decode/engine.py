@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from nfslat.decode import bundle
 from nfslat.decode.capture import Source, expand, is_parquet, refuse_stored
 from nfslat.decode.decoded import Decoded
 from nfslat.decode.tools import Tools
@@ -41,7 +42,8 @@ def choose(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rerea
     `rereads`: what comes in by standard input is wanted again later, so it is kept in `scratch`. Raises
     ``UsageError`` where the native one is asked for and not there.
     """
-    return _with_stored(_decoder(name, tools, scratch, rereads=rereads), rereads=rereads)
+    engine = _with_bundles(_decoder(name, tools, scratch, rereads=rereads), scratch)
+    return _with_stored(engine, rereads=rereads)
 
 
 def _decoder(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool) -> Engine:
@@ -68,6 +70,32 @@ def _decoder(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rer
         unit="B",
         decode=lambda source, progress: native.decode(source, tools, progress),
     )
+
+
+def _with_bundles(engine: Engine, scratch: Path) -> Engine:
+    """`engine`, for tars of scripts/capture.sh, too."""
+
+    def open_source(argument: str) -> Source:
+        paths = [] if argument == "-" else expand(argument, pipes=True)
+        tars = [path for path in paths if path.is_file() and bundle.is_bundle(path)]
+        if not tars:
+            return engine.open(argument)
+        if len(paths) > 1:
+            raise InputError(f"{tars[0]}: a tar is read by itself, not as part of a set; name this one file alone")
+        found, told = bundle.unpack(argument, paths[0], scratch)
+        try:
+            source = engine.open(",".join(map(str, found)))
+        except InputError as problem:
+            text = str(problem).replace(f"{found[0]}: ", f"{argument}: ") if len(found) == 1 else str(problem)
+            raise InputError(text.replace(f"{found[0].parent}/", f"{argument}: ")) from problem
+        return bundle.named(source, argument, told)
+
+    def decode(source: Source, progress: Callable[[int], None]) -> tuple[Source, Decoded]:
+        source, decoded = engine.decode(source, progress)
+        dropped = max(decoded.interface_drops, source.dropped)
+        return source, dataclasses.replace(decoded, interface_drops=dropped)
+
+    return dataclasses.replace(engine, open=open_source, decode=decode)
 
 
 def _with_stored(engine: Engine, *, rereads: bool) -> Engine:

@@ -40,7 +40,11 @@ def read(path: str) -> Snapshot:
 
     Raises ``InputError``, one line that says what to do, where the file cannot be read or is none of these.
     """
-    text = _text(path)
+    return parse(path, _text(path))
+
+
+def parse(path: str, text: str) -> Snapshot:
+    """The same of a text that was read already; errors call it `path`."""
     if text.startswith(_FIRST):
         version = text[len(_FIRST) :].split("\n", 1)[0].strip()
         if version != _VERSION:

@@ -5,8 +5,9 @@
 #    source ~/.local/share/bash_completion/nfslat
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_nfslat_subparsers=(show extract diff transport packets stack tune)
+_shtab_nfslat_subparsers=(capture show extract diff transport packets stack tune)
 
+_shtab_nfslat_capture_option_strings=(-h --help --server --client --seconds --out --discard --yes --force --ssh --port --snaplen --max-mb --keep-free-mb --dir --server-address --client-address --server-interface --client-interface --hist --markdown --html --png --json --csv --parquet --ops-parquet --perfetto --missed --files --anonymize -q --quiet --by --interval --slowest --name-encoding --srt --app-ms --storage-ms --thread-ms --threads --sessions --what-if --server-snapshot --client-snapshot --evidence)
 _shtab_nfslat_show_option_strings=(-h --help --engine --no-swap --xid --slowest --name-encoding -q --quiet --op --client --server-addr --port --start --end --all-programs)
 _shtab_nfslat_extract_option_strings=(-h --help --engine --no-swap --slowest --xid --out --context --anonymize --json -q --quiet --op --client --server-addr --port --start --end --all-programs)
 _shtab_nfslat_diff_option_strings=(-h --help --before --after --split --check --json --engine -q --quiet --op --client --server-addr --port --start --end --all-programs)
@@ -16,6 +17,20 @@ _shtab_nfslat_stack_option_strings=(-h --help --app-ms --client-ms --server-ms -
 _shtab_nfslat_tune_option_strings=(-h --help --json)
 _shtab_nfslat_option_strings=(--engine --no-swap --hist --markdown --html --png --json --csv --parquet --ops-parquet --perfetto --missed --files --anonymize -q --quiet --by --interval --slowest --name-encoding --op --client --server-addr --port --start --end --all-programs --srt --app-ms --storage-ms --thread-ms --threads --sessions --what-if --server-snapshot --client-snapshot --evidence -h --help --help-all --completion --version)
 
+_shtab_nfslat_capture___out_COMPGEN=_shtab_compgen_dirs
+_shtab_nfslat_capture___dir_COMPGEN=_shtab_compgen_dirs
+_shtab_nfslat_capture___html_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_capture___png_COMPGEN=_shtab_compgen_dirs
+_shtab_nfslat_capture___json_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_capture___csv_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_capture___parquet_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_capture___ops_parquet_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_capture___perfetto_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_capture___missed_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_capture___files_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_capture___server_snapshot_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_capture___client_snapshot_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_capture___evidence_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_show_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_show_pos_1_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_extract_pos_0_COMPGEN=_shtab_compgen_files
@@ -50,6 +65,8 @@ _shtab_nfslat___server_snapshot_COMPGEN=_shtab_compgen_files
 _shtab_nfslat___client_snapshot_COMPGEN=_shtab_compgen_files
 _shtab_nfslat___evidence_COMPGEN=_shtab_compgen_files
 
+_shtab_nfslat_capture___by_choices=(size client server connection file uid second slot)
+_shtab_nfslat_capture___srt_choices=(nfslat tshark first)
 _shtab_nfslat_show___engine_choices=(native tshark)
 _shtab_nfslat_extract___engine_choices=(native tshark)
 _shtab_nfslat_diff___engine_choices=(native tshark)
@@ -57,12 +74,24 @@ _shtab_nfslat_stack___nfs_choices=(3 4.0 4.1 4.2)
 _shtab_nfslat_stack___server_system_choices=(linux solaris freebsd aix)
 _shtab_nfslat_stack___client_system_choices=(linux solaris freebsd aix)
 _shtab_nfslat_pos_0_COMPGEN=_shtab_compgen_files
-_shtab_nfslat_pos_0_choices=(show extract diff transport packets stack tune)
+_shtab_nfslat_pos_0_choices=(capture show extract diff transport packets stack tune)
 _shtab_nfslat___engine_choices=(native tshark)
 _shtab_nfslat___by_choices=(size client server connection file uid second slot)
 _shtab_nfslat___srt_choices=(nfslat tshark first)
 _shtab_nfslat___completion_choices=(bash zsh)
 
+_shtab_nfslat_capture__h_nargs=0
+_shtab_nfslat_capture___help_nargs=0
+_shtab_nfslat_capture___discard_nargs=0
+_shtab_nfslat_capture___yes_nargs=0
+_shtab_nfslat_capture___force_nargs=0
+_shtab_nfslat_capture___hist_nargs=0
+_shtab_nfslat_capture___markdown_nargs=0
+_shtab_nfslat_capture___anonymize_nargs=0
+_shtab_nfslat_capture__q_nargs=0
+_shtab_nfslat_capture___quiet_nargs=0
+_shtab_nfslat_capture___server_snapshot_nargs=+
+_shtab_nfslat_capture___client_snapshot_nargs=+
 _shtab_nfslat_show__h_nargs=0
 _shtab_nfslat_show___help_nargs=0
 _shtab_nfslat_show___no_swap_nargs=0

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from laboratory import compare, host, judge, scenario
+from laboratory import compare, host, judge, kerberos, scenario
 from laboratory.guest import Kernel, LabError
 from laboratory.run import run
 from laboratory.visit import visit
@@ -36,7 +36,8 @@ def main() -> int:
     for one_of in (one, other):
         one_of.add_argument("--kernel", default="debian", metavar="KERNEL", help=_KERNEL)
     commands.add_parser("list", help="the scenarios")
-    commands.add_parser("packages", help="Debian's packages that `run` needs and this machine lacks")
+    needs = commands.add_parser("packages", help="Debian's packages that a command needs and this machine lacks")
+    needs.add_argument("words", metavar="COMMAND", nargs=argparse.REMAINDER, help="run SCENARIO ...")
     commands.add_parser("judge", help="nfslat on the results of runs: truth, verdict, right or wrong")
     commands.add_parser("compare", help="nfslat's times against the kernel's tracepoints, by XID")
     options = parser.parse_args()
@@ -45,7 +46,7 @@ def main() -> int:
             for each in scenario.every():
                 _say(f"{each.name:24} {each.cause.where:15} {each.description}")
         elif options.command == "packages":
-            _say(" ".join(host.packages()))
+            _say(" ".join(_packages(options.words)))
         elif options.command == "with":
             wanted_one = scenario.read(scenario.path(options.scenario))
             return visit(wanted_one, *_machine(options.kernel), options.shell)
@@ -89,6 +90,14 @@ def _machine(name: str) -> tuple[Kernel, Path]:
     host.isolate()
     host.network(3)
     return made
+
+
+def _packages(words: list[str]) -> list[str]:
+    """Those of a command: what only Kerberos needs is only for scenarios that have it."""
+    named = [scenario.read(path) for path in map(scenario.path, words) if path.is_file()]
+    wanted = scenario.every() if "--all" in words else named
+    extra = kerberos.PROGRAMS if any(each.mount.sec for each in wanted) else {}
+    return host.packages(host.PROGRAMS | extra)
 
 
 def _say(line: str) -> None:

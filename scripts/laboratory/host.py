@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from laboratory.guest import HERE, Kernel, LabError
@@ -33,9 +34,9 @@ _IMAGE_MB = 448
 _ISOLATED = "NFSLAT_LAB_ISOLATED"
 
 
-def packages() -> list[str]:
+def packages(programs: Mapping[str, str] = PROGRAMS) -> list[str]:
     """Debian's packages of the programs that are not here."""
-    return sorted({package for name, package in PROGRAMS.items() if not shutil.which(name)})
+    return sorted({package for name, package in programs.items() if not shutil.which(name)})
 
 
 def missing() -> list[str]:

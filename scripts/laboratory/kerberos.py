@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shutil
 
-from laboratory.guest import Guest
+from laboratory import host
+from laboratory.guest import Guest, LabError
 
 # What this takes beside host.PROGRAMS.
 PROGRAMS = {
     "krb5kdc": "krb5-kdc",
     "kadmin.local": "krb5-admin-server",
     "rpc.gssd": "nfs-common",
-    "rpc.svcgssd": "nfs-kernel-server",
+    "rpc.svcgssd": "nfs-common",
 }
 # Who is not in the server's /etc/passwd, as a host's own principal is not: root, who has no_root_squash with sec=sys.
 EXPORT_OPTIONS = "anonuid=0,anongid=0"
@@ -27,7 +28,7 @@ _CONFIGURATION = f"""
     permitted_enctypes = aes256-cts-hmac-sha1-96
 [realms]
     LAB = {{
-        kdc = 10.77.0.1
+        kdc = server.lab
         database_name = {_KDC}/principal
         key_stash_file = {_KDC}/stash
         acl_file = {_KDC}/acl
@@ -40,7 +41,12 @@ _CONFIGURATION = f"""
 
 
 def start(server: Guest, clients: list[Guest]) -> None:
-    """Everything that ``sec=`` needs but the options of export and mount; rpc_pipefs is mounted and nfsd runs."""
+    """Everything that ``sec=`` needs but the options of export and mount; rpc_pipefs is mounted and nfsd runs.
+
+    Raises ``LabError`` where the machine lacks a program.
+    """
+    if lacks := host.packages(PROGRAMS):
+        raise LabError(f"Kerberos needs the packages {', '.join(lacks)}")
     keytabs = "\n".join(
         f"kadmin.local addprinc -randkey {kind}/{guest.name}.lab\n"
         f"kadmin.local ktadd -norandkey -k /lab/{guest.name}.keytab {kind}/{guest.name}.lab"

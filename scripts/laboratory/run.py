@@ -72,6 +72,7 @@ def _experiment(scenario: Scenario, guests: dict[str, Guest]) -> dict[str, Any]:
         "mount": next((line for line in first.read("/proc/mounts").splitlines() if f" {client.MOUNTED} " in line), ""),
         "workload": _workload(scenario.load, outputs[0]) | {"host_wall_s": round(wall_s, 3)},
         "workload2": _workload(scenario.load2, outputs[1]) if scenario.load2 else None,
+        "disk_tick_ms": server.tick_ms(nfsd),
         "server_storage": {"diskstats_delta_during_load": truth.disk_delta(disk_before, disk_after)},
         "tcp_retrans_segs": {
             side: truth.retransmitted(before[f"{side}_tcp"], after[f"{side}_tcp"]) for side in ("client", "server")

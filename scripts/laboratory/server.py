@@ -85,3 +85,8 @@ def disk_of(guest: Guest) -> dict[str, int]:
     """The disk's counters so far: requests by kind, and the ms that they took (Documentation/admin-guide/iostats)."""
     words = guest.run("grep ' dm-0 ' /proc/diskstats").out.split()  # the one that there is
     return {"reads": int(words[3]), "read_ms": int(words[6]), "writes": int(words[7]), "write_ms": int(words[10])}
+
+
+def tick_ms(guest: Guest) -> float:
+    """Of the guest's kernel, in which it counts the times of disks, as it was compiled; Debian's does not say."""
+    return 1000 / int(guest.run("zcat /proc/config.gz 2>/dev/null | sed -n 's/^CONFIG_HZ=//p'").out or 100)

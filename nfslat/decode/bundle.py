@@ -1,0 +1,200 @@
+"""A tar that scripts/capture.sh made -> the captures in it as files, and what it says of their host.
+
+It may come from a host that nobody trusts. So it is read as a stream of members, of which only plain files with known
+names are looked at; where they go is ours to say, and nothing else of the archive has any effect.
+"""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import dataclasses
+import gzip
+import lzma
+import re
+import shutil
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, NoReturn, cast
+
+from nfslat.decode.capture import Bundle, Source
+from nfslat.errors import InputError
+
+_BLOCK = tarfile.BLOCKSIZE
+_COPY_BYTES = 1 << 20
+_TEXT_BYTES = 64 << 20  # as much as is read of a snapshot elsewhere; one has some 100 KiB
+_MOST_MEMBERS = 100_000  # a ring has some ten files
+_RESERVE_BYTES = 16 << 20  # of the scratch disk, for whoever else writes there
+_CAPTURE = re.compile(r"capture\.(?:pcap|snoop)[0-9]{0,6}")
+_SNAPSHOTS = ("before.txt", "after.txt")
+_FACTS = "facts.txt"
+_SIZE = re.compile(rb"(?:^|\n)[0-9]{1,3} size=([0-9]{1,18})\n")
+_OPENERS: dict[bytes, Callable[[Path], object]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
+_WITHOUT_BLOCKS = {
+    tarfile.LNKTYPE,
+    tarfile.SYMTYPE,
+    tarfile.CHRTYPE,
+    tarfile.BLKTYPE,
+    tarfile.DIRTYPE,
+    tarfile.FIFOTYPE,
+}
+_DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError)
+
+
+def is_bundle(path: Path) -> bool:
+    """Does the file, unpacked where it is packed, begin with the header of a tar, as no capture does?"""
+    try:
+        with _opened(path) as stream:
+            tarfile.TarInfo.frombuf(stream.read(_BLOCK), "utf-8", "surrogateescape")
+    except (tarfile.HeaderError, *_DAMAGED):
+        return False
+    return True
+
+
+def unpack(name: str, path: Path, scratch: Path) -> tuple[list[Path], Bundle]:
+    """Write the captures of the tar at `path` into a new folder in `scratch`; `name` is what the user calls it.
+
+    Raises ``InputError`` where it is cut short or damaged, holds no capture, or does not fit on the disk.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="tar-", dir=scratch))
+    captures: list[Path] = []
+    texts: dict[str, str] = {}
+    member = ""
+    try:
+        with _opened(path) as stream:
+            for member, size in _members(name, stream):
+                if _CAPTURE.fullmatch(member):
+                    if folder / member in captures:
+                        _refuse(name, f"holds {member} twice")
+                    captures.append(folder / member)
+                    _copy(name, stream, captures[-1], size)
+                elif member in (*_SNAPSHOTS, _FACTS) and size <= _TEXT_BYTES:
+                    texts[member] = _exactly(stream, size).decode(errors="replace")
+                else:
+                    _skip(stream, size)
+                _skip(stream, -size % _BLOCK)
+    except EOFError:
+        _refuse(name, f"ends in the middle{f' of {member}' if member else ''}")
+    except zlib.error as problem:
+        _refuse(name, f"is damaged ({problem})")
+    except (OSError, lzma.LZMAError) as problem:
+        if isinstance(problem, OSError) and problem.filename is not None:
+            raise
+        _refuse(name, f"is damaged ({problem})")
+    if not captures:
+        raise InputError(
+            f"{name}: a tar without a capture (capture.pcap); give one that capture.sh made, or the capture itself"
+        )
+    filled = [capture for capture in sorted(captures) if capture.stat().st_size]
+    if not filled:
+        raise InputError(f"{name}: its captures are empty; tcpdump.txt in it says why")
+    facts = tuple(_facts(texts.get(_FACTS, "")))
+    snapshots = tuple((f"{name}: {one}", texts[one]) for one in _SNAPSHOTS if texts.get(one, "").strip())
+    return filled, Bundle(name, path, facts, snapshots)
+
+
+def named(source: Source, name: str, bundle: Bundle) -> Source:
+    """`source`, opened from what `unpack` wrote, under the names that its user knows."""
+    several = len(source.files) > 1
+    files = tuple(
+        dataclasses.replace(file, name=f"{name}: {file.path.name}" if several else name) for file in source.files
+    )
+    return dataclasses.replace(source, name=name, files=files, bundle=bundle)
+
+
+def again(source: Source, scratch: Path) -> Source:
+    """`source` with files in `scratch`, where those that it was opened from are gone; any other source as it is."""
+    if source.bundle is None or all(file.path.is_file() for file in source.files):
+        return source
+    paths, _ = unpack(source.name, source.bundle.path, scratch)
+    at = {path.name: path for path in paths}
+    files = tuple(dataclasses.replace(file, path=at.get(file.path.name, file.path)) for file in source.files)
+    return dataclasses.replace(source, files=files)
+
+
+def _members(name: str, stream: BinaryIO) -> Iterator[tuple[str, int]]:
+    """Name and size of each plain file; the caller reads its blocks. "" stands for a member that is something else.
+
+    The headers are tarfile's to read, the members not: it takes extended headers and maps of sparse files into memory,
+    whatever their size. Of these only a size is of use here, which has no place in the header from 8 GiB on.
+    """
+    extended: int | None = None
+    for _ in range(_MOST_MEMBERS):
+        block = _exactly(stream, _BLOCK)
+        if not any(block):
+            return  # the end of the archive
+        try:
+            header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+        except tarfile.HeaderError as problem:
+            _refuse(name, f"is damaged ({problem})")
+        if header.size < 0:
+            _refuse(name, "is damaged (a member of less than nothing)")
+        if header.type == tarfile.XHDTYPE and header.size <= _COPY_BYTES:
+            found = _SIZE.search(_exactly(stream, header.size))
+            extended = int(found[1]) if found else None
+            _skip(stream, -header.size % _BLOCK)
+            continue
+        is_plain = header.type in (tarfile.REGTYPE, tarfile.AREGTYPE)
+        # A link or a folder has no blocks, whatever its header says of a size.
+        size = 0 if header.type in _WITHOUT_BLOCKS else header.size
+        if is_plain and extended is not None:
+            size, extended = extended, None
+        yield (header.name.removeprefix("./") if is_plain else ""), size
+    _refuse(name, f"holds more than {_MOST_MEMBERS:,} members")
+
+
+def _copy(name: str, stream: BinaryIO, target: Path, size: int) -> None:
+    free = shutil.disk_usage(target.parent).free - _RESERVE_BYTES
+    if size > free:
+        raise InputError(
+            f"{name}: {target.name} in it needs {size >> 20:,} MiB in {tempfile.gettempdir()}, which has "
+            f"{max(free, 0) >> 20:,} MiB; set TMPDIR to a folder with more"
+        )
+    with target.open("xb") as out:
+        for chunk in _chunks(stream, size):
+            out.write(chunk)
+
+
+def _skip(stream: BinaryIO, size: int) -> None:
+    for _ in _chunks(stream, size):
+        pass
+
+
+def _exactly(stream: BinaryIO, size: int) -> bytes:
+    return b"".join(_chunks(stream, size))
+
+
+def _chunks(stream: BinaryIO, size: int) -> Iterator[bytes]:
+    while size:
+        chunk = stream.read(min(size, _COPY_BYTES))
+        if not chunk:
+            raise EOFError
+        size -= len(chunk)
+        yield chunk
+
+
+def _facts(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            yield key.strip(), value.strip()
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    with path.open("rb") as plain:
+        head = plain.read(6)
+        opener = next((opener for magic, opener in _OPENERS.items() if head.startswith(magic)), None)
+        plain.seek(0)
+        if opener is None:
+            yield plain
+            return
+    with cast(BinaryIO, opener(path)) as stream:
+        yield stream
+
+
+def _refuse(name: str, why: str) -> NoReturn:
+    raise InputError(f"{name}: the archive {why}; copy it from the host again, or capture again")
