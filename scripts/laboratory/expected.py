@@ -37,7 +37,7 @@ class Expected:
     confidence: tuple[str, ...] | None = None
     findings: tuple[str, ...] = ()  # listed with a share of 0.1 or more, or with one that cannot be known
     listed: tuple[str, ...] = ()  # listed with any share
-    absent: tuple[str, ...] = ()  # must not be listed as `findings` must
+    absent: tuple[str, ...] = ()  # must not be listed so, but may be where it is likely only, and its share not known
     threads: int | None = None  # of the server: found exactly
     slots: int | None = None  # of each connection, or of the session: found exactly
     unmeasured: tuple[str, ...] = ()  # figures by their names that this run does not measure
