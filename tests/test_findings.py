@@ -416,6 +416,7 @@ def test_the_storages_own_figure_makes_it_certain() -> None:
         ({"server": replace(UNLIMITED, cannot="only 20 calls: too few to tell")}, "only 20 calls"),
         ({"unseen_share": 0.4}, "40 % of the messages are not in the captures"),
         ({"by_op": (row("READ", 900, 21), row("GETATTR", 100, 12))}, "ops that need no data take 12.00 ms, too"),
+        ({"by_op": (row("COMPOUND", 900, 21), row("CLOSE", 1, 0.1))}, "900 COMPOUNDs cannot be read, being encrypted"),
     ],
 )
 def test_what_the_packets_do_not_tell_is_said(changes: dict[str, Any], why: str) -> None:
@@ -464,6 +465,16 @@ def test_slots_are_certain_with_outside_proof_only(
     assert said in found.text
 
 
+def test_a_few_compounds_without_a_name_hide_nothing() -> None:
+    """Some are cut off in every short capture; READs beside them say what the storage takes, and quick ones nothing."""
+    mixed = (row("READ", 900, 21), row("COMPOUND", 90, 21), row("GETATTR", 100, 0.1))
+    assert codes(server_findings(replace(STORAGE, by_op=mixed))) == ["server-storage"]
+    few = (row("COMPOUND", 90, 21), row("GETATTR", 100, 0.1))
+    assert codes(server_findings(replace(STORAGE, by_op=few))) == []
+    quick = replace(STORAGE, mean=Layers(2, 1), by_op=(row("COMPOUND", 900, 2),))
+    assert codes(server_findings(quick)) == []
+
+
 def test_with_time_above_the_wire_a_flat_top_is_enough() -> None:
     """Where half of the application's time is above the wire, what could be workers is taken for slots."""
     flat = client(2, slots_estimate=None, limited=False, held="slots or workers")
@@ -472,6 +483,28 @@ def test_with_time_above_the_wire_a_flat_top_is_enough() -> None:
     assert codes(client_findings(replace(SLOTS, client=flat, slots=None, mean=Layers(40, 40, 20)))) == ["above-wire"]
     moving = client(2, slots_estimate=None, limited=False, at_limit_share=0.3)
     assert codes(client_findings(replace(SLOTS, client=moving, slots=None))) == ["above-wire"]
+
+
+def test_a_flat_top_of_what_is_seen_is_none_where_much_is_not() -> None:
+    """Where a quarter of the ops is not in the captures, no level is one of slots, and what is above is not certain."""
+    flat = client(2, slots_estimate=None, limited=False, held="unknown")
+    few = replace(SLOTS, client=flat, slots=None, unseen_share=0.24)
+    assert codes(client_findings(few)) == ["client-slots"]
+    found = one(client_findings(replace(few, unseen_share=0.8)), "above-wire")
+    assert found.confidence == "likely"
+    assert "80 % of the messages are not in the captures" in found.text
+
+
+@pytest.mark.parametrize(("ms_of", "told"), [(0.2, True), (0.05, False)])
+@pytest.mark.parametrize("cause", ["zero-window", "receive-window"])
+def test_a_closed_window_in_front_of_calls_is_told_above_the_wire(cause: str, ms_of: float, *, told: bool) -> None:
+    """Calls that the server's window keeps in the client's socket are above its wire: the server is named first."""
+    found = one(client_findings(replace(ABOVE, stalls=stalls(cause, {"before": ms_of}))), "above-wire")
+    assert ("the server first" in found.text, "Send-Q" in found.advice["how"][0]) == (told, told)
+    assert found.evidence["window_closed_ms"] == ms_of
+    assert found.confidence == ("likely" if told else "certain")
+    said = verdict(ABOVE.mean, None, SOUND, [found])
+    assert (said.confidence, "the server's TCP window" in said.text) == (("medium", True) if told else ("high", False))
 
 
 def test_the_session_of_nfs_4_1_goes_before_the_connection() -> None:

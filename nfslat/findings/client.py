@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nfslat.charges.causes import BEFORE, Cause
 from nfslat.findings.facts import Facts, finding
 from nfslat.findings.words import ms, times
 from nfslat.report.model import Finding
@@ -12,6 +13,8 @@ _SOME = 0.05
 _AT_LIMIT = 0.5  # of the busy time, where the application's time is known to lie above the wire
 _PROVES = 0.3  # of the application's time above the wire: the wait that slots make is seen from outside
 _WAITS = 0.3  # of the time above the wire: so much of it the client's own figures explain
+_HIDDEN = 0.25  # of the ops not in the captures: no level in flight says anything (as in `inflight.slots`)
+_SHUT = 0.01  # of the application's time, in front of calls that left as the window opened; others stood behind those
 
 
 def client_findings(facts: Facts) -> list[Finding]:
@@ -86,7 +89,8 @@ def _limit(f: Facts) -> tuple[str, int, float | None, str] | None:
     if c is not None and c.slots_estimate is not None:
         return "client-slots", c.slots_estimate, c.at_limit_share, _where(f)
     # With time above the wire, a number that is hardly ever exceeded is enough, even where workers could look alike.
-    if c is not None and f.above_ms is not None and f.share(f.above_ms) >= _AT_LIMIT and c.mounts:
+    seen = f.unseen_share < _HIDDEN
+    if c is not None and f.above_ms is not None and f.share(f.above_ms) >= _AT_LIMIT and c.mounts and seen:
         levels = [one.level for one in c.mounts[0].connections]
         at_limit = c.at_limit_share is not None and c.at_limit_share >= _AT_LIMIT
         if at_limit and None not in levels:
@@ -106,6 +110,9 @@ def _above(f: Facts) -> Finding | None:
     above, paused, left = f.mean.client_ms, f.paused_above_ms, f.above_ms
     if above is None or left is None or f.share(left) < _SOME:
         return None
+    seen = f.unseen_share < _HIDDEN
+    shut = 0.0 if f.stalls is None else f.stalls.ms({Cause.ZERO_WINDOW, Cause.RECEIVE_WINDOW}, {BEFORE})
+    is_shut = f.share(shut) >= _SHUT
     wait = (
         ""
         if f.slot_wait_ms is None
@@ -116,14 +123,38 @@ def _above(f: Facts) -> Finding | None:
         "client",
         f"{ms(above)} ms of the application's {ms(f.mean.total_ms)} ms lie above the client's wire{wait}"
         + (f", up to {ms(paused)} ms of it because the client did not run for a while" if paused else "")
-        + ", and no number of slots is seen to be reached: look at the run queue, paging, the page cache, the "
-        "application",
+        + ", and no number of slots is seen to be reached: look at "
+        + (
+            "the server first, whose TCP window had no room for calls: they stand in the client's socket until it "
+            "reads, which too few threads do late; then at "
+            if is_shut
+            else ""
+        )
+        + "the run queue, paging, the page cache, the application"
+        + (
+            ""
+            if seen
+            else f"; {f.unseen_share * 100:.0f} % of the messages are not in the captures, and their ops may have "
+            "spent more of it on the wire"
+        ),
         share=f.share(left),
-        confidence="certain",
-        evidence={"above_wire_ms": above, "paused_ms": paused, "slot_wait_ms": f.slot_wait_ms},
+        # What calls waited in the socket is above the wire, and the server's doing.
+        confidence="certain" if seen and not is_shut else "likely",
+        evidence={
+            "above_wire_ms": above,
+            "paused_ms": paused,
+            "slot_wait_ms": f.slot_wait_ms,
+            "window_closed_ms": shut,
+            "unseen_share": f.unseen_share,
+        },
         advice={
             "knob": "evidence from the client",
             "how": [
+                *(
+                    ["ss -tn dport = :2049 # Send-Q: what waits in the socket for the server's window"]
+                    if is_shut
+                    else []
+                ),
                 "scripts/snapshot.sh before and after, then nfslat ... --client-snapshot BEFORE AFTER",
                 "perf sched latency, vmstat 1, pidstat -w -p PID 1",
             ],

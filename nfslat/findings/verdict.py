@@ -130,7 +130,7 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
         text += _beyond_the_wire(findings)
     if cause is not None and cause.confidence != "certain":
         reasons.append(f"the cause, {cause.code}, is {cause.confidence}")
-        if cause.code == "server-threads" and confidence == "high":
+        if cause.code in ("server-threads", "above-wire") and confidence == "high":
             confidence = "medium"  # who gets the ticket depends on it
     proof = _proof(mean, cause)
     return Verdict(layer, cause.code if cause else None, share, share_slowest, confidence, text, proof, reasons)
@@ -201,7 +201,9 @@ def _because(cause: Finding, *, above_wire: bool) -> str:
     if cause.code == "connection-cap":
         return "by a limit for each connection"
     if cause.code == "above-wire":
-        return "and no limit of the client is seen to explain it"
+        is_shut = cause.confidence != "certain" and e.get("window_closed_ms")
+        but = ", but the server's TCP window had no room for its calls" if is_shut else ""
+        return f"and no limit of the client is seen to explain it{but}"
     return f"by {cause.code}"
 
 

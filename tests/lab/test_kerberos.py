@@ -1,4 +1,4 @@
-"""The lab with Kerberos: what it asks of the machine, what it does in the guests, and real protected traffic."""
+"""The lab with Kerberos: what it asks of the machine, what it does in the guests, and ."""
 
 from __future__ import annotations
 
