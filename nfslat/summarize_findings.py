@@ -15,7 +15,7 @@ from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, Layers, verdict
-from nfslat.known import Known, counts_of, data_rows
+from nfslat.known import Known, counts_of
 from nfslat.reconnects import sent_on_a_new_connection
 from nfslat.report import model
 from nfslat.results import Correlation
@@ -106,7 +106,6 @@ def _facts(
         parts=focus.parts_ms,
         slowest_parts=slowest.parts_ms,
         by_op=_beside_socket(c, by_op),
-        typical_data_ms=float(np.median(c.server_srt_ns[data_rows(c)]) / _NS_PER_MS),
         reconnects=_reconnects(c),
         queue_ms=focus.queue_ms if thread_ms is None else max(mean.ms("server") - thread_ms, 0.0),
         slowest_queue_ms=slowest.queue_ms if thread_ms is None else None,

@@ -101,6 +101,12 @@ def row(op: str, count: int, server_ms: float, queue_ms: float | None = 0.0) -> 
     return MatchedRow("NFS", op, "3", count, one, one, nothing, 0, parts(server=server_ms), queue_ms)
 
 
+def event(server_ms: float) -> MatchedRow:
+    """READs of which a few make the mean: half of them take 0.4 ms."""
+    one = row("READ", 900, server_ms)
+    return replace(one, server_ms=replace(one.server_ms, p50=0.4))
+
+
 def parts(**others: Any) -> Parts:
     """No network, but for what is said."""
     usual = {"call_send": 0.0, "call_net": 0.1, "server": 1.0, "reply_send": 0.0, "reply_net": 0.1, "net_both": 0.2}
@@ -126,13 +132,12 @@ STORAGE = Facts(
     by_op=(row("READ", 900, 21), row("GETATTR", 100, 0.1)),
     queue_ms=0.0,
     slowest_queue_ms=0.0,
-    typical_data_ms=20.0,
     server=UNLIMITED,
 )
 UNKNOWN = Facts(
     Layers(20, 1), Layers(40, 1), by_op=(row("READ", 1000, 20, None),), server=replace(UNLIMITED, cannot="too regular")
 )
-RECONNECT = Facts(Layers(10, 1), Layers(900, 1), typical_data_ms=0.4, queue_ms=0.0, server=UNLIMITED,
+RECONNECT = Facts(Layers(10, 1), Layers(900, 1), by_op=(event(10),), queue_ms=0.0, server=UNLIMITED,
                   reconnects=Reconnects(8, 1000.0, 6.0))  # fmt: skip
 CAP = Facts(Layers(3, 1), queue_ms=0.0, server=UNLIMITED, caps=(cap(),))
 DELAY = Facts(Layers(1, 10), Layers(1, 12), least_round_trip_ms=9.0)
@@ -285,7 +290,7 @@ def test_every_code_of_the_source_has_a_case_and_a_row_in_the_method() -> None:
         ("server-threads", replace(QUEUE, queue_ms=None)),
         # Data that take less than 5 ms; a few slow ops among quick ones; ops without data as slow; quick storage.
         ("server-storage", replace(STORAGE, by_op=(row("READ", 900, 4.9), row("GETATTR", 100, 0.1)))),
-        ("server-storage", replace(STORAGE, typical_data_ms=1.0)),
+        ("server-storage", replace(STORAGE, by_op=(event(21), row("GETATTR", 100, 0.1)))),
         ("server-storage", replace(STORAGE, by_op=(row("READ", 900, 21), row("GETATTR", 100, 12)))),
         ("server-storage", replace(STORAGE, storage_ms=1.0)),
         ("server-storage", replace(STORAGE, by_op=(row("GETATTR", 100, 30),))),
@@ -626,7 +631,6 @@ def any_facts(draw: st.DrawFn) -> Facts:
         slowest_parts=parts(call_retrans_wait=part(slow_network_ms), reply_retrans_wait=0.0),
         by_op=draw(st.lists(st.builds(row, st.sampled_from(["READ", "WRITE", "GETATTR"]), st.integers(1, 100), _ms),
                             max_size=3)),
-        typical_data_ms=draw(_waits),
         queue_ms=queue_ms,
         slowest_queue_ms=part(slow_server_ms),
         queue_is_measured=draw(st.booleans()),
@@ -752,3 +756,19 @@ def test_means_over_some_operations_are_weighted() -> None:
     facts = Facts(Layers(1, 1), by_op=(row("READ", 100, 10, 5), row("WRITE", 300, 20, 5), row("GETATTR", 5, 1)))
     assert facts.op(DATA_OPS) == (400, 5.0, 12.5)
     assert facts.op(frozenset(("LINK",))) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ((row("READ", 900, 20), row("WRITE", 90, 20)), "READ takes 20"),
+        ((row("READ", 900, 20), row("WRITE", 900, 30)), "WRITE and READ take 25"),
+        ((row("WRITE", 900, 0.3), row("COMMIT", 100, 90)), "COMMIT takes 9.27"),
+        ((row("CREATE", 72, 60), row("REMOVE", 72, 50), row("MKDIR", 30, 55)), "CREATE, REMOVE and MKDIR take"),
+    ],
+)
+def test_slow_storage_is_said_of_the_ops_that_wait_for_it(rows: tuple[MatchedRow, ...], said: str) -> None:
+    """A load of new files or of COMMITs waits for the disk like one of READs, and the finding names what does."""
+    facts = replace(STORAGE, by_op=(*rows, row("GETATTR", 100, 0.1)))
+    (one,) = [each for each in server_findings(facts) if each.code == "server-storage"]
+    assert one.text.startswith(said)

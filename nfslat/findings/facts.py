@@ -14,7 +14,8 @@ from nfslat.findings.verdict import Layers
 from nfslat.report.model import CapInFlight, ClientInFlight, Finding, MatchedRow, Parts, ServerInFlight, SessionInFlight
 
 AT_SERVER, AT_CLIENT = ("call_net", "server"), ("reply_net",)  # parts in which ops wait for a host that does not run
-STORAGE_OPS = frozenset((*DATA_OPS, "COMMIT"))  # what waits for a disk
+# What waits for a disk: a server has to have on stable storage what it says it changed (RFC 1813, 1.5 and 3.3.2 on).
+STORAGE_OPS = frozenset((*DATA_OPS, *"COMMIT CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR RENAME LINK SETATTR".split()))
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,6 @@ class Facts:
     parts: Parts | None = None  # of the same ops as `mean`
     slowest_parts: Parts | None = None
     by_op: Sequence[MatchedRow] = ()
-    typical_data_ms: float | None = None  # median of the server's time with READ and WRITE
     queue_ms: float | None = None  # part of the server's: the wait for a thread
     slowest_queue_ms: float | None = None
     queue_is_measured: bool = False  # on the server (DTrace, tracepoints), not inferred from packets

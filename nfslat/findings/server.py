@@ -8,13 +8,14 @@ from nfslat.charges.causes import FROM_OUTSIDE, Cause
 from nfslat.constants import IN_MEMORY_OPS
 from nfslat.findings.facts import AT_SERVER, STORAGE_OPS, Facts, finding
 from nfslat.findings.words import ms, times
-from nfslat.report.model import Finding, ServerInFlight
+from nfslat.report.model import Finding, MatchedRow, ServerInFlight
 from nfslat.tune import advice
 
 _SLOW_MS = 5.0  # in a thread; a healthy disk or cache answers sooner
 _SOME = 0.05  # of the whole; less is not worth a finding
 _FAST = 0.1  # of the time of data ops: light ops that take no more show that the server itself is quick
 _FEW_LIGHT = 5
+_NAMED = 0.1  # of the time of all ops that wait for storage: kinds that take less are not named
 _MOSTLY = 0.7
 _WITNESSES = 5
 _STARVED = 0.2  # of the server's queued sockets found an idle thread: 0.02 to 0.04 in the lab, else 0.9 to 1
@@ -131,7 +132,8 @@ def _storage(f: Facts) -> Finding | None:
     count, _, work_ms = data or (0, 0.0, f.in_thread_ms)
     if (f.by_op and data is None and not f.queue_is_measured) or work_ms < _SLOW_MS or f.share(f.in_thread_ms) < _SOME:
         return None
-    if f.typical_data_ms is not None and not f.queue_ms and f.typical_data_ms < _SLOW_MS / 2:
+    rows = sorted((row for row in f.by_op if row.op in STORAGE_OPS), key=lambda row: -row.count * row.server_ms.mean)
+    if data is not None and not f.queue_ms and rows[0].server_ms.p50 < _SLOW_MS / 2:
         return None  # a few ops make the mean: an event, not a slow back end
     evidence = {"in_thread_ms": f.in_thread_ms, "data_ops": count, "data_ms": work_ms}
     proof = ""
@@ -150,7 +152,7 @@ def _storage(f: Facts) -> Finding | None:
     return finding(
         "server-storage",
         "server",
-        f"READ and WRITE take {ms(work_ms)} ms in the server{thread}{proof}",
+        f"{_named(rows)} {ms(work_ms)} ms in the server{thread}{proof}",
         share=f.share(f.in_thread_ms),
         slowest=_slowest_in_thread(f),
         confidence=confidence,
@@ -161,6 +163,16 @@ def _storage(f: Facts) -> Finding | None:
             "verify": "the device's await against this figure",
         },
     )
+
+
+def _named(rows: list[MatchedRow]) -> str:
+    """``READ and WRITE take``: the ops that make the most of the time, three at most; of figures alone not known."""
+    times_ms = [row.count * row.server_ms.mean for row in rows]
+    names = dict.fromkeys(row.op for row, one in zip(rows, times_ms, strict=True) if one >= _NAMED * sum(times_ms))
+    *some, last = list(names)[:3] or ["calls"]
+    if not some:
+        return f"{last} {'take' if last == 'calls' else 'takes'}"
+    return f"{', '.join(some)} and {last} take"
 
 
 def _slowest_in_thread(f: Facts) -> float | None:

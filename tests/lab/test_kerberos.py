@@ -1,4 +1,4 @@
-"""The lab with Kerberos: what it asks of the machine, what it does in the guests, and ."""
+"""The lab with Kerberos: what it asks of the machine, and what it does in the guests."""
 
 from __future__ import annotations
 
