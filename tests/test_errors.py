@@ -17,6 +17,7 @@ import zlib
 from pathlib import Path
 
 import pytest
+from captures import SHARED, needs_captures
 
 from nfslat import cli
 from nfslat.decode.tools import find_tools
@@ -431,6 +432,17 @@ def test_captures_cut_in_front_of_the_rpc_header(capsys: pytest.CaptureFixture[s
     status, _, err = _run(capsys, path, CLIENT)
     assert status == 3
     assert "cut at 60 bytes" in _one_line(err)
+
+
+@needs_captures
+def test_captures_of_any_interface_need_a_longer_snaplen(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """With `-i any` 96 bytes end inside the RPC header: that is said, and not that there is no NFS."""
+    path = tmp_path / "short.pcap"
+    subprocess.run(["editcap", "-s", "96", SHARED / "lab/i_v3_any_sll2/server.pcap.gz", path], check=True)
+    status, _, err = _run(capsys, path, CLIENT)
+    assert status == 3
+    assert "cut at 96 bytes" in _one_line(err)
+    assert "128 with -i any" in err
 
 
 def test_one_capture_under_two_clocks_is_recognised(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

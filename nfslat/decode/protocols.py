@@ -17,6 +17,7 @@ from nfslat.errors import InputError, ToolError
 _NAMED = 3
 _LOOKED_AT = "100000"  # packets: enough to tell what a capture is about
 _SHORTEST_SNAPLEN = 94  # Ethernet, IPv4, TCP with timestamps, record mark, and a call's header up to its procedure
+_ANY_SNAPLEN = 128  # the same with SLL2 (-i any) or VLAN tags, and IPv6
 
 
 def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Tools]) -> None:
@@ -33,11 +34,12 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
             f"{name}: the NFS traffic is encrypted (RPC-with-TLS, RFC 9289); XIDs cannot be seen: "
             "capture on a mount without xprtsec, or compare TCP round trips only"
         )
+    cut = InputError(
+        f"{name}: the packets were cut at {source.snaplen} bytes, in front of the RPC headers or in them; "
+        "capture with tcpdump -s 512 (96 is the least that can work, 128 with -i any, VLANs or IPv6)"
+    )
     if source.snaplen is not None and source.snaplen < _SHORTEST_SNAPLEN:
-        raise InputError(
-            f"{name}: the packets were cut at {source.snaplen} bytes, in front of the RPC headers or in them; "
-            "capture with tcpdump -s 512 (96 is the least that can work)"
-        )
+        raise cut
     nfs_calls = sum(count for kind, count in calls if kind.program == NFS)
     replies = len(decoded.ops) + int((decoded.loose.is_reply == 1).sum())
     if nfs_calls:
@@ -53,6 +55,8 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
         most = (+programs).most_common(_NAMED)
         said = ", ".join(f"{count} {program} calls" for program, count in most) or "RPC replies"
         raise InputError(f"{name}: no NFS in it, only {said}; capture 'port 2049' on the NFS interface")
+    if source.snaplen is not None and source.snaplen < _ANY_SNAPLEN:
+        raise cut
     contents = _contents(source, decoded, tools)
     said = ", ".join(f"{protocol} ({count} packets)" for protocol, count in contents.most_common(_NAMED))
     if "nfs" in contents or "rpc" in contents:
