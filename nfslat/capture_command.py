@@ -72,6 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--server-address", metavar="ADDR", help="the server, as the client sees it, if it is not found"
     )
     parser.add_argument("--client-address", metavar="ADDR", help="the client, as the server sees it")
+    parser.add_argument(
+        "--only-client", action="store_true", help="leave the server's other clients out, whose calls take threads too"
+    )
     parser.add_argument("--server-interface", metavar="IF", help="where the server captures, if not towards the client")
     parser.add_argument("--client-interface", metavar="IF", help="where the client captures")
     report_command.add_output(parser)
@@ -104,6 +107,7 @@ def run(options: argparse.Namespace, _: TextIO, json_out: TextIO | None, *, widt
         server_address=options.server_address,
         client_address=options.client_address,
         interfaces={"server": options.server_interface, "client": options.client_interface},
+        only_client=options.only_client,
         force=options.force,
     )
     # As `nfslat SERVER CLIENT` has them; which side is which, is known here.

@@ -162,6 +162,8 @@ class Tcp(Table):
     reconnect: I64  # 0 for the first connection between these endpoints
     direction: I64
     packets: I64
+    first_ns: I64  # of all packets: the SYN, and what ended it (FIN, RST), too
+    last_ns: I64
     data_packets: I64
     bytes: I64  # payload, retransmissions included
     largest_payload: I64  # bytes in one packet
@@ -229,6 +231,7 @@ class Pauses(Table):
     size_before: I32  # bytes in the one before the pause
     under_way: I64  # bytes sent and not acknowledged when it began
     under_way_end: I64  # when it ended, in front of the packet that ends it
+    announced: I64  # the window as it stood in the header when it began, not scaled; NULL: none so far, but a SYN's
     window: I64  # bytes from the highest acknowledged one that the receiver took when it began; NULL: not known (scale)
     window_least: I64  # the least of it until it ended
     window_end: I64

@@ -10,7 +10,8 @@ sender and back (the same of the other direction). One of them is about 0 where 
 the receiver's an ACK passes first, and the data that it released come a round trip later.
 
 What cannot be told there: whether it was the receiver's window or the congestion window that an ACK opened (the
-sender had more under way than the receiver sees), unless the window is too small for a segment.
+sender had more under way than the receiver sees), unless the window is too small for a segment. Nor can it be told at
+the sender's end where the window is not known, for want of the handshake that says its scale (see `scales`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Cause(StrEnum):
     RECEIVE_WINDOW = "receive-window"  # open, and too small for the next segment
     DELAYED_ACK = "delayed-ack"
     CONGESTION_WINDOW = "congestion-window"  # for an ACK, about a round trip, with room in the receiver's window
+    UNKNOWN_WINDOW = "unknown-window"  # the same, and nothing says whether the receiver's window had room
     SENDER = "sender"  # for nothing on the wire: its application, or its host
     OVERTAKEN = "overtaken"  # no wait: the network brought packets in another order
     UNKNOWN = "unknown"  # the capture does not show it; near the receiver this is the pace of path and sender
@@ -70,6 +72,12 @@ def timer_ms(held_ns: int) -> int | None:
     """The delayed-ACK timer that goes with an ACK held so long: 40 (Linux), 50 or 100 (Solaris), 200 (Windows, BSD),
     500 (the most that RFC 1122 allows); None: no such timer."""
     return next((name for name, least, most in _TIMERS_MS if least * _MS <= held_ns < most * _MS), None)
+
+
+def awaited(pauses: Pauses) -> I8:
+    """What each sender waits for that an ACK lets go on, and that does not lack room in a window that is known."""
+    known = pauses.window != NULL
+    return np.where(known, code(Cause.CONGESTION_WINDOW), code(Cause.UNKNOWN_WINDOW)).astype(np.int8)
 
 
 def silence_ns(pauses: Pauses) -> I64:
@@ -155,7 +163,7 @@ class _Rows:
                 code(Cause.ZERO_WINDOW),
                 code(Cause.RECEIVE_WINDOW),
                 code(Cause.DELAYED_ACK),
-                code(Cause.CONGESTION_WINDOW),
+                awaited(pauses),
                 code(Cause.TAIL_LOSS_PROBE),
                 code(Cause.CONGESTION_WINDOW),
                 code(Cause.SENDER),

@@ -14,6 +14,7 @@ On the client --peer is its server, on the server its clients; start both at abo
 
 --peer HOST,...    addresses or names; "any": all, whose waiting calls take the server's threads too
 --out FILE         the tar, "-" for standard output; else nfslat-NAME-TIME.tar here
+--all-peers        NFS of all hosts, on the interface towards --peer
 --seconds N        20; Ctrl-C ends it early, and the tar has what there is
 --measure N        captures nothing, needs no root: prints packets/s and bytes/s over N seconds
 --sudo             becomes root by "sudo -n", which must need no password
@@ -49,7 +50,7 @@ max_write_mb=50      # a second: less than half of what one slow disk takes, for
 floor_v4=256         # of the snaplen: Ethernet, IP, TCP 66, RPC with a long credential 150, then an NFSv4 COMPOUND
 floor_v3=128         # the same up to the procedure; the offset of a READ is behind it and will be missed
 
-peers='' out='' seconds=20 measure='' sudo='' side=unknown ports=2049 interface='' snaplen=512 max_mb='' keep_free_mb=512
+peers='' all_peers='' out='' seconds=20 measure='' sudo='' side=unknown ports=2049 interface='' snaplen=512 max_mb='' keep_free_mb=512
 buffer_mb='' dir='' force='' yes='' watch_stdin=''
 work='' tool_pid='' guard_pid='' watch_pid='' nap_pid='' partial='' phase=preparing ended_by=''
 host=$(uname -n) system=$(uname -s)
@@ -105,6 +106,8 @@ trap 'caught HUP 129' HUP
 trap 'caught INT 130' INT
 trap 'caught PIPE 141' PIPE
 trap 'caught TERM 143' TERM
+# From whoever cannot know whether it still captures: nothing but the end of that.
+trap '[ "$phase" != capturing ] || { phase=stopping && ended_by=interrupted; }' USR1
 
 # A sleep that a signal ends at once.
 nap() {
@@ -124,7 +127,7 @@ given=
 for argument; do [ "$argument" = --sudo ] || given="$given '$(printf '%s' "$argument" | sed "s/'/'\\\\''/g")'"; done
 while [ $# -gt 0 ]; do
     case $1 in
-    --sudo | --force | --yes | --watch-stdin) ;;
+    --sudo | --force | --yes | --watch-stdin | --all-peers) ;;
     --*) [ $# -gt 1 ] || die 2 "$1 needs a value; --help says more" ;;
     *) die 2 "what is $1? --help says more" ;;
     esac
@@ -138,6 +141,7 @@ while [ $# -gt 0 ]; do
     --force) force=yes && shift && continue ;;
     --yes) yes=yes && shift && continue ;;
     --watch-stdin) watch_stdin=yes && shift && continue ;;
+    --all-peers) all_peers=yes && shift && continue ;;
     --peer) peers="$peers,$2" ;;
     --out) out=$2 ;;
     --seconds) seconds=$2 ;;
@@ -328,6 +332,9 @@ if [ -z "$ours" ] && { have ss || have netstat; }; then
     say "no connection with port $ports to ${addresses:-any host }now${others:+; there are with$others}"
 fi
 
+# The way to the peers is known; from here on addresses are those that are captured, none for all.
+[ -z "$all_peers" ] || addresses=''
+
 # --- Measuring -----------------------------------------------------------------------------------------------------------
 
 now() {
@@ -500,7 +507,7 @@ dir=$(cd "$dir" && pwd) || die 1 "cannot go into the folder $dir"
 free=$(room "$dir")
 case $(type_of "${free#* }") in
 nfs*) [ -n "$force" ] || die 4 "$dir is on NFS, so that the capture would capture itself; say --dir, or --force" ;;
-tmpfs | ramfs | swap) say "$dir is in memory" ;;
+tmpfs | ramfs | swap) say "$dir is in memory, of which the capture takes a part" ;;
 esac
 
 if [ -n "$measure" ]; then
@@ -655,9 +662,8 @@ clock() { # before|after: into clock.txt; facts into facts.more
 counters() { # before|after: into counters.txt
     printf '#### nfslat: counters %s\n' "$1"
     for name in $devices; do
-        for path in /sys/class/net/"$name"/statistics/*; do
-            [ ! -r "$path" ] || fact "$path" "$(cat "$path" 2>/dev/null)"
-        done
+        # Two dozen files of a number each: with one program, not with one for each.
+        grep -s '' /sys/class/net/"$name"/statistics/* | sed 's/:/: /'
         ! have ethtool || briefly ethtool -S "$name" | awk -v name="$name" '
             /drop|miss|discard|err|fifo|no_buf/ && $NF > 0 { print "ethtool -S " name ":" $0 }'
     done
@@ -853,6 +859,16 @@ case $ended_by in
     fi
     ;;
 esac
+# At once, so that whoever captures on the other host may end that as well.
+early() { say "ended early, $*; the tar has what was captured until then"; }
+case $ended_by in
+time) ;;
+interrupted) early 'by a signal' ;;
+disk) early "before the disk of $dir was full" ;;
+cost) early "for it wrote more than $((max_write_mb * 2)) MB/s" ;;
+size) early "at $max_mb MB" ;;
+*) early "for $tool stopped by itself ($(sed -n '$p' "$work/tcpdump.txt"))" ;;
+esac
 
 # --- The tar -------------------------------------------------------------------------------------------------------------
 
@@ -916,12 +932,5 @@ fi
 [ "${kernel:-0}" = 0 ] ||
     say "tcpdump lost $kernel packets for want of time or buffer: --buffer-mb, fewer peers or a smaller --snaplen help"
 [ "${received:-1}" != 0 ] || say "no packet came by: is $interface right, and is there any NFS traffic?"
-case $ended_by in
-time) [ "$out" = - ] || say "done: $out" ;;
-interrupted) say "ended early, by a signal; the tar has what was captured until then" ;;
-disk) say "ended early, before the disk of $dir was full; the tar has what was captured until then" ;;
-cost) say "ended early, for it wrote more than $((max_write_mb * 2)) MB/s; the tar has what was captured until then" ;;
-size) say "ended early, at $max_mb MB; the tar has what was captured until then" ;;
-*) say "ended early: $tool stopped by itself ($(sed -n '$p' "$work/tcpdump.txt")); the tar has what was captured until then" ;;
-esac
+[ "$out" = - ] || say "done: $out"
 [ "$ended_by" = time ] || exit 3

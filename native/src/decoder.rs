@@ -196,7 +196,7 @@ impl Decoder {
         let (own, other) = if direction == 0 { (forward, backward) } else { (backward, forward) };
         let [forward, backward] = &mut flow.traffic;
         let (sent, back) = if direction == 0 { (forward, backward) } else { (backward, forward) };
-        sent.packets += 1;
+        sent.packet(t_ns);
 
         let silent_ns = t_ns - flow.last_ns;
         flow.last_ns = t_ns;

@@ -254,7 +254,7 @@ fn strings<'py, 'a>(py: Python<'py>, all: impl ExactSizeIterator<Item = &'a [u8]
 /// Silences of senders.
 fn pauses<'py>(py: Python<'py>, pauses: &mut Pauses) -> PyResult<Bound<'py, PyDict>> {
     Ok(columns!(py, pauses, conn reconnect direction frame begin_ns end_ns heard_ns ended went in_message offset size
-        size_before under_way under_way_end window window_least window_end duplicate_acks is_tail sent_ns))
+        size_before under_way under_way_end announced window window_least window_end duplicate_acks is_tail sent_ns))
 }
 
 fn loads<'py>(py: Python<'py>, loads: &Loads) -> PyResult<Bound<'py, PyDict>> {
@@ -280,6 +280,8 @@ fn traffic<'py>(py: Python<'py>, decoder: &Decoder) -> PyResult<Bound<'py, PyDic
         "reconnect" d => d.reconnect;
         "direction" d => d.direction;
         "packets" d => d.traffic.packets;
+        "first_ns" d => d.traffic.first_ns;
+        "last_ns" d => d.traffic.last_ns;
         "data_packets" d => d.traffic.data_packets;
         "bytes" d => d.traffic.bytes;
         "largest_payload" d => d.traffic.largest_payload;

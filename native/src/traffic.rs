@@ -113,6 +113,9 @@ impl Default for SegmentSize {
 #[derive(Default)]
 pub struct Traffic {
     pub packets: u64,
+    /// Of all packets, the SYN and the last FIN or RST too; 0 where there is none.
+    pub first_ns: i64,
+    pub last_ns: i64,
     pub data_packets: u64,
     /// TCP payload, retransmissions included.
     pub bytes: u64,
@@ -166,6 +169,16 @@ impl Traffic {
         for one in both {
             one.segment_size = known.map_or_else(SegmentSize::default, |mss| SegmentSize(u32::from(mss)));
         }
+    }
+
+    /// A packet, whatever is in it.
+    #[inline]
+    pub fn packet(&mut self, t_ns: i64) {
+        if self.packets == 0 {
+            self.first_ns = t_ns;
+        }
+        self.last_ns = t_ns;
+        self.packets += 1;
     }
 
     /// A data packet with so many bytes of payload.

@@ -224,6 +224,7 @@ impl Way {
                 size_before: self.last_len,
                 under_way: self.under_way,
                 under_way_end: self.under_way_now(),
+                announced: if self.window_begin == UNKNOWN { -1 } else { self.window_begin.into() },
                 window: bytes(self.window_begin),
                 window_least: bytes(self.window_least),
                 window_end: bytes(self.window),

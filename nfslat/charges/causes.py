@@ -27,7 +27,8 @@ class Cause(StrEnum):
     RECEIVE_WINDOW = "receive-window"  # the receiver's window was too small for the next segment
     DELAYED_ACK = "delayed-ack"  # the receiver kept its ACK back
     BANDWIDTH = "bandwidth"  # the path carried all that it carries
-    CONGESTION_WINDOW = "congestion-window"  # for an ACK, with room in the receiver's window
+    UNKNOWN_WINDOW = "unknown-window"  # for an ACK; whether the receiver's window had room is not known
+    CONGESTION_WINDOW = "congestion-window"  # the same, with room in the receiver's window
     SENDER = "sender"  # the application or the host that sends was silent in the middle of a message
     HEAD_OF_LINE = "head-of-line"  # other replies in front of it on the same connection were being sent
     DISTANCE = "distance"  # the shortest round trip, half of it each way
@@ -38,8 +39,8 @@ LOSSES = frozenset({Cause.RTO, Cause.TAIL_LOSS_PROBE, Cause.FAST_RETRANSMIT, Cau
                     Cause.BEHIND_LOSS})  # fmt: skip
 # Of these the network is to blame, or the other end of it, even where they lie within the server's response time.
 FROM_OUTSIDE = frozenset(
-    {*LOSSES, Cause.REORDERING, Cause.ZERO_WINDOW, Cause.RECEIVE_WINDOW, Cause.DELAYED_ACK, Cause.CONGESTION_WINDOW,
-     Cause.BANDWIDTH, Cause.HEAD_OF_LINE}
+    {*LOSSES, Cause.REORDERING, Cause.ZERO_WINDOW, Cause.RECEIVE_WINDOW, Cause.DELAYED_ACK, Cause.UNKNOWN_WINDOW,
+     Cause.CONGESTION_WINDOW, Cause.BANDWIDTH, Cause.HEAD_OF_LINE}
 )  # fmt: skip
 
 

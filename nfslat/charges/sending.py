@@ -30,7 +30,7 @@ _OF_TCP = [
     code(one)
     for one in (
         Cause.RTO, Cause.TAIL_LOSS_PROBE, Cause.FAST_RETRANSMIT, Cause.LOSS, Cause.ZERO_WINDOW, Cause.RECEIVE_WINDOW,
-        Cause.DELAYED_ACK, Cause.CONGESTION_WINDOW,
+        Cause.DELAYED_ACK, Cause.UNKNOWN_WINDOW, Cause.CONGESTION_WINDOW,
     )
 ]  # fmt: skip
 

@@ -11,6 +11,7 @@ from nfslat.charges.causes import LOSSES, Cause, code
 from nfslat.constants import NULL
 from nfslat.decode.decoded import Decoded
 from nfslat.details import Ended, Pauses, Tcp, TcpEvent, TcpEvents, Went
+from nfslat.scales import with_windows
 from nfslat.tables import I8, I64, Bool
 
 _NUMBERS = 1 << 32
@@ -24,6 +25,7 @@ _CAUSES = {
     stalls.Cause.ZERO_WINDOW: Cause.ZERO_WINDOW,
     stalls.Cause.RECEIVE_WINDOW: Cause.RECEIVE_WINDOW,
     stalls.Cause.DELAYED_ACK: Cause.DELAYED_ACK,
+    stalls.Cause.UNKNOWN_WINDOW: Cause.UNKNOWN_WINDOW,
     stalls.Cause.CONGESTION_WINDOW: Cause.CONGESTION_WINDOW,
     stalls.Cause.SENDER: Cause.SENDER,
 }
@@ -46,7 +48,7 @@ def silences(side: Decoded, receiver: Decoded) -> Silences:
 
     What was sent again although it had arrived was no loss: its sender waited for an ACK, which came late.
     """
-    pauses, tcp = side.details.pauses, side.details.tcp
+    pauses, tcp = with_windows(side.details.pauses), side.details.tcp
     way = pauses.conn.astype(np.int64) * 2 + pauses.direction
     if not len(pauses):
         return Silences(pauses, way, np.zeros(0, dtype=np.int8))

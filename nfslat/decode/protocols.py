@@ -47,6 +47,8 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
             f"{name}: {nfs_calls} NFS calls and {replies} RPC replies, but no call with its reply; "
             "capture both directions (no one-way filter or span port)"
         )
+    if source.snaplen is not None and source.snaplen < _ANY_SNAPLEN and not any(count for _, count in calls):
+        raise cut
     if replies or any(count for _, count in calls):
         programs: Counter[str] = Counter()
         for kind, count in calls:
@@ -55,8 +57,6 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
         most = (+programs).most_common(_NAMED)
         said = ", ".join(f"{count} {program} calls" for program, count in most) or "RPC replies"
         raise InputError(f"{name}: no NFS in it, only {said}; capture 'port 2049' on the NFS interface")
-    if source.snaplen is not None and source.snaplen < _ANY_SNAPLEN:
-        raise cut
     contents = _contents(source, decoded, tools)
     said = ", ".join(f"{protocol} ({count} packets)" for protocol, count in contents.most_common(_NAMED))
     if "nfs" in contents or "rpc" in contents:

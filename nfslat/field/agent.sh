@@ -39,6 +39,7 @@ signal() { $as_root kill -"$1" "$(cat "$dir/pid")" 2>/dev/null; }
 clean() {
     trap '' HUP INT TERM PIPE
     trap - EXIT
+    [ -n "$dir" ] || return 0
     halt
     [ ! -s "$dir/work" ] || $as_root rm -rf "$(cat "$dir/work")"
     rm -rf "$dir"
@@ -112,13 +113,14 @@ start() {
     } | send &
     echo $! >"$dir/sender"
     # shellcheck disable=SC2016
-    {
-        $as_root sh -c '
-            until grep -q -e "listening on" -e "Using device" "$1"/*/tcpdump.txt || [ -f "$0/status" ] || [ ! -d "$0" ]; do
-                sleep 0.1 || sleep 1
-            done' "$dir" "$work" </dev/null >/dev/null 2>&1
-        [ -f "$dir/status" ] || say ready
-    } &
+    $as_root sh -c '
+        until grep -q -e "listening on" -e "Using device" "$1"/*/tcpdump.txt || [ -f "$0/status" ] || [ ! -d "$0" ]; do
+            sleep 0.1 || sleep 1
+        done
+        [ ! -f "$0/status" ] || exit
+        echo "$2 ready"
+        while [ -f "$1"/*/running ]; do sleep 0.5 || sleep 1; done
+        echo "$2 captured"' "$dir" "$work" "$token" </dev/null >&2 2>/dev/null &
     end 0
 }
 send() {
@@ -128,8 +130,8 @@ send() {
     say sent
 }
 
-# stop: the capture ends now, as if its time were over.
-stop() { [ ! -s "$dir/pid" ] || signal TERM; }
+# stop: the capture ends now, as if its time were over, unless it has ended.
+stop() { [ ! -s "$dir/pid" ] || signal USR1; }
 
 # go: the tar may come.
 go() {
@@ -141,10 +143,18 @@ bye() { exit 0; }
 
 as_root=
 if [ "$(id -u)" != 0 ] && have sudo && sudo -n true </dev/null >/dev/null 2>&1; then as_root='sudo -n'; fi
-dir=$(mktemp -d "${base:-${TMPDIR:-/tmp}}/nfslat.XXXXXX") || { say "folder ${base:-${TMPDIR:-/tmp}}" && exit 1; }
+dir='' wrong=folder
 trap clean EXIT
 trap 'exit 1' HUP INT TERM PIPE
-scripts || { say "full ${dir%/*}" && exit 1; }
+# A disk that is full is one of the reasons to capture: any place for some files will do, unless the user chose one.
+if [ -n "$base" ]; then set -- "$base"; else set -- "${TMPDIR:-/tmp}" /var/tmp /dev/shm; fi
+for folder; do
+    dir=$(mktemp -d "$folder/nfslat.XXXXXX") || continue
+    if (TMPDIR=$folder && scripts); then break; fi # where bash puts here-documents
+    rm -rf "$dir"
+    dir='' wrong=full
+done
+[ -n "$dir" ] || { say "$wrong $*" && exit 1; }
 guard </dev/null >/dev/null 2>&1 &
 echo "$token hello"
 while IFS= read -r line; do

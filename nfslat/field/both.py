@@ -23,6 +23,7 @@ _ANSWER_S = 30.0
 _READY_S = 90.0  # capture.sh takes a snapshot before, and looks at the traffic once more where there is much
 _STALL_S = 60.0  # nothing came of a tar for so long
 _AFTER_S = 120.0  # snapshot, clock and counters once more
+_ENDED_EARLY = "nfslat: ended early"  # says capture.sh
 _LATE_S = 2.5  # capture.sh captures a second more than it is told, and looks at the clock once a second
 
 
@@ -41,6 +42,7 @@ class Wanted:
     server_address: str | None = None  # as the client sees it
     client_address: str | None = None  # as the server sees it
     interfaces: Mapping[str, str | None] | None = None
+    only_client: bool = False  # else the calls of the server's other clients as well: they take threads, too
     force: bool = False
 
 
@@ -58,8 +60,18 @@ def capture(wanted: Wanted, into: Path, voice: Voice) -> dict[str, Path]:
         arguments = {
             side: ["--peer", ",".join(peers[side]), "--side", side, "--port", str(wanted.port)]
             + (["--interface", name] if (name := (wanted.interfaces or {}).get(side)) else [])
+            + (["--force"] if wanted.force else [])
             for side in links
         }
+        others = probe.other_clients(facts["server"], facts["client"], wanted.port) - set(
+            map(probe.address, peers["server"])
+        )
+        if others and not wanted.only_client:
+            voice.say(
+                f"{links['server'].name}: it has other clients, too ({len(others)}), whose calls take threads as well: "
+                "captured with it (not with --only-client)"
+            )
+            arguments["server"].append("--all-peers")
         costs, folders = _measured(hosts, arguments, wanted)
         _show(hosts, costs, wanted, voice)
         _refuse_full_home(costs, into)
@@ -70,7 +82,6 @@ def capture(wanted: Wanted, into: Path, voice: Voice) -> dict[str, Path]:
             limits = ["--seconds", wanted.seconds, "--snaplen", costs[side].snaplen]
             limits += ["--keep-free-mb", wanted.keep_free_mb]
             limits += ["--max-mb", wanted.max_mb] if wanted.max_mb else []
-            limits += ["--force"] if wanted.force else []
             link.ask("start", folders[side], *arguments[side], *map(str, limits), "--yes")
         hosts.echo = True
         try:
@@ -162,8 +173,7 @@ def _measured(
     """What it costs on each host, and the folder in which each will have its files."""
     for side, link in hosts.links.items():
         folder = ["--dir", wanted.folder] if wanted.folder else []
-        force = ["--force"] if wanted.force else []
-        link.ask("measure", "--measure", str(MEASURE_S), *arguments[side], *folder, *force)
+        link.ask("measure", "--measure", str(MEASURE_S), *arguments[side], *folder)
     costs, folders = {}, {}
     for side, text in hosts.ask(_ANSWER_S + MEASURE_S, "measuring").items():
         measured = {key: value for key, colon, value in (line.partition(": ") for line in text.splitlines()) if colon}
@@ -214,13 +224,17 @@ def _record(hosts: Hosts, wanted: Wanted, voice: Voice) -> None:
     apart_s = max(ready) - min(ready)
     voice.say(f"both capture now, for {wanted.seconds} s; they started {apart_s:.2f} s apart. Ctrl-C ends it early")
     begin, end = max(ready), max(ready) + wanted.seconds + _LATE_S
+    why = ""
     try:
-        while (now := time.monotonic()) < end:
+        while not why and (now := time.monotonic()) < end:
             voice.progress(f"capturing: {min(now - begin, wanted.seconds):.0f} of {wanted.seconds} s")
-            hosts.next(min(end, now + 1))
+            event = hosts.next(min(end, now + 1))
+            if event is not None and event.what == "said" and event.text.startswith(_ENDED_EARLY):
+                why = "stopping the other one as well, for only what both captured can be compared"
     except KeyboardInterrupt:
-        voice.progress("")
-        voice.say("stopping both; what was captured is brought home (Ctrl-C again gives up)")
+        why = "stopping both; what was captured is brought home (Ctrl-C again gives up)"
+    if why:
+        voice.say(why)
         for link in hosts.links.values():
             link.ask("stop")
         end = time.monotonic() + _LATE_S

@@ -43,13 +43,17 @@ class Hosts:
         """When, and with which words, each link said `what`. Raises ``InputError`` where one does not."""
         found: dict[str, tuple[float, str]] = {}
         deadline = time.monotonic() + within_s
-        while len(found) < len(self.links):
-            event = self.next(deadline)
-            if event is None:
-                late = next(link for side, link in self.links.items() if side not in found)
-                raise InputError(f"{late.name} does not answer ({doing}): is it overloaded? Try again")
-            if event.what == what:
-                found[event.link.side] = time.monotonic(), event.text
+        try:
+            while len(found) < len(self.links):
+                late = [link.name for side, link in self.links.items() if side not in found]
+                self.voice.progress(f"{doing}: {', '.join(late)} ")
+                event = self.next(deadline)
+                if event is None:
+                    raise InputError(f"{late[0]} does not answer ({doing}): is it overloaded? Try again")
+                if event.what == what:
+                    found[event.link.side] = time.monotonic(), event.text
+        finally:
+            self.voice.progress("")
         return found
 
     def next(self, deadline: float) -> Event | None:
@@ -66,7 +70,7 @@ class Hosts:
             case "folder":
                 raise InputError(f"{link.name}: cannot make a folder in {event.text}; give another one with --dir")
             case "full":
-                raise InputError(f"{link.name}: cannot write in {event.text}, its disk may be full; give another --dir")
+                raise InputError(f"{link.name}: cannot write in {event.text}, the disk may be full; give another --dir")
             case "end" if self.echo and event.text != "0":
                 raise InputError(f"{link.name}: cannot make a folder for its capture; give another one with --dir")
             case "done" if event.text not in _TAR_IS_THERE:
@@ -97,7 +101,7 @@ def connect(
     """A connection to each of `hosts` (side -> as ssh takes it), which `stack` ends. Raises ``InputError``."""
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     links: dict[str, Link] = {}
-    stack.callback(lambda: _hang_up(list(links.values())))
+    stack.callback(lambda: _hang_up(list(links.values()), voice))
     batch = not voice.terminal
     for side, host in hosts.items():
         links[side] = Link(side, host, ssh, events, batch=batch)
@@ -110,8 +114,9 @@ def connect(
     return links
 
 
-def _hang_up(links: Sequence[Link]) -> None:
+def _hang_up(links: Sequence[Link], voice: Voice) -> None:
     """Both at once: a host that hangs must not keep the other one from being told."""
+    voice.progress("waiting until the hosts are clean")
     threads = [threading.Thread(target=link.close, args=(_CLEAN_S,), daemon=True) for link in links]
     for thread in threads:
         thread.start()
@@ -121,3 +126,5 @@ def _hang_up(links: Sequence[Link]) -> None:
     except KeyboardInterrupt:
         for link in links:
             link.kill()
+    finally:
+        voice.progress("")

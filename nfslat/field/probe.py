@@ -41,11 +41,6 @@ class Facts:
     connections: tuple[Connection, ...]
     mounted: tuple[Address, ...]  # servers, as the options of mounts say
 
-    def number(self, key: str) -> int | None:
-        """A value that is a number."""
-        text = self.values.get(key, "")
-        return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
-
     @property
     def identity(self) -> tuple[str, ...]:
         """The same for two views of one machine and its network; containers have a network of their own."""
@@ -153,6 +148,12 @@ def find_peers(server: Facts, client: Facts, port: int) -> Peers | None:
 def mounted_server(server: Facts, client: Facts) -> Address | None:
     """The server's address in the client's mounts: NFS closes a connection that is idle for minutes."""
     return next((one for one in client.mounted if one in server.addresses), None)
+
+
+def other_clients(server: Facts, client: Facts, port: int) -> set[Address]:
+    """Who is connected to the server, and is neither of the two hosts by an address of its own."""
+    served = {one.remote for one in server.connections if one.local_port == port and not one.remote.is_loopback}
+    return served - server.addresses - client.addresses
 
 
 def _one_end(s: Connection, c: Connection, server: Facts, client: Facts) -> bool:

@@ -13,6 +13,7 @@ from nfslat.report.model import Finding
 
 _LOSS = 0.01  # of the mean, or of what is lost: loss is never as it should be
 _OF_MEAN = 0.10  # ACKs take a round trip by nature, so waits for them are told of where they matter only
+_BY_NATURE = ("congestion-window", "unknown-window")
 _TO_SERVER = ("call_send", "call_net")  # parts in which a call waits
 _TIMERS = {40: "Linux's 40 ms", 50: "Solaris' 50 ms", 100: "Solaris' 100 ms", 200: "the 200 ms of Windows and BSD"}
 
@@ -33,7 +34,7 @@ def tcp_findings(facts: Facts) -> list[Finding]:
     if (stalls := facts.stalls) is not None:
         for code, (causes, say) in _KINDS.items():
             waits, slowest = stalls.ms(causes), stalls.slow_ms(causes)
-            if code == "congestion-window" and facts.share(waits) < _OF_MEAN:
+            if code in _BY_NATURE and facts.share(waits) < _OF_MEAN:
                 continue
             if worth(facts, waits, slowest):
                 ops = stalls.hits(causes)
@@ -250,6 +251,36 @@ def _congestion_window(stalls: Stalls, waits: float) -> _Said:
     )
 
 
+_WHOSE = frozenset({Cause.UNKNOWN_WINDOW})
+
+
+def _unknown_window(stalls: Stalls, waits: float) -> _Said:
+    """A sender with a full window, of which the captures do not tell whose it is."""
+    sender, receiver, sent = (
+        ("client", "server", "calls") if _end(stalls, _WHOSE, waits) else ("server", "client", "replies")
+    )
+    within, inside = _inside(stalls, _WHOSE)
+    return _Said(
+        f"{sent} wait {ms(waits)} ms on average for an ACK that lets the {sender} send more: a TCP window was full, the "
+        f"{receiver}'s receive window or the {sender}'s congestion window. Which one cannot be told, as the captures "
+        f"have no handshake, which says how windows are scaled{inside}",
+        "likely",
+        {
+            "knob": f"which window it is: the {sender}'s cwnd, the {receiver}'s receive buffer",
+            "how": [
+                f"ss -tmi dport = :2049 or sport = :2049 # on the {sender}: bytes in flight are cwnd x mss, or snd_wnd",
+                f"ss -tmi dport = :2049 or sport = :2049 # on the {receiver}: skmem: rb is the receive buffer; and "
+                "sysctl net.ipv4.tcp_rmem",
+                "# or capture from before the mount, on both hosts: with the handshake nfslat tells",
+            ],
+            "verify": "the same waits are receive-window or congestion-window in a new capture with the handshake",
+            "risk": "ss shows the moment: run it while the waits are there",
+            "sources": ["scale of windows: RFC 7323 section 2.2"],
+        },
+        {"sender": sender, "in_server_ms": within},
+    )
+
+
 def _head_of_line(_: Stalls, waits: float) -> _Said:
     """Replies that stand behind others, mostly larger ones, in the server's socket."""
     return _Said(
@@ -303,6 +334,7 @@ _KINDS: dict[str, tuple[frozenset[Cause], Callable[[Stalls, float], _Said | None
     "zero-window": (_CLOSED, _zero_window),
     "receive-window": (_NARROW, _receive_window),
     "congestion-window": (_UNDER_WAY, _congestion_window),
+    "unknown-window": (_WHOSE, _unknown_window),
     "head-of-line": (frozenset({Cause.HEAD_OF_LINE}), _head_of_line),
     "bandwidth": (_FULL, _bandwidth),
 }

@@ -18,7 +18,7 @@ _LOOKED_FOR = {
     "network": {
         "net-delay": "distance", "net-loss": "loss", "net-reordering": "reordering",
         "net-asymmetry": "one slow direction", "delayed-ack": "delayed ACKs", "zero-window": "closed windows",
-        "receive-window": "small windows", "congestion-window": "waits for ACKs",
+        "receive-window": "small windows", "congestion-window": "waits for ACKs", "unknown-window": "full windows",
         "head-of-line": "replies behind others", "bandwidth": "bandwidth",
     },
     "client": {"client-slots": "slots of connections", "session-slots": "slots of sessions"},

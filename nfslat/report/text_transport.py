@@ -23,6 +23,7 @@ CAUSES = {
     "receive-window": "receiver's window too small",
     "delayed-ack": "receiver delayed its ACK",
     "bandwidth": "path carries no more",
+    "unknown-window": "an ACK (window, whose not known)",
     "congestion-window": "an ACK (congestion window)",
     "sender": "sender silent in mid-message",
     "head-of-line": "behind other replies, at most",

@@ -27,6 +27,7 @@ class Limit(StrEnum):
 
     RECEIVE_WINDOW = "receive-window"  # no room in it, or closed
     CONGESTION = "congestion"  # an ACK let it go on, and the receiver's window had room: the congestion window
+    UNKNOWN_WINDOW = "unknown-window"  # the same, and whether the receiver's window had room is not known
     DELAYED_ACK = "delayed-ack"
     LOSS = "loss"  # until it sent again what was lost
     SPURIOUS = "spurious"  # until it sent again what had arrived: for nothing
@@ -45,6 +46,7 @@ _OF = {
     Cause.RECEIVE_WINDOW: Limit.RECEIVE_WINDOW,
     Cause.DELAYED_ACK: Limit.DELAYED_ACK,
     Cause.CONGESTION_WINDOW: Limit.CONGESTION,
+    Cause.UNKNOWN_WINDOW: Limit.UNKNOWN_WINDOW,
     Cause.SENDER: Limit.APPLICATION,
     Cause.OVERTAKEN: Limit.PACE,
     Cause.UNKNOWN: Limit.UNKNOWN,

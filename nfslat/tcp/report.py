@@ -31,7 +31,8 @@ from nfslat.tcp.walk import walk
 T = TypeVar("T")
 _NS_PER_MS, _NS_PER_S = 1e6, 1e9
 # What TCP itself made a sender wait for; the rest is the application's, or the path's pace.
-_COSTS = (Limit.DELAYED_ACK, Limit.LOSS, Limit.SPURIOUS, Limit.RECEIVE_WINDOW, Limit.CONGESTION)
+_COSTS = (Limit.DELAYED_ACK, Limit.LOSS, Limit.SPURIOUS, Limit.RECEIVE_WINDOW, Limit.CONGESTION,
+          Limit.UNKNOWN_WINDOW)  # fmt: skip
 _CLOSELY = 64  # conversations with the most packets: of these it is worked out what TCP cost
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from nfslat.constants import NULL, NULL32
 from nfslat.details import Ended, Pauses, Went
-from nfslat.stalls import DELAYED_ACK_NS, LOSS, RTO_MIN_NS, Cause, classify, code, silence_ns
+from nfslat.scales import with_windows
+from nfslat.stalls import DELAYED_ACK_NS, LOSS, RTO_MIN_NS, Cause, awaited, classify, code, silence_ns
 from nfslat.tables import I8, I32, I64, Bool
 from nfslat.tcp.delayed import by_timer
 from nfslat.tcp.floors import Floors
@@ -34,6 +35,7 @@ _ENDED[AckKind.ADVANCES] = Ended.ACK
 _ENDED[AckKind.DUPLICATE] = Ended.DUPLICATE
 _ENDED[AckKind.WINDOW_UPDATE] = Ended.WINDOW
 _NONE = np.iinfo(np.int64).max
+_FOR_ACK = (code(Cause.CONGESTION_WINDOW), code(Cause.UNKNOWN_WINDOW))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +74,15 @@ def silences(one: Stream, floors: Floors, mss: int | None, needless: I64) -> Sil
     at = np.flatnonzero(silent)
     limit = NULL if mss is None else mss
     pauses, heard = _columns(view, at, limit)
+    pauses = with_windows(pauses)
     causes = classify(
         pauses, rtt_min_ns=floors.whole_ns, mss=limit, sender_rtt_ns=0, jitter_ns=_jitter_ns(pauses, far_ns)
     )
     causes[_had_room(pauses, causes)] = code(Cause.SENDER)
     causes[_had_no_window(pauses, causes, limit)] = code(Cause.RECEIVE_WINDOW)
     if far_ns > _FAR_NS or (floors.far_ns(one.direction) == NULL and floors.near_ns(one.direction) <= _FAR_NS):
-        causes[_flight_ended(pauses, causes)] = code(Cause.CONGESTION_WINDOW)
+        ended = _flight_ended(pauses, causes)
+        causes[ended] = awaited(pauses)[ended]
     # What is missing in front of a packet was sent meanwhile: that the sender was silent is not known, unless it had
     # more to send, and its timer has not gone off.
     ahead = kinds[at] == Kind.AHEAD
@@ -91,7 +95,7 @@ def silences(one: Stream, floors: Floors, mss: int | None, needless: I64) -> Sil
     away = far_ns + max(floors.near_ns(one.direction), 0)
     held = np.clip(pauses.heard_ns[delayed] - pauses.begin_ns[delayed] - away, 0, silence_ns(pauses)[delayed])
     is_timed = by_timer(held)
-    causes[delayed[~is_timed]] = code(Cause.CONGESTION_WINDOW)
+    causes[delayed[~is_timed]] = awaited(pauses)[delayed[~is_timed]]
     kept = np.zeros(len(at), dtype=np.int64)
     kept[delayed[is_timed]] = held[is_timed]
     return Silences(pauses, heard, causes, kept, one.rows, view.data_ns, at)
@@ -143,6 +147,7 @@ def _columns(view: _View, at: I64, mss: int) -> tuple[Pauses, I64]:
         size_before=packets.size[before],
         under_way=high - acked,
         under_way_end=high - acked_end,
+        announced=_announced(one, first),
         window=window,
         window_least=_least_room(covered, edge, first, last, high, window),
         window_end=window_end,
@@ -151,6 +156,12 @@ def _columns(view: _View, at: I64, mss: int) -> tuple[Pauses, I64]:
         sent_ns=_sent_before(view, at),
     )
     return pauses, np.where(hears, np.append(one.said, NULL)[last], NULL)
+
+
+def _announced(one: Stream, last: I64) -> I64:
+    """The window in the header of what was heard last; NULL: nothing, or a SYN."""
+    window = np.append(np.where(one.is_syn, NULL, one.window), NULL)
+    return np.asarray(window[last], dtype=np.int64)
 
 
 def _acked(covered: I64, last: I64, high: I64) -> I64:
@@ -264,7 +275,7 @@ def _had_room(pauses: Pauses, causes: I8) -> Bool:
     if not len(pauses):
         return np.zeros(0, dtype=np.bool_)
     less = _most_before(pauses.under_way, causes) > pauses.under_way
-    return np.asarray((causes == code(Cause.CONGESTION_WINDOW)) & (pauses.in_message == 0) & less)
+    return np.asarray(np.isin(causes, _FOR_ACK) & (pauses.in_message == 0) & less)
 
 
 def _had_no_window(pauses: Pauses, causes: I8, mss: int) -> Bool:

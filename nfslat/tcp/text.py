@@ -19,6 +19,7 @@ COSTS = {
     Limit.SPURIOUS: "sending again what had arrived",
     Limit.RECEIVE_WINDOW: "the receiver's window",
     Limit.CONGESTION: "the congestion window: for ACKs on their way",
+    Limit.UNKNOWN_WINDOW: "a window that was full, the receiver's or the congestion window",
 }
 _LINES = 20  # conversations in the list
 _MOST_ENDPOINT = 21

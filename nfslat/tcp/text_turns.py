@@ -25,6 +25,7 @@ _CAUSES = {
     Cause.RECEIVE_WINDOW: "room in the window",
     Cause.DELAYED_ACK: "a delayed ACK",
     Cause.CONGESTION_WINDOW: "an ACK on its way",
+    Cause.UNKNOWN_WINDOW: "an ACK, or a window",
     Cause.SENDER: "its own application",
     Cause.OVERTAKEN: "overtaken packets",
     Cause.UNKNOWN: "what is not captured",

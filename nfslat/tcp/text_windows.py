@@ -11,6 +11,7 @@ from nfslat.tcp.windows import Windows, ZeroWindow
 _WHAT = {
     Limit.RECEIVE_WINDOW: "receive window",
     Limit.CONGESTION: "congestion window",
+    Limit.UNKNOWN_WINDOW: "window, whose not known",
     Limit.DELAYED_ACK: "delayed ACK",
     Limit.LOSS: "loss",
     Limit.SPURIOUS: "sent again for nothing",
@@ -21,6 +22,8 @@ _WHAT = {
 _ANSWER = {
     Limit.RECEIVE_WINDOW: "the receiver's window limited the sender",
     Limit.CONGESTION: "the congestion window limited the sender (it went on when an ACK came)",
+    Limit.UNKNOWN_WINDOW: "a window limited the sender (it went on when an ACK came): the receiver's or the congestion "
+    "window, which cannot be told without the handshake",
     Limit.DELAYED_ACK: "the sender waited for delayed ACKs",
     Limit.LOSS: "the sender waited until it sent again what was lost",
     Limit.SPURIOUS: "the sender sent again what had arrived",

@@ -96,7 +96,8 @@ def _wait_for_line(process: subprocess.Popen[str], words: str) -> str:
 
 
 def test_it_captures_on_both_hosts_and_prints_the_report(hosts: Hosts, tmp_path: Path) -> None:
-    """With keys of the user's, a noisy login shell and sudo on one host: tars, the report, nothing left behind."""
+    """With keys of the user's, a noisy login shell and sudo on one host, a full /tmp on the other: tars, the report,
+    nothing left behind."""
     bin_folder = hosts.folder / "with-sudo"
     bin_folder.mkdir()
     setpriv = shutil.which("setpriv")
@@ -112,17 +113,25 @@ def test_it_captures_on_both_hosts_and_prints_the_report(hosts: Hosts, tmp_path:
         hosts.folder / "noisy", 'echo Welcome\necho "Last login: today" >&2\nprintf "no line feed "\nexec /bin/sh "$@"'
     )
     hosts.sshd("admin", "client", user="admin", login=str(noise), mounts=f"mount --bind {bin_folder} /usr/local/bin")
+    elsewhere = hosts.folder / "elsewhere"
+    elsewhere.mkdir()
+    hosts.sshd(
+        *("crammed", "server"),
+        mounts=f"mount --bind {elsewhere} /var/tmp; mount -t tmpfs -o size=8k none {hosts.temporary}",
+    )
     hosts.reachable("admin")
-    ended = _capture(hosts, tmp_path, "server", "admin", "--seconds", "2", "--json", "-")
+    hosts.reachable("crammed")
+    ended = _capture(hosts, tmp_path, "crammed", "admin", "--seconds", "2", "--json", "-")
     assert ended.status == 0, ended.err
     report = json.loads(ended.out)
     assert report["matched"]["ops"] > 50
     assert "found 2 connections to port 2049: client 10.77.7.2, fd77::2, server 10.77.7.1, fd77::1" in ended.err
     assert "they started 0." in ended.err
     assert "NFS packets/s" in ended.err
-    (folder,) = tmp_path.glob("nfslat-server-admin-*Z")
+    (folder,) = tmp_path.glob("nfslat-crammed-admin-*Z")
     assert sorted(path.name for path in folder.iterdir()) == ["client.tar", "server.tar"]
     _nothing_stays(hosts)
+    assert list(elsewhere.iterdir()) == []
     again = subprocess.run(
         [sys.executable, "-m", "nfslat", str(folder / "server.tar"), str(folder / "client.tar"), "--json", "-"],
         capture_output=True,
@@ -251,7 +260,7 @@ def test_a_failure_is_one_line_that_says_what_to_do(hosts: Hosts, tmp_path: Path
         (("server", "plain"), 3, "plain (client): capturing needs root, and there is no sudo; log in as root (root@"),
         (("server", "asking"), 3, "asking (client): capturing needs root, and sudo asks for a password there; log in"),
         (("small", "client", "--dir", "/mnt"), 3, " of the 0 MB that are free in /mnt, and 512 are to be left: give"),
-        (("full", "client", "--dir", "/mnt"), 3, "full (server): cannot write in /mnt, its disk may be full; give"),
+        (("full", "client", "--dir", "/mnt"), 3, "full (server): cannot write in /mnt, the disk may be full; give"),
         (("server", "client", "--dir", "/nowhere"), 3, "cannot make a folder in /nowhere; give another one with --dir"),
         (("server", "server"), 2, "--server server and --client server are the same machine"),
         (("client", "server"), 2, "it is the other way round: give --server server --client client"),

@@ -267,6 +267,16 @@ def test_a_pair(hosts: Hosts, tmp_path: Path) -> None:
     assert verdict["verdict"]["layer"] == "server"
 
 
+def test_all_peers(hosts: Hosts, tmp_path: Path) -> None:
+    """The interface is that towards the peer; the packets, and their measured rate, are everybody's there."""
+    run = Run.start(hosts.server, tmp_path, "--seconds", "1", "--all-peers", peer=A)
+    run.end(0)
+    facts = run.facts
+    assert (facts["interface"], facts["peers"], facts.get("addresses")) == ("eth7", A, None)
+    # The client's other address is another host to the script.
+    assert {frame[12:14] for frame in _frames(run.tar["capture.pcap"])} == {b"\x08\x00", b"\x86\xdd"}
+
+
 def test_signals(hosts: Hosts, tmp_path: Path) -> None:
     """Ctrl-C and kill give the tar with what there is; a caller that has gone gets none; SIGKILL leaves nothing."""
     signals = {"INT": 3, "TERM": 3, "HUP": 129, "EOF": 129, "KILL": -signal.SIGKILL}

@@ -77,6 +77,13 @@ def test_where_translation_leaves_a_choice_the_user_has_it() -> None:
         probe.find_peers(server, _host("192.168.0.2", "192.168.0.2:800 10.0.0.1:2049"), 2049)
 
 
+def test_other_clients_are_those_of_neither_host() -> None:
+    """Their calls take the server's threads; the client's other addresses, and the server's own, are no others."""
+    ends = ("10.0.0.2:800", "10.0.0.1:801", "127.0.0.1:802", "10.0.0.9:803", "10.0.0.9:804")
+    server = _host("10.0.0.1", *(f"10.0.0.1:2049 {end}" for end in ends), "10.0.0.1:900 10.0.0.8:2049")
+    assert set(map(str, probe.other_clients(server, _host("10.0.0.2"), 2049))) == {"10.0.0.9"}
+
+
 def test_without_a_common_connection_there_are_no_peers() -> None:
     """Others' connections are not taken for it; a mount of the server's address tells of one that is idle."""
     server = _host("10.0.0.1", "10.0.0.1:2049 10.0.0.9:700")

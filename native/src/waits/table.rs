@@ -19,6 +19,7 @@ pub(super) struct Pause {
     pub(super) size_before: u32,
     pub(super) under_way: u32,
     pub(super) under_way_end: u32,
+    pub(super) announced: i64,
     pub(super) window: i64,
     pub(super) window_least: i64,
     pub(super) window_end: i64,
@@ -68,6 +69,7 @@ table! {
     size_before: i32 = |_: &Place, of: &Pause| of.size_before as i32;
     under_way: i64 = |_: &Place, of: &Pause| of.under_way.into();
     under_way_end: i64 = |_: &Place, of: &Pause| of.under_way_end.into();
+    announced: i64 = |_: &Place, of: &Pause| of.announced;
     window: i64 = |_: &Place, of: &Pause| of.window;
     window_least: i64 = |_: &Place, of: &Pause| of.window_least;
     window_end: i64 = |_: &Place, of: &Pause| of.window_end;
