@@ -240,6 +240,8 @@ def _details_on_one_clock(decoded: Decoded, found: Directions, replies_way: Bool
         loads=_loads_on_one_clock(details.loads, amended, replies_way),
         tcp=dataclasses.replace(
             tcp,
+            first_ns=amended(tcp.first_ns, replies_way[tcp.conn, tcp.direction]),
+            last_ns=amended(tcp.last_ns, replies_way[tcp.conn, tcp.direction]),
             rtt_sum_ns=tcp.rtt_sum_ns - late_ns * tcp.rtt_count,
             rtt_min_ns=tcp.rtt_min_ns - late_ns,
             rtt_max_ns=tcp.rtt_max_ns - late_ns,

@@ -24,7 +24,7 @@ _READY_S = 90.0  # capture.sh takes a snapshot before, and looks at the traffic 
 _STALL_S = 60.0  # nothing came of a tar for so long
 _AFTER_S = 120.0  # snapshot, clock and counters once more
 _ENDED_EARLY = "nfslat: ended early"  # says capture.sh
-_LATE_S = 2.5  # capture.sh captures a second more than it is told, and looks at the clock once a second
+_LATE_S = 15.0  # after its time a capture that does not say that it has ended is asked for its tar all the same
 
 
 @dataclass(frozen=True)
@@ -224,11 +224,13 @@ def _record(hosts: Hosts, wanted: Wanted, voice: Voice) -> None:
     apart_s = max(ready) - min(ready)
     voice.say(f"both capture now, for {wanted.seconds} s; they started {apart_s:.2f} s apart. Ctrl-C ends it early")
     begin, end = max(ready), max(ready) + wanted.seconds + _LATE_S
-    why = ""
+    running, why = set(hosts.links), ""
     try:
-        while not why and (now := time.monotonic()) < end:
+        while running and not why and (now := time.monotonic()) < end:
             voice.progress(f"capturing: {min(now - begin, wanted.seconds):.0f} of {wanted.seconds} s")
             event = hosts.next(min(end, now + 1))
+            if event is not None and event.what == "captured":
+                running.discard(event.link.side)
             if event is not None and event.what == "said" and event.text.startswith(_ENDED_EARLY):
                 why = "stopping the other one as well, for only what both captured can be compared"
     except KeyboardInterrupt:
@@ -238,8 +240,10 @@ def _record(hosts: Hosts, wanted: Wanted, voice: Voice) -> None:
         for link in hosts.links.values():
             link.ask("stop")
         end = time.monotonic() + _LATE_S
-        while time.monotonic() < end:
-            hosts.next(end)
+        while running and time.monotonic() < end:
+            event = hosts.next(end)
+            if event is not None and event.what == "captured":
+                running.discard(event.link.side)
 
 
 def _bring_home(hosts: Hosts, voice: Voice) -> None:

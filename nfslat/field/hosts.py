@@ -48,7 +48,7 @@ class Hosts:
                 late = [link.name for side, link in self.links.items() if side not in found]
                 self.voice.progress(f"{doing}: {', '.join(late)} ")
                 event = self.next(deadline)
-                if event is None:
+                if event is None or time.monotonic() > deadline:  # it may say a lot, and never this
                     raise InputError(f"{late[0]} does not answer ({doing}): is it overloaded? Try again")
                 if event.what == what:
                     found[event.link.side] = time.monotonic(), event.text

@@ -15,7 +15,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -29,6 +29,9 @@ _KEEPALIVE_S, _KEEPALIVES = 5, 4  # a host that says nothing for so long is gone
 _LONGEST_S = 3600  # a host that was forgotten cleans up by itself
 _COPY_BYTES = 1 << 18
 _SAID_LINES = 40
+# What a host says is held in memory: 100,000 connections are some 10 MiB.
+_LINE_BYTES, _HEARD_BYTES = 1 << 16, 16 << 20
+_EVENT_BYTES = 100  # of a line, however short
 # Asks for no terminal and starts no forwarding of the user's; what he gives with --ssh stands in front, and wins.
 _OPTIONS = {
     "ServerAliveInterval": str(_KEEPALIVE_S),
@@ -175,10 +178,21 @@ class Link:
     def _put(self, what: str, text: str = "") -> None:
         self.events.put(Event(self, what, text))
 
+    def _lines(self, stream: IO[bytes]) -> Iterator[str]:
+        """As they can be shown on a terminal; a host that has no end of them is hung up on."""
+        heard = 0
+        while raw := stream.readline(_LINE_BYTES):
+            heard += len(raw) + _EVENT_BYTES
+            if heard > _HEARD_BYTES:
+                self.said.append("it has no end of answers")
+                self._process.kill()
+                return
+            line = raw.decode(errors="replace").rstrip("\r\n")
+            yield "".join(character if character.isprintable() else " " for character in line)
+
     def _read_errors(self) -> None:
         assert self._process.stderr is not None  # noqa: S101 - it is a pipe
-        for raw in self._process.stderr:
-            line = raw.decode(errors="replace").rstrip("\r\n")
+        for line in self._lines(self._process.stderr):
             if line.startswith(f"{self._token} "):
                 what, _, text = line.partition(" ")[2].partition(" ")
                 self._put(what, text)
@@ -189,8 +203,7 @@ class Link:
     def _read_output(self) -> None:
         assert self._process.stdout is not None  # noqa: S101 - it is a pipe
         output, is_up = self._process.stdout, False
-        for raw in output:
-            line = raw.decode(errors="replace").rstrip("\r\n")
+        for line in self._lines(output):
             # A message of the day may end without a line feed.
             before, found, after = line.partition(f"{self._token} ")
             if not found:

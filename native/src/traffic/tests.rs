@@ -38,7 +38,7 @@ fn opened() -> Capture {
 fn round_trips() {
     let call = record(&read(2, 0, 512));
     let mut capture = Capture::new();
-    capture.handshake(CLIENT, SERVER);
+    capture.at_us(-500).handshake(CLIENT, SERVER);
     capture.at_us(0).tcp(&c(1).data(&call)); // timed
     capture.at_us(100).tcp(&c(69).data(&call)); // not: the one before is
     capture.at_us(200).tcp(&s(68)); // not all of the first
@@ -50,6 +50,9 @@ fn round_trips() {
     assert_eq!((client.rtt_count, client.rtt_sum_ns), (2, MS));
     assert_eq!((client.rtt_min_ns, client.rtt_max_ns), (300_000, 700_000));
     assert_eq!((client.packets, client.data_packets, client.bytes), (5, 3, 204));
+    // Client's and server's, the handshake's and what carries no data too.
+    let times = decoder.finished.iter().map(|one| one.traffic.last_ns - one.traffic.first_ns);
+    assert_eq!(times.collect::<Vec<_>>(), [1_500_000, 2_200_000]);
 }
 
 /// What was sent again is not timed, for nobody knows which of the two is acknowledged.
