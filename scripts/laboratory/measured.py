@@ -7,7 +7,7 @@ same thing, is "unknown" and says why.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -274,7 +274,8 @@ def _client_srt(
         "-0.6 ms -5 %, +0.1 ms +3 %: the kernel begins before the capture and ends when its processor has time, "
         "and it counts a call that is long to send from the last time it tried"
     )
-    yield Number(name, srt + waits, rtt, 0.95 * rtt - 0.6, 1.03 * rtt + 0.1 + sending, "ms", why)
+    number = Number(name, srt + waits, rtt, 0.95 * rtt - 0.6, 1.03 * rtt + 0.1 + sending, "ms", why)
+    yield _unless_unseen(number, rtt - srt - waits, weight, counted, ops, truth)
 
 
 def _above(found: model.Report, rows: Mapping[str, model.MatchedRow], truth: Mapping[str, Any]) -> Iterator[Number]:
@@ -297,7 +298,32 @@ def _above(found: model.Report, rows: Mapping[str, model.MatchedRow], truth: Map
         f"+/- {room:.3g} ms, as of the SRT: between mountstats' queue ({queue:.3g}) and the application less its "
         f"rtt ({most:.3g})"
     )
-    yield Number(name, above, high, low - room, high + room, "ms", why)
+    number = Number(name, above, high, low - room, high + room, "ms", why)
+    yield _unless_unseen(number, above - high, weight, counted, ops, truth)
+
+
+def _unless_unseen(
+    number: Number,
+    short_ms: float,
+    seen: int,
+    counted: Mapping[str, Mapping[str, float]],
+    ops: Sequence[str],
+    truth: Mapping[str, Any],
+) -> Number:
+    """The figure, or that it is not known: ops that the captures do not show are in the kernel's mean alone.
+
+    `short_ms` is what the mean of the ops seen is short of. If the others took no longer than the application's slowest
+    request, they can be all of it.
+    """
+    unseen = sum(counted[op]["ops"] for op in ops) - seen
+    fio = (truth.get("workload") or {}).get("fio") or {}
+    slowest_ms = max((float((fio.get(op.lower()) or {}).get("clat_max_ms") or 0.0) for op in ops), default=0.0)
+    if number.state == OFF and short_ms > 0 and unseen > 0 and short_ms * (seen + unseen) / unseen <= slowest_ms:
+        each_ms = short_ms * (seen + unseen) / unseen
+        return _unknown(
+            number.name, f"{unseen:.0f} ops are not in the captures, and may have taken {each_ms:.3g} ms more"
+        )
+    return number
 
 
 def _pauses(report: Report, truth: Mapping[str, Any]) -> Iterator[Number]:
