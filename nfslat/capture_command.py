@@ -119,9 +119,10 @@ def run(options: argparse.Namespace, _: TextIO, json_out: TextIO | None, *, widt
     with _folder(options) as folder:
         voice = _voice(options)
         tars = both.capture(wanted, folder, voice)
-        if not options.discard:
-            voice.say(f"captured: {tars['server']} {tars['client']}")
         report.server, report.client = str(tars["server"]), str(tars["client"])
+        if not options.discard:
+            again = shlex.join(["nfslat", report.server, report.client])
+            voice.say(f"captured and kept; the report again: {again}")
         command = shlex.join(["nfslat", *sys.argv[1:]])
         return report_command.run(report, command, width=width, color=color, json_out=json_out)
 

@@ -192,6 +192,85 @@ def test_a_small_reply_behind_a_large_one_on_the_wire(tmp_path: Path) -> None:
     assert finding.share == pytest.approx(ms / 2 / (found.c.client_srt_ns.mean() / MS), rel=0.01)
 
 
+# --- Windows whose scale the captures do not show ---------------------------------------------------------------------
+
+_FAR = 10.0  # ms there and back
+
+
+def _flights(window: int, flight: int, *, syn: bool, folder: Path) -> Found:
+    """WRITEs of 64 KB, of which `flight` bytes go at once, and the next when all of them are acknowledged; the server
+    announces `window`, which stands in the header as it is, and is shifted by 7."""
+    tcp = wire.Tcp()
+    if syn:
+        tcp.syn(0, scale=7)
+    tcp.window = {">": 2048, "<": window}
+    tcp.send(1, ">", wire.getattr3(900))
+    tcp.send(1 + _FAR, "<", wire.reply(900, wire.GETATTR3))
+    segments = [MSS] * (flight // MSS) + ([flight % MSS] if flight % MSS else [])
+    for i in range(OPS):
+        t = 30 + i * 120
+        call = wire.write(i, 65536 * i, 65536)
+        sizes, times, size, begin = [], [], len(wire.record(call)), t
+        while sum(sizes) < size:
+            for k, one in enumerate(segments):
+                if one := min(one, size - sum(sizes)):
+                    sizes.append(one)
+                    times.append(begin + 0.01 * k)
+            begin += _FAR + 0.1
+        sent = tcp.send(t, ">", call, cut=sizes, at=times)
+        for k in range(len(segments) - 1, len(sent), len(segments)):
+            tcp.ack(times[k] + _FAR / 2 + 0.01, "<", sent[k])
+        tcp.send(times[-1] + _FAR / 2 + 1, "<", wire.reply(i, wire.WRITE3))
+    tcp.packets.sort(key=lambda one: one.sent_ns)
+    files = [
+        wire.write_pcap(folder / f"{side}.pcap", tcp.seen_by(side, there_ms=_FAR / 2, back_ms=_FAR / 2), nano=True)
+        for side in ("server", "client")
+    ]
+    return _found(files[0], files[1], folder)
+
+
+@pytest.mark.parametrize("syn", [True, False], ids=["handshake", "no handshake"])
+@pytest.mark.parametrize(
+    ("window", "flight", "cause"),
+    [
+        (90, 90 << 7, "receive-window"),
+        # It would take another segment: with any scale with which it takes what is in flight.
+        (100, 7 * MSS, "congestion-window"),
+        (40_000, 7 * MSS, "congestion-window"),
+    ],
+    ids=["full to the byte", "room", "room with any scale"],
+)
+def test_whose_window_is_full_is_told_without_the_handshake(
+    window: int, flight: int, cause: str, syn: bool, tmp_path: Path
+) -> None:
+    """Who stops where the window ends, to the byte, again and again, is held by it; who had room is not."""
+    found = _flights(window, flight, syn=syn, folder=tmp_path)
+    ((key, (ms, ops)),) = found.charges.items()
+    assert (key, ops) == (("call_send", cause), OPS)
+    assert ms == pytest.approx((-(-65536 // flight) - 1) * _FAR, abs=1)
+    finding = found.finding(cause)
+    assert finding is not None
+    assert (finding.evidence.get("narrowed_by"), finding.evidence.get("sender")) == (
+        ("server", None) if cause == "receive-window" else (None, "client")
+    )
+    assert _verdict(found) == ("network", cause)
+
+
+@pytest.mark.parametrize("syn", [True, False], ids=["handshake", "no handshake"])
+def test_a_window_whose_scale_nothing_tells(syn: bool, tmp_path: Path) -> None:
+    """Room for less than a segment with the least scale, and for many with any other: without the handshake nothing
+    is said of room, and neither window is blamed."""
+    found = _flights(85, 7 * MSS, syn=syn, folder=tmp_path)
+    ((key, (_, ops)),) = found.charges.items()
+    assert (key, ops) == (("call_send", "receive-window" if syn else "unknown-window"), OPS)
+    finding = found.finding("unknown-window")
+    assert (finding is None) == syn
+    if finding is not None:
+        assert "the server's receive window or the client's congestion window" in finding.text
+        assert "room" not in finding.text
+        assert (finding.layer, finding.confidence) == ("network", "likely")
+
+
 # --- Hosts that do not run --------------------------------------------------------------------------------------------
 
 
@@ -257,6 +336,33 @@ def test_a_server_that_stopped_with_calls_in_hand(tmp_path: Path) -> None:
     assert finding is not None
     assert finding.layer == "server"
     assert _verdict(found) == ("server", "host-pause")
+
+
+@pytest.mark.parametrize("server_silent", [False, True])
+def test_a_client_whose_capture_dropped_what_it_sent_did_run(server_silent: bool, tmp_path: Path) -> None:
+    """Replies that come late and all at once, and nothing else for 1.2 s in the client's capture: but the server's
+    shows calls of that client meanwhile, which its own capture has lost."""
+    calls = [] if server_silent else [f"{at - 0.1} > {at} READ {at} 0 8192 drop=client" for at in (500, 600, 700)]
+    replies = [] if server_silent else [f"{at + 1} < {at + 1.1} reply {at} drop=client" for at in (500, 600, 700)]
+    late = ["200 > 200.1 READ 900 0 8192", "200.2 > 200.3 READ 901 0 8192", "203 < 1401 reply 900",
+            "210 < 1401.01 reply 901"]  # fmt: skip
+    found = _played([*_reads(1, 1, 198), *late, *calls, *replies, *_REST], tmp_path)
+    assert found.c.charges is not None
+    assert [one.side for one in found.c.charges.pauses] == (["client"] if server_silent else [])
+
+
+def test_where_both_hosts_are_silent_neither_is_blamed(tmp_path: Path) -> None:
+    """Calls that had stood in a queue for 150 ms come at once, and no host sent anything for 100 ms before that: the
+    queue may be in the host that sends, and that may have stopped."""
+    lines, t = [], 200.0
+    for k in range(4):  # one every 26 ms leaves the queue
+        lines.append(f"{t + k} > {t + 180 + 26 * k} READ {900 + k} 0 8192")
+    lines += [f"{t + 130 + 10 * k} > {t + 360.1 + 0.1 * k} READ {910 + k} 0 8192" for k in range(3)]
+    lines += [f"{t + 180.5 + 26 * k} < {t + 180.6 + 26 * k} reply {900 + k}" for k in range(4)]
+    lines += [f"{t + 361 + 0.1 * k} < {t + 361.1 + 0.1 * k} reply {910 + k}" for k in range(3)]
+    found = _played([*_reads(1, 1, 198), *lines, *_REST], tmp_path)
+    assert found.c.charges is not None
+    assert found.c.charges.pauses == ()
 
 
 @pytest.mark.parametrize(

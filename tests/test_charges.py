@@ -145,8 +145,8 @@ def _pauses(*rows: dict[str, Any]) -> Pauses:
     usual = {
         "conn": 0, "reconnect": 0, "direction": REPLY_WAY, "frame": 1, "heard_ns": NULL, "ended": Ended.ACK,
         "went": Went.NEW, "in_message": 1, "offset": 50_000, "size": 1448, "size_before": 1448, "under_way": 20_000,
-        "under_way_end": 0, "window": 60_000, "window_least": 60_000, "window_end": 60_000, "duplicate_acks": 0,
-        "is_tail": 0, "sent_ns": NULL,
+        "under_way_end": 0, "announced": 60_000, "window": 60_000, "window_least": 60_000, "window_end": 60_000,
+        "duplicate_acks": 0, "is_tail": 0, "sent_ns": NULL,
     }  # fmt: skip
     made = [usual | row for row in rows]
     return Pauses.from_columns({name: [row[name] for row in made] for name in Pauses.columns()})
@@ -435,6 +435,25 @@ def test_a_path_that_is_full(mbit: float, segment: int, others: dict[str, Any], 
     assert server_ms - means.get(("server", "bandwidth"), 0.0) < 2 * made.service_ms
     unexplained = found.sums()["reply_net", None].ns
     assert unexplained < 0.05 * found.net_ns["reply_net"].sum()
+
+
+@needs_native
+@pytest.mark.parametrize(("made", "mbit"), [
+    (Simulated(ops=300, mbit=20, segment=1448), 20 * 8320 / (6 * 1448)),
+    # No queue; and ACKs that take long where messages do not.
+    (Simulated(ops=300, delay_ms=20, service_ms=0.2), None),
+], ids=["full", "far"])  # fmt: skip
+def test_a_path_that_is_full_and_shows_few_messages(made: Simulated, mbit: float | None, tmp_path: Path) -> None:
+    """Three messages alone are too few to show a rate; TCP's round trips tell that all data stood in a queue, and what
+    arrived in all that time shows it."""
+    c = _correlated(made, tmp_path)
+    few = c.matched.take(np.arange(100, 112, 4))
+    parts = Parts(c.parts.server, c.parts.client, few, c.clock)
+    found = charge(c.server.decoded, c.client.decoded, parts, (NOTHING_LOST, NOTHING_LOST), MS // 10)
+    rates = [one.bytes_per_s * 8 / 1e6 for one in found.plateaus]
+    assert rates == ([pytest.approx(mbit, rel=0.05)] if mbit else [])
+    share = sum(one.ns for (_, cause), one in found.sums().items() if cause is Cause.BANDWIDTH)
+    assert (share > 0.8 * sum(int(part.sum()) for part in parts.all_ns())) == (mbit is not None)
 
 
 def test_packets_that_were_merged() -> None:

@@ -1,5 +1,6 @@
 //! When each call must have been taken by a thread of the server, if there were so many threads.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 /// A call that was answered although the model had not given it a thread.
@@ -26,13 +27,17 @@ const NONE: i32 = -1;
 
 /// Start of each call with `threads` threads, or `FORCED`.
 ///
-/// A free thread takes the first call of the stream that has waited longest since a call was taken from it, as knfsd
-/// does (`svc_xprt_enqueue`, `svc_xprt_received` in net/sunrpc/svc_xprt.c). Replies come when they came; one of a call
+/// Streams stand in a line, as in knfsd (`svc_xprt_enqueue`, `svc_xprt_received` in net/sunrpc/svc_xprt.c). A free thread
+/// takes the first call of the first, which goes to the tail, whether it has more calls or not: what comes until its turn
+/// is taken then. One that has none when its turn comes leaves the line. Replies come when they came; one of a call
 /// that has no thread shows that the calls of its stream up to it had one, and that calls of other streams were given
 /// theirs too early. Panics where a row is out of range.
-pub fn starts(work: &Work, threads: usize) -> Vec<i64> {
+///
+/// Which of the calls in threads was not there yet is a guess: the one that was taken last, or the one that is answered
+/// last (`by_answer`).
+pub fn starts(work: &Work, threads: usize, by_answer: bool) -> Vec<i64> {
     let rows = work.arrival_ns.len();
-    let mut model = Model::new(work, threads);
+    let mut model = Model::new(work, threads, by_answer);
     let mut arrived = 0;
     for answered in work.by_reply.chunk_by(|&one, &next| work.reply_ns[one as usize] == work.reply_ns[next as usize]) {
         let now = work.reply_ns[answered[0] as usize];
@@ -102,13 +107,14 @@ enum State {
 struct Model<'a> {
     work: &'a Work<'a>,
     threads: usize,
+    by_answer: bool,
     busy: usize,
     waiting: Vec<Stream>,
     /// The next call of the same stream.
     after: Vec<i32>,
     start: Vec<i64>,
     state: Vec<State>,
-    /// Streams with calls that wait, in the order of their turns.
+    /// Streams in the order of their turns.
     ready: VecDeque<usize>,
     /// Calls in the order in which threads took them; those that are answered are taken away from the end only.
     given: Vec<i32>,
@@ -118,12 +124,13 @@ struct Model<'a> {
 const FEW: usize = 64;
 
 impl<'a> Model<'a> {
-    fn new(work: &'a Work<'a>, threads: usize) -> Self {
+    fn new(work: &'a Work<'a>, threads: usize, by_answer: bool) -> Self {
         let rows = work.arrival_ns.len();
         let streams = work.stream.iter().max().map_or(0, |&last| last as usize + 1);
         Self {
             work,
             threads,
+            by_answer,
             busy: 0,
             waiting: (0..streams).map(|_| Stream { first: NONE, last: NONE, is_ready: false }).collect(),
             after: vec![NONE; rows],
@@ -158,17 +165,15 @@ impl<'a> Model<'a> {
             stream.is_ready = false;
             let row = stream.first;
             if row == NONE {
-                continue; // its calls were all forced
+                continue; // nothing has come since its last turn: it leaves the line
             }
             self.start[row as usize] = now;
             self.state[row as usize] = State::InThread;
             self.given.push(row);
             self.busy += 1;
             stream.first = self.after[row as usize];
-            if stream.first != NONE {
-                stream.is_ready = true;
-                self.ready.push_back(number);
-            }
+            stream.is_ready = true;
+            self.ready.push_back(number);
         }
     }
 
@@ -195,17 +200,23 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The call of another stream that was taken last waits again; was there one?
+    /// The call of another stream that was taken last, or is answered last, waits again; was there one?
     fn give_back(&mut self, except: usize) -> bool {
         while self.given.last().is_some_and(|&row| self.state[row as usize] == State::Answered) {
             self.given.pop();
         }
-        let found = self.given.iter().rev().take(FEW).position(|&row| {
+        let may_wait = |row: i32| {
             let number = self.work.stream[row as usize] as usize;
             let is_last_of_stream = self.after[row as usize] == self.waiting[number].first;
             number != except && self.state[row as usize] == State::InThread && is_last_of_stream
-        });
-        let Some(place) = found else { return false };
+        };
+        let mut found = self.given.iter().rev().take(FEW).enumerate().filter(|&(_, &row)| may_wait(row));
+        let chosen = if self.by_answer {
+            found.max_by_key(|&(back, &row)| (self.work.reply_ns[row as usize], Reverse(back)))
+        } else {
+            found.next()
+        };
+        let Some((place, _)) = chosen else { return false };
         let row = self.given.remove(self.given.len() - 1 - place);
         self.start[row as usize] = FORCED;
         self.state[row as usize] = State::Waiting;
@@ -249,7 +260,7 @@ mod tests {
         let reply_ns: Vec<i64> = calls.iter().map(|call| call.2).collect();
         let mut by_reply: Vec<i32> = (0..calls.len() as i32).collect();
         by_reply.sort_by_key(|&row| reply_ns[row as usize]);
-        starts(&Work { arrival_ns: &arrival_ns, reply_ns: &reply_ns, stream: &stream, by_reply: &by_reply }, threads)
+        starts(&Work { arrival_ns: &arrival_ns, reply_ns: &reply_ns, stream: &stream, by_reply: &by_reply }, threads, false)
     }
 
     #[test]
@@ -282,6 +293,16 @@ mod tests {
         assert_eq!(of(&calls, 1), [0, 20, 30, FORCED]);
         let calls = [(0, 0, 10), (0, 1, 20), (0, 2, 40), (1, 3, 30)];
         assert_eq!(of(&calls, 1), [0, 10, 30, 20]);
+    }
+
+    #[test]
+    fn a_stream_without_calls_keeps_its_turn() {
+        // The first has no more when its call is taken. What it sends at 5 is taken in front of what came before.
+        let calls = [(0, 0, 10), (1, 1, 30), (1, 2, 40), (0, 5, 20)];
+        assert_eq!(of(&calls, 1), [0, 20, 30, 10]);
+        // Its turn comes while a thread is idle: it leaves the line, and stands behind the other with what it sends.
+        let calls = [(0, 0, 1), (1, 2, 10), (1, 3, 20), (0, 5, 30)];
+        assert_eq!(of(&calls, 1), [0, 2, 10, 20]);
     }
 
     #[test]

@@ -362,9 +362,14 @@ fn work<'a>((arrival_ns, reply_ns, stream, by_reply): &'a Calls<'_>) -> PyResult
 
 /// Start of each call if the server had so many threads (`nfslat.inflight.dispatch.starts`).
 #[pyfunction]
-fn starts<'py>(py: Python<'py>, calls: Calls<'py>, threads: usize) -> PyResult<Bound<'py, PyArray1<i64>>> {
+fn starts<'py>(
+    py: Python<'py>,
+    calls: Calls<'py>,
+    threads: usize,
+    by_answer: bool,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
     let work = work(&calls)?;
-    let found = py.detach(|| dispatch::starts(&work, threads));
+    let found = py.detach(|| dispatch::starts(&work, threads, by_answer));
     Ok(column(py, found))
 }
 

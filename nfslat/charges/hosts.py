@@ -6,6 +6,11 @@ receiver's capture was silent in both directions is charged to the host (or to i
 A host whose path holds what it waits for falls silent as well, but later: it sends its last data again first, or what
 its application still has. So where any of the pile was due well before the silence began, the path held all of it.
 
+What a host did not take a capture on it does not show, but neither does it what it dropped. So the other capture is
+asked as well: what it shows of that host meanwhile was sent, and the host ran. And it must show that its own host ran,
+by what that sent meanwhile: where both are silent, and all of the pile had been sent well before, either may have
+stopped, as the queue of a slow link is in the host that sends.
+
 Where no op was on its way to it, its TCP still owes ACKs for what it had taken just before. Then the sender sends that
 again and again, and all of it comes at once, too: delays that fall by one second a second.
 """
@@ -88,7 +93,12 @@ def held_claims(
             np.concatenate([arrived, again_came]),
             np.concatenate([frames, again.frame]),
         )
-        found, on_path = _silences(pair, name, sides[name], every, half_trip_ns)
+        found: list[Pause] = []
+        on_path = np.zeros(0, dtype=np.int64)
+        if (every.waits_ns >= _SILENT_NS).any():
+            silences = _Shown.of(pair, name, sides[name]).silences(every.came_ns, every.waits_ns)
+            other = _Other.of(pair, sender, sides[sender], ways[sender])
+            found, on_path = _stopped(name, silences, every, other, half_trip_ns)
         pauses += found
         on_path = on_path[on_path < len(late)]
         claims.append(
@@ -126,18 +136,54 @@ def _in_server(pair: Pair, begin: I64, end: I64) -> Claims:
     return Claims.of(long[at], place("server"), code(Cause.HOST_PAUSE), begin[which], end[which])
 
 
-def _silences(pair: Pair, name: str, receiver: Decoded, late: _Arrivals, half_trip_ns: int) -> tuple[list[Pause], I64]:
-    """Times in which the receiver's capture shows nothing at all, while something was on the way to it, which it shows
-    all at once at the end; and the rows of `late` that came so as well, but had been held on the way."""
+class _Other(NamedTuple):
+    """What the other capture shows meanwhile; client's clock, in order."""
+
+    there_ns: I64  # when each stretch begins in which its own host sent payload
+    back_ns: I64  # and in which payload came from the host that may have stopped
+    arrived_ns: I64  # when each message came that both captures show: that host's own says when it was sent
+    stretch_ns: int
+
+    @classmethod
+    def of(cls, pair: Pair, name: str, side: Decoded, ways: tuple[I64, I64]) -> _Other:
+        """Of the capture of `side`, named `name`; `ways` its calls' and its replies'."""
+        is_server = name == "server"
+        loads = side.details.loads
+        way_of = loads.conn.astype(np.int64) * 2 + loads.direction
+        calls, replies = (np.unique(loads.begin_ns[np.isin(way_of, way)]) for way in ways)
+        if is_server:
+            calls, replies = (np.sort(pair.near_on_client_ns(ns)[0]) for ns in (calls, replies))
+            rows = pair.matched.server
+            (arrived,) = pair.on_client_ns(np.arange(len(rows)), pair.server.t1[rows])
+            return cls(replies, calls, np.sort(arrived), loads.stretch_ns)
+        return cls(calls, replies, np.sort(pair.client.t3[pair.matched.client]), loads.stretch_ns)
+
+    def shows_that_it_ran(self, begin: int, end: int) -> bool:
+        """Did the silent host send anything? What it had sent before may still be on its way for a while."""
+        first, behind = np.searchsorted(self.arrived_ns, [begin, end]).tolist()
+        since = int(self.arrived_ns[behind - 1]) if behind > first else begin
+        return self._any(self.back_ns, since + _AT_ONCE_NS, end)
+
+    def sent(self, begin: int, end: int) -> bool:
+        """Did its own host send anything, but for its answers to what the other one had sent before?"""
+        return self._any(self.there_ns, begin + _AT_ONCE_NS, end)
+
+    def _any(self, begins_ns: I64, begin: int, end: int) -> bool:
+        first, behind = np.searchsorted(begins_ns, [begin, end - self.stretch_ns + 1]).tolist()
+        return bool(behind > first)
+
+
+def _stopped(
+    name: str, silences: list[tuple[int, int]], late: _Arrivals, other: _Other, half_trip_ns: int
+) -> tuple[list[Pause], I64]:
+    """Those of the receiver's silences in which something was on the way to it, which it shows all at once at the end;
+    and the rows of `late` that came so as well, but had been held on the way."""
     waits, sent, came = late.waits_ns, late.sent_ns, late.came_ns
-    if not (waits >= _SILENT_NS).any():
-        return [], np.zeros(0, dtype=np.int64)
-    shown = _Shown.of(pair, name, receiver)
     by_arrival = np.argsort(came, kind="stable")
     arrivals = came[by_arrival]
     found: list[Pause] = []
     on_path = [np.zeros(0, dtype=np.int64)]
-    for begin, end in shown.silences(came, waits):
+    for begin, end in silences:
         soon = end + max(_AT_ONCE_NS, (end - begin) // _AT_ONCE)
         near = by_arrival[slice(*np.searchsorted(arrivals, [end, soon + 1]).tolist())]
         pile = near[(sent[near] < end) & (came[near] - np.maximum(sent[near], begin) >= _AT_ONCE_NS)]
@@ -148,7 +194,9 @@ def _silences(pair: Pair, name: str, receiver: Decoded, late: _Arrivals, half_tr
         way_ns = max(int(waits[before].max(initial=0)), half_trip_ns)
         if int(sent[pile].min()) + way_ns < begin - _AT_ONCE_NS:
             on_path.append(pile)
-        else:
+            continue
+        is_either = int(sent[pile].max()) + half_trip_ns < begin - _AT_ONCE_NS and not other.sent(begin, end)
+        if not (is_either or other.shows_that_it_ran(begin, end)):
             found.append(Pause(name, begin, end, int(late.frame[pile[0]])))
     return found, np.unique(np.concatenate(on_path))
 

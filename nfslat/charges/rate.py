@@ -4,6 +4,9 @@ A path with a rate of its own (a slow link, a shaper) makes a queue when more is
 the distance, and meanwhile what arrives comes at one rate, to the packet, and never at a higher one. Delay that changes
 by itself (jitter, another host's traffic) leaves the arrivals as uneven as they were: of n packets in a window, give
 or take the root of n.
+
+Where too few messages are seen to tell (a short snaplen hides most of large ones), TCP tells of the queue: its data are
+acknowledged much later than the distance takes, on average. Then all that arrived is looked at.
 """
 
 from __future__ import annotations
@@ -35,6 +38,8 @@ _MOST = 1.15  # times the rate: twice that spread; a bucket's burst (tc-tbf(8)) 
 _BURSTS = 0.05  # ... in so many of the windows: it fills while the path is idle, so bursts come first and are rare
 _JITTER = 0.25  # of the delay: what the queue does not explain of it; beyond, most of the delay is something else's
 _HEADERS = 132  # bytes of an NFSv3 READ's reply without the data (RFC 5531, RFC 1813); others have about as many
+_QUEUE_NS = 10 * _MS  # on average, and twice the distance: more than a busy host's ACKs are late
+_NOT_FEW = 0.25  # of the messages: more than a hiccup of a host touches
 _AT_RATE = 0.7  # of the rate, at least, in a queue that counts; at a half and less it waits for something else
 
 
@@ -92,7 +97,11 @@ def bandwidth_claims(
             payload = _payload_bytes(ops, rows, is_reply=is_reply)
             waits = _Waits(arrived - net_ns[part][at], arrived, payload, half_trip_ns)
             packet = packet_bytes(tcp.take(tcp_of[group]))
-            found = _plateau(loads.take(loads_of[group]), queues, packet, waits)
+            arrivals = loads.take(loads_of[group])
+            found = _plateau(arrivals, queues, packet, waits)
+            if found is None and _is_always_late(pair, part, sides, at, net_ns[part][at] - half_trip_ns, half_trip_ns):
+                queues = _busy(arrivals)
+                found = _plateau(arrivals, queues, packet, waits)
             if found is None:
                 continue
             rate, at_rate, share = found
@@ -104,6 +113,35 @@ def bandwidth_claims(
             if group in socket_of:
                 claims.append(_in_socket(pair, socket.take(socket_of[group]), queues))
     return Claims.joined(claims), tuple(plateaus)
+
+
+def _is_always_late(
+    pair: Pair, part: str, sides: dict[str, Decoded], late: I64, late_ns: I64, half_trip_ns: int
+) -> bool:
+    """Do the data of these late ops' connections stand in a queue on average, by TCP's own round trips?
+
+    An ACK may be late by its receiver, so messages must be late as well: not just a few of them, and by half as much.
+    """
+    is_reply = part == "reply_net"
+    side, ops = (sides["server"], pair.server) if is_reply else (sides["client"], pair.client)
+    rows = pair.matched.rows(late)[0 if is_reply else 1]
+    ways = np.unique(ops.conn[rows].astype(np.int64) * 2 + (ops.direction[rows] ^ is_reply))
+    tcp = side.details.tcp
+    ours = np.isin(tcp.conn * 2 + tcp.direction, ways) & (tcp.rtt_count > 0)
+    count = int(tcp.rtt_count[ours].sum())
+    if not count:
+        return False
+    queue_ns = int(tcp.rtt_sum_ns[ours].sum()) // count - 2 * half_trip_ns
+    if queue_ns < max(_QUEUE_NS, 2 * half_trip_ns) or float(late_ns.mean()) < queue_ns / 2:
+        return False
+    every = pair.matched.rows(slice(None))[0 if is_reply else 1]
+    return len(late) >= _NOT_FEW * int(np.count_nonzero(np.isin(ops.conn[every], np.unique(ops.conn[rows]))))
+
+
+def _busy(loads: Loads) -> _Queues:
+    """Stretches with payload, those that follow each other as one."""
+    begin = np.unique(loads.begin_ns)
+    return _union(begin, begin + loads.stretch_ns)
 
 
 def _host_pairs(pair: Pair, name: str) -> tuple[I64, list[tuple[str, str]], I64]:

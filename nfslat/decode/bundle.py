@@ -26,7 +26,7 @@ from nfslat.errors import InputError
 _BLOCK = tarfile.BLOCKSIZE
 _COPY_BYTES = 1 << 20
 _TEXT_BYTES = 64 << 20  # as much as is read of a snapshot elsewhere; one has some 100 KiB
-_MOST_MEMBERS = 100_000  # a ring has some ten files
+_MOST_MEMBERS = 10_000  # a ring has some ten files
 _RESERVE_BYTES = 16 << 20  # of the scratch disk, for whoever else writes there
 _CAPTURE = re.compile(r"capture\.(?:pcap|snoop)[0-9]{0,6}")
 _SNAPSHOTS = ("before.txt", "after.txt")

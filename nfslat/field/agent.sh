@@ -43,15 +43,20 @@ clean() {
     halt
     [ ! -s "$dir/work" ] || $as_root rm -rf "$(cat "$dir/work")"
     rm -rf "$dir"
+    [ -z "$guard" ] || kill -9 "$guard" 2>/dev/null # it would keep the connection open for another second
 }
 
 # guard: ends the agent when its time is over, but not in the middle of the transfer, which TCP ends if nobody reads;
-# and cleans up in its place if it was killed.
+# and cleans up in its place if it was killed. Says something now and then: without that, TCP would not find out that
+# the network is gone.
 guard() {
     trap '' HUP INT PIPE
     while alive "$agent" && [ -d "$dir" ]; do
-        sleep 1
-        [ -f "$dir/going" ] || limit=$((limit - 1))
+        sleep 1 2>/dev/null
+        if [ ! -f "$dir/going" ]; then
+            limit=$((limit - 1))
+            [ $((limit % 10)) -ne 0 ] || say alive
+        fi
         [ "$limit" -ne 0 ] || kill "$agent" 2>/dev/null
         [ "$limit" -ne -20 ] || kill -9 "$agent" 2>/dev/null
     done
@@ -143,7 +148,7 @@ bye() { exit 0; }
 
 as_root=
 if [ "$(id -u)" != 0 ] && have sudo && sudo -n true </dev/null >/dev/null 2>&1; then as_root='sudo -n'; fi
-dir='' wrong=folder
+dir='' guard='' wrong=folder
 trap clean EXIT
 trap 'exit 1' HUP INT TERM PIPE
 # A disk that is full is one of the reasons to capture: any place for some files will do, unless the user chose one.
@@ -155,7 +160,8 @@ for folder; do
     dir='' wrong=full
 done
 [ -n "$dir" ] || { say "$wrong $*" && exit 1; }
-guard </dev/null >/dev/null 2>&1 &
+guard </dev/null >/dev/null &
+guard=$!
 echo "$token hello"
 while IFS= read -r line; do
     eval "$line"

@@ -181,21 +181,23 @@ class Link:
     def _lines(self, stream: IO[bytes]) -> Iterator[str]:
         """As they can be shown on a terminal; a host that has no end of them is hung up on."""
         heard = 0
-        while raw := stream.readline(_LINE_BYTES):
-            heard += len(raw) + _EVENT_BYTES
-            if heard > _HEARD_BYTES:
-                self.said.append("it has no end of answers")
-                self._process.kill()
-                return
-            line = raw.decode(errors="replace").rstrip("\r\n")
-            yield "".join(character if character.isprintable() else " " for character in line)
+        with stream:
+            while raw := stream.readline(_LINE_BYTES):
+                heard += len(raw) + _EVENT_BYTES
+                if heard > _HEARD_BYTES:
+                    self.said.append("it has no end of answers")
+                    self._process.kill()
+                    return
+                line = raw.decode(errors="replace").rstrip("\r\n")
+                yield line if line.isprintable() else "".join(c if c.isprintable() else " " for c in line)
 
     def _read_errors(self) -> None:
         assert self._process.stderr is not None  # noqa: S101 - it is a pipe
         for line in self._lines(self._process.stderr):
             if line.startswith(f"{self._token} "):
                 what, _, text = line.partition(" ")[2].partition(" ")
-                self._put(what, text)
+                if what != "alive":
+                    self._put(what, text)
             else:
                 self.said.append(line)
                 self._put("said", line)

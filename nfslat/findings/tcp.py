@@ -261,9 +261,9 @@ def _unknown_window(stalls: Stalls, waits: float) -> _Said:
     )
     within, inside = _inside(stalls, _WHOSE)
     return _Said(
-        f"{sent} wait {ms(waits)} ms on average for an ACK that lets the {sender} send more: a TCP window was full, the "
-        f"{receiver}'s receive window or the {sender}'s congestion window. Which one cannot be told, as the captures "
-        f"have no handshake, which says how windows are scaled{inside}",
+        f"{sent} wait {ms(waits)} ms on average for an ACK that lets the {sender} send more: a TCP window was full, "
+        f"the {receiver}'s receive window or the {sender}'s congestion window. Which one cannot be told, for the "
+        f"captures have no handshake, which says how windows are scaled{inside}",
         "likely",
         {
             "knob": f"which window it is: the {sender}'s cwnd, the {receiver}'s receive buffer",

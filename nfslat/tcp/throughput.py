@@ -33,8 +33,7 @@ _SHORT_NS, _ROUND_TRIPS = 30 * MS, 4
 _MUCH_LOST, _HARDLY = 0.01, 0.1  # of the bytes; of the time, in which its sender had nothing to send
 _POLICED_NS, _NEAR = 100 * MS, 0.1
 _PATH = [
-    LIMITS.index(limit)
-    for limit in (Limit.CONGESTION, Limit.UNKNOWN_WINDOW, Limit.LOSS, Limit.SPURIOUS, Limit.PACE)
+    LIMITS.index(limit) for limit in (Limit.CONGESTION, Limit.UNKNOWN_WINDOW, Limit.LOSS, Limit.SPURIOUS, Limit.PACE)
 ]
 _IDLE = [LIMITS.index(limit) for limit in (Limit.APPLICATION, Limit.UNKNOWN)]
 _UNEVEN = 4  # mean spacings, or times that the packet takes at that rate: a longer gap is a silence

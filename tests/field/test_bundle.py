@@ -240,7 +240,7 @@ def _header(name: str, size: int, kind: bytes = tarfile.REGTYPE) -> bytes:
         ([_header(f"junk{number}", 0) for number in range(3)] + [bytes(1024)], "a tar without a capture"),
         ([_header("capture.pcap", 0), bytes(1024)], "its captures are empty"),
         ([_header("capture.pcap", 0), b"\1" * 512], "is damaged"),
-        ([_header("facts.txt", 0)] * 100_001, "holds more than 100,000 members"),
+        ([_header("facts.txt", 0)] * 10_001, "holds more than 10,000 members"),
     ],
 )
 def test_what_an_archive_claims_is_not_believed(tmp_path: Path, members: list[bytes], words: str) -> None:

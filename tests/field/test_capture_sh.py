@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import nfs_traffic
 import pytest
@@ -234,10 +235,72 @@ def _fake(folder: Path, name: str, text: str) -> None:
     file.chmod(0o755)
 
 
-def test_a_pair(hosts: Hosts, tmp_path: Path) -> None:
+# What TCP counts in a second, what tcpdump sees of it, and the exit status and words that come of that. 10 Gbit/s of
+# large READs are segments by the hundred thousand, but few packets for tcpdump to take.
+_LOADS = {
+    "large": (850_000, 1_200_000_000, 30_000, 0, " NFS packets/s, 1"),
+    "many": (150_000, 150_000_000, 150_000, 0, "keeping 256 bytes of a packet instead of 512"),
+    "small": (900_000, 90_000_000, 900_000, 4, "capturing would slow it down"),
+}
+_SIGNALS = {"INT": 3, "TERM": 3, "HUP": 129, "EOF": 129, "KILL": -signal.SIGKILL}
+_BARE = ("ip", "ss", "mktemp", "netstat", "getent", "timeout", "ethtool")
+
+
+@pytest.fixture(scope="module")
+def runs(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Run]]:
+    """Captures of a second, and some of a minute that are to be ended: all at the same time, for they mostly wait."""
+    place = tmp_path_factory.mktemp("runs")
+    started: dict[str, Run] = {}
+
+    def start(name: str, space: str, *arguments: str, seconds: int = 1, **more: Any) -> None:
+        started[name] = Run.start(space, place, "--seconds", str(seconds), *arguments, name=name, **more)
+
+    start("server", hosts.server, peer=A)
+    start("client", hosts.client, "--side", "client")
+    start("all peers", hosts.server, "--all-peers", peer=A)
+    start("ring", hosts.server, "--max-mb", "20", "--out", "-", "--yes", peer="any")
+    start("bare", hosts.client, prepare=_hidden(*_BARE))
+    start("bash", hosts.client, interpreter="bash --posix", peer="fd00:207::2")
+    start("self", hosts.server, peer=B)
+    start("several", hosts.server, peer=f"{A},127.0.0.1")
+    if shutil.which("busybox"):
+        start("busybox", hosts.client, interpreter="busybox sh")
+    tools = place / "sudo-tools"
+    _fake(tools, "id", "#!/bin/sh\necho 1000\n")
+    _fake(tools, "sudo", '#!/bin/sh\nshift\nPATH=/usr/sbin:/usr/bin:/sbin:/bin exec "$@"\n')
+    start("it's one", hosts.client, "--sudo", path=tools)
+    for name, (pps, bps, seen, _, _) in _LOADS.items():
+        tools = place / f"{name}-tools"
+        _fake(tools, "ss", _SS.replace("PPS", str(pps)).replace("BPS", str(bps)))
+        _fake(tools, "tcpdump", _TOOL.replace("SEEN", str(seen)))
+        start(name, hosts.client, "--keep-free-mb", "1", path=tools)
+    tools = place / "solaris-tools"
+    _fake(tools, "uname", "#!/bin/sh\ncase $1 in -s) echo SunOS ;; -n) echo sol ;; *) echo 5.11 ;; esac\n")
+    _fake(tools, "route", "#!/bin/sh\nprintf '   route to: %s\\n  interface: net0\\n' \"$4\"\n")
+    _fake(tools, "snoop", _TOOL)
+    start("solaris", hosts.client, "--max-mb", "1", path=tools, prepare=_hidden("tcpdump"), peer=f"{A},{B}")
+    for name in _SIGNALS:
+        start(name, hosts.client, *(["--watch-stdin"] * (name == "EOF")), seconds=50)
+    mounted = "mount -t tmpfs -o size={size} none {folder}"
+    start("full", hosts.client, prepare=mounted.format(size="2m", folder=place / "full.d"))
+    folder = place / "filling.d"
+    fill = (
+        f"{{ while ! grep -q listening {folder}/*/tcpdump.txt; do sleep 0.2; done; "
+        f"head -c 24000000 /dev/zero >{folder}/zero; }} >/dev/null 2>&1 & true"
+    )
+    prepare = f"{mounted.format(size='32m', folder=folder)}; {fill}"
+    start("filling", hosts.client, "--keep-free-mb", "10", seconds=40, prepare=prepare)
+    yield started
+    for run in started.values():
+        if run.process.poll() is None:  # not all tests ran
+            run.process.terminate()
+        with run.process:
+            pass
+
+
+def test_a_pair(runs: dict[str, Run], tmp_path: Path) -> None:
     """Both hosts captured at once: two tars, which hold what they are said to, and nfslat reads the pair."""
-    server = Run.start(hosts.server, tmp_path, "--seconds", "1", peer=A, name="server")
-    client = Run.start(hosts.client, tmp_path, "--seconds", "1", "--side", "client", name="client")
+    server, client = runs["server"], runs["client"]
     server.end(0, "eth7 of", "NFS packets/s", "done: ")
     client.end(0)
     for side, run, peer in (("server", server, A), ("client", client, B)):
@@ -267,9 +330,9 @@ def test_a_pair(hosts: Hosts, tmp_path: Path) -> None:
     assert verdict["verdict"]["layer"] == "server"
 
 
-def test_all_peers(hosts: Hosts, tmp_path: Path) -> None:
+def test_all_peers(runs: dict[str, Run]) -> None:
     """The interface is that towards the peer; the packets, and their measured rate, are everybody's there."""
-    run = Run.start(hosts.server, tmp_path, "--seconds", "1", "--all-peers", peer=A)
+    run = runs["all peers"]
     run.end(0)
     facts = run.facts
     assert (facts["interface"], facts["peers"], facts.get("addresses")) == ("eth7", A, None)
@@ -277,17 +340,12 @@ def test_all_peers(hosts: Hosts, tmp_path: Path) -> None:
     assert {frame[12:14] for frame in _frames(run.tar["capture.pcap"])} == {b"\x08\x00", b"\x86\xdd"}
 
 
-def test_signals(hosts: Hosts, tmp_path: Path) -> None:
+def test_signals(runs: dict[str, Run]) -> None:
     """Ctrl-C and kill give the tar with what there is; a caller that has gone gets none; SIGKILL leaves nothing."""
-    signals = {"INT": 3, "TERM": 3, "HUP": 129, "EOF": 129, "KILL": -signal.SIGKILL}
-    runs = {
-        name: Run.start(hosts.client, tmp_path, "--seconds", "50", *(["--watch-stdin"] * (name == "EOF")), name=name)
-        for name in signals
-    }
-    for run in runs.values():
+    ended = {name: runs[name] for name in _SIGNALS}
+    for run in ended.values():
         run.wait_for_capture()
-    time.sleep(1.2)  # tcpdump gets packets a block of one second at a time
-    for name, run in runs.items():
+    for name, run in ended.items():
         assert run.process.poll() is None
         if name == "EOF":
             assert run.process.stdin is not None
@@ -300,37 +358,26 @@ def test_signals(hosts: Hosts, tmp_path: Path) -> None:
         assert runs[name].facts["end_reason"] == "interrupted"
         assert runs[name].facts["packets_captured"] == str(len(_frames(runs[name].tar["capture.pcap"])))
     for name in ("HUP", "EOF"):
-        runs[name].end(signals[name])
+        runs[name].end(_SIGNALS[name])
     runs["KILL"].process.wait()
     for _ in range(100):
         if not list(runs["KILL"].folder.iterdir()):
             break
         time.sleep(0.1)
-    runs["KILL"].end(signals["KILL"])
+    runs["KILL"].end(_SIGNALS["KILL"])
 
 
-def test_disk(hosts: Hosts, tmp_path: Path) -> None:
+def test_disk(runs: dict[str, Run]) -> None:
     """It refuses a disk that is full, and stops in front of the limit where something fills the disk meanwhile."""
-    mounted = "mount -t tmpfs -o size={size} none {folder}"
-    full = Run.start(hosts.client, tmp_path, name="full", prepare=mounted.format(size="2m", folder=tmp_path / "full.d"))
-    folder = tmp_path / "filling.d"
-    filling = Run.start(
-        hosts.client,
-        tmp_path,
-        *("--seconds", "40", "--keep-free-mb", "10"),
-        name="filling",
-        prepare=f"{mounted.format(size='32m', folder=folder)}; "
-        f"{{ while ! grep -q listening {folder}/*/tcpdump.txt; do sleep 0.2; done; "
-        f"head -c 24000000 /dev/zero >{folder}/zero; }} >/dev/null 2>&1 & true",
-    )
+    full, filling = runs["full"], runs["filling"]
     full.end(4, "MB free", "--keep-free-mb")
     filling.end(3, "before the disk of")
     assert filling.facts["end_reason"] == "disk"
 
 
-def test_ring_and_stream(hosts: Hosts, tmp_path: Path) -> None:
+def test_ring_and_stream(runs: dict[str, Run]) -> None:
     """With --max-mb it is a ring of files; "--out -" is the same tar on standard output, and nothing else is on it."""
-    run = Run.start(hosts.server, tmp_path, "--seconds", "1", "--max-mb", "20", "--out", "-", "--yes", peer="any")
+    run = runs["ring"]
     out, errors = run.process.communicate(timeout=60)
     assert run.process.returncode == 0, errors.decode()
     assert not run.out.exists()
@@ -386,34 +433,25 @@ def test_filter(hosts: Hosts, tmp_path: Path) -> None:
     assert list(kinds.values()) == [[fragment, fragment, fragment, tcp]]
 
 
-def test_odd_systems(hosts: Hosts, tmp_path: Path) -> None:
+def test_odd_systems(runs: dict[str, Run]) -> None:
     """Without ip, ss and mktemp, with IPv6, with other shells, and as the peer of itself it still works."""
-    runs = [
-        Run.start(
-            hosts.client,
-            tmp_path,
-            *("--seconds", "1"),
-            name="bare",
-            prepare=_hidden("ip", "ss", "mktemp", "netstat", "getent", "timeout", "ethtool"),
-        ),
-        Run.start(
-            hosts.client, tmp_path, "--seconds", "1", name="bash", interpreter="bash --posix", peer="fd00:207::2"
-        ),
-        Run.start(hosts.server, tmp_path, "--seconds", "1", name="self", peer=B),
-        Run.start(hosts.server, tmp_path, "--seconds", "1", name="several", peer=f"{A},127.0.0.1"),
-    ]
-    if shutil.which("busybox"):
-        runs.append(Run.start(hosts.client, tmp_path, "--seconds", "1", name="busybox", interpreter="busybox sh"))
-    said = ["eth7 of", "eth7 of", "capturing on lo", "behind several interfaces: eth7 lo", "eth7 of"]
-    for run, words in zip(runs, said, strict=False):
-        run.end(0, words)
-    bare, _, own, several, *_ = (run.facts for run in runs)
+    said = {
+        "bare": "eth7 of",
+        "bash": "eth7 of",
+        "self": "capturing on lo",
+        "several": "behind several interfaces: eth7 lo",
+        "busybox": "eth7 of",
+    }
+    odd = {name: runs[name] for name in said if name in runs}
+    for name, run in odd.items():
+        run.end(0, said[name])
+    bare, own, several = (odd[name].facts for name in ("bare", "self", "several"))
     assert (bare["interface"], bare["measured_from"]) == ("eth7", "interface")
     assert (own["interface"], own["packets_captured"]) == ("lo", "0")
     assert several["interface"] == "any"
     assert int(several["packets_captured"]) > 20
-    for run in runs[:2] + runs[4:]:
-        assert len(_frames(run.tar["capture.pcap"])) > 20
+    for name in odd.keys() - {"self", "several"}:
+        assert len(_frames(odd[name].tar["capture.pcap"])) > 20
 
 
 @pytest.mark.parametrize(
@@ -488,55 +526,25 @@ def test_without_root(hosts: Hosts) -> None:
         assert {path.name for path in place.iterdir()} == kept
 
 
-def test_sudo(hosts: Hosts, tmp_path: Path) -> None:
+def test_sudo(runs: dict[str, Run]) -> None:
     """--sudo starts the whole again as root, whatever the names of files are."""
-    tools = tmp_path / "tools"
-    _fake(tools, "id", "#!/bin/sh\necho 1000\n")
-    _fake(tools, "sudo", '#!/bin/sh\nshift\nPATH=/usr/sbin:/usr/bin:/sbin:/bin exec "$@"\n')
-    run = Run.start(hosts.client, tmp_path, "--seconds", "1", "--sudo", path=tools, name="it's one")
+    run = runs["it's one"]
     run.end(0, "done: ")
     assert "-Z root" in run.facts["command"]
 
 
-def test_cost(hosts: Hosts, tmp_path: Path) -> None:
+def test_cost(runs: dict[str, Run]) -> None:
     """Before it would slow the host down the snaplen is lowered, or it refuses; few large packets are no problem."""
-    loads = {
-        # 10 Gbit/s of large READs: segments by the hundred thousand, but few packets for tcpdump to take.
-        "large": (850_000, 1_200_000_000, 30_000, 0, " NFS packets/s, 1"),
-        "many": (150_000, 150_000_000, 150_000, 0, "keeping 256 bytes of a packet instead of 512"),
-        "small": (900_000, 90_000_000, 900_000, 4, "capturing would slow it down"),
-    }
-    runs = {}
-    for name, (pps, bps, seen, _, _) in loads.items():
-        tools = tmp_path / f"{name}-tools"
-        _fake(tools, "ss", _SS.replace("PPS", str(pps)).replace("BPS", str(bps)))
-        _fake(tools, "tcpdump", _TOOL.replace("SEEN", str(seen)))
-        arguments = ("--seconds", "1", "--keep-free-mb", "1")
-        runs[name] = Run.start(hosts.client, tmp_path, *arguments, path=tools, name=name)
-    for name, (*_, seen, status, said) in loads.items():
+    for name, (*_, seen, status, said) in _LOADS.items():
         runs[name].end(status, said)
         if status == 0:
             assert 0.3 * seen < int(runs[name].facts["trial_packets_per_s"]) < 1.1 * seen
     assert [runs[name].facts["snaplen"] for name in ("large", "many")] == ["512", "256"]
 
 
-def test_solaris(hosts: Hosts, tmp_path: Path) -> None:
+def test_solaris(runs: dict[str, Run]) -> None:
     """Where there is snoop and no tcpdump, snoop captures; that its options are these is from its manual page only."""
-    tools = tmp_path / "tools"
-    _fake(tools, "uname", "#!/bin/sh\ncase $1 in -s) echo SunOS ;; -n) echo sol ;; *) echo 5.11 ;; esac\n")
-    _fake(tools, "route", "#!/bin/sh\nprintf '   route to: %s\\n  interface: net0\\n' \"$4\"\n")
-    _fake(tools, "snoop", _TOOL)
-    run = Run.start(
-        hosts.client,
-        tmp_path,
-        "--seconds",
-        "1",
-        "--max-mb",
-        "1",
-        path=tools,
-        prepare=_hidden("tcpdump"),
-        peer=f"{A},{B}",
-    )
+    run = runs["solaris"]
     run.end(0, "net0 of sol")
     command = run.facts["command"]
     assert command.startswith("snoop -q -P -d net0 -s 512 -c 1957 -o ")

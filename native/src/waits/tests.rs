@@ -292,7 +292,7 @@ fn without_a_handshake() {
     capture.at_us(9_000).tcp(&c(69).ack(2033).window(5)); // 6
     capture.at_us(9_100).tcp(&s(2033).ack(69).data(&data[2000..])); // 7
     let of = capture.end().pauses;
-    assert_eq!((of.frame, of.window), (vec![4, 7], vec![-1, -1]));
+    assert_eq!((of.frame, of.announced, of.window), (vec![4, 7], vec![-1, 5], vec![-1, -1]));
     assert_eq!((of.window_least, of.window_end), (vec![-1, 0], vec![-1, -1]));
 }
 
