@@ -204,7 +204,7 @@ def _packet_notes(side: Side) -> list[AuditNote]:
             "capture-no-handshake",
             late,
             f"{late:,} of {some(connections, 'TCP connection')} began before the capture: the scale of their windows "
-            "is unknown, so a full window cannot be told",
+            "is unknown, so a full window is told only where its sender stops at its end again and again",
         ),
         note("capture-offload", merged if merged > _MERGED * with_data else 0, offload),
         note("capture-snaplen", max(wire - captured, 0), f"{_of(captured, wire)} captured{_cut(side)}"),

@@ -47,7 +47,8 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
             f"{name}: {nfs_calls} NFS calls and {replies} RPC replies, but no call with its reply; "
             "capture both directions (no one-way filter or span port)"
         )
-    if source.snaplen is not None and source.snaplen < _ANY_SNAPLEN and not any(kind.program != NULL for kind, _ in calls):
+    no_calls = all(kind.program == NULL for kind, _ in calls)
+    if source.snaplen is not None and source.snaplen < _ANY_SNAPLEN and no_calls:
         raise cut
     if replies or any(count for _, count in calls):
         programs: Counter[str] = Counter()
