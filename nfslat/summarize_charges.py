@@ -73,7 +73,7 @@ def stalls_of(c: Correlation, rows: I64 | None) -> Stalls | None:
         rates=tuple(
             Rate(one.way, one.client, one.server, one.bytes_per_s * 8 / 1e6, one.share) for one in charges.plateaus
         ),
-        host_pauses=_host_pauses(c, charges, max(ops, 1)),
+        host_pauses=_host_pauses(charges),
     )
 
 
@@ -96,40 +96,23 @@ def _delayed_acks(charges: Charged) -> dict[str, DelayedAcks]:
     return found
 
 
-def _host_pauses(c: Correlation, charges: Charged, ops: int) -> dict[str, HostPauses]:
-    """Of each side; `ops` is what means are over."""
+def _host_pauses(charges: Charged) -> dict[str, HostPauses]:
+    """Of each side."""
     found = {}
     for side in ("server", "client"):
         pauses = [one for one in charges.pauses if one.side == side]
         if not pauses:
             continue
         longest = max(pauses, key=_length_ns)
-        open_ns = _open_ns(c, pauses) if side == "client" else 0
-        charged = charges.sums().get(("reply_net", Cause.HOST_PAUSE))
         found[side] = HostPauses(
             count=len(pauses),
             total_ms=sum(map(_length_ns, pauses)) / _NS_PER_MS,
             longest_ms=_length_ns(longest) / _NS_PER_MS,
             at=utc(longest.begin_ns, digits=3),
             frame=longest.frame,
-            above_wire_ms=max(open_ns - (charged.ns if charged is not None else 0), 0) / ops / _NS_PER_MS,
         )
     return found
 
 
 def _length_ns(pause: Pause) -> int:
     return pause.end_ns - pause.begin_ns
-
-
-def _open_ns(c: Correlation, pauses: list[Pause]) -> int:
-    """Time of pauses, times the most ops that the client had on the wire at once in as long a time in front of each."""
-    rows = np.flatnonzero(c.client.forward)
-    begins, ends = np.sort(c.client.ops.t0[rows]), np.sort(c.client.ops.t3[rows])
-    open_then = np.arange(1, len(begins) + 1) - np.searchsorted(ends, begins, "right")  # as each begins
-    total = 0
-    for one in pauses:
-        since = one.begin_ns - _length_ns(one)
-        at, behind = np.searchsorted(begins, [since, one.begin_ns + 1]).tolist()
-        before = at - int(np.searchsorted(ends, since, "right"))
-        total += _length_ns(one) * max(before, int(open_then[at:behind].max(initial=0)))
-    return total

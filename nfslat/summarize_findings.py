@@ -12,13 +12,14 @@ from nfslat.findings.facts import Facts, Reconnects, moved_ms
 from nfslat.findings.hosts import host_findings
 from nfslat.findings.network import network_findings
 from nfslat.findings.rank import ranked
-from nfslat.findings.server import server_findings
+from nfslat.findings.server import server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, Layers, verdict
 from nfslat.known import Known, counts_of
 from nfslat.reconnects import sent_on_a_new_connection
 from nfslat.report import model
 from nfslat.results import Correlation
+from nfslat.summarize_above import times_kept_above
 from nfslat.summarize_charges import stalls_of
 from nfslat.summarize_matched import row_of
 from nfslat.tables import Miss
@@ -53,7 +54,7 @@ def findings_and_verdict(
     # Where a layer is negative, stamps or matches are wrong, and nothing explains anything.
     is_sound = facts.mean.network_ms >= 0 and facts.mean.server_ms >= 0
     by_layer = (server_findings, network_findings, tcp_findings, host_findings, client_findings) if is_sound else ()
-    found = ranked(one for findings in by_layer for one in findings(facts))
+    found = ranked(with_window(facts, [one for findings in by_layer for one in findings(facts)]) if is_sound else ())
     missed = max(
         sum(count for miss, count in matched.unmatched[name].items() if miss != Miss.OUTSIDE_OVERLAP.name)
         - c.strangers(name)
@@ -65,9 +66,11 @@ def findings_and_verdict(
         missed=missed,
         negative=matched.total.negative_network,
         unseen_share=unseen_share,
+        unseen_explain=facts.unseen_ms is not None,
         clock_fits=c.clock.fits,
     )
-    return found, verdict(facts.mean, worst, ground, found), facts
+    mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by_server_ms)
+    return found, verdict(mean, worst, ground, found), facts
 
 
 def _sum(figures: Iterable[int | None]) -> int | None:
@@ -100,6 +103,8 @@ def _facts(
     if thread_ms is not None and _all_in_threads(inflight.server):
         thread_ms = None
     names = {label for label, count in counts_of(c, rows).items() if count}
+    per_s = c.rate_per_s(names) or None
+    busy = None if above is None or per_s is None else per_s * mean.total_ms / 1e3
     return Facts(
         mean=mean,
         stalls=stalls,
@@ -107,12 +112,14 @@ def _facts(
         slowest_parts=slowest.parts_ms,
         by_op=_beside_socket(c, by_op),
         reconnects=_reconnects(c),
+        kept_above=times_kept_above(c, rows, busy),
+        longest_ms=float(c.client_srt_ns[rows].max() / _NS_PER_MS) if len(rows) else None,
         queue_ms=focus.queue_ms if thread_ms is None else max(mean.ms("server") - thread_ms, 0.0),
         slowest_queue_ms=slowest.queue_ms if thread_ms is None else None,
         queue_is_measured=thread_ms is not None,
         storage_ms=_believed(known.mean_ms("storage_ms", c, rows), mean.server_ms),
         least_round_trip_ms=_least_round_trip_ms(c),
-        throughput_per_s=c.rate_per_s(names) or None,
+        throughput_per_s=per_s,
         server=inflight.server,
         client=inflight.client,
         sessions=inflight.sessions,

@@ -1,7 +1,8 @@
 """A load, slots, a network and server threads in numbers -> NFS traffic whose queues are known exactly.
 
-The server is made like knfsd: a connection with calls to take stands in one queue; a thread that is free takes the
-connection at its head, takes the first call of its stream, and puts the connection back at the tail if more have come.
+The server is made like knfsd: connections stand in one line; a thread that is free takes the connection at its head,
+takes the first call of its stream, and puts the connection back at the tail, though no more have come: it leaves the
+line when its turn comes and there is still nothing. Other servers take calls in another `order`.
 The client has so many slots for each connection; a call that finds none waits above the wire, first come, first served.
 Everything is drawn from one seed:
 
@@ -96,6 +97,9 @@ def simulate(
     disks: int | None = None,  # that many READs and WRITEs are served at once, the others wait in their threads
     hidden_workers: int = 0,  # of another client, whose ops take threads and are not in the result
     hidden_connections: int = 1,
+    order: str = "turns",  # "leaving": a connection without calls leaves the line at once; "oldest": of all the first
+    one_at_a_time: str
+    | None = None,  # operation that takes a lock: it holds its thread, and waits for the others of it
     seed: int = 1,
 ) -> Traffic:
     """Play `count` ops until all are answered."""
@@ -112,6 +116,10 @@ def simulate(
         out_ns = (np.array(out_ns) + again_ns * (np.random.default_rng(seed + 1).random(count) < loss)).tolist()
     thinks_ns = rng.exponential(think_ns, count).astype(np.int64).tolist()
     apart_ns = rng.exponential(S / rate_per_s if rate_per_s else 0, count).astype(np.int64).tolist()
+
+    locks = (kinds == one_at_a_time).tolist()
+    lock_queue: deque[int] = deque()
+    locked = False
 
     ways = connections + (hidden_connections if hidden_workers else 0)
     conn, issued, sent, seen, arrival, start, reply, received, worker_of = ([0] * count for _ in range(9))
@@ -168,9 +176,11 @@ def simulate(
         else:
             if what == _ARRIVE:
                 way = conn[op]
-                if not pending[way]:
-                    ready.append(way)
                 pending[way].append(op)
+                if order == "oldest":
+                    ready.append(way)  # one entry a call, in the order in which they came
+                elif way not in ready:
+                    ready.append(way)
             else:
                 reply[op] = now
                 free_threads += 1
@@ -183,14 +193,26 @@ def simulate(
                         push(heap, (now + service[following], following * 4 + _DONE))
                     else:
                         free_disks += 1
+                if locks[op]:
+                    locked = bool(lock_queue)
+                    if lock_queue:
+                        following = lock_queue.popleft()
+                        push(heap, (now + service[following], following * 4 + _DONE))
             while free_threads and ready:
-                free_threads -= 1
                 way = ready.popleft()
+                if not pending[way]:
+                    continue
+                free_threads -= 1
                 op = pending[way].popleft()
-                if pending[way]:
+                if order == "turns" or (order == "leaving" and pending[way]):
                     ready.append(way)
                 start[op] = now
-                if not on_disk[op]:
+                if locks[op] and locked:
+                    lock_queue.append(op)
+                elif locks[op]:
+                    locked = True
+                    push(heap, (now + service[op], op * 4 + _DONE))
+                elif not on_disk[op]:
                     push(heap, (now + service[op], op * 4 + _DONE))
                 elif free_disks:
                     free_disks -= 1

@@ -12,7 +12,7 @@ from queues import simulate
 
 from nfslat.constants import NULL
 from nfslat.inflight import dispatch
-from nfslat.inflight.dispatch import Work, starts_in_python
+from nfslat.inflight.dispatch import Order, Work, starts_in_python
 from nfslat.tables import I64
 
 Call = tuple[int, int, int]  # stream, arrival, reply
@@ -46,22 +46,25 @@ CALLS = st.lists(
 
 
 @needs_compiled
-@given(CALLS, st.integers(1, 6))
-def test_the_compiled_loop_equals_its_twin(calls: list[Call], threads: int) -> None:
+@given(CALLS, st.integers(1, 6), st.booleans())
+def test_the_compiled_loop_equals_its_twin(calls: list[Call], threads: int, by_answer: bool) -> None:
     """Whatever the streams, with ties and calls that take no time, both give the same starts."""
     work = work_of(calls)
-    assert dispatch.starts(work, threads).tolist() == starts_in_python(work, threads).tolist()
+    order = Order.TURNS_BY_ANSWER if by_answer else Order.TURNS_BY_START
+    assert dispatch.starts(work, threads, order).tolist() == starts_in_python(work, threads, by_answer).tolist()
 
 
 @needs_compiled
+@pytest.mark.parametrize("by_answer", [False, True])
 @pytest.mark.parametrize("threads", [1, 3, 4, 5, 1000])
-def test_the_compiled_loop_equals_its_twin_on_a_load(threads: int) -> None:
+def test_the_compiled_loop_equals_its_twin_on_a_load(threads: int, by_answer: bool) -> None:
     """On thousands of calls of eight connections too, with the right number of threads and with wrong ones."""
     traffic = simulate(threads=4, workers=24, connections=8, count=3_000)
     order = np.argsort(traffic.arrival_ns, kind="stable")
     columns = (traffic.arrival_ns, traffic.reply_ns, traffic.conn.astype(np.int32))
     work = Work.of(*(column[order] for column in columns))
-    assert (dispatch.starts(work, threads) == starts_in_python(work, threads)).all()
+    supposed = Order.TURNS_BY_ANSWER if by_answer else Order.TURNS_BY_START
+    assert (dispatch.starts(work, threads, supposed) == starts_in_python(work, threads, by_answer)).all()
 
 
 def test_without_the_compiled_loop_the_twin_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,6 +91,10 @@ def test_without_the_compiled_loop_the_twin_is_used(monkeypatch: pytest.MonkeyPa
         # Its reply shows that it was so: what the first was given at 10 it gets at 20.
         ([(0, 0, 10), (0, 1, 30), (0, 2, 40), (1, 3, 20)], 1, [0, 20, 30, NULL]),
         ([(0, 0, 10), (0, 1, 20), (0, 2, 40), (1, 3, 30)], 1, [0, 10, 30, 20]),
+        # A stream keeps its turn though nothing is left when its call is taken: what comes until then is taken in it.
+        ([(0, 0, 10), (1, 1, 30), (1, 2, 40), (0, 5, 20)], 1, [0, 20, 30, 10]),
+        # Where its turn comes while a thread is idle it has none any more, and stands behind the other.
+        ([(0, 0, 1), (1, 2, 10), (1, 3, 20), (0, 5, 30)], 1, [0, 2, 10, 20]),
         # A reply out of turn: its call and the one before it had threads that the model did not give them.
         ([(0, 0, 30), (0, 1, 20), (0, 2, 10), (0, 3, 40)], 1, [0, NULL, NULL, 30]),
         # Calls that take no time.
@@ -97,6 +104,27 @@ def test_without_the_compiled_loop_the_twin_is_used(monkeypatch: pytest.MonkeyPa
 def test_starts_by_pencil(starts: Starts, calls: list[Call], threads: int, taken: list[int]) -> None:
     """Small cases that can be followed with a pencil."""
     assert starts(work_of(calls), threads).tolist() == taken
+
+
+@pytest.mark.parametrize(
+    ("order", "taken"),
+    [
+        (Order.TURNS_BY_START, [0, 15, NULL]),  # the second, which was taken last, has waited until then
+        (Order.TURNS_BY_ANSWER, [15, 1, NULL]),  # the first, which is answered last
+        (Order.OLDEST_FIRST, [0, 1, NULL]),  # none: there is only one connection, and it had one thread more
+    ],
+)
+def test_what_had_no_thread_yet_is_a_guess(order: Order, taken: list[int]) -> None:
+    """Two calls of two streams are taken, and that of a third one is answered: one of the two was not there yet."""
+    assert dispatch.starts(work_of([(0, 0, 40), (1, 1, 30), (2, 2, 15)]), 2, order).tolist() == taken
+
+
+@given(CALLS, st.integers(1, 6))
+def test_oldest_first_is_one_stream(calls: list[Call], threads: int) -> None:
+    """Calls that are taken as they come, whatever their connection, are those of one connection."""
+    work = work_of(calls)
+    as_one = work_of([(0, *times) for _, *times in calls])
+    assert (dispatch.starts(work, threads, Order.OLDEST_FIRST) == dispatch.starts(as_one, threads)).all()
 
 
 @given(CALLS, st.integers(1, 6))

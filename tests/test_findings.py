@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nfslat.above import Why
 from nfslat.charges.causes import Cause
 from nfslat.evidence.records import Setting, Snapshot
 from nfslat.findings.client import client_findings
@@ -21,6 +22,7 @@ from nfslat.findings.facts import (
     DelayedAcks,
     Facts,
     HostPauses,
+    KeptAbove,
     Rate,
     Reconnects,
     Stalls,
@@ -30,7 +32,7 @@ from nfslat.findings.facts import (
 from nfslat.findings.hosts import host_findings
 from nfslat.findings.network import network_findings
 from nfslat.findings.rank import ranked
-from nfslat.findings.server import server_findings
+from nfslat.findings.server import server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, Layers, verdict
 from nfslat.findings.words import ms, times
@@ -158,6 +160,15 @@ def stalls(cause: str, parts_ms: dict[str, float], **others: Any) -> Stalls:
     return Stalls(mean_ms=mean, slowest_ms=slow, ops=dict.fromkeys(mean, 7), **others)
 
 
+def kept(above_wire_ms: float, count: int = 2) -> KeptAbove:
+    """Times in which nothing could leave the client, 3 s together."""
+    return KeptAbove(count, 3000.0, 2000.0, "2026-01-02 03:04:05.678 UTC", above_wire_ms)
+
+
+def _with_window(facts: Facts) -> list[Finding]:
+    return with_window(facts, server_findings(facts))
+
+
 def stalled(cause: str, parts_ms: dict[str, float], server_ms: float = 1.0, **others: Any) -> Facts:
     """3 ms at the client, of which the cause made what is said."""
     found = stalls(cause, parts_ms, **others)
@@ -175,6 +186,7 @@ ACKS = stalled("delayed-ack", {"reply_send": 0.9, "server": 0.3}, server_ms=1.5,
 WINDOW = stalled("zero-window", {"call_send": 0.9})
 NARROW = stalled("receive-window", {"reply_send": 0.9, "server": 0.3}, server_ms=1.5)
 UNDER_WAY = stalled("congestion-window", {"reply_send": 0.9, "server": 0.3}, server_ms=1.5)
+WHOSE = stalled("unknown-window", {"reply_send": 0.9, "server": 0.3}, server_ms=1.5)
 OVERTAKEN = stalled("reordering", {"reply_net": 0.9, "server": 0.3}, server_ms=1.5)
 HEAD = stalled("head-of-line", {"server": 1.2}, server_ms=1.5)
 RATE = stalled("bandwidth", {"reply_net": 1.0, "reply_send": 0.5},
@@ -184,6 +196,8 @@ SESSION = Facts(
     Layers(3, 1, 180), queue_ms=0.0, server=UNLIMITED, client=client(2), sessions=(session(),), version="4.1"
 )
 ABOVE = Facts(Layers(1, 1, 8), queue_ms=0.0, server=UNLIMITED)
+
+SHUT = replace(ABOVE, kept_above={Why.WINDOW: kept(7.9)})
 
 # Where a code is found: the facts, the function, its layer, share, confidence, evidence that it must have, the knob.
 CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] = {
@@ -196,6 +210,8 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                              {"server_ms", "in_thread_ms", "share_slowest"}, "evidence from the server"),
     "reconnect": (RECONNECT, server_findings, "server", 6 / 11, "likely", {"ops", "mean_ms", "excess_ms"},
                   "the server's log"),
+    "server-window": (SHUT, _with_window, "server", 0.79, "likely",
+                      {"above_wire_ms", "counted_above_ms", "window_ms", "longest_ms"}, "the server's threads"),
     "connection-cap": (CAP, server_findings, "server", None, "likely", {"level", "zero_windows", "zero_window_ms"},
                        "nconnect"),
     "net-delay": (DELAY, network_findings, "network", 9 / 11, "certain",
@@ -215,6 +231,8 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                        {"wait_ms", "narrowed_by", "in_server_ms", "ops"}, "net.ipv4.tcp_rmem of the client"),
     "congestion-window": (UNDER_WAY, tcp_findings, "network", 0.4, "likely",
                           {"wait_ms", "sender", "in_server_ms", "ops"}, "the path, and the sender's"),
+    "unknown-window": (WHOSE, tcp_findings, "network", 0.4, "likely",
+                       {"wait_ms", "sender", "in_server_ms", "ops"}, "which window it is: the server's cwnd"),
     "head-of-line": (HEAD, tcp_findings, "network", 0.4, "likely", {"wait_ms", "slowest_wait_ms", "ops"},
                      "nconnect"),
     "bandwidth": (RATE, tcp_findings, "network", 0.5, "likely",
@@ -243,7 +261,7 @@ def codes(findings: list[Finding]) -> list[str]:
 def every(facts: Facts) -> list[Finding]:
     """All findings, ranked."""
     stages = (server_findings, network_findings, tcp_findings, host_findings, client_findings)
-    return ranked(one for stage in stages for one in stage(facts))
+    return ranked(with_window(facts, [one for stage in stages for one in stage(facts)]))
 
 
 # --- Each code --------------------------------------------------------------------------------------------------------
@@ -272,7 +290,7 @@ def test_every_code_of_the_source_has_a_case_and_a_row_in_the_method() -> None:
     )
     codes_like = (
         r'"((?:server|net|client|session|above|connection)-[a-z-]+'
-        r'|reconnect|delayed-ack|zero-window|receive-window|congestion-window|head-of-line|bandwidth|host-pause)"'
+        r'|reconnect|delayed-ack|zero-window|receive-window|congestion-window|unknown-window|head-of-line|bandwidth|host-pause)"'
     )
     given_codes = set(re.findall(codes_like, source))
     assert given_codes == CASES.keys()
@@ -323,6 +341,7 @@ def test_every_code_of_the_source_has_a_case_and_a_row_in_the_method() -> None:
         ("zero-window", NARROW),  # open all the time
         ("receive-window", stalled("receive-window", {"call_send": 0.02})),
         ("congestion-window", stalled("congestion-window", {"call_send": 0.29})),  # of less than 10 % of the mean
+        ("unknown-window", stalled("unknown-window", {"call_send": 0.29})),
         ("head-of-line", stalled("head-of-line", {"server": 0.02})),
         ("bandwidth", stalled("distance", {"reply_net": 1.0}, rates=RATE.stalls.rates if RATE.stalls else ())),
         ("bandwidth", stalled("bandwidth", {"reply_net": 1.0})),
@@ -491,25 +510,11 @@ def test_with_time_above_the_wire_a_flat_top_is_enough() -> None:
 
 
 def test_a_flat_top_of_what_is_seen_is_none_where_much_is_not() -> None:
-    """Where a quarter of the ops is not in the captures, no level is one of slots, and what is above is not certain."""
+    """Where a quarter of the ops is not in the captures, no level is one of slots."""
     flat = client(2, slots_estimate=None, limited=False, held="unknown")
     few = replace(SLOTS, client=flat, slots=None, unseen_share=0.24)
     assert codes(client_findings(few)) == ["client-slots"]
-    found = one(client_findings(replace(few, unseen_share=0.8)), "above-wire")
-    assert found.confidence == "likely"
-    assert "80 % of the messages are not in the captures" in found.text
-
-
-@pytest.mark.parametrize(("ms_of", "told"), [(0.2, True), (0.05, False)])
-@pytest.mark.parametrize("cause", ["zero-window", "receive-window"])
-def test_a_closed_window_in_front_of_calls_is_told_above_the_wire(cause: str, ms_of: float, *, told: bool) -> None:
-    """Calls that the server's window keeps in the client's socket are above its wire: the server is named first."""
-    found = one(client_findings(replace(ABOVE, stalls=stalls(cause, {"before": ms_of}))), "above-wire")
-    assert ("the server first" in found.text, "Send-Q" in found.advice["how"][0]) == (told, told)
-    assert found.evidence["window_closed_ms"] == ms_of
-    assert found.confidence == ("likely" if told else "certain")
-    said = verdict(ABOVE.mean, None, SOUND, [found])
-    assert (said.confidence, "the server's TCP window" in said.text) == (("medium", True) if told else ("high", False))
+    assert codes(client_findings(replace(few, unseen_share=0.8))) == ["above-wire"]
 
 
 def test_the_session_of_nfs_4_1_goes_before_the_connection() -> None:
@@ -598,7 +603,7 @@ def any_stalls(draw: st.DrawFn, server_ms: float, network_ms: float, slow: tuple
         return {key: (server if key[0] == "server" else network) * draw(st.floats(0, 1 / len(keys))) for key in keys}
 
     pauses = st.dictionaries(st.sampled_from(["server", "client"]), st.builds(
-        HostPauses, st.integers(1, 3), _ms, _ms, st.just(""), st.none() | st.just(7), _ms))  # fmt: skip
+        HostPauses, st.integers(1, 3), _ms, _ms, st.just(""), st.none() | st.just(7)))  # fmt: skip
     rates = RATE.stalls.rates if RATE.stalls else ()
     both = split(server_ms, network_ms), split(*slow)
     return Stalls(*both, dict.fromkeys(keys, 3), rates=rates, host_pauses=draw(pauses))
@@ -644,6 +649,8 @@ def any_facts(draw: st.DrawFn) -> Facts:
         sessions=draw(st.sampled_from([(), (session(),), (session(limited=False),)])),
         caps=draw(st.sampled_from([(), (cap(),), (cap(likely=False),)])),
         reconnects=draw(st.none() | st.builds(Reconnects, st.integers(1, 9), _ms, st.just(server_ms / 2))),
+        kept_above=draw(st.dictionaries(st.sampled_from(list(Why)), st.builds(kept, _ms))),
+        longest_ms=draw(_waits),
         unseen_share=draw(st.floats(0, 1)),
         threads=draw(st.none() | st.integers(1, 64)),
         slots=draw(st.none() | st.integers(1, 64)),
@@ -658,6 +665,11 @@ def any_facts(draw: st.DrawFn) -> Facts:
         (BLOCKED, "net-loss", ["1.20 ms of it calls that had arrived waited", "the application waits 0.300 ms more"]),
         (ACKS, "delayed-ack", ["replies wait 1.20 ms", "the client keeps back", "Linux's 40 ms timer", "12 pauses"]),
         (WINDOW, "zero-window", ["calls wait 0.900 ms", "the server's TCP window is closed"]),
+        (
+            WHOSE,
+            "unknown-window",
+            ["replies wait 1.20 ms", "the client's receive window or the server's congestion window"],
+        ),
         (RATE, "bandwidth", ["from server to client", "19.2 Mbit/s", "90 % of its busy time"]),
         (STOPPED, "host-pause", ["the client took nothing and sent nothing 2 times", "up to 1200.0 ms"]),
     ],
@@ -688,7 +700,7 @@ def test_what_the_network_made_of_the_servers_time_is_the_networks() -> None:
 # Parts of what their layer adds.
 _OF_TIME = {
     *("server-threads", "server-storage", "server-queue-unknown", "net-loss", "net-reordering", "delayed-ack"),
-    *("receive-window", "congestion-window"),
+    *("receive-window", "congestion-window", "unknown-window"),
     *("zero-window", "head-of-line", "bandwidth", "host-pause", "client-slots", "session-slots", "above-wire"),
 }
 
@@ -772,3 +784,126 @@ def test_slow_storage_is_said_of_the_ops_that_wait_for_it(rows: tuple[MatchedRow
     facts = replace(STORAGE, by_op=(*rows, row("GETATTR", 100, 0.1)))
     (one,) = [each for each in server_findings(facts) if each.code == "server-storage"]
     assert one.text.startswith(said)
+
+
+# --- What requests waited for above the wire --------------------------------------------------------------------------
+
+
+def said_of(facts: Facts) -> tuple[list[Finding], Any]:
+    """The findings, and the verdict as `nfslat.summarize_findings` asks for it."""
+    found = every(facts)
+    ground = replace(SOUND, unseen_explain=facts.unseen_ms is not None)
+    return found, verdict(replace(facts.mean, kept_ms=facts.kept_by_server_ms), None, ground, found)
+
+
+def test_time_without_a_connection_is_the_servers_not_the_clients() -> None:
+    """Of 10 ms 8 lie above the wire, for 7.5 of which the client had no connection: that is the cause, with the 0.4
+    that ops on the wire waited for it, and the rest stays the client's."""
+    facts = replace(ABOVE, kept_above={Why.NO_CONNECTION: kept(7.5, 1)}, reconnects=Reconnects(1, 3000.0, 0.4))
+    found, said = said_of(replace(facts, mean=Layers(1.5, 0.5, 8)))
+    assert codes(found) == ["above-wire", "reconnect"]
+    cut = one(found, "reconnect")
+    assert (cut.layer, cut.confidence) == ("server", "likely")
+    assert cut.share == pytest.approx(0.79)
+    assert "the client had no connection for 2000.0 ms (from 2026-01-02 03:04:05.678 UTC); 1 op was sent" in cut.text
+    assert "up to 7.50 ms on average of what lies above the wire" in cut.text
+    assert one(found, "above-wire").share == pytest.approx(0.05)
+    assert (said.layer, said.cause, said.confidence, said.share) == (
+        "server",
+        "reconnect",
+        "medium",
+        pytest.approx(0.9),
+    )
+    assert "up to 7.90 ms of it while the client had no connection" in said.text
+    assert "The 9.00 ms are its response time of 1.50 ms, and up to 7.50 ms" in said.text
+
+
+def test_no_op_needs_to_be_sent_again_for_a_connection_to_have_been_missing() -> None:
+    """Nothing was under way as it ended: with the application's time it is a finding with a share, else without one;
+    and none where it is less than 5 %."""
+    facts = replace(ABOVE, kept_above={Why.NO_CONNECTION: kept(7.5)})
+    (cut,) = [each for each in server_findings(facts) if each.code == "reconnect"]
+    assert cut.share == pytest.approx(0.75)
+    assert cut.evidence["ops"] == 0
+    assert "2 times, for up to 2000.0 ms" in cut.text
+    wire = replace(facts, mean=Layers(1, 1))
+    found, said = said_of(wire)
+    assert [(each.code, each.share) for each in found] == [("reconnect", None)]
+    assert "give the application's mean (--app-ms)" in found[0].text
+    assert "the client had no connection for 3000.0 ms, and what its application waited" in said.text
+    assert codes(server_findings(replace(wire, kept_above={Why.NO_CONNECTION: kept(0.09)}))) == []
+    little = replace(facts, kept_above={Why.NO_CONNECTION: kept(0.49)})
+    assert codes(every(little)) == ["above-wire"]
+    assert one(every(little), "above-wire").share == pytest.approx(0.8)
+
+
+def test_a_closed_window_is_the_threads_where_calls_wait_for_those() -> None:
+    """The server's threads are too few: then they also read too late, and what stands in the client's socket is theirs;
+    no more than likely where that is the larger part."""
+    queue = replace(QUEUE, mean=Layers(48, 1, 60), kept_above={Why.WINDOW: kept(58)}, threads=2)
+    found, said = said_of(queue)
+    assert "server-window" not in codes(found)
+    threads = one(found, "server-threads")
+    assert threads.share == pytest.approx((47 + 58) / 109)
+    assert threads.confidence == "likely"
+    assert "up to 58.00 ms on average of what lies above the wire are calls that stood" in threads.text
+    assert (said.layer, said.cause) == ("server", "server-threads")
+    assert "and up to 58.00 ms for room in its TCP window" in said.text
+    some = replace(queue, kept_above={Why.WINDOW: kept(20)}, woken_share=0.0)
+    assert one(every(some), "server-threads").confidence == "certain"
+
+
+def test_bounds_that_are_more_than_there_is_share_it() -> None:
+    """Three bounds of 6 ms each, and 8 ms above the wire: each has a third, and nothing is left."""
+    pause = stalls("host-pause", {"reply_net": 0.1}, host_pauses={"client": HostPauses(1, 80.0, 80.0)})
+    facts = replace(ABOVE, stalls=pause, kept_above={why: kept(6) for why in Why})
+    assert [facts.kept_ms(why) for why in Why] == [pytest.approx(8 / 3)] * 3
+    assert facts.above_ms == pytest.approx(0)
+    found, said = said_of(facts)
+    assert codes(found) == ["host-pause", "reconnect", "server-window"]
+    assert said.share == pytest.approx((1 + 16 / 3) / 10)
+
+
+@pytest.mark.parametrize(
+    ("unseen", "longest_ms", "confidence", "each_ms"),
+    [
+        (0.01, 802.0, "likely", "802.0"),  # 1 and 1 on the wire, and 8 / 0.01
+        (0.01, 801.0, "certain", None),  # none of those that are seen took so long
+        (0.5, 40.0, "likely", "18.00"),
+        (0.5, 17.9, "certain", None),
+        (0.0, 1e6, "certain", None),
+        (0.5, None, "certain", None),
+    ],
+)
+def test_ops_that_are_not_captured_may_be_what_lies_above_the_wire(
+    unseen: float, longest_ms: float | None, confidence: str, each_ms: str | None
+) -> None:
+    """Where they would have to be no slower than the slowest that are seen, nobody can say that it is the client."""
+    found, said = said_of(replace(ABOVE, unseen_share=unseen, longest_ms=longest_ms))
+    above = one(found, "above-wire")
+    assert above.confidence == confidence
+    assert ("are not in the captures" in above.text) == (each_ms is not None)
+    assert each_ms is None or f"if their ops took {each_ms} ms each" in above.text
+    assert (said.layer, said.confidence) == ("client", "high" if confidence == "certain" else "medium")
+
+
+def test_a_limit_of_slots_is_not_proven_by_time_that_may_be_of_unseen_ops() -> None:
+    """Time above the wire proves that slots make a wait, unless ops that are not captured explain it."""
+    plain = replace(SLOTS, slots=None)
+    assert one(every(plain), "client-slots").confidence == "certain"
+    found, said = said_of(replace(plain, unseen_share=0.1, longest_ms=1e4))
+    assert one(found, "client-slots").confidence == "likely"
+    assert said.confidence == "medium"
+
+
+@given(any_facts())
+def test_layers_add_up_whatever_was_kept_above_the_wire(facts: Facts) -> None:
+    """What is the server's beside its response time is taken from the client; nothing else changes, and none of it is
+    more than there is."""
+    mean = replace(facts.mean, kept_ms=facts.kept_by_server_ms)
+    assert sum(mean.ms(layer) for layer in ("server", "network", "client")) == pytest.approx(mean.total_ms)
+    left = facts.above_ms
+    assert (left is None) == (facts.mean.client_ms is None)
+    whole = (left or 0.0) + sum(facts.kept_ms(why) for why in Why)
+    assert whole == pytest.approx(facts.mean.client_ms or whole)
+    assert all(facts.kept_ms(why) >= 0 for why in Why)

@@ -212,6 +212,59 @@ def test_a_call_that_is_a_little_late_is_taken_as_it_comes(late_ms: float) -> No
     assert jobs_of(*_counted("swapped", resent={50: 50 + late_ms})).unseen_first == 0
 
 
+def _cut_off(table: Ops, rows: list[int]) -> Loose:
+    """The replies of these ops, as where the calls are not in the capture."""
+    replies = loose(table, *(Again(row, float(table.t2[row]) / MS, True, State.NO_CALL) for row in rows))
+    return Loose.from_columns(
+        {name: getattr(replies, name) for name in Loose.columns()} | {"op": [NULL] * len(rows)},
+        kinds=table.kinds, connections=table.connections,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ["plain", "swapped"])
+@pytest.mark.parametrize("first", [1, 0xFFFFFFA0], ids=["low", "wraps"])
+def test_a_call_that_the_capture_cut_off_stands_where_its_xid_says(order: str, first: int) -> None:
+    """Calls 50 and 51 are cut off, their replies are not: they are work since the call before them came, in front of
+    the one behind them, and no operation that is known."""
+    table = ops(*_counted(order, first=first))
+    kept = np.setdiff1d(np.arange(200), [50, 51])
+    found = find_jobs(table.take(kept), _cut_off(table, [50, 51]), is_reverse(table))
+    assert (found.unseen, len(found.work.arrival_ns), len(found.uncalled_ns)) == (2, 200, 0)
+    unseen = np.flatnonzero(found.op == NULL)
+    assert unseen.tolist() == [50, 51]
+    assert found.work.arrival_ns[unseen].tolist() == [table.t1[49]] * 2
+    assert found.work.reply_ns[unseen].tolist() == table.t2[[50, 51]].tolist()
+    assert not found.plain[unseen].any()
+    assert set(found.kind[unseen].tolist()).isdisjoint(found.kind[found.op != NULL].tolist())
+
+
+def test_a_call_that_is_not_known_to_have_come_is_no_work() -> None:
+    """Where XIDs are at random, before the first call, or with an answer that is older than the call before it, nothing
+    says when the call came; that it was answered is known."""
+    xids = np.random.default_rng(1).integers(0, 1 << 32, 200).tolist()
+    table = ops(*(op(n * 10, n * 10 + 1, xid) for n, xid in enumerate(xids)))
+    rest = table.take(np.delete(np.arange(200), 50))
+    found = find_jobs(rest, _cut_off(table, [50]), is_reverse(table))
+    assert (found.unseen, found.uncalled_ns.tolist()) == (0, [table.t2[50]])
+    table = ops(*_counted("plain"))
+    found = find_jobs(table.take(np.arange(1, 200)), _cut_off(table, [0]), is_reverse(table))
+    assert (found.unseen, found.uncalled_ns.tolist()) == (0, [table.t2[0]])
+    early = replace(_cut_off(table, [50]), first_ns=table.t2[[20]])
+    found = find_jobs(table.take(np.delete(np.arange(200), 50)), early, is_reverse(table))
+    assert (found.unseen, found.uncalled_ns.tolist()) == (0, [table.t2[20]])
+
+
+def test_a_call_that_tcp_may_have_kept_back_is_not_placed() -> None:
+    """Where many calls came late, those that the capture does not show did, too: how late is not known."""
+    table = ops(*_counted("plain"))
+    rest = table.take(np.delete(np.arange(200), 50))
+    late = {"op": np.arange(100, 105), "is_reply": np.zeros(5), "until_ns": rest.t1[100:105] + 1}
+    cut_off = _cut_off(table, [50])
+    assert find_jobs(rest, cut_off, is_reverse(table), Blocked.from_columns(late)).unseen == 0
+    few = {name: column[:2] for name, column in late.items()}
+    assert find_jobs(rest, cut_off, is_reverse(table), Blocked.from_columns(few)).unseen == 1
+
+
 def test_xids_at_random_say_nothing() -> None:
     """A client that does not count its XIDs up is left alone, and so is a connection with few calls."""
     xids = np.random.default_rng(1).integers(0, 1 << 32, 200).tolist()

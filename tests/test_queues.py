@@ -34,6 +34,8 @@ settings_of_a_server: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "rate_per_s": st.none() | st.floats(50, 5_000),
         "per_call": st.booleans(),
         "hidden_workers": st.integers(0, 3),
+        "order": st.sampled_from(["turns", "leaving", "oldest"]),
+        "one_at_a_time": st.none() | st.just("WRITE"),
         "seed": st.integers(0, 1 << 32),
     }
 )
@@ -92,11 +94,23 @@ def test_busy_threads_set_the_pace() -> None:
     assert traffic.client_ns.mean() == pytest.approx(30 / per_s * S, rel=0.02)
 
 
-def test_threads_take_connections_in_turn() -> None:
-    """Ten workers on one connection get two calls in, not ten, for each call of the one worker on another. (Two: its
-    next call is still on its way when a thread gets free.)"""
-    traffic = simulate(threads=1, workers=10, hidden_workers=1, law="constant", mix=READS, count=3_000)
-    assert len(traffic.conn) == pytest.approx(2_000, rel=0.02)
+@pytest.mark.parametrize(("order", "seen"), [("turns", 1_500), ("leaving", 2_000), ("oldest", 2_727)])
+def test_threads_take_connections_in_turn(order: str, seen: int) -> None:
+    """Ten workers on one connection get one call in, not ten, for each call of the one worker on another; two where a
+    connection without calls loses its turn, for its next call is still on its way when a thread gets free."""
+    traffic = simulate(
+        threads=1, workers=10, hidden_workers=1, law="constant", mix=READS, count=3_000, order=order, think_ns=US
+    )
+    assert len(traffic.conn) == pytest.approx(seen, rel=0.02)
+
+
+def test_a_lock_holds_threads() -> None:
+    """WRITEs one at a time: each holds a thread while it waits for those before it, and READs go on without it."""
+    traffic = simulate(threads=64, workers=32, one_at_a_time="WRITE")
+    writes = traffic.kind == "WRITE"
+    assert (np.diff(np.sort(traffic.reply_ns[writes])) > 0).all()
+    assert traffic.queue_ns.max() == 0
+    assert traffic.service_ns[writes].mean() > 10 * traffic.service_ns[~writes].mean()
 
 
 def test_a_full_disk_does_not_slow_what_does_not_need_it() -> None:

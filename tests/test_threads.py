@@ -12,13 +12,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from queues import GETATTR, MS, US, S, Traffic, blocked, ops, simulate
 
+from nfslat.constants import NULL
 from nfslat.details import no_details
 from nfslat.inflight.dispatch import Work
 from nfslat.inflight.jobs import find_jobs
 from nfslat.inflight.server import ServerLoad, server_load
 from nfslat.inflight.threads import FEWEST, find_threads, in_flight_at_arrival, lower_bound
 from nfslat.select import is_reverse
-from nfslat.tables import I16, I64, Loose, Ops
+from nfslat.tables import I16, I64, Loose, Ops, State
 
 READS = {"READ": 1.0}
 LAWS: dict[str, dict[str, Any]] = {
@@ -262,6 +263,70 @@ def test_queue_and_work_are_the_time_in_the_server(
         assert found.queue_with_most_ns.mean() <= found.queue_ns.mean() <= found.queue_with_least_ns.mean()
     assert 0 <= t.forced_share <= 1
     assert 0 <= t.waiting_share <= 1
+
+
+# --- Several connections, whose order is not known --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("connections", [2, 4, 8])
+@pytest.mark.parametrize("threads", [2, 3, 4, 6, 8])
+@pytest.mark.parametrize("law", ["regular", "lognormal"])
+def test_writes_that_wait_for_a_lock_in_their_threads(law: str, threads: int, connections: int) -> None:
+    """READs of 20 ms and WRITEs that go one at a time, as behind the lock of a file: with connections that are often
+    empty the number is exact, and it is sure."""
+    traffic = simulate(
+        threads=threads, workers=24, connections=connections, per_call=True, count=600, one_at_a_time="WRITE",
+        mean_ns={"READ": 20 * MS, "WRITE": 20 * MS, GETATTR: 50 * US}, seed=connections, **LAWS[law],
+    )  # fmt: skip
+    found = load_of(traffic).threads
+    assert (found.estimate, found.low, found.high) == (threads,) * 3
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("connections", [2, 4, 8])
+@pytest.mark.parametrize("threads", [2, 3, 4, 6])
+@pytest.mark.parametrize("order", ["leaving", "oldest"])
+def test_the_range_holds_for_servers_that_take_calls_in_another_order(
+    order: str, threads: int, connections: int, law: str
+) -> None:
+    """Not every server is knfsd. Where connections without calls lose their turn, or the oldest call of all is taken,
+    the number may be off, and the range says so."""
+    traffic = simulate(
+        threads=threads, workers=2 * threads + 1, connections=connections, per_call=True, count=800, order=order,
+        seed=threads, **LAWS[law],
+    )  # fmt: skip
+    found = load_of(traffic).threads
+    assert found.limited
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= threads <= found.high
+    assert found.bound.threads <= threads
+
+
+@pytest.mark.parametrize("connections", [1, 2, 4])
+@pytest.mark.parametrize("threads", [2, 3, 6])
+def test_calls_that_the_capture_cut_off_are_counted_by_their_replies(threads: int, connections: int) -> None:
+    """A snaplen hides calls behind others in a segment, here one in five: with the replies and their XIDs the number is
+    right; without the calls threads would seem to be somewhere else."""
+    traffic = simulate(threads=threads, workers=24, connections=connections, per_call=True, count=1_500, seed=threads)
+    table = ops(traffic, "server")
+    xid = np.empty(len(table), dtype=np.uint32)
+    for one in range(connections):  # counted up by connection
+        xid[table.conn == one] = 1000 * one + np.arange(np.count_nonzero(table.conn == one))
+    table = replace(table, xid=xid)
+    cut = np.random.default_rng(5).random(len(table)) < 0.2
+    rows = np.flatnonzero(cut)
+    columns = {name: np.zeros(len(rows), dtype=np.int64) for name in Loose.columns()}
+    columns |= {"conn": table.conn[rows], "xid": xid[rows], "first_ns": table.t2[rows], "last_ns": table.t3[rows]}
+    columns |= {"is_reply": np.ones(len(rows)), "direction": np.ones(len(rows)), "op": np.full(len(rows), NULL)}
+    columns |= {"kind": np.full(len(rows), NULL), "state": np.full(len(rows), State.NO_CALL)}
+    columns["first_frame"] = columns["last_frame"] = table.reply_first_frame[rows]
+    loose = Loose.from_columns(columns, kinds=table.kinds, connections=table.connections)
+    seen = table.take(np.flatnonzero(~cut))
+    found = server_load(seen, loose, is_reverse(seen), hidden=0.2)
+    assert found.jobs.unseen == len(rows)
+    assert (found.threads.estimate, found.threads.low, found.threads.high) == (threads,) * 3
+    assert (found.queue_ns != NULL).all()
 
 
 # --- No limit ---------------------------------------------------------------------------------------------------------

@@ -260,7 +260,11 @@ mod tests {
         let reply_ns: Vec<i64> = calls.iter().map(|call| call.2).collect();
         let mut by_reply: Vec<i32> = (0..calls.len() as i32).collect();
         by_reply.sort_by_key(|&row| reply_ns[row as usize]);
-        starts(&Work { arrival_ns: &arrival_ns, reply_ns: &reply_ns, stream: &stream, by_reply: &by_reply }, threads, false)
+        starts(
+            &Work { arrival_ns: &arrival_ns, reply_ns: &reply_ns, stream: &stream, by_reply: &by_reply },
+            threads,
+            false,
+        )
     }
 
     #[test]

@@ -51,7 +51,8 @@ clean() {
 # the network is gone.
 guard() {
     trap '' HUP INT PIPE
-    while alive "$agent" && [ -d "$dir" ]; do
+    # One that was killed, below an sshd that stands still, looks alive for ever.
+    while alive "$agent" && [ -d "$dir" ] && [ "$limit" -gt -30 ]; do
         sleep 1 2>/dev/null
         if [ ! -f "$dir/going" ]; then
             limit=$((limit - 1))

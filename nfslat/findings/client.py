@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nfslat.charges.causes import BEFORE, Cause
+from nfslat.above import Why
 from nfslat.findings.facts import Facts, finding
-from nfslat.findings.words import ms, times
+from nfslat.findings.words import ms, percent, times
 from nfslat.report.model import Finding
 from nfslat.tune import advice
 
@@ -14,7 +14,11 @@ _AT_LIMIT = 0.5  # of the busy time, where the application's time is known to li
 _PROVES = 0.3  # of the application's time above the wire: the wait that slots make is seen from outside
 _WAITS = 0.3  # of the time above the wire: so much of it the client's own figures explain
 _HIDDEN = 0.25  # of the ops not in the captures: no level in flight says anything (as in `inflight.slots`)
-_SHUT = 0.01  # of the application's time, in front of calls that left as the window opened; others stood behind those
+_KEPT = {
+    Why.HOST_PAUSE: "the client did not run for a while",
+    Why.NO_CONNECTION: "the client had no connection for a while",
+    Why.WINDOW: "the server's TCP window had no room for it",
+}
 
 
 def client_findings(facts: Facts) -> list[Finding]:
@@ -36,7 +40,8 @@ def _slots(f: Facts) -> Finding | None:
     # A setting of each connection: what is needed divides among them.
     each = None if f.sessions_needed is None else -(-f.sessions_needed // connections)
     measured = f.slot_wait_ms is not None and above is not None and f.slot_wait_ms >= _WAITS * above
-    proven = measured or (above is not None and (f.slots == count // connections or f.share(above) >= _PROVES))
+    proves = above is not None and f.share(above) >= _PROVES and f.unseen_ms is None
+    proven = measured or proves or (above is not None and f.slots == count // connections)
     text = (
         f"the client keeps {times(count, 'call')} in flight {where} and hardly ever more"
         if f.client is not None
@@ -106,55 +111,44 @@ def _where(f: Facts) -> str:
 
 
 def _above(f: Facts) -> Finding | None:
-    """Time between the application and the wire that no limit explains."""
-    above, paused, left = f.mean.client_ms, f.paused_above_ms, f.above_ms
+    """Time between the application and the wire that no limit explains, nor that nothing could leave the client."""
+    above, left = f.mean.client_ms, f.above_ms
     if above is None or left is None or f.share(left) < _SOME:
         return None
-    seen = f.unseen_share < _HIDDEN
-    shut = 0.0 if f.stalls is None else f.stalls.ms({Cause.ZERO_WINDOW, Cause.RECEIVE_WINDOW}, {BEFORE})
-    is_shut = f.share(shut) >= _SHUT
+    kept = {why: f.kept_ms(why) for why in _KEPT}
     wait = (
         ""
         if f.slot_wait_ms is None
         else f", {ms(f.slot_wait_ms)} ms of it before an RPC is sent, as the client counts it"
     )
+    unseen = f.unseen_ms
     return finding(
         "above-wire",
         "client",
         f"{ms(above)} ms of the application's {ms(f.mean.total_ms)} ms lie above the client's wire{wait}"
-        + (f", up to {ms(paused)} ms of it because the client did not run for a while" if paused else "")
-        + ", and no number of slots is seen to be reached: look at "
-        + (
-            "the server first, whose TCP window had no room for calls: they stand in the client's socket until it "
-            "reads, which too few threads do late; then at "
-            if is_shut
-            else ""
-        )
-        + "the run queue, paging, the page cache, the application"
+        + "".join(f", up to {ms(one)} ms of it because {_KEPT[why]}" for why, one in kept.items() if one)
+        + ", and no number of slots is seen to be reached: look at the run queue, paging, the page cache, the "
+        "application"
         + (
             ""
-            if seen
-            else f"; {f.unseen_share * 100:.0f} % of the messages are not in the captures, and their ops may have "
-            "spent more of it on the wire"
+            if unseen is None
+            else f"; {percent(f.unseen_share)} of the messages are not in the captures, and if their ops took "
+            f"{ms(unseen)} ms each, as some do, that explains all of it"
         ),
         share=f.share(left),
-        # What calls waited in the socket is above the wire, and the server's doing.
-        confidence="certain" if seen and not is_shut else "likely",
+        confidence="certain" if unseen is None else "likely",
         evidence={
             "above_wire_ms": above,
-            "paused_ms": paused,
+            "paused_ms": kept[Why.HOST_PAUSE],
+            "no_connection_ms": kept[Why.NO_CONNECTION],
+            "window_ms": kept[Why.WINDOW],
             "slot_wait_ms": f.slot_wait_ms,
-            "window_closed_ms": shut,
             "unseen_share": f.unseen_share,
+            "unseen_ms": unseen,
         },
         advice={
             "knob": "evidence from the client",
             "how": [
-                *(
-                    ["ss -tn dport = :2049 # Send-Q: what waits in the socket for the server's window"]
-                    if is_shut
-                    else []
-                ),
                 "scripts/snapshot.sh before and after, then nfslat ... --client-snapshot BEFORE AFTER",
                 "perf sched latency, vmstat 1, pidstat -w -p PID 1",
             ],

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nfslat.above import Why
 from nfslat.charges.causes import FROM_OUTSIDE, Cause
 from nfslat.constants import DATA_OPS
 from nfslat.decompose import PART_NAMES
@@ -56,9 +57,17 @@ class HostPauses:
     longest_ms: float
     at: str = ""  # of the longest one: when it began, by the client's clock
     frame: int | None = None  # of that host's own capture: the first that it then took
-    # Mean over the ops, at most, which no op's SRT holds: requests that the application had open and that were not on
-    # the wire waited as well, as many as it had on the wire in the time before, less those that are charged with it.
-    above_wire_ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class KeptAbove:
+    """Times in which no request could leave the client (`nfslat.above`)."""
+
+    count: int
+    total_ms: float
+    longest_ms: float
+    at: str  # of the longest one: when it began, by the client's clock
+    above_wire_ms: float  # mean over the ops, at most, which no op's SRT holds: what requests waited there for it
 
 
 @dataclass(frozen=True)
@@ -133,6 +142,8 @@ class Facts:
     sessions: Sequence[SessionInFlight] = ()
     caps: Sequence[CapInFlight] = ()
     reconnects: Reconnects | None = None
+    kept_above: Mapping[str, KeptAbove] = field(default_factory=dict)  # by `Why`
+    longest_ms: float | None = None  # client SRT of the slowest op of those that `mean` is over
     unseen_share: float = 0.0  # of the RPC messages that the captures should show
     version: str = ""  # of NFS: "3", "4.1"
     threads: int | None = None  # as the server says
@@ -162,17 +173,43 @@ class Facts:
             return None  # parts of a whole that holds a negative one are no shares
         return ms / self.slowest.total_ms
 
+    def kept_ms(self, why: Why) -> float:
+        """Of the application's time above the wire what these times may have made; 0 where it is not known.
+
+        What all of them may have made may be more than there is; then each has its part of that.
+        """
+        bounds = {one: kept.above_wire_ms for one, kept in self.kept_above.items() if self._is_worth_it(one, kept)}
+        there_is = self.mean.client_ms or 0.0
+        bound = bounds.get(why, 0.0)
+        return bound if sum(bounds.values()) <= there_is else there_is * bound / sum(bounds.values())
+
+    def _is_worth_it(self, why: str, kept: KeptAbove) -> bool:
+        """Less is the rest's. What a pause costs ops on the wire makes a finding of less, which then says both."""
+        return why == Why.HOST_PAUSE or self.share(kept.above_wire_ms) >= _SOME
+
     @property
-    def paused_above_ms(self) -> float:
-        """Of the application's time above the wire what a client that did not run may have made; 0 where it is not
-        known."""
-        pauses = self.stalls.host_pauses.get("client") if self.stalls is not None else None
-        return min(pauses.above_wire_ms if pauses is not None else 0.0, self.mean.client_ms or 0.0)
+    def kept_by_server_ms(self) -> float:
+        """The same of times in which it was the server that kept requests from leaving."""
+        return self.kept_ms(Why.NO_CONNECTION) + self.kept_ms(Why.WINDOW)
 
     @property
     def above_ms(self) -> float | None:
-        """Of the application's time above the wire what its client made while it did run."""
-        return None if self.mean.client_ms is None else self.mean.client_ms - self.paused_above_ms
+        """Of the application's time above the wire what its client made while requests could leave it."""
+        if self.mean.client_ms is None:
+            return None
+        return max(self.mean.client_ms - sum(self.kept_ms(why) for why in Why), 0.0)
+
+    @property
+    def unseen_ms(self) -> float | None:
+        """What ops that are not in the captures would have to take, each, for nothing to be left above the wire.
+
+        None where none of those that are there took as long: they would be of another kind.
+        """
+        left = self.above_ms
+        if not left or not self.unseen_share or self.longest_ms is None:
+            return None
+        each_ms = self.mean.server_ms + self.mean.network_ms + left / self.unseen_share
+        return each_ms if each_ms <= self.longest_ms else None
 
     @property
     def in_thread_ms(self) -> float:
@@ -210,13 +247,13 @@ def finding(
 ) -> Finding:
     """One with its severity: an info where it explains less than 10 % of the mean and of the slowest ops."""
     known = [one for one in (share, slowest) if one is not None]
-    severity = "warning" if not known or max(known) >= _MATTERS else "info"
+    severity = "warning" if not known or max(known) >= MATTERS else "info"
     if slowest is not None:
         evidence = {**evidence, "share_slowest": slowest}
     return Finding(code, layer, severity, share, confidence, text, evidence, advice or {})
 
 
-_MATTERS = 0.10
+MATTERS = 0.10
 _SOME, _SOME_SLOWEST = 0.05, 0.10  # of the mean, or of the slowest 1 %: what all connections may have now and then
 
 

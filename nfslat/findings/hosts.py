@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nfslat.above import Why
 from nfslat.charges.causes import Cause
 from nfslat.findings.facts import AT_CLIENT, AT_SERVER, Facts, finding, worth
 from nfslat.findings.words import ms, times
@@ -25,12 +26,13 @@ def _host_pause(f: Facts, side: str) -> Finding | None:
     if f.stalls is None or pauses is None:
         return None
     waits, slowest = (of({Cause.HOST_PAUSE}, _PARTS[side]) for of in (f.stalls.ms, f.stalls.slow_ms))
-    above = pauses.above_wire_ms if side == "client" else 0.0
+    kept = f.kept_above.get(Why.HOST_PAUSE) if side == "client" else None
+    above = kept.above_wire_ms if kept is not None else 0.0
     on_wire = worth(f, waits, slowest)
     if not (on_wire or worth(f, waits + above, slowest)):
         return None
     known = side != "client" or f.mean.client_ms is not None
-    counted = f.paused_above_ms if side == "client" else 0.0
+    counted = f.kept_ms(Why.HOST_PAUSE) if side == "client" else 0.0
     once = pauses.count == 1
     often = "for" if once else f"{times(pauses.count, 'time')}, for up to"
     text = (
@@ -58,6 +60,7 @@ def _host_pause(f: Facts, side: str) -> Finding | None:
             "wait_ms": waits,
             "slowest_wait_ms": slowest,
             "above_wire_ms": above,
+            "counted_above_ms": counted,
             "pauses": pauses.count,
             "total_ms": pauses.total_ms,
             "longest_ms": pauses.longest_ms,

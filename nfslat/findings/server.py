@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
+from nfslat.above import Why
 from nfslat.charges.causes import FROM_OUTSIDE, Cause
 from nfslat.constants import IN_MEMORY_OPS
-from nfslat.findings.facts import AT_SERVER, STORAGE_OPS, Facts, finding
+from nfslat.findings.facts import AT_SERVER, MATTERS, STORAGE_OPS, Facts, finding
 from nfslat.findings.words import ms, times
 from nfslat.report.model import Finding, MatchedRow, ServerInFlight
 from nfslat.tune import advice
@@ -227,23 +229,100 @@ def _unknown(f: Facts) -> Finding | None:
 
 
 def _reconnect(f: Facts) -> Finding | None:
-    """Ops that had to wait until a connection was made anew."""
-    r = f.reconnects
-    if r is None or f.share(r.excess_ms) < _SOME / 5:
+    """Ops that had to wait until a connection was made anew, and requests that could not even be sent.
+
+    What those on the wire lose by it is known, and of the others the most that it can be, with the application's time.
+    """
+    r, none = f.reconnects, f.kept_above.get(Why.NO_CONNECTION)
+    excess, kept = r.excess_ms if r is not None else 0.0, f.kept_ms(Why.NO_CONNECTION)
+    above = 0.0 if none is None else none.above_wire_ms
+    is_known = f.mean.client_ms is not None
+    on_wire = r is not None and f.share(excess) >= _SOME / 5
+    if not (on_wire or kept or (not is_known and f.share(above) >= _SOME)):
         return None
+    said = []
+    if none is not None:
+        how = "for" if none.count == 1 else f"{times(none.count, 'time')}, for up to"
+        said.append(f"the client had no connection {how} {ms(none.longest_ms)} ms (from {none.at})")
+    if r is not None:
+        took = (
+            f"{times(r.ops, 'op')} {'was' if r.ops == 1 else 'were'} sent again on a new connection after the old one"
+        )
+        said.append(f"{took} had ended, and took {ms(r.mean_ms)} ms")
+    if kept:
+        said.append(f"up to {ms(kept)} ms on average of what lies above the wire are requests that waited for one")
+    elif not is_known and f.share(above) >= _SOME:
+        said.append(
+            f"requests that waited for one are not on the wire, up to {ms(above)} ms for each op: give the "
+            "application's mean (--app-ms)"
+        )
     return finding(
         "reconnect",
         "server",
-        f"{times(r.ops, 'op')} were sent again on a new connection after the old one had ended, and took "
-        f"{ms(r.mean_ms)} ms: the NFS server was restarted or failed over, or something between the hosts ended it",
-        share=f.share(r.excess_ms),
+        f"{'; '.join(said)}: the NFS server was restarted or failed over, or something between the hosts ended it",
+        share=min(f.share(excess + kept), 1.0) if on_wire or kept else None,
         confidence="likely",
-        evidence={"ops": r.ops, "mean_ms": r.mean_ms, "excess_ms": r.excess_ms},
+        evidence={
+            "ops": r.ops if r is not None else 0,
+            "mean_ms": r.mean_ms if r is not None else None,
+            "excess_ms": excess,
+            "above_wire_ms": above,
+            "counted_above_ms": kept,
+            "interruptions": none.count if none is not None else None,
+            "no_connection_ms": none.total_ms if none is not None else None,
+            "longest_ms": none.longest_ms if none is not None else None,
+            "at": none.at if none is not None else None,
+        },
         advice={
             "knob": "the server's log at that time",
             "how": ["journalctl -u nfs-server", "nfslat show ... --slowest 3"],
         },
     )
+
+
+def with_window(f: Facts, found: list[Finding]) -> list[Finding]:
+    """`found`, and what the server's TCP window kept above the wire: its threads' doing where calls wait for those."""
+    kept, shut = f.kept_ms(Why.WINDOW), f.kept_above.get(Why.WINDOW)
+    if not kept or shut is None:
+        return found
+    evidence = {"above_wire_ms": shut.above_wire_ms, "counted_above_ms": kept, "window_ms": shut.total_ms}
+    closed = f"the server's TCP window had no room for calls for {ms(shut.total_ms)} ms in all"
+    stood = f"up to {ms(kept)} ms on average of what lies above the wire"
+    threads = next((one for one in found if one.code == "server-threads" and one.share is not None), None)
+    if threads is not None and threads.share is not None:
+        more = dataclasses.replace(
+            threads,
+            severity="warning" if threads.share + f.share(kept) >= MATTERS else threads.severity,
+            share=min(threads.share + f.share(kept), 1.0),
+            # The larger part is known at most.
+            confidence="likely" if f.share(kept) > threads.share else threads.confidence,
+            text=f"{threads.text}; {closed}, which its threads empty late, and {stood} are calls that stood in the "
+            "client's socket meanwhile",
+            evidence=threads.evidence | evidence,
+        )
+        return [more if one is threads else one for one in found]
+    return [
+        *found,
+        finding(
+            "server-window",
+            "server",
+            f"{closed}: {stood} are calls that stood in the client's socket until the server read, for which it had "
+            "too few threads, or too small a receive buffer",
+            share=f.share(kept),
+            confidence="likely",
+            evidence=evidence | {"longest_ms": shut.longest_ms, "at": shut.at, "times": shut.count},
+            advice={
+                "knob": "the server's threads, or its receive buffer",
+                "how": [
+                    "ss -tn dport = :2049 # on the client: Send-Q, what waits in the socket for the server's window",
+                    "grep ^th /proc/net/rpc/nfsd; cat /proc/fs/nfsd/pool_stats # on the server: threads, and who waits",
+                    "sysctl net.ipv4.tcp_rmem # on the server: its third figure is what the buffer grows to",
+                ],
+                "verify": "no times without room in the window in a new capture",
+                "risk": "a larger buffer hides a server that reads late, it does not make it faster",
+            },
+        ),
+    ]
 
 
 def _caps(f: Facts) -> list[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nfslat.findings.words import ms
+from nfslat.findings.words import ms, times
 from nfslat.report.model import Finding, Verdict
 
 LAYERS = {"server": "the server", "network": "the network", "client": "the client, above the wire,"}
@@ -15,7 +15,8 @@ _HIGH_SHARE, _LOW_SHARE = 0.60, 0.45
 _SOME_UNSEEN, _MUCH_UNSEEN = 0.02, 0.10
 _FEW_OPS, _VERY_FEW_OPS = 100, 20
 _CAUSE = 0.3  # of what its layer adds; a finding that explains less is not the cause
-_SYMPTOM = {"congestion-window": 0.5}  # the same where something else mostly lies behind it
+_BOUND = 0.5  # of what its layer adds: so much of it that is known at most makes all of it no more than likely
+_SYMPTOM = {"congestion-window": 0.5, "unknown-window": 0.5}  # the same where something else mostly lies behind it
 
 
 # What a cause's figure is called among the proofs.
@@ -26,6 +27,7 @@ _WAITS = {
     "zero-window": "wait for the receiver's window",
     "receive-window": "wait for room in the receiver's window",
     "congestion-window": "wait for ACKs",
+    "unknown-window": "wait for ACKs, as a window was full",
     "head-of-line": "wait behind other replies",
     "bandwidth": "wait for the path's bandwidth",
     "host-pause": "while the host did not run",
@@ -42,6 +44,7 @@ class Layers:
     ops: str = ""  # which ops the means are over, where it is not all of them
     # By layer, ms that are its own though they lie within the time of another; they sum to 0 (`facts.moved_ms`).
     moved_ms: Mapping[str, float] = field(default_factory=dict)
+    kept_ms: float = 0.0  # of `client_ms`, what the server kept above the wire, at most: that is its own
 
     @property
     def total_ms(self) -> float:
@@ -51,7 +54,8 @@ class Layers:
     def ms(self, layer: str) -> float:
         """What `layer` adds; of a client that is not known, what is known of it."""
         own = {"server": self.server_ms, "network": self.network_ms, "client": self.client_ms or 0.0}[layer]
-        return own + self.moved_ms.get(layer, 0.0)
+        kept = {"server": self.kept_ms, "client": -self.kept_ms}.get(layer, 0.0)
+        return own + self.moved_ms.get(layer, 0.0) + kept
 
     def share(self, layer: str) -> float:
         """Share of `layer` in the total, 0 to 1 where no part is negative; 0 of a total of 0."""
@@ -73,6 +77,7 @@ class Ground:
     negative: int  # matched ops with a negative network part
     clock_fits: bool  # one constant offset explains all ops
     unseen_share: float  # of RPC messages or calls that the captures should show and do not, the worse side
+    unseen_explain: bool = False  # what is left above the wire might be of ops that are not in the captures
 
 
 def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, findings: Sequence[Finding] = ()) -> Verdict:
@@ -123,7 +128,7 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
         other = tail.largest
         text += f"; in the slowest 1 % {LAYERS[other]} adds most: {tail.share(other) * 100:.1f} % "
         text += f"of {ms(tail.total_ms)} ms."
-    text += _moved(mean, layer, "The")
+    text += _kept(mean, layer) or _moved(mean, layer, "The")
     if tail is not None and (tail.largest != layer or not mean.moved_ms.get(layer)):
         text += _moved(tail, tail.largest, "In the slowest the")
     if mean.client_ms is None:
@@ -132,8 +137,32 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
         reasons.append(f"the cause, {cause.code}, is {cause.confidence}")
         if cause.code in ("server-threads", "above-wire") and confidence == "high":
             confidence = "medium"  # who gets the ticket depends on it
+    if layer == "server" and mean.kept_ms >= _BOUND * mean.ms(layer):
+        reasons.append(f"up to {ms(mean.kept_ms)} ms of it are known as no more than that")
+        confidence = min(confidence, "medium", key=("low", "medium", "high").index)
+    if layer == "client" and mean.client_ms is not None and ground is not None and ground.unseen_explain:
+        reasons.append("what lies above the wire may be of ops that are not in the captures")
+        confidence = min(confidence, "medium", key=("low", "medium", "high").index)
     proof = _proof(mean, cause)
     return Verdict(layer, cause.code if cause else None, share, share_slowest, confidence, text, proof, reasons)
+
+
+def _kept(of: Layers, layer: str) -> str:
+    """A sentence: how what the server adds comes from more than its response time, where it kept requests above the
+    wire; what the client adds then is less."""
+    if not of.kept_ms or layer not in ("server", "client"):
+        return ""
+    moved = of.moved_ms.get(layer, 0.0)
+    tcp = f", {'plus' if moved > 0 else 'less'} {ms(abs(moved))} ms that pauses and TCP make" if moved else ""
+    if layer == "server":
+        return (
+            f" The {ms(of.ms(layer))} ms are its response time of {ms(of.server_ms)} ms{tcp}, and up to "
+            f"{ms(of.kept_ms)} ms for which requests could not leave the client because of it."
+        )
+    return (
+        f" The {ms(of.ms(layer))} ms are {ms(of.client_ms or 0.0)} ms above the wire{tcp}, less up to "
+        f"{ms(of.kept_ms)} ms for which requests could not leave it because of the server."
+    )
 
 
 def _moved(of: Layers, layer: str, the: str) -> str:
@@ -165,14 +194,21 @@ def _because(cause: Finding, *, above_wire: bool) -> str:
         number = threads if "threads" in e or low == high else f"{low} to {high}"
         who = "a thread" if threads is None else "its only thread" if number == 1 else f"one of its {number} threads"
         or_storage = "" if cause.confidence == "certain" else ", or for storage that takes no more at once"
-        return f"{ms(e['queue_ms'])} ms of it the wait for {who}{or_storage}"
+        room = (
+            f", and up to {ms(e['counted_above_ms'])} ms for room in its TCP window" if "counted_above_ms" in e else ""
+        )
+        return f"{ms(e['queue_ms'])} ms of it the wait for {who}{or_storage}{room}"
     if cause.code == "server-storage":
         waits = e.get("queue_ms", e["in_thread_ms"])
         return f"{ms(min(waits, e.get('storage_ms', waits)))} ms of it for storage"
     if cause.code == "server-queue-unknown":
         return "by a queue of which nothing says what it is for"
+    if cause.code == "reconnect" and e.get("counted_above_ms"):
+        return f"up to {ms(e['excess_ms'] + e['counted_above_ms'])} ms of it while the client had no connection"
+    if cause.code == "server-window":
+        return f"up to {ms(e['counted_above_ms'])} ms of it for room in its TCP window"
     if cause.code == "reconnect":
-        return f"{ms(e['excess_ms'])} ms of it by {e['ops']} ops that waited for a new connection"
+        return f"{ms(e['excess_ms'])} ms of it by {times(e['ops'], 'op')} that waited for a new connection"
     if cause.code == "net-delay":
         return f"{ms(e['least_round_trip_ms'])} ms of it the round trip that every op pays"
     if cause.code == "net-loss":
@@ -185,6 +221,8 @@ def _because(cause: Finding, *, above_wire: bool) -> str:
         return f"{ms(e['wait_ms'])} ms of it for a receiver that did not read"
     if cause.code == "receive-window":
         return f"{ms(e['wait_ms'])} ms of it for room in the receiver's TCP window"
+    if cause.code == "unknown-window":
+        return f"{ms(e['wait_ms'])} ms of it for ACKs, as a TCP window was full: whose is not known"
     if cause.code == "congestion-window":
         return f"{ms(e['wait_ms'])} ms of it for ACKs, as the congestion window was full"
     if cause.code == "head-of-line":
@@ -192,7 +230,7 @@ def _because(cause: Finding, *, above_wire: bool) -> str:
     if cause.code == "bandwidth":
         return f"{ms(e['wait_ms'])} ms of it because the path carries no more"
     if cause.code == "host-pause":
-        above = e.get("above_wire_ms", 0.0) if above_wire else 0.0
+        above = e.get("counted_above_ms", e.get("above_wire_ms", 0.0)) if above_wire else 0.0
         return f"{'up to ' if above else ''}{ms(e['wait_ms'] + above)} ms of it while its host did not run"
     if cause.code in ("client-slots", "session-slots"):
         return f"for it has no more than {e['slots']} slot{'' if e['slots'] == 1 else 's'}"
@@ -201,9 +239,7 @@ def _because(cause: Finding, *, above_wire: bool) -> str:
     if cause.code == "connection-cap":
         return "by a limit for each connection"
     if cause.code == "above-wire":
-        is_shut = cause.confidence != "certain" and e.get("window_closed_ms")
-        but = ", but the server's TCP window had no room for its calls" if is_shut else ""
-        return f"and no limit of the client is seen to explain it{but}"
+        return "and no limit of the client is seen to explain it"
     return f"by {cause.code}"
 
 
@@ -212,6 +248,12 @@ def _beyond_the_wire(findings: Sequence[Finding]) -> str:
 
     To be said, for it may be more than all the rest.
     """
+    cut = next((one for one in findings if one.code == "reconnect" and one.evidence.get("above_wire_ms")), None)
+    if cut is not None:
+        return (
+            " Above the wire there may be more: the client had no connection for "
+            f"{ms(cut.evidence['no_connection_ms'])} ms, and what its application waited then is not captured."
+        )
     paused = next((one for one in findings if one.code == "host-pause" and one.share is None), None)
     if paused is not None:
         return (

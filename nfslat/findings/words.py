@@ -11,3 +11,8 @@ def ms(value: float) -> str:
 def times(number: int, noun: str) -> str:
     """``1 thread``, ``16 threads``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def percent(share: float) -> str:
+    """Of a share of 0 to 1: ``80 %``, ``1.3 %``, ``0.06 %``."""
+    return f"{share * 100:.{0 if share >= 0.1 else 1 if share >= 0.01 else 2}f} %"

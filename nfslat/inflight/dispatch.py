@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from enum import Enum
 from itertools import groupby
 from typing import NamedTuple, Self
 
@@ -38,22 +39,37 @@ class Work(NamedTuple):
         return Work.of(self.arrival_ns[rows], self.reply_ns[rows], self.stream[rows])
 
 
-def starts(work: Work, threads: int) -> I64:
+class Order(Enum):
+    """In which order a server is supposed to take the calls of several connections: which that is, no packet says."""
+
+    # In turn, from a beginning that is not known. Where a call is answered that had no thread, another one had none
+    # yet: the one that was taken last, or the one that is answered last.
+    TURNS_BY_START = "turns, by start"
+    TURNS_BY_ANSWER = "turns, by answer"
+    OLDEST_FIRST = "oldest first"  # as they arrive, whatever their connection
+
+
+def starts(work: Work, threads: int, order: Order = Order.TURNS_BY_START) -> I64:
     """When each call is taken by one of so many `threads`; NULL where it must have been taken before the model says so.
 
-    Replies come when they came. A free thread takes the first call of the connection whose turn it is, as knfsd does
-    (svc_xprt_enqueue and svc_xprt_received, net/sunrpc/svc_xprt.c). Where a call is answered that had no thread, it and
-    those before it on its connection had one all the same (NULL), and calls of other connections were given theirs too
-    early: these wait again. With the right number of threads that is rare.
+    Replies come when they came. Connections stand in a line, as in knfsd (svc_xprt_enqueue and svc_xprt_received,
+    net/sunrpc/svc_xprt.c): a free thread takes the first call of the first, which goes to the tail, whether it has more
+    calls or not. What comes until its turn is taken then; one that has none when its turn comes leaves the line. Where
+    a call is answered that had no thread, it and those before it on its connection had one all the same (NULL), and
+    calls of other connections were given theirs too early: these wait again. With the right number of threads that is
+    rare.
     """
+    if order is Order.OLDEST_FIRST:
+        work = work._replace(stream=np.zeros_like(work.stream))
+    by_answer = order is Order.TURNS_BY_ANSWER
     if compiled is None:
-        return starts_in_python(work, threads)
-    return np.asarray(compiled.starts(work, threads))
+        return starts_in_python(work, threads, by_answer)
+    return np.asarray(compiled.starts(work, threads, by_answer))
 
 
-def starts_in_python(work: Work, threads: int) -> I64:
+def starts_in_python(work: Work, threads: int, by_answer: bool = False) -> I64:
     """`starts` without the compiled loop."""
-    model = _Model(work, threads)
+    model = _Model(work, threads, by_answer)
     reply = work.reply_ns.tolist()
     arrivals = work.arrival_ns.tolist()
     arrived = 0
@@ -82,15 +98,15 @@ _FEW = 64  # so far back calls are looked for that were given a thread too early
 
 
 class _Model:
-    def __init__(self, work: Work, threads: int) -> None:
+    def __init__(self, work: Work, threads: int, by_answer: bool) -> None:
         rows = len(work.arrival_ns)
-        self.stream = work.stream.tolist()
-        self.threads, self.busy = threads, 0
+        self.stream, self.reply = work.stream.tolist(), work.reply_ns.tolist()
+        self.threads, self.by_answer, self.busy = threads, by_answer, 0
         self.waiting: dict[int, deque[int]] = {number: deque() for number in set(self.stream)}
         self.last_taken: dict[int, list[int]] = {number: [] for number in self.waiting}
         self.start = [NULL] * rows
         self.state = [_WAITING] * rows
-        self.ready: deque[int] = deque()  # streams with calls that wait, in the order of their turns
+        self.ready: deque[int] = deque()  # streams in the order of their turns
         self.given: list[int] = []  # calls in the order in which threads took them
 
     def arrive(self, row: int) -> None:
@@ -104,14 +120,13 @@ class _Model:
             number = self.ready.popleft()
             calls = self.waiting[number]
             if not calls:
-                continue
+                continue  # nothing has come since its last turn: it leaves the line
             row = calls.popleft()
             self.last_taken[number].append(row)
             self.start[row], self.state[row] = now, _IN_THREAD
             self.given.append(row)
             self.busy += 1
-            if calls:
-                self.ready.append(number)
+            self.ready.append(number)
 
     def force(self, row: int) -> None:
         """`row` is answered and had no thread: it and the calls of its stream before it have had one all the same."""
@@ -132,15 +147,14 @@ class _Model:
                 break
 
     def give_back(self, other_than: int) -> bool:
-        """The call of another stream that was taken last waits again; was there one?"""
+        """The call of another stream that was taken last, or is answered last, waits again; was there one?"""
         while self.given and self.state[self.given[-1]] == _ANSWERED:
             self.given.pop()
-        for row in self.given[: -_FEW - 1 : -1]:
-            number = self.stream[row]
-            if number != other_than and self.state[row] == _IN_THREAD and self.last_taken[number][-1] == row:
-                break
-        else:
+        may_wait = [row for row in self.given[: -_FEW - 1 : -1] if self._is_last_taken(row, other_than)]
+        if not may_wait:
             return False
+        row = max(may_wait, key=self.reply.__getitem__) if self.by_answer else may_wait[0]
+        number = self.stream[row]
         self.given.remove(row)
         self.last_taken[number].pop()
         self.start[row], self.state[row] = NULL, _WAITING
@@ -152,3 +166,7 @@ class _Model:
             self.ready.remove(number)
             self.ready.appendleft(number)
         return True
+
+    def _is_last_taken(self, row: int, other_than: int) -> bool:
+        number = self.stream[row]
+        return number != other_than and self.state[row] == _IN_THREAD and self.last_taken[number][-1] == row

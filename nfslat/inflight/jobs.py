@@ -22,11 +22,13 @@ _MAY_BE_HELD = frozenset(("LOCK", "LAYOUTGET", "LAYOUTRETURN", "WANT_DELEGATION"
 _RESENT_NS = 100_000_000  # clients wait at least so long (timeo is in tenths of a second)
 _IN_ORDER = 0.9  # of the calls of a connection have an XID that is a little above one before, where a client counts
 _STEP = 64
+_OFTEN_BLOCKED = 0.02  # of the calls
 
 
 @dataclass(frozen=True)
 class Jobs:
-    """`op` is the row of the server's ops, NULL for a call that was answered once more; `kind` numbers operations."""
+    """`op` is the row of the server's ops, NULL for a call that was answered once more, or that the capture does not
+    show; `kind` numbers operations, and what is not known to be one has a number of its own."""
 
     work: Work
     op: I64
@@ -35,7 +37,8 @@ class Jobs:
     servers: int  # addresses that answer NFS calls in the capture; only `server` is looked at
     held: int  # ops left out: the server may have held them back
     plain: Bool  # of the work: sent once, as far as can be told, so that its place in the stream is sure
-    uncalled_ns: I64  # replies to calls that are not in the capture, ascending: those were in threads, too
+    uncalled_ns: I64  # replies to calls of which it is not known when they came, ascending: those were in threads, too
+    unseen: int  # calls that are not in the capture, and whose place in the stream the XID of the reply tells
     unseen_first: int  # ops whose arrival is that of a first transmission that the capture does not show
 
     @property
@@ -76,7 +79,7 @@ def find_jobs(ops: Ops, loose: Loose, reverse: Bool, blocked: Blocked | None = N
         readable, was_blocked = _delivered(ops, blocked, chosen)
     arrival = _arrivals(readable, ops.conn[chosen], ops.xid[chosen])
     plain = (ops.transmissions[chosen] == 1) & (arrival == readable)
-    unseen = int(np.count_nonzero(arrival != readable))
+    unseen_first = int(np.count_nonzero(arrival != readable))
     if (reply < arrival).any():  # never before the call, come what may
         reply = np.maximum(reply, arrival)
     again = _answered_again(ops, loose, rows, arrival)
@@ -87,6 +90,18 @@ def find_jobs(ops: Ops, loose: Loose, reverse: Bool, blocked: Blocked | None = N
         stream, kind = np.concatenate((stream, stream[again[2]])), np.concatenate((kind, kind[again[2]]))
         rows = np.concatenate((rows, np.full(len(again[0]), NULL)))
         plain = np.concatenate((plain, np.zeros(len(again[0]), dtype=np.bool_)))
+    came = _unseen_calls(ops.conn[chosen], ops.xid[chosen], arrival[: len(readable)], loose.take(uncalled))
+    if np.count_nonzero(was_blocked) > _OFTEN_BLOCKED * len(was_blocked):
+        came[:] = NULL  # TCP kept back those, too, and until when is not known
+    placed = came != NULL
+    if placed.any():
+        count = int(np.count_nonzero(placed))
+        replies = loose.take(uncalled).take(placed)
+        arrival, reply = np.concatenate((arrival, came[placed])), np.concatenate((reply, replies.first_ns))
+        stream = np.concatenate((stream, _streams(ops)[replies.conn]))
+        kind = np.concatenate((kind, np.full(count, number.max() + 1, dtype=np.int16)))
+        rows = np.concatenate((rows, np.full(count, NULL)))
+        plain = np.concatenate((plain, np.zeros(count, dtype=np.bool_)))
     if len(was_blocked) or (np.diff(arrival) < 0).any():
         order = _in_order(arrival, reply, arrival[: len(was_blocked)][was_blocked])
         plain = plain[order]
@@ -94,7 +109,7 @@ def find_jobs(ops: Ops, loose: Loose, reverse: Bool, blocked: Blocked | None = N
         stream, kind = stream[order], kind[order]
     return Jobs(
         Work.of(arrival, reply, stream), rows, kind, server, len(calls), int(np.count_nonzero(held)), plain,
-        np.sort(loose.first_ns[uncalled]), unseen,
+        np.sort(loose.first_ns[uncalled][~placed]), int(np.count_nonzero(placed)), unseen_first,
     )  # fmt: skip
 
 
@@ -124,8 +139,8 @@ def _arrivals(t1: I64, conn: I32, xid: U32) -> I64:
         if len(rows) < _STEP:
             continue
         for number in (xid[rows].byteswap(), xid[rows]):
-            ahead = (number - number[0]).astype(np.int32).astype(np.int64)  # wraps as the client's counter does
-            if np.mean(np.abs(np.diff(ahead)) < _STEP) < _IN_ORDER:
+            ahead = _ahead(number, number[0])
+            if not _counts_up(ahead):
                 continue
             if (ahead == np.maximum.accumulate(ahead)).all():
                 break
@@ -141,6 +156,44 @@ def _arrivals(t1: I64, conn: I32, xid: U32) -> I64:
                 out[rows[by_number[late]]] = first[late] - before
             break
     return out
+
+
+def _ahead(number: U32, of: np.uint32) -> I64:
+    """By how much each is further on; wraps as the client's counter does."""
+    return (number - of).astype(np.int32).astype(np.int64)
+
+
+def _counts_up(ahead: I64) -> bool:
+    return bool(np.mean(np.abs(np.diff(ahead)) < _STEP) >= _IN_ORDER)
+
+
+def _unseen_calls(conn: I32, xid: U32, arrival: I64, replies: Loose) -> I64:
+    """When the calls came to which these are `replies`, NULL where it is not known.
+
+    A call that begins far inside of a segment, behind a WRITE or many other calls, is cut off by the snaplen, and its
+    reply is there. Where the client counts its XIDs up it came right behind the call before it.
+    """
+    came = np.full(len(replies), NULL)
+    for one in np.unique(replies.conn).tolist():
+        mine, rows = np.flatnonzero(replies.conn == one), np.flatnonzero(conn == one)
+        if len(rows) < _STEP:
+            continue
+        for swapped in (True, False):
+            of = xid[rows].byteswap() if swapped else xid[rows]
+            ahead = _ahead(of, of[0])
+            if not _counts_up(ahead):
+                continue
+            number = replies.xid[mine].byteswap() if swapped else replies.xid[mine]
+            ahead_of_mine = _ahead(number, of[0])
+            by_number = np.argsort(ahead, kind="stable")
+            after = np.searchsorted(ahead[by_number], ahead_of_mine)
+            before = rows[by_number[np.maximum(after - 1, 0)]]
+            step = ahead_of_mine - ahead[by_number[np.maximum(after - 1, 0)]]
+            at = arrival[before]
+            good = (after > 0) & (step < _STEP) & (at <= replies.first_ns[mine])
+            came[mine[good]] = at[good]
+            break
+    return came
 
 
 def _delivered(ops: Ops, blocked: Blocked, chosen: slice | I64) -> tuple[I64, Bool]:

@@ -56,7 +56,8 @@ def server_load(
     threads = find_threads(jobs.work, jobs.kind, jobs.plain, jobs.uncalled_ns)
     if in_socket_ns is not None:
         threads = _beside_socket(threads, jobs, in_socket_ns)
-    resent = float(np.mean(~jobs.plain)) if len(jobs.plain) else 0.0
+    of_op = jobs.op != NULL
+    resent = float(np.mean(~jobs.plain[of_op])) if of_op.any() else 0.0
     if hidden >= _HIDDEN:
         threads = threads.untold(f"{hidden * 100:.0f} % of the ops are not in the server's capture")
     elif hidden >= _SOME_HIDDEN and resent >= _SOME_RESENT:
@@ -117,7 +118,7 @@ def _witnesses(ops: Ops, jobs: Jobs, threads: Threads) -> int:
     queue = threads.start_ns - jobs.work.arrival_ns
     service = jobs.work.reply_ns - threads.start_ns
     kinds = int(jobs.kind.max()) + 1
-    main = jobs.kind == np.argmax(np.bincount(jobs.kind, service, kinds))
+    main = jobs.kind == np.argmax(np.bincount(jobs.kind, np.where(jobs.op == NULL, 0, service), kinds))
     in_memory = np.array([op_name(*kind[:2], kind.op) in IN_MEMORY_OPS for kind in ops.kinds], dtype=np.bool_)
     light = ~main & (jobs.op != NULL) & in_memory[ops.kind[jobs.op]]
     light &= service <= _WITNESS * np.median(service[main])

@@ -6,7 +6,8 @@ Three facts are put together (docs/method.md, "Server threads"):
   stream, so a call is in a thread no later than when a younger one of its connection is answered. The most calls for
   which that is so at one moment are a number of threads that exists.
 - **A replay.** With a candidate number T, `dispatch.starts` says when each call was taken. With too few threads calls
-  are answered that have none; with too many, waits are taken for work.
+  are answered that have none; with too many, waits are taken for work. Of several connections the order in which they
+  have their turns is a guess, so there are three replays, and what they allow together is the range.
 - **How regular the work is.** Work does not depend on how many wait, so what a wrong T adds makes the times in a
   thread spread more. Of all T the right one has the least entropy: the mean over the calls of the log density of
   their time in a thread, among calls of the same operation, by m-spacings (Vasicek 1976, J. R. Stat. Soc. B 38:54).
@@ -25,7 +26,7 @@ import numpy.typing as npt
 
 from nfslat.constants import NULL
 from nfslat.inflight import dispatch
-from nfslat.inflight.dispatch import Work, starts
+from nfslat.inflight.dispatch import Order, Work, starts
 from nfslat.tables import I16, I64, Bool
 
 F64 = npt.NDArray[np.float64]
@@ -35,7 +36,7 @@ _SAMPLE, _PIECE = 60_000, 10_000  # calls that a search looks at, in pieces of s
 _BLOCKS = 24  # of time
 _FORCED = 7.0  # nats that a call costs which is answered without a thread: e^-7, one in a thousand
 _PARTS = 6  # of a multiple of the right number
-_MOST_FORCED = 0.03  # of the calls; with the right number it is well below 1 %
+_MOST_FORCED = 0.03  # of the calls, in half of the blocks; with the right number it is well below 1 %
 _RULED_OUT = 1e3  # nats
 _RESOLUTION_NS = 2_000.0  # times of work that are closer are the same: stamps are in us
 _SURE = 3.0  # standard errors
@@ -139,9 +140,12 @@ def find_threads(work: Work, kind: I16, plain: Bool | None = None, uncalled_ns: 
     if most <= bound.threads or (depth > bound.threads).mean() < _SOME_WAIT / 10:
         return unknown("")  # nothing ever waits
     samples = list(_pieces(work, kind, depth))
-    score = _Scores(samples)
     alone = _the_unqueued(work, kind, np.where(_is_known(work, uncalled_ns), depth, most + 1), bound)
-    best = _search(score, alone.least, most)
+    one_stream = bool((work.stream == work.stream[0]).all())
+    scores = [_Scores(samples, order, one_stream) for order in ([Order.TURNS_BY_START] if one_stream else Order)]
+    found_by = [(score, _search(score, alone.least, most)) for score in scores]
+    score, best = min(found_by, key=lambda one: one[0](one[1]))
+    allowed = _allowed(found_by, score, best)
     if most in score.as_good_as(best):
         # Nothing waits, or the work is so regular that a wait looks like work: calls that surely met no queue tell.
         found = _by_little(work, depth, bound, alone, score)
@@ -150,9 +154,10 @@ def find_threads(work: Work, kind: I16, plain: Bool | None = None, uncalled_ns: 
         best = found
         if best >= most:
             return unknown("")  # nothing ever waits
-    allowed = [threads for threads in score.as_good_as(best) if threads < most]
+        allowed = set(score.as_good_as(best))
+    allowed = {threads for threads in allowed if threads < most}
     low, high = min(allowed), max(allowed)
-    start, forced = _started(work, best)
+    start, forced = _started(work, best, score.order)
     server_ns = float((work.reply_ns - work.arrival_ns).mean())
     waits = float((start - work.arrival_ns).mean())
     if waits < _SOME_WAIT * server_ns:
@@ -168,9 +173,19 @@ def find_threads(work: Work, kind: I16, plain: Bool | None = None, uncalled_ns: 
         forced_share=forced,
         waiting_share=float((start > work.arrival_ns).mean()),
         start_ns=start,
-        low_start_ns=_started(work, low)[0],
-        high_start_ns=_started(work, high)[0],
+        low_start_ns=_started(work, low, score.order)[0],
+        high_start_ns=_started(work, high, score.order)[0],
     )
+
+
+def _allowed(found_by: list[tuple[_Scores, int]], score: _Scores, best: int) -> set[int]:
+    """What fits by each order that fits; turns are one order, of which it is not known how it began."""
+    allowed = set(score.as_good_as(best))
+    for other, its_best in found_by:
+        both_turns = Order.OLDEST_FIRST not in (score.order, other.order)
+        if both_turns or not _is_worse(other.known[its_best] - score.known[best]):
+            allowed.update(other.as_good_as(its_best))
+    return allowed
 
 
 def _is_known(work: Work, uncalled_ns: I64 | None) -> Bool:
@@ -234,15 +249,16 @@ def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: _S
         score(threads)
 
     def misfit(threads: int) -> float:
-        service_ns = np.maximum(work.reply_ns - _started(work, threads)[0], _RESOLUTION_NS)[alone.others]
+        start, _ = _started(work, threads, score.order)
+        service_ns = np.maximum(work.reply_ns - start, _RESOLUTION_NS)[alone.others]
         return abs(float(np.log(np.median(service_ns) / alone.work_ns)))
 
     best: int = min(score.known, key=score)
     return min(score.as_good_as(best), key=misfit)
 
 
-def _started(work: Work, threads: int) -> tuple[I64, float]:
-    start = starts(work, threads)
+def _started(work: Work, threads: int, order: Order) -> tuple[I64, float]:
+    start = starts(work, threads, order)
     forced = start == NULL
     return np.where(forced, work.reply_ns, start), float(forced.mean())
 
@@ -296,21 +312,22 @@ def _around(score: _Scores, best: int) -> int:
 class _Scores:
     """Entropy of the times in a thread by the number of threads, each looked at once."""
 
-    def __init__(self, samples: list[tuple[Work, I16]]) -> None:
-        self._samples = samples
+    def __init__(self, samples: list[tuple[Work, I16]], order: Order, one_stream: bool) -> None:
+        self._samples, self.order, self._one_stream = samples, order, one_stream
         kind = np.concatenate([kind for _, kind in samples])
-        order = np.argsort(kind, kind="stable")
-        self._groups = np.split(order, np.flatnonzero(np.diff(kind[order])) + 1)
+        by_kind = np.argsort(kind, kind="stable")
+        self._groups = np.split(by_kind, np.flatnonzero(np.diff(kind[by_kind])) + 1)
         self._block = np.arange(len(kind)) * _BLOCKS // len(kind)
         server_ns = np.concatenate([work.reply_ns - work.arrival_ns for work, _ in samples])
         # As if no call ever waited. What is forced costs more than that, or an operation of which all calls are
         # forced would be cheap.
         self._unqueued = [float(_log_spacing(server_ns[rows]).mean()) for rows in self._groups]
         self.known: dict[int, F64] = {}
+        self._forced: dict[int, F64] = {}  # what of that is for forced calls
 
     def __call__(self, threads: int) -> float:
         if threads not in self.known:
-            self.known[threads] = self._by_block(threads)
+            self.known[threads], self._forced[threads] = self._by_block(threads)
         return float(self.known[threads].mean())
 
     def as_good_as(self, best: int) -> list[int]:
@@ -319,15 +336,16 @@ class _Scores:
 
     def _is_as_good(self, one: int, best: int) -> bool:
         worse = self.known[one] - self.known[best]
-        # One odd block (a load that begins) makes a large error of the mean; all the others may agree.
-        nearly_all = np.count_nonzero(worse > 0) >= _NEARLY_ALL and worse.mean() > 0
-        return bool(worse.mean() <= _SURE * worse.std(ddof=1) / np.sqrt(_BLOCKS)) and not nearly_all
+        if self._one_stream:
+            return not _is_worse(worse)
+        # Of several connections some calls are forced because turns were guessed wrong.
+        return not (_is_worse(worse) and _is_worse(worse - self._forced[one] + self._forced[best]))
 
-    def _by_block(self, threads: int) -> F64:
+    def _by_block(self, threads: int) -> tuple[F64, F64]:
         nats = np.empty(len(self._block))
         services, forced = [], []
         for work, _ in self._samples:
-            start = starts(work, threads)
+            start = starts(work, threads, self.order)
             forced.append(start == NULL)
             services.append(work.reply_ns - start)
         service, without = np.concatenate(services), np.concatenate(forced)
@@ -335,9 +353,19 @@ class _Scores:
             there = rows[~without[rows]]
             nats[there] = _log_spacing(service[there]) if len(there) >= _FEW else unqueued
             nats[rows[without[rows]]] = unqueued + _FORCED
-        if without.mean() > _MOST_FORCED:
+        calls = np.bincount(self._block, minlength=_BLOCKS)
+        share = np.bincount(self._block, without, _BLOCKS) / calls
+        # Turns that got out of step force many calls for a while, a wrong number forces some all the time.
+        if np.median(share) > _MOST_FORCED:
             nats += _RULED_OUT
-        return np.bincount(self._block, nats, _BLOCKS) / np.bincount(self._block, minlength=_BLOCKS)
+        return np.bincount(self._block, nats, _BLOCKS) / calls, share * _FORCED
+
+
+def _is_worse(nats: F64) -> bool:
+    """Is what costs so many nats more, block by block, clearly worse?"""
+    # One odd block (a load that begins) makes a large error of the mean; all the others may agree.
+    nearly_all = np.count_nonzero(nats > 0) >= _NEARLY_ALL and nats.mean() > 0
+    return bool(nats.mean() > _SURE * nats.std(ddof=1) / np.sqrt(_BLOCKS) or nearly_all)
 
 
 def _log_spacing(times: I64) -> F64:

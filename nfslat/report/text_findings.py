@@ -14,6 +14,7 @@ _LOOKED_FOR = {
     "server": {
         "server-threads": "a wait for a server thread", "server-storage": "slow storage",
         "reconnect": "a connection made anew", "connection-cap": "a limit for each connection",
+        "server-window": "its TCP window shut",
     },
     "network": {
         "net-delay": "distance", "net-loss": "loss", "net-reordering": "reordering",

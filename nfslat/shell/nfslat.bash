@@ -7,7 +7,7 @@
 
 _shtab_nfslat_subparsers=(capture show extract diff transport packets stack tune)
 
-_shtab_nfslat_capture_option_strings=(-h --help --server --client --seconds --out --discard --yes --force --ssh --port --snaplen --max-mb --keep-free-mb --dir --server-address --client-address --server-interface --client-interface --hist --markdown --html --png --json --csv --parquet --ops-parquet --perfetto --missed --files --anonymize -q --quiet --by --interval --slowest --name-encoding --srt --app-ms --storage-ms --thread-ms --threads --sessions --what-if --server-snapshot --client-snapshot --evidence)
+_shtab_nfslat_capture_option_strings=(-h --help --server --client --seconds --out --discard --yes --force --ssh --port --snaplen --max-mb --keep-free-mb --dir --server-address --client-address --only-client --server-interface --client-interface --hist --markdown --html --png --json --csv --parquet --ops-parquet --perfetto --missed --files --anonymize -q --quiet --by --interval --slowest --name-encoding --srt --app-ms --storage-ms --thread-ms --threads --sessions --what-if --server-snapshot --client-snapshot --evidence)
 _shtab_nfslat_show_option_strings=(-h --help --engine --no-swap --xid --slowest --name-encoding -q --quiet --op --client --server-addr --port --start --end --all-programs)
 _shtab_nfslat_extract_option_strings=(-h --help --engine --no-swap --slowest --xid --out --context --anonymize --json -q --quiet --op --client --server-addr --port --start --end --all-programs)
 _shtab_nfslat_diff_option_strings=(-h --help --before --after --split --check --json --engine -q --quiet --op --client --server-addr --port --start --end --all-programs)
@@ -85,6 +85,7 @@ _shtab_nfslat_capture___help_nargs=0
 _shtab_nfslat_capture___discard_nargs=0
 _shtab_nfslat_capture___yes_nargs=0
 _shtab_nfslat_capture___force_nargs=0
+_shtab_nfslat_capture___only_client_nargs=0
 _shtab_nfslat_capture___hist_nargs=0
 _shtab_nfslat_capture___markdown_nargs=0
 _shtab_nfslat_capture___anonymize_nargs=0

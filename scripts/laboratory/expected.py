@@ -16,7 +16,8 @@ _LIMITS = ("server-threads", "client-slots", "session-slots", "connection-cap")
 _OF_PATH = ("net-delay", "net-loss", "net-reordering", "bandwidth", "zero-window", "receive-window", "delayed-ack")
 _COSTLY = (*_LIMITS, *_OF_PATH, "server-storage", "reconnect", "host-pause", "head-of-line")
 # What nfslat may say at all: a name that is mistyped would be absent for ever. The audit's codes begin as below.
-CODES = frozenset((*_COSTLY, "above-wire", "congestion-window", "unknown-window", "net-asymmetry", "server-queue-unknown"))
+_NO_LIMITS = ("above-wire", "congestion-window", "unknown-window", "net-asymmetry", "server-queue-unknown")
+CODES = frozenset((*_COSTLY, *_NO_LIMITS, "server-window"))
 _AUDIT = ("capture", "clock-", "no-overlap", "observer-effect")
 _WORDS = {
     "layer": frozenset(("server", "network", "client", "unknown")),

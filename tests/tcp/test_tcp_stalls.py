@@ -217,8 +217,8 @@ def _pause(**fields: int) -> Pauses:
     row = {
         "conn": 0, "reconnect": 0, "direction": 0, "frame": 9, "begin_ns": 0, "end_ns": 45 * MS, "heard_ns": 44 * MS,
         "ended": Ended.ACK, "went": Went.NEW, "in_message": 1, "offset": 1000, "size": 1000, "size_before": 1000,
-        "under_way": 1000, "under_way_end": 0, "announced": 60_000, "window": 60_000, "window_least": 60_000, "window_end": 60_000,
-        "duplicate_acks": 0, "is_tail": 0, "sent_ns": NULL,
+        "under_way": 1000, "under_way_end": 0, "announced": 60_000, "window": 60_000, "window_least": 60_000,
+        "window_end": 60_000, "duplicate_acks": 0, "is_tail": 0, "sent_ns": NULL,
     }  # fmt: skip
     return Pauses.from_columns({name: [value] for name, value in (row | fields).items()})
 

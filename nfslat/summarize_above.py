@@ -1,0 +1,61 @@
+"""A `Correlation` -> times in which no request could leave its client, and what they may have made: facts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nfslat.above import Stops, Why, kept_above
+from nfslat.charges.causes import Cause, code
+from nfslat.charges.silences import silences
+from nfslat.constants import NULL
+from nfslat.findings.facts import KeptAbove
+from nfslat.instants import utc
+from nfslat.reconnects import without_connection
+from nfslat.results import Correlation
+from nfslat.tables import I64, Bool
+
+_NS_PER_MS = 1e6
+_NO_ROOM = (code(Cause.ZERO_WINDOW), code(Cause.RECEIVE_WINDOW))
+
+
+def times_kept_above(c: Correlation, rows: I64, busy: float | None) -> dict[str, KeptAbove]:
+    """By what kept requests in the client (`Why`); means are over the matched ops in `rows`.
+
+    `busy` is how many of them the application has open on average in the time in which any op is in flight, as
+    `Correlation.rate_per_s` counts it; None where that is not known.
+    """
+    side = c.client
+    calls = side.forward
+    mine = c.matched.client[rows]
+    # Nothing in flight is just what these times may look like: the mean here is over all the time from first to last.
+    span_ns = int(side.ops.t3[mine].max() - side.ops.t0[mine].min()) if len(rows) else 0
+    sessions = None if busy is None or not span_ns else busy * c.inflight.client.levels.busy_ns / span_ns
+    details = side.decoded.details
+    stops = [Stops(Why.NO_CONNECTION, *without_connection(side.ops, side.decoded.loose, details.tcp, calls))]
+    if c.charges is not None:
+        pauses = [(one.begin_ns, one.end_ns) for one in c.charges.pauses if one.side == "client"]
+        begin, end = np.array(pauses, dtype=np.int64).reshape(-1, 2).T.copy()
+        stops.append(Stops(Why.HOST_PAUSE, np.full(len(pauses), NULL, dtype=np.int64), begin, end))
+        stops.append(_no_room(c, calls))
+    found = {}
+    for why, kept in kept_above(side.ops, calls, stops, sessions).items():
+        long = kept.end_ns - kept.begin_ns
+        at = int(np.argmax(long))
+        found[why.value] = KeptAbove(
+            count=len(long),
+            total_ms=int(long.sum()) / _NS_PER_MS,
+            longest_ms=int(long[at]) / _NS_PER_MS,
+            at=utc(int(kept.begin_ns[at]), digits=3),
+            above_wire_ms=int(kept.waits_ns.sum()) / max(len(rows), 1) / _NS_PER_MS,
+        )
+    return found
+
+
+def _no_room(c: Correlation, calls: Bool) -> Stops:
+    """Pauses of the client's TCP, with data to send, that the server's window made: it went on as that let it."""
+    ops = c.client.ops
+    found = silences(c.client.decoded, c.server.decoded)
+    ways = np.unique(ops.conn[calls].astype(np.int64) * 2 + ops.direction[calls])
+    mine = np.isin(found.cause, _NO_ROOM) & np.isin(found.way, ways) & (found.pauses.begin_ns != NULL)
+    pauses = found.pauses.take(mine)
+    return Stops(Why.WINDOW, pauses.conn.astype(np.int64), pauses.begin_ns, pauses.end_ns)
