@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nfslat.above import Why
 from nfslat.charges.causes import Cause
-from nfslat.evidence.records import Setting, Snapshot
+from nfslat.evidence.records import Mount, Setting, Snapshot, Xprt
 from nfslat.findings.client import client_findings
 from nfslat.findings.facts import (
     DATA_OPS,
@@ -487,6 +487,19 @@ def test_slots_are_certain_with_outside_proof_only(
     assert found.share == (None if share is None else pytest.approx(share))
     assert (found.confidence, found.evidence["slots"]) == (confidence, 16)
     assert said in found.text
+
+
+def test_workers_are_no_slots_where_the_client_says_that_it_has_more() -> None:
+    """Sixteen in flight of 65,536 slots are workers; unless it counts a wait for one."""
+    tunable = {"sunrpc.tcp_max_slot_table_entries": Setting("65536", "/proc/sys/sunrpc")}
+    more = replace(SLOTS, slots=None, client_host=Snapshot("client.txt", "Linux", settings=tunable))
+    assert codes(client_findings(more)) == ["above-wire"]
+    assert codes(client_findings(replace(more, mean=Layers(1, 0.5)))) == []
+    assert codes(client_findings(replace(more, slot_wait_ms=50.0))) == ["client-slots"]
+    mount = Mount("server:/", "/mnt", "3", xprts=(Xprt("tcp", 700, 9, 9, 0, 9, 0, max_slots=40),))
+    assert codes(client_findings(replace(more, client_host=Snapshot("a", "Linux", mounts=(mount,))))) == ["above-wire"]
+    same = {"sunrpc.tcp_max_slot_table_entries": Setting("16", "/proc/sys/sunrpc")}
+    assert codes(client_findings(replace(more, client_host=Snapshot("a", "Linux", settings=same)))) == ["client-slots"]
 
 
 def test_a_few_compounds_without_a_name_hide_nothing() -> None:

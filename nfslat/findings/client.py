@@ -40,6 +40,8 @@ def _slots(f: Facts) -> Finding | None:
     # A setting of each connection: what is needed divides among them.
     each = None if f.sessions_needed is None else -(-f.sessions_needed // connections)
     measured = f.slot_wait_ms is not None and above is not None and f.slot_wait_ms >= _WAITS * above
+    if code == "client-slots" and not measured and _slots_there_are(f) > count // connections:
+        return None  # so many workers, then
     proves = above is not None and f.share(above) >= _PROVES and f.unseen_ms is None
     proven = measured or proves or (above is not None and f.slots == count // connections)
     text = (
@@ -77,6 +79,15 @@ def _slots(f: Facts) -> Finding | None:
         },
         advice=advice.slots(f.client_host, count // connections, each, version).as_dict(),
     )
+
+
+def _slots_there_are(f: Facts) -> int:
+    """At least so many on a connection, by the client's own settings and counters; 0 where it says nothing."""
+    if f.client_host is None:
+        return 0
+    setting = f.client_host.settings.get("sunrpc.tcp_max_slot_table_entries")
+    known = [int(setting.value)] if setting is not None and setting.value.isdecimal() else []
+    return max(known + [one.max_slots or 0 for mount in f.client_host.mounts for one in mount.xprts], default=0)
 
 
 def _limit(f: Facts) -> tuple[str, int, float | None, str] | None:
