@@ -27,10 +27,10 @@ const NONE: i32 = -1;
 
 /// Start of each call with `threads` threads, or `FORCED`.
 ///
-/// Streams stand in a line, as in knfsd (`svc_xprt_enqueue`, `svc_xprt_received` in net/sunrpc/svc_xprt.c). A free thread
-/// takes the first call of the first, which goes to the tail, whether it has more calls or not: what comes until its turn
-/// is taken then. One that has none when its turn comes leaves the line. Replies come when they came; one of a call
-/// that has no thread shows that the calls of its stream up to it had one, and that calls of other streams were given
+/// Streams stand in a line, as in knfsd (`svc_xprt_enqueue`, `svc_xprt_received` in net/sunrpc/svc_xprt.c). A free
+/// thread takes the first call of the first, which goes to the tail, whether it has more calls or not: what comes until
+/// its turn is taken then. One that has none when its turn comes leaves the line. Replies come when they came; one of a
+/// call that has no thread shows that the calls of its stream up to it had one, and that calls of other streams were given
 /// theirs too early. Panics where a row is out of range.
 ///
 /// Which of the calls in threads was not there yet is a guess: the one that was taken last, or the one that is answered
