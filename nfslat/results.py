@@ -20,6 +20,7 @@ from nfslat.match import Matching
 from nfslat.resends import Waits, retrans_waits_ns
 from nfslat.select import REASONS, is_reverse, op_labels
 from nfslat.tables import I8, I16, I64, Bool, Matched, Miss, Ops, hosts
+from nfslat.xid_gaps import missing_calls
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,19 @@ class Side:
         """Mask of the selected ops that an NFS client called."""
         return np.asarray(self.kept & ~self.ops.spread(is_reverse(self.ops)))
 
+    @cached_property
+    def missing_calls(self) -> I64:
+        """Calls of each connection that the capture does not show (`xid_gaps`)."""
+        return missing_calls(self.decoded)
+
     @property
     def flying(self) -> OneSide:
         """What `in_flight` goes by."""
         d, reverse = self.decoded, is_reverse(self.ops)
         # Other operations take the same threads and slots.
         flying = (self.kept | (self.reasons == REASONS.index("not --op"))) & ~self.ops.spread(reverse)
-        return OneSide(self.ops, d.loose, d.details, d.states, flying, reverse)
+        missing = int(self.missing_calls.sum())
+        return OneSide(self.ops, d.loose, d.details, d.states, missing, flying, reverse)
 
 
 @dataclass(frozen=True)

@@ -54,18 +54,17 @@ def report_two(
     # numpy lets go of Python's lock while it works.
     with ThreadPoolExecutor(len(sides)) as pool:
         raw = {name: pool.submit(_raw, side, tool.srt, name) for name, side in sides.items()}
-        gaps = {name: pool.submit(missing.missing_calls, side.decoded) for name, side in sides.items()}
         later = pool.submit(matched_ops, c)
         said = remarks(c, application_known=bool(known.app_ms))
-        captures = {name: _capture(side, gaps[name].result()) for name, side in sides.items()}
+        captures = {name: _capture(side, side.missing_calls) for name, side in sides.items()}
         matched = later.result()
         pair = pair_notes(c)
         rows = stack(known, c)
         clock = _clock(c.clock)
         of_clock = clock_findings(clock)
         unseen_share = max(
-            missing.unseen_share(c.server, c.client, gaps["server"].result()),
-            missing.unseen_share(c.client, c.server, gaps["client"].result()),
+            missing.unseen_share(c.server, c.client, c.server.missing_calls),
+            missing.unseen_share(c.client, c.server, c.client.missing_calls),
         )
         transport = transport_rows(c)
         causes, verdict, facts = findings_and_verdict(c, known, matched, threads_and_slots, unseen_share, transport)
@@ -109,7 +108,7 @@ def report_one(side: Side, tool: model.Tool, filters: Filters) -> model.Report:
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
-        captures={"capture": _capture(side, missing.missing_calls(side.decoded))},
+        captures={"capture": _capture(side, side.missing_calls)},
         raw={"capture": _raw(side, tool.srt, "client")},
         selection=_selection({"capture": side}, filters),
         notes=[],

@@ -59,10 +59,10 @@ _ALLOWED: dict[str, set[str]] = {
     "payload": set(),
     "payload_text": {"payload", "report.text_layout"},
     "payload_command": {"payload", "payload_text"},
+    "xid_gaps": {"decode.decoded", "select"},
     "results": {
         "charges.analysis", "decode.capture", "decode.decoded", "match", "select", "clock", "decompose", "directions",
-        "resends",
-        "inflight.analysis",
+        "resends", "inflight.analysis", "xid_gaps",
     },
     "pipeline": {
         "decode", "directions", "match", "clock", "theta", "settle", "overlap", "select", "decompose", "results",

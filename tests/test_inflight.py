@@ -152,6 +152,8 @@ def test_the_share_of_hidden_ops_counts_each_op_once() -> None:
     assert hidden_share(states) == 0.2
     assert hidden_share({State.PAIRED: 160, State.HEADER_NOT_CAPTURED: 80}) == pytest.approx(1 / 3)
     assert hidden_share({State.PAIRED: 10}) == 0.0
+    # By the gaps in the XIDs two calls are missing, whose replies are there, and eight more.
+    assert hidden_share({State.PAIRED: 20, State.NO_CALL: 2}, missing=10) == 0.5
     assert hidden_share({}) == 0.0
     assert hidden_share({State.NO_CALL: 3}) == 1.0
 

@@ -323,7 +323,7 @@ def test_calls_that_the_capture_cut_off_are_counted_by_their_replies(threads: in
     columns["first_frame"] = columns["last_frame"] = table.reply_first_frame[rows]
     loose = Loose.from_columns(columns, kinds=table.kinds, connections=table.connections)
     seen = table.take(np.flatnonzero(~cut))
-    found = server_load(seen, loose, is_reverse(seen), hidden=0.2)
+    found = server_load(seen, loose, is_reverse(seen), hidden=(0.2, 0.2))
     assert found.jobs.unseen == len(rows)
     assert (found.threads.estimate, found.threads.low, found.threads.high) == (threads,) * 3
     assert (found.queue_ns != NULL).all()

@@ -26,6 +26,7 @@ class OneSide:
     loose: Loose
     details: Details
     states: Mapping[State, int]
+    missing: int  # calls that the capture does not show, by the gaps in their XIDs
     compared: Bool
     reverse: Bool
     in_socket_ns: I64 | None = None
@@ -55,13 +56,15 @@ class InFlight:
 def in_flight(server: OneSide, client: OneSide) -> InFlight:
     """In flight at the server: from the call's last byte to the reply's first; at the client from first to last."""
     at_server, at_client = (np.flatnonzero(one.compared).astype(np.int32) for one in (server, client))
-    hidden = hidden_share(server.states), hidden_share(client.states)
+    hidden = hidden_share(server.states, server.missing), hidden_share(client.states, client.missing)
+    halved = hidden_share(server.states)
     ops = client.ops
     # numpy and the compiled loops let go of Python's lock while they work.
     with ThreadPoolExecutor(2) as pool:
         load = pool.submit(
-            server_load, server.ops, server.loose, server.reverse, hidden[0], server.details, server.in_socket_ns
-        )
+            server_load, server.ops, server.loose, server.reverse, (hidden[0], halved), server.details,
+            server.in_socket_ns,
+        )  # fmt: skip
         mounts = pool.submit(client_slots, ops, at_client, hidden[1])
         of_server = pool.submit(_seen, server.ops.t1, server.ops.t2, server.compared, hidden[0])
         of_client = pool.submit(_seen, ops.t0, ops.t3, client.compared, hidden[1])

@@ -229,15 +229,17 @@ def _plus(one: I64, other: I64) -> I64:
     return out
 
 
-def hidden_share(states: Mapping[State, int]) -> float:
+def hidden_share(states: Mapping[State, int], missing: int = 0) -> float:
     """Share of a capture's ops (0 to 1) that are not in its table, because call, reply or both were not captured.
 
     Such ops were in flight and are not counted: levels are too low by this share on average. `states` are the counts of
     ``Decoded.states``. A call without reply and a reply without call are one op each; headers that were not captured
-    are the other halves of those, and where there are more of them, two are one op.
+    are the other halves of those, and where there are more of them, two are one op. `missing` calls are known by the
+    gaps in their XIDs (`xid_gaps`); replies without a call are among them.
     """
     halves = states.get(State.NO_REPLY, 0) + states.get(State.NO_CALL, 0)
-    hidden = max(halves, (halves + states.get(State.HEADER_NOT_CAPTURED, 0)) / 2)
+    by_gaps = missing + states.get(State.NO_REPLY, 0)
+    hidden = max(halves, (halves + states.get(State.HEADER_NOT_CAPTURED, 0)) / 2, by_gaps)
     ops = states.get(State.PAIRED, 0) / 2
     return hidden / (hidden + ops) if hidden else 0.0
 

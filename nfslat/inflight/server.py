@@ -42,11 +42,12 @@ def server_load(
     ops: Ops,
     loose: Loose,
     reverse: Bool,
-    hidden: float = 0.0,
+    hidden: tuple[float, float] = (0.0, 0.0),
     details: Details | None = None,
     in_socket_ns: I64 | None = None,
 ) -> ServerLoad:
-    """`reverse` is `nfslat.select.is_reverse` of `ops`; `hidden` the share of the ops that were not captured.
+    """`reverse` is `nfslat.select.is_reverse` of `ops`; `hidden` the share of the ops that were not captured,
+    and of it those by the halves of ops that were.
 
     `details`, of the same capture, say when the server could read calls that TCP had kept back.
     `in_socket_ns` has one row an op: for how long before its first byte its reply may have stood in the server's
@@ -58,9 +59,9 @@ def server_load(
         threads = _beside_socket(threads, jobs, in_socket_ns)
     of_op = jobs.op != NULL
     resent = float(np.mean(~jobs.plain[of_op])) if of_op.any() else 0.0
-    if hidden >= _HIDDEN:
-        threads = threads.untold(f"{hidden * 100:.0f} % of the ops are not in the server's capture")
-    elif hidden >= _SOME_HIDDEN and resent >= _SOME_RESENT:
+    if hidden[0] >= _HIDDEN:
+        threads = threads.untold(f"{hidden[0] * 100:.0f} % of the ops are not in the server's capture")
+    elif hidden[1] >= _SOME_HIDDEN and resent >= _SOME_RESENT:
         # A reply that was not captured makes its call look unanswered until the answer to its second sending.
         threads = threads.untold("calls were sent again by RPC, and not all that was sent is in the server's capture")
         threads = _without_bound(threads)

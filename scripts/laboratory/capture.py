@@ -37,6 +37,8 @@ def start(scenario: Scenario, guests: dict[str, Guest]) -> dict[str, tuple[str, 
     others = {"server": clients[:1] if capture.first_client_only else clients}
     started = {}
     for name, guest in guests.items():
+        if capture.first_client_only and name == "client2":
+            continue  # nothing to match it with
         peers = others.get(name, [guests["server"]])
         filter_ = " or ".join(f"host {peer.address6 if scenario.mount.ipv6 else peer.address}" for peer in peers)
         buffer_kb = capture.client_buffer_kb if name == "client" and capture.client_buffer_kb else capture.buffer_kb
@@ -46,8 +48,10 @@ def start(scenario: Scenario, guests: dict[str, Guest]) -> dict[str, tuple[str, 
             f"-Z root -w cap.pcap {filter_}"
         )
         started[name] = (command, guest.start(f"cd /run && exec {command} 2>tcpdump.txt"))
-    for guest in guests.values():
-        guest.run("for i in $(seq 200); do grep -qs listening /run/tcpdump.txt && exit; sleep 0.05; done; exit 1")
+    for name in started:
+        guests[name].run(
+            "for i in $(seq 200); do grep -qs listening /run/tcpdump.txt && exit; sleep 0.05; done; exit 1"
+        )
     return started
 
 

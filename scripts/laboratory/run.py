@@ -30,9 +30,9 @@ def run(scenario: Scenario, kernel: Kernel, image: Path, results: Path) -> Path:
         (done / "scenario.toml").write_text(scenario.text)
         (done / "truth.json").write_text(json.dumps(found, indent=1) + "\n")
         for name, guest in guests.items():
-            _bring(guest.folder / "cap.pcap", done / f"{name}.pcap.gz")
-            if (guest.folder / "trace").exists():
-                _bring(guest.folder / "trace", done / f"{name}.trace.gz")
+            for made, kept in (("cap.pcap", "pcap"), ("trace", "trace")):
+                if (guest.folder / made).exists():
+                    _bring(guest.folder / made, done / f"{name}.{kept}.gz")
             for when in ("before", "after"):
                 shutil.copy(guest.folder / f"{when}.txt", done / f"{name}.{when}.txt")
         folder = results / scenario.name
