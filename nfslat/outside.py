@@ -196,7 +196,7 @@ def _bundled(bundle: Bundle | None, notes: list[str]) -> _Host:
     from nfslat.evidence import snapshot  # noqa: PLC0415
 
     taken = []
-    for name, text in bundle.snapshots:
+    for name, text in bundle.snapshots.items():
         try:
             taken.append(snapshot.parse(name, text))
         except InputError as problem:

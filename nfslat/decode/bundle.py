@@ -91,8 +91,8 @@ def unpack(name: str, path: Path, scratch: Path) -> tuple[list[Path], Bundle]:
     filled = [capture for capture in sorted(captures) if capture.stat().st_size]
     if not filled:
         raise InputError(f"{name}: its captures are empty; tcpdump.txt in it says why")
-    facts = tuple(_facts(texts.get(_FACTS, "")))
-    snapshots = tuple((f"{name}: {one}", texts[one]) for one in _SNAPSHOTS if texts.get(one, "").strip())
+    facts = dict(_facts(texts.get(_FACTS, "")))
+    snapshots = {f"{name}: {one}": texts[one] for one in _SNAPSHOTS if texts.get(one, "").strip()}
     return filled, Bundle(name, path, facts, snapshots)
 
 

@@ -7,6 +7,7 @@ import glob
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -38,13 +39,13 @@ class Bundle:
 
     name: str  # as the user knows it
     path: Path
-    facts: tuple[tuple[str, str], ...]  # lines "key: value"
-    snapshots: tuple[tuple[str, str], ...]  # name and text, that before the capture first
+    facts: Mapping[str, str]  # lines "key: value"
+    snapshots: Mapping[str, str]  # texts by their names, that before the capture first
 
     @property
     def dropped(self) -> int:
         """Packets that the capturing kernel says it had no room for; 0 where it does not say."""
-        text = dict(self.facts).get("packets_dropped_kernel", "")
+        text = self.facts.get("packets_dropped_kernel", "")
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
 
 

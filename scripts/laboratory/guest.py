@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 _PORT = 900  # agent.py
 _BOOT_S = 120.0
 _PROBES = 30

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from laboratory import boot, capture, causes, client, server, truth
-from laboratory.guest import Guest, Kernel, LabError, Output
+from laboratory.guest import HERE, Guest, Kernel, LabError, Output
 from laboratory.scenario import Cause, Load, Scenario
 
-_SNAPSHOT = Path(__file__).parents[1] / "snapshot.sh"
+_SNAPSHOT = f"/old{HERE.parent}/snapshot.sh"  # as guests see it
 
 
 def run(scenario: Scenario, kernel: Kernel, image: Path, results: Path) -> Path:

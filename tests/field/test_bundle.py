@@ -218,7 +218,7 @@ def test_nothing_but_plain_files_with_known_names_is_taken(tmp_path: Path, tars:
     paths, told = bundle.unpack("hostile.tar", tmp_path / "hostile.tar", scratch)
     assert [path.name for path in paths] == ["capture.pcap0"]
     assert sorted(path.name for path in scratch.rglob("*") if not path.is_dir()) == ["capture.pcap0"]
-    assert (told.dropped, told.snapshots) == (0, ())
+    assert (told.dropped, told.snapshots) == (0, {})
     assert not os.path.lexists(tmp_path / "escaped.pcap")
     assert not os.path.lexists("/tmp/nfslat-escaped.pcap")  # noqa: S108 - see above
 
