@@ -18,18 +18,24 @@ _NS_PER_MS = 1e6
 _NO_ROOM = (code(Cause.ZERO_WINDOW), code(Cause.RECEIVE_WINDOW))
 
 
-def times_kept_above(c: Correlation, rows: I64, busy: float | None) -> dict[str, KeptAbove]:
+def sessions_open(c: Correlation, rows: I64, busy: float) -> float | None:
+    """Requests that the application has open on average from the first to the last of the matched ops in `rows`.
+
+    `busy` is that number over the time in which any op is in flight, as `Correlation.rate_per_s` counts it. Nothing in
+    flight is just what times look like in which requests are kept above the wire.
+    """
+    ops, mine = c.client.ops, c.matched.client[rows]
+    span_ns = int(ops.t3[mine].max() - ops.t0[mine].min()) if len(rows) else 0
+    return busy * c.inflight.client.levels.busy_ns / span_ns if span_ns else None
+
+
+def times_kept_above(c: Correlation, rows: I64, sessions: float | None) -> dict[str, KeptAbove]:
     """By what kept requests in the client (`Why`); means are over the matched ops in `rows`.
 
-    `busy` is how many of them the application has open on average in the time in which any op is in flight, as
-    `Correlation.rate_per_s` counts it; None where that is not known.
+    `sessions` is `sessions_open`; None where that is not known.
     """
     side = c.client
     calls = side.forward
-    mine = c.matched.client[rows]
-    # Nothing in flight is just what these times may look like: the mean here is over all the time from first to last.
-    span_ns = int(side.ops.t3[mine].max() - side.ops.t0[mine].min()) if len(rows) else 0
-    sessions = None if busy is None or not span_ns else busy * c.inflight.client.levels.busy_ns / span_ns
     details = side.decoded.details
     stops = [Stops(Why.NO_CONNECTION, *without_connection(side.ops, side.decoded.loose, details.tcp, calls))]
     if c.charges is not None:

@@ -19,7 +19,7 @@ from nfslat.known import Known, counts_of
 from nfslat.reconnects import sent_on_a_new_connection
 from nfslat.report import model
 from nfslat.results import Correlation
-from nfslat.summarize_above import times_kept_above
+from nfslat.summarize_above import sessions_open, times_kept_above
 from nfslat.summarize_charges import stalls_of
 from nfslat.summarize_matched import row_of
 from nfslat.tables import Miss
@@ -104,7 +104,7 @@ def _facts(
         thread_ms = None
     names = {label for label, count in counts_of(c, rows).items() if count}
     per_s = c.rate_per_s(names) or None
-    busy = None if above is None or per_s is None else per_s * mean.total_ms / 1e3
+    sessions = None if above is None or per_s is None else sessions_open(c, rows, per_s * mean.total_ms / 1e3)
     return Facts(
         mean=mean,
         stalls=stalls,
@@ -112,7 +112,8 @@ def _facts(
         slowest_parts=slowest.parts_ms,
         by_op=_beside_socket(c, by_op),
         reconnects=_reconnects(c),
-        kept_above=times_kept_above(c, rows, busy),
+        kept_above=times_kept_above(c, rows, sessions),
+        sessions_open=sessions,
         longest_ms=float(c.client_srt_ns[rows].max() / _NS_PER_MS) if len(rows) else None,
         queue_ms=focus.queue_ms if thread_ms is None else max(mean.ms("server") - thread_ms, 0.0),
         slowest_queue_ms=slowest.queue_ms if thread_ms is None else None,

@@ -502,6 +502,18 @@ def test_workers_are_no_slots_where_the_client_says_that_it_has_more() -> None:
     assert codes(client_findings(replace(more, client_host=Snapshot("a", "Linux", settings=same)))) == ["client-slots"]
 
 
+def test_requests_wait_for_slots_only_where_more_are_open() -> None:
+    """By Little's law 16 requests are open of a client that has 16 slots: a slow client, not one without slots."""
+    for sessions, said in (
+        (15.9, ["above-wire"]),
+        (16.4, ["above-wire"]),
+        (17.0, ["client-slots"]),
+        (None, ["client-slots"]),
+    ):
+        assert codes(client_findings(replace(SLOTS, slots=None, sessions_open=sessions))) == said
+    assert codes(client_findings(replace(SLOTS, slots=None, sessions_open=9.0, slot_wait_ms=50.0))) == ["client-slots"]
+
+
 def test_a_few_compounds_without_a_name_hide_nothing() -> None:
     """Some are cut off in every short capture; READs beside them say what the storage takes, and quick ones nothing."""
     mixed = (row("READ", 900, 21), row("COMPOUND", 90, 21), row("GETATTR", 100, 0.1))

@@ -42,6 +42,8 @@ def _slots(f: Facts) -> Finding | None:
     measured = f.slot_wait_ms is not None and above is not None and f.slot_wait_ms >= _WAITS * above
     if code == "client-slots" and not measured and _slots_there_are(f) > count // connections:
         return None  # so many workers, then
+    if code == "client-slots" and not measured and f.sessions_open is not None and f.sessions_open < count + 0.5:
+        return None  # no request is open that has no slot: the client is slow with those that have one
     proves = above is not None and f.share(above) >= _PROVES and f.unseen_ms is None
     proven = measured or proves or (above is not None and f.slots == count // connections)
     text = (

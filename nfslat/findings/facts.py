@@ -142,6 +142,7 @@ class Facts:
     sessions: Sequence[SessionInFlight] = ()
     caps: Sequence[CapInFlight] = ()
     reconnects: Reconnects | None = None
+    sessions_open: float | None = None  # requests that the application has open on average, by Little's law
     kept_above: Mapping[str, KeptAbove] = field(default_factory=dict)  # by `Why`
     longest_ms: float | None = None  # client SRT of the slowest op of those that `mean` is over
     unseen_share: float = 0.0  # of the RPC messages that the captures should show
