@@ -15,7 +15,11 @@ from nfslat.results import Correlation
 from nfslat.tables import I64, Bool
 
 _NS_PER_MS = 1e6
-_NO_ROOM = (code(Cause.ZERO_WINDOW), code(Cause.RECEIVE_WINDOW))
+_SILENT = {
+    Why.WINDOW: (Cause.ZERO_WINDOW, Cause.RECEIVE_WINDOW),
+    # Behind these alone nothing else goes out: what a fast retransmit takes is one round trip, in which data go on.
+    Why.LOSS: (Cause.RTO, Cause.TAIL_LOSS_PROBE),
+}
 
 
 def sessions_open(c: Correlation, rows: I64, busy: float) -> float | None:
@@ -42,7 +46,7 @@ def times_kept_above(c: Correlation, rows: I64, sessions: float | None) -> dict[
         pauses = [(one.begin_ns, one.end_ns) for one in c.charges.pauses if one.side == "client"]
         begin, end = np.array(pauses, dtype=np.int64).reshape(-1, 2).T.copy()
         stops.append(Stops(Why.HOST_PAUSE, np.full(len(pauses), NULL, dtype=np.int64), begin, end))
-        stops.append(_no_room(c, calls))
+        stops += _silent(c, calls)
     found = {}
     for why, kept in kept_above(side.ops, calls, stops, sessions).items():
         long = kept.end_ns - kept.begin_ns
@@ -57,11 +61,14 @@ def times_kept_above(c: Correlation, rows: I64, sessions: float | None) -> dict[
     return found
 
 
-def _no_room(c: Correlation, calls: Bool) -> Stops:
-    """Pauses of the client's TCP, with data to send, that the server's window made: it went on as that let it."""
+def _silent(c: Correlation, calls: Bool) -> list[Stops]:
+    """Pauses of the client's TCP, with data to send, that the server's window made, or data that were lost."""
     ops = c.client.ops
     found = silences(c.client.decoded, c.server.decoded)
     ways = np.unique(ops.conn[calls].astype(np.int64) * 2 + ops.direction[calls])
-    mine = np.isin(found.cause, _NO_ROOM) & np.isin(found.way, ways) & (found.pauses.begin_ns != NULL)
-    pauses = found.pauses.take(mine)
-    return Stops(Why.WINDOW, pauses.conn.astype(np.int64), pauses.begin_ns, pauses.end_ns)
+    of_calls = np.isin(found.way, ways) & (found.pauses.begin_ns != NULL)
+    stops = []
+    for why, causes in _SILENT.items():
+        pauses = found.pauses.take(of_calls & np.isin(found.cause, [code(one) for one in causes]))
+        stops.append(Stops(why, pauses.conn.astype(np.int64), pauses.begin_ns, pauses.end_ns))
+    return stops

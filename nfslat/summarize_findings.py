@@ -69,7 +69,7 @@ def findings_and_verdict(
         unseen_explain=facts.unseen_ms is not None,
         clock_fits=c.clock.fits,
     )
-    mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by_server_ms)
+    mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by)
     return found, verdict(mean, worst, ground, found), facts
 
 

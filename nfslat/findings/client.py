@@ -18,6 +18,7 @@ _KEPT = {
     Why.HOST_PAUSE: "the client did not run for a while",
     Why.NO_CONNECTION: "the client had no connection for a while",
     Why.WINDOW: "the server's TCP window had no room for it",
+    Why.LOSS: "it stood behind data that were lost",
 }
 
 
@@ -155,6 +156,7 @@ def _above(f: Facts) -> Finding | None:
             "paused_ms": kept[Why.HOST_PAUSE],
             "no_connection_ms": kept[Why.NO_CONNECTION],
             "window_ms": kept[Why.WINDOW],
+            "behind_loss_ms": kept[Why.LOSS],
             "slot_wait_ms": f.slot_wait_ms,
             "unseen_share": f.unseen_share,
             "unseen_ms": unseen,

@@ -189,9 +189,10 @@ class Facts:
         return why == Why.HOST_PAUSE or self.share(kept.above_wire_ms) >= _SOME
 
     @property
-    def kept_by_server_ms(self) -> float:
-        """The same of times in which it was the server that kept requests from leaving."""
-        return self.kept_ms(Why.NO_CONNECTION) + self.kept_ms(Why.WINDOW)
+    def kept_by(self) -> dict[str, float]:
+        """The same by the layer that kept requests from leaving, where that is another than the client."""
+        by = {"server": self.kept_ms(Why.NO_CONNECTION) + self.kept_ms(Why.WINDOW), "network": self.kept_ms(Why.LOSS)}
+        return {layer: kept for layer, kept in by.items() if kept}
 
     @property
     def above_ms(self) -> float | None:

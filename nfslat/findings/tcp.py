@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from nfslat.above import Why
 from nfslat.charges.causes import LOSSES, Cause
 from nfslat.findings.facts import Facts, Stalls, finding, worth
 from nfslat.findings.words import ms, times
@@ -43,8 +44,9 @@ def tcp_findings(facts: Facts) -> list[Finding]:
 
 
 def _finding(
-    f: Facts, code: str, waits: float, slowest: float | None, said: _Said | None, ops: int | None
+    f: Facts, code: str, waits: float, slowest: float | None, said: _Said | None, ops: int | None, kept: float = 0.0
 ) -> Finding | None:
+    """`kept` is what lies above the wire, beside the `waits` of ops that are on it."""
     if said is None:
         return None
     hit = {} if ops is None else {"ops": ops}
@@ -52,7 +54,7 @@ def _finding(
         code,
         "network",
         said.text,
-        share=f.share_within("network", waits),
+        share=f.share_within("network", waits) + f.share(kept),
         slowest=f.slowest_share(slowest),
         confidence=said.confidence,
         evidence={"wait_ms": waits, "slowest_wait_ms": slowest, **said.evidence, **hit},
@@ -91,14 +93,21 @@ def _loss(f: Facts) -> Finding | None:
         if after:
             kinds += f"; the application waits {ms(after)} ms more, for replies that had arrived behind a hole"
         evidence = {"by_recovery_ms": by_kind, "behind_loss_ms": behind, "after_reply_ms": after}
-    if waits is None or not worth(f, waits, slowest or 0.0, _LOSS):
+    kept, stops = f.kept_ms(Why.LOSS), f.kept_above.get(Why.LOSS)
+    if waits is None or not (worth(f, waits, slowest or 0.0, _LOSS) or kept):
         return None
+    if kept and stops is not None:
+        kinds += (
+            f"; up to {ms(kept)} ms more stood in the client behind what was lost, which it sent again after "
+            f"{ms(stops.longest_ms)} ms at the longest"
+        )
+        evidence["kept_above_ms"] = kept
     lost = "" if f.lost_segments is None else f" ({times(f.lost_segments, 'segment')} lost between the captures)"
     said = _Said(
         f"ops wait {ms(waits)} ms on average for lost data{lost}"
         + ("" if slowest is None else f", the slowest 1 % {ms(slowest)} ms")
         + kinds,
-        "certain",
+        "likely" if kept > waits else "certain",
         {
             "knob": "the path",
             "how": ["ethtool -S on both hosts and the switch ports between them: errors, drops, pause frames"],
@@ -106,7 +115,8 @@ def _loss(f: Facts) -> Finding | None:
         },
         {"lost_segments": f.lost_segments, "spurious_segments": f.spurious_segments, **evidence},
     )
-    return _finding(f, "net-loss", waits, slowest, said, None if f.stalls is None else f.stalls.hits(LOSSES))
+    ops = None if f.stalls is None else f.stalls.hits(LOSSES)
+    return _finding(f, "net-loss", waits, slowest, said, ops, kept)
 
 
 def _waits_ms(parts: object) -> float | None:

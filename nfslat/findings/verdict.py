@@ -44,7 +44,8 @@ class Layers:
     ops: str = ""  # which ops the means are over, where it is not all of them
     # By layer, ms that are its own though they lie within the time of another; they sum to 0 (`facts.moved_ms`).
     moved_ms: Mapping[str, float] = field(default_factory=dict)
-    kept_ms: float = 0.0  # of `client_ms`, what the server kept above the wire, at most: that is its own
+    # By layer, of `client_ms` what it kept above the wire, at most: that is its own.
+    kept_ms: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def total_ms(self) -> float:
@@ -54,7 +55,7 @@ class Layers:
     def ms(self, layer: str) -> float:
         """What `layer` adds; of a client that is not known, what is known of it."""
         own = {"server": self.server_ms, "network": self.network_ms, "client": self.client_ms or 0.0}[layer]
-        kept = {"server": self.kept_ms, "client": -self.kept_ms}.get(layer, 0.0)
+        kept = -sum(self.kept_ms.values()) if layer == "client" else self.kept_ms.get(layer, 0.0)
         return own + self.moved_ms.get(layer, 0.0) + kept
 
     def share(self, layer: str) -> float:
@@ -137,8 +138,8 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
         reasons.append(f"the cause, {cause.code}, is {cause.confidence}")
         if cause.code in ("server-threads", "above-wire") and confidence == "high":
             confidence = "medium"  # who gets the ticket depends on it
-    if layer == "server" and mean.kept_ms >= _BOUND * mean.ms(layer):
-        reasons.append(f"up to {ms(mean.kept_ms)} ms of it are known as no more than that")
+    if mean.kept_ms.get(layer) and mean.kept_ms[layer] >= _BOUND * mean.ms(layer):
+        reasons.append(f"up to {ms(mean.kept_ms[layer])} ms of it are known as no more than that")
         confidence = min(confidence, "medium", key=("low", "medium", "high").index)
     if layer == "client" and mean.client_ms is not None and ground is not None and ground.unseen_explain:
         reasons.append("what lies above the wire may be of ops that are not in the captures")
@@ -148,20 +149,22 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
 
 
 def _kept(of: Layers, layer: str) -> str:
-    """A sentence: how what the server adds comes from more than its response time, where it kept requests above the
-    wire; what the client adds then is less."""
-    if not of.kept_ms or layer not in ("server", "client"):
+    """A sentence: how what a layer adds comes from more than its part of the response time, where it kept requests
+    above the wire; what the client adds then is less."""
+    if not of.kept_ms.get(layer) and not (of.kept_ms and layer == "client"):
         return ""
     moved = of.moved_ms.get(layer, 0.0)
     tcp = f", {'plus' if moved > 0 else 'less'} {ms(abs(moved))} ms that pauses and TCP make" if moved else ""
-    if layer == "server":
+    if layer != "client":
+        own = f"its response time of {ms(of.server_ms)} ms" if layer == "server" else f"{ms(of.network_ms)} ms on it"
         return (
-            f" The {ms(of.ms(layer))} ms are its response time of {ms(of.server_ms)} ms{tcp}, and up to "
-            f"{ms(of.kept_ms)} ms for which requests could not leave the client because of it."
+            f" The {ms(of.ms(layer))} ms are {own}{tcp}, and up to "
+            f"{ms(of.kept_ms[layer])} ms for which requests could not leave the client because of it."
         )
     return (
         f" The {ms(of.ms(layer))} ms are {ms(of.client_ms or 0.0)} ms above the wire{tcp}, less up to "
-        f"{ms(of.kept_ms)} ms for which requests could not leave it because of the server."
+        f"{ms(sum(of.kept_ms.values()))} ms for which requests could not leave it because of the "
+        f"{' and the '.join(of.kept_ms)}."
     )
 
 
