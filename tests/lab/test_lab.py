@@ -104,7 +104,7 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_native
 def test_real_kernels_are_judged_right(short_run: Path, tmp_path: Path) -> None:
-    """Two threads, two slots, a slow path: what was injected into real kernels is what nfslat finds."""
+    """Two threads, two slots: what was injected into real kernels is what nfslat finds."""
     assert judge.main([str(short_run), "--json", str(tmp_path / "judged.json")]) in (0, 1)
     judged: dict[str, Any] = json.loads((tmp_path / "judged.json").read_text())
     wrong = [pair for pair in judged["scenarios"] if pair["state"] == "wrong"]
