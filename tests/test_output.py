@@ -23,7 +23,7 @@ _OURS = [
     b"side,reason,",
     b"<!doctype html>\n<!-- nfslat",
     b'{"otherData":{"nfslat":"0.1.0"',
-    gzip.compress(b'{"otherData":{"nfslat":"0.1.0"'),
+    gzip.compress(b'{"otherData":{"nfslat":"0.1.0"', mtime=0),
     b"\x0a\x0d\x0d\x0a" + bytes(24) + b"nfslat 0.1.0",
     b"\x89PNG\r\n\x1a\n" + bytes(29) + b"tEXtSoftware\0nfslat",
     b"PAR1 data" + b"nfslat.ops/1" + (12).to_bytes(4, "little") + b"PAR1",
@@ -32,7 +32,7 @@ _OURS = [
 _FOREIGN = [
     b"#!/bin/sh\n",
     b"<!doctype html>\n<p>somebody's",
-    gzip.compress(b"somebody's"),
+    gzip.compress(b"somebody's", mtime=0),
     b"\x1f\x8bnot gzip",
     b"\x0a\x0d\x0d\x0a" + bytes(24) + b"dumpcap",
     b"\x89PNG\r\n\x1a\n" + bytes(29) + b"tEXtSoftware\0gimp",
