@@ -1,9 +1,9 @@
 """Ops of a client, and times in which no request could leave it -> how long requests may have waited for that, at most.
 
 A host that does not run, a connection that has ended, a closed window, lost data: what an application asks for
-meanwhile stands above the wire, where no capture shows it. It is no more than the requests that were open, less those on the wire, for
-as long as it lasted. Open are as many as were on the wire at once near by, or as many as the application has open on
-average by Little's law, whichever is more: those that piled up all leave as soon as they can.
+meanwhile stands above the wire, where no capture shows it. It is no more than the requests that were open, less those
+on the wire, for as long as it lasted. Open are as many as were on the wire at once near by, or as many as the
+application has open on average by Little's law, whichever is more: those that piled up all leave as soon as they can.
 """
 
 from __future__ import annotations
