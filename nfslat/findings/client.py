@@ -88,9 +88,8 @@ def _slots_there_are(f: Facts) -> int:
     """At least so many on a connection, by the client's own settings and counters; 0 where it says nothing."""
     if f.client_host is None:
         return 0
-    setting = f.client_host.settings.get("sunrpc.tcp_max_slot_table_entries")
-    known = [int(setting.value)] if setting is not None and setting.value.isdecimal() else []
-    return max(known + [one.max_slots or 0 for mount in f.client_host.mounts for one in mount.xprts], default=0)
+    ceiling = f.client_host.setting("sunrpc.tcp_max_slot_table_entries") or 0
+    return max([ceiling, *(one.max_slots or 0 for mount in f.client_host.mounts for one in mount.xprts)])
 
 
 def _limit(f: Facts) -> tuple[str, int, float | None, str] | None:

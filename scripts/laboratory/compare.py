@@ -67,7 +67,7 @@ def examine(folder: Path) -> Comparison:
             raise InputError(f"{path}: no such file: give a folder that scripts/lab run made")
     traces = {side: folder / f"{side}.trace.gz" for side in captures}
     if not any(path.is_file() for path in traces.values()):
-        raise InputError(f"{folder}: no trace: the guests' kernel has no tracepoints (scripts/lab kernel builds one)")
+        raise InputError(f"{folder}: no trace: the guests' kernel has no tracepoints (scripts/lab run --kernel traced)")
     c = nfslat.correlate(captures["server"], captures["client"]).correlation
     if c.swapped:
         raise InputError(f"{folder}: the captures are the wrong way round: server.pcap.gz is the client's")
@@ -250,5 +250,5 @@ def _folders(path: Path) -> list[Path]:
         return [path]
     folders = sorted({trace.parent for trace in path.glob("*/*.trace.gz")})
     if not folders:
-        raise InputError(f"{path}: no traces: give a folder that scripts/lab run made with scripts/lab kernel")
+        raise InputError(f"{path}: no traces: give a folder that scripts/lab run --kernel traced made")
     return folders
