@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
 from dataclasses import replace
 from typing import Any
@@ -213,6 +214,27 @@ def test_a_few_calls_that_met_no_queue_rule_nothing_out(workers: int, seed: int)
     """Four threads whose only unqueued calls happened to take long: the number is not raised by the median of three."""
     found = load_of(simulate(threads=4, workers=workers, count=4_000, mix=READS, seed=seed))
     assert found.threads.estimate == 4
+
+
+def test_a_disk_that_begins_slowly_hides_no_threads() -> None:
+    """8 threads, 10 ms each, 64 calls always open; the first 8 take 16 to 30 ms: by those there would be more."""
+    rng = np.random.default_rng(1)
+    free, waiting, calls = [0] * 8, [(S, row) for row in range(64)], [(0, MS)]
+    for number in range(3_000):
+        arrival, _ = heapq.heappop(waiting)
+        start = max(heapq.heappop(free), arrival)
+        usual = 20 * US if rng.random() < 0.06 else int(rng.normal(10, 0.15) * MS)  # some are in memory
+        took = (16 + 2 * number) * MS if number < 8 else usual
+        heapq.heappush(free, start + took)
+        calls.append((arrival, start + took))
+        heapq.heappush(waiting, (start + took + int(rng.uniform(50, 150)) * US, number))
+    calls.sort()
+    made = Work.of(
+        *(np.array(column, dtype=np.int64) for column in zip(*calls, strict=True)), np.zeros(3_001, np.int32)
+    )
+    kind = (np.arange(3_001) == 0).astype(np.int16)  # what came before was something else
+    found = find_threads(made, kind)
+    assert (found.estimate, found.low, found.high) == (8, 8, 8)
 
 
 @pytest.mark.parametrize(("threads", "connections"), [(1, 1), (2, 2), (4, 3), (16, 8)])

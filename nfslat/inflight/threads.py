@@ -143,7 +143,7 @@ def find_threads(work: Work, kind: I16, plain: Bool | None = None, uncalled_ns: 
     alone = _the_unqueued(work, kind, np.where(_is_known(work, uncalled_ns), depth, most + 1), bound)
     one_stream = bool((work.stream == work.stream[0]).all())
     scores = [_Scores(samples, order, one_stream) for order in ([Order.TURNS_BY_START] if one_stream else Order)]
-    found_by = [(score, _search(score, alone.least, most)) for score in scores]
+    found_by = [(score, _search(score, bound.threads, alone.least, most)) for score in scores]
     score, best = min(found_by, key=lambda one: one[0](one[1]))
     allowed = _allowed(found_by, score, best)
     if most in score.as_good_as(best):
@@ -276,12 +276,14 @@ def _pieces(work: Work, kind: I16, depth: I64) -> Iterator[tuple[Work, I16]]:
         yield work.part(piece), kind[piece]
 
 
-def _search(score: _Scores, least: int, most: int) -> int:
-    """The T with the least entropy, `least` to `most`: a coarse grid first, then what is around its best.
+def _search(score: _Scores, seen: int, least: int, most: int) -> int:
+    """The T with the least entropy, `least` to `most`, or `seen`: a coarse grid first, then what is around its best.
+
+    `seen` threads were seen at work, and few calls say what `least` is: where a disk begins slowly, it is too much.
 
     Regular work has a needle at the right T and others at its multiples, so the parts of what was found are tried, too.
     """
-    grid = {*range(least, min(least + 8, most) + 1), most}
+    grid = {seen, *range(least, min(least + 8, most) + 1), most}
     step = float(least + 8)
     while step < most:
         grid.add(int(step))
