@@ -46,6 +46,43 @@ def decode(
     all, ``InterruptedError`` after `Job.stop`.
     """
 
+def decode_apart(
+    paths: Sequence[str | PathLike[str]], nfs_ranks: bytes, callback_ranks: bytes, action_rank: int, job: Job
+) -> dict[str, Any]:
+    """As `decode`, apart by the IP addresses of the packets; frames are those of the whole set.
+
+    The result holds "hosts", a list of (address, address, found) of the pairs with RPC in the order in which they
+    show it; "rest", what is found in all other packets; "files" as `decode`, and of all packets
+    "busiest_second_packets", "backward_times" and "largest_backward_ns". What is found of a part is what `decode`
+    finds, without "files", with "first_ns" and "last_ns", and with "turns" (`nfslat.details.Turns`).
+    """
+
+def split(
+    paths: Sequence[str | PathLike[str]], outs: Sequence[str | PathLike[str]], since_ns: int, job: Job
+) -> dict[str, Any]:
+    """Write the packets of capture files, one after the other, into `outs`, each pair of addresses into one of them.
+
+    The result holds "seconds" and "counts" (packets in each second with any, from `since_ns` on), "ends_ns" (times of
+    the first and of the last packet; None without one), "backward_times", "largest_backward_ns", "wire_bytes",
+    "captured_bytes" and "files" as `decode`. Raises what `decode` raises, ``OSError`` without a file where a slice
+    cannot be written, and ``ValueError`` where there is no slice.
+    """
+
+def decode_slices(
+    paths: Sequence[str | PathLike[str]],
+    offsets: Sequence[int],
+    is_cut: bool,
+    nfs_ranks: bytes,
+    callback_ranks: bytes,
+    action_rank: int,
+    job: Job,
+) -> dict[str, Any]:
+    """As `decode_apart`, of slices that `split` made of one capture.
+
+    `offsets`: of each, how many packets of the capture are in front of those that were split there. `is_cut`: some
+    packet of the capture is cut by a snaplen.
+    """
+
 def packets(paths: Sequence[str | PathLike[str]], ports: Sequence[int], stream: int | None, job: Job) -> dict[str, Any]:
     """The TCP packets of capture files, one after the other, as one; runs without the GIL. "-" is standard input.
 

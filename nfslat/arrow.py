@@ -59,6 +59,11 @@ def options(schema: Any) -> dict[str, Any]:
     }
 
 
+def quick_options() -> dict[str, Any]:
+    """The same for what is read again soon: larger, and written in a third of the time."""
+    return {"compression": "lz4", "use_dictionary": False, "write_statistics": False, "write_page_checksum": True}
+
+
 class Counted(io.RawIOBase):
     """A stream to write to that knows where it is, whatever it writes to: Parquet files hold offsets."""
 

@@ -22,6 +22,7 @@ COMMANDS = {
     "show": "nfslat.show_command",
     "extract": "nfslat.extract.command",
     "diff": "nfslat.diff.command",
+    "fleet": "nfslat.fleet.command",
     "transport": "nfslat.tcp.command",
     "packets": "nfslat.payload_command",
     "stack": "nfslat.stack_command",

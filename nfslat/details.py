@@ -267,6 +267,29 @@ class Loads(Table):
     stretch_ns: int = 10_000_000  # doubled until what is kept fits
 
 
+class Met(IntEnum):
+    """What a decoder numbers in the order in which it meets it."""
+
+    CONNECTION = 0  # row of `Ops.connections`
+    KIND = 1  # of `Ops.kinds`
+    SESSION = 2  # of `Slots.sessions`
+    NAME = 3  # of `Names.names`
+    HANDLE = 4  # of `Files.handles`
+    CREATED = 5  # of `Details.sessions`
+
+
+@dataclass(frozen=True, eq=False)
+class Turns(Table):
+    """When the items of each list of `Met` were met, list after list; empty but for a part of a capture.
+
+    By these the tables of all parts can be put together in the order of the whole capture (`nfslat.decode.merge`).
+    """
+
+    of: I8  # `Met`
+    turn: I64  # of one list they never go back; no two parts share one
+    service: I64  # of a KIND: RPCSEC_GSS service, by which the decoder tells kinds apart, too; NULL else
+
+
 @dataclass(frozen=True)
 class Details:
     """All of them. What ends in `_dropped` counts rows beyond those that are kept.
@@ -286,6 +309,7 @@ class Details:
     callers: Callers = field(default_factory=lambda: _empty(Callers))
     files: Files = field(default_factory=lambda: _empty(Files))
     sessions: tuple[SessionLimits, ...] = ()
+    turns: Turns = field(default_factory=lambda: _empty(Turns))
     events_dropped: int = 0
     resent_dropped: int = 0
     pauses_dropped: int = 0

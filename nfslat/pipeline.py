@@ -23,6 +23,7 @@ import numpy as np
 from nfslat import overlap
 from nfslat.clock import Clock, ServerTimes
 from nfslat.decode.capture import Source
+from nfslat.decode.decoded import Decoded
 from nfslat.decode.engine import Engine
 from nfslat.decode.protocols import refuse_without_nfs
 from nfslat.decompose import Parts
@@ -45,7 +46,11 @@ def correlate(
 
     Raises ``InputError`` where a capture holds no NFS, or the two have no op in common.
     """
-    one, two = _read_both(server, client, engine, progress)
+    return compare(*_read_both(server, client, engine, progress), filters=filters, srt=srt, may_swap=may_swap)
+
+
+def compare(one: Side, two: Side, *, filters: Filters, srt: str, may_swap: bool) -> Correlation:
+    """Two sides, with nothing selected away yet, compared: `one` is the server's. Raises as `correlate` does."""
     matching = _match(one, two)
     if not len(matching.matched):
         overlap.refuse_without_common_op(one, two)
@@ -93,6 +98,11 @@ def read(source: Source, engine: Engine, progress: Progress) -> Side:
 
     source, decoded = engine.decode(source, more)
     refuse_without_nfs(source, decoded, engine.tools)
+    return side_of(source, decoded)
+
+
+def side_of(source: Source, decoded: Decoded) -> Side:
+    """What was decoded, on one clock, with nothing selected away yet."""
     if decoded.directions is None and (directions := find_directions(decoded.ops)) is not None:
         decoded = on_one_clock(decoded, directions)
     return Side(source, decoded, np.zeros(len(decoded.ops), dtype=np.int8))

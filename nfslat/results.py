@@ -16,6 +16,7 @@ from nfslat.decode.capture import Source
 from nfslat.decode.decoded import Decoded, Directions
 from nfslat.decompose import Parts, srt_instants, srt_ns
 from nfslat.inflight.analysis import InFlight, OneSide, in_flight
+from nfslat.inflight.wide import ServerWide
 from nfslat.match import Matching
 from nfslat.resends import Waits, retrans_waits_ns
 from nfslat.select import REASONS, is_reverse, op_labels
@@ -80,6 +81,7 @@ class Correlation:
     srt: str
     swapped: bool
     untimed: int
+    server_wide: ServerWide | None = None  # of all clients, where `server` holds the ops of one of several
 
     @property
     def engine(self) -> str:
@@ -147,7 +149,7 @@ class Correlation:
             of_op = np.zeros(len(server.ops), dtype=np.int64)
             of_op[self.matched.server] = in_socket_ns
             server = replace(server, in_socket_ns=of_op)
-        return in_flight(server, self.client.flying)
+        return in_flight(server, self.client.flying, self.server_wide)
 
     @cached_property
     def kind(self) -> I16:

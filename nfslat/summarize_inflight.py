@@ -10,6 +10,7 @@ from nfslat.inflight.levels import Levels
 from nfslat.inflight.server import ServerLoad
 from nfslat.inflight.sessions import Session
 from nfslat.inflight.slots import Held, MountSlots, Slots
+from nfslat.inflight.wide import Seen, ServerWide
 from nfslat.report import model
 from nfslat.results import Correlation, Side
 from nfslat.select import client_ends
@@ -26,18 +27,18 @@ def inflight(c: Correlation) -> model.InFlight:
     return _inflight(c.inflight, c.server.ops, c.client.ops, c.matched.server, server_ms)
 
 
-def inflight_of_one(side: Side) -> model.InFlight:
+def inflight_of_one(side: Side, wide: ServerWide | None = None) -> model.InFlight:
     """What one capture shows by itself. Which side it is is not known: what is said of the server holds if it was taken
-    there, and so for the client."""
+    there, and so for the client. `wide`: it is one client's part of a server's capture."""
     rows = np.flatnonzero(side.forward)
     server_ms = float((side.ops.t2[rows] - side.ops.t1[rows]).mean() / _NS_PER_MS) if len(rows) else 0.0
-    return _inflight(in_flight(side.flying, side.flying), side.ops, side.ops, rows, server_ms)
+    return _inflight(in_flight(side.flying, side.flying, wide), side.ops, side.ops, rows, server_ms)
 
 
 def _inflight(found: InFlight, server: Ops, client: Ops, rows: I32 | I64, server_ms: float) -> model.InFlight:
     at_server, at_client = client_ends(server), client_ends(client)
     return model.InFlight(
-        server=_server(found, rows, server_ms),
+        server=server_in_flight(found.server, found.load, rows, server_ms),
         client=_client(found, at_client),
         sessions=[_session(one) for one in found.sessions],
         caps=[
@@ -61,10 +62,11 @@ def _inflight(found: InFlight, server: Ops, client: Ops, rows: I32 | I64, server
 
 def queue_ms(c: Correlation, rows: slice | I32 | I64) -> float | None:
     """Mean wait for a thread of the matched ops `rows`; None where the packets do not tell."""
-    return _mean_ms(c.inflight.load, c.inflight.load.queue_ns, c.matched.server[rows])
+    return mean_queue_ms(c.inflight.load, c.inflight.load.queue_ns, c.matched.server[rows])
 
 
-def _mean_ms(load: ServerLoad, queue_ns: I64, rows: I32 | I64) -> float | None:
+def mean_queue_ms(load: ServerLoad, queue_ns: I64, rows: slice | I32 | I64) -> float | None:
+    """Mean of one of the columns of `load`, over the ops in `rows` that have it."""
     if load.threads.cannot:
         return None
     queue = queue_ns[rows]
@@ -72,17 +74,18 @@ def _mean_ms(load: ServerLoad, queue_ns: I64, rows: I32 | I64) -> float | None:
     return float(known.mean() / _NS_PER_MS) if len(known) else None
 
 
-def _server(found: InFlight, rows: I32 | I64, server_ms: float) -> model.ServerInFlight:
-    load, threads = found.load, found.load.threads
+def server_in_flight(seen: Seen, load: ServerLoad, rows: I32 | I64, server_ms: float) -> model.ServerInFlight:
+    """Figures of the server; means are over the ops in `rows`, whose mean server SRT is `server_ms`."""
+    threads = load.threads
     columns = load.queue_ns, load.queue_with_least_ns, load.queue_with_most_ns
-    queue, least, most = (_mean_ms(load, column, rows) for column in columns)
+    queue, least, most = (mean_queue_ms(load, column, rows) for column in columns)
     return model.ServerInFlight(
         server=load.jobs.server,
         servers=load.jobs.servers,
-        max=found.server.levels.max,
-        mean=found.server.levels.mean or 0.0,
-        levels=_levels(found.server.levels),
-        knee=found.server.knee,
+        max=seen.levels.max,
+        mean=seen.levels.mean or 0.0,
+        levels=_levels(seen.levels),
+        knee=seen.knee,
         threads_lower_bound=threads.bound.threads,
         lower_bound_seen=threads.bound.times,
         threads_estimate=threads.estimate,

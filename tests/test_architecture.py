@@ -62,7 +62,7 @@ _ALLOWED: dict[str, set[str]] = {
     "xid_gaps": {"decode.decoded", "select"},
     "results": {
         "charges.analysis", "decode.capture", "decode.decoded", "match", "select", "clock", "decompose", "directions",
-        "resends", "inflight.analysis", "xid_gaps",
+        "resends", "inflight.analysis", "inflight.wide", "xid_gaps",
     },
     "pipeline": {
         "decode", "directions", "match", "clock", "theta", "settle", "overlap", "select", "decompose", "results",
@@ -133,6 +133,10 @@ _ALLOWED: dict[str, set[str]] = {
         "perfetto", "pictures", "pipeline", "report", "results", "select", "show", "summarize", "summarize_intervals",
         "summarize_pictures", "summarize_pivots", "whatif", "workspace",
     },
+    "fleet": {
+        "_native", "api", "arguments", "decode", "details", "findings.words", "inflight", "known", "names", "summarize_matched",
+        "outside", "output", "overlap", "pipeline", "report", "results", "select", "summarize_inflight", "xid_gaps",
+    },
     "field": set(),
     "capture_command": {"arguments", "field", "report_command"},
     "report_command": {"api", "arrow", "arguments", "known", "names.text", "outside", "output", "whatif"},
@@ -140,7 +144,7 @@ _ALLOWED: dict[str, set[str]] = {
     "stack_command": {"arguments", "evidence.records", "evidence.snapshot", "numbers"},
     "help": {"arguments", "report_command"},
     "cli": {
-        "arguments", "capture_command", "diff.command", "extract.command", "help", "output", "payload_command",
+        "arguments", "capture_command", "diff.command", "extract.command", "fleet.command", "help", "output", "payload_command",
         "report_command", "show_command", "stack_command", "tcp.command", "tune.command",
     },
 }  # fmt: skip

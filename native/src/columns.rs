@@ -378,6 +378,11 @@ impl Names {
         self.interned.number(name, MOST_NAME_BYTES)
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.interned.count()
+    }
+
     /// All of them, in the order of their numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.interned.iter()
@@ -397,6 +402,15 @@ pub struct Failures {
 }
 
 impl Failures {
+    /// By op: they came in the order of the replies.
+    pub fn sort(&mut self) {
+        if !self.op.is_sorted() {
+            let mut rows: Vec<u32> = (0..self.op.len() as u32).collect();
+            rows.sort_by_key(|row| self.op[*row as usize]);
+            keep!(self, rows, op results);
+        }
+    }
+
     pub fn renumber(&mut self, new_row: &[i32]) {
         let rows = rows_by_op(&mut self.op, new_row);
         keep!(self, rows, op results);

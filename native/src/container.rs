@@ -23,6 +23,8 @@ pub struct Packet<'a> {
     pub wire_len: u32,
     /// 0 in pcap; in pcapng the interface's number in its section.
     pub interface: u32,
+    /// `epb_packetid` of pcapng; 0 where there is none.
+    pub id: u64,
 }
 
 /// What a file says of itself, as far as it was read.
@@ -67,6 +69,7 @@ struct Record {
     captured: u32,
     wire: u32,
     interface: u32,
+    id: u64,
 }
 
 /// Why no further record can be read.
@@ -145,6 +148,7 @@ impl Reader {
             captured: self.source.taken(record.start, record.captured as usize),
             wire_len: record.wire.max(record.captured),
             interface: record.interface,
+            id: record.id,
         }))
     }
 

@@ -47,6 +47,16 @@ pub enum Error {
         file: usize,
         packet: u32,
     },
+    /// What was to be written cannot be; `out` counts from 0.
+    Write {
+        out: usize,
+        error: std::io::Error,
+    },
+    /// A packet of a slice has no number, or one that does not come behind that of the packet before.
+    Number {
+        file: usize,
+        packet: u32,
+    },
     TooMany,
     TooManyRows,
     TooManyConversations,
@@ -60,6 +70,8 @@ impl fmt::Display for Error {
             Error::Time { packet, .. } => {
                 write!(out, "packet {packet} is dated before 1970; correct the times with editcap -t")
             }
+            Error::Write { error, .. } => error.fmt(out),
+            Error::Number { packet, .. } => write!(out, "packet {packet} has not the number of one of a slice"),
             Error::TooMany => write!(out, "more than {MOST_PACKETS} packets or ops; cut the capture with editcap -c"),
             Error::TooManyRows => write!(
                 out,
@@ -81,6 +93,8 @@ impl std::error::Error for Error {}
 /// What takes the packets of a capture, one after the other.
 pub trait Take {
     fn packet(&mut self, packet: &Packet<'_>);
+    /// The file with this number, from 0, comes next.
+    fn file(&mut self, _number: usize) {}
     /// How many it has taken.
     fn packets(&self) -> u32;
     /// Why it takes no more.
@@ -123,6 +137,7 @@ where
         let failed = |error| Error::Container { file, error };
         let input = input.map_err(|error| failed(container::Error::Io(error)))?;
         let mut reader = Reader::open(input).map_err(failed)?;
+        taker.file(file);
         files.push(read(&mut reader, taker, file, progress)?);
     }
     Ok(files)

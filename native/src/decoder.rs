@@ -30,6 +30,23 @@ pub enum Kind {
 /// Their names in the report, in the order of `Kind`.
 pub const KINDS: [&str; 7] = ["rpc", "tcp data", "tcp control", "udp", "ip fragment", "other", "untracked"];
 
+/// What of a packet counts, whatever is in it.
+#[derive(Clone, Copy)]
+pub struct At {
+    /// In its capture; the first is 1.
+    pub number: u32,
+    pub t_ns: i64,
+    pub wire_len: u32,
+    pub captured: u32,
+}
+
+impl At {
+    #[inline]
+    pub fn of(packet: &Packet<'_>, number: u32) -> At {
+        At { number, t_ns: packet.t_ns, wire_len: packet.wire_len, captured: packet.captured.len() as u32 }
+    }
+}
+
 /// A direction of a TCP connection that is over, or at the end of the capture.
 pub struct Finished {
     pub conn: u32,
@@ -52,7 +69,10 @@ pub struct Decoder {
     pub loads: Loads,
     pub finished: Vec<Finished>,
     pub kinds: [u64; KINDS.len()],
+    /// How many it was given.
     pub packets: u32,
+    /// What the last of them was in its capture, of which others may have had a part (`apart`).
+    number: u32,
     pub duplicate_packets: u64,
     /// Messages in what TCP sent again, and in what was captured twice; they have no row.
     pub repeated: u64,
@@ -79,6 +99,7 @@ impl Decoder {
             finished: Vec::new(),
             kinds: [0; KINDS.len()],
             packets: 0,
+            number: 0,
             duplicate_packets: 0,
             repeated: 0,
             duplicated: 0,
@@ -96,17 +117,46 @@ impl Decoder {
     /// Take the next packet of the capture.
     #[inline]
     pub fn packet(&mut self, packet: &Packet<'_>) {
+        let at = At::of(packet, self.number + 1);
+        let frame = link::dissect(packet.link, packet.captured, packet.wire_len);
+        self.dissected(&frame, at, (at.number, at.t_ns));
+    }
+
+    /// The same, dissected; of one that was put together, `first` is number and time of the first part.
+    #[inline]
+    pub fn dissected(&mut self, frame: &Frame<'_>, at: At, first: (u32, i64)) {
+        self.see(at);
+        let kind = self.frame(frame, first.0, first.1, at.wire_len);
+        self.kinds[kind as usize] += 1;
+    }
+
+    /// A packet of which nothing more is wanted than that it is there.
+    pub fn count(&mut self, at: At, kind: Kind) {
+        self.see(at);
+        self.kinds[kind as usize] += 1;
+    }
+
+    #[inline]
+    fn see(&mut self, at: At) {
+        let At { number, t_ns, wire_len, captured } = at;
         self.packets += 1;
-        let t_ns = packet.t_ns;
+        self.number = number;
         self.pace.packet(t_ns);
         self.now_ns = t_ns;
-        self.wire_bytes += u64::from(packet.wire_len);
-        self.captured_bytes += packet.captured.len() as u64;
+        self.wire_bytes += u64::from(wire_len);
+        self.captured_bytes += u64::from(captured);
         self.first_ns = self.first_ns.min(t_ns);
         self.last_ns = self.last_ns.max(t_ns);
-        let frame = link::dissect(packet.link, packet.captured, packet.wire_len);
-        let kind = self.frame(&frame, self.packets, t_ns, packet.wire_len);
-        self.kinds[kind as usize] += 1;
+    }
+
+    /// The packets of another one that saw no RPC.
+    pub fn fold(&mut self, other: &Decoder) {
+        self.packets += other.packets;
+        self.kinds.iter_mut().zip(other.kinds).for_each(|(own, more)| *own += more);
+        self.wire_bytes += other.wire_bytes;
+        self.captured_bytes += other.captured_bytes;
+        self.first_ns = self.first_ns.min(other.first_ns);
+        self.last_ns = self.last_ns.max(other.last_ns);
     }
 
     fn frame(&mut self, frame: &Frame<'_>, first_frame: u32, first_ns: i64, wire_len: u32) -> Kind {
@@ -114,7 +164,7 @@ impl Decoder {
             Frame::Tcp(ends, segment) => self.tcp(*ends, segment, self.now_ns),
             Frame::Udp(ends, datagram) => self.udp(*ends, datagram, first_frame, first_ns, wire_len),
             Frame::Fragment(part) => {
-                let Some(whole) = self.fragments.take(part, self.packets, self.now_ns) else {
+                let Some(whole) = self.fragments.take(part, self.number, self.now_ns) else {
                     return Kind::IpFragment;
                 };
                 let inner = link::dissect_payload(whole.proto, whole.src, whole.dst, &whole.bytes, whole.len);
@@ -131,6 +181,7 @@ impl Decoder {
         let found = self.flows.find(ends, true, t_ns, &mut self.tally.held_bytes);
         let Some((number, direction)) = found else { return Kind::Untracked };
         let flow = &mut self.flows.list[number];
+        flow.begins_in(self.number);
         // Some senders never change the identification: XID and direction tell their messages apart.
         let word = |at: usize| {
             datagram.bytes.get(at..at + 4).map_or(0, |word| u32::from_be_bytes(word.try_into().unwrap_or_default()))
@@ -151,7 +202,7 @@ impl Decoder {
         match feed.message(datagram.bytes, frame, t_ns) {
             Outcome::Row(row) => {
                 self.pairing.tell(row, datagram.bytes, t_ns);
-                self.pairing.finish(row, self.packets, self.now_ns, true);
+                self.pairing.finish(row, self.number, self.now_ns, true);
                 Kind::Rpc
             }
             Outcome::Short => {
@@ -170,6 +221,7 @@ impl Decoder {
         let found = self.flows.find(ends, false, t_ns, &mut self.tally.held_bytes);
         let Some((number, direction)) = found else { return Kind::Untracked };
         let flow = &mut self.flows.list[number];
+        flow.begins_in(self.number);
         let control = if segment.len == 0 { Kind::TcpControl } else { Kind::TcpData };
         let is_copy = flow.is_copy(direction, Print::from(segment));
         if is_copy {
@@ -181,7 +233,7 @@ impl Decoder {
                     let bytes = i64::from(segment.len);
                     let offset = flow.streams[direction].offset(segment.seq);
                     let (conn, reconnect) = (flow.shared.conn, flow.reconnects);
-                    let place = Place { conn, reconnect, direction, frame: self.packets, t_ns };
+                    let place = Place { conn, reconnect, direction, frame: self.number, t_ns };
                     self.events.push(Event::Duplicate, place, offset, bytes);
                 }
             }
@@ -201,7 +253,7 @@ impl Decoder {
         let silent_ns = t_ns - flow.last_ns;
         flow.last_ns = t_ns;
         let conn = flow.shared.conn;
-        let place = Place { conn, reconnect: flow.reconnects, direction, frame: self.packets, t_ns };
+        let place = Place { conn, reconnect: flow.reconnects, direction, frame: self.number, t_ns };
         if silent_ns >= STALL_NS && conn != NO_CONN {
             for (stream, traffic, way) in [(&*own, &mut *sent, direction), (&*other, &mut *back, 1 - direction)] {
                 if stream.high > stream.acked {
@@ -236,7 +288,7 @@ impl Decoder {
         if segment.len > 0 {
             sent.data(segment.len);
             flow.loads[direction].data(feed.flow.conn, direction, segment.len, t_ns, &mut self.loads);
-            let novelty = own.segment(segment, self.packets, t_ns, &mut feed);
+            let novelty = own.segment(segment, self.number, t_ns, &mut feed);
             if novelty == Novelty::New {
                 sent.sent(own.high, t_ns);
             } else {
@@ -312,8 +364,14 @@ impl Decoder {
 
     /// No more packets: settle everything that is open.
     pub fn finish(&mut self) {
+        self.finish_each(|_, _| {});
+    }
+
+    /// The same; `ended` is told each connection, in turn.
+    pub fn finish_each(&mut self, mut ended: impl FnMut(&Decoder, &Flow)) {
         for number in 0..self.flows.list.len() {
             self.end(number);
+            ended(self, &self.flows.list[number]);
         }
         let flows = &self.flows.list;
         let connections = &self.tally.connections;

@@ -1,10 +1,19 @@
 //! The bytes of one message in, its row in the pairing out: what a stream or a datagram hands its messages to.
 
+use hashbrown::HashSet;
+
 use crate::compound::Ranks;
+use crate::link::Addr;
 use crate::ops::{Pairing, Place, Row};
 use crate::plausible::Plausible;
 use crate::results::parse_results;
 use crate::rpc::{AUTH_TLS, Bad, is_callback, parse_call, parse_reply};
+
+/// The two addresses of a connection, the lower one first.
+pub type Hosts = (Addr, Addr);
+
+/// Hosts that are remembered to have something between them that captures wrongly.
+const MOST_LATE: usize = 1 << 16;
 
 /// What is counted over the whole capture.
 #[derive(Default)]
@@ -14,8 +23,8 @@ pub struct Tally {
     pub malformed: u64,
     /// Calls and replies that have a row.
     pub messages: u64,
-    /// Data came that had been acknowledged, and given up, before.
-    pub came_late: bool,
+    /// Hosts of which data came that had been acknowledged, and given up, before.
+    came_late: HashSet<Hosts>,
     /// Bytes that streams hold ahead of holes, and of replies that are wanted whole.
     pub held_bytes: usize,
     pub collected_bytes: usize,
@@ -23,9 +32,26 @@ pub struct Tally {
     pub connections: Vec<u32>,
 }
 
+impl Tally {
+    /// What is held of a stream between them was given up too early. It goes by hosts, since what is on the way between
+    /// them is to blame; and so that what is made of them does not depend on what else is in the capture.
+    #[cold]
+    pub fn came_late(&mut self, hosts: Hosts) {
+        if self.came_late.len() < MOST_LATE {
+            self.came_late.insert(hosts);
+        }
+    }
+
+    /// Has anything come late between them?
+    pub fn is_late(&self, hosts: Hosts) -> bool {
+        self.came_late.contains(&hosts)
+    }
+}
+
 /// What the two directions of a connection share.
 pub struct Shared {
     pub flow: u32,
+    pub hosts: Hosts,
     /// Row among the connections with RPC; none so far: `u32::MAX`.
     pub conn: u32,
     pub is_udp: bool,

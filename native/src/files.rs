@@ -110,20 +110,20 @@ impl Files {
         Some([directory, name(news.name)?, found, to_directory, name(news.to_name)?])
     }
 
-    /// Name the ops: `op_of` gives the op that has the reply which op `row` was given at a time, None where none has.
-    /// Rows are in the order of their replies.
-    pub fn close(&mut self, op_of: impl Fn(i32, i64) -> Option<i32>) {
-        let mut rows: Vec<(i64, u32)> = Vec::with_capacity(self.op.len());
+    /// Name the ops: `op_of` gives the op that has the reply which op `row` was given at a time, and the first frame of
+    /// that reply; None where none has. Rows are in the order of their replies.
+    pub fn close(&mut self, op_of: impl Fn(i32, i64) -> Option<(i32, i32)>) {
+        let mut rows: Vec<(i64, i32, u32)> = Vec::with_capacity(self.op.len());
         for (row, (op, t_ns)) in self.op.iter_mut().zip(&self.t_ns).enumerate() {
-            if let Some(found) = op_of(*op, *t_ns) {
+            if let Some((found, frame)) = op_of(*op, *t_ns) {
                 *op = found;
-                rows.push((*t_ns, row as u32));
+                rows.push((*t_ns, frame, row as u32));
             }
         }
         let is_in_order = rows.len() == self.op.len() && rows.is_sorted();
         if !is_in_order {
             rows.sort_unstable();
-            let all = |column: &mut Vec<i32>| *column = rows.iter().map(|row| column[row.1 as usize]).collect();
+            let all = |column: &mut Vec<i32>| *column = rows.iter().map(|row| column[row.2 as usize]).collect();
             [
                 &mut self.op,
                 &mut self.directory,
@@ -134,7 +134,7 @@ impl Files {
             ]
             .into_iter()
             .for_each(all);
-            self.event = rows.iter().map(|row| self.event[row.1 as usize]).collect();
+            self.event = rows.iter().map(|row| self.event[row.2 as usize]).collect();
             self.t_ns = rows.iter().map(|row| row.0).collect();
         }
         self.asked = HashMap::new();

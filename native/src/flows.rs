@@ -10,8 +10,12 @@ use crate::traffic::Traffic;
 use crate::waits::Waits;
 
 /// Connections kept at once. Beyond it those without RPC that have been silent longest are forgotten.
-const MOST: usize = if cfg!(test) { 64 } else { 1 << 17 };
+pub const MOST: usize = if cfg!(test) { 64 } else { 1 << 17 };
+/// A power of 2.
 const RECENT: usize = 1024;
+/// Where many decoders share the memory: to begin with, and so many for each connection.
+const FEW_RECENT: usize = 64;
+const RECENT_EACH: usize = 8;
 /// Packets between two copies of one packet.
 const COPIES: usize = 64;
 
@@ -48,6 +52,8 @@ pub struct Flow {
     pub loads: [Load; 2],
     /// How many TCP connections there were before between these endpoints.
     pub reconnects: u32,
+    /// Number of its first packet in the capture.
+    pub begun: u32,
     pub last_ns: i64,
     last_packet: u64,
     /// The last packet of each direction, as long as the connection has not shown RPC.
@@ -56,6 +62,14 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// It has a packet with this number.
+    #[inline]
+    pub fn begins_in(&mut self, number: u32) {
+        if self.begun == 0 {
+            self.begun = number;
+        }
+    }
+
     /// Was this very packet captured just before? Only where its sender counts its packets (IPv4 identification).
     ///
     /// A retransmission has a new identification.
@@ -89,9 +103,10 @@ struct Recent {
     flow: u32,
 }
 
-#[derive(Default)]
 pub struct Flows {
     pub list: Vec<Flow>,
+    /// No more than so many.
+    pub most: usize,
     free: Vec<u32>,
     by_key: HashMap<Key, u32>,
     /// The last ones, so that most packets need no hashing.
@@ -101,18 +116,39 @@ pub struct Flows {
     try_again_at: u64,
 }
 
+impl Default for Flows {
+    fn default() -> Flows {
+        Flows::with(RECENT)
+    }
+}
+
 impl Flows {
+    /// One of many, most of which have few connections.
+    pub fn small() -> Flows {
+        Flows::with(FEW_RECENT)
+    }
+
+    fn with(recent: usize) -> Flows {
+        Flows {
+            list: Vec::new(),
+            most: MOST,
+            free: Vec::new(),
+            by_key: HashMap::new(),
+            recent: vec![None; recent],
+            packets: 0,
+            try_again_at: 0,
+        }
+    }
+
     /// The flow of a packet and its direction; None where there are too many connections already.
     ///
     /// `held_bytes` is what all streams hold; it becomes less where connections are forgotten.
     #[inline]
     pub fn find(&mut self, ends: Ends, is_udp: bool, t_ns: i64, held_bytes: &mut usize) -> Option<(usize, usize)> {
-        if self.recent.is_empty() {
-            self.recent.resize(RECENT, None);
-        }
         self.packets += 1;
         let mixed = ends.sport ^ ends.dport.rotate_left(5) ^ (ends.src as u16).rotate_left(3) ^ ends.dst as u16;
-        let slot = usize::from(mixed ^ mixed >> 10) % RECENT;
+        let mixed = usize::from(mixed ^ mixed >> 10);
+        let slot = mixed & (self.recent.len() - 1);
         if let Some(known) = &self.recent[slot]
             && known.ends == ends
             && known.is_udp == is_udp
@@ -124,6 +160,7 @@ impl Flows {
         let found = &mut self.list[flow as usize];
         found.last_packet = self.packets;
         let direction = u8::from(found.first != ends);
+        let slot = mixed & (self.recent.len() - 1);
         self.recent[slot] = Some(Recent { ends, is_udp, direction, flow });
         Some((flow as usize, usize::from(direction)))
     }
@@ -134,25 +171,34 @@ impl Flows {
         if let Some(flow) = self.by_key.get(&key) {
             return Some(*flow);
         }
-        if self.by_key.len() >= MOST && self.packets >= self.try_again_at {
+        if self.by_key.len() >= self.most && self.packets >= self.try_again_at {
             self.forget(held_bytes);
             // Where nearly all have shown RPC it makes little room, and looks at all of them.
             self.try_again_at = self.packets + (MOST / 64) as u64;
         }
         let number = match self.free.pop() {
             Some(number) => number,
-            None if self.list.len() < MOST => self.list.len() as u32,
+            None if self.list.len() < self.most => self.list.len() as u32,
             None => return None,
         };
         let flow = Flow {
             key,
             first: ends,
-            shared: Shared { flow: number, conn: NO_CONN, is_udp, asks_tls: false, is_tls: false, since_ns: i64::MIN },
+            shared: Shared {
+                flow: number,
+                hosts: (key.low.0, key.high.0),
+                conn: NO_CONN,
+                is_udp,
+                asks_tls: false,
+                is_tls: false,
+                since_ns: i64::MIN,
+            },
             streams: Default::default(),
             traffic: Default::default(),
             waits: Waits::default(),
             loads: Default::default(),
             reconnects: 0,
+            begun: 0,
             last_ns: t_ns,
             last_packet: 0,
             last: Default::default(),
@@ -162,6 +208,10 @@ impl Flows {
             self.list[number as usize] = flow;
         } else {
             self.list.push(flow);
+            let wanted = (RECENT_EACH * self.list.len()).next_power_of_two().min(RECENT);
+            if wanted > self.recent.len() {
+                self.recent = vec![None; wanted];
+            }
         }
         self.by_key.insert(key, number);
         Some(number)

@@ -32,6 +32,11 @@ impl Interned {
         Some(number)
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.ends.len()
+    }
+
     /// All of them, in the order of their numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         (0..self.ends.len() as i32).map(|number| one(&self.ends, &self.bytes, number))

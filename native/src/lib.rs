@@ -3,9 +3,12 @@
 //! ```text
 //! source -> container -> link, fragments -> flows -> stream -> rpc, nfs, compound -> ops -> columns
 //!                                                                                -> news -> files
+//!                          -> apart (a decoder for each pair of addresses)
+//!                          -> split (captures of some pairs of addresses)
 //!                                        -> conversations -> packets
 //! ```
 
+pub mod apart;
 pub mod callbacks;
 pub mod columns;
 pub mod compound;
@@ -38,6 +41,7 @@ pub mod results;
 pub mod rpc;
 pub mod scales;
 pub mod source;
+pub mod split;
 pub mod stream;
 pub mod sweep;
 pub mod traffic;

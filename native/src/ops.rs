@@ -313,12 +313,12 @@ impl Pairing {
         resent.close(op_of);
         blocked.close(op_of);
         (self.resent, self.blocked) = (resent, blocked);
-        let t2 = &self.ops.t2;
+        let (t2, reply_frame) = (&self.ops.t2, &self.ops.reply_first_frame);
         self.files.close(|row, t_ns| {
             // A reply that turned out to be another call's says nothing of what this one asked.
             let op = *merged.get(&row).unwrap_or(&row);
             let op = (t2[op as usize] == t_ns).then_some(op)?;
-            Some(new_row.as_ref().map_or(op, |new_row| new_row[op as usize]))
+            Some((new_row.as_ref().map_or(op, |new_row| new_row[op as usize]), reply_frame[op as usize]))
         });
         if let (Some(order), Some(new_row)) = (order, new_row) {
             self.ops.keep(&order);
@@ -326,6 +326,8 @@ impl Pairing {
             self.slots.renumber(&new_row);
             self.names.renumber(&new_row);
             self.failures.renumber(&new_row);
+        } else {
+            self.failures.sort();
         }
         self.loose.keep_loose();
         self.index = Index::default();

@@ -72,7 +72,9 @@ fn decode<'py>(
     let ranks = Ranks { nfs: nfs_ranks, callback: callback_ranks, action: action_rank };
     let done = py.detach(|| read(paths.iter().map(open), ranks, &progress));
     let (decoder, files) = done.map_err(failure)?;
-    result(py, decoder, &files)
+    let out = result(py, decoder, is_cut(&files))?;
+    out.set_item("files", of_files(py, &files)?)?;
+    Ok(out)
 }
 
 fn open(path: &std::path::PathBuf) -> std::io::Result<Box<dyn Read + Send>> {
@@ -101,7 +103,10 @@ fn failure(error: Error) -> PyErr {
             Some(number) => PyOSError::new_err((number, io.to_string(), file)),
             None => PyValueError::new_err((text, file)),
         },
-        Error::Container { file, .. } | Error::Time { file, .. } => PyValueError::new_err((text, file)),
+        Error::Write { error, .. } => PyOSError::new_err((error.raw_os_error(), error.to_string())),
+        Error::Container { file, .. } | Error::Time { file, .. } | Error::Number { file, .. } => {
+            PyValueError::new_err((text, file))
+        }
         Error::TooMany | Error::TooManyRows | Error::TooManyConversations => PyValueError::new_err((text, 0)),
     }
 }
@@ -120,11 +125,15 @@ macro_rules! columns {
     }};
 }
 
+mod apart;
 mod packets;
 
-fn result<'py>(py: Python<'py>, mut decoder: Decoder, files: &[File]) -> PyResult<Bound<'py, PyDict>> {
-    // A dissector that puts a message together shows it where it is complete; one that sees cut packets, where it begins.
-    let is_cut = files.iter().any(|file| file.snaplen.is_some());
+fn is_cut(files: &[File]) -> bool {
+    files.iter().any(|file| file.snaplen.is_some())
+}
+
+/// What one decoder found.
+fn result<'py>(py: Python<'py>, mut decoder: Decoder, is_cut: bool) -> PyResult<Bound<'py, PyDict>> {
     let out = PyDict::new(py);
 
     let connections = PyList::empty(py);
@@ -138,6 +147,7 @@ fn result<'py>(py: Python<'py>, mut decoder: Decoder, files: &[File]) -> PyResul
     out.set_item("tls_connections", decoder.flows.list.iter().filter(|flow| flow.shared.is_tls).count())?;
 
     let mut pairing = std::mem::take(&mut decoder.pairing);
+    // A dissector that puts a message together shows it where it is complete; one that sees cut packets, where it begins.
     pairing.ops.publish_flags(if is_cut { 0 } else { CALL_SHOWN_LAST | REPLY_SHOWN_LAST });
     let kinds = PyList::empty(py);
     for kind in &pairing.kinds.list {
@@ -222,7 +232,6 @@ fn result<'py>(py: Python<'py>, mut decoder: Decoder, files: &[File]) -> PyResul
     ] {
         out.set_item(name, count)?;
     }
-    out.set_item("files", of_files(py, files)?)?;
     Ok(out)
 }
 
@@ -431,6 +440,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Job>()?;
     module.add_function(wrap_pyfunction!(peek, module)?)?;
     module.add_function(wrap_pyfunction!(decode, module)?)?;
+    module.add_function(wrap_pyfunction!(apart::decode_apart, module)?)?;
+    module.add_function(wrap_pyfunction!(apart::decode_slices, module)?)?;
+    module.add_function(wrap_pyfunction!(apart::split, module)?)?;
     module.add_function(wrap_pyfunction!(packets::packets, module)?)?;
     module.add_function(wrap_pyfunction!(join, module)?)?;
     module.add_function(wrap_pyfunction!(starts, module)?)?;

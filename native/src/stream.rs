@@ -270,7 +270,9 @@ impl Stream {
             return Novelty::New;
         }
         if end <= self.next {
-            feed.tally.came_late |= start < self.given_up.1 && end > self.given_up.0;
+            if start < self.given_up.1 && end > self.given_up.0 {
+                feed.tally.came_late(feed.flow.hosts);
+            }
             return if segment.len <= 1 { Novelty::KeepAlive } else { self.again(piece, feed) };
         }
         self.out_of_order(piece, feed)
@@ -460,7 +462,7 @@ impl Stream {
                 self.waited += 1;
             }
             let waited_ns = t_ns - first.t_ns;
-            let patient = (self.waited <= PATIENCE || (feed.tally.came_late && waited_ns < ACKED_NS))
+            let patient = (self.waited <= PATIENCE || (waited_ns < ACKED_NS && feed.tally.is_late(feed.flow.hosts)))
                 && waited_ns < PATIENCE_NS
                 && buffers.held.len() <= HELD
                 && buffers.held_bytes <= HELD_BYTES

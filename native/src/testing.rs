@@ -244,7 +244,14 @@ impl Capture {
     /// Take the first `kept` bytes of an Ethernet frame; its number.
     pub fn cut_frame(&mut self, frame: &[u8], kept: usize) -> u32 {
         let captured = &frame[..kept.min(frame.len())];
-        self.decoder.packet(&Packet { t_ns: self.t_ns, link: 1, captured, wire_len: frame.len() as u32, interface: 0 });
+        self.decoder.packet(&Packet {
+            t_ns: self.t_ns,
+            link: 1,
+            captured,
+            wire_len: frame.len() as u32,
+            interface: 0,
+            id: 0,
+        });
         self.decoder.packets
     }
 

@@ -34,6 +34,7 @@ from nfslat.details import (
     Slots,
     Tcp,
     TcpEvents,
+    Turns,
 )
 from nfslat.errors import InputError, ToolError
 from nfslat.tables import Connection, Kind, Loose, Ops, State
@@ -75,7 +76,14 @@ def decode(source: Source, tools: Callable[[], Tools], progress: Callable[[int],
     """
     ranks = op_ranks(callback=False), op_ranks(callback=True)
     source, found = read(source, tools, progress, lambda paths, job: _native.decode(paths, *ranks, RANK_ACTION, job))
-    return source, _decoded(found, source)
+    facts = {
+        "first_ns": min(file.first_ns for file in source.files),
+        "last_ns": max(file.last_ns for file in source.files),
+        "cut_short": any(file.cut_short for file in source.files),
+        "interface_drops": sum(file["dropped"] for file in found["files"]),
+        "untimed_packets": sum(file["untimed"] for file in found["files"]),
+    }
+    return source, decoded(found, **facts)
 
 
 def read(
@@ -83,10 +91,12 @@ def read(
     tools: Callable[[], Tools],
     progress: Callable[[int], None],
     work: Callable[[list[str], _native.Job], dict[str, Any]],
+    *,
+    may_be_empty: bool = False,
 ) -> tuple[Source, dict[str, Any]]:
     """Let `work` read the files of `source` at the paths that it is given; the result has a row of "files" for each.
 
-    Otherwise as `decode`.
+    Otherwise as `decode`. `may_be_empty`: a source without packets is not refused.
     """
     refuse_stored(source)
     with contextlib.ExitStack() as stack:
@@ -105,7 +115,7 @@ def read(
         )
         for file, found in zip(source.files, result["files"], strict=True)
     )
-    if not any(file.packets for file in files):
+    if not may_be_empty and not any(file.packets for file in files):
         refuse_empty(source.name)
     return dataclasses.replace(source, files=tuple(file for file in files if file.packets)), result
 
@@ -211,7 +221,8 @@ def _run(
     raise result
 
 
-def _decoded(found: dict[str, Any], source: Source) -> Decoded:
+def decoded(found: dict[str, Any], **facts: Any) -> Decoded:
+    """What the decoder found, and the `facts` that it cannot know."""
     connections = tuple(Connection(*ends) for ends in found["connections"])
     kinds = tuple(
         Kind(program, version, minor, op, tuple(ops)) for program, version, minor, op, ops, _ in found["kinds"]
@@ -234,11 +245,7 @@ def _decoded(found: dict[str, Any], source: Source) -> Decoded:
         captured_bytes=found["captured_bytes"],
         busiest_second_packets=found["busiest_second_packets"],
         tls_connections=found["tls_connections"],
-        first_ns=min(file.first_ns for file in source.files),
-        last_ns=max(file.last_ns for file in source.files),
-        cut_short=any(file.cut_short for file in source.files),
-        interface_drops=sum(file["dropped"] for file in found["files"]),
-        untimed_packets=sum(file["untimed"] for file in found["files"]),
+        **facts,
         details=Details(
             slots=Slots(**found["slots"], sessions=tuple(found["sessions"])),
             names=Names(**found["names"], names=names),
@@ -252,6 +259,7 @@ def _decoded(found: dict[str, Any], source: Source) -> Decoded:
             callers=Callers(**found["callers"]),
             files=Files(**found["file_news"], names=names, handles=tuple(found["file_handles"])),
             sessions=tuple(SessionLimits(t_ns, name, *limits) for t_ns, name, limits in found["created_sessions"]),
+            **({"turns": Turns(**found["turns"])} if "turns" in found else {}),
             events_dropped=found["tcp_events_dropped"],
             resent_dropped=found["resent_dropped"],
             pauses_dropped=found["pauses_dropped"],

@@ -10,10 +10,11 @@ import numpy as np
 
 from nfslat.details import Details
 from nfslat.inflight.cap import ConnectionCap, connection_caps
-from nfslat.inflight.levels import Levels, hidden_share, in_order, knee, levels_of
-from nfslat.inflight.server import ServerLoad, server_load
+from nfslat.inflight.levels import hidden_share
+from nfslat.inflight.server import ServerLoad, of_one_client, server_load
 from nfslat.inflight.sessions import Session, sessions
 from nfslat.inflight.slots import MountSlots, client_slots
+from nfslat.inflight.wide import Seen, ServerWide, seen
 from nfslat.tables import I64, Bool, Loose, Ops, State
 
 
@@ -33,15 +34,6 @@ class OneSide:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """Ops in flight at one side: NFS calls of the time and the hosts that were asked for, of any operation."""
-
-    levels: Levels
-    knee: int | None  # the level from which on throughput hardly grows
-    hidden: float  # share of the ops, 0 to 1, that the capture does not hold
-
-
-@dataclass(frozen=True)
 class InFlight:
     """`load` is of all NFS ops of the server, whoever sent them: they share its threads."""
 
@@ -53,21 +45,23 @@ class InFlight:
     caps: tuple[ConnectionCap, ...]
 
 
-def in_flight(server: OneSide, client: OneSide) -> InFlight:
-    """In flight at the server: from the call's last byte to the reply's first; at the client from first to last."""
+def in_flight(server: OneSide, client: OneSide, wide: ServerWide | None = None) -> InFlight:
+    """In flight at the server: from the call's last byte to the reply's first; at the client from first to last.
+
+    `wide` says what the server did for all its clients, where `server` holds the ops of one of them.
+    """
+    if wide is not None and len(wide.load.queue_ns) != len(server.ops):
+        raise ValueError(f"what is known of {len(wide.load.queue_ns)} ops is not of these {len(server.ops)}")
     at_server, at_client = (np.flatnonzero(one.compared).astype(np.int32) for one in (server, client))
     hidden = hidden_share(server.states, server.missing), hidden_share(client.states, client.missing)
     halved = hidden_share(server.states)
     ops = client.ops
     # numpy and the compiled loops let go of Python's lock while they work.
     with ThreadPoolExecutor(2) as pool:
-        load = pool.submit(
-            server_load, server.ops, server.loose, server.reverse, (hidden[0], halved), server.details,
-            server.in_socket_ns,
-        )  # fmt: skip
+        load = pool.submit(_load, server, (hidden[0], halved), wide)
         mounts = pool.submit(client_slots, ops, at_client, hidden[1])
-        of_server = pool.submit(_seen, server.ops.t1, server.ops.t2, server.compared, hidden[0])
-        of_client = pool.submit(_seen, ops.t0, ops.t3, client.compared, hidden[1])
+        of_server = pool.submit(_at_server, server, hidden[0], wide)
+        of_client = pool.submit(seen, ops.t0, ops.t3, client.compared, hidden[1])
         return InFlight(
             sessions=sessions(ops, client.details, client.compared, hidden[1])
             or sessions(server.ops, server.details, server.compared, hidden[0]),
@@ -79,9 +73,14 @@ def in_flight(server: OneSide, client: OneSide) -> InFlight:
         )
 
 
-def _seen(starts: I64, ends: I64, compared: Bool, hidden: float) -> Seen:
-    if not compared.all():
-        starts, ends = starts[compared], ends[compared]
-    events = in_order(starts, ends)
-    found = levels_of(events)
-    return Seen(found, knee(events, found), hidden)
+def _load(server: OneSide, hidden: tuple[float, float], wide: ServerWide | None) -> ServerLoad:
+    one = server.ops, server.loose, server.reverse
+    if wide is None:
+        return server_load(*one, hidden, server.details, server.in_socket_ns)
+    if server.in_socket_ns is None:
+        return wide.load
+    return of_one_client(wide.load, *one, server.details, server.in_socket_ns)
+
+
+def _at_server(server: OneSide, hidden: float, wide: ServerWide | None) -> Seen:
+    return seen(server.ops.t1, server.ops.t2, server.compared, hidden) if wide is None else wide.seen

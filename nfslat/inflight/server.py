@@ -57,17 +57,27 @@ def server_load(
     threads = find_threads(jobs.work, jobs.kind, jobs.plain, jobs.uncalled_ns)
     if in_socket_ns is not None:
         threads = _beside_socket(threads, jobs, in_socket_ns)
+    return load_of(ops, jobs, told(threads, jobs, hidden, details), in_socket_ns)
+
+
+def told(threads: Threads, jobs: Jobs, hidden: tuple[float, float], details: Details | None) -> Threads:
+    """The same, without what the capture is too full of holes to tell."""
     of_op = jobs.op != NULL
     resent = float(np.mean(~jobs.plain[of_op])) if of_op.any() else 0.0
     if hidden[0] >= _HIDDEN:
-        threads = threads.untold(f"{hidden[0] * 100:.0f} % of the ops are not in the server's capture")
-    elif hidden[1] >= _SOME_HIDDEN and resent >= _SOME_RESENT:
+        return threads.untold(f"{hidden[0] * 100:.0f} % of the ops are not in the server's capture")
+    if hidden[1] >= _SOME_HIDDEN and resent >= _SOME_RESENT:
         # A reply that was not captured makes its call look unanswered until the answer to its second sending.
         threads = threads.untold("calls were sent again by RPC, and not all that was sent is in the server's capture")
-        threads = _without_bound(threads)
-    elif details is not None and details.blocked_dropped:
+        return _without_bound(threads)
+    if details is not None and details.blocked_dropped:
         threads = threads.untold("of more calls than are remembered it is not known when TCP let them through")
-        threads = _without_bound(threads)
+        return _without_bound(threads)
+    return threads
+
+
+def load_of(ops: Ops, jobs: Jobs, threads: Threads, in_socket_ns: I64 | None = None) -> ServerLoad:
+    """Of each op its wait by what was found of the threads."""
     starts = (threads.start_ns, threads.low_start_ns, threads.high_start_ns)
     if threads.limited:
         queue, least, most = (_queue_ns(ops, jobs, start, in_socket_ns) for start in starts)
@@ -76,6 +86,32 @@ def server_load(
         queue[jobs.op[jobs.op != NULL]] = 0
         least = most = queue
     return ServerLoad(jobs.counts, threads.without_rows, queue, least, most, _witnesses(ops, jobs, threads))
+
+
+def of_one_client(
+    load: ServerLoad, ops: Ops, loose: Loose, reverse: Bool, details: Details, in_socket_ns: I64
+) -> ServerLoad:
+    """`load` over all clients, with columns for `ops`, those of one: where replies to it stood in the server's socket.
+
+    The other arguments are those of `server_load`, of that client.
+    """
+    jobs = find_jobs(ops, loose, reverse, details.blocked)
+    threads = _beside_socket(load.threads, jobs, in_socket_ns)
+    if threads is load.threads:
+        of_op = jobs.op != NULL
+        rows = jobs.op[of_op]
+        most = np.full(len(ops), np.iinfo(np.int64).max)
+        most[rows] = np.maximum(ops.t2[rows] - _since_ns(ops, jobs, of_op) - in_socket_ns[rows], 0)
+        return dataclasses.replace(
+            load,
+            queue_ns=np.minimum(load.queue_ns, most),
+            queue_with_least_ns=np.minimum(load.queue_with_least_ns, most),
+            queue_with_most_ns=np.minimum(load.queue_with_most_ns, most),
+        )
+    if load.threads.cannot:
+        threads = dataclasses.replace(threads, cannot=load.threads.cannot)
+    queue = np.where(load.queue_ns == NULL, NULL, 0)
+    return ServerLoad(load.jobs, threads, queue, queue, queue, 0)
 
 
 def _without_bound(threads: Threads) -> Threads:
@@ -105,12 +141,17 @@ def _queue_ns(ops: Ops, jobs: Jobs, start_ns: I64, in_socket_ns: I64 | None) -> 
     queue = np.full(len(ops), NULL)
     of_op = jobs.op != NULL
     rows = jobs.op[of_op]
-    since = np.maximum(jobs.work.arrival_ns[of_op], ops.t1[rows])
+    since = _since_ns(ops, jobs, of_op)
     most = ops.t2[rows] - since
     if in_socket_ns is not None:
         most -= in_socket_ns[rows]
     queue[rows] = np.clip(start_ns[of_op] - since, 0, np.maximum(most, 0))
     return queue
+
+
+def _since_ns(ops: Ops, jobs: Jobs, of_op: Bool) -> I64:
+    """From when the server could read each call that belongs to an op."""
+    return np.maximum(jobs.work.arrival_ns[of_op], ops.t1[jobs.op[of_op]])
 
 
 def _witnesses(ops: Ops, jobs: Jobs, threads: Threads) -> int:

@@ -171,18 +171,27 @@ impl Pcapng {
     fn enhanced_packet(&mut self, body: &[u8], info: &mut Info) -> Result<Record, Stop> {
         const FIXED: usize = 20;
         const DROPCOUNT: u16 = 4;
+        const PACKETID: u16 = 5;
         at_least(body, FIXED)?;
         let order = self.order;
         let [number, high, low, captured, wire] = [0, 4, 8, 12, 16].map(|at| order.u32(body, at));
         let interface = self.interface(number)?;
         check_length(captured, longest_packet(interface.link))?;
         let rest = padded_rest(body, FIXED, captured)?;
+        let mut id = 0;
         if !rest.is_empty() {
-            let count = options(rest, order).find(|(code, _)| *code == DROPCOUNT);
-            interface.dropped_before(count.and_then(|(_, value)| order.u64(value)).unwrap_or(0), info);
+            let mut count = None;
+            for (code, value) in options(rest, order) {
+                match code {
+                    DROPCOUNT if count.is_none() => count = Some(order.u64(value).unwrap_or(0)),
+                    PACKETID => id = order.u64(value).unwrap_or(0),
+                    _ => {}
+                }
+            }
+            interface.dropped_before(count.unwrap_or(0), info);
         }
         let t_ns = Some(interface.clock.t_ns(high, low));
-        Ok(Record { t_ns, link: interface.link, start: FIXED, captured, wire, interface: number })
+        Ok(Record { t_ns, link: interface.link, start: FIXED, captured, wire, interface: number, id })
     }
 
     /// The obsolete Packet Block.
@@ -199,7 +208,7 @@ impl Pcapng {
             interface.dropped_before(drops.into(), info);
         }
         let t_ns = Some(interface.clock.t_ns(high, low));
-        Ok(Record { t_ns, link: interface.link, start: FIXED, captured, wire, interface: number })
+        Ok(Record { t_ns, link: interface.link, start: FIXED, captured, wire, interface: number, id: 0 })
     }
 
     /// A Simple Packet Block: of the section's first interface, without a time, and cut as that interface cuts.
@@ -211,7 +220,7 @@ impl Pcapng {
         let captured = if interface.snaplen == 0 { wire } else { wire.min(interface.snaplen) };
         check_length(captured, longest_packet(interface.link))?;
         padded_rest(body, FIXED, captured)?;
-        Ok(Record { t_ns: None, link: interface.link, start: FIXED, captured, wire, interface: 0 })
+        Ok(Record { t_ns: None, link: interface.link, start: FIXED, captured, wire, interface: 0, id: 0 })
     }
 }
 

@@ -24,7 +24,7 @@ fn drain(reader: &mut Reader) -> Vec<Kept> {
     let mut packets = Vec::new();
     loop {
         match reader.next() {
-            Ok(Some(Packet { t_ns, link, captured, wire_len, interface })) => {
+            Ok(Some(Packet { t_ns, link, captured, wire_len, interface, .. })) => {
                 packets.push(Kept { t_ns, link, captured: captured.to_vec(), wire_len, interface });
             }
             Ok(None) => return packets,

@@ -9,7 +9,7 @@ use crate::testing::*;
 
 fn take(trace: &mut Trace, link: u16, frame: &[u8], kept: usize, t_ns: i64) {
     let captured = &frame[..kept.min(frame.len())];
-    Take::packet(trace, &Packet { t_ns, link, captured, wire_len: frame.len() as u32, interface: 0 });
+    Take::packet(trace, &Packet { t_ns, link, captured, wire_len: frame.len() as u32, interface: 0, id: 0 });
 }
 
 fn lengths(rows: &Packets) -> Vec<usize> {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslat.errors import UsageError
 from nfslat.report.charts.all import charts
-from nfslat.report.charts.chart import VEGA_LITE
+from nfslat.report.charts.chart import VEGA_LITE, Chart
 from nfslat.report.charts.style import theme
 from nfslat.report.html import view
 from nfslat.report.model import Report
@@ -27,6 +27,7 @@ from nfslat.report.text_transport import CAUSES
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+_OWN = "nfslat.report.html"
 _NEEDED = "--html needs vl-convert-python and jinja2: pip install 'nfslat[html]'"
 _FRACTION = r"\.\d+(?=Z|\+|$)"
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -37,13 +38,13 @@ def render(report: Report) -> str:
 
     Raises ``UsageError`` where the libraries of the extra ``html`` are not installed.
     """
-    environment, library = _environment(), _library()
     pictures = charts(report)
-    script = _part("page.js").replace("/*CONFIG*/null", _script_json(theme()))
     two = "capture" not in report.captures
     causes = [one for one in report.findings if one.layer in LAYERS]
     intervals, intervals_left = view.interval_rows(report)
-    page = environment.get_template("page.html").render(
+    return filled(
+        "page.html",
+        pictures,
         report=report,
         two=two,
         title=_title(report),
@@ -51,11 +52,6 @@ def render(report: Report) -> str:
         headline=_headline(report),
         tiles_differ=view.tiles_differ(report),
         contents=_contents(report, two),
-        policy=_policy([script, *([library] if pictures else [])]),
-        css=_raw(_part("page.css")),
-        script=_raw(script),
-        library=_raw(library),
-        charts=pictures,
         blocks=view.sections(report),
         tiles=view.tiles(report),
         stacks=view.stacks(report),
@@ -71,6 +67,25 @@ def render(report: Report) -> str:
         srt_means=_srt_means(report, two),
         no_pictures=_no_pictures(report),
     )
+
+
+def filled(
+    template: str, pictures: Sequence[Chart], *, package: str = _OWN, css: str = "", more_script: str = "", **names: Any
+) -> str:
+    """A page from a template of `package` and from `names`, with our style and script, and with what draws `pictures`.
+
+    Raises ``UsageError`` where the libraries of the extra ``html`` are not installed.
+    """
+    environment, library = _environment(package), _library()
+    script = _part("page.js").replace("/*CONFIG*/null", _script_json(theme())) + more_script
+    page = environment.get_template(template).render(
+        policy=_policy([script, *([library] if pictures else [])]),
+        css=_raw(_part("page.css") + css),
+        script=_raw(script),
+        library=_raw(library),
+        charts=pictures,
+        **names,
+    )
     # Nothing but a library's text could hold half of a character, which no file can.
     return _SURROGATES.sub("\ufffd", page).lstrip() + "\n"
 
@@ -81,14 +96,14 @@ def visible(text: str) -> str:
 
 
 @functools.cache
-def _environment() -> Environment:
+def _environment(package: str) -> Environment:
     try:
         # Escapes everything that it fills in; whoever has seen a Flask or an Ansible template can read ours.
         import jinja2  # noqa: PLC0415  (an extra)
     except ImportError as problem:
         raise UsageError(_NEEDED) from problem
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("nfslat.report.html"),
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(name) for name in dict.fromkeys((package, _OWN))]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -128,7 +143,7 @@ def _library() -> str:
 
 
 def _part(name: str) -> str:
-    return resources.files("nfslat.report.html").joinpath(name).read_text(encoding="utf-8")
+    return resources.files(_OWN).joinpath(name).read_text(encoding="utf-8")
 
 
 def _raw(text: str) -> Any:

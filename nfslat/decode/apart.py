@@ -1,0 +1,67 @@
+"""A source -> what is known of each pair of IP addresses that shows RPC, and of the capture as a whole, in one pass.
+
+`nfslat.decode.merge` makes of it again what `nfslat.decode.native.decode` makes of the source.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nfslat import _native
+from nfslat.constants import RANK_ACTION, op_ranks
+from nfslat.decode.capture import Source
+from nfslat.decode.decoded import Decoded
+from nfslat.decode.merge import packets, without_messages
+from nfslat.decode.native import decoded, read
+from nfslat.decode.tools import Tools
+from nfslat.tables import hosts as addresses
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A capture by pairs of addresses. Frame numbers are those of the whole capture.
+
+    `facts` has no messages; its packets are all those of the capture, and what is known of them. The packets of
+    `hosts` are their own; `interface_drops` and `untimed_packets`, which nobody knows of one of them, are 0.
+    """
+
+    source: Source
+    facts: Decoded
+    # Each pair, in the order in which they show RPC. The last entry may be of more than two addresses: of the pairs
+    # that came when there were 4096 already.
+    hosts: tuple[tuple[frozenset[str], Decoded], ...]
+
+
+def decode_apart(source: Source, tools: Callable[[], Tools], progress: Callable[[int], None]) -> Apart:
+    """As `nfslat.decode.native.decode`, apart by addresses."""
+    ranks = op_ranks(callback=False), op_ranks(callback=True)
+    source, found = read(
+        source, tools, progress, lambda paths, job: _native.decode_apart(paths, *ranks, RANK_ACTION, job)
+    )
+    return apart(source, found, cut_short=any(file.cut_short for file in source.files))
+
+
+def apart(source: Source, found: dict[str, Any], *, cut_short: bool) -> Apart:
+    """What the decoder found in `source`."""
+    of_part = {"cut_short": cut_short, "interface_drops": 0, "untimed_packets": 0}
+    parts = [(frozenset((one, other)), _part(part, of_part)) for one, other, part in found["hosts"]]
+    rest = _part(found["rest"], of_part)
+    of_all = packets([*(part for _, part in parts), rest]) | {
+        "busiest_second_packets": found["busiest_second_packets"],
+        "backward_times": found["backward_times"],
+        "largest_backward_ns": found["largest_backward_ns"],
+        "first_ns": min((file.first_ns for file in source.files), default=0),
+        "last_ns": max((file.last_ns for file in source.files), default=0),
+        "interface_drops": sum(file["dropped"] for file in found["files"]),
+        "untimed_packets": sum(file["untimed"] for file in found["files"]),
+    }
+    if rest.ops.connections:
+        parts.append((frozenset(addresses(rest.ops.connections)), rest))
+    return Apart(source, dataclasses.replace(without_messages(rest), **of_all), tuple(parts))
+
+
+def _part(found: dict[str, Any], facts: Mapping[str, Any]) -> Decoded:
+    return decoded(found, **facts, first_ns=found["first_ns"], last_ns=found["last_ns"])

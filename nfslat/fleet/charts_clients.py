@@ -1,0 +1,275 @@
+"""Fleet -> pictures of the clients side by side: parts of their mean latency, and network against server."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from typing import Any
+
+from nfslat.fleet.model import Client, Fleet
+from nfslat.fleet.text_words import common_prefix, compared
+from nfslat.report.charts.chart import Chart, Spec
+from nfslat.report.charts.style import (
+    COLOUR,
+    PLAIN,
+    beside,
+    channel,
+    lane,
+    lanes,
+    log_axis,
+    rule,
+    tips,
+    verticals,
+    words,
+)
+from nfslat.report.html.page import visible
+from nfslat.report.text_layout import count, count_of, ms, shorten
+
+_MOST_BARS, _ROW_PX, _BAR_PX = 40, 17, 12
+_NAME = 20  # columns of a name
+_LONG = 16  # columns from which on what all names begin with is left out
+_SCATTER_PX = 320
+_NEAR = 0.07  # of an axis; dots that near have one label
+_MOST_LABELS = 10
+# Name, colour, opacity, words.
+_PARTS = (
+    ("network", COLOUR["network"], 0.9, "network"),
+    ("thread", COLOUR["server"], 0.9, "in the server"),
+    ("queue", COLOUR["server"], 0.4, "queue"),
+)
+
+
+def labels_of(ranked: list[tuple[int, Client]]) -> list[str]:
+    """Rank and name, shortened alike."""
+    names = [one.name for _, one in ranked]
+    prefix = common_prefix(names) if max(map(len, names), default=0) > _LONG else ""
+    return [f"{rank} {shorten(one.name.removeprefix(prefix), _NAME)}" for rank, one in ranked]
+
+
+def rows_axis(ranked: list[tuple[int, Client]], font_px: int) -> Spec:
+    """The axis of rows of clients from the top down: a label each."""
+    labels = labels_of(ranked)
+    return {
+        "values": [row + 0.5 for row in range(len(ranked))],
+        "labelExpr": f"{json.dumps(labels)}[floor(datum.value)]",
+        "labelFontSize": font_px,
+        "labelOverlap": False,
+        "labelLimit": 150,
+        # Vega cannot measure a font that is a variable of the page, and would leave too little room.
+        "minExtent": min(round(0.62 * font_px * max(map(len, labels), default=0)) + 6, 150),
+        "ticks": False,
+        "domain": False,
+        "grid": False,
+    }
+
+
+def bars_chart(fleet: Fleet) -> list[Chart]:
+    """The mean client SRT of those that suffer most, divided."""
+    everybody = list(enumerate(compared(fleet.clients), 1))
+    ranked = everybody[:_MOST_BARS]
+    if len(ranked) < 2:
+        return []
+    values = [value for row, (_, one) in enumerate(ranked) for value in _bar(row, one)]
+    end = max([one["end"] for one in values] + [0.0]) or 1.0
+    low = min([one["end"] for one in values] + [0.0])
+    typical = statistics.median(_mean(one, "client") for _, one in everybody)
+    top = 34
+    drawn = lane(top, _ROW_PX * len(ranked), "", [len(ranked), 0], rows_axis(ranked, 11))
+    drawn.y["axis"]["title"] = None
+    x = channel(
+        "mean client SRT, ms",
+        scale={"domain": [low, end * 1.02], "nice": False, "zero": False},
+        axis={"title": "mean client SRT, ms", "format": PLAIN, "values": (steps := _steps(end)), "grid": False},
+    )
+    hue = {"domain": [name for name, *_ in _PARTS], "range": [colour for _, colour, *_ in _PARTS]}
+    drawn.marks.append(
+        {
+            "description": "Parts of the mean client SRT",
+            "data": {"values": values},
+            "mark": {"type": "rect", "strokeWidth": 1, "aria": False},
+            "encoding": {
+                "x": {**x, "field": "start"},
+                "x2": {"field": "end"},
+                "y": drawn.at("above"),
+                "y2": {"field": "below"},
+                "fill": {"field": "key", "type": "nominal", "scale": hue, "legend": None, "title": None},
+                "stroke": {"field": "key", "type": "nominal", "scale": hue, "legend": None, "title": None},
+                "fillOpacity": {"field": "solid", "type": "quantitative", "scale": None, "legend": None, "title": None},
+                "tooltip": tips(("client", "client"), ("part", "part"), ("ms", "mean, ms", ",.4~r")),
+            },
+        }
+    )
+    line = {"x": {**x, "datum": typical}, "y": {"value": top - 6}, "y2": {"value": drawn.bottom}}
+    drawn.marks.append(rule(line, style="inked", strokeWidth=1.5, strokeDash=[8, 4]))
+    share = (typical - low) / ((end * 1.02 - low) or 1.0)
+    at = {"value": top - 8}
+    drawn.marks.append(
+        words(f"median client {ms(typical)} ms", {**x, "datum": typical}, at, fontSize=11, **beside(share))
+    )
+    drawn.marks += _key()
+    worst = ranked[0][1]
+    alt = (
+        f"Mean client SRT of {count(len(ranked))} clients, divided into network, server and the wait for a thread; the "
+        f"first, {visible(worst.name)}, has {ms(_mean(worst, 'client'))} ms, the median client {ms(typical)} ms."
+    )
+    caption = (
+        "Means over the matched ops of each client, in the order of their excess: on the network, in the server, and "
+        "of the server's time the wait for a thread where the packets tell it. The dashed line is the client in the "
+        "middle."
+    )
+    if len(everybody) > len(ranked):
+        caption += f" {count(len(everybody) - len(ranked))} more clients with less excess are in the table."
+    height = drawn.bottom
+    spec = lanes([drawn], height, alt, verticals(steps, x))
+    return [Chart("bars", "Where the clients' time goes", caption, alt, spec, height + 50, "clients")]
+
+
+def _steps(end: float) -> list[float]:
+    """About six round numbers from 0 to `end`."""
+    power = 10.0 ** math.floor(math.log10(end / 6))
+    step = next(power * one for one in (1, 2, 5, 10) if power * one * 6 >= end)
+    return [float(f"{i * step:.6g}") for i in range(int(end / step) + 1)]
+
+
+def _bar(row: int, one: Client) -> list[dict[str, Any]]:
+    network, server = _mean(one, "network"), _mean(one, "server")
+    wait = one.queue_ms or 0.0
+    margin = (_ROW_PX - _BAR_PX) / 2 / _ROW_PX
+    found, at = [], 0.0
+    for (key, _, solid, said), value in zip(_PARTS, (network, server - wait, wait), strict=True):
+        if value:
+            found.append(
+                {"client": visible(one.name), "key": key, "part": said, "ms": float(f"{value:.5g}"), "start": at}
+                | {"end": at + value, "above": row + margin, "below": row + 1 - margin, "solid": solid}
+            )
+        at += value
+    return found
+
+
+def _key() -> list[Spec]:
+    marks: list[Spec] = []
+    at = 0
+    for _, colour, solid, said in _PARTS:
+        square = {"x": {"value": at}, "x2": {"value": at + 11}, "y": {"value": 0}, "y2": {"value": 11}}
+        look = {
+            "type": "rect",
+            "fill": colour,
+            "fillOpacity": solid,
+            "stroke": colour,
+            "strokeWidth": 1,
+            "tooltip": None,
+        }
+        marks.append({"data": {"values": [{}]}, "mark": look, "encoding": square})
+        marks.append(words(said, {"value": at + 16}, {"value": 9}, fontSize=11))
+        at += 30 + 6 * len(said)
+    return marks
+
+
+def _mean(client: Client, part: str) -> float:
+    summary = getattr(client, f"{part}_ms")
+    return 0.0 if summary is None else float(summary.mean)
+
+
+# ---- network against server ----
+
+
+def scatter_chart(fleet: Fleet) -> list[Chart]:
+    """Every client as a dot: its mean time on the network, and in the server."""
+    ranked = list(enumerate(compared(fleet.clients), 1))
+    if len(ranked) < 3:
+        return []
+    ranges = {}
+    for part in ("network", "server"):
+        known = [value for _, one in ranked if (value := _mean(one, part)) > 0]
+        if not known:
+            return []
+        # A decade at least: what differs by a few per cent shall not fill the picture.
+        low, high = min(known) * 0.8, max(known) * 1.4
+        wider = max(1.0, math.sqrt(10 * low / high))
+        ranges[part] = (low / wider, high * wider)
+    low_x, high_x = ranges["network"]
+    across = log_axis("mean on the network, log scale", low_x, high_x, grid=False)
+    x = channel("network, ms", scale={"type": "log", "domain": [low_x, high_x], "nice": False}, axis=across)
+    low_y, high_y = ranges["server"]
+    axis = log_axis("mean server SRT, log scale", low_y, high_y, grid=True)
+    drawn = lane(22, _SCATTER_PX, axis.pop("title"), [low_y, high_y], axis, type="log")
+    values = [
+        {
+            "client": visible(one.name),
+            "rank": rank,
+            "network": float(f"{max(_mean(one, 'network'), low_x):.5g}"),
+            "server": float(f"{max(_mean(one, 'server'), low_y):.5g}"),
+            "ops": one.ops,
+            "excess": None if one.excess is None else float(f"{one.excess.total_s:.5g}"),
+            "kind": "stands out" if one.outlier else "as most",
+        }
+        for rank, one in ranked
+    ]
+    kinds = ["as most", "stands out"]
+    at = {"x": {**x, "field": "network"}, "y": drawn.at("server")}
+    drawn.marks.append(
+        {
+            "description": "Clients, network against server",
+            "data": {"values": values},
+            "mark": {"type": "point", "filled": True, "opacity": 0.75, "aria": False},
+            "encoding": {
+                **at,
+                "fill": _of_kind(kinds, ["var(--dim)", "var(--link)"]),
+                "shape": _of_kind(kinds, ["circle", "diamond"]),
+                "size": {"condition": {"test": f"datum.kind == '{kinds[1]}'", "value": 90}, "value": 36},
+                "tooltip": tips(
+                    ("client", "client"), ("rank", "rank", ","), ("network", "network, mean, ms", ",.4~r"),
+                    ("server", "server SRT, mean, ms", ",.4~r"), ("ops", "ops (count)", ","),
+                    ("excess", "excess, s", ",.4~r"), ("kind", "kind"),
+                ),
+            },
+        }
+    )  # fmt: skip
+    for label in _labels(ranked, ranges):
+        place = {"x": {**x, "datum": label["x"]}, "y": {**drawn.y, "datum": label["y"]}}
+        right = math.log(label["x"] / low_x) > 0.5 * math.log(high_x / low_x)
+        side = {"align": "right", "dx": 6} if right else {"align": "left", "dx": -6}
+        drawn.marks.append(words(label["text"], place["x"], place["y"], fontSize=11, dy=-12, **side))
+    drawn.marks.append(words("diamonds stand out, circles are as most", {"value": 0}, {"value": 10}, fontSize=11))
+    out = [one for _, one in ranked if one.outlier]
+    alt = (
+        f"{count(len(ranked))} clients by their mean time on the network and in the server; "
+        f"{count_of(len(out), 'client')} stand{'s' if len(out) == 1 else ''} out"
+        f"{': ' + ', '.join(visible(one.name) for one in out[:8]) if out else ''}."
+    )
+    caption = (
+        "Each dot is a client. Far to the right: its path is slow; far up: the server is slow for it. One cloud means "
+        "that what is slow is slow for all; dots apart are single clients, or groups. One label stands for dots that "
+        "are close together. What is above the wire, such as a wait for a slot, is in neither figure."
+    )
+    height = drawn.bottom
+    spec = lanes([drawn], height, alt, verticals(across["values"], x))
+    return [Chart("scatter", "Network against server", caption, alt, spec, height + 50, "clients")]
+
+
+def _of_kind(kinds: list[str], values: list[Any]) -> Spec:
+    scale = {"domain": kinds, "range": values}
+    return {"field": "kind", "type": "nominal", "scale": scale, "legend": None, "title": None}
+
+
+def _labels(ranked: list[tuple[int, Client]], ranges: dict[str, tuple[float, float]]) -> list[dict[str, Any]]:
+    """Of clients that stand out, the first of each heap."""
+    found: list[dict[str, Any]] = []
+    for _, one in ranked:
+        if not one.outlier:
+            continue
+        place = {key: max(_mean(one, part), ranges[part][0]) for key, part in (("x", "network"), ("y", "server"))}
+        near = next((other for other in found if _is_near(other, place, ranges)), None)
+        if near is not None:
+            near["more"] += 1
+        elif len(found) < _MOST_LABELS:
+            found.append({**place, "name": shorten(one.name, _NAME), "more": 0})
+    return [{**one, "text": one["name"] + (f" and {one['more']} near it" if one["more"] else "")} for one in found]
+
+
+def _is_near(one: dict[str, Any], other: dict[str, float], ranges: dict[str, tuple[float, float]]) -> bool:
+    return all(
+        abs(math.log(one[key] / other[key])) < _NEAR * math.log(ranges[part][1] / ranges[part][0])
+        for key, part in (("x", "network"), ("y", "server"))
+    )

@@ -1,0 +1,214 @@
+"""Arguments of `nfslat fleet` -> captures of a server and its clients -> the fleet's report."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from nfslat.arguments import a_number
+from nfslat.errors import InputError, UsageError
+from nfslat.output import output
+
+if TYPE_CHECKING:
+    from nfslat.fleet.cluster import Cluster
+    from nfslat.fleet.inputs import Given
+    from nfslat.fleet.manifest import Manifest
+    from nfslat.fleet.model import Fleet
+    from nfslat.fleet.points import Points
+
+DESCRIPTION = """\
+Compare the captures of one NFS server and of many of its clients: which clients
+suffer, by how much, and whether it is the server, the path of a few, or one host.
+Whose a file is is found from the addresses in it. Runs on all processors of this
+machine, or on a Dask cluster."""
+
+EXAMPLES = """\
+examples:
+  nfslat fleet server/*.pcap clients/*/
+  nfslat fleet server/ clients/ --out run/ --html fleet.html
+  nfslat fleet --out run/ --show 10.9.3.17             # one client's two-sided report
+  nfslat fleet --manifest FLEET.toml --scheduler tcp://head:8786 --out s3://bucket/run
+
+A run that was interrupted goes on where it was, with the same --out."""
+
+STATUS_IN_PART = 4
+_MANY_HEADS = 64  # files; fewer are looked at here, without asking workers
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What it takes."""
+    parser.add_argument(
+        "captures",
+        metavar="CAPTURE",
+        nargs="*",
+        help="captures of the server and of its clients: files, folders, quoted globs, URLs (s3, sftp, http ...)",
+    )
+    parser.add_argument("--manifest", metavar="FILE", help="TOML that says which files are whose, and names of groups")
+    parser.add_argument(
+        "--out", metavar="DIR", help="folder or URL to keep decoded captures and each client's report in; goes on there"
+    )
+    parser.add_argument("--show", metavar="CLIENT", help="print the two-sided report of one client of the run in --out")
+    parser.add_argument("--json", metavar="FILE", help="write the report as JSON to FILE; - is standard output")
+    parser.add_argument("--html", metavar="FILE", help="write the report as one page for browser and mail")
+    parser.add_argument("--all-clients", action="store_true", help="a line for each client, however many there are")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    cluster = parser.add_argument_group("where it runs")
+    cluster.add_argument("--workers", type=a_number, metavar="N", help="processes on this machine (one a processor)")
+    cluster.add_argument("--worker-memory", metavar="SIZE", help="bound of each, for example 4GB (its part of all)")
+    cluster.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, for example tcp://head:8786")
+
+
+def inputs(options: argparse.Namespace) -> Sequence[str]:
+    """Files that it reads, which no output may replace."""
+    return [*options.captures, *([options.manifest] if options.manifest else [])]
+
+
+def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
+    """The report; exit status 4 where a part of it could not be done."""
+    _check(options)
+    if options.show is not None:
+        return _show(options, out, json_out, width=width, color=color)
+    fleet = _fleet(options)
+    if json_out is not None:
+        from nfslat.fleet import as_json
+
+        as_json.write(fleet, json_out)
+    if options.html is not None:
+        from nfslat.fleet import page
+
+        with output(options.html, inputs(options)) as page_out:
+            if page_out is not None:
+                page_out.write(page.render(fleet))
+    if "-" not in (options.json, options.html):
+        from nfslat.fleet import text
+
+        out.write(text.render(fleet, color=color, all_clients=options.all_clients))
+    return STATUS_IN_PART if any(one.fatal for one in fleet.problems) else 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    given = bool(options.captures or options.manifest)
+    if options.show is not None:
+        if given or options.out is None:
+            raise UsageError("--show CLIENT goes with --out DIR of a run that was, and with no captures")
+        return
+    if not given:
+        raise UsageError("name captures of the server and of its clients, or a --manifest (see nfslat fleet --help)")
+    if options.scheduler is not None and options.out is None:
+        raise UsageError("--scheduler needs --out: a folder, or a URL, that this machine and all workers share")
+    if options.scheduler is not None and (options.workers or options.worker_memory):
+        raise UsageError("--workers and --worker-memory are of a cluster on this machine, not of --scheduler")
+
+
+def _fleet(options: argparse.Namespace) -> Fleet:
+    from nfslat.fleet import cluster as clusters
+    from nfslat.fleet.inputs import expand, merged
+    from nfslat.fleet.manifest import read
+    from nfslat.fleet.run import Asked, Run
+    from nfslat.fleet.store import Store
+
+    manifest = None if options.manifest is None else read(options.manifest)
+    given = merged(expand(options.captures), *([manifest.given] if manifest is not None else []))
+    if not given.files:
+        raise InputError("; ".join(f"{one.name}: {one.why}" for one in given.problems) or "no captures are named")
+    with contextlib.ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nfslat-")))
+        store = Store(_out(options.out) if options.out is not None else str(scratch / "out"))
+        cluster = stack.enter_context(
+            clusters.connect(
+                options.scheduler, workers=options.workers, memory=options.worker_memory, scratch=scratch / "dask"
+            )
+        )
+        if not options.quiet and cluster.dashboard:
+            sys.stderr.write(f"nfslat: Dask dashboard: {cluster.dashboard}\n")
+        points = _points(given, manifest, cluster)
+        asked = Asked(
+            keep_reports=options.out is not None,
+            out=options.out,
+            command=shlex.join(["nfslat", *sys.argv[1:]]),
+            **_of_manifest(manifest, points),
+        )
+        step = stack.enter_context(_progress(len(points.clients), quiet=options.quiet))
+        return Run(cluster, store, points, asked, step).fleet()
+
+
+def _points(given: Given, manifest: Manifest | None, cluster: Cluster) -> Points:
+    """Few files are looked at here, many, or those of a cluster elsewhere, by the workers."""
+    from nfslat.fleet.heads import look
+    from nfslat.fleet.points import assign, find_points
+
+    if cluster.address == "local" and len(given.files) < _MANY_HEADS:
+        points = find_points(given.files, manifest)
+    else:
+        points = assign(cluster.client.gather(cluster.client.map(look, given.files, pure=False)), manifest)
+    return dataclasses.replace(points, unused=(*given.problems, *points.unused))
+
+
+def _of_manifest(manifest: Manifest | None, points: Points) -> dict[str, Any]:
+    """Fields of ``Asked``."""
+    if manifest is None:
+        return {}
+    named = [(point, manifest.client(point.name)) for point in points.clients]
+    return {
+        "application_ms": {point.name: one.application_ms for point, one in named if one and one.application_ms},
+        "sessions": {point.name: one.sessions for point, one in named if one and one.sessions},
+        "groups": {point.name: manifest.labels(point.name, point.addresses) for point, _ in named},
+        "threads": manifest.server.threads,
+    }
+
+
+def _out(name: str) -> str:
+    """The folder, made where it is not there; or the URL."""
+    if "://" in name:
+        return name
+    path = os.path.abspath(name)
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as problem:
+        raise InputError(f"--out {name}: cannot be made ({problem.strerror})") from problem
+    if not os.access(path, os.W_OK):
+        raise InputError(f"--out {name}: cannot be written to; name a folder of your own")
+    return path
+
+
+@contextlib.contextmanager
+def _progress(clients: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Steps: each point is decoded, each client compared, and the server's threads are looked at."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=2 * clients + 2, unit=" steps", leave=False, file=sys.stderr) as bar:
+
+        def step(what: str) -> None:
+            bar.set_description_str(what, refresh=False)
+            bar.update()
+
+        yield step
+
+
+def _show(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
+    """One client's two-sided report, from what the run kept."""
+    from nfslat import api
+    from nfslat.fleet.drill import correlation
+
+    found, of_report = correlation(_out(options.out), options.show)
+    report = api.Report(found, of_report)
+    if json_out is not None:
+        report.write_json(json_out)
+    if options.html is not None:
+        with output(options.html, ()) as page_out:
+            if page_out is not None:
+                page_out.write(report.html())
+    if "-" not in (options.json, options.html):
+        out.write(report.text(width=width, color=color))
+    return 0

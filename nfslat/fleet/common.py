@@ -1,0 +1,205 @@
+"""Summaries and the server's phases -> what adds time for all clients, or most of them: `Pattern`s of scope "all"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+import numpy as np
+
+from nfslat.findings.words import ms, percent
+from nfslat.fleet.model import Pattern, Phase, Server
+from nfslat.fleet.odd import MOST
+from nfslat.fleet.summary import ClientSummary
+from nfslat.fleet.windows import Windows
+from nfslat.instants import iso
+from nfslat.select import parse_moment
+from nfslat.tables import I64, Bool
+
+_LAYERS = ("server", "network", "client")
+_WEIGHTY = 0.10  # of the response time
+_FEW = 10  # ops of a client in a phase
+_WAITS = 0.5  # of what all wait on average, for a client to be one of those that wait
+_ALL = 0.95  # of the clients are all of them
+_LEAST_MS = 0.1
+_NS_PER_MS, _NS_PER_S = 1e6, 1e9
+_WORST_SHARE = 0.02  # of the fleet's time; a phase that makes less is not worth a line
+
+
+def spent_ns(client: ClientSummary) -> int:
+    """Time of its ops: at the client, or where it has no capture in the server."""
+    return client.cells.total("client") or client.cells.total("server")
+
+
+def common(clients: Sequence[ClientSummary], server: Server | None, windows: Windows) -> list[Pattern]:
+    """In no order."""
+    found = [] if server is None else _phases(clients, server, windows)
+    said = {one.cause for one in found}
+    return found + [one for one in _findings(clients) if one.cause not in said]
+
+
+def of_clients(some: int, of: int) -> str:
+    """``all 100 clients``, ``97 of 100 clients``."""
+    if of == 1:
+        return "the only client"
+    return f"all {of} clients" if some >= _ALL * of and some == of else f"{some} of {of} clients"
+
+
+def clock_time(ns: int) -> str:
+    """``10:30:02 UTC``."""
+    return f"{iso(ns)[11:19]} UTC"
+
+
+def _phases(clients: Sequence[ClientSummary], server: Server, windows: Windows) -> list[Pattern]:
+    phases = [one for one in server.phases if one.limited]
+    if not server.phases and server.inflight.limited:
+        end_ns = windows.begin_ns + windows.count * windows.step_ns
+        flight = server.inflight
+        phases = [
+            Phase(iso(windows.begin_ns), iso(end_ns), True, flight.threads_estimate, flight.threads_range, server.ops,
+                  flight.queue_ms, None)
+        ]  # fmt: skip
+    spans = [_windows_of(one, windows) for one in phases]
+    limited = np.zeros(windows.count, dtype=np.bool_)
+    for span in spans:
+        limited[span] = True
+    made = (_phase(clients, phase, span, limited, windows) for phase, span in zip(phases, spans, strict=True))
+    return [one for one in made if one is not None]
+
+
+def _windows_of(phase: Phase, windows: Windows) -> slice:
+    begin_ns, end_ns = parse_moment(phase.begin).ns, parse_moment(phase.end).ns
+    half = windows.step_ns // 2
+    first = (begin_ns - windows.begin_ns + half) // windows.step_ns
+    last = (end_ns - windows.begin_ns + half) // windows.step_ns
+    first = min(max(first, 0), windows.count - 1)
+    return slice(first, min(max(last, first + 1), windows.count))
+
+
+def _phase(
+    clients: Sequence[ClientSummary], phase: Phase, span: slice, limited: Bool, windows: Windows
+) -> Pattern | None:
+    sums = {name: np.array([one.cells.by_window(name) for one in clients]) for name in ("ops", "queue", "queues")}
+    spent = np.array([_spent(one) for one in clients])
+    in_phase = {name: values[:, span].sum(axis=1) for name, values in sums.items()}
+    waits, known = int(in_phase["queue"].sum()), int(in_phase["queues"].sum())
+    queue_ms = waits / known / _NS_PER_MS if known else phase.queue_ms
+    if queue_ms is None or queue_ms < _LEAST_MS:
+        return None
+    able = in_phase["queues"] >= _FEW if known else in_phase["ops"] >= _FEW
+    each_ms = in_phase["queue"] / np.maximum(in_phase["queues"], 1) / _NS_PER_MS
+    hit = able & (each_ms >= _WAITS * queue_ms) if known else able
+    if not hit.any():
+        return None
+    free = ~limited
+    free_ops = int(sums["queues"][:, free].sum())
+    before_ms = int(sums["queue"][:, free].sum()) / free_ops / _NS_PER_MS if free_ops else 0.0
+    time_ns = int(spent[:, span].sum())
+    total_ns = int(spent.sum())
+    of_time = waits / time_ns if known and time_ns else None
+    excess_ns = (queue_ms - before_ms) * _NS_PER_MS * (known or int(in_phase["ops"].sum()))
+    share = excess_ns / total_ns if total_ns else None
+    if share is not None and share < _WORST_SHARE:
+        return None
+    names = [one.name for one, is_hit in zip(clients, hit.tolist(), strict=True) if is_hit]
+    is_whole = bool(limited.all())
+    begin_ns, end_ns = parse_moment(phase.begin).ns, parse_moment(phase.end).ns
+    starts, ends = span.start > 0, span.stop < windows.count
+    when = (
+        f"From {clock_time(begin_ns)} to {clock_time(end_ns)} "
+        if ends and not is_whole
+        else f"From {clock_time(begin_ns)} on "
+        if starts and not is_whole
+        else ""
+    )
+    text = f"{when}calls of {of_clients(len(names), int(able.sum()))} wait {ms(queue_ms)} ms"
+    text += f" ({percent(of_time)} of their time)" if of_time is not None else ""
+    text += f" for {_thread(phase)}"
+    if free_ops:
+        text += f"; {'before' if not ends else 'otherwise'}, {ms(before_ms)} ms"
+    low, high = phase.threads_range or (None, None)
+    sure = "high" if low is not None and low == high else "medium"
+    return Pattern(
+        scope="all" if len(names) >= MOST * len(clients) else "group",
+        layer="server",
+        cause="server-threads",
+        dimension=None,
+        value=None,
+        clients=names,
+        of=len(clients),
+        begin=phase.begin if starts else None,
+        end=phase.end if ends else None,
+        effect_ms=queue_ms - before_ms,
+        excess_s=excess_ns / _NS_PER_S,
+        share=share,
+        confidence=sure if phase.threads is not None else "low",
+        p_value=None,
+        text=f"{text[0].upper()}{text[1:]}.",
+        evidence={
+            "threads": phase.threads,
+            "threads_range": None if phase.threads_range is None else list(phase.threads_range),
+            "queue_ms": queue_ms,
+            "otherwise_ms": before_ms if free_ops else None,
+            "share_of_time": of_time,
+        },
+    )
+
+
+def _spent(client: ClientSummary) -> I64:
+    return client.cells.by_window("client" if client.cells.total("client") else "server")
+
+
+def _thread(phase: Phase) -> str:
+    low, high = phase.threads_range or (phase.threads, phase.threads)
+    if phase.threads is None:
+        return "a thread of the server"
+    if low != high:
+        return f"one of the server's threads, of which there are {low} to {high}"
+    return "the server's only thread" if phase.threads == 1 else f"one of the server's {phase.threads} threads"
+
+
+def _findings(clients: Sequence[ClientSummary]) -> list[Pattern]:
+    """Findings that most clients' own reports have, where they explain much, or nobody knows how much."""
+    able = [one for one in clients if one.verdict is not None]
+    if len(able) < 2:  # of one, its own report tells
+        return []
+    total_ns = sum(map(spent_ns, able))
+    codes = {(one.code, one.layer) for client in able for one in client.findings if one.layer in _LAYERS}
+    found = []
+    for code, layer in sorted(codes):
+        having = [
+            (client, one)
+            for client in able
+            for one in client.findings
+            if (one.code, one.layer) == (code, layer) and (one.share is None or one.share >= _WEIGHTY)
+        ]
+        if len(having) < MOST * len(able):
+            continue
+        shares = [one.share for _, one in having if one.share is not None]
+        spent = sum(one.share * spent_ns(client) for client, one in having if one.share is not None)
+        example, words = having[0]
+        text = f"{of_clients(len(having), len(able))} have one finding in common, {code}"
+        text += f", which explains {percent(median(shares))} of their response time (median)" if shares else ""
+        effects = [one.share * c.client_ms.mean for c, one in having if one.share is not None and c.client_ms]
+        certain = sum(one.confidence == "certain" for _, one in having)
+        found.append(
+            Pattern(
+                scope="all",
+                layer=layer,
+                cause=code,
+                dimension=None,
+                value=None,
+                clients=[client.name for client, _ in having],
+                of=len(able),
+                begin=None,
+                end=None,
+                effect_ms=median(effects) if effects else None,
+                excess_s=spent / _NS_PER_S if shares else None,
+                share=spent / total_ns if shares and total_ns else None,
+                confidence="high" if certain >= MOST * len(having) else "medium",
+                p_value=None,
+                text=f"{text[0].upper()}{text[1:]}; of {example.name}: {words.text}.",
+                evidence={"certain": certain},
+            )
+        )
+    return found

@@ -1,0 +1,214 @@
+"""Fleet -> one self-contained HTML page, in the style of the two-sided report's; it asks no network."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from importlib import resources
+from urllib.parse import quote
+
+from nfslat.fleet.charts import charts
+from nfslat.fleet.model import Client, Fleet, OpRow, Pattern
+from nfslat.fleet.text_words import (
+    SCOPES,
+    STATES,
+    cause_of,
+    clock_error,
+    compared,
+    definitions,
+    facts_line,
+    how_much,
+    how_sure,
+    layer_of,
+    lost,
+    phase_line,
+    problem_line,
+    run_lines,
+    server_line,
+    slots_of,
+    span,
+    who,
+)
+from nfslat.report.html.page import filled
+
+_PACKAGE = "nfslat.fleet"
+_DETAILED = 300  # clients; of more a row has no packet of details, or the page would be too large for a mail
+_LAYERS = ("server", "network", "client")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A client in the table."""
+
+    rank: int | None  # None: it was not compared
+    client: Client
+    layer: str
+    cause: str
+    sure: str
+    lost: str
+    clock: str
+    slots: str
+    link: str | None  # to its report, where it lies beside the page
+    detailed: bool
+
+
+@dataclass(frozen=True)
+class Card:
+    """A pattern."""
+
+    pattern: Pattern
+    who: str
+    scope: str
+    layer: str
+    when: str
+    how_much: str
+    sure: str
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One of the numbers under the verdict."""
+
+    key: str
+    layer: str  # whose it is; "whole" is the sum of the others
+    title: str
+    ms: float
+    share: float | None  # of the whole
+    means: str
+
+
+def render(fleet: Fleet, *, folder: str | None = None) -> str:
+    """The page, ending in a newline. Where `folder` is given, in which it is to stand, it has links to the clients' own
+    reports in the run's folder.
+
+    Raises ``UsageError`` where the libraries of the extra ``html`` are not installed.
+    """
+    pictures = charts(fleet)
+    rows = _rows(fleet, folder)
+    first, *rest = re.split(r"(?<=\.) (?=[A-Z0-9])", fleet.verdict.text, maxsplit=1)
+    day = fleet.captures.begin
+    return filled(
+        "fleet.html",
+        pictures,
+        package=_PACKAGE,
+        css=_part("fleet.css"),
+        more_script=_part("fleet.js"),
+        fleet=fleet,
+        title=_title(fleet),
+        contents=_contents(fleet, {one.section for one in pictures}),
+        verdict=(first, "".join(rest)),
+        layer=fleet.verdict.layer if fleet.verdict.layer in _LAYERS else "unknown",
+        facts=facts_line(fleet),
+        tiles=_tiles(fleet.total),
+        cards=_cards(fleet),
+        rows=rows,
+        some_detailed=any(row.detailed for row in rows),
+        out=sum(row.client.outlier for row in rows if row.rank is not None),
+        compared=len(compared(fleet.clients)),
+        server_line="" if fleet.server is None else server_line(fleet.server),
+        phases=[] if fleet.server is None else [phase_line(one, day) for one in fleet.server.phases],
+        windows=[] if fleet.server is None else [
+            (span(one.begin, one.end, day), one) for one in fleet.server.windows
+        ],
+        op_rows=[*fleet.by_op, *([fleet.total] if fleet.total is not None and len(fleet.by_op) != 1 else [])],
+        problems=[(one.fatal, problem_line(one)) for one in sorted(fleet.problems, key=lambda one: not one.fatal)],
+        run=run_lines(fleet.run),
+        definitions=definitions(fleet),
+    )  # fmt: skip
+
+
+def _part(name: str) -> str:
+    return resources.files(_PACKAGE).joinpath(name).read_text(encoding="utf-8")
+
+
+def _title(fleet: Fleet) -> str:
+    name = "the server" if fleet.server is None else fleet.server.name
+    return f"NFS latency of {len(fleet.clients):,} client{'' if len(fleet.clients) == 1 else 's'} of {name}"
+
+
+def _contents(fleet: Fleet, drawn: set[str]) -> list[tuple[str, str]]:
+    return [
+        ("answer", "Answer"), ("common", "What is common"),
+        *([("over-time", "Clients by time")] if "heat" in drawn else []),
+        *([("side-by-side", "Side by side")] if "clients" in drawn else []), ("clients", "All clients"),
+        ("server", "The server"), *([("ops", "Operations")] if fleet.by_op or fleet.total else []),
+        ("problems", "What is missing"), ("run", "How this was made"), ("definitions", "Definitions"),
+    ]  # fmt: skip
+
+
+def _tiles(total: OpRow | None) -> list[Tile]:
+    """The mean client SRT and what it is the sum of."""
+    if total is None:
+        return []
+    whole = total.client_ms.mean
+
+    def tile(key: str, layer: str, title: str, value: float, means: str) -> Tile:
+        return Tile(key, layer, title, value, value / whole if whole > 0 else None, means)
+
+    found = [
+        tile("client", "whole", "Client SRT", whole, "mean over all matched ops of all clients, at the clients' wire"),
+        tile("network", "network", "Network", total.network_ms.mean, "client SRT minus server SRT, op by op"),
+    ]
+    if total.queue_ms is None:
+        return [*found, tile("server", "server", "Server SRT", total.server_ms.mean, "at the server's wire")]
+    return [
+        *found,
+        tile("thread", "server", "In the server", total.server_ms.mean - total.queue_ms, "server SRT without the wait"),
+        tile(
+            "queue", "server", "Wait for a thread", total.queue_ms, "of the server SRT, until a thread takes the call"
+        ),
+    ]
+
+
+def _cards(fleet: Fleet) -> list[Card]:
+    """What is common to all first, then groups, then single ones."""
+    order = [*SCOPES, *(one.scope for one in fleet.patterns)]
+    return [
+        Card(
+            one,
+            who(one),
+            SCOPES.get(one.scope, one.scope),
+            one.layer if one.layer in _LAYERS else "unknown",
+            span(one.begin, one.end, fleet.captures.begin),
+            how_much(one),
+            how_sure(one),
+        )
+        for one in sorted(fleet.patterns, key=lambda one: order.index(one.scope))
+    ]
+
+
+def _rows(fleet: Fleet, folder: str | None) -> list[Row]:
+    """All clients: those that were compared in their order, then the others."""
+    ranked = [(rank, one) for rank, one in enumerate(compared(fleet.clients), 1)]
+    known = {id(one) for _, one in ranked}
+    everybody: list[tuple[int | None, Client]] = [
+        *ranked,
+        *((None, one) for one in fleet.clients if id(one) not in known),
+    ]
+    return [
+        Row(
+            rank,
+            one,
+            layer_of(one) if layer_of(one) in _LAYERS else "unknown",
+            cause_of(one) if rank is not None else STATES.get(one.state, one.state),
+            "-" if one.verdict is None else one.verdict.confidence,
+            lost(one),
+            clock_error(one.clock),
+            slots_of(one),
+            _link(one.report, fleet.run.out, folder),
+            len(everybody) <= _DETAILED or one.outlier,
+        )
+        for rank, one in everybody
+    ]
+
+
+def _link(report: str | None, out: str | None, folder: str | None) -> str | None:
+    """A relative address; None for what cannot be reached by one. Nothing in it is a scheme: its colons are numbers."""
+    if not report or out is None or folder is None or any("://" in one for one in (report, out, folder)):
+        return None
+    try:
+        path = os.path.relpath(os.path.join(out, report), folder or ".")
+        return f"./{quote(path.encode('utf-8', 'surrogateescape'))}"
+    except ValueError:  # a zero, half of a character: no file has such a name
+        return None

@@ -1,0 +1,108 @@
+"""One client's shards, of its own capture and of the server's -> its two-sided report, and a summary to be merged.
+
+The report is that of ``nfslat SERVER CLIENT`` on the same packets, where the server's capture holds no other client. Of
+one that holds others it is what those packets of this client say, with the server's threads as all clients used them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nfslat import api, overlap, pipeline
+from nfslat.decode.merge import merge
+from nfslat.errors import InputError
+from nfslat.fleet.shards import read_shard
+from nfslat.fleet.store import Store
+from nfslat.fleet.summary import ClientSummary, summarize, summarize_server_only
+from nfslat.fleet.windows import Windows
+from nfslat.inflight.wide import ServerWide
+from nfslat.known import Known
+from nfslat.outside import Outside, with_bundled
+from nfslat.results import Correlation, Side
+from nfslat.select import Filters
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Names in the store: what there is of one capture point for one client."""
+
+    shards: tuple[str, ...]
+    facts: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """One client; `client` None where it has no capture of its own."""
+
+    name: str
+    addresses: tuple[str, ...]
+    server: Parts
+    client: Parts | None
+    groups: Mapping[str, str] = field(default_factory=dict)
+    application_ms: Mapping[str, float] = field(default_factory=dict)  # by operation; "" for all data ops
+    sessions: int | None = None
+    threads: int | None = None  # of the server, as its manifest says
+    command: str = ""  # that the report says it was made by
+    kept: str | None = None  # name for the report (JSON) in the store
+
+
+def correlate(store: Store, request: Request, wide: ServerWide | None) -> tuple[Correlation, api.Options]:
+    """Both sides of a client, compared; raises ``InputError`` as `nfslat.pipeline.correlate` does."""
+    if request.client is None:
+        raise InputError(f"{request.name}: there is no capture of this client")
+    with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
+        one, two = (read_side(store, parts, Path(scratch)) for parts in (request.server, request.client))
+    found = pipeline.compare(one, two, filters=Filters(), srt="nfslat", may_swap=False)
+    if overlap.is_swapped(found.server.ops, found.client.ops, found.matched):
+        raise InputError(
+            f"{request.name}: its ops take longer in the server's capture than in its own; one of the files is on the "
+            "wrong side: say in a manifest which files are whose"
+        )
+    found = dataclasses.replace(found, server_wide=wide)
+    outside = Outside(Known(app_ms=dict(request.application_ms), threads=request.threads), request.sessions)
+    if found.server.source.bundle or found.client.source.bundle:
+        outside = with_bundled(outside, found)
+    return found, api.Options(known=outside.given, sessions=request.sessions, outside=outside, command=request.command)
+
+
+def read_side(store: Store, parts: Parts, scratch: Path) -> Side:
+    """One side, from its shards."""
+    source, facts = read_shard(store, parts.facts, scratch)
+    return pipeline.side_of(source, merge([read_shard(store, name, scratch)[1] for name in parts.shards], facts))
+
+
+def _application_ms(of_op: Mapping[str, float]) -> float | None:
+    """One figure for all data ops, where that is what was given."""
+    return next(iter(of_op.values())) if len(of_op) == 1 else None
+
+
+def compare_client(store: Store, request: Request, windows: Windows, wide: ServerWide | None) -> ClientSummary:
+    """The summary of one client; its whole report goes to the store, where that is asked for."""
+    if request.client is None:
+        with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
+            side = read_side(store, request.server, Path(scratch))
+        return summarize_server_only(
+            side, name=request.name, addresses=request.addresses, groups=request.groups, windows=windows, wide=wide
+        )
+    found, options = correlate(store, request, wide)
+    report = api.Report(found, options)
+    if request.kept is not None:
+        with store.writing(request.kept) as out:
+            text = io.StringIO()
+            report.write_json(text)
+            out.write(text.getvalue().encode())
+    return summarize(
+        found,
+        report.summary,
+        name=request.name,
+        addresses=request.addresses,
+        groups=request.groups,
+        windows=windows,
+        application_ms=_application_ms(request.application_ms),
+        report_name=request.kept,
+    )

@@ -1,0 +1,214 @@
+"""The files of one capture point -> one Parquet file for each pair of hosts in it, kept under a name of their contents.
+
+This is what a worker does first. The name is a hash of the bytes of all files and of what decodes them, so that a
+later run, or the same one after a break, finds what was done; it may lie on another worker's disk under the same URL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import xxhash
+
+from nfslat.constants import NFS
+from nfslat.decode import bundle, native, stored
+from nfslat.decode.apart import decode_apart
+from nfslat.decode.capture import Bundle, File, Source, refuse_empty
+from nfslat.decode.decoded import Decoded
+from nfslat.decode.tools import Tools, find_tools
+from nfslat.errors import InputError, NfslatError
+from nfslat.fleet.fetch import content_hash, readable
+from nfslat.fleet.inputs import Input
+from nfslat.fleet.memo import Memo
+from nfslat.fleet.model import Problem
+from nfslat.fleet.store import Store
+from nfslat.select import client_ends, is_reverse
+
+_FORM = "nfslat.shards/1"
+_STORED = " (stored)"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What two hosts had to say to each other at one capture point."""
+
+    name: str  # in the store
+    hosts: tuple[str, ...]  # addresses, one or two
+    callers: tuple[str, ...]  # those of them that call NFS; callbacks do not count
+    ops: int
+
+
+@dataclass(frozen=True)
+class Decode:
+    """One capture point, decoded."""
+
+    shards: tuple[Shard, ...]
+    facts: str  # name of what is known of the capture as a whole
+    files: int
+    bytes: int
+    packets: int
+    ops: int
+    first_ns: int
+    last_ns: int
+    cached: bool
+    problems: tuple[Problem, ...] = ()
+
+
+def decode_point(store: Store, title: str, inputs: Sequence[Input]) -> Decode:
+    """Decode the files of one point, unless that was done before. A file that cannot be read is left out, and named.
+
+    Raises ``InputError`` where nothing is left.
+    """
+    with tempfile.TemporaryDirectory(prefix="nfslat-") as folder:
+        scratch = Path(folder)
+        # What is known of files by their dates is this machine's own affair.
+        memo = Memo(Path(store.place("hashes")) if store.is_local else scratch / "hashes")
+        good, hashes, problems = _hashed(inputs, memo)
+        while True:
+            if not good:
+                raise InputError(f"{title}: none of its files can be read: {problems[0].what}: {problems[0].why}")
+            key = _key(hashes[one.url] for one in good)
+            if (done := _found(store, key, problems)) is not None:
+                return done
+            try:
+                return _decoded(store, key, title, good, scratch, problems)
+            except _BadFile as bad:
+                good = [one for one in good if one != bad.file]
+                problems.append(_left_out(bad.file.name, bad.why))
+
+
+class _BadFile(Exception):
+    """One of the files is none that can be read."""
+
+    def __init__(self, file: Input, why: str) -> None:
+        super().__init__(why)
+        self.file, self.why = file, why
+
+
+def _left_out(name: str, why: str) -> Problem:
+    return Problem(name, why, "the time in it is missing on this side")
+
+
+def _hashed(inputs: Sequence[Input], memo: Memo) -> tuple[list[Input], dict[str, str], list[Problem]]:
+    good, hashes, problems = [], {}, []
+    for one in inputs:
+        try:
+            hashes[one.url] = content_hash(one, memo)
+            good.append(one)
+        except (OSError, NfslatError) as problem:
+            problems.append(_left_out(one.name, _reason(problem).removeprefix(f"{one.name}: ")))
+    return good, hashes, problems
+
+
+def _reason(problem: Exception) -> str:
+    return (problem.strerror if isinstance(problem, OSError) else None) or str(problem) or type(problem).__name__
+
+
+def _key(hashes: Iterable[str]) -> str:
+    return xxhash.xxh3_128_hexdigest("\n".join([_FORM, native.NAME, *hashes]).encode())
+
+
+def _found(store: Store, key: str, problems: list[Problem]) -> Decode | None:
+    """What a run before made of the same bytes."""
+    kept = store.read_json(f"shards/{key}/index.json")
+    try:
+        shards = tuple(
+            Shard(one["name"], tuple(one["hosts"]), tuple(one["callers"]), one["ops"]) for one in kept.pop("shards")
+        )
+        found = Decode(**kept | {"shards": shards, "cached": True, "problems": tuple(problems)})
+    except (AttributeError, KeyError, TypeError):
+        return None
+    return found if all(store.has(name) for name in (found.facts, *(one.name for one in shards))) else None
+
+
+def _decoded(
+    store: Store, key: str, title: str, inputs: Sequence[Input], scratch: Path, problems: list[Problem]
+) -> Decode:
+    found_tools: list[Tools] = []
+
+    def tools() -> Tools:
+        if not found_tools:
+            found_tools.append(find_tools(scratch))
+        return found_tools[0]
+
+    with contextlib.ExitStack() as stack:
+        source = _open(title, inputs, stack, tools, scratch)
+        apart = decode_apart(source, tools, lambda _: None)
+    shards = []
+    for number, (hosts, decoded) in enumerate(apart.hosts):
+        name = f"shards/{key}/{number:05}.parquet"
+        # The files are the same for all of them, and may be thousands.
+        _write(store, name, decoded, dataclasses.replace(apart.source, files=()))
+        shards.append(Shard(name, tuple(sorted(hosts)), _callers(decoded), len(decoded.ops)))
+    facts = f"shards/{key}/facts.parquet"
+    _write(store, facts, apart.facts, apart.source)
+    done = Decode(
+        shards=tuple(shards),
+        facts=facts,
+        files=len(apart.source.files),
+        bytes=sum(one.size_bytes for one in inputs),
+        packets=sum(apart.facts.packet_kinds.values()),
+        ops=sum(one.ops for one in shards),
+        first_ns=apart.facts.first_ns,
+        last_ns=apart.facts.last_ns,
+        cached=False,
+        problems=tuple(problems),
+    )
+    kept = dataclasses.asdict(done)
+    store.write_json(f"shards/{key}/index.json", {k: v for k, v in kept.items() if k not in ("cached", "problems")})
+    return done
+
+
+def _open(
+    title: str, inputs: Sequence[Input], stack: contextlib.ExitStack, tools: Callable[[], Tools], scratch: Path
+) -> Source:
+    """All files as one source, tars of scripts/capture.sh unpacked. Raises ``_BadFile``."""
+    plain = [one for one in inputs if not one.is_tar]
+    paths = iter(stack.enter_context(readable(plain, scratch)))
+    files: list[File] = []
+    said: Bundle | None = None
+    for one in inputs:
+        try:
+            if one.is_tar and not one.is_remote:
+                parts, said = bundle.unpack(one.name, Path(one.url), scratch)
+            else:
+                parts = stack.enter_context(readable([one], scratch)) if one.is_tar else [next(paths)]
+            for part in parts:
+                name = one.name if len(parts) == 1 else f"{one.name}: {part.name}"
+                source = native.open_source(str(part), tools, scratch, rereads=False)
+                files += [dataclasses.replace(file, name=name) for file in source.files]
+        except InputError as problem:
+            if "holds no packets" not in str(problem):  # a rotated file that was just begun is no loss
+                raise _BadFile(one, str(problem).replace(f"{one.url}: ", "")) from problem
+    if not files:
+        refuse_empty(title)
+    return Source(title, tuple(sorted(files, key=lambda file: file.first_ns)), bundle=said)
+
+
+def _write(store: Store, name: str, decoded: Decoded, source: Source) -> None:
+    with store.writing(name) as out:
+        stored.write_side(decoded, source, out, quick=True)
+
+
+def _callers(decoded: Decoded) -> tuple[str, ...]:
+    """Addresses that call NFS."""
+    ops = decoded.ops
+    reverse, ends = is_reverse(ops), client_ends(ops)
+    nfs = np.array([ops.kinds[kind].program == NFS for kind in ops.classes.kind], dtype=np.bool_)
+    return tuple(sorted({ends[conn][0] for conn in ops.classes.conn[nfs & ~reverse].tolist()}))
+
+
+def read_shard(store: Store, name: str, scratch: Path) -> tuple[Source, Decoded]:
+    """What was decoded, as if it had just been. Raises ``InputError`` where it is not there, or damaged."""
+    try:
+        with store.local(name, scratch) as path:
+            source, decoded = stored.read_side(stored.open_source(store.place(name), path), lambda _: None)
+    except OSError as problem:
+        raise InputError(f"{store.place(name)}: {_reason(problem)}; was the folder cleared?") from problem
+    return source, dataclasses.replace(decoded, engine=decoded.engine.removesuffix(_STORED))

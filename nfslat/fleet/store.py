@@ -1,0 +1,95 @@
+"""The folder or URL of a run: names in, bytes out. Everything that the run makes is kept there, whole or not at all.
+
+A name appears only when all of it is written, so that what is there can be believed by the next run, and by other
+workers at the same time; two that write one name write the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import fsspec
+
+_COPY_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Store:
+    """`url`: an absolute path, or what fsspec opens."""
+
+    url: str
+
+    @property
+    def is_local(self) -> bool:
+        """Is it a folder that this machine sees as one?"""
+        return "://" not in self.url
+
+    def place(self, name: str) -> str:
+        """Path or URL of `name`."""
+        return f"{self.url.rstrip('/')}/{name}"
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[BinaryIO]:
+        """A stream whose bytes become `name` when the block is done, and are gone where it fails."""
+        if not self.is_local:
+            # An object appears when it is closed; what was not closed well is taken away.
+            fs, path = fsspec.core.url_to_fs(self.place(name))
+            with contextlib.suppress(OSError, NotImplementedError):
+                fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+            with fs.transaction, fs.open(path, "wb") as out:
+                yield cast(BinaryIO, out)
+            return
+        target = Path(self.place(name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}-", delete=False) as file:
+            try:
+                yield cast(BinaryIO, file)
+                file.flush()
+            except BaseException:
+                os.unlink(file.name)
+                raise
+        try:
+            os.chmod(file.name, 0o644)
+            os.replace(file.name, target)
+        except OSError:
+            os.unlink(file.name)
+            raise
+
+    def write_json(self, name: str, value: Any) -> None:
+        """`value` as JSON."""
+        with self.writing(name) as out:
+            out.write(json.dumps(value, separators=(",", ":"), allow_nan=False).encode())
+
+    def read_json(self, name: str) -> Any:
+        """What `write_json` wrote; None where it is not there, or is damaged."""
+        try:
+            with fsspec.open(self.place(name), "rb") as file:
+                return json.loads(file.read())
+        except (OSError, ValueError):
+            return None
+
+    def has(self, name: str) -> bool:
+        """Is it there?"""
+        if self.is_local:
+            return os.path.exists(self.place(name))
+        fs, path = fsspec.core.url_to_fs(self.place(name))
+        return bool(fs.exists(path))
+
+    @contextlib.contextmanager
+    def local(self, name: str, scratch: Path) -> Iterator[Path]:
+        """A file of this machine with the bytes of `name`."""
+        if self.is_local:
+            yield Path(self.place(name))
+            return
+        with tempfile.NamedTemporaryFile(dir=scratch) as copy, fsspec.open(self.place(name), "rb") as file:
+            while chunk := file.read(_COPY_BYTES):
+                copy.write(chunk)
+            copy.flush()
+            yield Path(copy.name)

@@ -1,0 +1,284 @@
+"""Parts of the fleet's report -> words that text and page have in common: moments, names, layers, definitions."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+from nfslat.fleet.model import Client, ClientWindow, Clock, Fleet, Pattern, Phase, Problem, Run, Server, ServerWindow
+from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
+
+LETTERS = {"server": "S", "network": "N", "client": "C"}
+SCOPES = {"all": "All clients", "group": "Groups of clients", "one": "Single clients"}
+STATES = {
+    "server only": "no capture of their own",
+    "client only": "not in the server's capture",
+    "failed": "could not be compared",
+}
+_FRACTION = re.compile(r"[.,]\d+")
+
+
+def letter(layer: str | None) -> str:
+    """``S``, ``N``, ``C``, or ``?``."""
+    return LETTERS.get(layer or "", "?")
+
+
+def moment(at: str | None, day: str | None) -> str:
+    """A time of day on the server's clock; with its date where that is not the day of `day`, another moment."""
+    if at is None:
+        return "?"
+    date, _, time = at.partition("T")
+    if not time:
+        return plain(at)
+    time = _FRACTION.sub("", time).removesuffix("Z").removesuffix("+00:00")
+    return plain(time if day is not None and day.startswith(f"{date}T") else f"{date} {time}")
+
+
+def span(begin: str | None, end: str | None, day: str | None) -> str:
+    """When: ``09:00:00 to 09:05:00``, or ``all the time``."""
+    if begin is None and end is None:
+        return "all the time"
+    if end is None:
+        return f"from {moment(begin, day)} on"
+    if begin is None:
+        return f"until {moment(end, day)}"
+    return f"{moment(begin, day)} to {moment(end, day)}"
+
+
+def seconds(value: float) -> str:
+    """Seconds with three digits or more: ``0.21``, ``22.3``, ``1,250``."""
+    shown = f"{value:,.{2 if abs(value) < 10 else 1 if abs(value) < 100 else 0}f}"
+    return shown.removeprefix("-") if float(shown.replace(",", "")) == 0 else shown
+
+
+def size(number: int) -> str:
+    """Bytes as people say them."""
+    for unit, of in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if number >= of:
+            return f"{number / of:,.1f} {unit}"
+    return f"{number} bytes"
+
+
+def few_digits(number: int) -> str:
+    """A count in at most seven columns: ``123,456``, ``1.34M``."""
+    for limit, of, unit in ((10**6, 1, ""), (10**9, 10**6, "M"), (10**12, 10**9, "G"), (10**15, 10**12, "T")):
+        if number < limit:
+            return count(number) if of == 1 else f"{number / of:.3g}{unit}" if number < limit / 1.01 else f"999{unit}"
+    return f"{number:.0e}"
+
+
+def mean_over(
+    windows: Sequence[ServerWindow] | Sequence[ClientWindow], name: str, *, by_ops: bool = True
+) -> float | None:
+    """Mean of a figure over some windows, weighted by their ops, or all alike; None where none of them has it."""
+    found = [(value, one.ops if by_ops else 1) for one in windows if (value := getattr(one, name)) is not None]
+    weight = sum(one for _, one in found)
+    return math.fsum(value * one for value, one in found) / weight if weight else None
+
+
+# ---- clients ----
+
+
+def layer_of(client: Client) -> str:
+    """The layer that its own report blames; ``unknown`` without one."""
+    return "unknown" if client.verdict is None else client.verdict.layer
+
+
+def cause_of(client: Client) -> str:
+    """What its own report blames: layer and code of the cause."""
+    if client.verdict is None:
+        return "-"
+    return f"{letter(client.verdict.layer)} {shorten(client.verdict.cause or client.verdict.layer, 40)}"
+
+
+def compared(clients: Iterable[Client]) -> list[Client]:
+    """Those with figures of both sides."""
+    return [one for one in clients if one.state == "compared" and one.client_ms is not None]
+
+
+def not_compared(clients: Iterable[Client]) -> dict[str, list[Client]]:
+    """The others, by their state."""
+    found: dict[str, list[Client]] = {}
+    for one in clients:
+        if one.state != "compared":
+            found.setdefault(one.state, []).append(one)
+        elif one.client_ms is None:
+            found.setdefault("compared, no op in both captures", []).append(one)
+    return found
+
+
+def common_prefix(names: Sequence[str]) -> str:
+    """What all names begin with, up to a separator, so that no number is cut; "" of fewer than two names."""
+    if len(set(names)) < 2:
+        return ""
+    low, high = min(names), max(names)
+    same = next((i for i, (one, other) in enumerate(zip(low, high, strict=False)) if one != other), len(low))
+    found = re.match(r".*[.:_/-]", low[:same], re.DOTALL)
+    return found[0] if found else ""
+
+
+def clock_error(clock: Clock | None) -> str:
+    """How far one-way figures of a client may be off, ms; with a mark where its clock was set or fits nothing."""
+    if clock is None:
+        return "-"
+    if not clock.fits or clock.bound_ms is None:
+        return "no fit"
+    return ms((clock.bound_ms[1] - clock.bound_ms[0]) / 2, 2) + ("!" if clock.steps else "")
+
+
+def lost(client: Client) -> str:
+    """Segments that were lost, or what share of the bytes was sent again where only that is known."""
+    if client.lost_segments is not None:
+        return few_digits(client.lost_segments)
+    return "-" if client.sent_again_share is None else percent(client.sent_again_share).replace(" ", "")
+
+
+def slots_of(client: Client) -> str:
+    """The slots that hold it; ``no`` where nothing does, ``?`` where that cannot be told."""
+    if client.slots is not None:
+        return count(client.slots)
+    return {"nothing": "no", "workers": "no"}.get(client.slots_held, "?")
+
+
+# ---- patterns ----
+
+
+def who(pattern: Pattern) -> str:
+    """``all 100 clients``, ``7 of 7 clients with subnet 10.9.3.0/24``, ``10.9.1.18``."""
+    hit = len(pattern.clients)
+    if pattern.scope == "all":
+        everybody = "the only client" if hit == 1 else f"all {count(hit)} clients"
+        return everybody if hit == pattern.of else f"{count(hit)} of {count_of(pattern.of, 'client')}"
+    if hit == 1 and (pattern.scope == "one" or pattern.dimension is None):
+        return plain(pattern.clients[0])
+    if pattern.dimension is None:
+        return f"{count_of(hit, 'client')}, which no attribute tells from the others"
+    named = f"{plain(pattern.dimension)} {plain(pattern.value or '')}".strip()
+    return f"{count(hit)} of {count_of(pattern.of, 'client')} with {named}"
+
+
+def how_much(pattern: Pattern) -> str:
+    """``21.0 ms an op, 1,250 s, 72.0 % of the time of all ops``; "" where nothing is known."""
+    found = []
+    if pattern.effect_ms is not None:
+        found.append(f"{ms(pattern.effect_ms)} ms an op")
+    if pattern.excess_s is not None:
+        found.append(f"{seconds(pattern.excess_s)} s")
+    if pattern.share is not None:
+        found.append(f"{percent(pattern.share)} of the time of all ops")
+    return ", ".join(found)
+
+
+def how_sure(pattern: Pattern) -> str:
+    """``high``, ``high (p = 0.0003)``."""
+    chance = "" if pattern.p_value is None else f" (p = {pattern.p_value:.1g})"
+    return plain(pattern.confidence) + (" (p < 1e-6)" if (pattern.p_value or 1) < 1e-6 else chance)
+
+
+# ---- the server, the run ----
+
+
+def threads(estimate: int | None, bounds: tuple[int, int] | None) -> str:
+    """``8 threads (7 to 9)``; "" where nothing shows how many there are."""
+    if estimate is None:
+        return ""
+    return count_of(estimate, "thread") + (
+        f" ({bounds[0]} to {bounds[1]})" if bounds is not None and bounds[0] != bounds[1] else ""
+    )
+
+
+def server_line(server: Server) -> str:
+    """The server in a sentence or two."""
+    other = [plain(one) for one in server.addresses if one != server.name]
+    also = f" (also {', '.join(other[:4])}{', ...' if len(other) > 4 else ''})" if other else ""
+    unseen = len(server.clients_not_captured)
+    flying = server.inflight
+    limit = threads(flying.threads_estimate, flying.threads_range)
+    told = f"{limit}{', all busy at times' if flying.limited else ''}" if limit else (
+        f"at least {count_of(flying.threads_lower_bound, 'thread')}; nothing shows how many there are"
+    )  # fmt: skip
+    wait = "" if flying.queue_ms is None else f"; a call waits {ms(flying.queue_ms)} ms for one on average"
+    return (
+        f"{plain(server.name)}{also}: {count_of(server.clients, 'client')}"
+        f"{f', {count(unseen)} of them not captured' if unseen else ''}, {count_of(server.ops, 'op')}; "
+        f"at most {count(flying.max)} in flight, {ms(flying.mean, 1)} on average; {told}{wait}."
+    )
+
+
+def phase_line(phase: Phase, day: str | None) -> str:
+    """``09:05:00 to 09:10:00: limited by 8 threads (8 to 9), calls wait 21.0 ms; server SRT 24.1 ms; 1,000 ops``."""
+    limit = threads(phase.threads, phase.threads_range) or "its threads"
+    state = f"limited by {limit}" if phase.limited else "not limited by threads"
+    wait = "" if phase.queue_ms is None or not phase.limited else f", calls wait {ms(phase.queue_ms)} ms"
+    server = "" if phase.server_ms is None else f"; server SRT {ms(phase.server_ms)} ms"
+    return f"{span(phase.begin, phase.end, day)}: {state}{wait}{server}; {count_of(phase.ops, 'op')}"
+
+
+def facts_line(fleet: Fleet) -> str:
+    """What the answer rests on."""
+    of, captures = len(fleet.clients), fleet.captures
+    when = f"{moment(captures.begin, None)} to {moment(captures.end, captures.begin)} by the server's clock"
+    if captures.begin is None and captures.end is None:
+        when = "at a time that is not known"
+    return (
+        f"{count(len(compared(fleet.clients)))} of {count_of(of, 'client')} compared, "
+        f"{count_of(captures.matched_ops, 'op')} in both captures (server's: {count(captures.server_ops)}, clients': "
+        f"{count(captures.client_ops)}); {count_of(captures.files, 'file')}, {size(captures.bytes)}, {when}."
+    )
+
+
+def problem_line(problem: Problem) -> str:
+    """What, why, and what the report lacks for it."""
+    return f"{problem.what}: {problem.why}" + (f". Missing: {problem.cost}" if problem.cost else "")
+
+
+def run_lines(run: Run) -> list[str]:
+    """How the report was made."""
+    hosts = sorted({one.host for one in run.workers})
+    on = f" on {', '.join(hosts[:4])}{', ...' if len(hosts) > 4 else ''}" if hosts else ""
+    peaks = [one.peak_rss_bytes for one in run.workers if one.peak_rss_bytes is not None]
+    limits = [one.memory_limit_bytes for one in run.workers if one.memory_limit_bytes is not None]
+    memory = f", at most {size(max(peaks))} of memory each" if peaks else ""
+    memory += f" (limit {size(min(limits))})" if peaks and limits else ""
+    tasks = ", ".join(f"{count(number)} {name}" for name, number in run.tasks.items()) or "none"
+    lines = [
+        f"Scheduler {run.scheduler}: {count_of(len(run.workers), 'worker')}{on}{memory}; {run.wall_s:,.1f} s. "
+        f"Tasks: {tasks}."
+    ]
+    if run.dashboard is not None:
+        lines.append(f"Dashboard: {run.dashboard}")
+    if run.out is not None:
+        lines.append(f"The parts are in {run.out}: a run with the same --out takes from there what has not changed.")
+    return lines
+
+
+def definitions(fleet: Fleet) -> list[tuple[str, str]]:
+    """Every figure of the report explained: (word, meaning)."""
+    return [
+        ("client SRT", "of a matched op, from the first byte of the call to the last byte of the reply at the client's "
+         "wire = network + server SRT. Each is of the same op on one host's clock; the difference needs no clock."),
+        ("server SRT", "from the last byte of the call to the first byte of the reply at the server's wire. queue: of "
+         "it, the wait for a server thread, which is worked out from all clients' calls together."),
+        ("typical client", "the median over the clients, operation by operation, of the mean time of such ops."),
+        ("excess", "what the ops of a client took beyond what the same operations take at the typical client, summed "
+         "over its ops, in seconds: network, server and queue parts sum to it. Negative: it is better off than most. "
+         "In a stretch of time it is against the typical client of the whole time. Clients stand in its order."),
+        ("p50, p95, p99", "so many percent of the ops took at most this long. Of one client exact; over several "
+         f"clients from histograms that can be added, with a relative error of at most {percent(fleet.relative_error)}."
+         " Means are exact everywhere."),
+        ("lost", "TCP segments that were sent and did not arrive between the two capture points, both ways; - where "
+         "that is not known. Loss costs time only where the cause says so."),
+        ("clock", "+/- ms by which one-way figures of the client may be off; ! where a clock was set. Client SRT, "
+         "network and server are right whatever the clocks show."),
+        ("slots", "the number of slots that is likely to hold the client (more calls wait above its wire, where no "
+         "packet shows them); no: nothing holds it, or its own workers do; ?: cannot be told."),
+        ("layer and cause", "what the client's own two-sided report blames: S server, N network, C client, ? not "
+         "known. sure: how sure that is."),
+        ("all, groups, single clients", "what adds time is looked for in all clients together, then in those that "
+         "share an attribute (subnet, server address, NFS version, the manifest's own), then in each one. p: that "
+         "chance makes such a group, corrected for the number of groups that were looked at."),
+        ("windows", f"stretches of {fleet.window_s:.4g} s on the server's clock; an op counts in that in which its call "
+         "came."),
+        ("matched op", "the same op in the server's and in the client's capture; only these are compared."),
+    ]  # fmt: skip

@@ -1,0 +1,73 @@
+"""Matched ops with known paths -> counts and time by directory: `Top`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nfslat.constants import DATA_OPS, NULL
+from nfslat.names.paths import paths_of
+from nfslat.results import Correlation
+
+_MOST_OPS = 20_000  # that are looked at; beyond them every second, third ... one is
+_MOST = 40  # directories that are kept
+_DEPTH = 2
+_UNKNOWN = "..."  # the beginning of a path that is not known
+_MAIN = 0.6  # of a client's data ops, for a directory to be called the client's
+
+
+@dataclass(frozen=True)
+class Top:
+    """Data ops on files below one directory, as far as their names are known: a sample of them."""
+
+    directory: str
+    op: str
+    ops: int
+    client_ns: int
+    server_ns: int
+
+
+def tops_of(c: Correlation) -> tuple[Top, ...]:
+    """READs and WRITEs of `c` by directory (its first two levels), those with most ops first."""
+    rows = {op: c.rows_of([op]) for op in DATA_OPS}
+    rows = {op: of_op[:: max(-(-len(of_op) // _MOST_OPS), 1)] for op, of_op in rows.items() if len(of_op)}
+    if not rows:
+        return ()
+    paths = paths_of(c, rows=np.concatenate(list(rows.values())))
+    many = len(paths.texts)
+    found: dict[tuple[str, str], list[int]] = {}
+    for op, at in rows.items():
+        named = at[paths.of_op[at] != NULL]
+        path = paths.of_op[named]
+        sums = [np.bincount(path, minlength=many).tolist()]
+        sums += [np.bincount(path, ns[named], many).tolist() for ns in (c.client_srt_ns, c.server_srt_ns)]
+        for text, ops, client_ns, server_ns in zip(paths.texts, *sums, strict=True):
+            if ops:
+                total = found.setdefault((directory_of(text), op), [0, 0, 0])
+                for place, more in enumerate((ops, int(client_ns), int(server_ns))):
+                    total[place] += more
+    tops = [Top(*key, *sums) for key, sums in found.items() if key[0]]
+    return tuple(sorted(tops, key=lambda one: (-one.ops, one.directory, one.op))[:_MOST])
+
+
+def directory_of(path: str) -> str:
+    """The first levels of the directory that `path` is in: ``/srv/db/redo`` -> ``/srv/db``; empty where none is known.
+
+    What was mounted stays ``...`` where its name is not known.
+    """
+    parts = [part for part in path.split("/")[:-1] if part]
+    if parts == [_UNKNOWN]:
+        return ""
+    begin = "/" if path.startswith("/") else ""
+    return begin + "/".join(parts[:_DEPTH]) if parts else ""
+
+
+def top_of(tops: Sequence[Top]) -> str | None:
+    """The directory that most of the ops are on, where there is one."""
+    counts: dict[str, int] = {}
+    for one in tops:
+        counts[one.directory] = counts.get(one.directory, 0) + one.ops
+    directory = max(counts, key=lambda name: (counts[name], name), default=None)
+    return directory if directory is not None and counts[directory] >= _MAIN * sum(counts.values()) else None

@@ -1,0 +1,42 @@
+"""A fleet of one client says what `nfslat SERVER CLIENT` says, to the last digit, however its captures are cut."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from apart_captures import cut, records
+from captures import SAMPLES, SHARED, id_of, needs_native
+from one_pair import plain, through_fleet, without_places
+
+pytestmark = needs_native
+_FOLDERS = [path.parent for path in SAMPLES if path.name.startswith("server.")]
+_OF_LAB = "d4_v3_loss2_full f_v41_session_slots2 g_clock_step3s i_v3_any_sll2 i_v41_callback_recall n_v3_nfsd_restart"
+PAIRS = _FOLDERS + [SHARED / "lab" / name for name in _OF_LAB.split() if (SHARED / "lab" / name).is_dir()]
+
+
+@pytest.mark.parametrize("folder", PAIRS, ids=lambda folder: folder.name)
+def test_one_pair_is_what_the_plain_report_says(folder: Path, tmp_path: Path) -> None:
+    """Every figure of the JSON, pictures and audit included, is the same; only names of files are not compared."""
+    server, client = (str(next(folder.glob(f"{side}.*cap.gz"))) for side in ("server", "client"))
+    assert through_fleet([client, server], tmp_path) == plain(server, client)
+
+
+@pytest.mark.parametrize("files", [1, 2, 7, 50])
+def test_cut_into_rotated_files_it_says_the_same(files: int, tmp_path: Path) -> None:
+    """Both captures in so many files of unequal lengths, given in no order, are the captures in one."""
+    folder = _FOLDERS[0]
+    names: list[str] = []
+    for side in ("server", "client"):
+        (tmp_path / side).mkdir()
+        names += map(str, reversed(_rotated(folder / f"{side}.pcap.gz", files, tmp_path / side)))
+    server, client = (str(folder / f"{side}.pcap.gz") for side in ("server", "client"))
+    assert without_places(through_fleet(names, tmp_path / "out")) == without_places(plain(server, client))
+
+
+def _rotated(capture: Path, files: int, folder: Path) -> list[Path]:
+    pcap = gzip.decompress(capture.read_bytes())
+    packets = len(records(pcap))
+    return cut(pcap, [packets * at * at // (files * files) for at in range(1, files)], folder)

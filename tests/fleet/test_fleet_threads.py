@@ -1,0 +1,440 @@
+"""A server's threads over all its clients and by time: as the queue has it, whoever's ops they are."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from queues import EPOCH_NS, MS, US, S, Traffic, ops, simulate
+
+from nfslat.constants import NULL
+from nfslat.decode.capture import Source
+from nfslat.decode.decoded import Decoded
+from nfslat.details import Blocked, no_details
+from nfslat.fleet.joined import joined, slim
+from nfslat.fleet.model import Phase
+from nfslat.fleet.slices import find_load
+from nfslat.fleet.threads import Wide, find_wide
+from nfslat.fleet.windows import Windows, flying, plan
+from nfslat.inflight.analysis import in_flight
+from nfslat.inflight.levels import hidden_share, levels
+from nfslat.inflight.server import ServerLoad, server_load
+from nfslat.results import Side
+from nfslat.select import is_reverse
+from nfslat.summarize_inflight import inflight_of_one
+from nfslat.tables import I64, Connection, Loose, Ops, State
+
+SERVER = "10.0.0.2"
+
+
+def one_after_another(*runs: Traffic) -> Traffic:
+    """Each begins when the one before it has ended."""
+    out = runs[0]
+    for run in runs[1:]:
+        later_ns = int(out.received_ns.max())
+        out = Traffic(
+            **{
+                name: np.concatenate(
+                    (getattr(out, name), column + (later_ns if name.endswith("_ns") and name != "service_ns" else 0))
+                    if column.dtype == np.int64
+                    else (getattr(out, name), column)
+                )
+                for name, column in vars(run).items()
+            }
+        )
+    return out
+
+
+def decoded(table: Ops, **facts: object) -> Decoded:
+    """A capture that holds these ops, and nothing else."""
+    loose = Loose.from_columns({name: [] for name in Loose.columns()}, kinds=table.kinds, connections=table.connections)
+    whole = Decoded(
+        packet_kinds={}, hidden=0, malformed=0, duplicate_packets=0, lost_ranges=0, lost_bytes=0, backward_times=0,
+        tls_connections=0, first_ns=int(table.t0.min(initial=EPOCH_NS)), last_ns=int(table.t3.max(initial=EPOCH_NS)),
+        cut_short=False, ops=table, loose=loose, engine="made",
+    )  # fmt: skip
+    return replace(whole, **facts)  # type: ignore[arg-type]
+
+
+class Capture:
+    """A server's capture, whole and apart by its clients: each connection is that of a client, in turn."""
+
+    def __init__(self, traffic: Traffic, clients: int, servers: int = 1) -> None:
+        table = ops(traffic, "server")
+        ends = tuple(
+            Connection("tcp", f"10.0.1.{at % clients}", 700 + at, f"10.0.0.{2 + at % servers}", 2049)
+            for at in range(len(table.connections))
+        )
+        self.whole = decoded(replace(table, connections=ends))
+        self.rows = [np.flatnonzero(table.conn % clients == at) for at in range(clients)]
+        self.parts = [self._part(rows) for rows in self.rows]
+        nothing = decoded(replace(table.take(slice(0, 0)), connections=()))
+        self.facts = replace(self.whole, ops=nothing.ops, loose=nothing.loose)
+        self.queue_ns: I64 = np.asarray(traffic.queue_ns[table.xid])  # the truth
+
+    def _part(self, rows: I64) -> Decoded:
+        table = self.whole.ops.take(rows)
+        used = np.unique(table.conn)
+        ends = tuple(self.whole.ops.connections[at] for at in used.tolist())
+        return decoded(replace(table, conn=np.searchsorted(used, table.conn).astype(np.int32), connections=ends))
+
+    @property
+    def windows(self) -> Windows:
+        return plan(self.whole.first_ns, self.whole.last_ns, len(self.whole.ops))
+
+    @cached_property
+    def plain(self) -> ServerLoad:
+        return server_load(self.whole.ops, self.whole.loose, is_reverse(self.whole.ops))
+
+    @cached_property
+    def wide(self) -> Wide:
+        return find_wide(self.parts, self.facts, self.windows)
+
+
+def ns(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1e6) * US
+
+
+def same_load(one: ServerLoad, other: ServerLoad) -> bool:
+    """All of it, row by row."""
+    columns = ("queue_ns", "queue_with_least_ns", "queue_with_most_ns")
+    threads = ("calls", "bound", "most_in_flight", "estimate", "low", "high", "limited", "waiting_share", "cannot")
+    jobs = ("server", "servers", "held", "unseen", "unseen_first")
+    return (
+        all(np.array_equal(getattr(one, name), getattr(other, name)) for name in columns)
+        and all(getattr(one.threads, name) == getattr(other.threads, name) for name in threads)
+        and all(getattr(one.jobs, name) == getattr(other.jobs, name) for name in jobs)
+        and one.witnesses == other.witnesses
+    )
+
+
+@pytest.fixture(scope="module")
+def doubled() -> Capture:
+    """Twelve clients of a server with 8 threads; in the second half twice as many callers."""
+    return Capture(
+        one_after_another(
+            simulate(threads=8, count=20_000, workers=12, think_ns=2 * MS, connections=12),
+            simulate(threads=8, count=20_000, workers=24, think_ns=2 * MS, connections=12, seed=2),
+        ),
+        12,
+    )
+
+
+# --- By time ----------------------------------------------------------------------------------------------------------
+
+
+def phase_queue_ms(capture: Capture, phase: Phase) -> float:
+    """The truth of its calls."""
+    t1 = capture.whole.ops.t1
+    here = (t1 >= ns(phase.begin)) & (t1 < ns(phase.end))
+    return float(capture.queue_ns[here].mean() / MS)
+
+
+def test_a_load_that_doubles_makes_two_phases(doubled: Capture) -> None:
+    """In the second the threads are the limit, from the window on in which it began, with the waits that there were."""
+    found = doubled.wide
+    before, after = found.phases
+    assert (before.limited, before.threads) == (False, None)
+    assert (after.limited, after.threads) == (True, 8)
+    changed_ns = int(doubled.whole.ops.t1[20_000])
+    assert abs(ns(after.begin) - changed_ns) <= doubled.windows.step_ns
+    assert after.queue_ms == pytest.approx(phase_queue_ms(doubled, after), rel=0.1)
+    assert before.queue_ms is not None
+    assert before.queue_ms < 0.05
+    assert (found.inflight.threads_estimate, found.inflight.limited) == (8, True)
+
+
+def test_where_one_number_explains_all_windows_nothing_is_changed(doubled: Capture) -> None:
+    """Each op's wait, and all that is said of the whole, is what the capture gives that nobody took apart."""
+    assert same_load(doubled.wide.load, doubled.plain)
+
+
+def test_threads_that_are_taken_away_meanwhile_are_found() -> None:
+    """One number for all the time misses it; by phases each call's wait is right."""
+    many = simulate(threads=32, count=30_000, workers=24, connections=12)
+    capture = Capture(
+        one_after_another(many, simulate(threads=4, count=15_000, workers=24, connections=12, seed=2)), 12
+    )
+    found = capture.wide
+    before, after = found.phases
+    assert (before.limited, after.limited, after.threads) == (False, True, 4)
+    assert abs(ns(after.begin) - int(capture.whole.ops.t1[30_000])) <= capture.windows.step_ns
+    second = np.arange(len(capture.queue_ns)) >= 30_000
+    assert found.load.queue_ns[second].mean() == pytest.approx(capture.queue_ns[second].mean(), rel=0.1)
+    assert found.load.queue_ns[~second].mean() < 0.02 * MS
+    assert capture.plain.queue_ns[second].mean() < 0.8 * capture.queue_ns[second].mean()
+    assert (found.inflight.threads_estimate, found.inflight.limited) == (4, True)
+    assert found.inflight.threads_lower_bound <= 4
+
+
+def test_three_numbers_make_three_phases() -> None:
+    """Few, many, some: the many are no limit."""
+    capture = Capture(
+        one_after_another(
+            *(
+                simulate(threads=threads, count=count, workers=30, connections=12, seed=threads)
+                for threads, count in ((4, 8_000), (32, 30_000), (8, 15_000))
+            )
+        ),
+        12,
+    )
+    assert [(one.limited, one.threads) for one in capture.wide.phases] == [(True, 4), (False, None), (True, 8)]
+
+
+def test_a_short_limit_that_is_lost_in_the_whole_is_found_by_windows() -> None:
+    """Of all the time the calls wait too little for a limit; a tenth of it is one."""
+    quiet = [simulate(threads=8, count=30_000, workers=7, connections=12, seed=seed) for seed in (1, 3)]
+    busy = simulate(threads=8, count=6_000, workers=12, connections=12, seed=2)
+    capture = Capture(one_after_another(quiet[0], busy, quiet[1]), 12)
+    assert not capture.plain.threads.limited
+    found = capture.wide
+    assert [one.limited for one in found.phases] == [False, True, False]
+    assert found.phases[1].threads == 8
+    assert found.phases[1].queue_ms == pytest.approx(phase_queue_ms(capture, found.phases[1]), rel=0.15)
+
+
+def test_a_server_with_enough_threads_has_one_phase() -> None:
+    """Calls that come in bursts and are worked on together are not taken for a queue."""
+    capture = Capture(simulate(threads=64, count=12_000, workers=32, connections=12), 12)
+    found = capture.wide
+    assert [(one.limited, one.threads) for one in found.phases] == [(False, None)]
+    assert not any(one.limited for one in found.windows)
+    assert (found.load.queue_ns == 0).all()
+
+
+def test_nothing_is_said_by_windows_where_the_capture_has_holes(doubled: Capture) -> None:
+    """What makes the whole untold makes its windows and phases untold."""
+    facts = replace(doubled.facts, repeats={State.NO_REPLY: len(doubled.whole.ops)})
+    found = find_wide(doubled.parts, facts, doubled.windows)
+    assert found.inflight.cannot is not None
+    assert found.seen.hidden == pytest.approx(0.5)
+    assert {(one.limited, one.queue_ms, one.threads_estimate) for one in found.windows} == {(False, None, None)}
+    assert [(one.limited, one.queue_ms) for one in found.phases] == [(False, None)]
+
+
+# --- For one client ---------------------------------------------------------------------------------------------------
+
+
+def test_one_client_alone_is_what_its_capture_says() -> None:
+    """Its report's figures of the server are the plain ones."""
+    capture = Capture(simulate(threads=4, count=15_000, workers=16), 1)
+    found = capture.wide
+    assert same_load(found.load, capture.plain)
+    side = Side(Source("made", ()), capture.whole, np.zeros(len(capture.whole.ops), dtype=np.int8))
+    plain = inflight_of_one(side).server
+    assert found.inflight == plain
+    assert inflight_of_one(side, found.for_parts([0])).server == plain
+
+
+def test_each_part_has_the_rows_of_its_ops(doubled: Capture) -> None:
+    """By the order of the whole; several parts together have theirs in the order of the calls."""
+    found = doubled.wide
+    for at, rows in enumerate(doubled.rows):
+        assert np.array_equal(found.for_parts([at]).load.queue_ns, found.load.queue_ns[rows])
+    several = found.for_parts([5, 2])
+    rows = np.sort(np.concatenate((doubled.rows[5], doubled.rows[2])))
+    assert np.array_equal(several.load.queue_ns, found.load.queue_ns[rows])
+    assert np.array_equal(several.load.queue_with_most_ns, found.load.queue_with_most_ns[rows])
+    assert len(found.for_parts([]).load.queue_ns) == 0
+
+
+def test_clients_with_little_to_do_wait_for_the_threads_of_all() -> None:
+    """By its own calls alone, one at a time, nothing can be seen of that."""
+    capture = Capture(simulate(threads=4, count=10_000, workers=20, connections=20), 20)
+    for at in (0, 7, 19):
+        one = capture.parts[at]
+        side = Side(Source("made", ()), one, np.zeros(len(one.ops), dtype=np.int8))
+        alone = in_flight(side.flying, side.flying)
+        assert (alone.load.threads.limited, alone.server.levels.max) == (False, 1)
+        found = in_flight(side.flying, side.flying, capture.wide.for_parts([at]))
+        assert (found.load.threads.estimate, found.server.levels.max) == (4, 20)
+        assert found.load.queue_ns.mean() == pytest.approx(capture.queue_ns[capture.rows[at]].mean(), rel=0.1)
+        assert np.array_equal(found.client.levels.time_ns, alone.client.levels.time_ns)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.6])
+def test_replies_in_the_servers_socket_are_kept_apart_as_ever(share: float) -> None:
+    """With one client the wide way gives what the plain one does: a limit on each op's wait, or no answer at all."""
+    capture = Capture(simulate(threads=4, count=6_000, workers=16), 1)
+    one = capture.whole
+    in_socket_ns = ((one.ops.t2 - one.ops.t1) * share).astype(np.int64)
+    side = Side(Source("made", ()), one, np.zeros(len(one.ops), dtype=np.int8))
+    flying = replace(side.flying, in_socket_ns=in_socket_ns)
+    plain, wide = in_flight(flying, flying).load, in_flight(flying, flying, capture.wide.for_parts([0])).load
+    assert same_load(plain, wide)
+    assert bool(plain.threads.cannot) == (share > 0.25)
+    assert not np.array_equal(plain.queue_ns, capture.plain.queue_ns)
+
+
+def test_rows_of_other_ops_are_refused(doubled: Capture) -> None:
+    """What is known of one client is not taken for another."""
+    found = doubled.wide
+    one = doubled.parts[3]
+    side = Side(Source("made", ()), one, np.zeros(len(one.ops), dtype=np.int8))
+    with pytest.raises(ValueError, match="not of these"):
+        in_flight(side.flying, side.flying, found.for_parts([0, 3]))
+
+
+def test_it_goes_from_one_process_to_another(doubled: Capture) -> None:
+    """Pickled and back it is the same; a column that stands for three takes the room of one."""
+    one = doubled.wide.for_parts([1])
+    back = pickle.loads(pickle.dumps(one))  # noqa: S301  (our own)
+    assert same_load(back.load, one.load)
+    assert np.array_equal(back.seen.levels.time_ns, one.seen.levels.time_ns)
+    free = Capture(simulate(threads=64, count=3_000, workers=8, connections=2), 2).wide.for_parts([0])
+    assert free.load.queue_with_least_ns is free.load.queue_ns
+
+
+# --- Parts to one table -----------------------------------------------------------------------------------------------
+
+
+def test_parts_make_the_table_that_they_were_taken_from(doubled: Capture) -> None:
+    """In every column that says something of threads; without the others it is the same."""
+    for parts in (doubled.parts, [slim(part) for part in doubled.parts]):
+        whole, rows = joined(parts, doubled.facts)
+        ends = doubled.whole.ops.connections
+        for name in ("xid", "t1", "t2", "direction", "status", "transmissions"):
+            assert np.array_equal(getattr(whole.ops, name), getattr(doubled.whole.ops, name))
+        assert [whole.ops.connections[at] for at in whole.ops.conn[:500]] == [
+            ends[at] for at in doubled.whole.ops.conn[:500]
+        ]
+        assert all(np.array_equal(one, other) for one, other in zip(rows, doubled.rows, strict=True))
+    wide = find_wide([slim(part) for part in doubled.parts], doubled.facts, doubled.windows)
+    assert same_load(wide.load, doubled.plain)
+
+
+def test_what_is_beside_the_ops_comes_over_with_its_rows(doubled: Capture) -> None:
+    """Loose messages and what TCP kept back point to the ops that they did, and are counted together."""
+
+    def with_more(part: Decoded, at: int) -> Decoded:
+        row = at + 3
+        columns: dict[str, list[int]] = {name: [0, 0] for name in Loose.columns()}
+        columns |= {"op": [row, NULL], "kind": [NULL, int(part.ops.kind[0])], "state": [3, 1], "is_reply": [1, 0]}
+        columns |= {"first_frame": [10 * at + 5, 10 * at + 6], "first_ns": [at, at]}
+        loose = Loose.from_columns(columns, kinds=part.ops.kinds, connections=part.ops.connections)
+        blocked = Blocked.from_columns({"op": [row], "is_reply": [0], "until_ns": [int(part.ops.t1[row])]})
+        details = replace(no_details(), blocked=blocked, blocked_dropped=at)
+        return replace(part, loose=loose, details=details, hidden=1, repeats={State.NO_CALL: at})
+
+    parts = [with_more(part, at) for at, part in enumerate(doubled.parts)]
+    whole, _ = joined(parts, doubled.facts)
+    expected = [int(doubled.rows[at][at + 3]) for at in range(12)]
+    assert whole.loose.op[::2].tolist() == expected
+    assert (whole.loose.op[1::2] == NULL).all()
+    assert (whole.loose.kind[::2] == NULL).all()
+    assert [whole.loose.connections[at].addr_a for at in whole.loose.conn[::2]] == [f"10.0.1.{at}" for at in range(12)]
+    assert sorted(whole.details.blocked.op.tolist()) == sorted(expected)
+    assert np.array_equal(whole.details.blocked.until_ns, whole.ops.t1[whole.details.blocked.op])
+    assert (whole.details.blocked_dropped, whole.hidden, whole.repeats[State.NO_CALL]) == (66, 12, 66)
+
+
+def test_addresses_of_one_server_share_its_threads() -> None:
+    """Where they are known to be of one, calls to either wait for the same threads; else one of them is looked at."""
+    capture = Capture(simulate(threads=6, count=12_000, workers=24, connections=8), 4, servers=2)
+    assert (capture.wide.load.queue_ns == NULL).any()
+    found = find_wide(capture.parts, capture.facts, capture.windows, ["10.0.0.2", "10.0.0.3"])
+    assert found.inflight.threads_estimate == 6
+    assert (found.inflight.server, found.inflight.servers) == (SERVER, 1)
+    assert found.load.queue_ns.mean() == pytest.approx(capture.queue_ns.mean(), rel=0.05)
+    other = find_wide(capture.parts, capture.facts, capture.windows, ["10.0.0.3"])
+    assert other.seen.levels.ops == int((capture.whole.ops.conn % 2 == 1).sum())
+
+
+def test_what_is_too_long_to_be_looked_at_at_once_is_looked_at_in_stretches(doubled: Capture) -> None:
+    """Each call's wait is nearly the same, and the number of threads is."""
+    whole, _ = joined(doubled.parts, doubled.facts)
+    reverse, hidden = is_reverse(whole.ops), (0.0, hidden_share(whole.states))
+    load, by_time = find_load(whole, reverse, hidden, doubled.windows, most_ops=12_000)
+    plain = doubled.plain
+    assert (load.threads.estimate, load.threads.limited, load.threads.calls) == (8, True, 40_000)
+    assert len(load.queue_ns) == 40_000
+    assert load.queue_ns.mean() == pytest.approx(plain.queue_ns.mean(), rel=0.05)
+    assert len(by_time.told_by) == len(by_time.bounds) == doubled.windows.count
+    assert (load.jobs.server, load.jobs.servers) == (SERVER, 1)
+    # One stretch with all of it is the plain way.
+    assert same_load(find_load(whole, reverse, hidden, doubled.windows)[0], plain)
+
+
+# --- Windows ----------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**6), st.integers(0, 10**8))
+def test_windows_are_few_round_and_full(begin_ns: int, span_ms: int, count: int) -> None:
+    """Up to 60, some thousand ops in each on average, and they reach from the beginning to the end but for a half."""
+    windows = plan(begin_ns, begin_ns + span_ms * MS, count)
+    assert 1 <= windows.count <= 60
+    assert windows.count == 1 or count / windows.count >= 3_000
+    assert windows.begin_ns == begin_ns
+    if windows.count > 1:
+        assert abs(windows.count * windows.step_ns - span_ms * MS) <= windows.step_ns / 2
+        step_ms = windows.step_ns // MS
+        assert step_ms >= 10
+        assert 10 ** len(str(step_ms)) % step_ms == 0 or 86_400_000 % step_ms == 0 or step_ms % 86_400_000 == 0
+
+
+def test_a_day_of_many_ops_has_windows_of_half_an_hour() -> None:
+    """And ten seconds have some of a fifth of a second."""
+    assert plan(0, 86_400 * S, 10**9) == Windows(0, 1800 * S, 48)
+    assert plan(0, 10 * S, 2_000_000) == Windows(0, S // 5, 50)
+    assert plan(7, 7 + S, 2_000) == Windows(7, S, 1)
+    assert plan(7, 7, 0).count == 1
+
+
+TIMES = st.lists(st.tuples(st.integers(-20, 120), st.integers(0, 60)), min_size=0, max_size=25)
+
+
+@settings(max_examples=300)
+@given(TIMES, st.integers(1, 40), st.integers(1, 6))
+def test_what_flies_in_windows_sums_to_what_flies(times: list[tuple[int, int]], step: int, count: int) -> None:
+    """Counted nanosecond by nanosecond it is the same, and over all windows it is what the levels say."""
+    starts = np.array([start for start, _ in times], dtype=np.int64)
+    ends = np.array([start + length for start, length in times], dtype=np.int64)
+    windows = Windows(0, step, count)
+    found = flying(np.sort(starts), np.sort(ends), windows)
+    area, busy, most = (np.zeros(count, dtype=np.int64) for _ in range(3))
+    for now in range(-20, 181):
+        at = min(max(now // step, 0), count - 1)
+        level = int(((starts <= now) & (ends > now)).sum())
+        area[at] += level
+        busy[at] += level > 0
+        most[at] = max(most[at], level)
+    assert found.area_ns.tolist() == area.tolist()
+    assert found.busy_ns.tolist() == busy.tolist()
+    assert found.most.tolist() == most.tolist()
+    whole = levels(starts, ends)
+    assert found.area_ns.sum() == whole.area_ns
+    assert found.busy_ns.sum() == whole.busy_ns
+    assert found.most.max(initial=0) == whole.max
+
+
+def test_windows_of_a_report_sum_to_the_whole(doubled: Capture) -> None:
+    """Ops exactly, times in the server and waits within rounding; the levels' maximum is that of a window."""
+    found = doubled.wide
+    assert sum(one.ops for one in found.windows) == sum(one.ops for one in found.phases) == len(doubled.whole.ops)
+    for name in ("server_ms", "queue_ms"):
+        of_windows = sum(getattr(one, name) * one.ops for one in found.windows) / len(doubled.whole.ops)
+        of_phases = sum(getattr(one, name) * one.ops for one in found.phases) / len(doubled.whole.ops)
+        assert of_windows == pytest.approx(of_phases)
+    assert found.inflight.queue_ms == pytest.approx(float(found.load.queue_ns.mean() / MS))
+    assert found.inflight.service_ms == pytest.approx(
+        float((doubled.whole.ops.t2 - doubled.whole.ops.t1 - found.load.queue_ns).mean() / MS)
+    )
+    assert max(one.in_flight_max for one in found.windows) == found.inflight.max
+    assert all(one.end == other.begin for one, other in zip(found.windows, found.windows[1:], strict=False))
+    lasted_s = sum(one.ops / one.ops_per_s for one in found.windows)
+    assert lasted_s * S == pytest.approx(ns(found.windows[-1].end) - ns(found.windows[0].begin), rel=1e-6)
+
+
+def test_a_server_without_a_call_is_no_error() -> None:
+    """One window, nothing in it."""
+    empty = decoded(ops(simulate(threads=1, count=10), "server").take(slice(0, 0)))
+    for parts in ([], [empty], [empty, empty]):
+        found = find_wide(parts, empty, plan(EPOCH_NS, EPOCH_NS + S, 0))
+        assert [(one.ops, one.in_flight_max, one.server_ms) for one in found.windows] == [(0, 0, None)]
+        assert [one.limited for one in found.phases] == [False]
