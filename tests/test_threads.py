@@ -237,6 +237,15 @@ def test_a_disk_that_begins_slowly_hides_no_threads() -> None:
     assert (found.estimate, found.low, found.high) == (8, 8, 8)
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_of_many_connections_a_long_piece_is_looked_at(seed: int) -> None:
+    """100 clients and more calls than a search looks at: where a queue stands before the first of these, whose turn it
+    is is learnt within them, and 8 threads are 8, not 9 or 10 by what went wrong until then."""
+    found = load_of(simulate(threads=8, connections=100, workers=200, count=80_000, think_ns=20 * MS, seed=seed))
+    assert found.threads.estimate == 8
+    assert found.threads.forced_share < 0.001
+
+
 @pytest.mark.parametrize(("threads", "connections"), [(1, 1), (2, 2), (4, 3), (16, 8)])
 def test_each_ops_wait_is_found(threads: int, connections: int) -> None:
     """With the right number the wait of nearly every op is right to 2 us, which is what stamps allow."""

@@ -264,15 +264,25 @@ def _started(work: Work, threads: int, order: Order) -> tuple[I64, float]:
 
 
 def _pieces(work: Work, kind: I16, depth: I64) -> Iterator[tuple[Work, I16]]:
-    """What the search looks at: all, or the pieces in which most is in flight."""
+    """What the search looks at: all, or the pieces in which most is in flight.
+
+    Of one connection it is known whose turn it is wherever a piece begins. Of several it is not, until the queue that
+    was there has been worked off, and by then a tenth of a short piece may have gone by: so they get one long piece.
+    """
     rows = len(depth)
     if rows <= _SAMPLE:
         yield work, kind
         return
     begins = np.arange(0, rows, _PIECE)
-    means = np.add.reduceat(depth, begins) / np.diff(np.append(begins, rows))
-    for begin in np.sort(begins[np.argsort(-means, kind="stable")[: _SAMPLE // _PIECE]]).tolist():
-        piece = slice(begin, begin + _PIECE)
+    sums = np.add.reduceat(depth, begins)
+    if (work.stream == work.stream[0]).all():
+        means = sums / np.diff(np.append(begins, rows))
+        chosen, length = np.sort(begins[np.argsort(-means, kind="stable")[: _SAMPLE // _PIECE]]), _PIECE
+    else:
+        together = np.convolve(sums, np.ones(_SAMPLE // _PIECE), mode="valid")
+        chosen, length = begins[[int(np.argmax(together))]], _SAMPLE
+    for begin in chosen.tolist():
+        piece = slice(begin, begin + length)
         yield work.part(piece), kind[piece]
 
 
