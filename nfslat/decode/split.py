@@ -2,7 +2,8 @@
 
 Each task splits some files of the capture into the same number of slices (`split`); then each place, with the slices
 that all tasks put there, is decoded by itself (`decode_slice`). `gather` makes of it what `decode_apart` makes of the
-whole capture in one pass.
+whole capture in one pass. Two things may differ: nothing may be made of the fragments of a tunnel whose first one does
+not come first, or is in another task's files; and the bounds of a decoder hold for each slice.
 """
 
 from __future__ import annotations

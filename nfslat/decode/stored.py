@@ -52,7 +52,8 @@ _PROBLEMS = (
 def write_side(decoded: Decoded, source: Source, out: BinaryIO, *, command: str = "", quick: bool = False) -> None:
     """Write one capture to a stream that need not be seekable; the same input gives the same bytes.
 
-    `quick`: a file of twice the size in a third of the time, without the columns in words. Raises ``UsageError`` where pyarrow is not installed.
+    `quick`: a file of twice the size in a third of the time, without the columns in words. Raises ``UsageError`` where
+    pyarrow is not installed.
     """
     pa, pq = pyarrow(), pyarrow("pyarrow.parquet")
     decoded = dataclasses.replace(decoded, engine=decoded.engine.removesuffix(_STORED))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nfslat.columns import each_block
 from nfslat.tables import I64
@@ -60,16 +59,20 @@ def cells_of(
     """Of ops of which each has a row in `of_op` (its class), `window` and the durations; a negative wait is unknown."""
     many = len(classes)
     size = windows * many
+    nothing = np.zeros(size, dtype=np.int64)
     known = None if queue_ns is None else queue_ns >= 0
 
     def count(at: slice) -> I64:
         key = window[at] * many + of_op[at]
-        rows = [np.bincount(key, minlength=size)]
-        rows += [np.zeros(size) if one is None else sums_of(key, one[at], size) for one in (client_ns, server_ns)]
+        rows: list[I64] = [np.bincount(key, minlength=size)]
+        rows += [nothing if one is None else sums_of(key, one[at], size) for one in (client_ns, server_ns)]
         if queue_ns is None or known is None:
-            rows += [np.zeros(size)] * 2
+            rows += [nothing, nothing]
         else:
-            rows += [sums_of(key, np.where(known[at], queue_ns[at], 0), size), np.bincount(key, known[at], size)]
+            rows += [
+                sums_of(key, np.where(known[at], queue_ns[at], 0), size),
+                np.bincount(key[known[at]], minlength=size),
+            ]
         return np.asarray(rows, dtype=np.int64)
 
     found = np.zeros((len(MEASURES), size), dtype=np.int64)
@@ -78,13 +81,12 @@ def cells_of(
     return Cells(classes, *(measure.reshape(windows, many) for measure in found))
 
 
-def sums_of(key: I64, ns: I64, size: int) -> npt.NDArray[np.float64]:
-    """Sums of `ns` for each of `size` keys.
+def sums_of(key: I64, ns: I64, size: int) -> I64:
+    """Sums of `ns` for each of `size` keys: exact, for a float holds all sums below 2^53 ns, 104 days.
 
-    Exact where a block's sums stay below 2^53 ns, 104 days; else in two halves, which are.
+    Where there may be longer ones two halves are summed.
     """
     if not len(ns) or max(int(ns.max()), -int(ns.min())) * len(ns) < 1 << 53:
-        return np.bincount(key, ns, size)
-    low = np.bincount(key, ns & 0xFFFFF, size)
-    high = np.bincount(key, ns >> 20, size)
+        return np.bincount(key, ns, size).astype(np.int64)
+    low, high = np.bincount(key, ns & 0xFFFFF, size), np.bincount(key, ns >> 20, size)
     return np.asarray(high.astype(np.int64) * (1 << 20) + low.astype(np.int64))

@@ -13,6 +13,7 @@ from nfslat.inflight.threads import Threads
 _SAME, _CHANGED = 1.2, 1.4  # times as many threads
 _MOSTLY = 0.75  # of the windows on each side of a change are nearer to their own side
 _SHORT = 0.05  # of the time: one window that is less is no phase
+_LONG = 0.2  # of the waits at the worst time; shorter ones are another state
 _FLICKER = 2  # windows between those that are limited
 
 
@@ -24,10 +25,16 @@ class Run(NamedTuple):
     threads: Threads | None  # that limited it; None: nothing did
 
 
-def runs(is_limited: Sequence[bool], told_by: Sequence[Threads]) -> list[Run]:
-    """Windows side by side that are limited by one number of threads, or are not; what only flickers is left out."""
-    marks: list[int | None] = [
-        one.estimate if limited else None for limited, one in zip(is_limited, told_by, strict=True)
+def runs(is_limited: Sequence[bool], told_by: Sequence[Threads], queue_ms: Sequence[float]) -> list[Run]:
+    """Windows side by side that are limited by one number of threads, or are not; what only flickers is left out.
+
+    `queue_ms` are mean waits for a thread. Where they are long for a while, and are there but short at another time,
+    these are two runs: a limit that is only just met is another state of a server than a queue.
+    """
+    longest = float(np.quantile([ms for ms, limited in zip(queue_ms, is_limited, strict=True) if limited] or [0], 0.9))
+    marks: list[tuple[int | None, bool] | None] = [
+        (one.estimate, ms >= _LONG * longest) if limited else None
+        for limited, one, ms in zip(is_limited, told_by, queue_ms, strict=True)
     ]
     while True:
         found, begin = [], 0
@@ -46,7 +53,7 @@ def runs(is_limited: Sequence[bool], told_by: Sequence[Threads]) -> list[Run]:
         marks[begin:end] = [max(beside, key=lambda one: one[1] - one[0])[2]] * (end - begin)
     out = []
     for begin, end, mark in found:
-        by = next((one for one in told_by[begin:end] if one.estimate == mark), None) if mark is not None else None
+        by = next((one for one in told_by[begin:end] if one.estimate == mark[0]), None) if mark is not None else None
         out.append(Run(begin, end, by))
     return out
 

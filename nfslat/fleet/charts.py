@@ -108,7 +108,7 @@ def heat_chart(fleet: Fleet) -> list[Chart]:
         "a thread of the server, and how many are in flight there, at the same times."
     )
     if more > 0:
-        caption += f" {count(more)} more clients with less excess are in the table."
+        caption += f" {count(more)} more clients that suffer less are in the table."
     height = drawn.bottom
     return [Chart("heat", "Clients by time", caption, alt, lanes(found, height, alt), height + 60, "heat")]
 

@@ -114,12 +114,12 @@ def bars_chart(fleet: Fleet) -> list[Chart]:
         f"first, {visible(worst.name)}, has {ms(_mean(worst, 'client'))} ms, the median client {ms(typical)} ms."
     )
     caption = (
-        "Means over the matched ops of each client, in the order of their excess: on the network, in the server, and "
-        "of the server's time the wait for a thread where the packets tell it. The dashed line is the client in the "
-        "middle."
+        "Means over the matched ops of each client, those that suffer most first: on the network, in the server, "
+        "and of the server's time the wait for a thread where the packets tell it. The dashed line is the client in "
+        "the middle."
     )
     if len(everybody) > len(ranked):
-        caption += f" {count(len(everybody) - len(ranked))} more clients with less excess are in the table."
+        caption += f" {count(len(everybody) - len(ranked))} more clients that suffer less are in the table."
     height = drawn.bottom
     spec = lanes([drawn], height, alt, verticals(steps, x))
     return [Chart("bars", "Where the clients' time goes", caption, alt, spec, height + 50, "clients")]

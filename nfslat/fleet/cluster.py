@@ -20,16 +20,18 @@ from pathlib import Path
 from typing import Any
 
 import dask
-from distributed import CancelledError, Client, Future, LocalCluster, get_worker, wait
+from distributed import CancelledError, Client, Future, get_worker, wait
 from distributed.scheduler import KilledWorker
 
 from nfslat import __version__
 from nfslat.errors import InputError, NfslatError, UsageError
+from nfslat.fleet.local import local_cluster, undisturbed
 from nfslat.fleet.model import Worker
 
 _CONNECT_S = 10  # to answer
 _LOST_S = 60  # without any worker
 _POLL_S = 1.0
+_CLOSE_S = 5
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # getrusage(2)
 _FAILURES = 2  # workers that a task may take with it
 
@@ -67,6 +69,7 @@ class Cluster:
     dashboard: str | None
     memory_bytes: int | None  # bound of each worker; None: not known
     workers: dict[str, Worker] = field(default_factory=dict)
+    lost_s: float = _LOST_S  # without any worker, until it is given up
     again: int = 0  # tasks that were begun once more, because their worker was lost
     lost: list[str] = field(default_factory=list)
     _handlers: dict[Future, tuple[Callable[[Any], None], Callable[[str], None]]] = field(default_factory=dict)
@@ -103,8 +106,8 @@ class Cluster:
                 self._settle(future)
             if self.client.ncores():
                 seen = time.monotonic()
-            elif time.monotonic() - seen > _LOST_S:
-                raise SchedulerGone(f"{self.address}: no worker for {_LOST_S} seconds")
+            elif time.monotonic() - seen > self.lost_s:
+                raise SchedulerGone(f"{self.address}: no worker for {self.lost_s:.0f} seconds")
 
     def _settle(self, future: Future) -> None:
         done, failed = self._handlers.pop(future)
@@ -136,6 +139,15 @@ class Cluster:
             return str(problem)
         return f"{type(problem).__name__}: {problem}"
 
+    def close(self) -> None:
+        """Let go of it; what is still to be done there is not done."""
+        with contextlib.suppress(Exception):
+            if self.client.status == "running":
+                self.client.unsubscribe_topic("all")
+                self.client.cancel(list(self._handlers))
+        with contextlib.suppress(Exception):
+            self.client.close(timeout=_CLOSE_S)
+
     def event(self, event: tuple[float, Any]) -> None:
         """Dask says that something happened to a worker."""
         _, said = event
@@ -145,8 +157,10 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def connect(address: str | None, *, workers: int | None, memory: str | None, scratch: Path) -> Iterator[Cluster]:
-    """A scheduler, and its workers. Raises ``InputError`` where none answers, ``UsageError`` where one does not fit."""
+def connect(
+    address: str | None, *, workers: int | None, memory: str | None, scratch: Path, lost_s: float = _LOST_S
+) -> Iterator[Cluster]:
+    """A scheduler, and its workers; without any for `lost_s` it is given up. Raises ``InputError`` where none answers, ``UsageError`` where one does not fit."""
     settings = {
         "distributed.scheduler.allowed-failures": _FAILURES,
         "distributed.comm.timeouts.connect": f"{_CONNECT_S}s",
@@ -156,47 +170,24 @@ def connect(address: str | None, *, workers: int | None, memory: str | None, scr
         stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable(logging.CRITICAL)
         warnings.simplefilter("ignore")  # of a port that is taken, of large arguments: no news for who reads captures
+        bound = None
         if address is None:
-            client, bound = _local(stack, workers, memory, scratch)
+            cluster, bound = stack.enter_context(local_cluster(workers, memory, scratch))
+            client = Client(cluster, set_as_default=False)
         else:
-            client, bound = _remote(stack, address), None
-        found = Cluster(client, address or "local", client.dashboard_link or None, bound)
-        client.subscribe_topic("all", found.event)
+            client = _remote(address)
+        found = Cluster(client, address or "local", client.dashboard_link or None, bound, lost_s)
         try:
+            client.subscribe_topic("all", found.event)
             yield found
         finally:
-            with contextlib.suppress(Exception):
-                client.unsubscribe_topic("all")
-                client.cancel(list(found._handlers))
+            with undisturbed():
+                found.close()
 
 
-def _local(stack: contextlib.ExitStack, workers: int | None, memory: str | None, scratch: Path) -> tuple[Client, int]:
-    from dask.utils import parse_bytes  # noqa: PLC0415
-    from distributed.system import MEMORY_LIMIT  # noqa: PLC0415
-
-    count = workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else workers or os.cpu_count()
+def _remote(address: str) -> Client:
     try:
-        bound = parse_bytes(memory) if memory is not None else int(MEMORY_LIMIT * 0.9) // (count or 1)
-    except ValueError as problem:
-        raise UsageError(f"--worker-memory {memory}: give a size, for example 4GB") from problem
-    cluster = stack.enter_context(
-        LocalCluster(
-            n_workers=count,
-            threads_per_worker=1,
-            processes=True,
-            memory_limit=bound,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            local_directory=str(scratch),
-            silence_logs=logging.CRITICAL,
-        )
-    )
-    return stack.enter_context(Client(cluster, set_as_default=False)), bound
-
-
-def _remote(stack: contextlib.ExitStack, address: str) -> Client:
-    try:
-        client = stack.enter_context(Client(address, timeout=_CONNECT_S, set_as_default=False))
+        client = Client(address, timeout=_CONNECT_S, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as problem:
         raise InputError(
             f"--scheduler {address}: no scheduler answers ({_first_line(problem)}); is it running?"

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import os
 import shlex
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +19,6 @@ from nfslat.errors import InputError, UsageError
 from nfslat.output import output
 
 if TYPE_CHECKING:
-    from nfslat.fleet.cluster import Cluster
-    from nfslat.fleet.inputs import Given
     from nfslat.fleet.manifest import Manifest
     from nfslat.fleet.model import Fleet
     from nfslat.fleet.points import Points
@@ -40,7 +39,8 @@ examples:
 A run that was interrupted goes on where it was, with the same --out."""
 
 STATUS_IN_PART = 4
-_MANY_HEADS = 64  # files; fewer are looked at here, without asking workers
+_WIDTH = 100
+_MANY_HEADS = 512  # files; more are looked at by the workers
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,11 +86,11 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
 
         with output(options.html, inputs(options)) as page_out:
             if page_out is not None:
-                page_out.write(page.render(fleet))
+                page_out.write(page.render(fleet, folder=os.path.dirname(os.path.abspath(options.html))))
     if "-" not in (options.json, options.html):
         from nfslat.fleet import text
 
-        out.write(text.render(fleet, color=color, all_clients=options.all_clients))
+        out.write(text.render(fleet, width=max(width, _width()), color=color, all_clients=options.all_clients))
     return STATUS_IN_PART if any(one.fatal for one in fleet.problems) else 0
 
 
@@ -110,8 +110,10 @@ def _check(options: argparse.Namespace) -> None:
 
 def _fleet(options: argparse.Namespace) -> Fleet:
     from nfslat.fleet import cluster as clusters
+    from nfslat.fleet.heads import look
     from nfslat.fleet.inputs import expand, merged
     from nfslat.fleet.manifest import read
+    from nfslat.fleet.points import assign, find_points
     from nfslat.fleet.run import Asked, Run
     from nfslat.fleet.store import Store
 
@@ -119,6 +121,9 @@ def _fleet(options: argparse.Namespace) -> Fleet:
     given = merged(expand(options.captures), *([manifest.given] if manifest is not None else []))
     if not given.files:
         raise InputError("; ".join(f"{one.name}: {one.why}" for one in given.problems) or "no captures are named")
+    # Few files are looked at before a cluster is started: what is wrong with them is said at once.
+    here = options.scheduler is None and len(given.files) < _MANY_HEADS
+    points = find_points(given.files, manifest) if here else None
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nfslat-")))
         store = Store(_out(options.out) if options.out is not None else str(scratch / "out"))
@@ -129,7 +134,9 @@ def _fleet(options: argparse.Namespace) -> Fleet:
         )
         if not options.quiet and cluster.dashboard:
             sys.stderr.write(f"nfslat: Dask dashboard: {cluster.dashboard}\n")
-        points = _points(given, manifest, cluster)
+        if points is None:
+            points = assign(cluster.client.gather(cluster.client.map(look, given.files, pure=False)), manifest)
+        points = dataclasses.replace(points, unused=(*given.problems, *points.unused))
         asked = Asked(
             keep_reports=options.out is not None,
             out=options.out,
@@ -138,18 +145,6 @@ def _fleet(options: argparse.Namespace) -> Fleet:
         )
         step = stack.enter_context(_progress(len(points.clients), quiet=options.quiet))
         return Run(cluster, store, points, asked, step).fleet()
-
-
-def _points(given: Given, manifest: Manifest | None, cluster: Cluster) -> Points:
-    """Few files are looked at here, many, or those of a cluster elsewhere, by the workers."""
-    from nfslat.fleet.heads import look
-    from nfslat.fleet.points import assign, find_points
-
-    if cluster.address == "local" and len(given.files) < _MANY_HEADS:
-        points = find_points(given.files, manifest)
-    else:
-        points = assign(cluster.client.gather(cluster.client.map(look, given.files, pure=False)), manifest)
-    return dataclasses.replace(points, unused=(*given.problems, *points.unused))
 
 
 def _of_manifest(manifest: Manifest | None, points: Points) -> dict[str, Any]:
@@ -163,6 +158,11 @@ def _of_manifest(manifest: Manifest | None, points: Points) -> dict[str, Any]:
         "groups": {point.name: manifest.labels(point.name, point.addresses) for point, _ in named},
         "threads": manifest.server.threads,
     }
+
+
+def _width() -> int:
+    """What a hundred clients need to fit on one screen, unless the terminal is narrower."""
+    return min(shutil.get_terminal_size((_WIDTH, 0)).columns, _WIDTH)
 
 
 def _out(name: str) -> str:
@@ -201,7 +201,8 @@ def _show(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, 
     from nfslat import api
     from nfslat.fleet.drill import correlation
 
-    found, of_report = correlation(_out(options.out), options.show)
+    out_url = options.out if "://" in options.out else os.path.abspath(options.out)
+    found, of_report = correlation(out_url, options.show)
     report = api.Report(found, of_report)
     if json_out is not None:
         report.write_json(json_out)

@@ -20,7 +20,6 @@ _LAYERS = ("server", "network", "client")
 _WEIGHTY = 0.10  # of the response time
 _FEW = 10  # ops of a client in a phase
 _WAITS = 0.5  # of what all wait on average, for a client to be one of those that wait
-_ALL = 0.95  # of the clients are all of them
 _LEAST_MS = 0.1
 _NS_PER_MS, _NS_PER_S = 1e6, 1e9
 _WORST_SHARE = 0.02  # of the fleet's time; a phase that makes less is not worth a line
@@ -42,7 +41,9 @@ def of_clients(some: int, of: int) -> str:
     """``all 100 clients``, ``97 of 100 clients``."""
     if of == 1:
         return "the only client"
-    return f"all {of} clients" if some >= _ALL * of and some == of else f"{some} of {of} clients"
+    if some < of:
+        return f"{some} of {of} clients"
+    return "both clients" if of == 2 else f"all {of} clients"
 
 
 def clock_time(ns: int) -> str:

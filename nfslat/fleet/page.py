@@ -31,6 +31,7 @@ from nfslat.fleet.text_words import (
     who,
 )
 from nfslat.report.html.page import filled
+from nfslat.report.text_layout import adding_up
 
 _PACKAGE = "nfslat.fleet"
 _DETAILED = 300  # clients; of more a row has no packet of details, or the page would be too large for a mail
@@ -74,6 +75,7 @@ class Tile:
     layer: str  # whose it is; "whole" is the sum of the others
     title: str
     ms: float
+    shown: str  # the parts add up to the whole, to the printed digit
     share: float | None  # of the whole
     means: str
 
@@ -141,22 +143,21 @@ def _tiles(total: OpRow | None) -> list[Tile]:
     """The mean client SRT and what it is the sum of."""
     if total is None:
         return []
-    whole = total.client_ms.mean
-
-    def tile(key: str, layer: str, title: str, value: float, means: str) -> Tile:
-        return Tile(key, layer, title, value, value / whole if whole > 0 else None, means)
-
-    found = [
-        tile("client", "whole", "Client SRT", whole, "mean over all matched ops of all clients, at the clients' wire"),
-        tile("network", "network", "Network", total.network_ms.mean, "client SRT minus server SRT, op by op"),
-    ]
+    whole, server = total.client_ms.mean, total.server_ms.mean
+    parts = [("network", "network", "Network", total.network_ms.mean, "client SRT minus server SRT, op by op")]
     if total.queue_ms is None:
-        return [*found, tile("server", "server", "Server SRT", total.server_ms.mean, "at the server's wire")]
+        parts.append(("server", "server", "Server SRT", server, "at the server's wire"))
+    else:
+        wait = "of the server SRT, until a thread takes the call"
+        parts.append(("thread", "server", "In the server", server - total.queue_ms, "server SRT without the wait"))
+        parts.append(("queue", "server", "Wait for a thread", total.queue_ms, wait))
+    shown, added = adding_up([value for _, _, _, value, _ in parts])
+    means = "mean over all matched ops of all clients, at the clients' wire"
     return [
-        *found,
-        tile("thread", "server", "In the server", total.server_ms.mean - total.queue_ms, "server SRT without the wait"),
-        tile(
-            "queue", "server", "Wait for a thread", total.queue_ms, "of the server SRT, until a thread takes the call"
+        Tile("client", "whole", "Client SRT", whole, added, None, means),
+        *(
+            Tile(key, layer, title, value, text, value / whole if whole > 0 else None, said)
+            for (key, layer, title, value, said), text in zip(parts, shown, strict=True)
         ),
     ]
 

@@ -25,7 +25,7 @@ _GRADES = ("low", "medium", "high")
 _WHO = {
     "subnet": "in {}",
     "nfs": "that use NFS {}",
-    "path": "that work in {}",
+    "path": "that work on {}",
     "server address": "that call {}",
     "connections": "with {} connections each",
 }
@@ -66,7 +66,9 @@ def _group(members: Sequence[Odd], fleet: Fleetwide, group: Group | None, outsid
     effects = [one.ms for one in members if one.ms is not None]
     effect = median(effects) if effects else None
     cause = _most_common([one.cause for one in members])
-    text = _who(members, group) + _what(members, effect, cause) + _when_text(members, fleet) + _sent_again(members, fleet)
+    text = (
+        _who(members, group) + _what(members, effect, cause) + _when_text(members, fleet) + _sent_again(members, fleet)
+    )
     if group is None:
         text += "; nothing that is known of them tells them from the others"
     else:
@@ -128,7 +130,7 @@ def _excess_s(members: Sequence[Odd], fleet: Fleetwide) -> float | None:
         known = [(one.ms, fleet.clients[one.client].ops) for one in members if one.ms is not None]
         return sum(each * ops for each, ops in known) / 1e3 if known else None
     own = [fleet.excess[one.client] for one in members]
-    return sum(getattr(one, f"{kind}_s") for one in own if one is not None)
+    return float(sum(getattr(one, f"{kind}_s") for one in own if one is not None))
 
 
 def _who(members: Sequence[Odd], group: Group | None) -> str:

@@ -12,6 +12,7 @@ What fails is a `Problem` of the report; the others go on. What was decoded is f
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,9 @@ from nfslat.fleet.cluster import Cluster, SchedulerGone
 from nfslat.fleet.drill import RUN
 from nfslat.fleet.pair import Parts, Request, compare_client
 from nfslat.fleet.points import Point, Points
+from nfslat.fleet.server_slices import InSlices
 from nfslat.fleet.shards import Decode, decode_point
+from nfslat.fleet.sliced import WHOLE_BYTES
 from nfslat.fleet.store import Store
 from nfslat.fleet.summary import ClientSummary
 from nfslat.fleet.wide_task import figures_of, server_wide, wide_of
@@ -34,6 +37,7 @@ from nfslat.fleet.windows import Windows, plan
 from nfslat.instants import iso
 from nfslat.report.model import ServerInFlight, Tool
 
+_LONG_COMMAND = 300
 _SERVER_FIRST = 10  # its capture is the largest, and everything waits for it
 
 
@@ -46,6 +50,7 @@ class Asked:
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of a client's name: label -> value
     threads: int | None = None
     keep_reports: bool = False
+    whole_bytes: int = WHOLE_BYTES  # of a server's capture that one task decodes
     out: str | None = None  # that the user named; the store may be a temporary one
     command: str = ""
 
@@ -74,10 +79,15 @@ class Run:
     def fleet(self) -> model.Fleet:
         """Do it. Raises ``InputError`` where nothing can be said at all."""
         server = self._points.server
-        self._cluster.submit(
-            self._server_decoded, self._server_failed, decode_point, self._store, server.name, server.files,
-            priority=_SERVER_FIRST,
-        )  # fmt: skip
+        if sum(one.size_bytes for one in server.files) < self._asked.whole_bytes:
+            self._cluster.submit(
+                self._server_decoded, self._server_failed, decode_point, self._store, server.name, server.files,
+                priority=_SERVER_FIRST,
+            )  # fmt: skip
+        else:
+            InSlices(
+                self._cluster, self._store, server, self._server_decoded, self._server_failed, self._problem, self._step
+            ).begin()
         for point in self._points.clients:
             self._cluster.submit(
                 self._client_decoded(point), self._client_failed(point.name), decode_point, self._store, point.name,
@@ -209,12 +219,23 @@ class Run:
         self._problems.append(model.Problem(what, why, cost))
         return self._problems[-1]
 
+    def _command(self, client: model.Client) -> str:
+        """That shows it two-sided; empty where that would take a page."""
+        if client.state != "compared":
+            return ""
+        if self._asked.out is not None:
+            return shlex.join(["nfslat", "fleet", "--out", self._asked.out, "--show", client.name])
+        point = next(one for one in self._points.clients if one.name == client.name)
+        names = [",".join(file.name for file in one.files) for one in (self._points.server, point)]
+        return shlex.join(["nfslat", *names]) if len("".join(names)) <= _LONG_COMMAND else ""
+
     # --- The report ---
 
     def _merged(self, server: Decode, windows: Windows) -> model.Fleet:
         decodes = [server, *self._clients.values()]
         found = comparison.compare(sorted(self._summaries, key=lambda one: one.name), self._server_model, windows)
-        clients = [*found.clients, *(_not_compared(name, problem) for name, problem in sorted(self._failed.items()))]
+        compared = [dataclasses.replace(one, command=self._command(one)) for one in found.clients]
+        clients = [*compared, *(_not_compared(name, problem) for name, problem in sorted(self._failed.items()))]
         if self._asked.keep_reports:
             kept = {
                 "requests": {name: dataclasses.asdict(one) for name, one in sorted(self._requests.items())},

@@ -9,16 +9,18 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import xxhash
 
 from nfslat.constants import NFS
 from nfslat.decode import bundle, native, stored
-from nfslat.decode.apart import decode_apart
+from nfslat.decode.apart import Apart, decode_apart
 from nfslat.decode.capture import Bundle, File, Source, refuse_empty
 from nfslat.decode.decoded import Decoded
 from nfslat.decode.tools import Tools, find_tools
@@ -30,6 +32,7 @@ from nfslat.fleet.model import Problem
 from nfslat.fleet.store import Store
 from nfslat.select import client_ends, is_reverse
 
+T = TypeVar("T")
 _FORM = "nfslat.shards/1"
 _STORED = " (stored)"
 
@@ -67,23 +70,43 @@ def decode_point(store: Store, title: str, inputs: Sequence[Input]) -> Decode:
     """
     with tempfile.TemporaryDirectory(prefix="nfslat-") as folder:
         scratch = Path(folder)
-        # What is known of files by their dates is this machine's own affair.
-        memo = Memo(Path(store.place("hashes")) if store.is_local else scratch / "hashes")
-        good, hashes, problems = _hashed(inputs, memo)
-        while True:
-            if not good:
-                raise InputError(f"{title}: none of its files can be read: {problems[0].what}: {problems[0].why}")
-            key = _key(hashes[one.url] for one in good)
-            if (done := _found(store, key, problems)) is not None:
+
+        def work(good: Sequence[Input], key: str, problems: list[Problem]) -> Decode:
+            if (done := kept_decode(store, key, problems)) is not None:
                 return done
-            try:
-                return _decoded(store, key, title, good, scratch, problems)
-            except _BadFile as bad:
-                good = [one for one in good if one != bad.file]
-                problems.append(_left_out(bad.file.name, bad.why))
+            with opened(title, good, scratch) as (source, tools):
+                apart = decode_apart(source, tools, lambda _: None)
+            shards = write_shards(store, f"shards/{key}", 0, apart)
+            return keep_decode(store, key, shards, apart.source, apart.facts, good, problems)
+
+        return with_good(store, title, inputs, scratch, work)
 
 
-class _BadFile(Exception):
+def with_good(
+    store: Store,
+    title: str,
+    inputs: Sequence[Input],
+    scratch: Path,
+    work: Callable[[Sequence[Input], str, list[Problem]], T],
+) -> T:
+    """Let `work` have those of `inputs` that can be read, a name made of their bytes, and what is wrong with others.
+
+    Raises ``InputError`` where nothing is left.
+    """
+    # What is known of files by their dates is this machine's own affair.
+    memo = Memo(Path(store.place("hashes")) if store.is_local else scratch / "hashes")
+    good, hashes, problems = _hashed(inputs, memo)
+    while True:
+        if not good:
+            raise InputError(f"{title}: none of its files can be read: {problems[0].what}: {problems[0].why}")
+        try:
+            return work(good, name_of(hashes[one.url] for one in good), problems)
+        except BadFile as bad:
+            good = [one for one in good if one != bad.file]
+            problems.append(_left_out(bad.file.name, bad.why))
+
+
+class BadFile(Exception):
     """One of the files is none that can be read."""
 
     def __init__(self, file: Input, why: str) -> None:
@@ -110,11 +133,12 @@ def _reason(problem: Exception) -> str:
     return (problem.strerror if isinstance(problem, OSError) else None) or str(problem) or type(problem).__name__
 
 
-def _key(hashes: Iterable[str]) -> str:
+def name_of(hashes: Iterable[str]) -> str:
+    """One name of several, and of what decodes."""
     return xxhash.xxh3_128_hexdigest("\n".join([_FORM, native.NAME, *hashes]).encode())
 
 
-def _found(store: Store, key: str, problems: list[Problem]) -> Decode | None:
+def kept_decode(store: Store, key: str, problems: Sequence[Problem]) -> Decode | None:
     """What a run before made of the same bytes."""
     kept = store.read_json(f"shards/{key}/index.json")
     try:
@@ -127,36 +151,38 @@ def _found(store: Store, key: str, problems: list[Problem]) -> Decode | None:
     return found if all(store.has(name) for name in (found.facts, *(one.name for one in shards))) else None
 
 
-def _decoded(
-    store: Store, key: str, title: str, inputs: Sequence[Input], scratch: Path, problems: list[Problem]
-) -> Decode:
-    found_tools: list[Tools] = []
-
-    def tools() -> Tools:
-        if not found_tools:
-            found_tools.append(find_tools(scratch))
-        return found_tools[0]
-
-    with contextlib.ExitStack() as stack:
-        source = _open(title, inputs, stack, tools, scratch)
-        apart = decode_apart(source, tools, lambda _: None)
+def write_shards(store: Store, folder: str, first: int, apart: Apart) -> tuple[Shard, ...]:
+    """A file for each pair of hosts, numbered from `first` on."""
     shards = []
-    for number, (hosts, decoded) in enumerate(apart.hosts):
-        name = f"shards/{key}/{number:05}.parquet"
+    for number, (hosts, decoded) in enumerate(apart.hosts, first):
+        name = f"{folder}/{number:05}.parquet"
         # The files are the same for all of them, and may be thousands.
         _write(store, name, decoded, dataclasses.replace(apart.source, files=()))
         shards.append(Shard(name, tuple(sorted(hosts)), _callers(decoded), len(decoded.ops)))
-    facts = f"shards/{key}/facts.parquet"
-    _write(store, facts, apart.facts, apart.source)
+    return tuple(shards)
+
+
+def keep_decode(
+    store: Store,
+    key: str,
+    shards: Sequence[Shard],
+    source: Source,
+    facts: Decoded,
+    inputs: Sequence[Input],
+    problems: Sequence[Problem],
+) -> Decode:
+    """Write what is known of the whole capture, and then that all is there."""
+    name = f"shards/{key}/facts.parquet"
+    _write(store, name, facts, source)
     done = Decode(
         shards=tuple(shards),
-        facts=facts,
-        files=len(apart.source.files),
+        facts=name,
+        files=len(source.files),
         bytes=sum(one.size_bytes for one in inputs),
-        packets=sum(apart.facts.packet_kinds.values()),
+        packets=sum(facts.packet_kinds.values()),
         ops=sum(one.ops for one in shards),
-        first_ns=apart.facts.first_ns,
-        last_ns=apart.facts.last_ns,
+        first_ns=facts.first_ns,
+        last_ns=facts.last_ns,
         cached=False,
         problems=tuple(problems),
     )
@@ -165,10 +191,25 @@ def _decoded(
     return done
 
 
+@contextlib.contextmanager
+def opened(title: str, inputs: Sequence[Input], scratch: Path) -> Iterator[tuple[Source, Callable[[], Tools]]]:
+    """All files as one source, to be read once within the block; and what finds Wireshark. Raises ``BadFile``."""
+    tools = cache(lambda: find_tools(scratch))
+    try:
+        with contextlib.ExitStack() as stack:
+            yield _open(title, inputs, stack, tools, scratch), tools
+    except InputError as problem:
+        # One that is not a file of this host is looked at for the first time when it is decoded.
+        bad = next((one for one in inputs if str(problem).startswith(f"{one.name}: ")), None)
+        if bad is None:
+            raise
+        raise BadFile(bad, str(problem).removeprefix(f"{bad.name}: ")) from problem
+
+
 def _open(
     title: str, inputs: Sequence[Input], stack: contextlib.ExitStack, tools: Callable[[], Tools], scratch: Path
 ) -> Source:
-    """All files as one source, tars of scripts/capture.sh unpacked. Raises ``_BadFile``."""
+    """All files as one source, tars of scripts/capture.sh unpacked. Raises ``BadFile``."""
     plain = [one for one in inputs if not one.is_tar]
     paths = iter(stack.enter_context(readable(plain, scratch)))
     files: list[File] = []
@@ -185,7 +226,7 @@ def _open(
                 files += [dataclasses.replace(file, name=name) for file in source.files]
         except InputError as problem:
             if "holds no packets" not in str(problem):  # a rotated file that was just begun is no loss
-                raise _BadFile(one, str(problem).replace(f"{one.url}: ", "")) from problem
+                raise BadFile(one, str(problem).replace(f"{one.url}: ", "")) from problem
     if not files:
         refuse_empty(title)
     return Source(title, tuple(sorted(files, key=lambda file: file.first_ns)), bundle=said)

@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -81,6 +81,13 @@ class Store:
             return os.path.exists(self.place(name))
         fs, path = fsspec.core.url_to_fs(self.place(name))
         return bool(fs.exists(path))
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Take them away, as far as they are there."""
+        for name in names:
+            fs, path = fsspec.core.url_to_fs(self.place(name))
+            with contextlib.suppress(OSError):
+                fs.rm(path)
 
     @contextlib.contextmanager
     def local(self, name: str, scratch: Path) -> Iterator[Path]:

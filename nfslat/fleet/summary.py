@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.columns import each_block, filled, side_by_side
-from nfslat.constants import DATA_OPS, NFS, NULL, NULL32, version_name
+from nfslat.constants import DATA_OPS, NULL, NULL32
 from nfslat.decompose import PART_NAMES
 from nfslat.findings.client import SLOT_CODES
-from nfslat.fleet.cells import NO_SIZE, Cells, OpClass, cells_of, sums_of
+from nfslat.fleet.attributes import attributes, servers_of
+from nfslat.fleet.cells import Cells, OpClass, cells_of, sums_of
 from nfslat.fleet.model import Brief
 from nfslat.fleet.sketch import Sketch, exact_sum, sketches_of
-from nfslat.fleet.tops import Top, top_of, tops_of
+from nfslat.fleet.tops import Top, tops_of
 from nfslat.fleet.windows import Windows
 from nfslat.inflight.levels import in_order, levels_of
 from nfslat.inflight.wide import ServerWide
@@ -31,8 +31,6 @@ BOTH, SERVER_ONLY = "compared", "server only"
 CANNOT_TELL = "cannot tell"
 _NS_PER_MS = 1e6
 _SIZES = 34  # classes of sizes of 32 bits, and one for "none"
-_SUBNET_BITS = {4: 24, 6: 64}
-_OF_VERSION = 0.01  # of the ops, for a version to count as the client's
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class ClientSummary:
     groups: Mapping[str, str]
     figures: tuple[OpFigures, ...]
     cells: Cells
-    tops: tuple[Top, ...]  # by directory
+    tops: tuple[Top, ...]  # data ops by place
     client_ms: Summary | None  # exact, as the next two
     server_ms: Summary | None
     network_ms: Summary | None
@@ -110,7 +108,7 @@ def summarize(
 ) -> ClientSummary:
     """Of a client with captures of both sides; `report` is the report on `c`, and `groups` what a manifest says.
 
-    An op's time is that at which the server had its call. `paths`: look for the names of directories, too.
+    An op's time is that at which the server had its call. `paths`: look for the paths of files, too.
     """
     server_rows = c.matched.server
     load = c.inflight.load
@@ -131,7 +129,7 @@ def summarize(
         name=name,
         addresses=tuple(addresses),
         state=BOTH,
-        groups={**_groups(addresses, kinds, c.kind, _servers(c.client), tops, inflight), **groups},
+        groups={**attributes(addresses, kinds, c.kind, servers_of(c.client), tops, inflight), **groups},
         figures=figures,
         cells=cells,
         tops=tops,
@@ -182,7 +180,7 @@ def summarize_server_only(
         name=name,
         addresses=tuple(addresses),
         state=SERVER_ONLY,
-        groups={**_groups(addresses, ops.kinds, kind, _servers(side), (), None), **groups},
+        groups={**attributes(addresses, ops.kinds, kind, servers_of(side), (), None), **groups},
         figures=_figures(ops.kinds, kind, None, server_ns, queue_ns, None),
         cells=_cells(ops.kinds, kind, sizes, at_ns, windows, None, server_ns, queue_ns),
         tops=(),
@@ -255,50 +253,7 @@ def _cells(
     place = np.zeros(len(keys) * _SIZES, dtype=np.int64)
     place[used] = np.arange(len(used))
     classes = tuple(OpClass(*names_of(keys[one // _SIZES]), int(one % _SIZES) - 1) for one in used)
-    assert all(one.size_log2 >= NO_SIZE for one in classes)  # noqa: S101
     return cells_of(classes, place[code], windows.index(at_ns), windows.count, client_ns, server_ns, queue_ns)
-
-
-def _groups(
-    addresses: Sequence[str], kinds: Sequence[Kind], kind: I16, servers: Sequence[str], tops: Sequence[Top],
-    inflight: model.InFlight | None,
-) -> dict[str, str]:  # fmt: skip
-    """What may be common to clients."""
-    found = {"subnet": subnet_of(addresses[0]) if addresses else "", "nfs": _versions(kinds, kind)}
-    if inflight is not None:
-        found["connections"] = str(sum(one.nconnect for one in inflight.client.mounts) or "")
-    found |= {"path": top_of(tops) or "", "server address": ", ".join(servers)}
-    return {name: value for name, value in found.items() if value}
-
-
-def subnet_of(address: str) -> str:
-    """The /24, or of IPv6 the /64, that `address` is in; empty where it is none."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return ""
-    return str(ipaddress.ip_network((parsed, _SUBNET_BITS[parsed.version]), strict=False))
-
-
-def _versions(kinds: Sequence[Kind], kind: I16) -> str:
-    counts: dict[str, int] = {}
-    for one, count in zip(kinds, np.bincount(kind, minlength=len(kinds)).tolist(), strict=True):
-        if one.program == NFS:
-            version = version_name(one.program, one.version, one.minor)
-            counts[version] = counts.get(version, 0) + count
-    return ", ".join(sorted(v for v, n in counts.items() if n and n >= _OF_VERSION * len(kind)))
-
-
-def _servers(side: Side) -> list[str]:
-    """Addresses that the client calls."""
-    c = side.ops.classes
-    ways = zip(c.conn.tolist(), c.direction.tolist(), c.kind.tolist(), strict=True)
-    called = {side.ops.connections[conn].destination(way)[0] for conn, way, of in ways if _is_nfs(side.ops.kinds[of])}
-    return sorted(called)
-
-
-def _is_nfs(kind: Kind) -> bool:
-    return kind.program == NFS
 
 
 def _round_trip_ms(report: model.Report) -> float | None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nfslat.fleet.model import Client, Fleet
+from nfslat.fleet.model import Client, Fleet, Pattern
 from nfslat.fleet.text_words import (
     LETTERS,
     STATES,
@@ -84,7 +84,7 @@ def clients_section(page: Page, fleet: Fleet, *, all_clients: bool = False) -> N
         else "Clients: none could be compared"
     )
     if arranged.rows:
-        _rows(page, arranged.rows)
+        _rows(page, arranged.rows, _groups(fleet.patterns))
     if arranged.grid:
         page.gap()
         _grid(page, arranged, [one.name for one in fleet.clients])
@@ -99,7 +99,17 @@ def clients_section(page: Page, fleet: Fleet, *, all_clients: bool = False) -> N
 # ---- full rows ----
 
 
-def _rows(page: Page, rows: list[tuple[int, Client]]) -> None:
+def _groups(patterns: Sequence[Pattern]) -> dict[str, str]:
+    """Client -> the group of which more is said above; the first one is what adds most."""
+    found: dict[str, str] = {}
+    for one in patterns:
+        if one.scope == "group" and one.dimension is not None and len(one.clients) > 1:
+            for name in one.clients:
+                found.setdefault(name, f"{one.dimension} {one.value or ''}".rstrip() + ", see above")
+    return found
+
+
+def _rows(page: Page, rows: list[tuple[int, Client]], groups: dict[str, str]) -> None:
     """A table; below the rows why they stand out, once for neighbours of which the same is to be said."""
     columns = _columns([client for _, client in rows], [rank for rank, _ in rows])
     missing: set[str] = set()
@@ -116,12 +126,13 @@ def _rows(page: Page, rows: list[tuple[int, Client]]) -> None:
         columns = [_Column("name", name.heads, cells, right=False) if one.key == "name" else one for one in columns]
     page.lines([_line(columns, [one.heads[i] for one in columns]) for i in (0, 1)])
     page.lines(["-" * min(_width(columns), page.width)])
-    for i, (_, client) in enumerate(rows):
+    said = [_said(client, missing, groups) for _, client in rows]
+    for i in range(len(rows)):
         page.lines([_line(columns, [one.cells[i] for one in columns])])
-        said = _said(client, missing)
-        if said and (i + 1 == len(rows) or _said(rows[i + 1][1], missing) != said):
-            first = next(k for k in range(i, -1, -1) if k == 0 or _said(rows[k - 1][1], missing) != said)
-            page.prose(f"{_ranks([r for r, _ in rows[first : i + 1]])}{said}", indent=4, hanging=2, style="dim")
+        if any(said[i]) and (i + 1 == len(rows) or said[i + 1] != said[i]):
+            first = next(k for k in range(i, -1, -1) if k == 0 or said[k - 1] != said[i])
+            who = _ranks([rank for rank, _ in rows[first : i + 1]])
+            page.prose(_below(who, said[i], page.prose_width - 4), indent=4, hanging=2, style="dim")
 
 
 def _ranks(ranks: Sequence[int]) -> str:
@@ -131,11 +142,25 @@ def _ranks(ranks: Sequence[int]) -> str:
     return f"{ranks[0]} to {ranks[-1]}: " if ranks[-1] - ranks[0] == len(ranks) - 1 else f"these {len(ranks)}: "
 
 
-def _said(client: Client, missing: set[str]) -> str:
+def _said(client: Client, missing: set[str], groups: dict[str, str]) -> tuple[str, str]:
     """What stands below a row: what sets the client apart, and what the row has no room for."""
-    sure = f" (confidence {client.verdict.confidence})" if client.verdict is not None and "sure" in missing else ""
-    head = cause_of(client) if client.verdict is not None and "cause" in missing else ""
-    return ": ".join(text for text in (head, client.why) if text) + (sure if head or client.why else "")
+    why = plain(groups.get(client.name, client.why))
+    own = []
+    if client.verdict is not None and "cause" in missing:
+        own.append(cause_of(client))
+    if client.verdict is not None and "sure" in missing and (why or own):
+        own.append(shorten(client.verdict.confidence, 7))
+    return why, ", ".join(own)
+
+
+def _below(who: str, said: tuple[str, str], room: int) -> str:
+    """The same as a line."""
+    why, blamed = said
+    if not why:
+        return who + blamed
+    blamed = f" ({blamed})" if blamed else ""
+    text = who + why
+    return (text if len(text) + len(blamed) <= room else f"{text[: room - len(blamed) - 3].rstrip()}...") + blamed
 
 
 def _columns(clients: Sequence[Client], ranks: Sequence[int]) -> list[_Column]:
@@ -221,7 +246,7 @@ def _grid(page: Page, arranged: Arranged, names: Sequence[str]) -> None:
     if arranged.left:
         slowest = max(_mean(client, "client") for _, client in arranged.left)
         page.prose(
-            f"and {count(len(arranged.left))} more with less excess, mean client SRT up to {ms(slowest)} ms; "
+            f"and {count(len(arranged.left))} more that suffer less, mean client SRT up to {ms(slowest)} ms; "
             "--all-clients shows all."
         )
 

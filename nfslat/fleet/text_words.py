@@ -263,7 +263,7 @@ def definitions(fleet: Fleet) -> list[tuple[str, str]]:
         ("typical client", "the median over the clients, operation by operation, of the mean time of such ops."),
         ("excess", "what the ops of a client took beyond what the same operations take at the typical client, summed "
          "over its ops, in seconds: network, server and queue parts sum to it. Negative: it is better off than most. "
-         "In a stretch of time it is against the typical client of the whole time. Clients stand in its order."),
+         "In a stretch of time it is against the typical client of the whole time."),
         ("p50, p95, p99", "so many percent of the ops took at most this long. Of one client exact; over several "
          f"clients from histograms that can be added, with a relative error of at most {percent(fleet.relative_error)}."
          " Means are exact everywhere."),
@@ -278,7 +278,7 @@ def definitions(fleet: Fleet) -> list[tuple[str, str]]:
         ("all, groups, single clients", "what adds time is looked for in all clients together, then in those that "
          "share an attribute (subnet, server address, NFS version, the manifest's own), then in each one. p: that "
          "chance makes such a group, corrected for the number of groups that were looked at."),
-        ("windows", f"stretches of {fleet.window_s:.4g} s on the server's clock; an op counts in that in which its call "
+        ("windows", f"stretches of {fleet.window_s:.4g} s by the server's clock; an op counts where its call "
          "came."),
         ("matched op", "the same op in the server's and in the client's capture; only these are compared."),
     ]  # fmt: skip

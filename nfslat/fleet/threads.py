@@ -177,7 +177,8 @@ def _limit(by_time: ByTime, at: int) -> _Limit:
 def _phases(of: _OfWindows, by_time: ByTime, load: ServerLoad, windows: Windows, end_ns: int) -> list[Phase]:
     edges = [*windows.edges_ns[:-1].tolist(), end_ns]
     out = []
-    for begin, end, threads in runs(_limited(of, load), by_time.told_by):
+    queue_ms = (of.queue_ns / np.maximum(of.waiting, 1) / _NS_PER_MS).tolist()
+    for begin, end, threads in runs(_limited(of, load), by_time.told_by, queue_ms):
         here = slice(begin, end)
         ops = int(of.ops[here].sum())
         limit: _Limit = (None, None, None) if threads is None else (threads.estimate, threads.low, threads.high)

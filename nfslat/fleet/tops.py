@@ -1,4 +1,4 @@
-"""Matched ops with known paths -> counts and time by directory: `Top`."""
+"""Matched ops with known paths -> counts and time by place, a directory or a file near the root: `Top`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from nfslat.names.paths import paths_of
 from nfslat.results import Correlation
 
 _MOST_OPS = 20_000  # that are looked at; beyond them every second, third ... one is
-_MOST = 40  # directories that are kept
+_MOST = 40  # places that are kept
 _DEPTH = 2
 _UNKNOWN = "..."  # the beginning of a path that is not known
-_MAIN = 0.6  # of a client's data ops, for a directory to be called the client's
+_MAIN = 0.6  # of a client's data ops, for a place to be called the client's
 
 
 @dataclass(frozen=True)
 class Top:
-    """Data ops on files below one directory, as far as their names are known: a sample of them."""
+    """Data ops on one place: files below a directory, as far as their names are known. Of many, a sample."""
 
-    directory: str
+    place: str
     op: str
     ops: int
     client_ns: int
@@ -30,7 +30,7 @@ class Top:
 
 
 def tops_of(c: Correlation) -> tuple[Top, ...]:
-    """READs and WRITEs of `c` by directory (its first two levels), those with most ops first."""
+    """READs and WRITEs of `c` by place (two levels of the path), those with most ops first."""
     rows = {op: c.rows_of([op]) for op in DATA_OPS}
     rows = {op: of_op[:: max(-(-len(of_op) // _MOST_OPS), 1)] for op, of_op in rows.items() if len(of_op)}
     if not rows:
@@ -45,29 +45,27 @@ def tops_of(c: Correlation) -> tuple[Top, ...]:
         sums += [np.bincount(path, ns[named], many).tolist() for ns in (c.client_srt_ns, c.server_srt_ns)]
         for text, ops, client_ns, server_ns in zip(paths.texts, *sums, strict=True):
             if ops:
-                total = found.setdefault((directory_of(text), op), [0, 0, 0])
-                for place, more in enumerate((ops, int(client_ns), int(server_ns))):
-                    total[place] += more
+                total = found.setdefault((top_path(text), op), [0, 0, 0])
+                for column, more in enumerate((ops, int(client_ns), int(server_ns))):
+                    total[column] += more
     tops = [Top(*key, *sums) for key, sums in found.items() if key[0]]
-    return tuple(sorted(tops, key=lambda one: (-one.ops, one.directory, one.op))[:_MOST])
+    return tuple(sorted(tops, key=lambda one: (-one.ops, one.place, one.op))[:_MOST])
 
 
-def directory_of(path: str) -> str:
-    """The first levels of the directory that `path` is in: ``/srv/db/redo`` -> ``/srv/db``; empty where none is known.
+def top_path(path: str) -> str:
+    """The first two levels of `path`: ``/srv/db/redo/log1`` -> ``/srv/db``, ``.../log1`` as it is.
 
-    What was mounted stays ``...`` where its name is not known.
+    What was mounted stays ``...`` where its name is not known, and counts for one. Empty where there is nothing else.
     """
-    parts = [part for part in path.split("/")[:-1] if part]
-    if parts == [_UNKNOWN]:
-        return ""
+    parts = [part for part in path.split("/") if part]
     begin = "/" if path.startswith("/") else ""
-    return begin + "/".join(parts[:_DEPTH]) if parts else ""
+    return begin + "/".join(parts[:_DEPTH]) if parts and parts != [_UNKNOWN] else ""
 
 
 def top_of(tops: Sequence[Top]) -> str | None:
-    """The directory that most of the ops are on, where there is one."""
+    """The place that most of the ops are on, where there is one."""
     counts: dict[str, int] = {}
     for one in tops:
-        counts[one.directory] = counts.get(one.directory, 0) + one.ops
-    directory = max(counts, key=lambda name: (counts[name], name), default=None)
-    return directory if directory is not None and counts[directory] >= _MAIN * sum(counts.values()) else None
+        counts[one.place] = counts.get(one.place, 0) + one.ops
+    place = max(counts, key=lambda name: (counts[name], name), default=None)
+    return place if place is not None and counts[place] >= _MAIN * sum(counts.values()) else None

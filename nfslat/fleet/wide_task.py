@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nfslat.fleet import model
+from nfslat.fleet.joined import slim
 from nfslat.fleet.shards import read_shard
 from nfslat.fleet.store import Store
 from nfslat.fleet.threads import Wide, find_wide
@@ -21,7 +22,7 @@ def wide_of(store: Store, names: Sequence[str], facts: str, windows: Windows, se
     with tempfile.TemporaryDirectory(prefix="nfslat-") as folder:
         scratch = Path(folder)
         source, of_all = read_shard(store, facts, scratch)
-        parts = [side_of(source, read_shard(store, name, scratch)[1]).decoded for name in names]
+        parts = [slim(side_of(source, read_shard(store, name, scratch)[1]).decoded) for name in names]
     return find_wide(parts, of_all, windows, frozenset(servers))
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from nfslat.fleet.attributes import subnet_of
 from nfslat.fleet.cells import OpClass, cells_of
 from nfslat.fleet.model import Brief
 from nfslat.fleet.sketch import Sketch
-from nfslat.fleet.summary import BOTH, SERVER_ONLY, ClientSummary, OpFigures, subnet_of
+from nfslat.fleet.summary import BOTH, SERVER_ONLY, ClientSummary, OpFigures
 from nfslat.fleet.windows import Windows
 from nfslat.report.figures import Summary
 from nfslat.tables import I64
@@ -95,7 +96,7 @@ def summary_of(
         client_ms=None if seen is None else _summary(seen),
         server_ms=_summary(server_ns),
         network_ms=None if seen is None else _summary(seen - server_ns),
-        **{"in_flight_max": 16, "slots_held": "workers", **one.others},  # type: ignore[arg-type]
+        **{"in_flight_max": 16, "slots_held": "workers", **one.others},
     )
 
 

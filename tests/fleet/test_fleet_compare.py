@@ -34,6 +34,7 @@ from nfslat.fleet.model import Pattern, Phase, Server
 from nfslat.fleet.sketch import RELATIVE_ERROR
 from nfslat.fleet.summary import ClientSummary
 from nfslat.fleet.tops import Top
+from nfslat.fleet.windows import Windows
 from nfslat.instants import iso
 from nfslat.report.model import ServerInFlight, Verdict
 
@@ -286,7 +287,7 @@ def test_trouble_for_a_while_is_told_with_its_time() -> None:
     assert abs(int(found.end[17:19]) - int(end[17:19])) <= 3
 
 
-def test_a_slow_directory_for_everybody() -> None:
+def test_a_slow_path_for_everybody() -> None:
     """Each client works in three; one of them takes longer, at all clients."""
     rng = np.random.default_rng(3)
 
@@ -335,6 +336,30 @@ def test_clients_without_a_capture_are_compared_in_the_server() -> None:
     assert one.excess.network_s == 0.0
     assert found.total is not None
     assert found.total.count == 20 * 1200
+
+
+def test_waits_that_are_not_known_of_all_make_nobody_stand_out() -> None:
+    """Where the packets of some clients do not tell their wait, it is compared within the server's time."""
+    fleet = [replace(one, queue_ms=(9.0, 21.3), knows_queue=at % 3 != 0) for at, one in enumerate(plain(30))]
+    found = compare(summaries(fleet), None, WINDOWS)
+    assert not any(one.outlier for one in found.clients)
+    blind = next(one for one in found.clients if one.name == "c003")
+    assert blind.queue_ms is None
+    assert blind.excess is not None
+    assert blind.excess.queue_s == 0.0
+    assert abs(blind.excess.mean_ms) < 2.0
+    few = [replace(one, knows_queue=at % 3 == 0) for at, one in enumerate(fleet)]
+    assert not any(one.outlier for one in compare(summaries(few), None, WINDOWS).clients)
+
+
+def test_without_stretches_of_time_medians_tell() -> None:
+    """A short capture is one window: that most ops of a client are slow is seen all the same, with less certainty."""
+    short = Windows(BEGIN_NS, 10**10, 1)
+    fleet = plain(20, ops=150, noise="lognormal")
+    fleet[4] = replace(fleet[4], network_ms=FAR_MS)
+    rng = np.random.default_rng(8)
+    (found,) = compare([made(one, rng, short) for one in fleet], None, short).patterns
+    assert (found.clients, found.layer, found.confidence) == (["c004"], "network", "medium")
 
 
 def test_an_application_that_waits_above_the_wire_stands_out() -> None:

@@ -59,7 +59,8 @@ def test_the_figures_of_a_population() -> None:
     """Mean and maximum are those of the durations; percentiles within the error."""
     durations = np.random.default_rng(1).lognormal(14, 1, 50_000).astype(np.int64)
     exact, made = summary(durations), Sketch.of(durations).summary()
-    assert (made.mean, made.max) == (pytest.approx(exact.mean, rel=1e-12), exact.max)
+    assert made.mean == pytest.approx(exact.mean, rel=1e-12)
+    assert made.max == exact.max
     for name in ("p50", "p95", "p99"):
         assert getattr(made, name) == pytest.approx(getattr(exact, name), rel=RELATIVE_ERROR)
 

@@ -104,7 +104,7 @@ def test_a_row_shows_what_is_known() -> None:
         " 1 10.9.3.15 13,411  29.6  = 17.1  +  12.5   9.40  223.7 133.3  224  0.08    no N net-loss     high",
     ]
     assert lines[11:14] == [
-        "    1 to 7: 16 ms longer on the network than others, 0.4 % of segments lost",
+        "    1 to 7: subnet 10.9.3.0/24, see above",
         "18 10.9.5.18 13,473  13.07 =  0.42 +  12.65  9.56    1.7  41.8    1  0.08     2 C client-slots med.",
         "    2 slots hold it: calls wait above the wire",
     ]
@@ -113,8 +113,18 @@ def test_a_row_shows_what_is_known() -> None:
 def test_what_a_narrow_row_has_no_room_for_stands_below() -> None:
     """At 80 columns the cause and how sure it is go to the line that says why."""
     text = render(story(100), width=80)
-    assert "    1 to 7: N net-loss: 16 ms longer on the network than others," in text
-    assert "(confidence medium)" in " ".join(text.split())
+    assert "    1 to 7: subnet 10.9.3.0/24, see above (N net-loss, high)\n" in text
+    assert "    2 slots hold it: calls wait above the wire (C client-slots, medium)\n" in text
+
+
+def test_why_is_one_line() -> None:
+    """A long reason is cut there; the JSON has all of it."""
+    fleet = story(12)
+    clients = [dataclasses.replace(one, why="so much is to be said " * 9) for one in fleet.clients]
+    text = render(dataclasses.replace(fleet, clients=clients, patterns=[]), width=100)
+    assert "    1 to 7: so much is to be said so much" in text
+    assert all(len(line) <= 100 for line in text.splitlines() if "so much" in line)
+    assert len([line for line in text.splitlines() if "so much" in line]) == 3
 
 
 @pytest.mark.parametrize("name", [*_MAKERS, "thousand"])
@@ -136,12 +146,12 @@ def test_a_thousand_clients_are_summarized() -> None:
     fleet = story(1000)
     text = render(fleet, width=100)
     assert text.count("\n") < 130
-    assert "and 972 more with less excess" in text
+    assert "and 972 more that suffer less" in text
     assert "S server 992" in " ".join(text.split())
     assert len([cell for line in _section(text, "Clients:") for cell in _CELL.findall(line)]) == 20
     whole = render(fleet, width=100, all_clients=True)
     assert len([cell for line in _section(whole, "Clients:") for cell in _CELL.findall(line)]) == 992
-    assert "more with less" not in whole
+    assert "that suffer less" not in whole
 
 
 def test_who_could_not_be_compared_is_named() -> None:

@@ -6,6 +6,7 @@ import pickle
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from nfslat.constants import NULL
 from nfslat.decode.capture import Source
 from nfslat.decode.decoded import Decoded
 from nfslat.details import Blocked, no_details
+from nfslat.fleet.changes import runs
 from nfslat.fleet.joined import joined, slim
 from nfslat.fleet.model import Phase
 from nfslat.fleet.slices import find_load
@@ -216,6 +218,28 @@ def test_nothing_is_said_by_windows_where_the_capture_has_holes(doubled: Capture
     assert found.seen.hidden == pytest.approx(0.5)
     assert {(one.limited, one.queue_ms, one.threads_estimate) for one in found.windows} == {(False, None, None)}
     assert [(one.limited, one.queue_ms) for one in found.phases] == [(False, None)]
+
+
+@given(st.lists(st.sampled_from([None, 4, 8]), min_size=1, max_size=60))
+def test_phases_cover_the_time_and_none_is_flicker(marks: list[int | None]) -> None:
+    """They follow each other, differ from their neighbours, and are of two windows or a twentieth of the time."""
+    base = Capture(simulate(threads=1, count=100), 1).plain.threads
+    told_by = [replace(base, estimate=4 if mark is None else mark, limited=True) for mark in marks]
+    found = runs([mark is not None for mark in marks], told_by, [1.0] * len(marks))
+    assert [one.begin for one in found] == [0, *(one.end for one in found[:-1])]
+    assert found[-1].end == len(marks)
+    numbers = [None if one.threads is None else one.threads.estimate for one in found]
+    assert all(one != other for one, other in pairwise(numbers))
+    for one, number in zip(found, numbers, strict=True):
+        assert one.end - one.begin >= min(2, max(len(marks) * 0.05, 1)) or len(found) == 1
+        assert number in marks[one.begin : one.end]
+
+
+def test_a_limit_that_is_just_met_and_a_queue_are_two_phases() -> None:
+    """8 threads all the time, waits of 0.3 ms and from the sixth window on of 27: the report can say since when."""
+    told_by = [replace(Capture(simulate(threads=1, count=100), 1).plain.threads, estimate=8, limited=True)] * 12
+    found = runs([True] * 12, told_by, [0.3, 0.2, 0.4, 0.3, 0.3, 25.0, 27.0, 2.0, 28.0, 27.0, 27.0, 26.0])
+    assert [(one.begin, one.end) for one in found] == [(0, 5), (5, 7), (7, 8), (8, 12)]
 
 
 # --- For one client ---------------------------------------------------------------------------------------------------
@@ -426,7 +450,7 @@ def test_windows_of_a_report_sum_to_the_whole(doubled: Capture) -> None:
         float((doubled.whole.ops.t2 - doubled.whole.ops.t1 - found.load.queue_ns).mean() / MS)
     )
     assert max(one.in_flight_max for one in found.windows) == found.inflight.max
-    assert all(one.end == other.begin for one, other in zip(found.windows, found.windows[1:], strict=False))
+    assert all(one.end == other.begin for one, other in pairwise(found.windows))
     lasted_s = sum(one.ops / one.ops_per_s for one in found.windows)
     assert lasted_s * S == pytest.approx(ns(found.windows[-1].end) - ns(found.windows[0].begin), rel=1e-6)
 
