@@ -134,8 +134,9 @@ _ALLOWED: dict[str, set[str]] = {
         "summarize_pictures", "summarize_pivots", "whatif", "workspace",
     },
     "fleet": {
-        "_native", "api", "arguments", "decode", "details", "findings.words", "inflight", "known", "names", "summarize_matched",
-        "outside", "output", "overlap", "pipeline", "report", "results", "select", "summarize_inflight", "xid_gaps",
+        "_native", "api", "arguments", "decode", "details", "findings.client", "findings.words", "inflight", "known",
+        "names", "outside", "output", "overlap", "pipeline", "report", "results", "select", "summarize_inflight",
+        "summarize_matched", "summarize_pivots", "xid_gaps",
     },
     "field": set(),
     "capture_command": {"arguments", "field", "report_command"},
@@ -144,8 +145,8 @@ _ALLOWED: dict[str, set[str]] = {
     "stack_command": {"arguments", "evidence.records", "evidence.snapshot", "numbers"},
     "help": {"arguments", "report_command"},
     "cli": {
-        "arguments", "capture_command", "diff.command", "extract.command", "fleet.command", "help", "output", "payload_command",
-        "report_command", "show_command", "stack_command", "tcp.command", "tune.command",
+        "arguments", "capture_command", "diff.command", "extract.command", "fleet.command", "help", "output",
+        "payload_command", "report_command", "show_command", "stack_command", "tcp.command", "tune.command",
     },
 }  # fmt: skip
 # Where the figures of a text come from in a package of many analyses: dataclasses, nothing that reads or works out.

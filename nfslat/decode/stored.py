@@ -32,6 +32,7 @@ _ROW_GROUP = 1 << 17  # rows
 _UNITS = {"offset": "bytes", "size": "bytes", "t0": "ns", "t1": "ns", "t2": "ns", "t3": "ns"}
 _NEVER_NULL = ("xid", "flags")
 _OPS = "decoded.ops"
+_LENGTH = np.uint32  # of texts
 # What pyarrow, zlib, json and tables raise where bytes are not as they were.
 _PROBLEMS = (
     OSError,
@@ -73,8 +74,11 @@ def write_side(decoded: Decoded, source: Source, out: BinaryIO, *, command: str 
         else:
             for batch in _batches(decoded, ops, schema):
                 writer.write_batch(batch, row_group_size=_ROW_GROUP)
+        form_of = _as_bytes if quick else _as_parquet
         rest["tables"] = {
-            name: _append(sink, _as_parquet(columns, quick=quick)) for name, columns in tables.items() if _rows(columns)
+            name: [*_append(sink, form_of(columns)), *([_rows(columns)] if quick else [])]
+            for name, columns in tables.items()
+            if _rows(columns)
         }
         text = json.dumps(rest, separators=(",", ":")).encode()
         about = {
@@ -96,15 +100,53 @@ def _append(sink: Any, data: Any) -> tuple[int, int, int]:
     return at, len(data), zlib.crc32(data)
 
 
-def _as_parquet(columns: Columns, *, quick: bool) -> Any:
+def _as_parquet(columns: Columns) -> Any:
     pa, pq = pyarrow(), pyarrow("pyarrow.parquet")
     table = pa.table(
         {name: pa.array(column, pa.binary() if isinstance(column, list) else None) for name, column in columns.items()}
     )
     out = pa.BufferOutputStream()
-    form = quick_options() if quick else options(table.schema)
-    pq.write_table(table, out, row_group_size=_ROW_GROUP, **form)
+    pq.write_table(table, out, row_group_size=_ROW_GROUP, **options(table.schema))
     return out.getvalue()
+
+
+def _as_bytes(columns: Columns) -> bytes:
+    """One column behind the other; of texts their lengths, then the texts."""
+    parts: list[bytes] = []
+    for column in columns.values():
+        if isinstance(column, list):
+            parts += [np.array([len(item) for item in column], dtype=_LENGTH).tobytes(), *column]
+        else:
+            parts.append(column.astype(column.dtype.newbyteorder("<"), copy=False).tobytes())
+    return b"".join(parts)
+
+
+def _of_bytes(data: bytes, dtypes: dict[str, Any], rows: int) -> Columns:
+    """What `_as_bytes` was given. Raises ``ValueError`` where it is something else."""
+    out: Columns = {}
+    at = 0
+
+    def column(dtype: Any) -> Any:
+        nonlocal at
+        size = rows * np.dtype(dtype).itemsize
+        found = np.frombuffer(data[at : at + size], dtype=np.dtype(dtype).newbyteorder("<"))
+        at += size
+        if len(found) != rows:
+            raise ValueError("a table is too short")
+        return found.astype(dtype)
+
+    for name, dtype in dtypes.items():
+        if dtype is not None:
+            out[name] = column(dtype)
+            continue
+        items = []
+        for length in column(_LENGTH).tolist():
+            items.append(data[at : at + length])
+            at += length
+        out[name] = items
+    if at != len(data):
+        raise ValueError("a table has another length")
+    return out
 
 
 def _rows(columns: Columns) -> int:
@@ -250,6 +292,9 @@ class _Kept:
         """Those of another table; None where it has no rows."""
         if where is None:
             return {name: [] if dtype is None else np.zeros(0, dtype) for name, dtype in dtypes.items()}
+        if len(where) > 3:
+            *place, rows = where
+            return _of_bytes(bytes(self._read(*place)), dtypes, rows)
         data = pyarrow().BufferReader(self._read(*where))
         return _columns(pyarrow("pyarrow.parquet").ParquetFile(data, page_checksum_verification=True), dtypes)
 

@@ -1,1 +1,1 @@
-"""Captures of one server and of many of its clients -> one report: which clients suffer, and what they have in common."""
+"""Captures of one server and of many of its clients -> one report: who suffers, and what they have in common."""

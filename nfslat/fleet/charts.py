@@ -102,7 +102,7 @@ def heat_chart(fleet: Fleet) -> list[Chart]:
     )
     caption = (
         f"A cell is a client in {length:.4g} s: the stronger, the longer its ops take than what such ops take at the "
-        "typical client over the whole time. The last colour is that much or more, grey is no longer than that, and "
+        "typical client in calm times. The last colour is that much or more, grey is no longer than that, and "
         "empty is no op. The colour is where the larger part of it arises: on the network or in the server. A column "
         "that is strong from top to bottom is common to all, a strong line is one client. Above it what calls wait for "
         "a thread of the server, and how many are in flight there, at the same times."

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from nfslat.fleet.model import ClientWindow, Fleet, ServerWindow
 from nfslat.fleet.text_words import mean_over, moment, threads
@@ -124,7 +124,7 @@ def server_lanes(fleet: Fleet, times: Times, x: Spec, left: int) -> tuple[list[L
         ("queue_ms", "Server: mean wait for a thread, ms", "ms"),
         ("in_flight_mean", "Server: mean of ops in flight", "ops"),
     ):
-        values = [
+        values: list[dict[str, Any]] = [
             {"from": begin, "to": end, "at": times.said(begin), name: _short(value), "base": 0}
             | {"ops": sum(one.ops for one in part)}
             for (begin, end), part in zip(times.spans, parts(server.windows, times), strict=False)

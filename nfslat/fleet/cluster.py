@@ -7,14 +7,13 @@ end with the run. What is known of a task besides its result is which worker did
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import os
 import resource
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,16 +22,17 @@ import dask
 from distributed import CancelledError, Client, Future, get_worker, wait
 from distributed.scheduler import KilledWorker
 
-from nfslat import __version__
-from nfslat.errors import InputError, NfslatError, UsageError
+from nfslat.errors import InputError, NfslatError
 from nfslat.fleet.local import local_cluster, undisturbed
 from nfslat.fleet.model import Worker
+from nfslat.fleet.peers import CLOSE_S, CONNECT_S, refuse_unshared, remote, version
+from nfslat.fleet.store import FULL, Store
 
-_CONNECT_S = 10  # to answer
 _LOST_S = 60  # without any worker
-_POLL_S = 1.0
-_CLOSE_S = 5
+_POLL_S = 0.25
+_FETCH_S = 5.0  # a result, from its worker
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # getrusage(2)
+_ROOM = "; make room there, or name another folder (--out; TMPDIR without it), and run again"
 _FAILURES = 2  # workers that a task may take with it
 
 
@@ -49,11 +49,11 @@ class Done:
 class SchedulerGone(NfslatError):
     """Nothing more will come."""
 
-    exit_status = 4
 
-
-def measured(function: Callable[..., Any], *arguments: Any, **named: Any) -> Done:
-    """`function`'s result; this runs on the worker."""
+def measured(expected: str, function: Callable[..., Any], *arguments: Any, **named: Any) -> Done:
+    """`function`'s result; this runs on the worker, which may have come when the others had been asked already."""
+    if expected != version():
+        raise InputError(f"worker {get_worker().address} has {version()}, others have {expected}; install the same")
     given = [one.value if isinstance(one, Done) else one for one in arguments]
     value = function(*given, **named)
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
@@ -72,6 +72,7 @@ class Cluster:
     lost_s: float = _LOST_S  # without any worker, until it is given up
     again: int = 0  # tasks that were begun once more, because their worker was lost
     lost: list[str] = field(default_factory=list)
+    _keys: set[Any] = field(default_factory=set)
     _handlers: dict[Future, tuple[Callable[[Any], None], Callable[[str], None]]] = field(default_factory=dict)
 
     def submit(
@@ -86,43 +87,91 @@ class Cluster:
 
         A future among `arguments` stands for its result.
         """
-        future = self.client.submit(measured, function, *arguments, priority=priority, pure=False)
+        future = self.depend(function, *arguments, priority=priority)
         self._handlers[future] = (done, failed)
         return future
 
     def depend(self, function: Callable[..., Any], *arguments: Any, priority: int = 0) -> Future:
         """The same for what only other tasks need: its result stays with the workers."""
-        return self.client.submit(measured, function, *arguments, priority=priority, pure=False)
+        future = self.client.submit(measured, version(), function, *arguments, priority=priority, pure=False)
+        self._keys.add(future.key)
+        return future
+
+    def each(
+        self, function: Callable[[Any], Any], given: Sequence[Any], failed: Callable[[Any, str], Any]
+    ) -> list[Any]:
+        """`function` of each, in their order; where there is none, what `failed` makes of it and of the reason."""
+        found = [None] * len(given)
+
+        def kept(at: int) -> tuple[Callable[[Any], None], Callable[[str], None]]:
+            def keep(value: Any) -> None:
+                found[at] = value
+
+            return keep, lambda why: keep(failed(given[at], why))
+
+        for at, one in enumerate(given):
+            self.submit(*kept(at), function, one)
+        self.finish()
+        return found
 
     def finish(self) -> None:
         """Until nothing is left to do. Raises ``SchedulerGone`` where nothing more can come."""
         seen = time.monotonic()
-        while self._handlers:
-            with contextlib.suppress(TimeoutError, CancelledError), self.client.as_current():
-                wait(list(self._handlers), timeout=_POLL_S, return_when="FIRST_COMPLETED")
-            if self.client.status != "running":
-                raise SchedulerGone(f"{self.address}: the scheduler is gone")
-            for future in [one for one in self._handlers if one.status != "pending"]:
-                self._settle(future)
-            if self.client.ncores():
-                seen = time.monotonic()
-            elif time.monotonic() - seen > self.lost_s:
-                raise SchedulerGone(f"{self.address}: no worker for {self.lost_s:.0f} seconds")
+        with undisturbed() as signals:
+            while self._handlers and not signals:
+                with contextlib.suppress(TimeoutError, CancelledError), self.client.as_current():
+                    wait(list(self._handlers), timeout=_POLL_S, return_when="FIRST_COMPLETED")
+                if self.client.status != "running":
+                    raise self._gone()
+                settled = [self._settle(one) for one in list(self._handlers) if one.status != "pending"]
+                if any(settled) or self._is_at_work():
+                    seen = time.monotonic()
+                elif time.monotonic() - seen > self.lost_s:
+                    raise SchedulerGone(
+                        f"{self._who}: no worker that takes tasks for {self.lost_s:.0f} seconds; start some, and run "
+                        "again with the same --out to go on"
+                    )
 
-    def _settle(self, future: Future) -> None:
-        done, failed = self._handlers.pop(future)
+    @property
+    def _who(self) -> str:
+        return "this machine" if self.address == "local" else f"--scheduler {self.address}"
+
+    def _gone(self) -> SchedulerGone:
+        return SchedulerGone(
+            f"{self._who}: the scheduler is gone; start it, and run again with the same --out to go on"
+        )
+
+    def _is_at_work(self) -> bool:
+        """Is there a worker that takes tasks? Those whose memory is full wait, and may do so for ever."""
+        try:
+            if len(self.client.ncores()) == 0:
+                return False
+            known = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        except (OSError, KeyError, CancelledError):  # of a connection that has just ended
+            return False
+        return not known or any(one.get("status") != "paused" for one in known)
+
+    def _settle(self, future: Future) -> bool:
+        """Hand over what came of it; False where its worker is lost, so that it has to be done once more."""
         if future.cancelled() or future.status == "lost":
-            raise SchedulerGone(f"{self.address}: the scheduler is gone")
-        problem = future.exception()
-        if problem is not None:
+            raise self._gone()
+        try:
+            problem = future.exception(timeout=_FETCH_S)
+            result: Done | None = future.result(timeout=_FETCH_S) if problem is None else None
+        except TimeoutError:
+            return False
+        except CancelledError:
+            raise self._gone() from None
+        done, failed = self._handlers.pop(future)
+        if result is None:
             failed(self._why(problem))
-            return
-        result: Done = future.result()
+            return True
         known = self.workers.get(result.worker)
         tasks = 1 if known is None else known.tasks + 1
         peak = max(result.rss_bytes, (known.peak_rss_bytes or 0) if known else 0)
         self.workers[result.worker] = Worker(result.worker, result.host, peak, self.memory_bytes, tasks)
         done(result.value)
+        return True
 
     def _why(self, problem: BaseException) -> str:
         if isinstance(problem, KilledWorker):
@@ -133,11 +182,18 @@ class Cluster:
             )
         if isinstance(problem, OSError):
             where = f"{problem.filename}: " if problem.filename else ""
-            more = "; make room, then run again with the same --out" if problem.errno == errno.ENOSPC else ""
+            more = _ROOM if problem.errno in FULL else ""
             return f"{where}{problem.strerror or problem}{more}"
+        if isinstance(problem, ImportError):
+            return f"a worker cannot import nfslat ({problem}); install the same on all of them"
         if isinstance(problem, NfslatError):
             return str(problem)
         return f"{type(problem).__name__}: {problem}"
+
+    def refuse_unshared(self, store: Store, files: Sequence[str]) -> None:
+        """Raises ``InputError`` where a worker on another machine does not see the store, or one of the local files."""
+        if self.address != "local":
+            refuse_unshared(self.client, self.address, store, files)
 
     def close(self) -> None:
         """Let go of it; what is still to be done there is not done."""
@@ -146,13 +202,14 @@ class Cluster:
                 self.client.unsubscribe_topic("all")
                 self.client.cancel(list(self._handlers))
         with contextlib.suppress(Exception):
-            self.client.close(timeout=_CLOSE_S)
+            self.client.close(timeout=CLOSE_S)
 
     def event(self, event: tuple[float, Any]) -> None:
         """Dask says that something happened to a worker."""
         _, said = event
         if isinstance(said, dict) and said.get("action") == "remove-worker" and not said.get("expected"):
-            self.again += len(said.get("processing-tasks", ()))
+            # A scheduler may have others' tasks, too.
+            self.again += len(self._keys.intersection(said.get("processing-tasks", ())))
             self.lost.append(str(said.get("worker")))
 
 
@@ -160,10 +217,13 @@ class Cluster:
 def connect(
     address: str | None, *, workers: int | None, memory: str | None, scratch: Path, lost_s: float = _LOST_S
 ) -> Iterator[Cluster]:
-    """A scheduler, and its workers; without any for `lost_s` it is given up. Raises ``InputError`` where none answers, ``UsageError`` where one does not fit."""
+    """A scheduler, and its workers; without any for `lost_s` it is given up.
+
+    Raises ``InputError`` where none answers, ``UsageError`` where one does not fit.
+    """
     settings = {
         "distributed.scheduler.allowed-failures": _FAILURES,
-        "distributed.comm.timeouts.connect": f"{_CONNECT_S}s",
+        "distributed.comm.timeouts.connect": f"{CONNECT_S}s",
     }
     with dask.config.set(settings), contextlib.ExitStack() as stack, warnings.catch_warnings():
         # What goes wrong is ours to say, in one line.
@@ -175,41 +235,11 @@ def connect(
             cluster, bound = stack.enter_context(local_cluster(workers, memory, scratch))
             client = Client(cluster, set_as_default=False)
         else:
-            client = _remote(address)
-        found = Cluster(client, address or "local", client.dashboard_link or None, bound, lost_s)
+            client = remote(address)
+        found = Cluster(client, address or "local", client.dashboard_link or None, bound, lost_s=lost_s)
         try:
             client.subscribe_topic("all", found.event)
             yield found
         finally:
             with undisturbed():
                 found.close()
-
-
-def _remote(address: str) -> Client:
-    try:
-        client = Client(address, timeout=_CONNECT_S, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as problem:
-        raise InputError(
-            f"--scheduler {address}: no scheduler answers ({_first_line(problem)}); is it running?"
-        ) from None
-    versions = client.run(_version)
-    if not versions:
-        raise InputError(f"--scheduler {address}: it has no workers; start some with: dask worker {address}")
-    wrong = {worker: version for worker, version in versions.items() if version != _version()}
-    if wrong:
-        worker, version = next(iter(wrong.items()))
-        raise UsageError(
-            f"--scheduler {address}: worker {worker} has {version}, this is {_version()}; install the same"
-        )
-    return client
-
-
-def _version() -> str:
-    """Of what a worker would decode with."""
-    from nfslat.decode import native  # noqa: PLC0415
-
-    return f"nfslat {__version__}, {native.NAME}"
-
-
-def _first_line(problem: BaseException) -> str:
-    return (str(problem).splitlines() or [type(problem).__name__])[0]

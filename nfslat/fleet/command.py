@@ -110,7 +110,7 @@ def _check(options: argparse.Namespace) -> None:
 
 def _fleet(options: argparse.Namespace) -> Fleet:
     from nfslat.fleet import cluster as clusters
-    from nfslat.fleet.heads import look
+    from nfslat.fleet.heads import Head, look
     from nfslat.fleet.inputs import expand, merged
     from nfslat.fleet.manifest import read
     from nfslat.fleet.points import assign, find_points
@@ -126,7 +126,8 @@ def _fleet(options: argparse.Namespace) -> Fleet:
     points = find_points(given.files, manifest) if here else None
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nfslat-")))
-        store = Store(_out(options.out) if options.out is not None else str(scratch / "out"))
+        store = Store(str(scratch / "out"), kept=False) if options.out is None else Store(_out(options.out))
+        store.check()
         cluster = stack.enter_context(
             clusters.connect(
                 options.scheduler, workers=options.workers, memory=options.worker_memory, scratch=scratch / "dask"
@@ -135,7 +136,9 @@ def _fleet(options: argparse.Namespace) -> Fleet:
         if not options.quiet and cluster.dashboard:
             sys.stderr.write(f"nfslat: Dask dashboard: {cluster.dashboard}\n")
         if points is None:
-            points = assign(cluster.client.gather(cluster.client.map(look, given.files, pure=False)), manifest)
+            # What a worker was lost over is not looked at; all of them need to see what is no URL.
+            cluster.refuse_unshared(store, [one.url for one in given.files if not one.is_remote])
+            points = assign(cluster.each(look, given.files, lambda one, why: Head(one, problem=why)), manifest)
         points = dataclasses.replace(points, unused=(*given.problems, *points.unused))
         asked = Asked(
             keep_reports=options.out is not None,
@@ -166,17 +169,11 @@ def _width() -> int:
 
 
 def _out(name: str) -> str:
-    """The folder, made where it is not there; or the URL."""
-    if "://" in name:
-        return name
-    path = os.path.abspath(name)
-    try:
-        os.makedirs(path, exist_ok=True)
-    except OSError as problem:
-        raise InputError(f"--out {name}: cannot be made ({problem.strerror})") from problem
-    if not os.access(path, os.W_OK):
-        raise InputError(f"--out {name}: cannot be written to; name a folder of your own")
-    return path
+    """The folder as an absolute path, or the URL."""
+    if name.startswith("memory:"):
+        raise UsageError(f"--out {name}: no other process sees that; name a folder, or a URL of a place that all share")
+    name = name.removeprefix("file://")
+    return name if "://" in name else os.path.abspath(name)
 
 
 @contextlib.contextmanager

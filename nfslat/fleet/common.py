@@ -61,10 +61,7 @@ def _phases(clients: Sequence[ClientSummary], server: Server, windows: Windows) 
                   flight.queue_ms, None)
         ]  # fmt: skip
     spans = [_windows_of(one, windows) for one in phases]
-    limited = np.zeros(windows.count, dtype=np.bool_)
-    for span in spans:
-        limited[span] = True
-    made = (_phase(clients, phase, span, limited, windows) for phase, span in zip(phases, spans, strict=True))
+    made = [_phase(clients, phase, span, spans, windows) for phase, span in zip(phases, spans, strict=True)]
     return [one for one in made if one is not None]
 
 
@@ -78,7 +75,7 @@ def _windows_of(phase: Phase, windows: Windows) -> slice:
 
 
 def _phase(
-    clients: Sequence[ClientSummary], phase: Phase, span: slice, limited: Bool, windows: Windows
+    clients: Sequence[ClientSummary], phase: Phase, span: slice, spans: Sequence[slice], windows: Windows
 ) -> Pattern | None:
     sums = {name: np.array([one.cells.by_window(name) for one in clients]) for name in ("ops", "queue", "queues")}
     spent = np.array([_spent(one) for one in clients])
@@ -92,7 +89,7 @@ def _phase(
     hit = able & (each_ms >= _WAITS * queue_ms) if known else able
     if not hit.any():
         return None
-    free = ~limited
+    free = _free(span, spans, sums["queue"].sum(axis=0), sums["queues"].sum(axis=0))
     free_ops = int(sums["queues"][:, free].sum())
     before_ms = int(sums["queue"][:, free].sum()) / free_ops / _NS_PER_MS if free_ops else 0.0
     time_ns = int(spent[:, span].sum())
@@ -103,21 +100,20 @@ def _phase(
     if share is not None and share < _WORST_SHARE:
         return None
     names = [one.name for one, is_hit in zip(clients, hit.tolist(), strict=True) if is_hit]
-    is_whole = bool(limited.all())
     begin_ns, end_ns = parse_moment(phase.begin).ns, parse_moment(phase.end).ns
     starts, ends = span.start > 0, span.stop < windows.count
     when = (
         f"From {clock_time(begin_ns)} to {clock_time(end_ns)} "
-        if ends and not is_whole
+        if ends
         else f"From {clock_time(begin_ns)} on "
-        if starts and not is_whole
+        if starts
         else ""
     )
     text = f"{when}calls of {of_clients(len(names), int(able.sum()))} wait {ms(queue_ms)} ms"
     text += f" ({percent(of_time)} of their time)" if of_time is not None else ""
     text += f" for {_thread(phase)}"
     if free_ops:
-        text += f"; {'before' if not ends else 'otherwise'}, {ms(before_ms)} ms"
+        text += f"; {'otherwise' if free[span.stop :].any() else 'before'}, {ms(before_ms)} ms"
     low, high = phase.threads_range or (None, None)
     sure = "high" if low is not None and low == high else "medium"
     return Pattern(
@@ -144,6 +140,17 @@ def _phase(
             "share_of_time": of_time,
         },
     )
+
+
+def _free(span: slice, spans: Sequence[slice], waits: I64, known: I64) -> Bool:
+    """Windows outside of `span` to hold it against: not those of another phase in which calls wait about as long."""
+    free = np.ones(len(waits), dtype=np.bool_)
+    free[span] = False
+    here = waits[span].sum() / max(int(known[span].sum()), 1)
+    for other in spans:
+        if waits[other].sum() / max(int(known[other].sum()), 1) >= _WAITS * here:
+            free[other] = False
+    return free
 
 
 def _spent(client: ClientSummary) -> I64:

@@ -127,6 +127,7 @@ def _client(
         in_flight_max=one.in_flight_max,
         audit=list(one.audit),
         outlier=bool(ways),
+        set_apart=model.SetApart(ways[0].layer, ways[0].cause, ways[0].confidence) if ways else None,
         why="; ".join(way.why for way in ways),
         windows=_windows(one, beyond),
         report=one.report_name,

@@ -32,6 +32,7 @@ _ENOUGH_IN_BLOCK = 5
 TYPICAL_OF = 3  # clients
 _MOST_CLASSES = 60
 _CELL_OPS, _MOST_BLOCKS = 25, 24  # a block of time holds so many ops of a client, if it can
+_CALM = 0.25  # of the time
 _S, _MS = 1e9, 1e6
 
 
@@ -57,6 +58,12 @@ class Grid:
         """By block, class and layer; what is typical over all the time where a block does not say."""
         found = self._typical(self.ops, self.spent, _ENOUGH_IN_BLOCK)
         return np.where(np.isnan(found), self.typical, found)
+
+    @cached_property
+    def calm(self) -> F64:
+        """Time of an op at the typical client when things are calm: the lower quartile over the blocks, by class and
+        layer. What all clients suffer from for a while is seen against it, as well as what one suffers from always."""
+        return np.quantile(self.typical_in_block, _CALM, axis=0, method="lower")
 
     def _typical(self, ops: F64, spent: F64, enough: int) -> F64:
         many = ops >= enough
@@ -128,14 +135,15 @@ def grid_of(clients: Sequence[ClientSummary]) -> Grid:
 
 
 def window_excess_ms(grid: Grid, row: int) -> list[float | None]:
-    """For each window the mean excess of the ops of client `row`; None where none of them can be compared."""
+    """For each window what ops of client `row` took beyond the typical client in calm times, mean; None where none of
+    them can be compared."""
     client = grid.clients[row]
     cells = client.cells
     place = {one: at for at, one in enumerate(grid.classes)}
     typical = np.full((len(cells.classes), len(LAYERS)), np.nan)
     for at, one in enumerate(cells.classes):
         if one in place:
-            typical[at] = grid.typical[place[one]]
+            typical[at] = grid.calm[place[one]]
     compared = ~np.isnan(typical[:, SERVER])
     both = compared & ~np.isnan(typical[:, NETWORK]) if grid.has_network[row] else np.zeros_like(compared)
     ops = cells.ops[:, compared].sum(axis=1)

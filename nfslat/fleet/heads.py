@@ -24,6 +24,7 @@ from nfslat.tables import I64, Ops
 _DEEPER = 8  # times as much is read where little was found
 _FEW_OPS = 64
 _MOST_SAMPLES = 256
+_NO_PACKETS_BYTES = 4096  # as much may be in front of the first one
 _ENOUGH_ROUND_TRIPS = 3
 _CLEARLY = 2  # times as long
 _AT_ONCE_NS = 100_000  # a kernel acknowledges in less; what takes longer may be a reply that somebody had to work for
@@ -91,6 +92,10 @@ def _look(one: Input, folder: Path, size_bytes: int) -> Head:
         source, decoded = native.decode(source, tools, lambda _: None)
     except NfslatError as problem:
         text = str(problem).replace(str(path), one.name)
+        if "holds no packets" in text and one.size_bytes > _NO_PACKETS_BYTES:
+            raise InputError(
+                f"{one.name}: no packet in its {one.size_bytes:,} bytes can be read; is it damaged?"
+            ) from None
         if "holds no packets" in text:  # a rotated file that was just begun
             return Head(one, is_whole=is_whole)
         raise InputError(text) from problem

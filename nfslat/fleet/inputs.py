@@ -18,6 +18,7 @@ from nfslat.errors import InputError
 from nfslat.fleet import magic, remote
 
 _DIGITS = re.compile(r"(\d+)")
+_CAPTURE = re.compile(r"\.(pcap|pcapng|cap|snoop)\d*(\.(gz|bz2|xz|zst|lz4))?$")  # what captures are called
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ def _in_directory(path: str) -> Given:
         found = _at_file(name)
         if isinstance(found, Input):
             files.append(found)
-        elif found.why == _EMPTY or found.why.startswith("cannot be read"):
+        elif found.why == _EMPTY or found.why.startswith("cannot be read") or _CAPTURE.search(name):
             problems.append(found)
     if not files and not problems:
         why = f"none of its {seen:,} files is a capture" if seen else "the directory is empty"
@@ -169,8 +170,8 @@ def _below(path: str, note: Any) -> Iterator[str]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             full = os.path.join(folder, name)
-            # Pipes, sockets and links to nowhere are no captures.
-            if not name.startswith(".") and os.path.isfile(full):
+            # Pipes, sockets and links to nowhere are no captures, unless they are called so.
+            if not name.startswith(".") and (os.path.isfile(full) or _CAPTURE.search(name)):
                 yield full
 
 

@@ -1,6 +1,6 @@
-"""How many processes, and how much memory each -> a Dask cluster of this run's own, on this machine; it ends with the run.
+"""Number of processes, and memory of each -> a Dask cluster of this run's own, on this machine, that ends with it.
 
-A terminal sends Ctrl-C to all processes at once. The workers do not hear it: they are told to stop by nfslat, which does.
+A terminal sends Ctrl-C to all processes at once. The workers do not hear it: nfslat does, and tells them to stop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nfslat.errors import InputError, UsageError
 _WORKER_BYTES = 320_000_000  # with all that it imports, and a small capture
 _SHARE = 0.9  # of this machine's memory
 _MEMORY = {
-    # One task at a time: to wait until there is more room would be to wait for ever. The nanny ends what takes too much.
+    # One task at a time: to wait for more room would be to wait for ever. The nanny ends what takes too much.
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
@@ -46,7 +46,7 @@ def local_cluster(workers: int | None, memory: str | None, scratch: Path) -> Ite
     stack = contextlib.ExitStack()
     try:
         own.mkdir(parents=True, exist_ok=True)
-        with dask.config.set(_MEMORY), undisturbed():
+        with dask.config.set({**_MEMORY, "temporary-directory": str(scratch)}), undisturbed():
             loop = stack.enter_context(_deaf_loop())
             cluster = LocalCluster(
                 n_workers=count,
@@ -111,17 +111,20 @@ def _deaf_loop() -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
-    """Signals that would end the run wait until the block is done; the same one once more does not."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+def undisturbed() -> Iterator[list[int]]:
+    """Signals that would end the run wait until the block is done; it gets those that came. A second one does not wait.
+
+    Where Python happens to be in a destructor or a callback, what a signal raises would be lost.
+    """
     before: dict[int, Any] = {}
     came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
 
     def later(number: int, _: FrameType | None) -> None:
         if number in came:
-            _deliver(number, before[number])
+            before[number](number, None)
         came.append(number)
 
     for number in _LATER:
@@ -129,13 +132,9 @@ def undisturbed() -> Iterator[None]:
         if callable(handler):  # neither ignored nor the system's own
             before[number] = signal.signal(number, later)
     try:
-        yield
+        yield came
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
         if came:
-            _deliver(came[0], before[came[0]])
-
-
-def _deliver(number: int, handler: Any) -> None:
-    handler(number, None)
+            before[came[0]](came[0], None)

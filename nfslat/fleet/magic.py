@@ -38,7 +38,10 @@ def why_not(first: bytes) -> str:
     """What to say of a file of no kind."""
     unpacked = _unpacked(first) or b""
     named = next((text for magic, text in _FOREIGN.items() if unpacked.startswith(magic)), None)
-    return named or "neither pcap, pcapng, snoop nor a tar of capture.sh; write other formats as pcapng (editcap -F pcapng)"
+    return (
+        named
+        or "neither pcap, pcapng, snoop nor a tar of capture.sh; write other formats as pcapng (editcap -F pcapng)"
+    )
 
 
 def _unpacked(first: bytes) -> bytes | None:

@@ -158,7 +158,18 @@ class ClientWindow:
     server_ms: float | None
     network_ms: float | None
     queue_ms: float | None
-    excess_ms: float | None  # mean against what such ops take at the typical client over the whole time
+    excess_ms: (
+        float | None
+    )  # mean against what such ops take at the typical client in calm times: a quarter of the windows
+
+
+@dataclass(frozen=True)
+class SetApart:
+    """What a client has and the others do not; the worst of it, where that is several things."""
+
+    layer: str  # server, network, client
+    cause: str | None  # code of a finding
+    confidence: str
 
 
 @dataclass(frozen=True)
@@ -190,6 +201,7 @@ class Client:
     in_flight_max: int
     audit: list[str]  # warnings on its captures
     outlier: bool
+    set_apart: SetApart | None  # where it is an outlier
     why: str  # what sets it apart, one line; empty where nothing does
     windows: list[ClientWindow]
     report: str | None  # its two-sided report (JSON), where it was kept

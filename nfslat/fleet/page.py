@@ -13,6 +13,7 @@ from nfslat.fleet.model import Client, Fleet, OpRow, Pattern
 from nfslat.fleet.text_words import (
     SCOPES,
     STATES,
+    blamed,
     cause_of,
     clock_error,
     compared,
@@ -193,7 +194,7 @@ def _rows(fleet: Fleet, folder: str | None) -> list[Row]:
             one,
             layer_of(one) if layer_of(one) in _LAYERS else "unknown",
             cause_of(one) if rank is not None else STATES.get(one.state, one.state),
-            "-" if one.verdict is None else one.verdict.confidence,
+            "-" if (by := blamed(one)) is None else by.confidence,
             lost(one),
             clock_error(one.clock),
             slots_of(one),

@@ -106,9 +106,10 @@ class _Assignment:
             roles.give_roles(units, common)
         of_server = [unit for unit in units if unit.role == SERVER]
         if not of_server:
+            why = f"; {self.unused[0].name}: {self.unused[0].why}" if self.unused else ""
             raise InputError(
                 f"no capture of the server {_few(servers)}: all files show it from a client's end "
-                f"({names_of(_files(units))}); give the server's, too, or {_MANIFEST}"
+                f"({names_of(_files(units))}){why}; give the server's, too, or {_MANIFEST}"
             )
         of_server = self.each_once(of_server, units, common)
         clients = self.clients(units, of_server, servers, common)

@@ -292,7 +292,7 @@ def _lost(cluster: Cluster) -> list[str]:
 def _not_compared(name: str, problem: model.Problem) -> model.Client:
     nothing: dict[str, Any] = dict.fromkeys(
         "client_ms server_ms network_ms queue_ms application_ms excess verdict clock round_trip_ms lost_segments "
-        "sent_again_share slots report".split()
+        "sent_again_share slots report set_apart".split()
     )
     return model.Client(
         name=name, addresses=[], state="failed", groups={}, ops=0, missed=0, findings=[], slots_held="cannot tell",

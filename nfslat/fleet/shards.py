@@ -33,7 +33,7 @@ from nfslat.fleet.store import Store
 from nfslat.select import client_ends, is_reverse
 
 T = TypeVar("T")
-_FORM = "nfslat.shards/1"
+_FORM = "nfslat.shards/2"
 _STORED = " (stored)"
 
 
@@ -61,6 +61,7 @@ class Decode:
     last_ns: int
     cached: bool
     problems: tuple[Problem, ...] = ()
+    damaged: tuple[tuple[int, str, str], ...] = ()  # (number of the file, what in it, why it was not read to its end)
 
 
 def decode_point(store: Store, title: str, inputs: Sequence[Input]) -> Decode:
@@ -72,7 +73,7 @@ def decode_point(store: Store, title: str, inputs: Sequence[Input]) -> Decode:
         scratch = Path(folder)
 
         def work(good: Sequence[Input], key: str, problems: list[Problem]) -> Decode:
-            if (done := kept_decode(store, key, problems)) is not None:
+            if (done := kept_decode(store, key, good, problems)) is not None:
                 return done
             with opened(title, good, scratch) as (source, tools):
                 apart = decode_apart(source, tools, lambda _: None)
@@ -95,7 +96,11 @@ def with_good(
     """
     # What is known of files by their dates is this machine's own affair.
     memo = Memo(Path(store.place("hashes")) if store.is_local else scratch / "hashes")
-    good, hashes, problems = _hashed(inputs, memo)
+    good = list(inputs)
+    problems: list[Problem] = []
+    hashes = {one.url: one.token for one in inputs}
+    if store.kept:
+        good, hashes, problems = _hashed(inputs, memo)
     while True:
         if not good:
             raise InputError(f"{title}: none of its files can be read: {problems[0].what}: {problems[0].why}")
@@ -138,15 +143,17 @@ def name_of(hashes: Iterable[str]) -> str:
     return xxhash.xxh3_128_hexdigest("\n".join([_FORM, native.NAME, *hashes]).encode())
 
 
-def kept_decode(store: Store, key: str, problems: Sequence[Problem]) -> Decode | None:
+def kept_decode(store: Store, key: str, inputs: Sequence[Input], problems: Sequence[Problem]) -> Decode | None:
     """What a run before made of the same bytes."""
     kept = store.read_json(f"shards/{key}/index.json")
     try:
         shards = tuple(
             Shard(one["name"], tuple(one["hosts"]), tuple(one["callers"]), one["ops"]) for one in kept.pop("shards")
         )
-        found = Decode(**kept | {"shards": shards, "cached": True, "problems": tuple(problems)})
-    except (AttributeError, KeyError, TypeError):
+        damaged = tuple((at, part, why) for at, part, why in kept.pop("damaged"))
+        problems = (*problems, *_not_read(inputs, damaged))
+        found = Decode(**kept | {"shards": shards, "damaged": damaged, "cached": True, "problems": problems})
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return None
     return found if all(store.has(name) for name in (found.facts, *(one.name for one in shards))) else None
 
@@ -174,6 +181,7 @@ def keep_decode(
     """Write what is known of the whole capture, and then that all is there."""
     name = f"shards/{key}/facts.parquet"
     _write(store, name, facts, source)
+    damaged = _damaged(source, inputs)
     done = Decode(
         shards=tuple(shards),
         facts=name,
@@ -184,11 +192,30 @@ def keep_decode(
         first_ns=facts.first_ns,
         last_ns=facts.last_ns,
         cached=False,
-        problems=tuple(problems),
+        problems=(*problems, *_not_read(inputs, damaged)),
+        damaged=damaged,
     )
     kept = dataclasses.asdict(done)
     store.write_json(f"shards/{key}/index.json", {k: v for k, v in kept.items() if k not in ("cached", "problems")})
     return done
+
+
+def _damaged(source: Source, inputs: Sequence[Input]) -> tuple[tuple[int, str, str], ...]:
+    """By numbers: the next run may know the same files by other names."""
+    return tuple(
+        (at, file.name.removeprefix(one.name), file.damage or "it ends in the middle of a packet")
+        for at, one in enumerate(inputs)
+        for file in source.files
+        if file.cut_short and (file.name == one.name or file.name.startswith(f"{one.name}: "))
+    )
+
+
+def _not_read(inputs: Sequence[Input], damaged: Sequence[tuple[int, str, str]]) -> list[Problem]:
+    cost = "what comes behind that in this file is missing on this side"
+    return [
+        Problem(f"{inputs[at].name}{part}", f"is damaged, or was not copied to its end: {why}", cost)
+        for at, part, why in damaged
+    ]
 
 
 @contextlib.contextmanager

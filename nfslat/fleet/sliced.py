@@ -180,15 +180,17 @@ def kept(store: Store, title: str, parts: Sequence[Sequence[Input]], count: int,
     if not store.is_local or any(memo.get(one.token) is None for part in parts for one in part):
         return None
     problems: list[Problem] = []
+    files: list[Input] = []
     keys = []
     with tempfile.TemporaryDirectory(prefix="nfslat-") as folder:
 
-        def named(_: Sequence[Input], key: str, said: list[Problem]) -> str:
+        def named(good: Sequence[Input], key: str, said: list[Problem]) -> str:
+            files.extend(good)
             problems.extend(said)
             return f"{key}-{count}-{since_ns}"
 
         keys = [with_good(store, title, part, Path(folder), named) for part in parts]
-    return kept_decode(store, name_of(keys), problems)
+    return kept_decode(store, name_of(keys), files, problems)
 
 
 def _key(splits: Sequence[SplitDone]) -> str:

@@ -2,7 +2,8 @@
 
 Blocks of a client that are side by side are put together until they hold some 25 ops: a cell. A cell is far off if it
 is so many scales off where all cells are densest (two limits are tried: many cells that are a little far off tell as
-well as some that are very far off). How often that is by chance is taken from the quieter half of the clients, with a margin.
+well as some that are very far off). How often that is by chance is taken from the quieter half of the clients, with a
+margin.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SURE = 0.01
 FLOOR_NS = 50_000  # below, a ratio of times is one of time stamps
 _FLOOR, _FLOOR_OF_FEW = 0.05, 0.5  # of a scale, and what is added over the number of values
 _DENSE, _FEW_VALUES = 0.4, 30
-_NARROW = 20  # over the number of values: by so much the densest part of few is narrower than their spread (simulated)
+_NARROW = 10  # over the number of values: by so much the densest part of few is narrower than their spread (simulated)
 _LEAST_FAR = 4.0
 _QUIET = 0.5  # of the clients, those with the fewest cells far off say how often that is by chance
 _CHANCE_FACTOR, _CHANCE_MORE = 1.5, 0.02

@@ -7,9 +7,11 @@ workers at the same time; two that write one name write the same.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import tempfile
+import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,9 @@ from typing import Any, BinaryIO, cast
 
 import fsspec
 
+from nfslat.errors import InputError
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
 _COPY_BYTES = 4 << 20
 
 
@@ -25,6 +30,7 @@ class Store:
     """`url`: an absolute path, or what fsspec opens."""
 
     url: str
+    kept: bool = True  # False: it goes with the run, so nothing of it is found again
 
     @property
     def is_local(self) -> bool:
@@ -37,30 +43,65 @@ class Store:
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[BinaryIO]:
-        """A stream whose bytes become `name` when the block is done, and are gone where it fails."""
-        if not self.is_local:
-            # An object appears when it is closed; what was not closed well is taken away.
-            fs, path = fsspec.core.url_to_fs(self.place(name))
-            with contextlib.suppress(OSError, NotImplementedError):
-                fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-            with fs.transaction, fs.open(path, "wb") as out:
-                yield cast(BinaryIO, out)
-            return
+        """A stream whose bytes become `name` when the block is done, and are gone where it fails.
+
+        An ``OSError`` says which place it is about: that a disk is full is no news without.
+        """
+        try:
+            with self._local_writing(name) if self.is_local else self._remote_writing(name) as out:
+                yield out
+        except OSError as problem:
+            if problem.errno is None or isinstance(problem, BrokenPipeError):
+                raise
+            raise OSError(problem.errno, os.strerror(problem.errno), self.place(name)) from problem
+
+    @contextlib.contextmanager
+    def _remote_writing(self, name: str) -> Iterator[BinaryIO]:
+        # An object appears when it is closed; what was not closed well is taken away.
+        fs, path = fsspec.core.url_to_fs(self.place(name))
+        with contextlib.suppress(OSError, NotImplementedError):
+            fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+        with fs.transaction, fs.open(path, "wb") as out:
+            yield cast(BinaryIO, out)
+
+    @contextlib.contextmanager
+    def _local_writing(self, name: str) -> Iterator[BinaryIO]:
         target = Path(self.place(name))
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}-", delete=False) as file:
+        # Not gone when it is closed; and its name is known to who is to write there by itself.
+        file = tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}-", delete=False)  # noqa: SIM115
+        try:
             try:
                 yield cast(BinaryIO, file)
-                file.flush()
-            except BaseException:
-                os.unlink(file.name)
-                raise
-        try:
+            finally:
+                file.close()  # for the last of it, too, there may be no room
             os.chmod(file.name, 0o644)
             os.replace(file.name, target)
-        except OSError:
-            os.unlink(file.name)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(file.name)
             raise
+
+    def check(self) -> None:
+        """Raises ``InputError`` where nothing can be written, or what was written is not there."""
+        name = f"tried-{uuid.uuid4().hex}"
+        try:
+            if self.is_local:
+                os.makedirs(self.url, exist_ok=True)
+            self.write_json(name, name)
+            if self.read_json(name) != name:
+                raise InputError(f"--out {self.url}: what is written there cannot be read again; name another place")
+        except InputError:
+            raise
+        except OSError as problem:
+            why = problem.strerror or str(problem)
+            todo = "make room, or name" if problem.errno in FULL else "name"
+            raise InputError(f"--out {self.url}: cannot be written ({why}); {todo} another place") from None
+        except Exception as problem:  # each file system has its own
+            why = " ".join(str(problem).split()) or type(problem).__name__
+            raise InputError(f"--out {self.url}: cannot be written ({why}); name another place") from None
+        finally:
+            self.remove([name])
 
     def write_json(self, name: str, value: Any) -> None:
         """`value` as JSON."""
@@ -85,8 +126,8 @@ class Store:
     def remove(self, names: Iterable[str]) -> None:
         """Take them away, as far as they are there."""
         for name in names:
-            fs, path = fsspec.core.url_to_fs(self.place(name))
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(Exception):  # each file system has its own
+                fs, path = fsspec.core.url_to_fs(self.place(name))
                 fs.rm(path)
 
     @contextlib.contextmanager

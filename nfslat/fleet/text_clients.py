@@ -10,6 +10,7 @@ from nfslat.fleet.model import Client, Fleet, Pattern
 from nfslat.fleet.text_words import (
     LETTERS,
     STATES,
+    blamed,
     cause_of,
     clock_error,
     common_prefix,
@@ -146,10 +147,11 @@ def _said(client: Client, missing: set[str], groups: dict[str, str]) -> tuple[st
     """What stands below a row: what sets the client apart, and what the row has no room for."""
     why = plain(groups.get(client.name, client.why))
     own = []
-    if client.verdict is not None and "cause" in missing:
+    found = blamed(client)
+    if found is not None and "cause" in missing:
         own.append(cause_of(client))
-    if client.verdict is not None and "sure" in missing and (why or own):
-        own.append(shorten(client.verdict.confidence, 7))
+    if found is not None and "sure" in missing and (why or own):
+        own.append(shorten(found.confidence, 7))
     return why, ", ".join(own)
 
 
@@ -194,7 +196,8 @@ def _excess_s(value: float) -> str:
 
 
 def _sure(client: Client) -> str:
-    found = "-" if client.verdict is None else client.verdict.confidence
+    by = blamed(client)
+    found = "-" if by is None else by.confidence
     return "med." if found == "medium" else shorten(found, 7)
 
 

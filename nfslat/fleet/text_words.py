@@ -6,7 +6,19 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-from nfslat.fleet.model import Client, ClientWindow, Clock, Fleet, Pattern, Phase, Problem, Run, Server, ServerWindow
+from nfslat.fleet.model import (
+    Client,
+    ClientWindow,
+    Fleet,
+    Pattern,
+    Phase,
+    Problem,
+    Run,
+    Server,
+    ServerWindow,
+    SetApart,
+)
+from nfslat.report.model import Clock, Verdict
 from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
 
 LETTERS = {"server": "S", "network": "N", "client": "C"}
@@ -80,16 +92,21 @@ def mean_over(
 # ---- clients ----
 
 
+def blamed(client: Client) -> SetApart | Verdict | None:
+    """What sets it apart; where nothing does, the verdict of its own report."""
+    return client.set_apart or client.verdict
+
+
 def layer_of(client: Client) -> str:
-    """The layer that its own report blames; ``unknown`` without one."""
-    return "unknown" if client.verdict is None else client.verdict.layer
+    """The layer that is blamed; ``unknown`` where none is."""
+    found = blamed(client)
+    return "unknown" if found is None else found.layer
 
 
 def cause_of(client: Client) -> str:
-    """What its own report blames: layer and code of the cause."""
-    if client.verdict is None:
-        return "-"
-    return f"{letter(client.verdict.layer)} {shorten(client.verdict.cause or client.verdict.layer, 40)}"
+    """Layer and code of the cause that are blamed."""
+    found = blamed(client)
+    return "-" if found is None else f"{letter(found.layer)} {shorten(found.cause or found.layer, 40)}"
 
 
 def compared(clients: Iterable[Client]) -> list[Client]:
@@ -263,7 +280,7 @@ def definitions(fleet: Fleet) -> list[tuple[str, str]]:
         ("typical client", "the median over the clients, operation by operation, of the mean time of such ops."),
         ("excess", "what the ops of a client took beyond what the same operations take at the typical client, summed "
          "over its ops, in seconds: network, server and queue parts sum to it. Negative: it is better off than most. "
-         "In a stretch of time it is against the typical client of the whole time."),
+         "In a stretch of time it is against the typical client in calm times (the lower quartile of all stretches)."),
         ("p50, p95, p99", "so many percent of the ops took at most this long. Of one client exact; over several "
          f"clients from histograms that can be added, with a relative error of at most {percent(fleet.relative_error)}."
          " Means are exact everywhere."),
@@ -273,7 +290,8 @@ def definitions(fleet: Fleet) -> list[tuple[str, str]]:
          "network and server are right whatever the clocks show."),
         ("slots", "the number of slots that is likely to hold the client (more calls wait above its wire, where no "
          "packet shows them); no: nothing holds it, or its own workers do; ?: cannot be told."),
-        ("layer and cause", "what the client's own two-sided report blames: S server, N network, C client, ? not "
+        ("layer and cause", "what sets the client apart; where nothing does, what its own two-sided report blames: "
+         "S server, N network, C client, ? not "
          "known. sure: how sure that is."),
         ("all, groups, single clients", "what adds time is looked for in all clients together, then in those that "
          "share an attribute (subnet, server address, NFS version, the manifest's own), then in each one. p: that "

@@ -5,12 +5,13 @@
 #    source ~/.local/share/bash_completion/nfslat
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_nfslat_subparsers=(capture show extract diff transport packets stack tune)
+_shtab_nfslat_subparsers=(capture show extract diff fleet transport packets stack tune)
 
 _shtab_nfslat_capture_option_strings=(-h --help --server --client --seconds --out --discard --yes --force --ssh --port --snaplen --max-mb --keep-free-mb --dir --server-address --client-address --only-client --server-interface --client-interface --hist --markdown --html --png --json --csv --parquet --ops-parquet --perfetto --missed --files --anonymize -q --quiet --by --interval --slowest --name-encoding --srt --app-ms --storage-ms --thread-ms --threads --sessions --what-if --server-snapshot --client-snapshot --evidence)
 _shtab_nfslat_show_option_strings=(-h --help --engine --no-swap --xid --slowest --name-encoding -q --quiet --op --client --server-addr --port --start --end --all-programs)
 _shtab_nfslat_extract_option_strings=(-h --help --engine --no-swap --slowest --xid --out --context --anonymize --json -q --quiet --op --client --server-addr --port --start --end --all-programs)
 _shtab_nfslat_diff_option_strings=(-h --help --before --after --split --check --json --engine -q --quiet --op --client --server-addr --port --start --end --all-programs)
+_shtab_nfslat_fleet_option_strings=(-h --help --manifest --out --show --json --html --all-clients -q --quiet --workers --worker-memory --scheduler)
 _shtab_nfslat_transport_option_strings=(-h --help --port --stream --top --sqlnet-trace --json -q --quiet)
 _shtab_nfslat_packets_option_strings=(-h --help --row --rows --array-size --sdu --sdu-header --fetch-header --rsize --wsize --bytes --rpc-header --mss --ip-tcp-header --ethernet-header --rtt-ms --json)
 _shtab_nfslat_stack_option_strings=(-h --help --app-ms --client-ms --server-ms --thread-ms --storage-ms --threads --slots --nfs --server-snapshot --client-snapshot --server-system --client-system --json)
@@ -41,6 +42,12 @@ _shtab_nfslat_diff_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_diff___before_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_diff___after_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_diff___json_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_fleet_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_fleet___manifest_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_fleet___out_COMPGEN=_shtab_compgen_dirs
+_shtab_nfslat_fleet___show_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_fleet___json_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_fleet___html_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_transport_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_transport___sqlnet_trace_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_transport___json_COMPGEN=_shtab_compgen_files
@@ -74,7 +81,7 @@ _shtab_nfslat_stack___nfs_choices=(3 4.0 4.1 4.2)
 _shtab_nfslat_stack___server_system_choices=(linux solaris freebsd aix)
 _shtab_nfslat_stack___client_system_choices=(linux solaris freebsd aix)
 _shtab_nfslat_pos_0_COMPGEN=_shtab_compgen_files
-_shtab_nfslat_pos_0_choices=(capture show extract diff transport packets stack tune)
+_shtab_nfslat_pos_0_choices=(capture show extract diff fleet transport packets stack tune)
 _shtab_nfslat___engine_choices=(native tshark)
 _shtab_nfslat___by_choices=(size client server connection file uid second slot)
 _shtab_nfslat___srt_choices=(nfslat tshark first)
@@ -115,6 +122,12 @@ _shtab_nfslat_diff___after_nargs=2
 _shtab_nfslat_diff__q_nargs=0
 _shtab_nfslat_diff___quiet_nargs=0
 _shtab_nfslat_diff___all_programs_nargs=0
+_shtab_nfslat_fleet_pos_0_nargs='*'
+_shtab_nfslat_fleet__h_nargs=0
+_shtab_nfslat_fleet___help_nargs=0
+_shtab_nfslat_fleet___all_clients_nargs=0
+_shtab_nfslat_fleet__q_nargs=0
+_shtab_nfslat_fleet___quiet_nargs=0
 _shtab_nfslat_transport_pos_0_nargs=+
 _shtab_nfslat_transport__h_nargs=0
 _shtab_nfslat_transport___help_nargs=0

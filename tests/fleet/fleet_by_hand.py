@@ -28,6 +28,7 @@ from nfslat.fleet.model import (
     Run,
     Server,
     ServerWindow,
+    SetApart,
     Worker,
 )
 from nfslat.report.figures import Summary
@@ -113,8 +114,8 @@ def without_server() -> Fleet:
         dataclasses.replace(
             c, state=state, ops=0, missed=0, client_ms=None, server_ms=None, network_ms=None, queue_ms=None,
             excess=None, verdict=None, findings=[], clock=None, round_trip_ms=None, lost_segments=None,
-            sent_again_share=None, slots=None, slots_held="cannot tell", in_flight_max=0, outlier=False, why="",
-            windows=[], report=None,
+            sent_again_share=None, slots=None, slots_held="cannot tell", in_flight_max=0, outlier=False,
+            set_apart=None, why="", windows=[], report=None,
         )
         for c, state in zip(fleet.clients, ("failed", "client only", "failed"), strict=True)
     ]  # fmt: skip
@@ -224,6 +225,7 @@ def _client(i: int, far: bool, few_slots: bool, ipv6: bool) -> Client:
         in_flight_max=2 if few_slots else 16,
         audit=[],
         outlier=far or few_slots,
+        set_apart=SetApart(layer, cause, "medium" if few_slots else "high") if far or few_slots else None,
         why=why,
         windows=windows,
         report=f"out/reports/{name.replace(':', '_')}.json",
@@ -367,6 +369,8 @@ def _of(kind: Any, name: str) -> st.SearchStrategy[Any]:
         if kind is Brief:
             fields["confidence"] = st.sampled_from(["certain", "likely"])
             fields["layer"] = st.sampled_from(["server", "network", "client", "capture"])
+        if kind is SetApart:
+            fields["layer"] = st.sampled_from(["server", "network", "client"])
         return st.builds(kind, **fields)
     if origin is list:
         return st.lists(_of(of[0], name), max_size=3)

@@ -1,4 +1,4 @@
-"""A made fleet and arguments in, `nfslat fleet` as a process of its own out, to be disturbed; and what it left behind."""
+"""Arguments in, `nfslat fleet` as a process of its own out, to be disturbed; and what it left behind."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class FleetRun:
         assert not left, f"processes are left: {left}"
         assert "Traceback" not in err, err
         scratch = self.folder / "scratch"
-        assert sorted(one.name for one in scratch.iterdir()) == [], "files are left in the scratch folder"
+        assert [str(one.relative_to(scratch)) for one in scratch.rglob("*")] == []
         path = self.folder / "report.json"
         report = json.loads(path.read_text()) if path.exists() and path.stat().st_size else {}
         return Ran(self.process.returncode, out, err, report)

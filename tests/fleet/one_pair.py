@@ -1,4 +1,4 @@
-"""One server and one client through the tasks of a fleet, without a cluster; and the same pair as `nfslat S C` has it."""
+"""One server and one client through the tasks of a fleet, without a cluster; and the pair as `nfslat S C` has it."""
 
 from __future__ import annotations
 

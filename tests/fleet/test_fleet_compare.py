@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -321,6 +322,27 @@ def test_a_limit_all_the_time_needs_no_moment() -> None:
     assert (found.begin, found.end) == (None, None)
     assert found.text.startswith("Calls of all 20 clients wait 2")
     assert found.text.endswith(" for the server's only thread.")
+
+
+def test_a_limit_that_hardly_costs_anything_at_first_is_what_was_before() -> None:
+    """Both halves are limited by threads; only in the second one calls wait."""
+    first, second = phases()
+    (found,) = compare(
+        summaries(plain(20, queue_ms=(0.3, 21.3))), server(replace(first, limited=True, threads=8), second), WINDOWS
+    ).patterns
+    assert (found.begin, found.end) == (iso(HALF_NS), None)
+    assert found.text.startswith(f"From {iso(HALF_NS)[11:19]} UTC on calls of all 20 clients wait 2")
+    assert re.search(r"; before, 0\.(29|30|31)\d ms\.$", found.text)
+
+
+def test_a_limit_for_a_while_has_an_end() -> None:
+    """In the first half only; afterwards counts as otherwise."""
+    first, second = phases()
+    early = replace(second, begin=first.begin, end=first.end)
+    late = replace(first, begin=second.begin, end=second.end)
+    (found,) = compare(summaries(plain(20, queue_ms=(21.3, 0.1))), server(early, late), WINDOWS).patterns
+    assert (found.begin, found.end) == (None, iso(HALF_NS))
+    assert "; otherwise, 0." in found.text
 
 
 def test_clients_without_a_capture_are_compared_in_the_server() -> None:

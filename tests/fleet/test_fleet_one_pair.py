@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from apart_captures import cut, records
-from captures import SAMPLES, SHARED, id_of, needs_native
+from captures import SAMPLES, SHARED, needs_native
 from one_pair import plain, through_fleet, without_places
 
 pytestmark = needs_native

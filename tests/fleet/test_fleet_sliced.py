@@ -77,7 +77,7 @@ def test_a_file_that_cannot_be_read_is_left_out_and_named(files: Sequence[Input]
     """The others of its task are split all the same."""
     wrong = tmp_path / "wrong.pcap"
     wrong.write_bytes(b"no capture")
-    bad = dataclasses.replace(files[1], url=str(wrong), name="wrong.pcap", token="x")
+    bad = dataclasses.replace(files[1], url=str(wrong), name="wrong.pcap", size_bytes=10)
     made = sliced.split_some(Store(str(tmp_path / "out")), "server", [files[0], bad], 2, 0)
     assert [(one.what, one.fatal) for one in made.problems] == [("wrong.pcap", True)]
     assert made.inputs == (files[0],)

@@ -248,7 +248,7 @@ def test_a_client_without_figures_has_dashes() -> None:
     fleet = story(3)
     first: Client = dataclasses.replace(
         fleet.clients[0], queue_ms=None, excess=None, lost_segments=None, sent_again_share=None, clock=None,
-        verdict=None, slots=None, slots_held="cannot tell", why="",
+        verdict=None, set_apart=None, slots=None, slots_held="cannot tell", why="",
     )  # fmt: skip
     text = render(dataclasses.replace(fleet, clients=[first, *fleet.clients[1:]]), width=120)
     row = next(line for line in text.splitlines() if line.startswith(f"1 {first.name}"))

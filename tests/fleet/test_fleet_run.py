@@ -1,0 +1,173 @@
+"""`nfslat fleet` from files to report, on a cluster of its own: what it finds in a fleet of which all is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from captures import needs_native
+from fleet_made.fleets import small
+
+from nfslat import cli
+from nfslat.fleet import cluster, run
+from nfslat.fleet.as_json import to_dict
+from nfslat.fleet.inputs import expand
+from nfslat.fleet.points import find_points
+from nfslat.fleet.store import Store
+
+pytestmark = needs_native
+_SLOTS, _SLOW = "few slots", "slow path"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """12 clients: 2 behind a slow path, 1 with 2 slots; the server's 4 threads are too few from half time on."""
+    folder = tmp_path_factory.mktemp("made")
+    return folder, small(folder, files=2)
+
+
+@pytest.fixture(scope="module")
+def done(made: tuple[Path, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """Where a run kept what it made, and its report."""
+    out = tmp_path_factory.mktemp("out")
+    return out, _fleet(made[0], out)
+
+
+def _fleet(made: Path, out: Path, *more: str, status: int = 0) -> dict[str, Any]:
+    report = out / "fleet.json"
+    arguments = ["fleet", str(made / "server"), str(made / "clients"), "--out", str(out), "--json", str(report), "-q"]
+    assert cli.main([*arguments, "--workers", "2", *more]) == status
+    found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
+    return found
+
+
+def _named(truth: Mapping[str, Any], group: str) -> list[str]:
+    return sorted(client["address"] for client in truth["clients"] if client["group"] == group)
+
+
+def _pattern(report: Mapping[str, Any], cause: str) -> dict[str, Any]:
+    (found,) = [one for one in report["patterns"] if one["cause"] == cause]
+    return dict(found)
+
+
+def test_the_slow_path_is_found_with_its_clients(
+    made: tuple[Path, dict[str, Any]], done: tuple[Path, dict[str, Any]]
+) -> None:
+    """The clients behind it, no others, by their subnet; and by how much they are slower, within 2 %."""
+    truth, found = made[1], _pattern(done[1], "net-delay")
+    assert (found["scope"], found["layer"], found["dimension"]) == ("group", "network", "subnet")
+    assert sorted(found["clients"]) == _named(truth, _SLOW)
+    ms = {group: [c["network_ms"] for c in truth["clients"] if c["group"] == group] for group in (_SLOW, "plain")}
+    beyond = sum(ms[_SLOW]) / len(ms[_SLOW]) - sorted(ms["plain"])[len(ms["plain"]) // 2]
+    assert found["effect_ms"] == pytest.approx(beyond, rel=0.02)
+
+
+def test_the_client_with_few_slots_is_found(
+    made: tuple[Path, dict[str, Any]], done: tuple[Path, dict[str, Any]]
+) -> None:
+    """By its name, and with the number of slots, though its response times are the best of all."""
+    found = _pattern(done[1], "client-slots")
+    assert (found["scope"], found["clients"]) == ("one", _named(made[1], _SLOTS))
+    (client,) = [one for one in done[1]["clients"] if one["name"] in found["clients"]]
+    (truth,) = [one for one in made[1]["clients"] if one["group"] == _SLOTS]
+    assert (client["slots"], client["outlier"]) == (truth["slots"], True)
+
+
+def test_the_servers_threads_are_too_few_in_the_second_half(
+    made: tuple[Path, dict[str, Any]], done: tuple[Path, dict[str, Any]]
+) -> None:
+    """When it began, within a window; how many threads there are; how long calls waited before and then, within 5 %."""
+    truth, report = made[1]["server"], done[1]
+    before, then = report["server"]["phases"][0], report["server"]["phases"][-1]
+    assert then["limited"]
+    assert then["threads"] == truth["threads"]
+    begin = datetime.fromisoformat(report["captures"]["begin"])
+    since_s = (datetime.fromisoformat(then["begin"]) - begin).total_seconds()
+    assert since_s == pytest.approx(6, abs=report["window_s"])
+    waits = [half["wait_for_thread_ms"] for half in truth["halves"]]
+    assert then["queue_ms"] == pytest.approx(waits[1], rel=0.15)
+    assert (before["queue_ms"] or 0) < 0.1 * then["queue_ms"]
+    assert _pattern(report, "server-threads")["scope"] == "all"
+
+
+def test_every_clients_figures_are_the_true_ones(
+    made: tuple[Path, dict[str, Any]], done: tuple[Path, dict[str, Any]]
+) -> None:
+    """Ops exactly, means of client, network and server within 0.1 %; and the totals are theirs, summed."""
+    by_name = {one["name"]: one for one in done[1]["clients"]}
+    for truth in made[1]["clients"]:
+        found = by_name[truth["address"]]
+        assert found["ops"] == truth["ops"]
+        for part in ("client_ms", "network_ms", "server_ms"):
+            assert found[part]["mean"] == pytest.approx(truth[part], rel=1e-3, abs=1e-3)
+    total = done[1]["total"]
+    assert total["count"] == sum(one["ops"] for one in made[1]["clients"])
+    mean = sum(one["ops"] * one["client_ms"]["mean"] for one in by_name.values()) / total["count"]
+    assert total["client_ms"]["mean"] == pytest.approx(mean, rel=1e-9)
+
+
+def test_a_second_run_decodes_nothing_and_says_the_same(
+    made: tuple[Path, dict[str, Any]], done: tuple[Path, dict[str, Any]]
+) -> None:
+    """All captures are found decoded; nothing of the report but the run itself differs."""
+    again = _fleet(made[0], done[0])
+    assert again["run"]["tasks"]["cached"] == 1 + len(made[1]["clients"])
+    assert _figures(again) == _figures(done[1])
+
+
+def _figures(report: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in report.items() if name not in ("run", "nfslat")}
+
+
+def test_a_server_that_is_decoded_in_slices_says_the_same(
+    made: tuple[Path, dict[str, Any]], done: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    """Its capture is split by several tasks, and no figure of the report changes."""
+    points = find_points(expand([str(made[0])]).files)
+    steps: list[str] = []
+    with cluster.connect(None, workers=2, memory=None, scratch=tmp_path / "dask") as of_two:
+        asked = run.Asked(keep_reports=True, out=str(done[0]), whole_bytes=1)
+        fleet = run.Run(of_two, Store(str(tmp_path / "store")), points, asked, steps.append).fleet()
+    assert [step for step in steps if step.startswith("decoded slice")]
+    want, found = (_figures(json.loads(json.dumps(one))) for one in (done[1], to_dict(fleet)))
+    assert found == want
+
+
+def test_one_client_is_shown_again_without_its_captures(
+    done: tuple[Path, dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--show` prints the two-sided report that the run kept, with the server's threads as all clients used them."""
+    name = done[1]["clients"][0]["name"]
+    kept = json.loads((done[0] / "clients" / f"{name}.json").read_text(encoding="utf-8"))
+    assert cli.main(["fleet", "--out", str(done[0]), "--show", name, "--json", "-"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    for report in (kept, shown):
+        report["nfslat"].pop("command")
+    assert shown == kept
+    assert kept["inflight"]["server"]["threads_estimate"] == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        ([], 2, "name captures"),
+        (["gone.pcap"], 3, "gone.pcap: no such file"),
+        (["--show", "x"], 2, "--out"),
+        (["--show", "x", "--out", "empty"], 3, "no run of"),
+        (["--scheduler", "tcp://127.0.0.1:1", "x"], 2, "--out"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(
+    arguments: Sequence[str], status: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """With the exit status of its kind, and what to do."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["fleet", *arguments]) == status
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
