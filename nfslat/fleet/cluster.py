@@ -20,6 +20,7 @@ from typing import Any
 
 import dask
 from distributed import CancelledError, Client, Future, get_worker, wait
+from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from nfslat.errors import InputError, NfslatError
@@ -33,7 +34,8 @@ _POLL_S = 0.25
 _FETCH_S = 5.0  # a result, from its worker
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # getrusage(2)
 _ROOM = "; make room there, or name another folder (--out; TMPDIR without it), and run again"
-_FAILURES = 2  # workers that a task may take with it
+_UNDER_WAY = ("pending", "lost")  # lost: with the worker that had done it; it is done once more
+_FAILURES = 1  # workers that a task may take with it
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,9 @@ class Cluster:
     again: int = 0  # tasks that were begun once more, because their worker was lost
     lost: list[str] = field(default_factory=list)
     _keys: set[Any] = field(default_factory=set)
+    _suspects: dict[Any, tuple[Future, Callable[[Any], None], Callable[[str], None]] | None] = field(
+        default_factory=dict
+    )
     _handlers: dict[Future, tuple[Callable[[Any], None], Callable[[str], None]]] = field(default_factory=dict)
 
     def submit(
@@ -93,7 +98,12 @@ class Cluster:
 
     def depend(self, function: Callable[..., Any], *arguments: Any, priority: int = 0) -> Future:
         """The same for what only other tasks need: its result stays with the workers."""
-        future = self.client.submit(measured, version(), function, *arguments, priority=priority, pure=False)
+        try:
+            future = self.client.submit(measured, version(), function, *arguments, priority=priority, pure=False)
+        except Exception:
+            if self.client.status != "running":
+                raise self._gone() from None
+            raise
         self._keys.add(future.key)
         return future
 
@@ -118,12 +128,12 @@ class Cluster:
         """Until nothing is left to do. Raises ``SchedulerGone`` where nothing more can come."""
         seen = time.monotonic()
         with undisturbed() as signals:
-            while self._handlers and not signals:
+            while (self._handlers or self._one_suspect()) and not signals:
                 with contextlib.suppress(TimeoutError, CancelledError), self.client.as_current():
                     wait(list(self._handlers), timeout=_POLL_S, return_when="FIRST_COMPLETED")
                 if self.client.status != "running":
                     raise self._gone()
-                settled = [self._settle(one) for one in list(self._handlers) if one.status != "pending"]
+                settled = [self._settle(one) for one in list(self._handlers) if one.status not in _UNDER_WAY]
                 if any(settled) or self._is_at_work():
                     seen = time.monotonic()
                 elif time.monotonic() - seen > self.lost_s:
@@ -131,6 +141,17 @@ class Cluster:
                         f"{self._who}: no worker that takes tasks for {self.lost_s:.0f} seconds; start some, and run "
                         "again with the same --out to go on"
                     )
+
+    def _one_suspect(self) -> bool:
+        """Begin one of those that workers died over once more, by itself: what is not to blame is done then."""
+        for key, suspect in self._suspects.items():
+            if suspect is not None:
+                future, done, failed = suspect
+                self._suspects[key] = None
+                self.client.retry([future])
+                self._handlers[future] = (done, failed)
+                return True
+        return False
 
     @property
     def _who(self) -> str:
@@ -153,16 +174,19 @@ class Cluster:
 
     def _settle(self, future: Future) -> bool:
         """Hand over what came of it; False where its worker is lost, so that it has to be done once more."""
-        if future.cancelled() or future.status == "lost":
+        if future.cancelled():
             raise self._gone()
         try:
             problem = future.exception(timeout=_FETCH_S)
             result: Done | None = future.result(timeout=_FETCH_S) if problem is None else None
         except TimeoutError:
             return False
-        except CancelledError:
+        except (CancelledError, CommClosedError):
             raise self._gone() from None
         done, failed = self._handlers.pop(future)
+        if isinstance(problem, KilledWorker) and future.key not in self._suspects:
+            self._suspects[future.key] = (future, done, failed)
+            return True
         if result is None:
             failed(self._why(problem))
             return True
@@ -215,7 +239,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def connect(
-    address: str | None, *, workers: int | None, memory: str | None, scratch: Path, lost_s: float = _LOST_S
+    address: str | None, *, workers: int | None, memory: str | None, scratch: Path, lost_s: float | None = None
 ) -> Iterator[Cluster]:
     """A scheduler, and its workers; without any for `lost_s` it is given up.
 
@@ -229,6 +253,8 @@ def connect(
         # What goes wrong is ours to say, in one line.
         stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable(logging.CRITICAL)
+        # For good: what was cut off when the scheduler went is told of whenever Python comes to clear it away.
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
         warnings.simplefilter("ignore")  # of a port that is taken, of large arguments: no news for who reads captures
         bound = None
         if address is None:
@@ -236,7 +262,7 @@ def connect(
             client = Client(cluster, set_as_default=False)
         else:
             client = remote(address)
-        found = Cluster(client, address or "local", client.dashboard_link or None, bound, lost_s=lost_s)
+        found = Cluster(client, address or "local", client.dashboard_link or None, bound, lost_s=lost_s or _LOST_S)
         try:
             client.subscribe_topic("all", found.event)
             yield found

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.arguments import a_number
 from nfslat.errors import InputError, UsageError
-from nfslat.output import output
+from nfslat.output import is_standard, output
 
 if TYPE_CHECKING:
     from nfslat.fleet.manifest import Manifest
@@ -40,6 +40,8 @@ A run that was interrupted goes on where it was, with the same --out."""
 
 STATUS_IN_PART = 4
 _WIDTH = 100
+_SAID = 3  # problems with files, beside what came of them
+_OURS = {"run.json", "shards", "slices", "hashes"}  # one of these is in a folder of a run
 _MANY_HEADS = 512  # files; more are looked at by the workers
 
 
@@ -87,14 +89,17 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
         with output(options.html, inputs(options)) as page_out:
             if page_out is not None:
                 page_out.write(page.render(fleet, folder=os.path.dirname(os.path.abspath(options.html))))
-    if "-" not in (options.json, options.html):
+    if not any(map(is_standard, (options.json, options.html))):
         from nfslat.fleet import text
 
         out.write(text.render(fleet, width=max(width, _width()), color=color, all_clients=options.all_clients))
+        out.flush()  # whether somebody reads it shows here, or when it is too late to say so
     return STATUS_IN_PART if any(one.fatal for one in fleet.problems) else 0
 
 
 def _check(options: argparse.Namespace) -> None:
+    if is_standard(options.json) and is_standard(options.html):
+        raise UsageError("--json and --html cannot both go to standard output; name a file for one of them")
     given = bool(options.captures or options.manifest)
     if options.show is not None:
         if given or options.out is None:
@@ -123,10 +128,16 @@ def _fleet(options: argparse.Namespace) -> Fleet:
         raise InputError("; ".join(f"{one.name}: {one.why}" for one in given.problems) or "no captures are named")
     # Few files are looked at before a cluster is started: what is wrong with them is said at once.
     here = options.scheduler is None and len(given.files) < _MANY_HEADS
-    points = find_points(given.files, manifest) if here else None
+    try:
+        points = find_points(given.files, manifest) if here else None
+    except InputError as problem:
+        said = "".join(f"; {one.name}: {one.why}" for one in given.problems[:_SAID])
+        raise InputError(f"{problem}{said}") from problem
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nfslat-")))
         store = Store(str(scratch / "out"), kept=False) if options.out is None else Store(_out(options.out))
+        if options.out is not None:
+            _refuse_foreign(options.out)
         store.check()
         cluster = stack.enter_context(
             clusters.connect(
@@ -176,6 +187,17 @@ def _out(name: str) -> str:
     return name if "://" in name else os.path.abspath(name)
 
 
+def _refuse_foreign(out: str) -> None:
+    """Raise ``UsageError`` for a folder with other things in it: what a run keeps there has names of its own."""
+    if "://" in out or not os.path.isdir(out):
+        return
+    held = [name for name in os.listdir(out) if not name.startswith(".")]
+    if held and not _OURS & set(held):
+        raise UsageError(
+            f"--out {out}: holds other things ({sorted(held)[0]}); name a folder of its own, made if need be"
+        )
+
+
 @contextlib.contextmanager
 def _progress(clients: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
     """Steps: each point is decoded, each client compared, and the server's threads are looked at."""
@@ -198,8 +220,7 @@ def _show(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, 
     from nfslat import api
     from nfslat.fleet.drill import correlation
 
-    out_url = options.out if "://" in options.out else os.path.abspath(options.out)
-    found, of_report = correlation(out_url, options.show)
+    found, of_report = correlation(_out(options.out), options.show)
     report = api.Report(found, of_report)
     if json_out is not None:
         report.write_json(json_out)
@@ -207,6 +228,6 @@ def _show(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, 
         with output(options.html, ()) as page_out:
             if page_out is not None:
                 page_out.write(report.html())
-    if "-" not in (options.json, options.html):
+    if not any(map(is_standard, (options.json, options.html))):
         out.write(report.text(width=width, color=color))
     return 0

@@ -8,6 +8,7 @@ from statistics import median
 import numpy as np
 
 from nfslat.findings.words import ms, percent
+from nfslat.fleet.excess import TYPICAL_OF
 from nfslat.fleet.model import Pattern, Phase, Server
 from nfslat.fleet.odd import MOST
 from nfslat.fleet.summary import ClientSummary
@@ -18,8 +19,11 @@ from nfslat.tables import I64, Bool
 
 _LAYERS = ("server", "network", "client")
 _WEIGHTY = 0.10  # of the response time
+_OWN_SHARE = 0.25  # of the same, for a finding of one client's own report
 _FEW = 10  # ops of a client in a phase
-_WAITS = 0.5  # of what all wait on average, for a client to be one of those that wait
+_WAITS = 0.5  # of what all wait on average, for a client to be one of those that wait; or ...
+_WAITS_OF_OWN = 0.2  # ... of its own time
+_ALIKE = 2.0  # times the shortest wait; with a longer one among them the mean says little of each
 _LEAST_MS = 0.1
 _NS_PER_MS, _NS_PER_S = 1e6, 1e9
 _WORST_SHARE = 0.02  # of the fleet's time; a phase that makes less is not worth a line
@@ -80,19 +84,24 @@ def _phase(
     sums = {name: np.array([one.cells.by_window(name) for one in clients]) for name in ("ops", "queue", "queues")}
     spent = np.array([_spent(one) for one in clients])
     in_phase = {name: values[:, span].sum(axis=1) for name, values in sums.items()}
-    waits, known = int(in_phase["queue"].sum()), int(in_phase["queues"].sum())
-    queue_ms = waits / known / _NS_PER_MS if known else phase.queue_ms
+    known = int(in_phase["queues"].sum())
+    queue_ms = int(in_phase["queue"].sum()) / known / _NS_PER_MS if known else phase.queue_ms
     if queue_ms is None or queue_ms < _LEAST_MS:
         return None
     able = in_phase["queues"] >= _FEW if known else in_phase["ops"] >= _FEW
     each_ms = in_phase["queue"] / np.maximum(in_phase["queues"], 1) / _NS_PER_MS
-    hit = able & (each_ms >= _WAITS * queue_ms) if known else able
+    own_ns = spent[:, span].sum(axis=1)
+    much = (each_ms >= _LEAST_MS) & (in_phase["queue"] >= _WAITS_OF_OWN * own_ns)
+    hit = able & (much | (each_ms >= _WAITS * queue_ms)) if known else able
     if not hit.any():
         return None
+    # From here on all figures are of those that wait: of one in ten the mean over all would be a tenth of theirs.
+    waits, known = int(in_phase["queue"][hit].sum()), int(in_phase["queues"][hit].sum())
+    queue_ms = waits / known / _NS_PER_MS if known else queue_ms
     free = _free(span, spans, sums["queue"].sum(axis=0), sums["queues"].sum(axis=0))
-    free_ops = int(sums["queues"][:, free].sum())
-    before_ms = int(sums["queue"][:, free].sum()) / free_ops / _NS_PER_MS if free_ops else 0.0
-    time_ns = int(spent[:, span].sum())
+    free_ops = int(sums["queues"][hit][:, free].sum())
+    before_ms = int(sums["queue"][hit][:, free].sum()) / free_ops / _NS_PER_MS if free_ops else 0.0
+    time_ns = int(own_ns[hit].sum())
     total_ns = int(spent.sum())
     of_time = waits / time_ns if known and time_ns else None
     excess_ns = (queue_ms - before_ms) * _NS_PER_MS * (known or int(in_phase["ops"].sum()))
@@ -110,6 +119,9 @@ def _phase(
         else ""
     )
     text = f"{when}calls of {of_clients(len(names), int(able.sum()))} wait {ms(queue_ms)} ms"
+    least_ms, most_ms = float(each_ms[hit].min()), float(each_ms[hit].max())
+    if known and most_ms > _ALIKE * least_ms:
+        text += f" on average, {ms(least_ms)} to {ms(most_ms)} by client"
     text += f" ({percent(of_time)} of their time)" if of_time is not None else ""
     text += f" for {_thread(phase)}"
     if free_ops:
@@ -166,12 +178,61 @@ def _thread(phase: Phase) -> str:
     return "the server's only thread" if phase.threads == 1 else f"one of the server's {phase.threads} threads"
 
 
+def _whole_ms(client: ClientSummary) -> float:
+    """What shares of its own report are of: its application's time where it is known, else its response time."""
+    if client.application_ms is not None:
+        return client.application_ms
+    return client.client_ms.mean if client.client_ms is not None else 0.0
+
+
+def of_own_reports(clients: Sequence[ClientSummary], others: Sequence[Pattern]) -> list[Pattern]:
+    """Where too few clients have captures to say what is usual: what each one's own report blames, if not said yet.
+
+    Of the only client of a fleet the verdict says it.
+    """
+    both = [one for one in clients if one.verdict is not None]
+    if len(clients) < 2 or len(both) >= TYPICAL_OF:
+        return []
+    found = []
+    total_ns = sum(map(spent_ns, clients))
+    for client in both:
+        cause = client.verdict.cause if client.verdict is not None else None
+        words = next((one for one in client.findings if one.code == cause and one.layer in _LAYERS), None)
+        if words is None or words.share is None or words.share < _OWN_SHARE or client.verdict is None:
+            continue
+        if any(client.name in one.clients and one.cause == words.code for one in others):
+            continue
+        effect_ms = words.share * _whole_ms(client)
+        spent = effect_ms * _NS_PER_MS * client.ops
+        found.append(
+            Pattern(
+                scope="one",
+                layer=words.layer,
+                cause=words.code,
+                dimension=None,
+                value=None,
+                clients=[client.name],
+                of=1,
+                begin=None,
+                end=None,
+                effect_ms=effect_ms,
+                excess_s=spent / _NS_PER_S,
+                share=spent / total_ns if total_ns else None,
+                confidence=client.verdict.confidence,
+                p_value=None,
+                text=f"{client.name}: {words.code}, {percent(words.share)} of its time (its own report): {words.text}.",
+                evidence={"explains": words.share},
+            )
+        )
+    return found
+
+
 def _findings(clients: Sequence[ClientSummary]) -> list[Pattern]:
     """Findings that most clients' own reports have, where they explain much, or nobody knows how much."""
     able = [one for one in clients if one.verdict is not None]
     if len(able) < 2:  # of one, its own report tells
         return []
-    total_ns = sum(map(spent_ns, able))
+    total_ns = sum(map(spent_ns, clients))
     codes = {(one.code, one.layer) for client in able for one in client.findings if one.layer in _LAYERS}
     found = []
     for code, layer in sorted(codes):
@@ -184,11 +245,14 @@ def _findings(clients: Sequence[ClientSummary]) -> list[Pattern]:
         if len(having) < MOST * len(able):
             continue
         shares = [one.share for _, one in having if one.share is not None]
-        spent = sum(one.share * spent_ns(client) for client, one in having if one.share is not None)
+        spent = sum(
+            one.share * _whole_ms(client) * _NS_PER_MS * client.ops for client, one in having if one.share is not None
+        )
         example, words = having[0]
-        text = f"{of_clients(len(having), len(able))} have one finding in common, {code}"
+        text = of_clients(len(having), len(able)) + (" with a capture of their own" if len(able) < len(clients) else "")
+        text += f" have one finding in common, {code}"
         text += f", which explains {percent(median(shares))} of their response time (median)" if shares else ""
-        effects = [one.share * c.client_ms.mean for c, one in having if one.share is not None and c.client_ms]
+        effects = [one.share * _whole_ms(c) for c, one in having if one.share is not None]
         certain = sum(one.confidence == "certain" for _, one in having)
         found.append(
             Pattern(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nfslat.fleet import model, sketch
-from nfslat.fleet.common import common, spent_ns
+from nfslat.fleet.common import common, of_own_reports, spent_ns
 from nfslat.fleet.excess import grid_of, window_excess_ms
 from nfslat.fleet.odd import Odd, odd_clients
 from nfslat.fleet.outliers import standings
@@ -52,6 +52,7 @@ def compare(
     odd = odd_clients(able, standings(grid))
     fleet = Fleetwide(able, excess, sum(map(spent_ns, able)), windows)
     patterns = common(able, server, windows) + slow_paths(able, fleet.total_ns) + peculiar(odd, fleet)
+    patterns += of_own_reports(able, patterns)
     patterns.sort(key=_weight)
     ways: dict[str, list[Odd]] = {}
     for one in odd:
@@ -66,7 +67,7 @@ def compare(
         for one in clients
     ]
     made.sort(key=lambda one: (not one.outlier, -(one.excess.total_s if one.excess else float("-inf")), one.name))
-    return Compared(made, patterns, by_op, total, verdict(patterns, able, total))
+    return Compared(made, patterns, by_op, total, verdict(patterns, able, total, excess))
 
 
 def _weight(one: model.Pattern) -> tuple[float, int, str, str, list[str]]:

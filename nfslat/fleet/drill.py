@@ -27,10 +27,9 @@ def correlation(out: str, name: str) -> tuple[Correlation, Options]:
         raise InputError(f"{out}: no run of 'nfslat fleet --out' is kept there, or it was not finished; run it again")
     try:
         request = _request(kept["requests"], name)
-        names = [shard for shard, _ in kept["shards"]]
-        callers = {caller for _, called in kept["shards"] for caller in called}
+        names = kept["shards"]
         wide = None
-        if len(callers) > 1:
+        if not kept["alone"]:
             of_all = wide_of(store, names, kept["facts"], Windows(**kept["windows"]), kept["servers"])
             wide = server_wide(of_all, [names.index(shard) for shard in request.server.shards])
     except (KeyError, TypeError, ValueError) as problem:

@@ -261,7 +261,9 @@ def _refuse(one: Input, problem: Exception) -> NoReturn:
     if isinstance(problem, FileNotFoundError):
         why = "is gone; was it moved while nfslat ran?"
     elif isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT):
-        why = f"there is no room for a part of it in {tempfile.gettempdir()}; make some, or set TMPDIR to another folder"
+        why = (
+            f"there is no room for a part of it in {tempfile.gettempdir()}; make some, or set TMPDIR to another folder"
+        )
     elif not one.is_remote and isinstance(problem, OSError):
         why = f"cannot be read ({problem.strerror}); check the file and its permissions"
     else:

@@ -61,7 +61,10 @@ def joined(parts: Sequence[Decoded], facts: Decoded) -> tuple[Decoded, tuple[I32
     ops = Ops(**columns, kinds=tuple(kinds), connections=connections)
 
     def placed(op: I32, base: int) -> I32:
-        return np.where(op == NULL, np.int32(NULL), place[np.maximum(op, 0) + base] if len(place) else op)
+        out = op.copy()
+        of_op = op != NULL  # the others may be of a part without ops, behind which there are no rows
+        out[of_op] = place[op[of_op] + base]
+        return out
 
     loose_columns = {
         name: _of_all([getattr(part.loose, name) for part in parts], dtype)

@@ -24,7 +24,10 @@ from nfslat.errors import InputError, UsageError
 
 _WORKER_BYTES = 320_000_000  # with all that it imports, and a small capture
 _SHARE = 0.9  # of this machine's memory
-_MEMORY = {
+_SETTINGS = {
+    "distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical",
+    # A worker has one task: of those that it takes with it when it dies only one can be to blame.
+    "distributed.scheduler.worker-saturation": 1.0,
     # One task at a time: to wait for more room would be to wait for ever. The nanny ends what takes too much.
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
@@ -42,11 +45,12 @@ def local_cluster(workers: int | None, memory: str | None, scratch: Path) -> Ite
     Raises ``UsageError`` for a bound that is no size or too small, ``InputError`` where no process can be started.
     """
     count, bound = _sizes(workers, memory)
+    environment = dict(os.environ)  # Dask leaves in it what its workers are started with
     own = scratch / "scratch"
     stack = contextlib.ExitStack()
     try:
         own.mkdir(parents=True, exist_ok=True)
-        with dask.config.set({**_MEMORY, "temporary-directory": str(scratch)}), undisturbed():
+        with dask.config.set({**_SETTINGS, "temporary-directory": str(scratch)}), undisturbed():
             loop = stack.enter_context(_deaf_loop())
             cluster = LocalCluster(
                 n_workers=count,
@@ -59,6 +63,7 @@ def local_cluster(workers: int | None, memory: str | None, scratch: Path) -> Ite
                 silence_logs=logging.CRITICAL,
                 loop=loop,
                 env={"TMPDIR": str(own)},
+                preload="nfslat.fleet.hushed",
             )
     except (OSError, RuntimeError, TimeoutError) as problem:
         stack.close()
@@ -72,6 +77,8 @@ def local_cluster(workers: int | None, memory: str | None, scratch: Path) -> Ite
         with undisturbed():
             cluster.close()
             stack.close()
+            os.environ.clear()
+            os.environ.update(environment)
 
 
 def _sizes(workers: int | None, memory: str | None) -> tuple[int, int]:
@@ -134,7 +141,7 @@ def undisturbed() -> Iterator[list[int]]:
     try:
         yield came
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for at, handler in before.items():
+            signal.signal(at, handler)
         if came:
             before[came[0]](came[0], None)

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from nfslat.fleet.charts import charts
 from nfslat.fleet.model import Client, Fleet, OpRow, Pattern
+from nfslat.fleet.text_patterns import SCOPES, how_much, how_sure, no_pattern, sentence, who
 from nfslat.fleet.text_words import (
-    SCOPES,
     STATES,
     blamed,
     cause_of,
@@ -19,8 +19,6 @@ from nfslat.fleet.text_words import (
     compared,
     definitions,
     facts_line,
-    how_much,
-    how_sure,
     layer_of,
     lost,
     phase_line,
@@ -29,7 +27,6 @@ from nfslat.fleet.text_words import (
     server_line,
     slots_of,
     span,
-    who,
 )
 from nfslat.report.html.page import filled
 from nfslat.report.text_layout import adding_up
@@ -61,6 +58,7 @@ class Card:
 
     pattern: Pattern
     who: str
+    text: str
     scope: str
     layer: str
     when: str
@@ -105,6 +103,7 @@ def render(fleet: Fleet, *, folder: str | None = None) -> str:
         facts=facts_line(fleet),
         tiles=_tiles(fleet.total),
         cards=_cards(fleet),
+        no_card=no_pattern(fleet),
         rows=rows,
         some_detailed=any(row.detailed for row in rows),
         out=sum(row.client.outlier for row in rows if row.rank is not None),
@@ -170,6 +169,7 @@ def _cards(fleet: Fleet) -> list[Card]:
         Card(
             one,
             who(one),
+            sentence(one),
             SCOPES.get(one.scope, one.scope),
             one.layer if one.layer in _LAYERS else "unknown",
             span(one.begin, one.end, fleet.captures.begin),

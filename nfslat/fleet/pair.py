@@ -8,23 +8,29 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nfslat import api, overlap, pipeline
+from nfslat.decode.capture import Source
 from nfslat.decode.merge import merge
 from nfslat.errors import InputError
 from nfslat.fleet.shards import read_shard
 from nfslat.fleet.store import Store
 from nfslat.fleet.summary import ClientSummary, summarize, summarize_server_only
 from nfslat.fleet.windows import Windows
+from nfslat.inflight.analysis import one_of_several
 from nfslat.inflight.wide import ServerWide
 from nfslat.known import Known
 from nfslat.outside import Outside, with_bundled
 from nfslat.results import Correlation, Side
-from nfslat.select import Filters
+from nfslat.select import Filters, select
+
+_NAMED = 3  # files of a capture
+_OTHERS = "the server works for other clients, too, and what it did for all of them could not be worked out"
 
 
 @dataclass(frozen=True)
@@ -47,12 +53,16 @@ class Request:
     application_ms: Mapping[str, float] = field(default_factory=dict)  # by operation; "" for all data ops
     sessions: int | None = None
     threads: int | None = None  # of the server, as its manifest says
+    is_shared: bool = False  # others call the server, too
     command: str = ""  # that the report says it was made by
     kept: str | None = None  # name for the report (JSON) in the store
 
 
 def correlate(store: Store, request: Request, wide: ServerWide | None) -> tuple[Correlation, api.Options]:
-    """Both sides of a client, compared; raises ``InputError`` as `nfslat.pipeline.correlate` does."""
+    """Both sides of a client, compared; raises ``InputError`` as `nfslat.pipeline.correlate` does.
+
+    `wide` is None where nobody else calls the server, or where it could not be worked out.
+    """
     if request.client is None:
         raise InputError(f"{request.name}: there is no capture of this client")
     with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
@@ -63,6 +73,8 @@ def correlate(store: Store, request: Request, wide: ServerWide | None) -> tuple[
             f"{request.name}: its ops take longer in the server's capture than in its own; one of the files is on the "
             "wrong side: say in a manifest which files are whose"
         )
+    if wide is None and request.is_shared:
+        wide = one_of_several(found.server.flying, _OTHERS)
     found = dataclasses.replace(found, server_wide=wide)
     outside = Outside(Known(app_ms=dict(request.application_ms), threads=request.threads), request.sessions)
     if found.server.source.bundle or found.client.source.bundle:
@@ -73,7 +85,29 @@ def correlate(store: Store, request: Request, wide: ServerWide | None) -> tuple[
 def read_side(store: Store, parts: Parts, scratch: Path) -> Side:
     """One side, from its shards."""
     source, facts = read_shard(store, parts.facts, scratch)
+    source = dataclasses.replace(source, name=_title(source))  # the reader of a report knows no shards
     return pipeline.side_of(source, merge([read_shard(store, name, scratch)[1] for name in parts.shards], facts))
+
+
+def _title(source: Source) -> str:
+    names = [file.name for file in source.files]
+    return ",".join(names) if len(names) <= _NAMED else f"{names[0]} and {len(names) - 1:,} more files"
+
+
+def kept_names(names: Sequence[str]) -> dict[str, str]:
+    """Where the report of each client is kept: a name for each that all file systems take, and tell apart."""
+    found: dict[str, str] = {}
+    used: set[str] = set()
+    for name in sorted(names):
+        plain = "".join(one if one.isalnum() or one in ".-" else "_" for one in name)[:100]
+        kept = next(
+            one
+            for one in itertools.chain([plain], (f"{plain}-{n}" for n in itertools.count(2)))
+            if one.casefold() not in used
+        )
+        used.add(kept.casefold())
+        found[name] = f"clients/{kept}.json"
+    return found
 
 
 def _application_ms(of_op: Mapping[str, float]) -> float | None:
@@ -86,6 +120,9 @@ def compare_client(store: Store, request: Request, windows: Windows, wide: Serve
     if request.client is None:
         with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
             side = read_side(store, request.server, Path(scratch))
+        # A shard may show what others call, too: where two hosts call each other, or where it is of very many hosts.
+        own = Filters(clients=frozenset(request.addresses))
+        side = dataclasses.replace(side, reasons=select(side.ops, own, side.ops.t0, side.decoded.first_ns))
         return summarize_server_only(
             side, name=request.name, addresses=request.addresses, groups=request.groups, windows=windows, wide=wide
         )

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import dask
 from distributed import Client
-from distributed.comm import CommClosedError
+from distributed.comm import CommClosedError, parse_address
+from distributed.comm.addressing import parse_host_port
 
 from nfslat import __version__
 from nfslat.errors import InputError, NfslatError, UsageError
@@ -20,13 +23,17 @@ from nfslat.fleet.store import Store
 
 CONNECT_S = 10  # to answer
 CLOSE_S = 5
+_PORT = 8786
+_SCHEMES = ("tcp", "tls", "ws", "wss", "ucx")
+_COUNT_BYTES, _MOST_FRAMES = 8, 100
 
 
 def remote(address: str) -> Client:
     """A connection. Raises ``InputError`` where no scheduler with workers is, ``UsageError`` where they do not fit."""
     try:
+        _refuse_strangers(address)
         client = Client(address, timeout=CONNECT_S, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as problem:
+    except (OSError, ValueError, ImportError) as problem:
         raise InputError(
             f"--scheduler {address}: no scheduler answers ({_first_line(problem)}); is it running?"
         ) from None
@@ -37,6 +44,25 @@ def remote(address: str) -> Client:
             client.close(timeout=CLOSE_S)
         raise
     return client
+
+
+def _refuse_strangers(address: str) -> None:
+    """Raises ``OSError`` where what listens there does not begin as Dask does: its client would wait for ever."""
+    scheme, place = parse_address(address)
+    if scheme not in _SCHEMES or not place:
+        raise UsageError(f"--scheduler {address}: give it as Dask's scheduler says it, for example tcp://head:{_PORT}")
+    if scheme == "tls" and not dask.config.get("distributed.comm.tls.ca-file", None):
+        raise UsageError(f"--scheduler {address}: Dask's configuration names no certificates (distributed.comm.tls)")
+    if scheme != "tcp":
+        return
+    with socket.create_connection(parse_host_port(place, _PORT), timeout=CONNECT_S) as stream:
+        said = b""
+        with contextlib.suppress(TimeoutError):
+            while len(said) < _COUNT_BYTES and (some := stream.recv(_COUNT_BYTES - len(said))):
+                said += some
+    # Both ends begin with the number of frames of what they say of themselves.
+    if len(said) < _COUNT_BYTES or int.from_bytes(said, "little") > _MOST_FRAMES:
+        raise OSError("what listens there is no scheduler of Dask's")
 
 
 def version() -> str:

@@ -117,7 +117,7 @@ class _Assignment:
         if not clients:
             why = f": {self.unused[0].name}: {self.unused[0].why}" if self.unused else ""
             raise InputError(
-                f"no capture of a client of the server {_few(servers)} among {len(self.heads):,} files "
+                f"no capture of a client of the server {_few(servers)} among what was given "
                 f"(the server's: {names_of(_files(of_server))}){why}; give the clients' captures, or {_MANIFEST}"
             )
         if any(unit.by_order for unit in units):

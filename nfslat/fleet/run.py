@@ -23,9 +23,10 @@ from nfslat.decode import native
 from nfslat.errors import InputError
 from nfslat.fleet import compare as comparison
 from nfslat.fleet import model
+from nfslat.fleet.callers import Callers, callers_of
 from nfslat.fleet.cluster import Cluster, SchedulerGone
 from nfslat.fleet.drill import RUN
-from nfslat.fleet.pair import Parts, Request, compare_client
+from nfslat.fleet.pair import Parts, Request, compare_client, kept_names
 from nfslat.fleet.points import Point, Points
 from nfslat.fleet.server_slices import InSlices
 from nfslat.fleet.shards import Decode, decode_point
@@ -65,7 +66,9 @@ class Run:
         self._cluster, self._store, self._points, self._asked, self._step = cluster, store, points, asked, step
         self._began = time.monotonic()
         self._server: Decode | None = None
+        self._callers: Callers = callers_of((), ())
         self._clients: dict[str, Decode] = {}
+        self._kept = kept_names([one.name for one in points.clients])
         self._windows: Windows | None = None
         self._wide: Any = None  # a future, which stands for its result
         self._is_ready = False  # for clients
@@ -98,7 +101,11 @@ class Run:
         except SchedulerGone as gone:
             if not self._summaries:
                 raise
-            self._problem("scheduler", str(gone), "what was not done by then; run again with the same --out to go on")
+            self._problem("scheduler", str(gone), "what was not done by then")
+            done = {one.name for one in self._summaries} | self._failed.keys()
+            for name in (point.name for point in self._points.clients):
+                if name not in done:
+                    self._failed[name] = model.Problem(name, str(gone), "this client is not compared")
         if not self._summaries or self._server is None or self._windows is None:
             raise InputError(_first(self._problems) or "no client could be compared")
         return self._merged(self._server, self._windows)
@@ -108,6 +115,7 @@ class Run:
     def _server_decoded(self, decode: Decode) -> None:
         self._decoded(decode, f"server {self._points.server.name}")
         self._server = decode
+        self._callers = callers_of(decode.shards, self._points.server.addresses)
         self._windows = plan(decode.first_ns, decode.last_ns, decode.ops)
         if not decode.shards:
             self._server_failed("no NFS operation is in its capture")
@@ -146,8 +154,8 @@ class Run:
         if server is None or windows is None:
             return
         # A capture with one client is compared as a whole, as `nfslat SERVER CLIENT` does.
-        alone = len(self._callers()) == 1
-        rows = [at for at, one in enumerate(server.shards) if alone or set(one.hosts) & set(addresses)]
+        alone = len(self._callers.names) == 1
+        rows = list(range(len(server.shards))) if alone else self._callers.rows(addresses)
         if not rows:
             self._client_failed(name)("the server's capture shows nothing of it")
             return
@@ -161,8 +169,9 @@ class Run:
             application_ms=asked.application_ms.get(name, {}),
             sessions=asked.sessions.get(name),
             threads=asked.threads,
+            is_shared=not alone,
             command=asked.command,
-            kept=f"clients/{_file_name(name)}.json" if asked.keep_reports and client is not None else None,
+            kept=self._kept[name] if asked.keep_reports and client is not None else None,
         )
         self._requests[name] = request
         wide = None if alone or self._wide is None else self._cluster.depend(server_wide, self._wide, rows)
@@ -178,13 +187,13 @@ class Run:
     def _wide_found(self, found: tuple[ServerInFlight, list[model.ServerWindow], list[model.Phase]]) -> None:
         inflight, windows, phases = found
         self._tasks["done"] += 1
-        callers, captured = self._callers(), self._captured()
+        callers, captured = self._callers.names, self._captured()
         self._server_model = model.Server(
             name=self._points.server.name,
             addresses=list(self._points.server.addresses),
             clients=len(callers),
             clients_not_captured=[name for name in callers if name not in captured],
-            ops=self._server.ops if self._server is not None else 0,
+            ops=sum(one.ops for one in windows),
             inflight=inflight,
             windows=windows,
             phases=phases,
@@ -201,7 +210,7 @@ class Run:
         """All clients that are there by now; the others follow when they are decoded."""
         self._is_ready = True
         captured = self._captured()
-        for name in self._callers():
+        for name in self._callers.names:
             if name not in captured:
                 self._compare(name, (name,), None)
         for point in self._points.clients:
@@ -211,12 +220,9 @@ class Run:
     def _captured(self) -> set[str]:
         return {address for point in self._points.clients for address in point.addresses}
 
-    def _callers(self) -> list[str]:
-        return sorted({caller for shard in self._server.shards for caller in shard.callers}) if self._server else []
-
     def _problem(self, what: str, why: str, cost: str) -> model.Problem:
         self._tasks["failed"] += 1
-        self._problems.append(model.Problem(what, why, cost))
+        self._problems.append(model.Problem(what, why.removeprefix(f"{what.rpartition(' ')[2]}: "), cost))
         return self._problems[-1]
 
     def _command(self, client: model.Client) -> str:
@@ -239,12 +245,16 @@ class Run:
         if self._asked.keep_reports:
             kept = {
                 "requests": {name: dataclasses.asdict(one) for name, one in sorted(self._requests.items())},
-                "shards": [[one.name, one.callers] for one in server.shards],
+                "shards": [one.name for one in server.shards],
+                "alone": len(self._callers.names) == 1,
                 "facts": server.facts,
                 "windows": dataclasses.asdict(windows),
                 "servers": self._points.server.addresses,
             }
-            self._store.write_json(RUN, kept)
+            try:
+                self._store.write_json(RUN, kept)
+            except OSError as problem:
+                self._problem(self._store.place(RUN), problem.strerror or str(problem), "nfslat fleet --show")
         cluster = self._cluster
         return model.Fleet(
             schema=model.SCHEMA,
@@ -285,7 +295,7 @@ def _lost(cluster: Cluster) -> list[str]:
         return []
     return [
         f"{len(cluster.lost)} worker{'s were' if len(cluster.lost) > 1 else ' was'} lost "
-        f"({', '.join(sorted(set(cluster.lost)))}); {cluster.again} of their tasks were done again by others"
+        f"({', '.join(sorted(set(cluster.lost)))}); {cluster.again or 'none'} of their tasks had to be done again"
     ]
 
 
@@ -302,8 +312,3 @@ def _not_compared(name: str, problem: model.Problem) -> model.Client:
 
 def _first(problems: Sequence[model.Problem]) -> str:
     return next((f"{one.what}: {one.why}" for one in problems if one.fatal), "")
-
-
-def _file_name(name: str) -> str:
-    """One that every system takes; addresses are their own."""
-    return "".join(one if one.isalnum() or one in ".-" else "_" for one in name)[:100]

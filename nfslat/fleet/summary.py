@@ -67,6 +67,7 @@ class ClientSummary:
     findings: tuple[Brief, ...] = ()
     clock: model.Clock | None = None
     missed: int = 0
+    outside: int = 0  # ops in the server's capture while the client's was not running
     round_trip_ms: float | None = None
     lost_segments: int | None = None
     sent_again_bytes: int = 0
@@ -141,6 +142,7 @@ def summarize(
         findings=tuple(Brief(one.code, one.layer, one.share, one.confidence, one.text) for one in report.findings),
         clock=report.clock,
         missed=sum(n for of_side in unmatched.values() for why, n in of_side.items() if why != "OUTSIDE_OVERLAP"),
+        outside=unmatched.get("server", {}).get("OUTSIDE_OVERLAP", 0),
         round_trip_ms=_round_trip_ms(report),
         lost_segments=sum(n for n in lost if n is not None) if transport and None not in lost else None,
         sent_again_bytes=sum(one.sent_again.bytes for one in transport),
@@ -199,6 +201,8 @@ def _figures(
     kinds: Sequence[Kind], kind: I16, client_ns: I64 | None, server_ns: I64, queue_ns: I64 | None, c: Correlation | None
 ) -> tuple[OpFigures, ...]:
     keys, of_kind = keys_of(kinds, kind)
+    if not keys:
+        return ()
     order, spans = side_by_side(len(kind), len(keys), lambda at: of_kind[kind[at]])
 
     def sketches(of_rows: tuple[I64, I64 | None]) -> list[Sketch]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from nfslat.fleet.model import Fleet, Pattern
 from nfslat.fleet.text_clients import clients_section
+from nfslat.fleet.text_patterns import SCOPES, how_much, how_sure, no_pattern, sentence, who
 from nfslat.fleet.text_server import server_section
 from nfslat.fleet.text_words import (
-    SCOPES,
     compared,
     definitions,
     facts_line,
-    how_much,
-    how_sure,
     problem_line,
     run_lines,
     span,
-    who,
 )
 from nfslat.report.text_layout import Cell, Page, count, shorten
 from nfslat.report.text_tables import op_label
@@ -56,7 +53,7 @@ def patterns_section(page: Page, fleet: Fleet, *, all_clients: bool = False) -> 
     """What adds time, and to whom: to all, to groups, to single ones; when, how much, how sure."""
     page.title("What is common, and to whom")
     if not fleet.patterns:
-        page.prose("Nothing stands out: neither in all clients, nor in a group, nor in one.")
+        page.prose(no_pattern(fleet))
     day = fleet.captures.begin
     for scope in dict.fromkeys([*SCOPES, *(one.scope for one in fleet.patterns)]):
         found = [one for one in fleet.patterns if one.scope == scope]
@@ -75,7 +72,7 @@ def _pattern(page: Page, one: Pattern, day: str | None, *, all_clients: bool) ->
         hanging=2,
         style="bold",
     )
-    page.prose(f"{one.text[:1].upper()}{one.text[1:]}".rstrip(".") + ".", indent=2)
+    page.prose(sentence(one), indent=2)
     if one.scope != "all" and len(one.clients) > 1:
         names = one.clients if all_clients else one.clients[:_MOST_NAMES]
         more = f" and {count(len(one.clients) - len(names))} more" if len(one.clients) > len(names) else ""

@@ -10,7 +10,6 @@ from nfslat.fleet.model import (
     Client,
     ClientWindow,
     Fleet,
-    Pattern,
     Phase,
     Problem,
     Run,
@@ -22,7 +21,6 @@ from nfslat.report.model import Clock, Verdict
 from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
 
 LETTERS = {"server": "S", "network": "N", "client": "C"}
-SCOPES = {"all": "All clients", "group": "Groups of clients", "one": "Single clients"}
 STATES = {
     "server only": "no capture of their own",
     "client only": "not in the server's capture",
@@ -158,41 +156,6 @@ def slots_of(client: Client) -> str:
     return {"nothing": "no", "workers": "no"}.get(client.slots_held, "?")
 
 
-# ---- patterns ----
-
-
-def who(pattern: Pattern) -> str:
-    """``all 100 clients``, ``7 of 7 clients with subnet 10.9.3.0/24``, ``10.9.1.18``."""
-    hit = len(pattern.clients)
-    if pattern.scope == "all":
-        everybody = "the only client" if hit == 1 else f"all {count(hit)} clients"
-        return everybody if hit == pattern.of else f"{count(hit)} of {count_of(pattern.of, 'client')}"
-    if hit == 1 and (pattern.scope == "one" or pattern.dimension is None):
-        return plain(pattern.clients[0])
-    if pattern.dimension is None:
-        return f"{count_of(hit, 'client')}, which no attribute tells from the others"
-    named = f"{plain(pattern.dimension)} {plain(pattern.value or '')}".strip()
-    return f"{count(hit)} of {count_of(pattern.of, 'client')} with {named}"
-
-
-def how_much(pattern: Pattern) -> str:
-    """``21.0 ms an op, 1,250 s, 72.0 % of the time of all ops``; "" where nothing is known."""
-    found = []
-    if pattern.effect_ms is not None:
-        found.append(f"{ms(pattern.effect_ms)} ms an op")
-    if pattern.excess_s is not None:
-        found.append(f"{seconds(pattern.excess_s)} s")
-    if pattern.share is not None:
-        found.append(f"{percent(pattern.share)} of the time of all ops")
-    return ", ".join(found)
-
-
-def how_sure(pattern: Pattern) -> str:
-    """``high``, ``high (p = 0.0003)``."""
-    chance = "" if pattern.p_value is None else f" (p = {pattern.p_value:.1g})"
-    return plain(pattern.confidence) + (" (p < 1e-6)" if (pattern.p_value or 1) < 1e-6 else chance)
-
-
 # ---- the server, the run ----
 
 
@@ -215,7 +178,7 @@ def server_line(server: Server) -> str:
     told = f"{limit}{', all busy at times' if flying.limited else ''}" if limit else (
         f"at least {count_of(flying.threads_lower_bound, 'thread')}; nothing shows how many there are"
     )  # fmt: skip
-    wait = "" if flying.queue_ms is None else f"; a call waits {ms(flying.queue_ms)} ms for one on average"
+    wait = "" if flying.queue_ms is None or not limit else f"; a call waits {ms(flying.queue_ms)} ms for one on average"
     return (
         f"{plain(server.name)}{also}: {count_of(server.clients, 'client')}"
         f"{f', {count(unseen)} of them not captured' if unseen else ''}, {count_of(server.ops, 'op')}; "
@@ -263,7 +226,7 @@ def run_lines(run: Run) -> list[str]:
         f"Scheduler {run.scheduler}: {count_of(len(run.workers), 'worker')}{on}{memory}; {run.wall_s:,.1f} s. "
         f"Tasks: {tasks}."
     ]
-    if run.dashboard is not None:
+    if run.dashboard is not None and run.scheduler != "local":  # that of a local one is gone
         lines.append(f"Dashboard: {run.dashboard}")
     if run.out is not None:
         lines.append(f"The parts are in {run.out}: a run with the same --out takes from there what has not changed.")

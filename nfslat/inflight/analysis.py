@@ -10,10 +10,12 @@ import numpy as np
 
 from nfslat.details import Details
 from nfslat.inflight.cap import ConnectionCap, connection_caps
+from nfslat.inflight.jobs import find_jobs
 from nfslat.inflight.levels import hidden_share
-from nfslat.inflight.server import ServerLoad, of_one_client, server_load
+from nfslat.inflight.server import ServerLoad, load_of, of_one_client, server_load
 from nfslat.inflight.sessions import Session, sessions
 from nfslat.inflight.slots import MountSlots, client_slots
+from nfslat.inflight.threads import find_threads
 from nfslat.inflight.wide import Seen, ServerWide, seen
 from nfslat.tables import I64, Bool, Loose, Ops, State
 
@@ -71,6 +73,18 @@ def in_flight(server: OneSide, client: OneSide, wide: ServerWide | None = None) 
             server=of_server.result(),
             client=of_client.result(),
         )
+
+
+def one_of_several(server: OneSide, why: str) -> ServerWide:
+    """What the ops of one client say of a server that works for others, too, of whom nothing is known: `why`.
+
+    So many threads are there at least; how many, and who waits for them, its ops do not tell.
+    """
+    ops, details = server.ops, server.details
+    jobs = find_jobs(ops, server.loose, server.reverse, details.blocked)
+    threads = find_threads(jobs.work, jobs.kind, jobs.plain, jobs.uncalled_ns).untold(why)
+    hidden = hidden_share(server.states, server.missing)
+    return ServerWide(seen(ops.t1, ops.t2, server.compared, hidden), load_of(ops, jobs, threads))
 
 
 def _load(server: OneSide, hidden: tuple[float, float], wide: ServerWide | None) -> ServerLoad:

@@ -174,8 +174,14 @@ def _unseen_calls(conn: I32, xid: U32, arrival: I64, replies: Loose) -> I64:
     reply is there. Where the client counts its XIDs up it came right behind the call before it.
     """
     came = np.full(len(replies), NULL)
+    if not len(replies) or not len(conn):
+        return came
+    # A server has thousands of connections: none of them looks through the messages of all.
+    many = int(max(conn.max(), replies.conn.max())) + 1
+    order, spans = side_by_side(len(conn), many, lambda at: conn[at])
+    order_of_replies, spans_of_replies = side_by_side(len(replies), many, lambda at: replies.conn[at])
     for one in np.unique(replies.conn).tolist():
-        mine, rows = np.flatnonzero(replies.conn == one), np.flatnonzero(conn == one)
+        mine, rows = order_of_replies[spans_of_replies[one]], order[spans[one]]
         if len(rows) < _STEP:
             continue
         for swapped in (True, False):

@@ -155,3 +155,11 @@ def _gone(mark: str) -> list[int]:
     while (left := marked(mark)) and time.monotonic() < end:
         time.sleep(0.02)
     return left
+
+
+_MEASURED = "state ops missed client_ms server_ms network_ms queue_ms lost_segments sent_again_share slots_held".split()
+
+
+def measured_of(report: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Of each client what its own packets say, whatever the others are like."""
+    return {one["name"]: {key: one[key] for key in _MEASURED} for one in report["clients"]}

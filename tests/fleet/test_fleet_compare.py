@@ -43,6 +43,7 @@ SUBNET = 7
 FAR_MS = 16.4
 HALF_NS = BEGIN_NS + WINDOWS.step_ns * WINDOWS.count // 2
 END_NS = BEGIN_NS + WINDOWS.step_ns * WINDOWS.count
+AT_ONCE = Windows(BEGIN_NS, END_NS - BEGIN_NS, 1)
 SLOTS = {
     "findings": (finding("client-slots", "client", None, "likely"),),
     "slots": 2,
@@ -345,6 +346,26 @@ def test_a_limit_for_a_while_has_an_end() -> None:
     assert "; otherwise, 0." in found.text
 
 
+def test_a_wait_is_told_of_those_that_wait() -> None:
+    """Clients that do not wait make neither the mean nor the share smaller."""
+    fleet = [replace(one, queue_ms=(21.0, 21.0) if at < 2 else (0.0, 0.0)) for at, one in enumerate(plain(10))]
+    whole = Phase(iso(BEGIN_NS), iso(END_NS), True, 8, (8, 8), 12_000, 4.2, 8.0)
+    found = next(one for one in compare(summaries(fleet), server(whole), WINDOWS).patterns if one.scope == "group")
+    assert (found.cause, found.clients, found.of) == ("server-threads", ["c000", "c001"], 10)
+    assert found.text.startswith("Calls of 2 of 10 clients wait 2")
+    assert found.effect_ms == pytest.approx(21.0, rel=0.1)
+    assert found.excess_s == pytest.approx(2 * 1200 * 21e-3, rel=0.1)
+
+
+def test_a_short_wait_that_is_much_of_a_clients_time_counts() -> None:
+    """Who asks little waits less than who fills the queue, and suffers all the same; the text says how they differ."""
+    fleet = [replace(one, queue_ms=(3.0, 3.0) if at < 2 else (60.0, 60.0)) for at, one in enumerate(plain(10))]
+    whole = Phase(iso(BEGIN_NS), iso(END_NS), True, 8, (8, 8), 12_000, 48.0, 52.0)
+    found = next(one for one in compare(summaries(fleet), server(whole), WINDOWS).patterns if one.scope == "all")
+    assert len(found.clients) == 10
+    assert re.search(r"wait [45]\d\.\d+ ms on average, [23]\.\d+ to 6\d\.\d+ by client \(", found.text)
+
+
 def test_clients_without_a_capture_are_compared_in_the_server() -> None:
     """Their network is not known; that their work is slow there is."""
     fleet = [replace(one, server_only=at % 3 == 0) for at, one in enumerate(plain(30))]
@@ -413,7 +434,9 @@ def test_equal_clients_do_not_stand_out(noise: str, spread: float) -> None:
         found = compare(summaries(plain(40, ops=300, noise=noise, spread=spread), seed), None, WINDOWS)
         assert not found.patterns
         assert not any(one.outlier for one in found.clients)
-        assert found.verdict.text.startswith("Nothing stands out: none of the 40 clients takes longer than the others")
+        assert found.verdict.text.startswith(
+            "Nothing stands out: none of the 40 clients takes much longer than the others"
+        )
         assert (found.verdict.layer, found.verdict.confidence) == ("unknown", "high")
     assert not compare(summaries(plain(300, ops=100, noise=noise, spread=spread)), None, WINDOWS).patterns
 
@@ -443,6 +466,76 @@ def test_the_slower_one_of_two_is_told_without_certainty() -> None:
     assert (pattern.scope, pattern.clients, pattern.confidence) == ("one", ["c001"], "medium")
     assert found.clients[0].excess is not None
     assert found.clients[0].excess.network_s == pytest.approx(1200 * 16 / 1e3, rel=0.05)
+
+
+def rarely_slow(name: str, address: str, rng: np.random.Generator, factor: float) -> ClientSummary:
+    """Ops on one of its files, 4 % of all, take `factor` times as long in the server."""
+    ops = 600
+    at_ns = BEGIN_NS + np.sort(rng.integers(0, END_NS - BEGIN_NS, ops))
+    server_ns = (rng.exponential(2.0, ops) * MS).astype(np.int64)
+    server_ns[::25] = (server_ns[::25] * factor).astype(np.int64)
+    one = Made(name, address, classes=(READ,))
+    no_wait = np.zeros(ops, dtype=np.int64)
+    return summary_of(one, at_ns, np.zeros(ops, dtype=np.int64), server_ns + MS, server_ns, no_wait, AT_ONCE)
+
+
+def test_a_mean_that_few_ops_make_long_is_not_denied() -> None:
+    """A slow file in a short capture: whether it lasts cannot be seen; but it is not said that all are alike."""
+    rng = np.random.default_rng(4)
+    fleet = [rarely_slow(f"c{at}", f"10.9.1.{at + 1}", rng, 150.0 if at == 3 else 1.0) for at in range(5)]
+    found = compare(fleet, None, AT_ONCE)
+    assert not found.patterns
+    assert (found.verdict.layer, found.verdict.cause, found.verdict.confidence) == ("server", None, "medium")
+    assert re.match(
+        r"Ops of c3 take [\d.]+ ms on average, [\d.]+ ms more than at the typical client, most of that in the server; "
+        r"half of them take at most [\d.]+ ms, 1 % more than [\d.]+ ms\.$",
+        found.verdict.text,
+    )
+
+
+def test_of_two_clients_each_ones_own_report_tells() -> None:
+    """Which of two is usual nobody knows; a cause that one's own report proves is said, once."""
+    own = Verdict("network", "net-delay", 0.9, 0.9, "high", "The network.", [], [])
+    fleet = plain(2, ops=30)
+    fleet[1] = replace(
+        fleet[1], network_ms=20.0, others={"findings": (finding("net-delay", "network", 0.9),), "verdict": own}
+    )
+    calm = Verdict("server", None, 0.9, 0.9, "high", "The server.", [], [])
+    fleet[0] = replace(fleet[0], others={"verdict": calm})
+    found = compare(summaries(fleet), None, WINDOWS)
+    (pattern,) = found.patterns
+    assert (pattern.scope, pattern.layer, pattern.cause, pattern.clients) == ("one", "network", "net-delay", ["c001"])
+    assert pattern.text == "c001: net-delay, 90 % of its time (its own report): net-delay explains this much."
+    one = next(one for one in found.clients if one.name == "c001")
+    assert one.client_ms is not None
+    assert pattern.effect_ms == pytest.approx(0.9 * one.client_ms.mean)
+    assert found.verdict.text == pattern.text
+
+
+def test_shares_are_of_the_applications_time_where_it_is_known() -> None:
+    """And what the reports of few clients have in common is not said of all that the server saw."""
+    own = Verdict("client", "above-wire", 0.5, None, "high", "The client.", [], [])
+    others = {"findings": (finding("above-wire", "client", 0.5),), "verdict": own, "application_ms": 40.0}
+    fleet = [
+        replace(one, others=others) if at < 2 else replace(one, server_only=True) for at, one in enumerate(plain(9))
+    ]
+    (found,) = [one for one in compare(summaries(fleet), None, WINDOWS).patterns if one.scope == "all"]
+    assert found.text.startswith("Both clients with a capture of their own have one finding in common, above-wire")
+    assert found.effect_ms == pytest.approx(20.0)
+    assert found.excess_s == pytest.approx(2 * 1200 * 20e-3)
+
+
+def test_captures_of_a_part_of_the_time_are_a_reason() -> None:
+    """How much of a client's ops in the server's capture its own one has; the confidence is less for it."""
+    fleet = plain(6)
+    fleet[2] = replace(fleet[2], others={"outside": 3600})
+    fleet[3] = replace(fleet[3], others={"outside": 40})
+    found = compare(summaries(fleet), None, WINDOWS).verdict
+    assert (
+        "the capture of 1 client covers a part of the time only (of the ops in the server's: c002 25 %)"
+        in found.reasons
+    )
+    assert found.confidence == "medium"
 
 
 def test_the_only_client_has_its_own_verdict() -> None:

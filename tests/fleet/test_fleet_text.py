@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from nfslat.fleet.model import Client, Fleet
 from nfslat.fleet.text import render
 from nfslat.fleet.text_clients import arrange
-from nfslat.fleet.text_words import common_prefix, few_digits, moment, span
+from nfslat.fleet.text_patterns import how_sure, sentence, who
+from nfslat.fleet.text_words import common_prefix, few_digits, moment, run_lines, server_line, span
 from nfslat.report.text_layout import plain
 
 _MAKERS: dict[str, Callable[[], Fleet]] = {
@@ -253,3 +254,36 @@ def test_a_client_without_figures_has_dashes() -> None:
     text = render(dataclasses.replace(fleet, clients=[first, *fleet.clients[1:]]), width=120)
     row = next(line for line in text.splitlines() if line.startswith(f"1 {first.name}"))
     assert re.search(r"\+ +[\d.]+ +- +- +[\d.]+ +- +- +\? - +-$", row), row
+
+
+def test_a_name_at_the_beginning_of_a_sentence_stays_as_it_is() -> None:
+    """`db01` is no `Db01`; other sentences get their capital and full stop."""
+    one = next(one for one in story(100).patterns if one.scope == "one")
+    assert (
+        sentence(dataclasses.replace(one, clients=["db01"], text="db01 keeps to 2 slots.")) == "db01 keeps to 2 slots."
+    )
+    assert sentence(dataclasses.replace(one, clients=["db01"], text="calls wait")) == "Calls wait."
+
+
+def test_both_of_two_and_no_pattern_at_all() -> None:
+    """In words that fit the number of clients."""
+    first = story(100).patterns[0]
+    assert who(dataclasses.replace(first, scope="all", clients=["a", "b"], of=2)) == "both clients"
+    assert how_sure(dataclasses.replace(first, confidence="medium", p_value=0.1499)) == "medium (p = 0.15)"
+    fleet = dataclasses.replace(story(7), patterns=[])
+    assert "No pattern is found: nothing that lasts" in render(fleet)
+    alone = dataclasses.replace(fleet, clients=fleet.clients[:1])
+    assert "There is one client: its own report" in render(alone)
+
+
+def test_what_is_gone_or_not_known_is_left_out() -> None:
+    """The dashboard of a cluster that has ended; the wait for threads of which nobody knows how many there are."""
+    fleet = story(7)
+    there = dataclasses.replace(fleet.run, scheduler="tcp://head:8786", dashboard="http://head:8787/status")
+    assert "Dashboard: http://head:8787/status" in run_lines(there)
+    gone = dataclasses.replace(there, scheduler="local")
+    assert not any("Dashboard" in line for line in run_lines(gone))
+    assert fleet.server is not None
+    flying = dataclasses.replace(fleet.server.inflight, threads_estimate=None, threads_range=None, queue_ms=0.0)
+    line = server_line(dataclasses.replace(fleet.server, inflight=flying))
+    assert line.endswith("nothing shows how many there are.")

@@ -358,6 +358,20 @@ def test_what_is_beside_the_ops_comes_over_with_its_rows(doubled: Capture) -> No
     assert (whole.details.blocked_dropped, whole.hidden, whole.repeats[State.NO_CALL]) == (66, 12, 66)
 
 
+def test_a_client_that_is_never_answered_is_no_trouble(doubled: Capture) -> None:
+    """It has no ops, and its calls point to none: those of the others are looked at, wherever it stands among them."""
+    calls: dict[str, list[int]] = {name: [0, 0] for name in Loose.columns()}
+    calls |= {"op": [NULL, NULL], "state": [1, 1], "first_frame": [1, 2]}
+    nothing = replace(doubled.parts[0], ops=doubled.parts[0].ops.take(slice(0, 0)))
+    loose = Loose.from_columns(calls, kinds=nothing.ops.kinds, connections=nothing.ops.connections)
+    silent = replace(nothing, loose=loose)
+    for parts in ([*doubled.parts, silent], [silent, *doubled.parts]):
+        whole, rows = joined(parts, doubled.facts)
+        assert (len(whole.loose), sum(map(len, rows))) == (2, len(doubled.whole.ops))
+        assert (whole.loose.op == NULL).all()
+    assert joined([silent, silent], doubled.facts)[0].loose.op.tolist() == [NULL] * 4
+
+
 def test_addresses_of_one_server_share_its_threads() -> None:
     """Where they are known to be of one, calls to either wait for the same threads; else one of them is looked at."""
     capture = Capture(simulate(threads=6, count=12_000, workers=24, connections=8), 4, servers=2)

@@ -1,0 +1,265 @@
+"""`nfslat fleet` on one machine when something fails: it does what can be done, says what cannot, and goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from captures import needs_native
+from fleet_made.fleets import small
+from fleet_runs import FleetRun, Ran, begin, captures, clients_of, figures, measured_of, workers_of
+
+from nfslat.cli import main
+from nfslat.errors import InputError, UsageError
+from nfslat.fleet.cluster import SchedulerGone, connect
+from nfslat.fleet.local import local_cluster, undisturbed
+from nfslat.fleet.store import Store
+
+pytestmark = [needs_native, pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are found in /proc")]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Captures of twelve clients, which no test changes."""
+    folder = tmp_path_factory.mktemp("fleet")
+    small(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed_run(fleet: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """What is said of them when nothing fails."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    ran = begin(folder, [*captures(fleet), "--out", folder / "out"]).end()
+    assert (ran.status, ran.problems()) == (0, "")
+    return ran
+
+
+def _decoded(run: FleetRun, out: Path, count: int) -> None:
+    run.until(lambda: len(list(out.glob("shards/*/index.json"))) >= count)
+
+
+def test_a_worker_that_is_killed_costs_nothing(fleet: Path, undisturbed_run: Ran, tmp_path: Path) -> None:
+    """Its tasks are done by others: the report is the same, a note says what happened, and the run was a success."""
+    out = tmp_path / "out"
+    run = begin(tmp_path, [*captures(fleet), "--out", out])
+    _decoded(run, out, 1)
+    os.kill(workers_of(run)[0], signal.SIGKILL)
+    ran = run.end()
+    assert ran.status == 0, ran.err
+    assert "1 worker was lost (tcp://" in "".join(ran.report["notes"])
+    assert figures(ran.report) == figures(undisturbed_run.report)
+
+
+def test_ctrl_c_ends_it_at_once_and_it_goes_on(fleet: Path, undisturbed_run: Ran, tmp_path: Path) -> None:
+    """A terminal sends Ctrl-C to all processes: 130, in one line, within seconds; the next run uses what is there."""
+    out = tmp_path / "out"
+    run = begin(tmp_path, [*captures(fleet), "--out", out])
+    _decoded(run, out, 3)
+    began = time.monotonic()
+    os.killpg(run.process.pid, signal.SIGINT)
+    ran = run.end()
+    assert (ran.status, ran.said, ran.report) == (130, "nfslat: interrupted", {})
+    assert time.monotonic() - began < 15
+    again = begin(tmp_path, [*captures(fleet), "--out", out]).end()
+    assert again.status == 0
+    assert again.report["run"]["tasks"]["cached"] >= 3
+    assert figures(again.report) == figures(undisturbed_run.report)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_workers_start(fleet: Path, tmp_path: Path, number: signal.Signals) -> None:
+    """Nothing is left of workers that are just being started, when the run is ended or its terminal is closed."""
+    run = begin(tmp_path, captures(fleet))
+    run.until(lambda: workers_of(run))
+    os.kill(run.process.pid, number)
+    ran = run.end()
+    assert (ran.status, ran.said) == (128 + number, "")
+
+
+def test_nobody_reads_the_report(fleet: Path, tmp_path: Path) -> None:
+    """Where what it is piped to has ended, there is nothing to complain of."""
+    run = begin(tmp_path, captures(fleet))
+    assert run.process.stdout is not None
+    run.process.stdout.close()
+    run.process.stdout = None
+    assert run.end().status == 128 + signal.SIGPIPE
+
+
+def test_files_that_cannot_be_read(fleet: Path, undisturbed_run: Ran, tmp_path: Path) -> None:
+    """Each is named; of those that are damaged what precedes is used, and figures of the others are as they were."""
+    copy = tmp_path / "fleet"
+    shutil.copytree(fleet, copy)
+    clients = [copy / "clients" / f"c{number:03}" / "client.pcap" for number in range(12)]
+    middle, cut, garbage, begun, double, gone, nowhere = clients[:7]
+    content = middle.read_bytes()
+    half = len(content) // 2
+    middle.write_bytes(content[:half] + b"\xff" * 4000 + content[half + 4000 :])
+    cut.write_bytes(cut.read_bytes()[:half])
+    garbage.write_bytes(b"garbage" * 1000)
+    begun.write_bytes(b"")
+    shutil.copy(double, double.with_name("again.pcap"))
+    nowhere.unlink()
+    nowhere.symlink_to(copy / "nothing")
+    headless = clients[7]
+    headless.write_bytes(headless.read_bytes()[:24] + b"\xee" * 5000)
+
+    out = tmp_path / "out"
+    run = begin(tmp_path, [*captures(copy), "--out", out])
+    run.until(lambda: workers_of(run))
+    gone.unlink()
+    ran = run.end()
+    assert ran.status == 4
+    told = {one["what"]: one for one in ran.report["problems"]}
+    whys = {name: one["why"] for name, one in told.items() if one["fatal"]}
+    assert whys.pop(str(middle)).startswith("is damaged, or was not copied to its end: after packet ")
+    assert "the file ends in the middle of a record" in whys.pop(str(cut))
+    assert "neither pcap" in whys.pop(str(garbage))
+    assert "cannot be read (No such file" in whys.pop(str(nowhere))
+    assert "no packet in its 5,024 bytes can be read" in whys.pop(str(headless))
+    (why,) = whys.values()  # by the address of the client, of which there is nothing else
+    assert f"{gone}: is gone; was it moved while nfslat ran?" in why
+    assert "the file is empty" in told[str(begun)]["why"]
+    assert "the same packets as in" in "".join(one["why"] for one in told.values())
+
+    before, after = measured_of(undisturbed_run.report), measured_of(ran.report)
+    states = {name: one["state"] for name, one in clients_of(ran.report).items()}
+    harmed = {name for name, one in after.items() if one != before[name]}
+    assert len(harmed) == 7
+    assert sum(states[name] == "server only" for name in harmed) == 4
+    assert sum(states[name] == "failed" for name in harmed) == 1
+    assert sum(0 < after[name]["ops"] < before[name]["ops"] for name in harmed if states[name] == "compared") == 2
+
+
+def test_a_damaged_server_file_among_others(tmp_path: Path) -> None:
+    """One of the server's files is damaged: the others are used, now and when it is run again; both say so."""
+    small(tmp_path / "fleet", files=4)
+    bad = tmp_path / "fleet" / "server" / "server.pcap2"
+    content = bad.read_bytes()
+    half = len(content) // 2
+    bad.write_bytes(content[:half] + b"\xff" * 4000 + content[half + 4000 :])
+    first, again = (begin(tmp_path, [*captures(tmp_path / "fleet"), "--out", tmp_path / "out"]).end() for _ in "12")
+    for ran in (first, again):
+        assert ran.status == 4
+        (problem,) = ran.report["problems"]
+        assert problem["what"] == str(bad)
+        assert problem["cost"] == "what comes behind that in this file is missing on this side"
+        assert all(one["state"] == "compared" and one["ops"] > 500 for one in ran.report["clients"])
+    assert again.report["run"]["tasks"]["cached"] == 13
+    assert figures(first.report) == figures(again.report)
+
+
+def test_a_task_that_kills_each_worker(tmp_path: Path) -> None:
+    """It is given up, and all others are done, also those that waited with it for the workers that died."""
+    done: list[object] = []
+    failed: list[str] = []
+    with connect(None, workers=2, memory="1GB", scratch=tmp_path) as cluster:
+        cluster.submit(done.append, failed.append, signal.raise_signal, signal.SIGKILL)
+        for number in range(5):
+            cluster.submit(done.append, failed.append, abs, number)
+        cluster.finish()
+    assert sorted(done) == [0, 1, 2, 3, 4]  # type: ignore[type-var]
+    (why,) = failed
+    assert why.startswith("2 workers died over it, likely at the bound of 1.0 GB on their memory; give each more")
+    assert len(cluster.lost) >= 2
+
+
+def test_workers_that_do_not_come_back(tmp_path: Path) -> None:
+    """Without any worker for a while the run ends, and says how it goes on."""
+    with connect(None, workers=1, memory="1GB", scratch=tmp_path, lost_s=0.5) as cluster:
+        cluster.client.cluster.scale(0)
+        cluster.submit(lambda _: None, lambda _: None, abs, 1)
+        with pytest.raises(SchedulerGone, match=r"no worker that takes tasks for 0 seconds; .* same --out to go on"):
+            cluster.finish()
+
+
+@pytest.mark.parametrize(("memory", "why"), [("60MB", "a worker takes 320 MB"), ("much", "give a size")])
+def test_a_bound_that_no_worker_can_keep(tmp_path: Path, memory: str, why: str) -> None:
+    """It is refused before anything is started: workers would die, one after the other."""
+    with pytest.raises(UsageError, match=f"--worker-memory {memory}: {why}"), local_cluster(1, memory, tmp_path):
+        pass
+
+
+def test_signals_wait_for_the_end_of_a_block() -> None:
+    """What must not be cut in two is not; the second of the same signal does not wait."""
+    steps = []
+
+    def interrupted(times: int) -> None:
+        with undisturbed() as came:
+            for _ in range(times):
+                os.kill(os.getpid(), signal.SIGINT)
+            steps.append(list(came))
+
+    for times in (1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(times)
+    assert steps == [[signal.SIGINT]]
+
+
+@contextlib.contextmanager
+def _disk(place: Path, size: str) -> Iterator[None]:
+    place.mkdir()
+    if (
+        os.geteuid()
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size}", "nfslat-test", str(place)], check=False, capture_output=True
+        ).returncode
+    ):
+        pytest.skip("a disk of its own needs root")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_disk_that_fills_up(fleet: Path, undisturbed_run: Ran, tmp_path: Path) -> None:
+    """What stands in the way is named with its place; when there is room the next run goes on, with the same report."""
+    disk = tmp_path / "disk"
+    with _disk(disk, "2m"):
+        ran = begin(tmp_path, [*captures(fleet), "--out", disk / "out"]).end()
+        assert ran.status in (3, 4)
+        said = ran.said + ran.problems()
+        assert f"{disk}/out/shards/" in said
+        assert f"{os.strerror(errno.ENOSPC)}; make room there, or name another folder" in said
+        assert not [name for name in (disk / "out").rglob("*") if name.name.startswith((".", "tried"))]
+        subprocess.run(["mount", "-o", "remount,size=60m", str(disk)], check=True)
+        again = begin(tmp_path, [*captures(fleet), "--out", disk / "out"]).end()
+        assert again.status == 0
+        assert figures(again.report) == figures(undisturbed_run.report)
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        with pytest.raises(InputError, match=r"cannot be written \(Read-only file system\); name another place"):
+            Store(f"{disk}/out").check()
+
+
+def test_places_that_nothing_can_be_written_to(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An --out that no other process sees, or that there is no file system for, is refused in one line."""
+    arguments = ["fleet", *map(str, captures(fleet)), "--out"]
+    assert main([*arguments, "memory://fleet"]) == 2
+    assert "no other process sees that" in capsys.readouterr().err
+    assert main([*arguments, "nothing://fleet"]) == 3
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
+    """A name has all of what was written, or what it had before; nothing else is left in the folder."""
+    store = Store(str(tmp_path))
+    store.write_json("a/one.json", [1])
+
+    def full() -> None:
+        with store.writing("a/one.json") as out:
+            out.write(b"[2")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        full()
+    assert caught.value.filename == f"{tmp_path}/a/one.json"
+    assert store.read_json("a/one.json") == [1]
+    assert [one.name for one in (tmp_path / "a").iterdir()] == ["one.json"]
