@@ -45,7 +45,9 @@ def _request(requests: dict[str, Any], name: str) -> Request:
         raise InputError(f"{name}: no client of that run, which has {known}{more}")
     one = requests[name]
     parts = {
-        side: None if one[side] is None else Parts(tuple(one[side]["shards"]), one[side]["facts"])
+        side: None
+        if one[side] is None
+        else Parts(tuple(one[side]["shards"]), one[side]["facts"], tuple(one[side]["files"]))
         for side in ("server", "client")
     }
     return Request(**one | parts | {"addresses": tuple(one["addresses"])})

@@ -39,6 +39,7 @@ class Parts:
 
     shards: tuple[str, ...]
     facts: str
+    files: tuple[str, ...] = ()  # the captures, as they are called now; they may have been moved
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,10 @@ def correlate(store: Store, request: Request, wide: ServerWide | None) -> tuple[
 def read_side(store: Store, parts: Parts, scratch: Path) -> Side:
     """One side, from its shards."""
     source, facts = read_shard(store, parts.facts, scratch)
+    files = source.files
+    if len(files) == len(parts.files):
+        files = tuple(dataclasses.replace(file, name=name) for file, name in zip(files, parts.files, strict=True))
+    source = dataclasses.replace(source, files=files)
     source = dataclasses.replace(source, name=_title(source))  # the reader of a report knows no shards
     return pipeline.side_of(source, merge([read_shard(store, name, scratch)[1] for name in parts.shards], facts))
 
@@ -110,9 +115,12 @@ def kept_names(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _application_ms(of_op: Mapping[str, float]) -> float | None:
-    """One figure for all data ops, where that is what was given."""
-    return next(iter(of_op.values())) if len(of_op) == 1 else None
+def _application_ms(of_op: Mapping[str, float], found: Correlation) -> float | None:
+    """The mean of what was given for operations, as often as they were done."""
+    if "" in of_op:
+        return of_op[""]
+    ops = {name: found.ops_of.get(name, 0) for name in of_op}
+    return sum(of_op[name] * ops[name] for name in of_op) / sum(ops.values()) if any(ops.values()) else None
 
 
 def compare_client(store: Store, request: Request, windows: Windows, wide: ServerWide | None) -> ClientSummary:
@@ -140,6 +148,6 @@ def compare_client(store: Store, request: Request, windows: Windows, wide: Serve
         addresses=request.addresses,
         groups=request.groups,
         windows=windows,
-        application_ms=_application_ms(request.application_ms),
+        application_ms=_application_ms(request.application_ms, found),
         report_name=request.kept,
     )

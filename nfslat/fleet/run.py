@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ from nfslat.fleet.cluster import Cluster, SchedulerGone
 from nfslat.fleet.drill import RUN
 from nfslat.fleet.pair import Parts, Request, compare_client, kept_names
 from nfslat.fleet.points import Point, Points
+from nfslat.fleet.remarks import lost, not_compared, warned
 from nfslat.fleet.server_slices import InSlices
 from nfslat.fleet.shards import Decode, decode_point
 from nfslat.fleet.sliced import WHOLE_BYTES
@@ -163,8 +164,8 @@ class Run:
         request = Request(
             name=name,
             addresses=tuple(addresses),
-            server=Parts(tuple(server.shards[at].name for at in rows), server.facts),
-            client=None if client is None else Parts(tuple(one.name for one in client.shards), client.facts),
+            server=_parts(server, rows, self._points.server),
+            client=None if client is None else _parts(client, range(len(client.shards)), self._point(name)),
             groups=asked.groups.get(name, {}),
             application_ms=asked.application_ms.get(name, {}),
             sessions=asked.sessions.get(name),
@@ -225,14 +226,17 @@ class Run:
         self._problems.append(model.Problem(what, why.removeprefix(f"{what.rpartition(' ')[2]}: "), cost))
         return self._problems[-1]
 
+    def _point(self, name: str) -> Point:
+        return next(one for one in self._points.clients if one.name == name)
+
     def _command(self, client: model.Client) -> str:
         """That shows it two-sided; empty where that would take a page."""
         if client.state != "compared":
             return ""
         if self._asked.out is not None:
             return shlex.join(["nfslat", "fleet", "--out", self._asked.out, "--show", client.name])
-        point = next(one for one in self._points.clients if one.name == client.name)
-        names = [",".join(file.name for file in one.files) for one in (self._points.server, point)]
+        points = self._points.server, self._point(client.name)
+        names = [",".join(file.name for file in one.files) for one in points]
         return shlex.join(["nfslat", *names]) if len("".join(names)) <= _LONG_COMMAND else ""
 
     # --- The report ---
@@ -241,7 +245,7 @@ class Run:
         decodes = [server, *self._clients.values()]
         found = comparison.compare(sorted(self._summaries, key=lambda one: one.name), self._server_model, windows)
         compared = [dataclasses.replace(one, command=self._command(one)) for one in found.clients]
-        clients = [*compared, *(_not_compared(name, problem) for name, problem in sorted(self._failed.items()))]
+        clients = [*compared, *(not_compared(name, problem) for name, problem in sorted(self._failed.items()))]
         if self._asked.keep_reports:
             kept = {
                 "requests": {name: dataclasses.asdict(one) for name, one in sorted(self._requests.items())},
@@ -285,29 +289,14 @@ class Run:
             clients=clients,
             patterns=found.patterns,
             problems=self._problems,
-            notes=[*self._points.notes, *_lost(cluster)],
+            notes=[*self._points.notes, *lost(cluster.lost, cluster.again), *warned(compared)],
             verdict=found.verdict,
         )
 
 
-def _lost(cluster: Cluster) -> list[str]:
-    if not cluster.lost:
-        return []
-    return [
-        f"{len(cluster.lost)} worker{'s were' if len(cluster.lost) > 1 else ' was'} lost "
-        f"({', '.join(sorted(set(cluster.lost)))}); {cluster.again or 'none'} of their tasks had to be done again"
-    ]
-
-
-def _not_compared(name: str, problem: model.Problem) -> model.Client:
-    nothing: dict[str, Any] = dict.fromkeys(
-        "client_ms server_ms network_ms queue_ms application_ms excess verdict clock round_trip_ms lost_segments "
-        "sent_again_share slots report set_apart".split()
-    )
-    return model.Client(
-        name=name, addresses=[], state="failed", groups={}, ops=0, missed=0, findings=[], slots_held="cannot tell",
-        in_flight_max=0, audit=[], outlier=False, why=problem.why, windows=[], command="", **nothing,
-    )  # fmt: skip
+def _parts(decode: Decode, rows: Iterable[int], point: Point) -> Parts:
+    names = tuple(decode.shards[at].name for at in rows)
+    return Parts(names, decode.facts, tuple(file.name for file in point.files))
 
 
 def _first(problems: Sequence[model.Problem]) -> str:

@@ -140,7 +140,7 @@ def _reason(problem: Exception) -> str:
 
 def name_of(hashes: Iterable[str]) -> str:
     """One name of several, and of what decodes."""
-    return xxhash.xxh3_128_hexdigest("\n".join([_FORM, native.NAME, *hashes]).encode())
+    return xxhash.xxh3_128_hexdigest("\n".join([_FORM, stored.SCHEMA, native.NAME, *hashes]).encode())
 
 
 def kept_decode(store: Store, key: str, inputs: Sequence[Input], problems: Sequence[Problem]) -> Decode | None:
@@ -279,4 +279,7 @@ def read_shard(store: Store, name: str, scratch: Path) -> tuple[Source, Decoded]
             source, decoded = stored.read_side(stored.open_source(store.place(name), path), lambda _: None)
     except OSError as problem:
         raise InputError(f"{store.place(name)}: {_reason(problem)}; was the folder cleared?") from problem
+    except InputError as problem:
+        store.remove([f"{'/'.join(name.split('/')[:2])}/index.json"])
+        raise InputError(f"{store.place(name)}: is damaged; run again, and its capture is decoded anew") from problem
     return source, dataclasses.replace(decoded, engine=decoded.engine.removesuffix(_STORED))

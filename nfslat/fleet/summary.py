@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.columns import each_block, filled, side_by_side
+from nfslat.columns import filled, side_by_side
 from nfslat.constants import DATA_OPS, NULL, NULL32
-from nfslat.decompose import PART_NAMES
 from nfslat.findings.client import SLOT_CODES
 from nfslat.fleet.attributes import attributes, servers_of
-from nfslat.fleet.cells import Cells, OpClass, cells_of, sums_of
+from nfslat.fleet.cells import Cells, OpClass, cells_of
 from nfslat.fleet.model import Brief
 from nfslat.fleet.sketch import Sketch, exact_sum, sketches_of
 from nfslat.fleet.tops import Top, tops_of
@@ -43,7 +42,6 @@ class OpFigures:
     client: Sketch | None
     server: Sketch
     network: Sketch | None
-    parts_ns: tuple[int, ...] | None  # sums of `PART_NAMES`; they sum to that of `client`, with ``--srt=nfslat``
     queue_ns: int  # sum of the waits for a thread, of ...
     queues: int  # so many ops of which they are known
 
@@ -116,7 +114,7 @@ def summarize(
     queue_ns = None if load.threads.cannot else _column(load.queue_ns, server_rows)
     client_ns, server_ns = c.client_srt_ns, c.server_srt_ns
     kinds = c.client.ops.kinds
-    figures = _figures(kinds, c.kind, client_ns, server_ns, queue_ns, c)
+    figures = _figures(kinds, c.kind, client_ns, server_ns, queue_ns)
     cells = _cells(
         kinds, c.kind, sizes_of(c), _column(c.server.ops.t1, server_rows), windows, client_ns, server_ns, queue_ns
     )
@@ -183,7 +181,7 @@ def summarize_server_only(
         addresses=tuple(addresses),
         state=SERVER_ONLY,
         groups={**attributes(addresses, ops.kinds, kind, servers_of(side), (), None), **groups},
-        figures=_figures(ops.kinds, kind, None, server_ns, queue_ns, None),
+        figures=_figures(ops.kinds, kind, None, server_ns, queue_ns),
         cells=_cells(ops.kinds, kind, sizes, at_ns, windows, None, server_ns, queue_ns),
         tops=(),
         client_ms=None,
@@ -198,7 +196,7 @@ def _column(values: I64, rows: I64 | I32) -> I64:
 
 
 def _figures(
-    kinds: Sequence[Kind], kind: I16, client_ns: I64 | None, server_ns: I64, queue_ns: I64 | None, c: Correlation | None
+    kinds: Sequence[Kind], kind: I16, client_ns: I64 | None, server_ns: I64, queue_ns: I64 | None
 ) -> tuple[OpFigures, ...]:
     keys, of_kind = keys_of(kinds, kind)
     if not keys:
@@ -217,31 +215,13 @@ def _figures(
     none: list[Sketch | None] = [None] * len(keys)
     client = none if client_ns is None else [*sketches((client_ns, None))]
     network = none if client_ns is None else [*sketches((client_ns, server_ns))]
-    parts: list[tuple[int, ...] | None] = [None] * len(keys)
-    if c is not None:
-        parts = [
-            tuple(sums) for sums in _parts_ns(c, lambda at: of_kind[kind[at]].astype(np.int64), len(keys)).tolist()
-        ]
     made = []
     for at, (key, span) in enumerate(zip(keys, spans, strict=True)):
         queue = np.zeros(0, dtype=np.int64) if queue_ns is None else queue_ns[order[span]]
         queue = queue[queue != NULL]
         of_queue = exact_sum(queue, int(np.abs(queue).max(initial=0)))
-        made.append(OpFigures(*names_of(key), client[at], server[at], network[at], parts[at], of_queue, len(queue)))
+        made.append(OpFigures(*names_of(key), client[at], server[at], network[at], of_queue, len(queue)))
     return tuple(made)
-
-
-def _parts_ns(c: Correlation, group: Callable[[slice], I64], groups: int) -> I64:
-    """A row for each group, with the sums of its parts."""
-
-    def sums(at: slice) -> I64:
-        of_op = group(at)
-        return np.array([sums_of(of_op, part, groups) for part in c.parts.all_ns(at)], dtype=np.int64)
-
-    found = np.zeros((len(PART_NAMES), groups), dtype=np.int64)
-    for block in each_block(len(c.matched), sums):
-        found += block
-    return found.T
 
 
 def _cells(

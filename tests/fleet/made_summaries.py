@@ -79,7 +79,6 @@ def summary_of(
                     None if seen is None else Sketch.of(seen[rows]),
                     Sketch.of(server_ns[rows]),
                     None if seen is None else Sketch.of(seen[rows] - server_ns[rows]),
-                    None,
                     queue,
                     0 if queue_ns is None else int(rows.sum()),
                 )
