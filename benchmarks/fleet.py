@@ -21,6 +21,8 @@ from pathlib import Path
 from bench import NFSLAT, Run, machine, measure, say, spread
 from fleet_made.load import Load, make_load
 
+_MOST_EACH = 10  # clients for which as many plain runs are worth the wait
+
 
 @dataclass
 class Way:
@@ -28,6 +30,7 @@ class Way:
 
     title: str
     workers: int | None  # None: the plain run
+    is_each: bool = False  # a plain run for each client, one after the other
     runs: list[Run] = field(default_factory=list)
     worker_bytes: list[int] = field(default_factory=list)  # peak memory of the largest worker, a run each
 
@@ -46,6 +49,12 @@ def run_once(way: Way, made: Load, scratch: Path) -> None:
     else:
         clients = [f"{paths[0].parent}/" for paths in made.clients]
         command = [NFSLAT, "fleet", *map(str, made.server), *clients, "--workers", str(way.workers), "--out", str(out)]
+    if way.is_each:
+        clients = [",".join(map(str, paths)) for paths in made.clients]
+        each = [measure([NFSLAT, server, client, "-q", "--json", str(answer)]) for client in clients]
+        wall_s, cpu_s = sum(one.wall_s for one in each), sum(one.cpu_s for one in each)
+        way.runs.append(Run(wall_s, cpu_s, max(one.rss_bytes for one in each)))
+        return
     way.runs.append(measure([*command, "-q", "--json", str(answer)]))
     told = json.loads(answer.read_text())
     if way.workers is None:
@@ -71,14 +80,16 @@ def compare(made: Load, workers: list[int], runs: int, scratch: Path) -> Iterato
     """Run in turn; yield the lines of a table."""
     plain = Way("`nfslat server.pcap clients.pcap`", None)
     fleets = [Way(f"`nfslat fleet`, {count} worker{'s' * (count > 1)}", count) for count in workers]
+    each = [Way(f"`nfslat server.pcap CLIENT.pcap`, {len(made.clients)} times", None, is_each=True)]
+    ways = [plain, *(each if 1 < len(made.clients) <= _MOST_EACH else []), *fleets]
     for turn in range(runs):
-        for way in (plain, *fleets):
+        for way in ways:
             sys.stderr.write(f"fleet: {way.title}, run {turn + 1} of {runs}\n")
             run_once(way, made, scratch)
     columns = "wall, s | best, s | CPU, s | MB/s | ops/s | wall to plain | CPU to plain | scaling | peak RSS, MB"
     yield f"| | {columns} |"
     yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
-    for way in (plain, *fleets):
+    for way in ways:
         cpu_s = statistics.median(run.cpu_s for run in way.runs)
         plain_cpu_s = statistics.median(run.cpu_s for run in plain.runs)
         yield (

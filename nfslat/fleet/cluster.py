@@ -239,9 +239,15 @@ class Cluster:
 
 @contextlib.contextmanager
 def connect(
-    address: str | None, *, workers: int | None, memory: str | None, scratch: Path, lost_s: float | None = None
+    address: str | None,
+    *,
+    workers: int | None,
+    memory: str | None,
+    scratch: Path,
+    lost_s: float | None = None,
+    dashboard: bool = True,
 ) -> Iterator[Cluster]:
-    """A scheduler, and its workers; without any for `lost_s` it is given up.
+    """A scheduler, and its workers; without any for `lost_s` it is given up. `dashboard` is of a cluster of our own.
 
     Raises ``InputError`` where none answers, ``UsageError`` where one does not fit.
     """
@@ -258,11 +264,17 @@ def connect(
         warnings.simplefilter("ignore")  # of a port that is taken, of large arguments: no news for who reads captures
         bound = None
         if address is None:
-            cluster, bound = stack.enter_context(local_cluster(workers, memory, scratch))
+            cluster, bound = stack.enter_context(local_cluster(workers, memory, scratch, dashboard=dashboard))
             client = Client(cluster, set_as_default=False)
         else:
             client = remote(address)
-        found = Cluster(client, address or "local", client.dashboard_link or None, bound, lost_s=lost_s or _LOST_S)
+        found = Cluster(
+            client,
+            address or "local",
+            (client.dashboard_link or None) if dashboard else None,
+            bound,
+            lost_s=lost_s or _LOST_S,
+        )
         try:
             client.subscribe_topic("all", found.event)
             yield found

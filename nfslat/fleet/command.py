@@ -141,7 +141,11 @@ def _fleet(options: argparse.Namespace) -> Fleet:
         store.check()
         cluster = stack.enter_context(
             clusters.connect(
-                options.scheduler, workers=options.workers, memory=options.worker_memory, scratch=scratch / "dask"
+                options.scheduler,
+                workers=options.workers,
+                memory=options.worker_memory,
+                scratch=scratch / "dask",
+                dashboard=not options.quiet,  # nobody is told of it, and it takes a while to start
             )
         )
         if not options.quiet and cluster.dashboard:

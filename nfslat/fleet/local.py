@@ -39,7 +39,9 @@ _LATER = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
 
 @contextlib.contextmanager
-def local_cluster(workers: int | None, memory: str | None, scratch: Path) -> Iterator[tuple[LocalCluster, int]]:
+def local_cluster(
+    workers: int | None, memory: str | None, scratch: Path, *, dashboard: bool = True
+) -> Iterator[tuple[LocalCluster, int]]:
     """(the cluster, bytes that each worker may use). What workers leave in `scratch` when they are killed goes with it.
 
     Raises ``UsageError`` for a bound that is no size or too small, ``InputError`` where no process can be started.
@@ -58,7 +60,7 @@ def local_cluster(workers: int | None, memory: str | None, scratch: Path) -> Ite
                 processes=True,
                 memory_limit=bound,
                 host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
+                dashboard_address="127.0.0.1:0" if dashboard else None,
                 local_directory=str(scratch),
                 silence_logs=logging.CRITICAL,
                 loop=loop,

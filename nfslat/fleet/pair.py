@@ -26,6 +26,7 @@ from nfslat.inflight.analysis import one_of_several
 from nfslat.inflight.wide import ServerWide
 from nfslat.known import Known
 from nfslat.outside import Outside, with_bundled
+from nfslat.report.json import dump
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters, select
 
@@ -137,9 +138,10 @@ def compare_client(store: Store, request: Request, windows: Windows, wide: Serve
     found, options = correlate(store, request, wide)
     report = api.Report(found, options)
     if request.kept is not None:
+        # Without its pictures, which take as long as all of the rest: --show makes them of the one that is looked at.
+        text = io.StringIO()
+        dump(report.summary, text)
         with store.writing(request.kept) as out:
-            text = io.StringIO()
-            report.write_json(text)
             out.write(text.getvalue().encode())
     return summarize(
         found,

@@ -126,6 +126,8 @@ class Run:
             self._points.server.addresses, priority=_SERVER_FIRST,
         )  # fmt: skip
         self._cluster.submit(self._wide_found, self._wide_failed, figures_of, self._wide, priority=_SERVER_FIRST)
+        if len(self._callers.names) == 1:
+            self._compare_all()  # its own report tells of the threads
 
     def _server_failed(self, why: str) -> None:
         self._problem(f"server {self._points.server.name}", why, "the whole comparison")
@@ -209,6 +211,8 @@ class Run:
 
     def _compare_all(self) -> None:
         """All clients that are there by now; the others follow when they are decoded."""
+        if self._is_ready:
+            return
         self._is_ready = True
         captured = self._captured()
         for name in self._callers.names:

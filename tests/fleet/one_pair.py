@@ -9,7 +9,7 @@ from typing import Any
 
 from nfslat import api
 from nfslat.fleet.inputs import expand
-from nfslat.fleet.pair import Parts, Request, compare_client
+from nfslat.fleet.pair import Parts, Request, compare_client, correlate
 from nfslat.fleet.points import find_points
 from nfslat.fleet.shards import Decode, decode_point
 from nfslat.fleet.store import Store
@@ -18,14 +18,17 @@ from nfslat.report.json import to_dict
 
 
 def through_fleet(files: Sequence[str], folder: Path) -> dict[str, Any]:
-    """The report that the fleet keeps of its one client, as JSON."""
+    """The report of its one client, as JSON, as ``--show`` makes it; what is kept is the same without pictures."""
     points = find_points(expand(files).files)
     (client,) = points.clients
     store = Store(str(folder))
     server, own = (decode_point(store, one.name, one.files) for one in (points.server, client))
     request = Request(client.name, client.addresses, _parts(server), _parts(own), kept="client.json")
     compare_client(store, request, plan(server.first_ns, server.last_ns, server.ops), None)
-    return comparable(json.loads((folder / "client.json").read_text(encoding="utf-8")))
+    kept = json.loads((folder / "client.json").read_text(encoding="utf-8"))
+    shown = json.loads(json.dumps(to_dict(api.Report(*correlate(store, request, None)).figures)))
+    assert kept == shown | {"pictures": None}
+    return comparable(shown)
 
 
 def plain(server: str, client: str) -> dict[str, Any]:
