@@ -10,6 +10,7 @@ from nfslat.fleet.text_words import (
     compared,
     definitions,
     facts_line,
+    few_digits,
     problem_line,
     run_lines,
     span,
@@ -21,6 +22,7 @@ _MOST_PATTERNS = 8  # of a scope
 _MOST_NAMES = 8
 _MOST_PROBLEMS = 20
 _MOST_OPS = 12
+_MANY = 100_000_000  # ops; more have few digits, or the table is too wide
 
 
 def render(fleet: Fleet, *, width: int = 80, color: bool = False, all_clients: bool = False) -> str:
@@ -90,7 +92,7 @@ def ops_section(page: Page, fleet: Fleet) -> None:
         [
             "all ops" if one is fleet.total else shorten(op_label(one.program, one.op), 24),
             "" if one is fleet.total else shorten(one.version, 7),
-            one.count,
+            one.count if one.count < _MANY else few_digits(one.count),
             one.client_ms.mean,
             one.network_ms.mean,
             one.server_ms.mean,

@@ -215,7 +215,9 @@ def test_names_of_others_do_not_steer_the_terminal() -> None:
 
 
 @given(fleet=fleets(), width=st.integers(40, 130), everybody=st.booleans())
-@settings(max_examples=60, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=60, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck), derandomize=True
+)
 def test_any_fleet_is_a_text(fleet: Fleet, width: int, everybody: bool) -> None:
     """Whatever a fleet holds it is shown, in lines that fit, without a character that does not print."""
     for line in render(fleet, width=width, all_clients=everybody).splitlines():
