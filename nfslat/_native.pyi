@@ -63,8 +63,8 @@ def split(
     """Write the packets of capture files, one after the other, into `outs`, each pair of addresses into one of them.
 
     The result holds "seconds" and "counts" (packets in each second with any, from `since_ns` on), "ends_ns" (times of
-    the first and of the last packet; None without one), "backward_times", "largest_backward_ns", "wire_bytes",
-    "captured_bytes" and "files" as `decode`. Raises what `decode` raises, ``OSError`` without a file where a slice
+    the first and of the last packet; None without one), "backward_times", "largest_backward_ns" and "files" as
+    `decode`. Raises what `decode` raises, ``OSError`` without a file where a slice
     cannot be written, and ``ValueError`` where there is no slice.
     """
 

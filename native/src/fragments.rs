@@ -14,12 +14,19 @@ const LARGEST: u32 = 1 << 16;
 /// Ranges of one packet: 64 KiB in fragments of 576 bytes are 120.
 const RANGES: usize = 512;
 
+/// Whose a fragment is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
+pub struct Key {
     src: Addr,
     dst: Addr,
     id: u32,
     proto: u8,
+}
+
+impl From<&Fragment<'_>> for Key {
+    fn from(part: &Fragment<'_>) -> Key {
+        Key { src: part.src, dst: part.dst, id: part.id, proto: part.proto }
+    }
 }
 
 /// A packet whose fragments have all been seen. `bytes` is what was captured of the front of its payload.
@@ -51,7 +58,7 @@ pub struct Fragments {
 impl Fragments {
     /// Take one fragment; the payload, once nothing is missing any more.
     pub fn take(&mut self, part: &Fragment<'_>, frame: u32, t_ns: i64) -> Option<Whole> {
-        let key = Key { src: part.src, dst: part.dst, id: part.id, proto: part.proto };
+        let key = Key::from(part);
         let end = part.offset.checked_add(part.len)?;
         if end > LARGEST || part.len == 0 {
             return None;

@@ -13,6 +13,7 @@ use hashbrown::HashMap;
 use crate::container::Packet;
 use crate::decode::{Error, File, Progress, Take, read_all};
 use crate::feed::Hosts;
+use crate::fragments::Key;
 use crate::link::{self, Addr, Fragment, Frame};
 
 const BUFFER: usize = 256 << 10;
@@ -126,15 +127,6 @@ impl Slice {
     }
 }
 
-/// Whose a packet in fragments is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
-    src: Addr,
-    dst: Addr,
-    id: u32,
-    proto: u8,
-}
-
 /// Takes the packets of one capture.
 pub struct Split {
     slices: Vec<Slice>,
@@ -142,8 +134,6 @@ pub struct Split {
     tunnelled: HashMap<Key, Hosts>,
     pub pace: Pace,
     pub packets: u32,
-    pub wire_bytes: u64,
-    pub captured_bytes: u64,
     failed: Option<(usize, io::Error)>,
 }
 
@@ -157,8 +147,6 @@ impl Split {
             tunnelled: HashMap::new(),
             pace: Pace::new(since_ns),
             packets: 0,
-            wire_bytes: 0,
-            captured_bytes: 0,
             failed: None,
         })
     }
@@ -167,7 +155,7 @@ impl Split {
     /// that went: one that comes in front of it goes astray.
     #[cold]
     fn hosts_of(&mut self, part: &Fragment<'_>) -> Hosts {
-        let key = Key { src: part.src, dst: part.dst, id: part.id, proto: part.proto };
+        let key = Key::from(part);
         let outer = sorted(part.src, part.dst);
         if part.offset > 0 {
             return self.tunnelled.get(&key).copied().unwrap_or(outer);
@@ -204,8 +192,6 @@ impl Take for Split {
     #[inline]
     fn packet(&mut self, packet: &Packet<'_>) {
         self.packets += 1;
-        self.wire_bytes += u64::from(packet.wire_len);
-        self.captured_bytes += packet.captured.len() as u64;
         self.pace.packet(packet.t_ns);
         let slice = match link::dissect(packet.link, packet.captured, packet.wire_len) {
             Frame::Tcp(ends, _) | Frame::Udp(ends, _) => slice_of(sorted(ends.src, ends.dst), self.slices.len()),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.arguments import a_number
 from nfslat.errors import InputError, UsageError
+from nfslat.fleet.remote import is_url
 from nfslat.output import is_standard, output
 
 if TYPE_CHECKING:
@@ -188,12 +189,12 @@ def _out(name: str) -> str:
     if name.startswith("memory:"):
         raise UsageError(f"--out {name}: no other process sees that; name a folder, or a URL of a place that all share")
     name = name.removeprefix("file://")
-    return name if "://" in name else os.path.abspath(name)
+    return name if is_url(name) else os.path.abspath(name)
 
 
 def _refuse_foreign(out: str) -> None:
     """Raise ``UsageError`` for a folder with other things in it: what a run keeps there has names of its own."""
-    if "://" in out or not os.path.isdir(out):
+    if is_url(out) or not os.path.isdir(out):
         return
     held = [name for name in os.listdir(out) if not name.startswith(".")]
     if held and not _OURS & set(held):

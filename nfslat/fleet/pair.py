@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nfslat import api, overlap, pipeline
-from nfslat.decode.capture import Source
+from nfslat.decode.capture import File
 from nfslat.decode.merge import merge
 from nfslat.errors import InputError
 from nfslat.fleet.shards import read_shard
@@ -90,13 +90,12 @@ def read_side(store: Store, parts: Parts, scratch: Path) -> Side:
     files = source.files
     if len(files) == len(parts.files):
         files = tuple(dataclasses.replace(file, name=name) for file, name in zip(files, parts.files, strict=True))
-    source = dataclasses.replace(source, files=files)
-    source = dataclasses.replace(source, name=_title(source))  # the reader of a report knows no shards
+    source = dataclasses.replace(source, files=files, name=_title(files))  # the reader of a report knows no shards
     return pipeline.side_of(source, merge([read_shard(store, name, scratch)[1] for name in parts.shards], facts))
 
 
-def _title(source: Source) -> str:
-    names = [file.name for file in source.files]
+def _title(files: Sequence[File]) -> str:
+    names = [file.name for file in files]
     return ",".join(names) if len(names) <= _NAMED else f"{names[0]} and {len(names) - 1:,} more files"
 
 

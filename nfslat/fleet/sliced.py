@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from nfslat.fleet.inputs import Input
 from nfslat.fleet.memo import Memo
 from nfslat.fleet.model import Problem
 from nfslat.fleet.shards import Decode, Shard, keep_decode, kept_decode, name_of, opened, with_good, write_shards
-from nfslat.fleet.store import Store
+from nfslat.fleet.store import COPY_BYTES, Store
 
 WHOLE_BYTES = 4 << 30  # of files; a capture with fewer is decoded by one task
 _SLICE_BYTES = 2 << 30  # of packets in a slice, where hosts are alike
@@ -140,8 +141,7 @@ def _places(store: Store, names: Sequence[str], scratch: Path) -> Iterator[list[
     yield paths
     for path, name in zip(paths, names, strict=True):
         with store.writing(name) as out, path.open("rb") as file:
-            while chunk := file.read(4 << 20):
-                out.write(chunk)
+            shutil.copyfileobj(file, out, COPY_BYTES)
         path.unlink()
 
 

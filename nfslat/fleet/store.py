@@ -10,6 +10,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
@@ -20,9 +21,10 @@ from typing import Any, BinaryIO, cast
 import fsspec
 
 from nfslat.errors import InputError
+from nfslat.fleet.remote import is_url
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-_COPY_BYTES = 4 << 20
+COPY_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Store:
     @property
     def is_local(self) -> bool:
         """Is it a folder that this machine sees as one?"""
-        return "://" not in self.url
+        return not is_url(self.url)
 
     def place(self, name: str) -> str:
         """Path or URL of `name`."""
@@ -137,7 +139,6 @@ class Store:
             yield Path(self.place(name))
             return
         with tempfile.NamedTemporaryFile(dir=scratch) as copy, fsspec.open(self.place(name), "rb") as file:
-            while chunk := file.read(_COPY_BYTES):
-                copy.write(chunk)
+            shutil.copyfileobj(file, copy, COPY_BYTES)
             copy.flush()
             yield Path(copy.name)

@@ -74,8 +74,6 @@ pub(super) fn split<'py>(
     out.set_item("backward_times", split.pace.backward_times)?;
     out.set_item("largest_backward_ns", split.pace.largest_backward_ns)?;
     out.set_item("ends_ns", split.pace.ends_ns)?;
-    out.set_item("wire_bytes", split.wire_bytes)?;
-    out.set_item("captured_bytes", split.captured_bytes)?;
     out.set_item("files", of_files(py, &files)?)?;
     Ok(out)
 }
