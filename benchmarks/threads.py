@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from queues import GETATTR, MEAN_NS, Traffic, ops, simulate  # the simulator of the tests
 
 from nfslat.inflight.server import ServerLoad, server_load
+from nfslat.model.tables import Loose
 from nfslat.select import is_reverse
-from nfslat.tables import Loose
 
 THREADS = (1, 2, 3, 4, 8, 16, 32, 64, 128)
 CONNECTIONS = (1, 2, 8)

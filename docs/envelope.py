@@ -16,11 +16,11 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 
 from nfslat import pipeline
-from nfslat.clock import Segment
-from nfslat.envelope import Points
+from nfslat.clock.clock import Segment
+from nfslat.clock.envelope import Points
+from nfslat.decode.workspace import open_workspace
 from nfslat.results import Correlation
 from nfslat.select import Filters
-from nfslat.workspace import open_workspace
 
 _CALL, _REPLY, _LINE, _MEASURED = "#c2571a", "#1a6fc2", "#333333", "#2a9134"
 _MS, _S = 1e6, 1e9

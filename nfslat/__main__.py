@@ -1,5 +1,5 @@
 """``python -m nfslat``: the same as the nfslat command."""
 
-from nfslat.cli import main
+from nfslat.cli.main import main
 
 raise SystemExit(main())

@@ -37,9 +37,9 @@ def decode(
 ) -> dict[str, Any]:
     """Decode capture files, one after the other, as one capture; runs without the GIL. "-" is standard input.
 
-    The ranks of the operations of a COMPOUND (`nfslat.constants.op_ranks`) find the one that names it. The result
+    The ranks of the operations of a COMPOUND (`nfslat.model.protocol.op_ranks`) find the one that names it. The result
     holds "ops", "loose", "slots", "names", "failures", "resent", "tcp", "tcp_events", "pauses", "blocked", "loads",
-    "callers", "file_news" (dicts of arrays, as `nfslat.tables` and `nfslat.details` describe them), "kinds",
+    "callers", "file_news" (dicts of arrays, as `nfslat.model.tables` and `nfslat.model.details` say), "kinds",
     "connections", "sessions", "created_sessions", "name_list" (of "names" and "file_news"), "file_handles", "files" and
     counters; what ends in "_dropped" counts rows beyond those that are kept. Raises ``NotACapture``,
     ``OSError`` (errno, text, index of the file), ``ValueError`` (text, index of the file) for what cannot be read at
@@ -54,7 +54,7 @@ def decode_apart(
     The result holds "hosts", a list of (address, address, found) of the pairs with RPC in the order in which they
     show it; "rest", what is found in all other packets; "files" as `decode`, and of all packets
     "busiest_second_packets", "backward_times" and "largest_backward_ns". What is found of a part is what `decode`
-    finds, without "files", with "first_ns" and "last_ns", and with "turns" (`nfslat.details.Turns`).
+    finds, without "files", with "first_ns" and "last_ns", and with "turns" (`nfslat.model.details.Turns`).
     """
 
 def split(

@@ -9,10 +9,10 @@
 What the other commands print is made by functions of their own:
 
     transport  nfslat.tcp.reading.read_trace, nfslat.tcp.both.correlate, nfslat.tcp.report.make
-    diff       nfslat.diff.read.from_file and from_captures, nfslat.diff.command.answer
-    packets    nfslat.payload.fetching and transfer
-    stack      nfslat.numbers.Numbers and answer
-    tune       nfslat.evidence.snapshot.read, nfslat.tune.checks.check
+    diff       nfslat.diff.read.from_file and from_captures, nfslat.cli.diff.answer
+    packets    nfslat.sizes.payload.fetching and transfer
+    stack      nfslat.cli.numbers.Numbers and answer
+    tune       nfslat.evidence.snapshot.read, nfslat.findings.tune.checks.check
 
 Raises ``nfslat.errors.UsageError`` for what makes no sense, ``InputError`` for what cannot be read or compared.
 """
@@ -31,25 +31,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from nfslat import __version__
+from nfslat.answer import model
 from nfslat.decode.engine import ENGINES
 from nfslat.decompose import SRT_DEFINITIONS
 from nfslat.errors import UsageError
-from nfslat.known import Known, parse_known
+from nfslat.evidence.known import Known, parse_known
+from nfslat.evidence.outside import Files, Outside, gather, with_bundled
+from nfslat.figures.whatif import Asked, parse_asked
 from nfslat.names.text import checked_encoding
-from nfslat.outside import Files, Outside, gather, with_bundled
-from nfslat.report import model
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters, make_filters
-from nfslat.whatif import Asked, parse_asked
 
 if TYPE_CHECKING:
-    from nfslat.anonymous import Pseudonyms
     from nfslat.decode.tools import Tools
-    from nfslat.extract.write import Written
+    from nfslat.decode.workspace import Workspace
+    from nfslat.export.anonymous import Pseudonyms
+    from nfslat.export.op_table import OpTable
+    from nfslat.model.tables import I64
     from nfslat.names.paths import Paths
-    from nfslat.op_table import OpTable
-    from nfslat.tables import I64
-    from nfslat.workspace import Workspace
+    from nfslat.packets.extract.write import Written
 
 Name = str | os.PathLike[str]
 Ms = float | Mapping[str, float] | None
@@ -92,7 +92,7 @@ class Report:
     def __init__(self, found: Correlation | Side, options: Options) -> None:
         """Of what `nfslat.pipeline` found."""
         if options.anonymize:
-            from nfslat.anonymous import by_role
+            from nfslat.export.anonymous import by_role
 
             found = by_role(found)
         self._found = found
@@ -106,7 +106,7 @@ class Report:
     @cached_property
     def summary(self) -> model.Report:
         """The figures without pictures, pivots and intervals: all that the text needs."""
-        from nfslat.summarize import report_one, report_two
+        from nfslat.figures.summary import report_one, report_two
 
         found, options = self._found, self._options
         engine = found.decoded.engine if isinstance(found, Side) else found.engine
@@ -126,7 +126,7 @@ class Report:
         """All figures, as the JSON has them (``nfslat.report/1``)."""
         if isinstance(self._found, Side):
             return self.summary
-        from nfslat.summarize_pictures import pictures_of
+        from nfslat.figures.pictures.all import pictures_of
 
         inflight = self.summary.inflight
         if inflight is None:
@@ -139,7 +139,7 @@ class Report:
     @cached_property
     def ops(self) -> OpTable:
         """The matched ops, one a row, as numpy columns: docs/exports.md says what each is."""
-        from nfslat.op_table import op_table
+        from nfslat.export.op_table import op_table
 
         return op_table(self.correlation, paths=self.paths, traced=self._known[0].traced)
 
@@ -181,7 +181,7 @@ class Report:
 
     def write_json(self, out: TextIO) -> None:
         """All figures; ``nfslat.report/1``."""
-        from nfslat.report import json
+        from nfslat.answer import json
 
         json.dump(self.figures, out)
 
@@ -193,13 +193,13 @@ class Report:
 
     def write_csv(self, out: TextIO) -> None:
         """One row a matched op."""
-        from nfslat.export import write_csv
+        from nfslat.export.csv import write_csv
 
         write_csv(self.ops, out)
 
     def write_parquet(self, out: BinaryIO) -> None:
         """One row a matched op."""
-        from nfslat.parquet import write_parquet
+        from nfslat.export.parquet import write_parquet
 
         write_parquet(self.ops, out, command=self.summary.nfslat.command)
 
@@ -215,20 +215,20 @@ class Report:
 
     def write_perfetto(self, out: TextIO, *, compress: bool = False) -> None:
         """Chrome trace of the matched ops, for ui.perfetto.dev; `compress` with gzip, `out` being over a binary one."""
-        from nfslat.perfetto import gzipped, write_perfetto
+        from nfslat.export.perfetto import gzipped, write_perfetto
 
         with gzipped(out) if compress else contextlib.nullcontext(out) as text:
             write_perfetto(self.correlation, text, paths=self.paths, report=self.summary)
 
     def write_missed(self, out: TextIO) -> None:
         """One row an op that has no partner in the other capture."""
-        from nfslat.missed import write_missed
+        from nfslat.export.missed import write_missed
 
         write_missed(self.correlation, out)
 
     def write_files(self, out: TextIO) -> None:
         """One row an op: who did what with which file."""
-        from nfslat.names.files_csv import write_files
+        from nfslat.export.files import write_files
 
         write_files(self.tables, out, self.paths)
 
@@ -237,7 +237,7 @@ class Report:
 
         Raises ``InputError`` where the op is not in both, and ``ToolError`` without tshark.
         """
-        from nfslat import show
+        from nfslat.packets import show
 
         if self._options.anonymize:
             raise UsageError("packets show addresses and names: this does not go with anonymize")
@@ -254,8 +254,8 @@ class Report:
         The ops are those with `xid`, else the slowest; `context` adds what else was on their connections. Reads the
         captures again. Raises ``InputError`` where an op is not in both, and ``ToolError`` without Wireshark's tools.
         """
-        from nfslat import show
-        from nfslat.extract.write import anonymous, write_extract
+        from nfslat.packets import show
+        from nfslat.packets.extract.write import anonymous, write_extract
 
         with self._packets() as (found, tools):
             shown, rewrite = anonymous(found) if self._options.anonymize else (found, None)
@@ -305,7 +305,7 @@ class Report:
         known, notes = self._options.outside.known(self._found)
         if self._pseudonyms is None:
             return known, notes
-        from nfslat.anonymous_evidence import outside
+        from nfslat.export.anonymous_evidence import outside
 
         sources = (self._found.server.source, self._found.client.source)
         bundled = [source.bundle.name for source in sources if source.bundle is not None]
@@ -317,12 +317,12 @@ class Report:
         options = self._options
         out: dict[str, Any] = {}
         if options.by:
-            from nfslat.summarize_pivots import pivot_of
+            from nfslat.figures.pivots import pivot_of
 
             paths = self._real_paths if "file" in options.by else None
             out["pivots"] = [pivot_of(_both(self._found), by, paths) for by in options.by]
         if options.interval_s is not None:
-            from nfslat.summarize_intervals import intervals_of
+            from nfslat.figures.intervals import intervals_of
 
             out["intervals"] = intervals_of(_both(self._found), options.interval_s)
         return out
@@ -331,7 +331,7 @@ class Report:
     def _pseudonyms(self) -> Pseudonyms | None:
         if not self._options.anonymize:
             return None
-        from nfslat.anonymous import Pseudonyms
+        from nfslat.export.anonymous import Pseudonyms
 
         return Pseudonyms.of(self._found, self._options.name_encoding)
 
@@ -424,7 +424,7 @@ def inspect(
 def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Report:
     """One capture or two; a progress bar on a terminal unless `quiet`."""
     from nfslat import pipeline
-    from nfslat.workspace import open_workspace
+    from nfslat.decode.workspace import open_workspace
 
     if not options.command:
         options = dataclasses.replace(options, command=shlex.join(["nfslat", *captures]))
@@ -443,7 +443,7 @@ def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Rep
 @contextlib.contextmanager
 def opened(captures: Sequence[str], options: Options, *, quiet: bool) -> Iterator[tuple[Correlation, Tools]]:
     """Two captures, compared, whose packets can be read once more within the block; and Wireshark's tools for that."""
-    from nfslat.workspace import open_workspace
+    from nfslat.decode.workspace import open_workspace
 
     with open_workspace(captures, engine=options.engine, quiet=quiet, rereads=True) as work:
         found = _correlate(work, options)

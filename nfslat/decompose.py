@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from nfslat.tables import CALL_SHOWN_LAST, I32, I64, REPLY_SHOWN_LAST, Matched, Ops
+from nfslat.model.tables import CALL_SHOWN_LAST, I32, I64, REPLY_SHOWN_LAST, Matched, Ops
 
 # How the SRT of an op is measured.
 SRT_DEFINITIONS = {
@@ -22,7 +22,7 @@ _INSTANTS = ("c0", "c1", "s1", "s2", "s3", "c3")  # each part lies between two n
 
 
 class ClientClock(Protocol):
-    """What puts instants of the server's clock on the client's (`nfslat.clock.Clock`)."""
+    """What puts instants of the server's clock on the client's (`nfslat.clock.clock.Clock`)."""
 
     def on_client(self, client_rows: I64, *server_ns: I64) -> list[I64]:
         """For the ops matched to `client_rows`, int64 ns."""

@@ -20,21 +20,21 @@ from threading import Event
 
 import numpy as np
 
-from nfslat import overlap
-from nfslat.clock import Clock, ServerTimes
+from nfslat.clock.clock import Clock, ServerTimes
+from nfslat.clock.theta import find_clock
 from nfslat.decode.capture import Source
-from nfslat.decode.decoded import Decoded
+from nfslat.decode.directions import find_directions, on_one_clock
 from nfslat.decode.engine import Engine
 from nfslat.decode.protocols import refuse_without_nfs
 from nfslat.decompose import Parts
-from nfslat.directions import find_directions, on_one_clock
 from nfslat.errors import InputError
-from nfslat.match import Matching, match
+from nfslat.match import overlap
+from nfslat.match.match import Matching, match
+from nfslat.match.settle import settle
+from nfslat.model.decoded import Decoded
+from nfslat.model.tables import I64, Bool, Matched, Ops
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters, is_reverse, select
-from nfslat.settle import settle
-from nfslat.tables import I64, Bool, Matched, Ops
-from nfslat.theta import find_clock
 
 Progress = Callable[[int], None]  # is told how much more was read, in the engine's unit
 
@@ -53,8 +53,8 @@ def compare(one: Side, two: Side, *, filters: Filters, srt: str, may_swap: bool)
     """Two sides, with nothing selected away yet, compared: `one` is the server's. Raises as `correlate` does."""
     matching = _match(one, two)
     if not len(matching.matched):
-        overlap.refuse_without_common_op(one, two)
-    overlap.refuse_same_capture(one, two, matching.matched)
+        overlap.refuse_without_common_op(_given(one), _given(two))
+    overlap.refuse_same_capture(_given(one), _given(two), matching.matched)
     forward = _forward(one.ops, two.ops, matching.matched)
     swapped = may_swap and overlap.is_swapped(one.ops, two.ops, forward)
     # Long ops by a fast clock look as if they took longer; but only in the right order are causes in front of effects.
@@ -80,11 +80,15 @@ def compare(one: Side, two: Side, *, filters: Filters, srt: str, may_swap: bool)
 def _find_clock(server: Side, client: Side, matching: Matching) -> Clock:
     forward = _forward(server.ops, client.ops, matching.matched)
     if not len(forward):
-        overlap.refuse_without_common_op(server, client)
+        overlap.refuse_without_common_op(_given(server), _given(client))
     if len(matching.by_order):
         certain = ~np.isin(forward.client, matching.by_order)
         forward = forward.take(certain) if certain.any() else forward
     return find_clock(server.ops, client.ops, forward)
+
+
+def _given(side: Side) -> overlap.Given:
+    return overlap.Given(side.source.name, side.ops, side.decoded.first_ns, side.decoded.last_ns)
 
 
 def read(source: Source, engine: Engine, progress: Progress) -> Side:

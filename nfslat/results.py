@@ -9,19 +9,19 @@ from functools import cached_property
 
 import numpy as np
 
-from nfslat.charges.analysis import Charged, charge
-from nfslat.clock import Clock
-from nfslat.columns import filled, tally
+from nfslat.clock.clock import Clock
 from nfslat.decode.capture import Source
-from nfslat.decode.decoded import Decoded, Directions
+from nfslat.decode.xid_gaps import missing_calls
 from nfslat.decompose import Parts, srt_instants, srt_ns
+from nfslat.inflight.all_clients import ServerWide
 from nfslat.inflight.analysis import InFlight, OneSide, in_flight
-from nfslat.inflight.wide import ServerWide
-from nfslat.match import Matching
-from nfslat.resends import Waits, retrans_waits_ns
+from nfslat.match.match import Matching
+from nfslat.model.blocks import filled, tally
+from nfslat.model.decoded import Decoded, Directions
+from nfslat.model.tables import I8, I16, I64, Bool, Matched, Miss, Ops, hosts
 from nfslat.select import REASONS, is_reverse, op_labels
-from nfslat.tables import I8, I16, I64, Bool, Matched, Miss, Ops, hosts
-from nfslat.xid_gaps import missing_calls
+from nfslat.wire.charges.analysis import Charged, charge
+from nfslat.wire.resends import Waits, retrans_waits_ns
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.constants import NFS, is_callback_program, op_name, op_names
 from nfslat.errors import UsageError
-from nfslat.tables import I8, I64, Bool, Kind, Ops
+from nfslat.model.protocol import NFS, is_callback_program, op_name, op_names
+from nfslat.model.tables import I8, I64, Bool, Kind, Ops
 
 REASONS = (
     "selected",

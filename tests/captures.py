@@ -14,12 +14,12 @@ from typing import TypeVar
 
 import pytest
 
-from nfslat.decode import tshark
 from nfslat.decode.capture import Source
-from nfslat.decode.decoded import Decoded
 from nfslat.decode.engine import Engine, choose, is_native_built
 from nfslat.decode.tools import Tools
+from nfslat.decode.tshark import engine as tshark
 from nfslat.errors import InputError
+from nfslat.model.decoded import Decoded
 from nfslat.pipeline import correlate, inspect
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters
@@ -72,7 +72,7 @@ class Decoder:
         return self._keep(kept, inspect(chosen.open(str(path)), chosen, filters=Filters(), progress=lambda _: None))
 
     def by_tshark(self, source: Source, tools: Tools, progress: Callable[[int], None]) -> Decoded:
-        """`nfslat.decode.tshark.decode`; of a sample, which no test changes, once for all tests."""
+        """`nfslat.decode.tshark.engine.decode`; of a sample, which no test changes, once for all tests."""
         paths = [file.path for file in source.files]
         if len(paths) > 1 or paths[0] not in SAMPLES:
             return _BY_TSHARK(source, tools, progress)

@@ -41,8 +41,8 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, deco
     asked for again. A process that a test starts knows nothing of this: give it ``--engine`` with the name.
     """
     name: str = request.param
-    monkeypatch.setattr("nfslat.workspace.find_tools", lambda scratch: decoder.tools)
+    monkeypatch.setattr("nfslat.decode.workspace.find_tools", lambda scratch: decoder.tools)
     if name == "tshark":
         monkeypatch.setattr("nfslat.decode.engine.is_native_built", lambda: False)
-        monkeypatch.setattr("nfslat.decode.tshark.decode", decoder.by_tshark)
+        monkeypatch.setattr("nfslat.decode.tshark.engine.decode", decoder.by_tshark)
     return name

@@ -8,7 +8,7 @@ import numpy as np
 from queues import Traffic
 from wire import MS, Tcp, getattr3, read, reply, write, write_pcap
 
-from nfslat.tables import I64
+from nfslat.model.tables import I64
 
 _FIRST_XID = 0x1000
 

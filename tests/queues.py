@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.constants import NFS, NULL
-from nfslat.details import Blocked
-from nfslat.tables import I64, WHOLE, Bool, Connection, Kind, Matched, Ops
+from nfslat.model.details import Blocked
+from nfslat.model.protocol import NFS, NULL
+from nfslat.model.tables import I64, WHOLE, Bool, Connection, Kind, Matched, Ops
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 EPOCH_NS = 1_700_000_000 * S

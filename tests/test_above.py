@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import MS, op, ops
 
-from nfslat.above import Kept, Stops, Why, kept_above
-from nfslat.constants import NULL
-from nfslat.tables import Ops
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import Ops
+from nfslat.wire.above import Kept, Stops, Why, kept_above
 
 Time = tuple[int, int, int]  # connection (NULL: all), from and until, ms
 

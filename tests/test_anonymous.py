@@ -20,14 +20,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nfslat
-from nfslat import cli
-from nfslat.anonymous import Pseudonyms
-from nfslat.anonymous_evidence import outside
+from nfslat.answer.model import Report
+from nfslat.cli import main as cli
 from nfslat.decode.tools import Tools
 from nfslat.errors import UsageError
-from nfslat.known import Known
+from nfslat.evidence.known import Known
+from nfslat.export.anonymous import Pseudonyms
+from nfslat.export.anonymous_evidence import outside
 from nfslat.report.charts.all import charts
-from nfslat.report.model import Report
 
 pytestmark = [needs_native]
 

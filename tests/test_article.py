@@ -15,7 +15,7 @@ import pytest
 from queue_captures import write_captures
 from queues import MS, US, simulate
 
-from nfslat import cli
+from nfslat.cli import main as cli
 
 
 def _report(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:

@@ -18,10 +18,10 @@ import pytest
 import wire
 from captures import WITH_NFS, Decoder, id_of
 
-from nfslat import cli
-from nfslat.audit.capture import capture_notes
-from nfslat.audit.pair import pair_notes
+from nfslat.cli import main as cli
 from nfslat.decode.engine import choose
+from nfslat.figures.audit.capture import capture_notes
+from nfslat.figures.audit.pair import pair_notes
 from nfslat.pipeline import correlate
 from nfslat.select import Filters
 
@@ -739,7 +739,7 @@ def test_a_rate_at_which_capturing_itself_takes_time(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, is_told: bool
 ) -> None:
     """From a number of packets a second on (200,000, here less) the observer is named, with what it takes of a CPU."""
-    monkeypatch.setattr("nfslat.audit.capture._RATE", limit)
+    monkeypatch.setattr("nfslat.figures.audit.capture._RATE", limit)
     report = _report(capsys, *_captured(tmp_path, Traffic().tcp))
     assert _audit(report, "server") == ({"observer-effect": ("warning", 201)} if is_told else {})
     assert ("up to 201 packets in a second" in _text(report, "server", "observer-effect")) == is_told

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat import candidates
-from nfslat.candidates import in_order, pairs_of_keys, pairs_within
-from nfslat.kernels import Several
+from nfslat.kernels.join import Several
+from nfslat.match import candidates
+from nfslat.match.candidates import in_order, pairs_of_keys, pairs_within
 
 
 @pytest.fixture(autouse=True)

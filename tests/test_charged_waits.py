@@ -11,14 +11,14 @@ import wire
 from captures import needs_native
 from scenario import Scenario
 
-from nfslat.charges.causes import Cause
+from nfslat.answer import model
 from nfslat.decode.engine import choose
-from nfslat.known import Known
+from nfslat.evidence.known import Known
+from nfslat.figures.summary import report_two
 from nfslat.pipeline import correlate
-from nfslat.report import model
 from nfslat.results import Correlation
 from nfslat.select import Filters
-from nfslat.summarize import report_two
+from nfslat.wire.charges.causes import Cause
 
 pytestmark = needs_native
 

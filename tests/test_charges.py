@@ -17,23 +17,23 @@ from scenario import Scenario
 from simulated import Simulated
 from wire_tables import MS, Op, decoded, ops
 
-from nfslat.audit.capture import capture_notes
-from nfslat.charges import rate
-from nfslat.charges.analysis import NET, Charged, charge
-from nfslat.charges.causes import CAUSES, LOSSES, PLACES, Cause, code, place
-from nfslat.charges.claims import WAITS, Claims, Pair, charged, exclusive, overlapping
-from nfslat.charges.rate import Plateau, packet_bytes
-from nfslat.charges.sending import InFront, socket_claims
-from nfslat.charges.silences import Silences
-from nfslat.constants import NULL
 from nfslat.decode.engine import choose
 from nfslat.decompose import PART_NAMES, ConstantOffset, Parts
-from nfslat.details import Blocked, Ended, Loads, Pauses, Tcp, Went, no_details
+from nfslat.figures.audit.capture import capture_notes
+from nfslat.model.details import Blocked, Ended, Loads, Pauses, Tcp, Went, no_details
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64, Matched
 from nfslat.pipeline import correlate
-from nfslat.resends import Waits
 from nfslat.results import Correlation
 from nfslat.select import Filters
-from nfslat.tables import I64, Matched
+from nfslat.wire.charges import rate
+from nfslat.wire.charges.analysis import NET, Charged, charge
+from nfslat.wire.charges.causes import CAUSES, LOSSES, PLACES, Cause, code, place
+from nfslat.wire.charges.claims import WAITS, Claims, Pair, charged, exclusive, overlapping
+from nfslat.wire.charges.rate import Plateau, packet_bytes
+from nfslat.wire.charges.sending import InFront, socket_claims
+from nfslat.wire.charges.silences import Silences
+from nfslat.wire.resends import Waits
 
 NOBODY = np.zeros(0, dtype=np.int64)
 NOTHING_LOST = Waits(NOBODY, NOBODY, NOBODY, NOBODY.astype(np.bool_))

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import CONNECTIONS
 
-from nfslat.clock import Clock
-from nfslat.constants import NFS, NULL
-from nfslat.envelope import Contradiction, Lines, Points, fit
-from nfslat.match import match
+from nfslat.clock.clock import Clock
+from nfslat.clock.envelope import Contradiction, Lines, Points, fit
+from nfslat.clock.theta import find_clock
+from nfslat.match.match import match
+from nfslat.model.protocol import NFS, NULL
+from nfslat.model.tables import I64, WHOLE, Kind, Matched, Ops
 from nfslat.select import is_reverse
-from nfslat.tables import I64, WHOLE, Kind, Matched, Ops
-from nfslat.theta import find_clock
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 EPOCH_NS = 1_700_000_000 * S
@@ -338,7 +338,7 @@ def test_many_ops_are_looked_at_like_few(monkeypatch: pytest.MonkeyPatch) -> Non
     """Where breaks are looked for in a sample, the bounds still rest on all ops: they are the same."""
     twin = Twin(count=3000, drift_ppm=20, steps=[(3 * S, S, "client")])
     whole = found(twin)
-    monkeypatch.setattr("nfslat.theta._SAMPLE", 500)
+    monkeypatch.setattr("nfslat.clock.theta._SAMPLE", 500)
     sampled = found(twin)
     assert len(sampled.segments) == len(whole.segments) == 2
     for one, other in zip(sampled.segments, whole.segments, strict=True):

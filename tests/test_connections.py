@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import GETATTR, READ, WRITE, Op, op, ops
 
-from nfslat.constants import NULL
-from nfslat.details import Tcp
-from nfslat.match import Matching, match
+from nfslat.match.match import Matching, match
+from nfslat.model.details import Tcp
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import Connection, Miss
 from nfslat.results import Side
-from nfslat.tables import Connection, Miss
 
 ALWAYS = (-(1 << 62), 1 << 62)
 _CLIENT = tuple(Connection("tcp", "10.0.0.1", 700 + port, "10.0.0.2", 2049) for port in range(6))

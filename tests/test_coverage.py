@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat.decode.coverage import Coverage
+from nfslat.decode.tshark.coverage import Coverage
 
 
 def _coverage(*events: tuple[str, int, int]) -> Coverage:

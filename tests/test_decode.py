@@ -12,12 +12,12 @@ import pytest
 import wire
 from wire import EPOCH_NS, MS, Tcp, Udp
 
-from nfslat.constants import NULL
-from nfslat.decode.capinfos import open_source
-from nfslat.decode.reader import Dissected
 from nfslat.decode.tools import Tools
-from nfslat.decode.tshark import dissect
-from nfslat.messages import Messages
+from nfslat.decode.tshark.capinfos import open_source
+from nfslat.decode.tshark.engine import dissect
+from nfslat.decode.tshark.messages import Messages
+from nfslat.decode.tshark.reader import Dissected
+from nfslat.model.protocol import NULL
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 # Small ones, each with something of its own: v3 and v4.1, snaplen, nconnect, callbacks, other formats and link types.

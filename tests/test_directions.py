@@ -14,15 +14,15 @@ from captures import SAMPLES, WITH_NFS, Decoder, id_of, needs_native
 from wire_tables import Op, op
 from wire_tables import ops as table
 
-from nfslat.constants import NFS, NULL
-from nfslat.decode.decoded import Decoded, Directions
+from nfslat.decode.directions import find_directions, on_one_clock, ops_on_one_clock
 from nfslat.decode.engine import choose, is_native_built
-from nfslat.details import TcpEvent
-from nfslat.directions import find_directions, on_one_clock, ops_on_one_clock
+from nfslat.model.decoded import Decoded, Directions
+from nfslat.model.details import TcpEvent
+from nfslat.model.protocol import NFS, NULL
+from nfslat.model.tables import I64, Ops
 from nfslat.pipeline import inspect
 from nfslat.results import Side
 from nfslat.select import Filters, is_reverse
-from nfslat.tables import I64, Ops
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 CALLBACK = 0x40000000

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from queues import simulate
 
-from nfslat.constants import NULL
 from nfslat.inflight import dispatch
 from nfslat.inflight.dispatch import Order, Work, starts_in_python
-from nfslat.tables import I64
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64
 
 Call = tuple[int, int, int]  # stream, arrival, reply
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from nfslat import cli
-from nfslat.arguments import command_parser
+from nfslat.cli import main as cli
+from nfslat.cli.arguments import command_parser
+from nfslat.cli.help import report_parser
 from nfslat.decode.tools import MINIMUM
-from nfslat.help import report_parser
-from nfslat.tables import Miss, State
+from nfslat.model.tables import Miss, State
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import pytest
 from captures import SAMPLES, WITH_NFS, Decoder, id_of, name_of, needs_native
 
-from nfslat.constants import NULL, NULL32
+from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.tables import Ops, State
 from nfslat.results import Side
-from nfslat.tables import Ops, State
 
 pytestmark = needs_native
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from captures import SHARED, needs_captures
 
-from nfslat import cli
+from nfslat.cli import main as cli
 from nfslat.decode.tools import find_tools
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -242,7 +242,7 @@ def test_swapped_captures_are_swapped_back(capsys: pytest.CaptureFixture[str]) -
 
 def _tools_in(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str | None) -> None:
     """Replace Wireshark's tools by `script`, or leave none at all in PATH."""
-    monkeypatch.setattr("nfslat.workspace.find_tools", find_tools)  # not those of all tests
+    monkeypatch.setattr("nfslat.decode.workspace.find_tools", find_tools)  # not those of all tests
     if script is None:
         monkeypatch.setenv("PATH", str(folder))
         return
@@ -332,7 +332,7 @@ def test_no_scratch_file_is_left_behind(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    monkeypatch.setattr("nfslat.workspace.find_tools", find_tools)  # with an empty configuration for this run
+    monkeypatch.setattr("nfslat.decode.workspace.find_tools", find_tools)  # with an empty configuration for this run
     assert _run(capsys, SERVER, CLIENT)[0] == 0
     assert _run(capsys, SERVER, __file__)[0] == 3
     assert list(scratch.iterdir()) == []

@@ -18,13 +18,15 @@ from captures import SHARED, needs_native
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat import cli, pipeline, show
+from nfslat import pipeline
+from nfslat.cli import extract as command
+from nfslat.cli import main as cli
 from nfslat.decode.engine import choose
-from nfslat.decode.reader import nanoseconds
 from nfslat.decode.tools import Tools
-from nfslat.extract import command
-from nfslat.extract.packets import join
-from nfslat.extract.write import Written, write_extract
+from nfslat.decode.tshark.reader import nanoseconds
+from nfslat.packets import show
+from nfslat.packets.extract.packets import join
+from nfslat.packets.extract.write import Written, write_extract
 from nfslat.results import Correlation
 from nfslat.select import Filters
 
@@ -305,7 +307,7 @@ def test_the_same_input_gives_the_same_file(tools: Tools, tmp_path: Path) -> Non
 @pytest.fixture
 def pair(monkeypatch: pytest.MonkeyPatch, tools: Tools) -> list[str]:
     """A pair of captures; Wireshark's tools are those of all tests."""
-    monkeypatch.setattr("nfslat.workspace.find_tools", lambda scratch: tools)
+    monkeypatch.setattr("nfslat.decode.workspace.find_tools", lambda scratch: tools)
     monkeypatch.setitem(cli.COMMANDS, "extract", command.__name__)
     return [str(ROOT / "samples" / "client-slots" / f"{side}.pcap.gz") for side in ("server", "client")]
 

@@ -13,12 +13,12 @@ import pytest
 import wire
 from captures import SHARED, WITH_NFS, Decoder, id_of, needs_captures, needs_native
 
-from nfslat.constants import NULL32
-from nfslat.decode.decoded import Decoded
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
-from nfslat.details import FileEvent
-from nfslat.tables import Ops
+from nfslat.model.decoded import Decoded
+from nfslat.model.details import FileEvent
+from nfslat.model.protocol import NULL32
+from nfslat.model.tables import Ops
 
 pytestmark = needs_native
 

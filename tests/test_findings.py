@@ -13,8 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat.above import Why
-from nfslat.charges.causes import Cause
+from nfslat.answer.model import (
+    CapInFlight,
+    ClientInFlight,
+    ConnectionInFlight,
+    Finding,
+    MatchedRow,
+    MountInFlight,
+    Parts,
+    ServerInFlight,
+    SessionInFlight,
+    Summary,
+)
 from nfslat.evidence.records import Mount, Setting, Snapshot, Xprt
 from nfslat.findings.client import client_findings
 from nfslat.findings.facts import (
@@ -36,18 +46,8 @@ from nfslat.findings.server import server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, Layers, verdict
 from nfslat.findings.words import ms, times
-from nfslat.report.model import (
-    CapInFlight,
-    ClientInFlight,
-    ConnectionInFlight,
-    Finding,
-    MatchedRow,
-    MountInFlight,
-    Parts,
-    ServerInFlight,
-    SessionInFlight,
-    Summary,
-)
+from nfslat.wire.above import Why
+from nfslat.wire.charges.causes import Cause
 
 ROOT = Path(__file__).parents[1]
 SOUND = Ground(ops=1000, untimed=0, missed=0, negative=0, clock_fits=True, unseen_share=0.0)
@@ -818,7 +818,7 @@ def test_slow_storage_is_said_of_the_ops_that_wait_for_it(rows: tuple[MatchedRow
 
 
 def said_of(facts: Facts) -> tuple[list[Finding], Any]:
-    """The findings, and the verdict as `nfslat.summarize_findings` asks for it."""
+    """The findings, and the verdict as `nfslat.figures.findings` asks for it."""
     found = every(facts)
     ground = replace(SOUND, unseen_explain=facts.unseen_ms is not None)
     return found, verdict(replace(facts.mean, kept_ms=facts.kept_by), None, ground, found)

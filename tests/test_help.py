@@ -12,11 +12,12 @@ from types import ModuleType
 
 import pytest
 
-from nfslat import cli, report_command
-from nfslat.help import SHELLS, report_parser
+from nfslat.cli import main as cli
+from nfslat.cli import report as report_command
+from nfslat.cli.help import SHELLS, report_parser
 
 ROOT = Path(__file__).parents[1]
-SHELL = ROOT / "nfslat" / "shell"
+SHELL = ROOT / "nfslat" / "cli" / "shell"
 _OPTIONS = sorted(
     name
     for action in report_parser(cli.COMMANDS)._actions

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nfslat.inflight import levels as inflight
 from nfslat.inflight.levels import Levels, hidden_share, in_order, knee, levels, levels_of, unseen
 from nfslat.inflight.little import little_ms
-from nfslat.tables import I64, State
+from nfslat.model.tables import I64, State
 
 
 def _top(*spans: tuple[int, int]) -> tuple[int, float] | None:

@@ -27,7 +27,7 @@ from captures import needs_native
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nfslat import cli
+from nfslat.cli import main as cli
 
 pytestmark = needs_native  # tshark would need a minute for what this takes seconds for; both read the same tables
 

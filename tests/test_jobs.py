@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import CONNECTIONS, GETATTR, MS, Op, op, ops
 
-from nfslat.constants import MOUNT, NFS, NFSACL, NLM, NULL
-from nfslat.details import Blocked
 from nfslat.inflight.jobs import Jobs, find_jobs
+from nfslat.model.details import Blocked
+from nfslat.model.protocol import MOUNT, NFS, NFSACL, NLM, NULL
+from nfslat.model.tables import Connection, Loose, Ops, State
 from nfslat.select import is_reverse
-from nfslat.tables import Connection, Loose, Ops, State
 
 LOCK_OP = 12  # NFSv4 (RFC 7530)
 CALLBACK = 0x40000000  # a program that the client chose

@@ -10,8 +10,8 @@ from captures import needs_native
 from scenario import Scenario
 
 from nfslat import api
-from nfslat.reconnects import without_connection
-from nfslat.report.model import Finding
+from nfslat.answer.model import Finding
+from nfslat.wire.reconnects import without_connection
 
 pytestmark = needs_native
 

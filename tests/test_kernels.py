@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat import kernels
-from nfslat.constants import NULL
-from nfslat.kernels import JoinSide, Several
-from nfslat.tables import I32
+from nfslat.kernels import join as kernels
+from nfslat.kernels.join import JoinSide, Several
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I32
 
 PLACE = np.array([4, 0, NULL, 2], dtype=np.int32)  # of four connections; the third is at one side only
 NUMBER = np.array([0, 1, 0], dtype=np.int32)  # the first and the third kind are of one program

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from captures import SHARED, Decoder, needs_captures, needs_native
 
-from nfslat.charges.analysis import NET
-from nfslat.charges.causes import LOSSES, PLACES, Cause, code, place
+from nfslat.answer import model
 from nfslat.decompose import PART_NAMES
+from nfslat.evidence.known import Known
+from nfslat.figures.summary import report_two
 from nfslat.findings.rank import ranked
-from nfslat.known import Known
-from nfslat.report import model
 from nfslat.results import Correlation
 from nfslat.select import Filters
-from nfslat.summarize import report_two
+from nfslat.wire.charges.analysis import NET
+from nfslat.wire.charges.causes import LOSSES, PLACES, Cause, code, place
 
 pytestmark = [needs_captures, needs_native]
 

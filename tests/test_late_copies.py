@@ -11,11 +11,11 @@ from captures import needs_native
 from scenario import Scenario
 from simulated import Simulated
 
-from nfslat.charges.causes import Cause
 from nfslat.decode.engine import choose
 from nfslat.pipeline import correlate
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters
+from nfslat.wire.charges.causes import Cause
 
 MS = 1_000_000
 

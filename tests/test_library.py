@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 
 import nfslat
-from nfslat import api, cli, report_command
+from nfslat import api
+from nfslat.cli import main as cli
+from nfslat.cli import report as report_command
+from nfslat.cli.help import report_parser
 from nfslat.errors import UsageError
-from nfslat.help import report_parser
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "samples" / "server-threads"
@@ -76,7 +78,7 @@ def test_tables_need_both_captures() -> None:
 
 def test_the_names_of_by_are_those_of_the_pivots() -> None:
     """The command line offers each pivot that there is."""
-    from nfslat.summarize_pivots import BY
+    from nfslat.figures.pivots import BY
 
     assert set(report_command.BY) == set(BY)
 
@@ -140,8 +142,8 @@ def test_errors_are_names_of_the_package() -> None:
 def test_import_is_light() -> None:
     """`import nfslat` and the help load neither numpy nor what draws."""
     script = (
-        "import sys, nfslat.cli\n"
-        "try: nfslat.cli.main(['--help'])\n"
+        "import sys, nfslat.cli.main\n"
+        "try: nfslat.cli.main.main(['--help'])\n"
         "except SystemExit: pass\n"
         "print(sorted({'numpy', 'pyarrow', 'vl_convert', 'pandas'} & set(sys.modules)), file=sys.stderr)"
     )

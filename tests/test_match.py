@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_tables import CONNECTIONS, GETATTR, MS, WRITE, Op, op, ops, truths
 
-from nfslat.constants import NULL
-from nfslat.match import Matching, match
-from nfslat.overlap import is_swapped, nearest
-from nfslat.tables import Connection, Miss
+from nfslat.match.match import Matching, match
+from nfslat.match.overlap import is_swapped, nearest
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import Connection, Miss
 
 ALWAYS = (-(1 << 62), 1 << 62)  # both captures ran the whole time
 HOUR_MS = 3_600_000

@@ -14,8 +14,8 @@ import wire
 from captures import SHARED, needs_captures, needs_native
 from wire import Packet, Tcp, getattr3, read, reply, write_pcap
 
-from nfslat import cli
-from nfslat.missed import COLUMNS
+from nfslat.cli import main as cli
+from nfslat.export.missed import COLUMNS
 
 Row = dict[str, str]
 

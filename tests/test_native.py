@@ -23,15 +23,15 @@ import pytest
 import wire
 from captures import CAPTURES, SHARED, Decoder, id_of, needs_captures, needs_native
 
-from nfslat import cli
-from nfslat.constants import NULL, RANK_ACTION, op_ranks
+from nfslat.cli import main as cli
 from nfslat.decode.capture import Source
-from nfslat.decode.decoded import Decoded
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
-from nfslat.details import Again, Blocked, Ended, Loads, Pauses, TcpEvent, Went, name_of
 from nfslat.errors import InputError
-from nfslat.tables import Ops, State
+from nfslat.model.decoded import Decoded
+from nfslat.model.details import Again, Blocked, Ended, Loads, Pauses, TcpEvent, Went, name_of
+from nfslat.model.protocol import NULL, RANK_ACTION, op_ranks
+from nfslat.model.tables import Ops, State
 
 pytestmark = needs_native
 
@@ -312,7 +312,7 @@ def test_ctrl_c_ends_a_wait_for_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     # Where the tests run in the background SIGINT is ignored, and would be here.
     start = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    start += "from nfslat.cli import main; sys.exit(main())"
+    start += "from nfslat.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-c", start, str(pipe), str(CLIENT), "--engine", "native"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as nfslat:
         writer = os.open(pipe, os.O_WRONLY)  # returns when nfslat has opened the pipe

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat import cli
+from nfslat.cli import main as cli
+from nfslat.cli.numbers import Numbers, answer
 from nfslat.errors import UsageError
-from nfslat.numbers import Numbers, answer
 
 ms = st.integers(0, 10**8).map(lambda us: us / 1000)
 

@@ -16,14 +16,14 @@ import pytest
 from nfslat.decode.engine import choose, is_native_built
 from nfslat.decode.tools import Tools
 from nfslat.errors import ToolError, UsageError
-from nfslat.export import write_csv
-from nfslat.known import Traced
-from nfslat.op_columns import COLUMNS, TEXT
-from nfslat.op_table import OpTable, op_table
+from nfslat.evidence.known import Traced
+from nfslat.export.csv import write_csv
+from nfslat.export.op_table import OpTable, op_table
+from nfslat.figures.op_columns import COLUMNS, TEXT
+from nfslat.model.tables import I32
 from nfslat.pipeline import correlate
 from nfslat.results import Correlation
 from nfslat.select import Filters
-from nfslat.tables import I32
 
 pytestmark = pytest.mark.skipif(not is_native_built(), reason="the native decoder was not compiled")
 ROOT = Path(__file__).parents[1]

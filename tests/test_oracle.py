@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from captures import CAPTURES, SAMPLES, WITH_NFS, WITHOUT_NFS, Decoder, id_of, name_of, needs_captures
 
-from nfslat.constants import NFS, op_name
-from nfslat.decode.tshark import preferences
+from nfslat.decode.tshark.engine import preferences
 from nfslat.decompose import srt_ns
+from nfslat.model.protocol import NFS, op_name
+from nfslat.model.tables import State, last_sent_ns
 from nfslat.results import Side
-from nfslat.tables import State, last_sent_ns
 
 # Captures in which messages are sent again or twice: there tshark counts pairs of frames and nfslat ops.
 _SENT_AGAIN = {"b4_v3_rpc_retransmit", "d3_v3_loss1", "i_v3_any_sll2", "k_v3_dup", "n_v3_nfsd_restart"}
@@ -105,7 +105,7 @@ def test_mean_srt_equals_tsharks_to_the_printed_digit(path: Path, decoder: Decod
 @pytest.mark.parametrize("path", WITHOUT_NFS, ids=id_of)
 def test_captures_without_nfs_are_refused(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A public capture without NFS ends with exit status 3 and a line that says what it holds."""
-    from nfslat import cli
+    from nfslat.cli import main as cli
 
     assert cli.main([str(path)]) == 3
     err = capsys.readouterr().err

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from nfslat import cli
+from nfslat.cli import main as cli
 from nfslat.errors import InputError, UsageError
-from nfslat.output import binary_output, output, output_directory
+from nfslat.export.output import binary_output, output, output_directory
 
 SAMPLE = Path(__file__).parents[1] / "samples" / "session-slots"
 PAIR = [str(SAMPLE / "server.pcap.gz"), str(SAMPLE / "client.pcap.gz")]

@@ -14,7 +14,7 @@ import pytest
 from queue_captures import write_captures
 from queues import MS, US, Traffic, simulate
 
-from nfslat import cli
+from nfslat.cli import main as cli
 
 DATA = Path(__file__).parent / "evidence" / "data"
 

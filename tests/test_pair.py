@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import CONNECTIONS, GETATTR, MS, READ, WRITE, Line, call, messages, reply
 
-from nfslat.constants import NULL
-from nfslat.pair import Paired, pair
-from nfslat.tables import Connection, State, last_sent_ns
+from nfslat.decode.tshark.pair import Paired, pair
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import Connection, State, last_sent_ns
 
 P, NR, NC = State.PAIRED, State.NO_REPLY, State.NO_CALL
 RE, DUP = State.RETRANSMITTED, State.DUPLICATE_FRAME

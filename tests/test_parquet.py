@@ -20,22 +20,22 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from test_op_table import DOCS, ROOT, full, no_tools, sample
 
-from nfslat import cli
+from nfslat.answer import json as report_json
+from nfslat.answer.model import Tool
+from nfslat.cli import main as cli
 from nfslat.decode.capture import File, Source
-from nfslat.decode.decoded import Decoded
 from nfslat.decode.engine import Engine, choose, is_native_built
 from nfslat.decode.packed import pack
 from nfslat.decode.stored import SCHEMA, open_source, read_side, write_side
 from nfslat.errors import InputError
-from nfslat.known import Known
-from nfslat.parquet import write_parquet
+from nfslat.evidence.known import Known
+from nfslat.export.parquet import write_parquet
+from nfslat.figures.summary import report_two
+from nfslat.model.decoded import Decoded
+from nfslat.model.tables import Loose
 from nfslat.pipeline import correlate, inspect
-from nfslat.report import json as report_json
-from nfslat.report.model import Tool
 from nfslat.results import Side
 from nfslat.select import Filters
-from nfslat.summarize import report_two
-from nfslat.tables import Loose
 
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
 pytestmark = pytest.mark.skipif(not is_native_built(), reason="the native decoder was not compiled")
@@ -241,7 +241,7 @@ def stored_sample(name: str, folder: Path, side: str = "server", *, quick: bool 
 
 def test_two_clocks_in_a_capture_are_told_of_again(decoder: Decoder, tmp_path: Path) -> None:
     """What was put on one clock before it was written says so when it is read, and is not amended twice."""
-    from nfslat.decode.decoded import Directions
+    from nfslat.model.decoded import Directions
 
     side = decoder.side("native", SAMPLES[0])
     amended = dataclasses.replace(

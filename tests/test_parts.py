@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import MS, Op, ops
 
+from nfslat.clock.theta import find_clock
 from nfslat.decompose import PART_NAMES, SRT_DEFINITIONS, ConstantOffset, Parts, srt_ns
-from nfslat.tables import I64, Matched, Ops
-from nfslat.theta import find_clock
+from nfslat.model.tables import I64, Matched, Ops
 
 # A third of the range, so that no difference of two of them leaves int64.
 INSTANT = st.integers(-(1 << 61), 1 << 61)

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nfslat import payload_command
+from nfslat.cli import packets as payload_command
 from nfslat.errors import UsageError
-from nfslat.payload import READ_HEADER, WRITE_HEADER, Fetch, Run, Runs, Sqlnet, Wire, cut, fetching, transfer
+from nfslat.sizes.payload import READ_HEADER, WRITE_HEADER, Fetch, Run, Runs, Sqlnet, Wire, cut, fetching, transfer
 
 DOCS = Path(__file__).parents[1] / "docs" / "packets.md"
 

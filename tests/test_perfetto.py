@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from nfslat import pipeline
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
-from nfslat.perfetto import OURS, allocate, gzipped, levels, write_perfetto
+from nfslat.export.perfetto import OURS, allocate, gzipped, levels, write_perfetto
 from nfslat.results import Correlation
 from nfslat.select import Filters
 
@@ -209,8 +209,8 @@ def test_levels_are_counts(rows: list[tuple[int, int, int]], few: bool) -> None:
     ends = starts + np.array([row[2] for row in rows], dtype=np.int64)
     with pytest.MonkeyPatch.context() as patch:
         if few:
-            patch.setattr("nfslat.perfetto._MOST_POINTS", 3)
-            patch.setattr("nfslat.perfetto._STRETCHES", 8)
+            patch.setattr("nfslat.export.perfetto._MOST_POINTS", 3)
+            patch.setattr("nfslat.export.perfetto._STRETCHES", 8)
         at, level, stretch = levels(starts, ends, 5, 45)
     exact = [int(np.count_nonzero((starts <= t) & (t < ends))) for t in range(5, 46)]
     shown = [int(level[np.searchsorted(at, t, side="right") - 1]) for t in range(5, 46)]

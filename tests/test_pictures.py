@@ -17,29 +17,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scenario import FOLDER, MS, Scenario
 
-from nfslat import pipeline, show
-from nfslat.charges.causes import LOSSES
+from nfslat import pipeline
+from nfslat.answer import model
+from nfslat.answer.json import plain, schema
+from nfslat.answer.pictures import Pictures
 from nfslat.decode.capture import File, Source
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
-from nfslat.details import TcpEvent
-from nfslat.known import Known
-from nfslat.op_columns import CHARGED
-from nfslat.pictures.bins import CLASSES, LE_NS, MOST_BINS, Bins, classes_of
-from nfslat.pictures.flying import flying, limit_of_client
-from nfslat.pictures.tallies import MEASURES, Tallies
-from nfslat.pictures.way import spread
-from nfslat.report import model
-from nfslat.report.json import plain, schema
-from nfslat.report.pictures import Pictures
+from nfslat.evidence.known import Known
+from nfslat.figures.op_columns import CHARGED
+from nfslat.figures.op_view import OpView, Sent, SideView
+from nfslat.figures.pictures.all import pictures_of
+from nfslat.figures.pictures.bins import CLASSES, LE_NS, MOST_BINS, Bins, classes_of
+from nfslat.figures.pictures.flying import flying, limit_of_client
+from nfslat.figures.pictures.path import spread
+from nfslat.figures.pictures.tallies import MEASURES, Tallies
+from nfslat.figures.stats import summary
+from nfslat.figures.summary import report_two
+from nfslat.figures.wireshark import of_side
+from nfslat.model.details import TcpEvent
+from nfslat.model.tables import I64
+from nfslat.packets import show
 from nfslat.results import Correlation
 from nfslat.select import Filters
-from nfslat.show_filters import of_side
-from nfslat.show_timeline import OpView, Sent, SideView
-from nfslat.stats import summary
-from nfslat.summarize import report_two
-from nfslat.summarize_pictures import pictures_of
-from nfslat.tables import I64
+from nfslat.wire.charges.causes import LOSSES
 
 TOOL = model.Tool("", "", "", "nfslat")
 _MOST_BYTES = 300_000

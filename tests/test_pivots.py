@@ -17,25 +17,27 @@ from hypothesis import strategies as st
 from wire_tables import GETATTR, READ, WRITE, decoded, op, ops
 
 import nfslat
-from nfslat import report_command, summarize_intervals, summarize_pivots
-from nfslat.constants import NULL, NULL32
+from nfslat.answer.model import Summary
+from nfslat.answer.pivots import IntervalRow, Pivot, PivotRow
+from nfslat.cli import report as report_command
+from nfslat.clock.theta import find_clock
 from nfslat.decode.capture import Source
 from nfslat.decompose import Parts
-from nfslat.details import Callers, Details, Slots, no_details
 from nfslat.errors import UsageError
-from nfslat.match import match
-from nfslat.op_table import op_table
-from nfslat.report.model import Summary
-from nfslat.report.pivots import IntervalRow, Pivot, PivotRow
+from nfslat.export.op_table import op_table
+from nfslat.figures import intervals as summarize_intervals
+from nfslat.figures import pivots as summarize_pivots
+from nfslat.figures.intervals import intervals_of
+from nfslat.figures.matched import matched_ops
+from nfslat.figures.pivots import BY, pivot_of
+from nfslat.figures.stats import summary
+from nfslat.match.match import match
+from nfslat.model.details import Callers, Details, Slots, no_details
+from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.tables import I32, Connection, Kind
 from nfslat.report.text_layout import Page
 from nfslat.report.text_pivots import intervals_section, pivot_section
 from nfslat.results import Correlation, Side
-from nfslat.stats import summary
-from nfslat.summarize_intervals import intervals_of
-from nfslat.summarize_matched import matched_ops
-from nfslat.summarize_pivots import BY, pivot_of
-from nfslat.tables import I32, Connection, Kind
-from nfslat.theta import find_clock
 
 ALWAYS = (-(1 << 62), 1 << 62)
 MS = 1_000_000

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queues import EPOCH_NS, GETATTR, KINDS, MS, US, S, Traffic, matched, ops, simulate
 
-from nfslat.tables import I64
+from nfslat.model.tables import I64
 
 READS = {"READ": 1.0}
 

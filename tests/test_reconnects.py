@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import MS, Op, op, ops
 
-from nfslat.constants import NULL
-from nfslat.details import Details, Tcp, no_details
-from nfslat.reconnects import sent_on_a_new_connection
-from nfslat.tables import Loose, State
+from nfslat.model.details import Details, Tcp, no_details
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import Loose, State
+from nfslat.wire.reconnects import sent_on_a_new_connection
 
 RETRANSMITTED, ORPHAN = State.RETRANSMITTED, State.NO_CALL
 Again = tuple[int, int, bool, State]  # row of the op, connection that it came on, is a reply, state

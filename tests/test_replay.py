@@ -16,7 +16,7 @@ from nfslat.errors import InputError, UsageError
 from nfslat.inflight import replay
 from nfslat.inflight.play import Load, Order, Played, play
 from nfslat.inflight.replay import what_if
-from nfslat.tables import I64
+from nfslat.model.tables import I64
 
 LAWS = ["exponential", "lognormal", "constant"]
 

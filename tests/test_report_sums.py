@@ -16,8 +16,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from nfslat import cli
-from nfslat.report.json import schema
+from nfslat.answer.json import schema
+from nfslat.cli import main as cli
 
 pytestmark = pytest.mark.usefixtures("engine")
 

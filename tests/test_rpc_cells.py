@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat.constants import NULL, main_op
-from nfslat.decode.rpc import Cells, Rpc, messages
+from nfslat.decode.tshark.rpc import Cells, Rpc, messages
+from nfslat.model.protocol import NULL, main_op
 
 NFS, MOUNT, CALLBACK = 100003, 100005, 0x40000001
 COLUMNS = [f.name for f in dataclasses.fields(Rpc)]

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat.constants import NULL
-from nfslat.details import Pauses, Went
-from nfslat.scales import shift_of, with_windows
+from nfslat.model.details import Pauses, Went
+from nfslat.model.protocol import NULL
+from nfslat.wire.window_scales import shift_of, with_windows
 
 _MSS = 1448
 

@@ -32,8 +32,8 @@ import wire
 from captures import SHARED, needs_captures, needs_native
 from scenario import FILES, Scenario
 
-from nfslat import cli
-from nfslat.report.json import schema
+from nfslat.answer.json import schema
+from nfslat.cli import main as cli
 
 PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 _EXPECTED = set("matched missed states audit ops tolerance_ms parts_ms layer clock direction".split())

@@ -16,10 +16,10 @@ from captures import SHARED, needs_native
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat import cli
-from nfslat.anonymous import Pseudonyms
+from nfslat.cli import main as cli
 from nfslat.decode.tools import Tools
-from nfslat.extract.scrub import scrub
+from nfslat.export.anonymous import Pseudonyms
+from nfslat.packets.extract.scrub import scrub
 
 ROOT = Path(__file__).parents[1]
 LINK_TYPES = (0, 1, 12, 101, 108, 113, 228, 229, 276, 127, 195)
@@ -224,7 +224,7 @@ def test_extracted_packets_tell_nothing_and_are_measured_the_same(
     folder: Path, tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """tshark reads both files alike: times, numbers and comments; of what the one shows, the other holds no byte."""
-    monkeypatch.setattr("nfslat.workspace.find_tools", lambda scratch: tools)
+    monkeypatch.setattr("nfslat.decode.workspace.find_tools", lambda scratch: tools)
     telling = tmp_path / "Acme-Hospital"
     telling.mkdir()
     pair = []

@@ -10,7 +10,8 @@ from wire_tables import GETATTR, MS, READ, WRITE, Op, decoded, op, ops
 
 from nfslat.decode.capture import Source
 from nfslat.errors import UsageError
-from nfslat.match import match
+from nfslat.match.match import match
+from nfslat.model.tables import Connection, Ops
 from nfslat.pipeline import _select
 from nfslat.results import Side
 from nfslat.select import (
@@ -24,7 +25,6 @@ from nfslat.select import (
     parse_moment,
     select,
 )
-from nfslat.tables import Connection, Ops
 
 MOUNT, NLM, CALLBACK = 100005, 100021, 0x40000000
 # The first connection is the client's, of the second the server spoke first, the third is another client's.

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import Op, op, ops
 
-from nfslat.constants import NFS, NULL32
-from nfslat.details import Details, SessionLimits, Slots, no_details
 from nfslat.inflight.levels import hidden_share
 from nfslat.inflight.sessions import Session, sessions
+from nfslat.model.details import Details, SessionLimits, Slots, no_details
+from nfslat.model.protocol import NFS, NULL32
 
 ONE, TWO = b"1" * 16, b"2" * 16
 CALLBACK = 0x40000000

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_tables import MS, Op, op, ops, truths
 
-from nfslat.constants import NULL
-from nfslat.match import Matching, match
-from nfslat.settle import settle
-from nfslat.tables import I64, Bool, Miss
+from nfslat.match.match import Matching, match
+from nfslat.match.settle import settle
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64, Bool, Miss
 
 ALWAYS = (-(1 << 62), 1 << 62)
 AHEAD_MS = 3_600_000  # the server's clock

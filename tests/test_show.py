@@ -11,16 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from nfslat import cli, pipeline, show
-from nfslat.decode.decoded import Reassembly
+from nfslat import pipeline
+from nfslat.cli import main as cli
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, ToolError
+from nfslat.figures.wireshark import in_filter
+from nfslat.model.decoded import Reassembly
+from nfslat.model.tables import Miss
+from nfslat.packets import show
+from nfslat.packets.dissect import dissect
 from nfslat.results import Correlation
 from nfslat.select import REASONS, Filters
-from nfslat.show_dissect import dissect
-from nfslat.show_filters import in_filter
-from nfslat.tables import Miss
 
 pytestmark = pytest.mark.usefixtures("engine")
 

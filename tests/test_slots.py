@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import CONNECTIONS, op, ops
 
-from nfslat.constants import NFS, is_callback_program
-from nfslat.details import TcpEvent, TcpEvents
 from nfslat.inflight.cap import ConnectionCap, connection_caps
 from nfslat.inflight.levels import hidden_share
 from nfslat.inflight.slots import Held, MountSlots, Slots, client_slots, held_at
-from nfslat.tables import Connection, Ops
+from nfslat.model.details import TcpEvent, TcpEvents
+from nfslat.model.protocol import NFS, is_callback_program
+from nfslat.model.tables import Connection, Ops
 
 US, MS = 1_000, 1_000_000
 

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import GETATTR, MS, READ, WRITE, Op, decoded, op, ops
 
+from nfslat.answer.model import StackRow
+from nfslat.clock.theta import find_clock
 from nfslat.decode.capture import Source
 from nfslat.decompose import Parts
 from nfslat.errors import UsageError
-from nfslat.known import Known, parse_known
-from nfslat.match import match
-from nfslat.report.model import StackRow
+from nfslat.evidence.known import Known, parse_known
+from nfslat.figures.stack import stack
+from nfslat.match.match import match
 from nfslat.results import Correlation, Side
-from nfslat.stack import stack
-from nfslat.theta import find_clock
 
 ALWAYS = (-(1 << 62), 1 << 62)
 

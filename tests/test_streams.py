@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat.decode.streams import Direction, Record
+from nfslat.decode.tshark.streams import Direction, Record
 
 WRAP = 1 << 32
 ISN = st.sampled_from((0, 1000, WRAP - 1, WRAP - 50, (1 << 31) - 20))

@@ -13,12 +13,12 @@ import wire
 import wire_tables
 from captures import SHARED, Decoder, needs_captures, needs_native
 
-from nfslat.decode.decoded import Decoded
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
-from nfslat.details import TcpEvents, no_details
-from nfslat.tables import Matched, Ops
-from nfslat.transport import Amount, Caveat, Delivery, Way, deliveries, hit
+from nfslat.model.decoded import Decoded
+from nfslat.model.details import TcpEvents, no_details
+from nfslat.model.tables import Matched, Ops
+from nfslat.wire.transport import Amount, Caveat, Delivery, Way, deliveries, hit
 
 NOTHING = Amount(0, 0, 0)
 

@@ -10,7 +10,7 @@ import pytest
 from queue_captures import write_captures
 from queues import MS, US, simulate
 
-from nfslat import cli
+from nfslat.cli import main as cli
 
 LOAD: dict[str, Any] = {
     "workers": 24, "count": 1500, "law": "exponential", "seed": 7,

@@ -26,9 +26,9 @@ from pathlib import Path
 import numpy as np
 from wire import EPOCH_NS, Seen, write_pcap
 
-from nfslat.constants import NULL, NULL32
 from nfslat.decode.capture import Source
-from nfslat.tables import Connection
+from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.tables import Connection
 from nfslat.tcp.packets import ACK, FIN, PSH, RST, SYN, AckKind, Conversation, Kind, Packets, Trace, Way
 
 MS = 1_000_000

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from nfslat.constants import NFS, NULL, NULL32
-from nfslat.decode.decoded import Decoded
-from nfslat.messages import Messages
-from nfslat.tables import CALL_SHOWN_LAST, REPLY_SHOWN_LAST, WHOLE, Connection, Kind, Loose, Ops
+from nfslat.decode.tshark.messages import Messages
+from nfslat.model.decoded import Decoded
+from nfslat.model.protocol import NFS, NULL, NULL32
+from nfslat.model.tables import CALL_SHOWN_LAST, REPLY_SHOWN_LAST, WHOLE, Connection, Kind, Loose, Ops
 
 MS = 1_000_000
 GETATTR, READ, WRITE = 1, 6, 7

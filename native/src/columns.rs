@@ -1,4 +1,4 @@
-//! The tables that leave the decoder, as columns; one push a row, dtypes as in `nfslat/tables.py`.
+//! The tables that leave the decoder, as columns; one push a row, dtypes as in `nfslat/model/tables.py`.
 //!
 //! Null is -1, in unsigned columns 2^32 - 1 (`NONE`). Times are ns since 1970, frames 1-based.
 
@@ -9,7 +9,7 @@ use crate::interned::Interned;
 use crate::ops::Place;
 use crate::rpc::{Call, NONE};
 
-/// The one state in which a message ends (`nfslat.tables.State`).
+/// The one state in which a message ends (`nfslat.model.tables.State`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
 pub enum State {
@@ -20,7 +20,7 @@ pub enum State {
     DuplicateFrame = 4,
 }
 
-/// Bits of `Ops::flags` (`nfslat.tables`). Before `close` the first is set for the call, `REPLY_WHOLE` for the reply.
+/// Bits of `Ops::flags` (`nfslat.model.tables`). Before `close` the first is set for the call, `REPLY_WHOLE` for the reply.
 pub const WHOLE: u8 = 1;
 pub const CALL_SHOWN_LAST: u8 = 2;
 pub const REPLY_SHOWN_LAST: u8 = 4;
@@ -48,7 +48,7 @@ pub struct Ops {
     pub reply_first_frame: Vec<i32>,
     pub reply_last_frame: Vec<i32>,
     pub transmissions: Vec<i16>,
-    /// `nfslat.details.Callers`.
+    /// `nfslat.model.details.Callers`.
     pub uid: Vec<u32>,
     pub status: Vec<i16>,
     pub accept: Vec<i8>,

@@ -98,7 +98,7 @@ impl Ops {
 
 /// Fill `call`; `None` where the bytes end before the first operation.
 ///
-/// The main operation is the first of the highest rank, as `main_op` in nfslat/constants.py has it.
+/// The main operation is the first of the highest rank, as `main_op` in nfslat/model/protocol.py has it.
 pub(crate) fn arguments<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>, ranks: &Ranks) -> Option<()> {
     let callback = is_callback(call.program);
     xdr.opaque()?; // tag

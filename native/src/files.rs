@@ -1,4 +1,4 @@
-//! Calls that name files and their replies in, rows of which handle is which name out (`nfslat.details.Files`).
+//! Calls that name files and their replies in, rows of which handle is which name out (`nfslat.model.details.Files`).
 
 use hashbrown::HashMap;
 

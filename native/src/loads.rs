@@ -1,4 +1,4 @@
-//! Payload of data packets in, its bytes by stretch of time out (`nfslat.details.Loads`).
+//! Payload of data packets in, its bytes by stretch of time out (`nfslat.model.details.Loads`).
 
 use crate::feed::NO_CONN;
 

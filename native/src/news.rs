@@ -9,7 +9,7 @@ use crate::results::Key;
 use crate::rpc::{Call, MOUNT, NFS};
 use crate::xdr::Xdr;
 
-/// What one row of `nfslat.details.Files` says (`nfslat.details.FileEvent`).
+/// What one row of `nfslat.model.details.Files` says (`nfslat.model.details.FileEvent`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
 pub enum Event {

@@ -1,6 +1,6 @@
 //! RPC messages in capture order in, ops and loose messages as columns out: the pairing of one side.
 //!
-//! The twin of `nfslat/pair.py`, which explains the rules; a test holds the two together. Messages are paired as they
+//! The twin of `nfslat/decode/tshark/pair.py`, which explains the rules; a test holds the two together. Messages are paired as they
 //! come, by connection, direction of the call and XID. What TCP sent again is no message here (`stream`).
 
 use hashbrown::HashMap;
@@ -15,7 +15,7 @@ use crate::resent::{Blocked, Resent};
 use crate::results::{Key, Results};
 use crate::rpc::{Accept, Call, NONE, ReplyHead};
 
-/// A call that comes again after its answer has left was sent before the answer arrived (`nfslat/pair.py`).
+/// A call that comes again after its answer has left was sent before the answer arrived (`nfslat/decode/tshark/pair.py`).
 const LATE_RETRANSMISSION_NS: i64 = 1_000_000_000;
 /// Unless the answer may have been lost: over UDP, or with the connection that carried it.
 const LOST_ANSWER_NS: i64 = 180_000_000_000;
@@ -372,7 +372,7 @@ impl Slots {
     }
 }
 
-/// `accept_stat`, or 8 and more where the reply was denied; -1 where it was not captured (`nfslat.tables.Ops`).
+/// `accept_stat`, or 8 and more where the reply was denied; -1 where it was not captured (`nfslat.model.tables.Ops`).
 fn accept(stat: Accept) -> i8 {
     match stat {
         Accept::Success => 0,

@@ -326,7 +326,7 @@ fn text(addr: u128) -> String {
     addr.to_ipv4_mapped().map_or_else(|| addr.to_string(), |v4| v4.to_string())
 }
 
-/// `nfslat.kernels.JoinSide`: connection, kind and XID of each op, and two small tables.
+/// `nfslat.kernels.join.JoinSide`: connection, kind and XID of each op, and two small tables.
 type JoinSide<'py> = (
     PyReadonlyArray1<'py, i32>,
     PyReadonlyArray1<'py, i16>,
@@ -337,7 +337,7 @@ type JoinSide<'py> = (
 /// Partner of each of the client's rows; rows of the keys that are not alone, and how many each group of them has.
 type Joined<'py> = (Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i32>>);
 
-/// Join the ops of two sides (`nfslat.kernels.join`).
+/// Join the ops of two sides (`nfslat.kernels.join.join`).
 #[pyfunction]
 fn join<'py>(py: Python<'py>, server: JoinSide<'py>, client: JoinSide<'py>, places: usize) -> PyResult<Joined<'py>> {
     let (one, two) = (side(&server)?, side(&client)?);

@@ -16,7 +16,7 @@ const WAITING_WITHOUT_RPC: usize = 8;
 /// Rows kept of a capture; beyond it they are only counted.
 const MOST_ROWS: usize = 1 << 21;
 
-/// What a segment did to the bytes (`nfslat.details.Again`).
+/// What a segment did to the bytes (`nfslat.model.details.Again`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
 pub enum Again {
@@ -92,7 +92,7 @@ impl Resent {
     }
 }
 
-/// Messages that were complete before a hole in front of them was filled (`nfslat.details.Blocked`).
+/// Messages that were complete before a hole in front of them was filled (`nfslat.model.details.Blocked`).
 #[derive(Default)]
 pub struct Blocked {
     row: Vec<Row>,

@@ -1,7 +1,7 @@
 //! The packets of a TCP connection in, the silences of its senders out, with what ended each.
 //!
 //! Knows nothing of RPC and keeps nothing per packet, but the times of what is not acknowledged yet.
-//! `nfslat/details.py` (`Pauses`) says what the columns mean.
+//! `nfslat/model/details.py` (`Pauses`) says what the columns mean.
 
 use crate::link::Segment;
 use crate::scales::Scales;
@@ -23,7 +23,7 @@ const NO_SCALE: u8 = u8::MAX;
 /// SACK in a packet's options (RFC 2018 section 3).
 const SACK: u8 = 5;
 
-/// What a sender had received since its pause began (`nfslat.details.Ended`).
+/// What a sender had received since its pause began (`nfslat.model.details.Ended`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i8)]
 pub enum Ended {
@@ -35,7 +35,7 @@ pub enum Ended {
     Data = 4,
 }
 
-/// With what a sender went on (`nfslat.details.Went`).
+/// With what a sender went on (`nfslat.model.details.Went`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
 pub enum Went {

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from nfslat import _native
-from nfslat.constants import RANK_ACTION, op_ranks
 from nfslat.decode.capture import Source
-from nfslat.decode.decoded import Decoded
 from nfslat.decode.merge import packets, without_messages
 from nfslat.decode.native import decoded, read
 from nfslat.decode.tools import Tools
-from nfslat.tables import hosts as addresses
+from nfslat.model.decoded import Decoded
+from nfslat.model.protocol import RANK_ACTION, op_ranks
+from nfslat.model.tables import hosts as addresses
 
 
 @dataclass(frozen=True)

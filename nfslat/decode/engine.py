@@ -9,9 +9,9 @@ from pathlib import Path
 
 from nfslat.decode import bundle
 from nfslat.decode.capture import Source, expand, is_parquet, refuse_stored
-from nfslat.decode.decoded import Decoded
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, UsageError
+from nfslat.model.decoded import Decoded
 
 ENGINES = ("native", "tshark")
 
@@ -48,7 +48,8 @@ def choose(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rerea
 
 def _decoder(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool) -> Engine:
     if name == "tshark" or (name is None and not is_native_built()):
-        from nfslat.decode import capinfos, tshark  # noqa: PLC0415  (late: the usual run does without)
+        from nfslat.decode.tshark import capinfos  # noqa: PLC0415  (late: the usual run does without)
+        from nfslat.decode.tshark import engine as tshark  # noqa: PLC0415
 
         return Engine(
             tools=tools,

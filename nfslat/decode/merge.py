@@ -10,10 +10,10 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from nfslat.decode.decoded import Decoded
 from nfslat.decode.merge_tables import dropped, empty, merged
-from nfslat.details import no_details
-from nfslat.tables import Loose, Ops, State
+from nfslat.model.decoded import Decoded
+from nfslat.model.details import no_details
+from nfslat.model.tables import Loose, Ops, State
 
 T = TypeVar("T")
 

@@ -16,9 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.constants import NULL, NULL32
-from nfslat.decode.decoded import Decoded
-from nfslat.details import (
+from nfslat.model.decoded import Decoded
+from nfslat.model.details import (
     Blocked,
     Callers,
     Details,
@@ -34,7 +33,8 @@ from nfslat.details import (
     TcpEvents,
     Turns,
 )
-from nfslat.tables import I64, Loose, Ops, Table
+from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.tables import I64, Loose, Ops, Table
 
 TableT = TypeVar("TableT", bound=Table)
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from nfslat import _native
-from nfslat.constants import NULL, RANK_ACTION, op_ranks
 from nfslat.decode.capture import File, Source, expand, refuse_empty, refuse_stored, refuse_terminal, spool
-from nfslat.decode.decoded import Decoded
 from nfslat.decode.tools import Tools
-from nfslat.details import (
+from nfslat.errors import InputError, ToolError
+from nfslat.model.decoded import Decoded
+from nfslat.model.details import (
     Blocked,
     Callers,
     Details,
@@ -36,8 +36,8 @@ from nfslat.details import (
     TcpEvents,
     Turns,
 )
-from nfslat.errors import InputError, ToolError
-from nfslat.tables import Connection, Kind, Loose, Ops, State
+from nfslat.model.protocol import NULL, RANK_ACTION, op_ranks
+from nfslat.model.tables import Connection, Kind, Loose, Ops, State
 
 NAME = f"native {_native.VERSION}"
 _POLL_S = 0.05
@@ -132,7 +132,7 @@ def _peek(name: str, path: Path, tools: Callable[[], Tools], scratch: Path, *, r
     try:
         _, first_ns = _native.peek(path)
     except _native.NotACapture:
-        from nfslat.decode.capinfos import inspect  # noqa: PLC0415  (late: only for what only Wireshark reads)
+        from nfslat.decode.tshark.capinfos import inspect  # noqa: PLC0415  (late: only for what only Wireshark reads)
 
         if not rereads:
             path, is_whole = _for_wireshark(name, path, scratch)
@@ -152,7 +152,7 @@ def _peek(name: str, path: Path, tools: Callable[[], Tools], scratch: Path, *, r
 
 
 def _for_wireshark(name: str, path: Path, scratch: Path) -> tuple[Path, bool]:
-    from nfslat.decode.capinfos import decompressed  # noqa: PLC0415  (late, as above)
+    from nfslat.decode.tshark.capinfos import decompressed  # noqa: PLC0415  (late, as above)
 
     return decompressed(name, path, scratch)
 
@@ -178,7 +178,7 @@ def _readable(file: File, tools: Callable[[], Tools]) -> Iterator[str]:
                 raise
         status = editcap.returncode
         if status > 0 and not file.cut_short:
-            from nfslat.decode.capinfos import why_not  # noqa: PLC0415
+            from nfslat.decode.tshark.capinfos import why_not  # noqa: PLC0415
 
             stderr.seek(0)
             raise ToolError(f"{file.name}: {why_not(stderr.read().decode(errors='replace'))}")

@@ -8,11 +8,11 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable
 
-from nfslat.constants import NFS, NULL, program_name
 from nfslat.decode.capture import Source
-from nfslat.decode.decoded import Decoded
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, ToolError
+from nfslat.model.decoded import Decoded
+from nfslat.model.protocol import NFS, NULL, program_name
 
 _NAMED = 3
 _LOOKED_AT = "100000"  # packets: enough to tell what a capture is about

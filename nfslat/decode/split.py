@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from nfslat import _native
-from nfslat.constants import RANK_ACTION, op_ranks
 from nfslat.decode.apart import Apart, apart
 from nfslat.decode.capture import File, Source, refuse_empty
 from nfslat.decode.merge import merge
 from nfslat.decode.native import read
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
-from nfslat.tables import I64
+from nfslat.model.protocol import RANK_ACTION, op_ranks
+from nfslat.model.tables import I64
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 
 from nfslat import __version__
-from nfslat.arrow import Counted, coded, dictionary, options, pyarrow, quick_options
-from nfslat.constants import NULL, op_name, program_name, version_name
+from nfslat.decode.arrow import Counted, coded, dictionary, options, pyarrow, quick_options
 from nfslat.decode.capture import File, Source
-from nfslat.decode.decoded import Decoded
 from nfslat.decode.packed import Columns, Tables, pack, unpack
 from nfslat.errors import InputError
+from nfslat.model.decoded import Decoded
+from nfslat.model.protocol import NULL, op_name, program_name, version_name
 
 SCHEMA = "nfslat.side/1"
 _KEY = "nfslat"
@@ -204,7 +204,7 @@ def _batches(decoded: Decoded, columns: Columns, schema: Any) -> Iterator[Any]:
 
 
 def _null(values: Any) -> Any:
-    """All bits set (`nfslat.tables`)."""
+    """All bits set (`nfslat.model.tables`)."""
     return NULL if values.dtype.kind == "i" else np.iinfo(values.dtype).max
 
 

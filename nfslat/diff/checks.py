@@ -16,8 +16,8 @@ from nfslat.diff.model import Change, Check
 from nfslat.diff.runs import Run, Single
 from nfslat.diff.statistics import SLICES, Estimate, Sample, mean_difference, percentile_difference
 from nfslat.errors import UsageError
+from nfslat.model.tables import I64
 from nfslat.select import parse_ops
-from nfslat.tables import I64
 
 _FORM = re.compile(
     r"(?:(?P<op>[A-Za-z_]+)\.)??(?:(?P<side>client|server|network)\.)?(?P<figure>mean|p50|p99)"

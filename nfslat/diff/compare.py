@@ -15,7 +15,7 @@ from nfslat.diff.model import Change, Load, Mix, Part, Row
 from nfslat.diff.parts import AtMix, Column, columns, of_means
 from nfslat.diff.runs import Single
 from nfslat.diff.statistics import Sample, percentile_difference
-from nfslat.tables import I64
+from nfslat.model.tables import I64
 
 _NS_PER_S = 1e9
 # Up to so many in flight each number is compared with itself; above that in steps of an eighth, as far apart as 16 and

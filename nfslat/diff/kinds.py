@@ -8,9 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from nfslat.constants import DATA_OPS
 from nfslat.diff.runs import Single
-from nfslat.tables import I64
+from nfslat.model.protocol import DATA_OPS
+from nfslat.model.tables import I64
 
 _UNSIZED = -1
 

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nfslat.constants import NULL
 from nfslat.diff import judge
 from nfslat.diff.kinds import Kinds
 from nfslat.diff.model import Change, Part
 from nfslat.diff.runs import LAYERS, Single, layer_of, moved_in
 from nfslat.diff.statistics import Sample, mean_difference
-from nfslat.tables import I64
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64
 
 _NS_PER_MS = 1e6
 # What TCP or a host that stood still made of the server's time is a row of its own where it is so much of it in either

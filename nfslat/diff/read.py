@@ -12,17 +12,17 @@ from typing import Any, NoReturn, TextIO
 import numpy as np
 
 from nfslat import __version__, pipeline
-from nfslat.constants import NULL
+from nfslat.answer import json as report_json
+from nfslat.answer.model import SCHEMA, Tool
+from nfslat.decode.workspace import open_workspace
 from nfslat.diff.runs import Run, Single, single_ops
 from nfslat.errors import InputError, UsageError
-from nfslat.known import Known
-from nfslat.op_columns import CHARGED
-from nfslat.report import json as report_json
-from nfslat.report.model import SCHEMA, Tool
+from nfslat.evidence.known import Known
+from nfslat.figures.op_columns import CHARGED
+from nfslat.figures.summary import report_two
+from nfslat.model.protocol import NULL
 from nfslat.results import Correlation
 from nfslat.select import Filters, Moment
-from nfslat.summarize import report_two
-from nfslat.workspace import open_workspace
 
 _NEEDED = ("op", "size_bytes", "client_t0_ns", "client_t3_ns", "call_send_ns", "server_ns", "reply_send_ns")
 _OPTIONAL = ("call_net_ns", "reply_net_ns", "one_way_error_ns", "queue_ns", *(f"{name}_ns" for name in CHARGED))

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from nfslat.charges.causes import FROM_OUTSIDE, Cause, code, place
-from nfslat.columns import rank
-from nfslat.constants import NULL, NULL32
 from nfslat.diff.statistics import SLICES, Sample
-from nfslat.op_columns import CHARGED
+from nfslat.figures.op_columns import CHARGED
+from nfslat.model.blocks import rank
+from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.tables import I64, Bool
 from nfslat.results import Correlation
 from nfslat.select import op_labels
-from nfslat.tables import I64, Bool
+from nfslat.wire.charges.causes import FROM_OUTSIDE, Cause, code, place
 
 _NS_PER_MS = 1e6
 LAYERS = ("client", "network", "server")

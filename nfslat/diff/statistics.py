@@ -22,7 +22,7 @@ from functools import cache, cached_property
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.tables import I64
+from nfslat.model.tables import I64
 
 F64 = npt.NDArray[np.float64]
 

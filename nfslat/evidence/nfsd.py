@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from nfslat.constants import NFS, op_name
 from nfslat.errors import InputError
 from nfslat.evidence.counters import counters, grown
 from nfslat.evidence.records import NfsdStats
+from nfslat.model.protocol import NFS, op_name
 
 _CALLS = {"proc2": 2, "proc3": 3, "proc4": 4, "proc4ops": 4}  # line -> NFS version
 _FIELDS = {"io": 2, "net": 4, "rpc": 2}  # line -> numbers that are read of it

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.columns import rank
 from nfslat.errors import InputError
 from nfslat.evidence.oracle_events import FILE_EVENTS, file_event
 from nfslat.evidence.records import Latency
-from nfslat.tables import I64
+from nfslat.model.blocks import rank
+from nfslat.model.tables import I64
 
 # What follows ela has to be there: a number that the end of the file has cut is another number.
 _WAIT = re.compile(r"WAIT #\d{1,20}: ?nam='([^']{1,64})' ela= ?(-?\d{1,15})\s(?=\s*\S)")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.evidence.sunrpc_trace import CLIENT, SERVER, SunrpcTrace
-from nfslat.tables import I64, U32, Bool
+from nfslat.model.tables import I64, U32, Bool
 
 # An RPC that is sent again is answered minutes after its first sending (timeo is 60 s); an XID comes back later.
 _FAR_NS = 120 * 10**9

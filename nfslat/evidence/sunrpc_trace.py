@@ -25,10 +25,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.columns import rank
 from nfslat.errors import InputError
 from nfslat.evidence.records import Latency
-from nfslat.tables import I8, I32, I64, U32, Table
+from nfslat.model.blocks import rank
+from nfslat.model.tables import I8, I32, I64, U32, Table
 
 CLIENT, SERVER = 0, 1  # values of ``SunrpcTrace.side``
 

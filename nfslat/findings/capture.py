@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nfslat.report.model import AuditNote, Capture, Finding
+from nfslat.answer.model import AuditNote, Capture, Finding
 
 # What a wrong clock touches is wrong, what is missing is not there, and the rest is noise; codes that are not here are
 # in between.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nfslat.above import Why
+from nfslat.answer.model import Finding
 from nfslat.findings.facts import Facts, finding
+from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, percent, times
-from nfslat.report.model import Finding
-from nfslat.tune import advice
+from nfslat.wire.above import Why
 
 SLOT_CODES = ("client-slots", "session-slots")
 _SOME = 0.05

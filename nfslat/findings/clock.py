@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nfslat.report.model import Clock, ClockStep, Finding
+from nfslat.answer.model import Clock, ClockStep, Finding
 
 # A quartz is off by up to 100 ppm; beyond that a clock is being slewed, or its tick is set wrong.
 _UNUSUAL_PPM = 100

@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nfslat.above import Why
-from nfslat.charges.causes import FROM_OUTSIDE, Cause
-from nfslat.constants import DATA_OPS
+from nfslat.answer.model import CapInFlight, ClientInFlight, Finding, MatchedRow, Parts, ServerInFlight, SessionInFlight
 from nfslat.decompose import PART_NAMES
 from nfslat.evidence.records import Snapshot
 from nfslat.findings.verdict import Layers
-from nfslat.report.model import CapInFlight, ClientInFlight, Finding, MatchedRow, Parts, ServerInFlight, SessionInFlight
+from nfslat.model.protocol import DATA_OPS
+from nfslat.wire.above import Why
+from nfslat.wire.charges.causes import FROM_OUTSIDE, Cause
 
 AT_SERVER, AT_CLIENT = ("call_net", "server"), ("reply_net",)  # parts in which ops wait for a host that does not run
 # What waits for a disk: a server has to have on stable storage what it says it changed (RFC 1813, 1.5 and 3.3.2 on).
@@ -61,7 +61,7 @@ class HostPauses:
 
 @dataclass(frozen=True)
 class KeptAbove:
-    """Times in which no request could leave the client (`nfslat.above`)."""
+    """Times in which no request could leave the client (`nfslat.wire.above`)."""
 
     count: int
     total_ms: float

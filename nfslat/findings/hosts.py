@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nfslat.above import Why
-from nfslat.charges.causes import Cause
+from nfslat.answer.model import Finding
 from nfslat.findings.facts import AT_CLIENT, AT_SERVER, Facts, finding, worth
 from nfslat.findings.words import ms, times
-from nfslat.report.model import Finding
+from nfslat.wire.above import Why
+from nfslat.wire.charges.causes import Cause
 
 _PARTS = {"server": AT_SERVER, "client": AT_CLIENT}
 

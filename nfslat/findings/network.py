@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nfslat.charges.causes import LOSSES, Cause
+from nfslat.answer.model import Finding
 from nfslat.findings.facts import Facts, finding
 from nfslat.findings.words import ms
-from nfslat.report.model import Finding
+from nfslat.wire.charges.causes import LOSSES, Cause
 
 _DELAY_MS = 1.0  # a round trip; a machine room has less
 _DELAY_SHARE = 0.10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nfslat.report.model import Finding
+from nfslat.answer.model import Finding
 
 # A limit that packets show and whose cost they cannot: behind what explains half of the time, before the rest.
 _UNKNOWN_SHARE = 0.5

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from nfslat.answer.model import Finding, Verdict
 from nfslat.findings.words import ms, times
-from nfslat.report.model import Finding, Verdict
 
 LAYERS = {"server": "the server", "network": "the network", "client": "the client, above the wire,"}
 # Thresholds of the confidence word. A layer that adds less than half of the time cannot be called the cause of it.

@@ -6,8 +6,8 @@ import json
 from importlib import resources
 from typing import Any, TextIO, cast
 
+from nfslat.answer.json import plain, text
 from nfslat.fleet.model import Fleet
-from nfslat.report.json import plain, text
 
 
 def to_dict(fleet: Fleet) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from nfslat.report.figures import Summary
-from nfslat.report.model import Clock, ServerInFlight, Tool, Verdict
+from nfslat.answer.figures import Summary
+from nfslat.answer.model import Clock, ServerInFlight, Tool, Verdict
 
 SCHEMA = "nfslat.fleet/1"
 

@@ -6,18 +6,8 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-from nfslat.fleet.model import (
-    Client,
-    ClientWindow,
-    Fleet,
-    Phase,
-    Problem,
-    Run,
-    Server,
-    ServerWindow,
-    SetApart,
-)
-from nfslat.report.model import Clock, Verdict
+from nfslat.answer.model import Clock, Verdict
+from nfslat.fleet.model import Client, ClientWindow, Fleet, Phase, Problem, Run, Server, ServerWindow, SetApart
 from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
 
 LETTERS = {"server": "S", "network": "N", "client": "C"}

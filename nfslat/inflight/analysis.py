@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.details import Details
+from nfslat.inflight.all_clients import Seen, ServerWide, seen
 from nfslat.inflight.cap import ConnectionCap, connection_caps
 from nfslat.inflight.jobs import find_jobs
 from nfslat.inflight.levels import hidden_share
@@ -16,8 +16,8 @@ from nfslat.inflight.server import ServerLoad, load_of, of_one_client, server_lo
 from nfslat.inflight.sessions import Session, sessions
 from nfslat.inflight.slots import MountSlots, client_slots
 from nfslat.inflight.threads import find_threads
-from nfslat.inflight.wide import Seen, ServerWide, seen
-from nfslat.tables import I64, Bool, Loose, Ops, State
+from nfslat.model.details import Details
+from nfslat.model.tables import I64, Bool, Loose, Ops, State
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.columns import side_by_side
-from nfslat.details import TcpEvent, TcpEvents
 from nfslat.inflight.levels import levels
-from nfslat.tables import I32, I64, Ops
+from nfslat.model.blocks import side_by_side
+from nfslat.model.details import TcpEvent, TcpEvents
+from nfslat.model.tables import I32, I64, Ops
 
 _MANY = 64  # in flight on a connection; below, no server is known to stop reading for their number
 _SLOWER = 2.0  # times the median of the server's other connections

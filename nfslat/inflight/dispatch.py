@@ -9,8 +9,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from nfslat.constants import NULL
-from nfslat.tables import I32, I64
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I32, I64
 
 try:
     from nfslat import _native

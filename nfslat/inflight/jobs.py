@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.columns import side_by_side
-from nfslat.constants import NFS, NFSACL, NULL, op_name
-from nfslat.details import Blocked
 from nfslat.inflight.dispatch import Work
-from nfslat.tables import I16, I32, I64, U32, Bool, Loose, Ops, State
+from nfslat.model.blocks import side_by_side
+from nfslat.model.details import Blocked
+from nfslat.model.protocol import NFS, NFSACL, NULL, op_name
+from nfslat.model.tables import I16, I32, I64, U32, Bool, Loose, Ops, State
 
 # What a server may hold back without a thread: the client is told to come again (NFS3ERR_JUKEBOX and NFS4ERR_DELAY are
 # one number), a lock that somebody else has, a layout that is recalled first.

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.columns import each_block
-from nfslat.tables import I32, I64, Bool, State
+from nfslat.model.blocks import each_block
+from nfslat.model.tables import I32, I64, Bool, State
 
 try:
     from nfslat import _native

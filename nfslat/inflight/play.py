@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.tables import I64, Bool, Table
+from nfslat.model.tables import I64, Bool, Table
 
 _ISSUE, _ARRIVE, _DONE, _RECEIVE = range(4)
 _NO_LIMIT = 1 << 40

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nfslat.columns import ranked
 from nfslat.errors import InputError, UsageError
 from nfslat.inflight.play import Load, Order, Played, hand_overs_ns, play
-from nfslat.tables import I64, Bool
+from nfslat.model.blocks import ranked
+from nfslat.model.tables import I64, Bool
 
 MOST_OPS = 200_000  # that are played; a second or two
 

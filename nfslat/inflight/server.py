@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.constants import IN_MEMORY_OPS, NULL, op_name
-from nfslat.details import Details
 from nfslat.inflight.jobs import Jobs, find_jobs
 from nfslat.inflight.threads import Bound, Threads, find_threads, lower_bound
-from nfslat.tables import I64, Bool, Loose, Ops
+from nfslat.model.details import Details
+from nfslat.model.protocol import IN_MEMORY_OPS, NULL, op_name
+from nfslat.model.tables import I64, Bool, Loose, Ops
 
 _WITNESS = 0.1  # a call whose work is so much less than that of the main operation has no business with its storage
 _SOME_HIDDEN, _SOME_RESENT = 0.10, 0.02  # together they make late answers, and a wrong bound

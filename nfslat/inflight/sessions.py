@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.columns import side_by_side
-from nfslat.constants import NULL, NULL32, is_callback_program
-from nfslat.details import Details, SessionLimits
 from nfslat.inflight.levels import unseen
 from nfslat.inflight.slots import Slots, held_at
-from nfslat.tables import I64, Bool, Ops
-from nfslat.tables import U32 as U32Column
+from nfslat.model.blocks import side_by_side
+from nfslat.model.details import Details, SessionLimits
+from nfslat.model.protocol import NULL, NULL32, is_callback_program
+from nfslat.model.tables import I64, Bool, Ops
+from nfslat.model.tables import U32 as U32Column
 
 _AT_ONCE_NS = 150_000  # as in `slots`
 _MOST = 0.5  # of the busy time

@@ -17,9 +17,9 @@ from enum import Enum
 
 import numpy as np
 
-from nfslat.columns import side_by_side
 from nfslat.inflight.levels import Levels, in_order, levels, levels_of, turnarounds_ns, unseen
-from nfslat.tables import I32, I64, Ops
+from nfslat.model.blocks import side_by_side
+from nfslat.model.tables import I32, I64, Ops
 
 KNOWN = {
     2: "the least that a Linux client keeps (sunrpc.tcp_slot_table_entries)",

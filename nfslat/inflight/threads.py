@@ -24,10 +24,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.constants import NULL
 from nfslat.inflight import dispatch
 from nfslat.inflight.dispatch import Order, Work, starts
-from nfslat.tables import I16, I64, Bool
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I16, I64, Bool
 
 F64 = npt.NDArray[np.float64]
 

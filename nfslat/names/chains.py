@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nfslat.constants import NULL
-from nfslat.details import FileEvent
+from nfslat.model.details import FileEvent
+from nfslat.model.protocol import NULL
 from nfslat.names.news import News
 
 _Way = tuple[int, tuple[bytes, ...]]  # a handle, or TOP; the names from there

@@ -10,11 +10,11 @@ from operator import itemgetter
 
 import numpy as np
 
-from nfslat.constants import NULL
-from nfslat.details import FileEvent
+from nfslat.model.details import FileEvent
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64, Bool, Table
 from nfslat.names.chains import renamed_ways
 from nfslat.names.news import TOP, News
-from nfslat.tables import I64, Bool, Table
 
 _ELSEWHERE = -1  # stands beside `FileEvent`: what was told by another way moves a file
 _BEGIN_NS = int(np.iinfo(np.int64).min)

@@ -9,13 +9,13 @@ from zlib import crc32
 
 import numpy as np
 
-from nfslat.clock import ServerTimes
-from nfslat.columns import filled
-from nfslat.constants import MOUNT, NFS, NULL, NULL32
-from nfslat.details import FileEvent, Files, Names
+from nfslat.clock.clock import ServerTimes
+from nfslat.model.blocks import filled
+from nfslat.model.details import FileEvent, Files, Names
+from nfslat.model.protocol import MOUNT, NFS, NULL, NULL32
+from nfslat.model.tables import I8, I16, I32, I64, U32, Bool, Ops, Table
 from nfslat.results import Correlation, Side
 from nfslat.select import is_reverse
-from nfslat.tables import I8, I16, I32, I64, U32, Bool, Ops, Table
 
 TOP = -2  # the directory of what a MOUNT, or the root of a server, leads to: its name is a whole path
 _HASH_BITS = 32

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.columns import filled
-from nfslat.constants import MOUNT, NFS, NULL, op_name
-from nfslat.details import FileEvent
+from nfslat.model.blocks import filled
+from nfslat.model.details import FileEvent
+from nfslat.model.protocol import MOUNT, NFS, NULL, op_name
+from nfslat.model.tables import I32, I64, Kind
 from nfslat.names.links import Links, follow
 from nfslat.names.news import TOP, Asked, News, of_pair, of_side
 from nfslat.names.text import checked_encoding
 from nfslat.names.tree import Rows, Tree
 from nfslat.results import Correlation, Side
-from nfslat.tables import I32, I64, Kind
 
 # They change which file the operations behind them work on (RFC 8881 section 16.2.3.1).
 _MOVING = frozenset("CREATE LOOKUP LOOKUPP OPEN OPENATTR PUTPUBFH PUTROOTFH RESTOREFH".split())

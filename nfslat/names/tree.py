@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nfslat.columns import filled
-from nfslat.constants import NULL
+from nfslat.model.blocks import filled
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I32, I64, Bool
 from nfslat.names.links import Links
 from nfslat.names.news import TOP, distinct
 from nfslat.names.text import UNKNOWN, no_formula, read_all
-from nfslat.tables import I32, I64, Bool
 
 LONGEST = 4096  # characters, as PATH_MAX of Linux; of a longer path the end is shown
 _NONE = np.zeros(0, dtype=np.int64)

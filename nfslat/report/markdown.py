@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tabulate import tabulate
 
-from nfslat.report import model
+from nfslat.answer import model
 from nfslat.report.text_findings import LAYERS, explains, not_found
 from nfslat.report.text_layout import Cell, count, count_of, ms, percent, plain
 from nfslat.report.text_tables import op_label

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from nfslat.answer.model import Report, Verdict
 from nfslat.errors import UsageError
 from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import VEGA_LITE, Chart, Spec
 from nfslat.report.charts.style import on_paper, theme
-from nfslat.report.model import Report, Verdict
 
 WIDTH_PX, SCALE = 1000, 2
 _COLUMNS, _TITLE_COLUMNS = 150, 95  # of a caption and of the verdict, in WIDTH_PX
 _AXIS_PX = 70  # of latencies
 _HEADER_BYTES = 33  # of a PNG file: signature and IHDR
-_MADE_BY = b"tEXtSoftware\0nfslat"  # by which `nfslat.output` knows its own files
+_MADE_BY = b"tEXtSoftware\0nfslat"  # by which `nfslat.export.output` knows its own files
 
 
 def write_png(report: Report, directory: Path) -> list[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nfslat.report.model import AuditNote, Capture, MatchedOps, RawRow, Report, Verdict
+from nfslat.answer.model import AuditNote, Capture, MatchedOps, RawRow, Report, Verdict
 from nfslat.report.text_findings import evidence_section, findings_section, what_if_section
 from nfslat.report.text_inflight import inflight_section
 from nfslat.report.text_layout import (
@@ -16,11 +16,7 @@ from nfslat.report.text_layout import (
     shorten,
     table,
 )
-from nfslat.report.text_parts import (
-    clock_section,
-    part_percentiles_section,
-    parts_section,
-)
+from nfslat.report.text_parts import clock_section, part_percentiles_section, parts_section
 from nfslat.report.text_pivots import intervals_section, legend, pivot_section
 from nfslat.report.text_tables import (
     histogram_section,

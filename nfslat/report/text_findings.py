@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from nfslat.report.model import Finding, InFlight, MeanAndP99, WhatIf
+from nfslat.answer.model import Finding, InFlight, MeanAndP99, WhatIf
 from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, plain, shorten, wrap
 
 LAYERS = ("server", "network", "client")  # those of the rest are about the captures, and stand with them

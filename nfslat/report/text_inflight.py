@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from nfslat.report.model import (
+from nfslat.answer.model import (
     CapInFlight,
     ClientInFlight,
     ConnectionInFlight,
@@ -16,16 +16,7 @@ from nfslat.report.model import (
     ServerInFlight,
     SessionInFlight,
 )
-from nfslat.report.text_layout import (
-    Cell,
-    Page,
-    count,
-    count_of,
-    ms,
-    percent,
-    plain,
-    shorten,
-)
+from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, plain, shorten
 from nfslat.report.text_tables import op_label
 
 _MOST_LEVELS, _MOST_ROWS = 8, 8  # rows of a table

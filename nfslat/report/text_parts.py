@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nfslat.report.model import Clock, MatchedRow, Parts, PartSummaries, Summary
+from nfslat.answer.model import Clock, MatchedRow, Parts, PartSummaries, Summary
 from nfslat.report.text_layout import Cell, Page, adding_up, count, count_of, indented, ms, shares_adding_up
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nfslat.report.pivots import IntervalRow, Intervals, Pivot, PivotRow
+from nfslat.answer.pivots import IntervalRow, Intervals, Pivot, PivotRow
 from nfslat.report.text_layout import Cell, Page, adding_up_below_each_other, count, count_of, plain
 
 MOST_SHOWN = 20  # rows of a table: more are read with other tools

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nfslat.report.model import (
-    Bucket,
-    Capture,
-    MatchedOps,
-    RawRow,
-    Report,
-    Selection,
-    StackRow,
-    Summary,
-)
+from nfslat.answer.model import Bucket, Capture, MatchedOps, RawRow, Report, Selection, StackRow, Summary
 from nfslat.report.text_layout import (
     Cell,
     Page,

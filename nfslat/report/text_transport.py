@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nfslat.report.model import Charge, TcpAmount, Transport
+from nfslat.answer.model import Charge, TcpAmount, Transport
 from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent
 
 _WORTH, _WORTH_SLOWEST = 0.01, 0.05  # of the client SRT on average, or in the slowest 1 %: less has no row

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.clock import Clock
+from nfslat.clock.clock import Clock
+from nfslat.clock.theta import find_clock
 from nfslat.errors import InputError
-from nfslat.tables import I64, Matched, Ops
+from nfslat.model.tables import I64, Matched, Ops
 from nfslat.tcp.packets import Packets, Trace
 from nfslat.tcp.passage import Passage, passage
 from nfslat.tcp.same import Indexed, same_conversations, same_packets
-from nfslat.theta import find_clock
 
 Ran = tuple[tuple[int, int], tuple[int, int]]
 _SAMPLE = 1 << 16  # packets each way that the clocks are told by

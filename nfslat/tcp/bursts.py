@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.tables import I64, Bool
+from nfslat.model.tables import I64, Bool
 from nfslat.tcp.packets import PSH, AckKind, Packets
 from nfslat.tcp.progress import Progress, Runs
 

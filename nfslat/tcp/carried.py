@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.tables import I64
+from nfslat.model.tables import I64
 from nfslat.tcp.packets import Talk
 from nfslat.tcp.progress import Progress
 

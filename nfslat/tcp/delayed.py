@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nfslat.constants import NULL
-from nfslat.stalls import timer_ms
-from nfslat.tables import I64, Bool
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64, Bool
+from nfslat.wire.stalls import timer_ms
 
 _APART = 5  # a time that is longer by more than this part of the one before it begins another cluster
 _TIMES = 3  # with fewer a time without a name is chance

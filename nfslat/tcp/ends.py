@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nfslat.held import held
-from nfslat.tables import I64
+from nfslat.model.tables import I64
 from nfslat.tcp.both import Both, Pair
 from nfslat.tcp.model import Ends, HeldOnTheWay, Passed
 from nfslat.tcp.passage import Fate, Passage
@@ -13,6 +12,7 @@ from nfslat.tcp.progress import sender, spread
 from nfslat.tcp.same import counts_from_syn, shift_of
 from nfslat.tcp.sight import BothEnds, Sight
 from nfslat.tcp.turns import Compared, Shape, Taken, compare, take
+from nfslat.wire.batches import held
 
 _MS = 1e6
 

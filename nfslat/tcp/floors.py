@@ -7,8 +7,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from nfslat.constants import NULL
-from nfslat.tables import I64, Bool
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64, Bool
 from nfslat.tcp.packets import ACK, SYN, Kind, Packets, Talk
 from nfslat.tcp.stream import Stream
 

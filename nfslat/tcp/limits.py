@@ -12,11 +12,11 @@ from enum import StrEnum
 
 import numpy as np
 
-from nfslat.stalls import CAUSES, Cause, code, silence_ns
-from nfslat.tables import I8, I64, endpoint
+from nfslat.model.tables import I8, I64, endpoint
 from nfslat.tcp.packets import Talk
 from nfslat.tcp.setup import resent_until_ns
 from nfslat.tcp.silences import Silences
+from nfslat.wire.stalls import CAUSES, Cause, code, silence_ns
 
 _MS = 1e6
 _BINS = 200

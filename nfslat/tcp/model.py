@@ -12,8 +12,8 @@ from nfslat.tcp.counts import Counts
 from nfslat.tcp.limits import Limit
 from nfslat.tcp.progress import Spread
 from nfslat.tcp.sizes import Sizes
-from nfslat.tcp.sqlnet import Compared as TraceCompared
-from nfslat.tcp.sqlnet import Sqlnet
+from nfslat.tcp.sqlnet.conversation import Compared as TraceCompared
+from nfslat.tcp.sqlnet.conversation import Sqlnet
 from nfslat.tcp.throughput import Throughput
 from nfslat.tcp.turns import Compared as TurnsCompared
 from nfslat.tcp.turns import Turns

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from nfslat.constants import NULL
-from nfslat.stalls import RTO_MIN_NS
-from nfslat.tables import I64, Bool
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64, Bool
 from nfslat.tcp.floors import Floors
 from nfslat.tcp.packets import Kind
 from nfslat.tcp.stream import Stream
+from nfslat.wire.stalls import RTO_MIN_NS
 
 _AT_END_NS = 100_000  # to the receiver and back: the capture is at its end
 _AT_ONCE_NS = 2_000_000  # a wake-up of a busy host

@@ -1,6 +1,6 @@
 """The packets of TCP conversations as a table, what their SYNs agreed on, and what they begin with.
 
-Same conventions as `nfslat.tables`. Positions are bytes from the first one of their direction (0 is the byte behind the
+Same conventions as `model.tables`. Positions are bytes from the first one of their direction (0 is the byte behind the
 SYN, or the first one seen where no SYN was); sequence numbers wrap, positions do not, and are negative in front of it.
 """
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
-from nfslat.columns import side_by_side
 from nfslat.decode.capture import Source
-from nfslat.tables import I8, I16, I32, I64, U8, U32, U64, Connection, Table
+from nfslat.model.blocks import side_by_side
+from nfslat.model.tables import I8, I16, I32, I64, U8, U32, U64, Connection, Table
 
 # Bits of `Packets.flags` (RFC 9293 section 3.1).
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10

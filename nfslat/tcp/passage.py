@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from nfslat.tables import I64, Bool
+from nfslat.model.tables import I64, Bool
 from nfslat.tcp.packets import Kind, Packets
 from nfslat.tcp.same import Indexed, counts_from_syn, shift_of
 

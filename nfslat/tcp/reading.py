@@ -9,7 +9,7 @@ from nfslat.decode.capture import Source
 from nfslat.decode.engine import is_native_built
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, UsageError
-from nfslat.tables import Connection
+from nfslat.model.tables import Connection
 from nfslat.tcp.packets import Conversation, Packets, Trace, Way
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from nfslat.evidence.sqlnet_trace import SqlnetTrace
 from nfslat.evidence.sqlnet_trace import notes as trace_notes
-from nfslat.instants import iso
-from nfslat.tables import I64, endpoint
-from nfslat.tcp import model, sqlnet
+from nfslat.model.instants import iso
+from nfslat.model.tables import I64, endpoint
+from nfslat.tcp import model
 from nfslat.tcp.both import Both
 from nfslat.tcp.counts import counts
 from nfslat.tcp.ends import ends
@@ -23,6 +23,7 @@ from nfslat.tcp.progress import sender
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.sight import Sight, alone, paired
 from nfslat.tcp.sizes import sizes
+from nfslat.tcp.sqlnet import conversation as sqlnet
 from nfslat.tcp.throughput import throughput
 from nfslat.tcp.turns import take, turns
 from nfslat.tcp.waits import Waits, waits

@@ -11,16 +11,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from nfslat.constants import NULL
-from nfslat.held import Held, held
-from nfslat.stalls import DELAYED_ACK_NS, Cause, code
-from nfslat.stats import summary
-from nfslat.tables import I64, Bool, endpoint
+from nfslat.figures.stats import summary
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64, Bool, endpoint
 from nfslat.tcp.delayed import by_timer, timers_ms
 from nfslat.tcp.floors import Samples
 from nfslat.tcp.packets import SYN, Talk
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.stream import Stream
+from nfslat.wire.batches import Held, held
+from nfslat.wire.stalls import DELAYED_ACK_NS, Cause, code
 
 _MS = 1e6
 _BINS = 200

@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.columns import side_by_side
-from nfslat.tables import I32, I64
+from nfslat.model.blocks import side_by_side
+from nfslat.model.tables import I32, I64
 from nfslat.tcp.packets import ACK, Conversation, Trace
 
 U64 = npt.NDArray[np.uint64]

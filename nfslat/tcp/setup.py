@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.tables import I64
+from nfslat.model.tables import I64
 from nfslat.tcp.packets import ACK, RST, SYN, Packets, Talk
 
 

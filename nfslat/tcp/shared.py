@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from nfslat.tables import I64
+from nfslat.model.tables import I64
 from nfslat.tcp.floors import Floors, Samples, floors, samples
 from nfslat.tcp.limits import Split, split
 from nfslat.tcp.needless import needless

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.tables import I64
+from nfslat.model.tables import I64
 from nfslat.tcp.both import Both, Pair
 from nfslat.tcp.packets import Talk, Trace
 from nfslat.tcp.passage import Passage

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.constants import NULL, NULL32
-from nfslat.details import Ended, Pauses, Went
-from nfslat.scales import with_windows
-from nfslat.stalls import DELAYED_ACK_NS, LOSS, RTO_MIN_NS, Cause, awaited, classify, code, silence_ns
-from nfslat.tables import I8, I32, I64, Bool
+from nfslat.model.details import Ended, Pauses, Went
+from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.tables import I8, I32, I64, Bool
 from nfslat.tcp.delayed import by_timer
 from nfslat.tcp.floors import Floors
 from nfslat.tcp.packets import PSH, AckKind, Kind, Packets
 from nfslat.tcp.stream import Stream
+from nfslat.wire.stalls import DELAYED_ACK_NS, LOSS, RTO_MIN_NS, Cause, awaited, classify, code, silence_ns
+from nfslat.wire.window_scales import with_windows
 
 LEAST_NS = 100_000  # a shorter one is the pace of a sender that has not stopped: no host answers an ACK much faster
 _FAR_NS = 100_000  # to the sender and back: below this the capture is at its end

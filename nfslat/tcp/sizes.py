@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.stalls import Cause, code
-from nfslat.tables import I64
+from nfslat.model.tables import I64
 from nfslat.tcp.bursts import Spill, find_bursts, spills
 from nfslat.tcp.packets import Kind
 from nfslat.tcp.progress import counted, data_rows, sender
 from nfslat.tcp.shared import Shared
+from nfslat.wire.stalls import Cause, code
 
 F64 = npt.NDArray[np.float64]
 MS = 1_000_000

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.constants import NULL
-from nfslat.tables import I64, Bool
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64, Bool
 from nfslat.tcp.packets import RST, SYN, Packets, Talk
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, shorten
 from nfslat.tcp.limits import Limit
 from nfslat.tcp.model import Capture, Detail, Ends, Line, Report
+from nfslat.tcp.sqlnet.text import sqlnet_section, trace_section
 from nfslat.tcp.text_ends import ends_section
 from nfslat.tcp.text_rounds import rounds_section
 from nfslat.tcp.text_sizes import rate, sizes_section, throughput_section
-from nfslat.tcp.text_sqlnet import sqlnet_section, trace_section
 from nfslat.tcp.text_turns import compared_section, duration, turns_section, walk_section
 from nfslat.tcp.text_windows import windows_section
 from nfslat.tcp.turns import Shape

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, shorten
-from nfslat.stalls import Cause
 from nfslat.tcp.turns import Compared, Shape, Turns, TurnStall
 from nfslat.tcp.walk import Walk
+from nfslat.wire.stalls import Cause
 
 _PARTS = {
     "before": "before first request",

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.constants import NULL
-from nfslat.stalls import LOSS, code
-from nfslat.tables import I64
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64
 from nfslat.tcp.carried import Carried, carried
 from nfslat.tcp.limits import LIMITS, Limit
 from nfslat.tcp.packets import Talk
 from nfslat.tcp.progress import Progress, data_rows, sender
 from nfslat.tcp.shared import Shared
+from nfslat.wire.stalls import LOSS, code
 
 MS = 1_000_000
 _BUSY_NS = 10 * MS

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.constants import NULL
-from nfslat.tables import I32, I64, Table
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I32, I64, Table
 from nfslat.tcp.packets import Kind
 from nfslat.tcp.progress import Progress, Runs
 from nfslat.tcp.stream import Stream

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nfslat.constants import NULL
+from nfslat.model.protocol import NULL
 from nfslat.tcp.packets import ACK, PSH, SYN, Packets, Talk
 from nfslat.tcp.progress import Progress, Runs
 

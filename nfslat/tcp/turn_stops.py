@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.stalls import DELAYED_ACK_NS, silence_ns
-from nfslat.tables import I8, I32, I64, Table
+from nfslat.model.tables import I8, I32, I64, Table
 from nfslat.tcp.silences import Silences
 from nfslat.tcp.turn_rows import TurnRows
+from nfslat.wire.stalls import DELAYED_ACK_NS, silence_ns
 
 STALL_NS = DELAYED_ACK_NS[0]  # below the shortest delayed ACK there is by more than a clock tick (Linux: 40 ms)
 

@@ -14,9 +14,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from nfslat.constants import NULL
-from nfslat.stalls import CAUSES, Cause, code
-from nfslat.tables import I64
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64
 from nfslat.tcp.floors import Floors
 from nfslat.tcp.packets import Talk
 from nfslat.tcp.progress import Spread, sender, spread
@@ -24,6 +23,7 @@ from nfslat.tcp.shared import Shared
 from nfslat.tcp.turn_rows import NO_TURNS, TurnRows, turn_rows
 from nfslat.tcp.turn_shape import crossings, rpc_answers, who_asks
 from nfslat.tcp.turn_stops import Stops, find_stops
+from nfslat.wire.stalls import CAUSES, Cause, code
 
 MS = 1_000_000
 # Changes of direction at which the sender had not got all of what the other one had sent. Where they take turns there

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nfslat.constants import NULL
+from nfslat.model.protocol import NULL
 from nfslat.tcp.floors import Place
 from nfslat.tcp.limits import Limits, is_one_sided, limits
 from nfslat.tcp.progress import sender

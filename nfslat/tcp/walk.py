@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.stalls import LOSS, Cause, code
-from nfslat.tables import I64
+from nfslat.model.tables import I64
 from nfslat.tcp.packets import AckKind, Kind, Packets, Talk
 from nfslat.tcp.turns import Shape, Taken
+from nfslat.wire.stalls import LOSS, Cause, code
 
 MS = 1_000_000
 _SLOW = 0.1

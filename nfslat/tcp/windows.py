@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.columns import ranked
-from nfslat.constants import NULL
-from nfslat.tables import I64, endpoint
+from nfslat.model.blocks import ranked
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64, endpoint
 from nfslat.tcp.packets import AckKind, Kind, Packets
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.stream import Stream

@@ -24,15 +24,15 @@ from pathlib import Path
 import numpy as np
 
 import nfslat
-from nfslat.constants import NULL
 from nfslat.decompose import srt_ns
 from nfslat.errors import InputError, NfslatError
 from nfslat.evidence.read import read
 from nfslat.evidence.sunrpc_join import Joined, join
 from nfslat.evidence.sunrpc_trace import SunrpcTrace
-from nfslat.output import output
+from nfslat.export.output import output
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64, Bool
 from nfslat.results import Correlation, Side
-from nfslat.tables import I64, Bool
 
 from .compared import Comparison, Coverage, Difference, Row, as_json
 from .compared_text import text

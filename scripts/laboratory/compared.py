@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from nfslat.columns import rank
-from nfslat.tables import I64
+from nfslat.model.blocks import rank
+from nfslat.model.tables import I64
 
 _NEAR_NS, _CLOSE_NS = 100_000, 1_000_000
 

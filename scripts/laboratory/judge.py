@@ -23,12 +23,12 @@ from laboratory.expected import APPLICATION, PACKETS, BadExpectation, Both, Expe
 from laboratory.judged import NOT_JUDGED, RIGHT, WRONG, Answer, Judged, account, as_json
 from laboratory.judged_text import injected_text, markdown, text, truth_text
 from laboratory.measured import app_ms, numbers
+from nfslat.answer import model
 from nfslat.api import Options, Report
 from nfslat.errors import InputError, NfslatError, UsageError
+from nfslat.evidence.known import Known
+from nfslat.export.output import output
 from nfslat.findings.client import SLOT_CODES
-from nfslat.known import Known
-from nfslat.output import output
-from nfslat.report import model
 
 _RESULTS = "lab-results"
 _MATTERS = 0.1  # the share from which a finding counts as listed

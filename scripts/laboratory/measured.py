@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from laboratory.expected import SLOW_DISK_MS, Expected
+from nfslat.answer import model
 from nfslat.api import Report
-from nfslat.report import model
 from nfslat.select import op_labels
 
 OK, OFF, UNKNOWN = "ok", "off", "unknown"

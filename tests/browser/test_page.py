@@ -17,7 +17,7 @@ pytest.importorskip("vl_convert", reason="vl-convert-python (the extra html) is 
 pytest.importorskip("jinja2", reason="jinja2 (the extra html) is not installed")
 
 import nfslat
-from nfslat.report.json import to_dict
+from nfslat.answer.json import to_dict
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

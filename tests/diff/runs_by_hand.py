@@ -11,7 +11,7 @@ import numpy as np
 
 from nfslat.diff.runs import Run, Single
 from nfslat.diff.statistics import F64
-from nfslat.tables import I64
+from nfslat.model.tables import I64
 
 MS = 1_000_000
 

@@ -17,7 +17,8 @@ import pytest
 from captures import needs_native
 from runs_by_hand import run, single, wandering, write_csv
 
-from nfslat.diff import checks, command, model
+from nfslat.cli import diff as command
+from nfslat.diff import checks, model
 from nfslat.errors import InputError, UsageError
 
 SAMPLES = Path(__file__).parents[2] / "samples"

@@ -9,7 +9,8 @@ import pytest
 from captures import SHARED, Decoder, needs_captures, needs_native
 from runs_by_hand import cut
 
-from nfslat.diff import command, compare, verdict
+from nfslat.cli import diff as command
+from nfslat.diff import compare, verdict
 from nfslat.diff.read import of_correlation
 from nfslat.diff.runs import Run
 from nfslat.select import Filters

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs_by_hand import MS, run, single, wandering
 
-from nfslat.diff import coarse, command, compare, judge, verdict
+from nfslat.cli import diff as command
+from nfslat.diff import coarse, compare, judge, verdict
 from nfslat.diff.parts import columns
 from nfslat.diff.runs import Run, Single, moved_in
 from nfslat.diff.statistics import F64

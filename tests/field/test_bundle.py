@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nfslat
-from nfslat import cli
+from nfslat.cli import main as cli
 from nfslat.decode import bundle
+from nfslat.decode.workspace import open_workspace
 from nfslat.errors import InputError
-from nfslat.workspace import open_workspace
 
 _FACTS = "format: nfslat-capture 1\nside: {}\npackets_dropped_kernel: 7\n"
 _MOUNTSTATS = """\

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from two_hosts import Hosts, needs_hosts, two_hosts
 
-from nfslat import cli
+from nfslat.cli import main as cli
 from nfslat.errors import InputError, UsageError
 from nfslat.field import both
 from nfslat.field.hosts import Voice

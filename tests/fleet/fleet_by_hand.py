@@ -12,6 +12,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from nfslat.answer.figures import Summary
+from nfslat.answer.model import Clock, Level, ServerInFlight, Tool, Verdict
 from nfslat.fleet.model import (
     SCHEMA,
     Brief,
@@ -31,8 +33,6 @@ from nfslat.fleet.model import (
     SetApart,
     Worker,
 )
-from nfslat.report.figures import Summary
-from nfslat.report.model import Clock, Level, ServerInFlight, Tool, Verdict
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u202egnp.exe\udc80\x1b[31m\u2028{{7*7}}"
 WINDOWS, WINDOW_S = 60, 10.0

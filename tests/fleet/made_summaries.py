@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from nfslat.fleet.attributes import subnet_of
-from nfslat.fleet.cells import OpClass, cells_of
+from nfslat.answer.figures import Summary
+from nfslat.fleet.compare.attributes import subnet_of
+from nfslat.fleet.compare.cells import OpClass, cells_of
+from nfslat.fleet.compare.sketch import Sketch
+from nfslat.fleet.compare.summary import BOTH, SERVER_ONLY, ClientSummary, OpFigures
+from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Brief
-from nfslat.fleet.sketch import Sketch
-from nfslat.fleet.summary import BOTH, SERVER_ONLY, ClientSummary, OpFigures
-from nfslat.fleet.windows import Windows
-from nfslat.report.figures import Summary
-from nfslat.tables import I64
+from nfslat.model.tables import I64
 
 MS = 1_000_000
 BEGIN_NS = 1_700_000_000_000_000_000

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from nfslat import api
-from nfslat.fleet.inputs import expand
-from nfslat.fleet.pair import Parts, Request, compare_client, correlate
-from nfslat.fleet.points import find_points
-from nfslat.fleet.shards import Decode, decode_point
-from nfslat.fleet.store import Store
-from nfslat.fleet.windows import plan
-from nfslat.report.json import to_dict
+from nfslat.answer.json import to_dict
+from nfslat.fleet.compare.windows import plan
+from nfslat.fleet.run.inputs import expand
+from nfslat.fleet.run.pair import Parts, Request, compare_client, correlate
+from nfslat.fleet.run.points import find_points
+from nfslat.fleet.run.shards import Decode, decode_point
+from nfslat.fleet.run.store import Store
 
 
 def through_fleet(files: Sequence[str], folder: Path) -> dict[str, Any]:

@@ -18,16 +18,16 @@ from test_parquet import differences
 
 from nfslat.decode.apart import Apart, decode_apart
 from nfslat.decode.capture import Source
-from nfslat.decode.decoded import Decoded
 from nfslat.decode.engine import choose
 from nfslat.decode.merge import merge, packets
 from nfslat.decode.native import decode
 from nfslat.decode.split import Split, decode_slice, gather, split
 from nfslat.decode.stored import open_source, read_side, write_side
 from nfslat.decode.tools import Tools
-from nfslat.details import Details, Slots, no_details
 from nfslat.errors import InputError
-from nfslat.tables import hosts
+from nfslat.model.decoded import Decoded
+from nfslat.model.details import Details, Slots, no_details
+from nfslat.model.tables import hosts
 
 pytestmark = needs_native
 

@@ -20,13 +20,13 @@ from nfslat.decode import native
 from nfslat.decode.apart import decode_apart
 from nfslat.decode.merge import merge
 from nfslat.decode.tools import Tools
-from nfslat.fleet.callers import Callers, callers_of
-from nfslat.fleet.inputs import expand
-from nfslat.fleet.joined import joined, slim
-from nfslat.fleet.pair import Parts, Request, compare_client, kept_names
-from nfslat.fleet.shards import Decode, Shard, decode_point
-from nfslat.fleet.store import Store
-from nfslat.fleet.windows import plan
+from nfslat.fleet.compare.windows import plan
+from nfslat.fleet.run.callers import Callers, callers_of
+from nfslat.fleet.run.inputs import expand
+from nfslat.fleet.run.joined import joined, slim
+from nfslat.fleet.run.pair import Parts, Request, compare_client, kept_names
+from nfslat.fleet.run.shards import Decode, Shard, decode_point
+from nfslat.fleet.run.store import Store
 from nfslat.pipeline import side_of
 
 pytestmark = needs_native

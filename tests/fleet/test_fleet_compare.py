@@ -28,16 +28,16 @@ from made_summaries import (
     summary_of,
 )
 
-from nfslat.fleet.cells import OpClass
-from nfslat.fleet.compare import Compared, compare
-from nfslat.fleet.groups import fisher
+from nfslat.answer.model import ServerInFlight, Verdict
+from nfslat.fleet.compare.cells import OpClass
+from nfslat.fleet.compare.compare import Compared, compare
+from nfslat.fleet.compare.groups import fisher
+from nfslat.fleet.compare.sketch import RELATIVE_ERROR
+from nfslat.fleet.compare.summary import ClientSummary
+from nfslat.fleet.compare.tops import Top
+from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Pattern, Phase, Server
-from nfslat.fleet.sketch import RELATIVE_ERROR
-from nfslat.fleet.summary import ClientSummary
-from nfslat.fleet.tops import Top
-from nfslat.fleet.windows import Windows
-from nfslat.instants import iso
-from nfslat.report.model import ServerInFlight, Verdict
+from nfslat.model.instants import iso
 
 SUBNET = 7
 FAR_MS = 16.4

@@ -17,11 +17,11 @@ from captures import needs_native
 from fleet_made.fleets import small
 from fleet_runs import FleetRun, Ran, begin, captures, clients_of, figures, measured_of, workers_of
 
-from nfslat.cli import main
+from nfslat.cli.main import main
 from nfslat.errors import InputError, UsageError
-from nfslat.fleet.cluster import SchedulerGone, connect
-from nfslat.fleet.local import local_cluster, undisturbed
-from nfslat.fleet.store import Store
+from nfslat.fleet.run.cluster import SchedulerGone, connect
+from nfslat.fleet.run.local import local_cluster, undisturbed
+from nfslat.fleet.run.store import Store
 
 pytestmark = [needs_native, pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are found in /proc")]
 

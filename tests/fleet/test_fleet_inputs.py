@@ -26,11 +26,11 @@ from wire import write_pcap
 
 from nfslat import _native
 from nfslat.errors import InputError, NfslatError, UsageError
-from nfslat.fleet import fetch, inputs, magic, manifest, remote
-from nfslat.fleet.fetch import content_hash, head, readable
-from nfslat.fleet.inputs import Input, expand, merged
-from nfslat.fleet.memo import Memo
-from nfslat.fleet.points import find_points
+from nfslat.fleet.run import fetch, inputs, magic, manifest, remote
+from nfslat.fleet.run.fetch import content_hash, head, readable
+from nfslat.fleet.run.inputs import Input, expand, merged
+from nfslat.fleet.run.memo import Memo
+from nfslat.fleet.run.points import find_points
 
 fsspec = pytest.importorskip("fsspec")
 pytestmark = needs_native
@@ -302,7 +302,7 @@ def test_what_fails_at_the_other_end_is_said(
     memory.pipe("/a.pcap", capture[:-10])
     with pytest.raises(InputError, match=r"a\.pcap: ended after"):
         decode()
-    monkeypatch.setattr("nfslat.fleet.remote.open_stream", lambda _: _raise(OSError("broken\nline")))
+    monkeypatch.setattr("nfslat.fleet.run.remote.open_stream", lambda _: _raise(OSError("broken\nline")))
     with pytest.raises(InputError, match=r"a\.pcap: cannot be fetched: broken line"):
         content_hash(files[0], Memo(tmp_path / "memo"))
 

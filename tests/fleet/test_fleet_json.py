@@ -16,11 +16,11 @@ import pytest
 from fleet_by_hand import few, fleets, mixed, story, without_server
 from hypothesis import HealthCheck, Phase, given, settings
 
+from nfslat.answer import json as report_json
+from nfslat.answer.figures import Summary
+from nfslat.answer.model import Clock, ClockStep, Level, ServerInFlight, Tool, Verdict
 from nfslat.fleet import model
 from nfslat.fleet.as_json import schema, to_dict, write
-from nfslat.report import json as report_json
-from nfslat.report.figures import Summary
-from nfslat.report.model import Clock, ClockStep, Level, ServerInFlight, Tool, Verdict
 
 _OWN = [
     c

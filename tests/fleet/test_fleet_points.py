@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from wire import write_pcap
 
 from nfslat.errors import InputError, NfslatError
-from nfslat.fleet import manifest, tails
-from nfslat.fleet.heads import Head, Pair, look
-from nfslat.fleet.inputs import Input, expand
-from nfslat.fleet.points import Points, assign, find_points
+from nfslat.fleet.run import manifest, tails
+from nfslat.fleet.run.heads import Head, Pair, look
+from nfslat.fleet.run.inputs import Input, expand
+from nfslat.fleet.run.points import Points, assign, find_points
 
 pytestmark = needs_native
 SAMPLES = Path(__file__).parents[2] / "samples"

@@ -18,13 +18,14 @@ from fleet_runs import FleetRun, Ran, begin, captures, figures
 
 import nfslat
 from nfslat.errors import InputError, UsageError
-from nfslat.fleet.peers import remote
+from nfslat.fleet.run.peers import remote
 
 pytestmark = needs_native
 # As the command, which gives up after less time without workers.
 _IMPATIENT = (
     "-c",
-    "import sys; from nfslat.fleet import cluster; cluster._LOST_S = 2; from nfslat.cli import main; sys.exit(main())",
+    "import sys; from nfslat.fleet.run import cluster; cluster._LOST_S = 2; "
+    "from nfslat.cli.main import main; sys.exit(main())",
 )
 
 

@@ -12,12 +12,12 @@ import pytest
 from captures import needs_native
 from fleet_made.fleets import small
 
-from nfslat import cli
-from nfslat.fleet import cluster, run
+from nfslat.cli import main as cli
 from nfslat.fleet.as_json import to_dict
-from nfslat.fleet.inputs import expand
-from nfslat.fleet.points import find_points
-from nfslat.fleet.store import Store
+from nfslat.fleet.run import cluster, run
+from nfslat.fleet.run.inputs import expand
+from nfslat.fleet.run.points import find_points
+from nfslat.fleet.run.store import Store
 
 pytestmark = needs_native
 _SLOTS, _SLOW = "few slots", "slow path"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat.columns import ranked
-from nfslat.fleet.sketch import RELATIVE_ERROR, Sketch, sketches_of
-from nfslat.stats import summary
-from nfslat.tables import I64
+from nfslat.figures.stats import summary
+from nfslat.fleet.compare.sketch import RELATIVE_ERROR, Sketch, sketches_of
+from nfslat.model.blocks import ranked
+from nfslat.model.tables import I64
 
 ANY = st.integers(-(1 << 63), (1 << 63) - 1)
 DURATION = st.one_of(st.integers(-1000, 1000), st.integers(1, 1 << 40), st.integers((1 << 53) - 9, 1 << 56), ANY)

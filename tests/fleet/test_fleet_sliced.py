@@ -10,11 +10,11 @@ import pytest
 from captures import needs_native
 from fleet_made.fleets import small
 
-from nfslat.fleet import sliced
-from nfslat.fleet.inputs import Input, expand
-from nfslat.fleet.pair import Parts, read_side
-from nfslat.fleet.shards import Decode, decode_point
-from nfslat.fleet.store import Store
+from nfslat.fleet.run import sliced
+from nfslat.fleet.run.inputs import Input, expand
+from nfslat.fleet.run.pair import Parts, read_side
+from nfslat.fleet.run.shards import Decode, decode_point
+from nfslat.fleet.run.store import Store
 
 pytestmark = needs_native
 

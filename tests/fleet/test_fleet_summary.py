@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nfslat
-from nfslat.constants import DATA_OPS
-from nfslat.fleet.attributes import subnet_of
-from nfslat.fleet.cells import NO_SIZE, OpClass, cells_of, sums_of
-from nfslat.fleet.sketch import RELATIVE_ERROR, Sketch
-from nfslat.fleet.summary import ClientSummary, summarize, summarize_server_only
-from nfslat.fleet.tops import Top, top_of, top_path, tops_of
-from nfslat.fleet.windows import Windows
-from nfslat.inflight.wide import ServerWide
-from nfslat.report import model
+from nfslat.answer import model
+from nfslat.fleet.compare.attributes import subnet_of
+from nfslat.fleet.compare.cells import NO_SIZE, OpClass, cells_of, sums_of
+from nfslat.fleet.compare.sketch import RELATIVE_ERROR, Sketch
+from nfslat.fleet.compare.summary import ClientSummary, summarize, summarize_server_only
+from nfslat.fleet.compare.tops import Top, top_of, top_path, tops_of
+from nfslat.fleet.compare.windows import Windows
+from nfslat.inflight.all_clients import ServerWide
+from nfslat.model.protocol import DATA_OPS
 from nfslat.results import Correlation
 
 pytestmark = needs_native

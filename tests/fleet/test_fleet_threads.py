@@ -14,23 +14,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queues import EPOCH_NS, MS, US, S, Traffic, ops, simulate
 
-from nfslat.constants import NULL
 from nfslat.decode.capture import Source
-from nfslat.decode.decoded import Decoded
-from nfslat.details import Blocked, no_details
-from nfslat.fleet.changes import runs
-from nfslat.fleet.joined import joined, slim
+from nfslat.figures.inflight import inflight_of_one
+from nfslat.fleet.compare.windows import Windows, flying, plan
 from nfslat.fleet.model import Phase
-from nfslat.fleet.slices import find_load
-from nfslat.fleet.threads import Wide, find_wide
-from nfslat.fleet.windows import Windows, flying, plan
+from nfslat.fleet.run.changes import runs
+from nfslat.fleet.run.joined import joined, slim
+from nfslat.fleet.run.slices import find_load
+from nfslat.fleet.run.threads import Wide, find_wide
 from nfslat.inflight.analysis import in_flight
 from nfslat.inflight.levels import hidden_share, levels
 from nfslat.inflight.server import ServerLoad, server_load
+from nfslat.model.decoded import Decoded
+from nfslat.model.details import Blocked, no_details
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64, Connection, Loose, Ops, State
 from nfslat.results import Side
 from nfslat.select import is_reverse
-from nfslat.summarize_inflight import inflight_of_one
-from nfslat.tables import I64, Connection, Loose, Ops, State
 
 SERVER = "10.0.0.2"
 

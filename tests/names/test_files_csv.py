@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from told import Story
 
-from nfslat.constants import NULL32
-from nfslat.details import Callers, FileEvent
-from nfslat.names.files_csv import COLUMNS, write_files
+from nfslat.export.files import COLUMNS, write_files
+from nfslat.model.details import Callers, FileEvent
+from nfslat.model.protocol import NULL32
 from nfslat.names.paths import Paths, paths_of_side
 from nfslat.results import Side
 
@@ -95,7 +95,7 @@ def test_long_tables_are_written_in_blocks(monkeypatch: object) -> None:
     """Where the blocks end makes no difference."""
     side = _story().side()
     whole = _rows(side)
-    monkeypatch.setattr("nfslat.names.files_csv.BLOCK", 3)  # type: ignore[attr-defined]
+    monkeypatch.setattr("nfslat.export.files.BLOCK", 3)  # type: ignore[attr-defined]
     assert _rows(side) == whole
 
 

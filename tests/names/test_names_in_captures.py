@@ -12,9 +12,9 @@ from captures import SHARED, Decoder, needs_captures, needs_native
 from told import renamed_to, shown
 from wire import NFS, Tcp, _ints, _opaque, call, read, read3, reply, write_pcap
 
-from nfslat.audit.capture import capture_notes
-from nfslat.constants import NULL, NULL32
 from nfslat.decode.engine import Engine, choose
+from nfslat.figures.audit.capture import capture_notes
+from nfslat.model.protocol import NULL, NULL32
 from nfslat.names.paths import Paths, paths_of, paths_of_side
 from nfslat.pipeline import correlate
 from nfslat.results import Correlation

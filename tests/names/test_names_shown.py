@@ -8,9 +8,11 @@ import pytest
 import wire
 from captures import needs_native
 
-from nfslat import cli, pipeline, show
+from nfslat import pipeline
+from nfslat.cli import main as cli
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
+from nfslat.packets import show
 from nfslat.select import Filters
 
 pytestmark = needs_native

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from told import Story, renamed_to, shown
 
-from nfslat.constants import MOUNT
-from nfslat.details import FileEvent
 from nfslat.errors import UsageError
+from nfslat.model.details import FileEvent
+from nfslat.model.protocol import MOUNT
+from nfslat.model.tables import Connection
 from nfslat.names.paths import paths_of_side
 from nfslat.names.tree import LONGEST
-from nfslat.tables import Connection
 
 FOUND, ROOT, RENAMED, REMOVED = FileEvent
 

@@ -17,12 +17,12 @@ from zlib import crc32
 import numpy as np
 from wire_tables import CONNECTIONS, Op, decoded, ops
 
-from nfslat.constants import _NAMES, NFS, NULL, NULL32
 from nfslat.decode.capture import Source
-from nfslat.details import Callers, FileEvent, Files, Names, no_details
+from nfslat.model.details import Callers, FileEvent, Files, Names, no_details
+from nfslat.model.protocol import _NAMES, NFS, NULL, NULL32
+from nfslat.model.tables import Connection, Kind
 from nfslat.names.paths import Paths
 from nfslat.results import Side
-from nfslat.tables import Connection, Kind
 
 
 @dataclass

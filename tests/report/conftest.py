@@ -7,9 +7,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import strategies as st
 
-from nfslat.charges.causes import CAUSES, PLACES
-from nfslat.constants import _NAMES, op_name, program_name
-from nfslat.report.model import (
+from nfslat.answer.model import (
     SCHEMA,
     AuditNote,
     Bucket,
@@ -44,7 +42,7 @@ from nfslat.report.model import (
     Verdict,
     WhatIf,
 )
-from nfslat.report.pictures import (
+from nfslat.answer.pictures import (
     Classes,
     Distribution,
     EnvelopePoint,
@@ -56,8 +54,10 @@ from nfslat.report.pictures import (
     SlowOp,
     Way,
 )
-from nfslat.report.pivots import IntervalRow, Intervals, Pivot, PivotRow
-from nfslat.tables import Miss, State
+from nfslat.answer.pivots import IntervalRow, Intervals, Pivot, PivotRow
+from nfslat.model.protocol import _NAMES, op_name, program_name
+from nfslat.model.tables import Miss, State
+from nfslat.wire.charges.causes import CAUSES, PLACES
 
 _LABELS = ".1m .2m .5m 1m 2m 4m 8m 16m 33m 65m .1s .2s .5s 1s 2s 4s 8s 16s 33s 65s".split()
 _BOUNDS_US: list[int | None] = [0, *(128 << i for i in range(len(_LABELS))), None]

@@ -15,22 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nfslat.answer.model import ClockStep, Level, MatchedRow, Report, StackRow, Summary
+from nfslat.answer.pictures import Classes, Distribution, EnvelopePoint, Flying, Heat, OverTime, Pictures, Way
 from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import VEGA_LITE, Chart
 from nfslat.report.charts.distributions import MOST_OPS, edges
 from nfslat.report.charts.heat import _PALEST
 from nfslat.report.charts.style import COLOUR, log_axis, on_paper, theme
-from nfslat.report.model import ClockStep, Level, MatchedRow, Report, StackRow, Summary
-from nfslat.report.pictures import (
-    Classes,
-    Distribution,
-    EnvelopePoint,
-    Flying,
-    Heat,
-    OverTime,
-    Pictures,
-    Way,
-)
 
 vl_convert = pytest.importorskip("vl_convert", reason="the charts need vl-convert-python")
 

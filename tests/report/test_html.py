@@ -18,11 +18,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from nfslat.answer.figures import Summary
+from nfslat.answer.model import MatchedOps, Report, StackRow, Verdict
+from nfslat.answer.pictures import Event, Pictures, SlowOp
+from nfslat.answer.pivots import IntervalRow, Intervals, Pivot, PivotRow
 from nfslat.errors import UsageError
-from nfslat.report.figures import Summary
-from nfslat.report.model import MatchedOps, Report, StackRow, Verdict
-from nfslat.report.pictures import Event, Pictures, SlowOp
-from nfslat.report.pivots import IntervalRow, Intervals, Pivot, PivotRow
 
 pytest.importorskip("vl_convert", reason="vl-convert-python (the extra html) is not installed")
 pytest.importorskip("jinja2", reason="jinja2 (the extra html) is not installed")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nfslat.answer.model import Report
 from nfslat.report.markdown import render
-from nfslat.report.model import Report
 
 markdown_it = pytest.importorskip("markdown_it", reason="markdown-it-py is not installed")
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from nfslat.answer.model import Report
 from nfslat.report import png
 from nfslat.report.charts.all import charts
-from nfslat.report.model import Report
 
 pytest.importorskip("vl_convert", reason="PNG files need vl-convert-python")
 

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nfslat.report import figures, model, pictures, pivots
-from nfslat.report.json import dump, schema, to_dict
-from nfslat.tables import Miss, State
+from nfslat.answer import figures, model, pictures, pivots
+from nfslat.answer.json import dump, schema, to_dict
+from nfslat.model.tables import Miss, State
 
 _MODEL = [
     c

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from nfslat.report.model import (
+from nfslat.answer.model import (
     AuditNote,
     CapInFlight,
     Charge,

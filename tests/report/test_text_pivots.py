@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nfslat.report.figures import Summary
-from nfslat.report.pivots import IntervalRow, Intervals, Pivot, PivotRow
+from nfslat.answer.figures import Summary
+from nfslat.answer.pivots import IntervalRow, Intervals, Pivot, PivotRow
 from nfslat.report.text_layout import Page
 from nfslat.report.text_pivots import MOST_SHOWN, intervals_section, legend, pivot_section
 

@@ -19,9 +19,9 @@ from captures import SHARED, id_of, needs_native
 from timeline import Timeline
 from wire import write_pcap
 
-from nfslat.constants import NULL, NULL32
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
+from nfslat.model.protocol import NULL, NULL32
 from nfslat.tcp.packets import FIN, RST, SYN, AckKind, Kind, Trace
 from nfslat.tcp.reading import read_trace
 

@@ -10,19 +10,19 @@ from captures import SHARED, needs_native
 from timeline import Timeline
 from wire import EPOCH_NS
 
-from nfslat.constants import NULL, NULL32
+from nfslat.answer.json import plain
 from nfslat.decode import native
 from nfslat.decode.capture import Source
 from nfslat.decode.tools import Tools
-from nfslat.report.json import plain
-from nfslat.stalls import Cause, code
-from nfslat.tables import Connection
+from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.tables import Connection
 from nfslat.tcp import model, report, text
 from nfslat.tcp.limits import LIMITS, Limit
 from nfslat.tcp.packets import AckKind, Conversation, Kind, Packets, Trace, Way
 from nfslat.tcp.reading import read_trace
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.turns import Shape, part_durations, take
+from nfslat.wire.stalls import Cause, code
 
 _TOOL = model.Tool("0", "none", "nfslat transport")
 _CORPUS = SHARED / "corpus"

@@ -13,7 +13,7 @@ from captures import SHARED, SHARED_CAPTURES, id_of, needs_captures, needs_nativ
 from timeline import Timeline
 from wire import write_pcap
 
-from nfslat import cli
+from nfslat.cli import main as cli
 
 pytestmark = needs_native
 

@@ -12,7 +12,6 @@ import pytest
 from timeline import Timeline
 
 from nfslat.report.text_layout import Page
-from nfslat.stalls import Cause, code
 from nfslat.tcp.delayed import by_timer, timers_ms
 from nfslat.tcp.limits import Limit, Limits
 from nfslat.tcp.packets import ACK, PSH, SYN, Kind, Talk
@@ -27,6 +26,7 @@ from nfslat.tcp.throughput import throughput
 from nfslat.tcp.turns import Shape, take, turns
 from nfslat.tcp.waits import waits
 from nfslat.tcp.walk import walk
+from nfslat.wire.stalls import Cause, code
 
 _MSS = 1460
 

@@ -14,7 +14,6 @@ from timeline import Timeline
 
 from nfslat.decode import native
 from nfslat.decode.tools import Tools
-from nfslat.held import held
 from nfslat.report.text_layout import Page
 from nfslat.tcp.floors import Place
 from nfslat.tcp.packets import ACK, SYN, Talk
@@ -23,6 +22,7 @@ from nfslat.tcp.rounds import Rounds
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.text_rounds import rounds_section
 from nfslat.tcp.waits import Waits, waits
+from nfslat.wire.batches import held
 
 MS = 1_000_000
 CORPUS = SHARED / "corpus"

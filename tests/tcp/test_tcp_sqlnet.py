@@ -21,9 +21,9 @@ from nfslat.evidence import sqlnet_trace
 from nfslat.report.text_layout import Page
 from nfslat.tcp.packets import Kind, Talk, Trace
 from nfslat.tcp.reading import read_trace
-from nfslat.tcp.sqlnet import Sqlnet, Turns, compare, find
-from nfslat.tcp.text_sqlnet import sqlnet_section, trace_section
-from nfslat.tcp.tns import Type
+from nfslat.tcp.sqlnet.conversation import Sqlnet, Turns, compare, find
+from nfslat.tcp.sqlnet.text import sqlnet_section, trace_section
+from nfslat.tcp.sqlnet.tns import Type
 
 ORACLE = SHARED / "corpus" / "cisco-system-traffic-generator-trex-core__Oracle.pcap"
 _CONNECT_DATA = b"(DESCRIPTION=(CONNECT_DATA=(SERVICE_NAME=sales)(CID=(PROGRAM=batch)(HOST=a)(USER=b))))"
@@ -353,7 +353,7 @@ def test_a_begin_of_any_bytes_is_no_error(client: bytes, server: bytes, connecte
 
 def test_a_chain_of_headers_is_followed_as_one_by_one() -> None:
     """The doubled steps take the headers that a walk takes."""
-    from nfslat.tcp import tns as module
+    from nfslat.tcp.sqlnet import tns as module
 
     random = np.random.default_rng(1)
     for _ in range(50):

@@ -8,15 +8,15 @@ from captures import SHARED, Decoder, needs_native
 from timeline import Timeline
 from wire import EPOCH_NS
 
-from nfslat.constants import NULL
 from nfslat.decode import native
-from nfslat.details import Ended, Pauses, Went
-from nfslat.stalls import CAUSES, LOSS, Cause, classify, code, silence_ns, timer_ms
-from nfslat.tables import I8
+from nfslat.model.details import Ended, Pauses, Went
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I8
 from nfslat.tcp.packets import ACK, SYN
 from nfslat.tcp.reading import read_trace
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.silences import Silences
+from nfslat.wire.stalls import CAUSES, LOSS, Cause, classify, code, silence_ns, timer_ms
 
 MS = 1_000_000
 needs_lab = pytest.mark.skipif(

@@ -15,13 +15,13 @@ from wire import EPOCH_NS
 
 from nfslat.decode import native
 from nfslat.report.text_layout import Page
-from nfslat.stalls import Cause, code
 from nfslat.tcp.packets import ACK, PSH, AckKind, Kind, Packets, Talk, Trace
 from nfslat.tcp.reading import read_trace
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.text_turns import compared_section, turns_section, walk_section
 from nfslat.tcp.turns import Shape, compare, part_durations, take, turns
 from nfslat.tcp.walk import walk
+from nfslat.wire.stalls import Cause, code
 
 
 def _talk(line: Timeline) -> Talk:

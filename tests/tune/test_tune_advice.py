@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tune_snapshots import STARVED, a_client, a_server, settings
 
 from nfslat.evidence.records import Setting, Snapshot
-from nfslat.tune import advice
-from nfslat.tune.checks import check
-from nfslat.tune.form import with_headroom
-from nfslat.tune.knobs import BY_NAME, CONFIGURED_AS, FACTS, KNOBS, default_of, has_fixed_slots, limit_of
-from nfslat.tune.text import render
+from nfslat.findings.tune import advice
+from nfslat.findings.tune.checks import check
+from nfslat.findings.tune.form import with_headroom
+from nfslat.findings.tune.knobs import BY_NAME, CONFIGURED_AS, FACTS, KNOBS, default_of, has_fixed_slots, limit_of
+from nfslat.report.tune import render
 
 DOC = (Path(__file__).parents[2] / "docs" / "tuning.md").read_text()
 SYSTEMS = ("", "Linux", "SunOS", "FreeBSD", "AIX", "Plan9")

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tune_snapshots import CONTENT, STARVED, a_client, a_mount, a_server, settings
 
+from nfslat.answer.tune import Tuning
 from nfslat.evidence.records import OpStats, Pool, Setting, Snapshot, Xprt
-from nfslat.tune.checks import check
-from nfslat.tune.hosts import hosts_of, needed_in_flight, uses_of
-from nfslat.tune.model import Tuning
+from nfslat.findings.tune.checks import check
+from nfslat.findings.tune.hosts import hosts_of, needed_in_flight, uses_of
 
 
 def _changes(*snapshots: Snapshot) -> list[tuple[str, str, bool]]:

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tune_snapshots import STARVED, a_client, a_server, settings
 
-from nfslat import cli
+from nfslat.cli import main as cli
 from nfslat.evidence import mountstats, pools
 from nfslat.evidence.records import Setting, Snapshot
-from nfslat.tune.checks import check
-from nfslat.tune.knobs import BY_NAME, FACTS
-from nfslat.tune.text import as_dict, render
+from nfslat.findings.tune.checks import check
+from nfslat.findings.tune.knobs import BY_NAME, FACTS
+from nfslat.report.tune import as_dict, render
 
 _TEXT = """\
 # nfslat snapshot 1

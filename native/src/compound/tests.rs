@@ -6,7 +6,7 @@ use crate::rpc::{NFS, NONE, parse_call};
 use proptest::prelude::*;
 use std::sync::OnceLock;
 
-/// The ranks of nfslat/constants.py.
+/// The ranks of nfslat/model/protocol.py.
 pub(crate) fn ranks() -> &'static Ranks {
     static RANKS: OnceLock<Ranks> = OnceLock::new();
     RANKS.get_or_init(|| {

@@ -30,7 +30,7 @@ pub(super) struct Pause {
 
 macro_rules! table {
     ($($name:ident: $type:ty = $value:expr;)*) => {
-        /// The rows (`nfslat.details.Pauses`).
+        /// The rows (`nfslat.model.details.Pauses`).
         #[derive(Default)]
         pub struct Pauses {
             $(pub $name: Vec<$type>,)*

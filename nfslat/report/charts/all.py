@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nfslat.answer.model import Report
 from nfslat.report.charts.chart import Chart
 from nfslat.report.charts.clock import clock_chart
 from nfslat.report.charts.distributions import distributions
@@ -10,7 +11,6 @@ from nfslat.report.charts.knee import knee_chart
 from nfslat.report.charts.parts import parts_chart
 from nfslat.report.charts.transport import transport_chart
 from nfslat.report.charts.waterfall import waterfalls
-from nfslat.report.model import Report
 
 
 def charts(report: Report) -> list[Chart]:

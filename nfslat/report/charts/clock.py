@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from nfslat.answer.model import Clock, Report
+from nfslat.answer.pictures import EnvelopePoint, Pictures
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.heat import time_axis
 from nfslat.report.charts.style import (
@@ -21,8 +23,6 @@ from nfslat.report.charts.style import (
     tips,
     words,
 )
-from nfslat.report.model import Clock, Report
-from nfslat.report.pictures import EnvelopePoint, Pictures
 from nfslat.report.text_layout import count_of
 
 _HEAD_PX, _GAP_PX = 22, 20

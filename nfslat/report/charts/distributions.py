@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from nfslat.answer.model import MatchedRow, Report, Summary
+from nfslat.answer.pictures import Classes, Distribution
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.style import (
     COLOUR,
@@ -19,8 +21,6 @@ from nfslat.report.charts.style import (
     words,
 )
 from nfslat.report.charts.waterfall import slug
-from nfslat.report.model import MatchedRow, Report, Summary
-from nfslat.report.pictures import Classes, Distribution
 from nfslat.report.text_layout import count_of, ms, shorten
 from nfslat.report.text_tables import op_label
 

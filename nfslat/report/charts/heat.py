@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from nfslat.answer.model import Report
+from nfslat.answer.pictures import Flying, OverTime, Pictures
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.distributions import edges
 from nfslat.report.charts.style import (
@@ -24,8 +26,6 @@ from nfslat.report.charts.style import (
     tips,
     words,
 )
-from nfslat.report.model import Report
-from nfslat.report.pictures import Flying, OverTime, Pictures
 from nfslat.report.text_layout import count
 
 _HEAD_PX, _GAP_PX = 22, 18

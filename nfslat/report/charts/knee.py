@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from nfslat.answer.model import InFlight, Level, Report
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.style import (
     COLOUR,
@@ -19,7 +20,6 @@ from nfslat.report.charts.style import (
     tips,
     words,
 )
-from nfslat.report.model import InFlight, Level, Report
 from nfslat.report.text_layout import count, percent
 
 _LEAST_SHARE = 0.01  # of the time; what is said of less is chance

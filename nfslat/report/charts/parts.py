@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from nfslat.answer.model import MatchedRow, Report
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.style import INK, ON_COLOUR, SIDES, channel, heading, spread, tips, unit
-from nfslat.report.model import MatchedRow, Report
 from nfslat.report.text_layout import adding_up, count_of, ms, shares_adding_up
 
 _HEAD_PX, _BAR_PX, _LINE_PX, _GAP_PX = 22, 28, 18, 26

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from nfslat.answer.model import Report
+from nfslat.answer.pictures import OverTime
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.heat import time_axis
 from nfslat.report.charts.style import COLOUR, PLAIN, Lane, heading, lane, lanes, rule, tips, words
-from nfslat.report.model import Report
-from nfslat.report.pictures import OverTime
 from nfslat.report.text_layout import count_of, ms
 
 _HEAD_PX, _GAP_PX, _WAY_PX = 36, 18, 96

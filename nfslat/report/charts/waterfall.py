@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from nfslat.answer.model import MatchedRow, Report, StackRow
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.style import PLAIN, SIDES, channel, margin, spread, tips, unit
-from nfslat.report.model import MatchedRow, Report, StackRow
 from nfslat.report.text_layout import count_of, ms, percent, shorten
 
 _ROW_PX, _BAR_PX = 40, 16

@@ -12,12 +12,12 @@ from importlib import resources
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from nfslat.answer.model import Report
 from nfslat.errors import UsageError
 from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import VEGA_LITE, Chart
 from nfslat.report.charts.style import theme
 from nfslat.report.html import view
-from nfslat.report.model import Report
 from nfslat.report.text import SRT_MEANS, headline
 from nfslat.report.text_findings import LAYERS, explains, not_found
 from nfslat.report.text_layout import count, escaped, ms, percent

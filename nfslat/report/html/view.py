@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from nfslat.answer.model import MatchedRow, Report, StackRow, Summary
+from nfslat.answer.pictures import Event, SlowOp
+from nfslat.answer.pivots import IntervalRow, Pivot, PivotRow
 from nfslat.report.charts.waterfall import captured
 from nfslat.report.html.blocks import Block, blocks_of
-from nfslat.report.model import MatchedRow, Report, StackRow, Summary
-from nfslat.report.pictures import Event, SlowOp
-from nfslat.report.pivots import IntervalRow, Pivot, PivotRow
 from nfslat.report.text import one_side_section, warnings_section
 from nfslat.report.text_findings import evidence_section, what_if_section
 from nfslat.report.text_inflight import inflight_section

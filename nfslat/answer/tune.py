@@ -1,0 +1,83 @@
+"""What `nfslat tune` found, for its renderers: changes in order, remarks, and a row for each setting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+SCHEMA = "nfslat.tune/1"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One setting to change. Texts are one line each and need no other context; `sources` begin with the fact's id."""
+
+    knob: str  # as the system names it
+    value: str  # in effect; "not known"
+    suggested: str
+    how: tuple[str, ...]  # commands for root; a line that begins with # is a remark
+    takes_effect: str
+    verify: str
+    risk: str
+    sources: tuple[str, ...]  # "fact id: where it is written"; the ids are rows of docs/tuning.md
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the JSON report: names as above, lists for tuples."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+@dataclass(frozen=True)
+class HostLine:
+    """One host; two snapshots of it are one host, and its counters are those of the time between them."""
+
+    name: str
+    roles: str  # "client", "server", "client and server"; "" where there is neither mount nor NFS server
+    system: str  # "Linux 6.1.176, debian 12"
+    taken: str  # ISO 8601, of the later snapshot; "" where it is not told
+    interval: bool  # two snapshots: counters are of the time between them
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something to set on `host`. `measured`: counters of that host show that somebody waits for it."""
+
+    host: str
+    measured: bool
+    why: tuple[str, ...]
+    advice: Advice
+    weight: float  # larger is more urgent; the share of the time that is lost where that is measured
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something to know that needs no command, or not yet; `sources` as in `Advice`."""
+
+    host: str
+    text: str
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A setting: all texts; "" is "not known" or "none"."""
+
+    host: str
+    setting: str
+    value: str  # in effect
+    default: str
+    limit: str
+    source: str  # who says what is in effect
+    configured: str = ""  # what a configuration file has, where it is something else: "128 in /etc/nfs.conf:12"
+    note: str = ""  # what the default depends on
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The answer. `changes` are the most urgent first; `warnings` are what could not be read of a snapshot."""
+
+    hosts: tuple[HostLine, ...]
+    changes: tuple[Change, ...]
+    remarks: tuple[Remark, ...]
+    rows: tuple[Row, ...]
+    warnings: tuple[str, ...]

@@ -1,0 +1,161 @@
+"""Arguments of `nfslat diff` -> its answer on a stream, as JSON on another, and the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any, TextIO
+
+from nfslat.cli.arguments import add_filters, parse_filters
+from nfslat.errors import UsageError
+
+if TYPE_CHECKING:
+    from nfslat.diff.model import Diff
+    from nfslat.diff.runs import Run
+    from nfslat.select import Filters
+
+DESCRIPTION = """\
+Compare two runs of a load, before and after a change: say whether B is slower
+or faster than A, or that nothing shows it, how certain that is, which part of
+the way and which cause moved, and whether it is the load that changed.
+A run is a report (nfslat ... --json), a CSV file (nfslat ... --csv), or a folder
+with the captures server.* and client.*; or a pair of captures with --before
+and --after. Reports hold no single operations: the comparison is coarser."""
+
+EXAMPLES = """\
+examples:
+  nfslat diff before.json after.json
+  nfslat diff monday/ tuesday/ --json diff.json
+  nfslat diff --before s1.pcap c1.pcap --after s2.pcap c2.pcap --op READ
+  nfslat diff before.csv --after s2.pcap c2.pcap
+  nfslat diff --before server.pcap client.pcap --split 60s
+  nfslat diff a.json b.json --check mean=10% --check READ.p99=5ms
+
+exit status: 0 done, 1 a --check is crossed or cannot be decided, 2 usage,
+3 a file cannot be read, or nothing to compare"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `nfslat diff` takes; the filters are for captures."""
+    parser.add_argument("runs", metavar="RUN", nargs="*", help="A, then B: a report, a CSV file, or a folder")
+    pair = ("SERVER", "CLIENT")
+    parser.add_argument("--before", nargs=2, metavar=pair, help="captures of A")
+    parser.add_argument("--after", nargs=2, metavar=pair, help="captures of B")
+    parser.add_argument(
+        "--split",
+        metavar="TIME",
+        help="compare one pair of captures with itself, before and after this moment (as --start takes it), or 'half'",
+    )
+    parser.add_argument(
+        "--check",
+        metavar="FIGURE=LIMIT",
+        action="append",
+        default=[],
+        help="exit status 1 where B exceeds A by more: mean=10%%, READ.p99=5ms, server.mean=20%%; repeatable",
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the answer as JSON to FILE; - is standard output")
+    parser.add_argument(
+        "--engine",
+        choices=("native", "tshark"),
+        help="what decodes captures: nfslat's own decoder or Wireshark's tshark",
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
+    add_filters(parser)
+
+
+def inputs(options: argparse.Namespace) -> list[str]:
+    """Names of all files that are read."""
+    return [*options.runs, *(options.before or []), *(options.after or [])]
+
+
+def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
+    """Write the answer: text to `out` unless the JSON goes there. Returns the exit status, 0 or 1.
+
+    Raises ``UsageError`` and ``InputError``.
+    """
+    # Here, not above: --help and usage errors need none of it.
+    from nfslat.diff import checks, text  # noqa: PLC0415
+
+    thresholds = [checks.parse_check(one) for one in options.check]
+    found = answer(*_runs(options, parse_filters(options)), thresholds)
+    if json_out is not None:
+        json.dump(dataclasses.asdict(found), json_out, indent=2, allow_nan=False)
+        json_out.write("\n")
+    if options.json != "-":
+        out.write(text.render(found, width=width, color=color))
+    out.flush()
+    return int(any(one.result != "passed" for one in found.checks))
+
+
+def _runs(options: argparse.Namespace, filters: Filters) -> tuple[Run, Run]:
+    from nfslat.diff import read  # noqa: PLC0415
+    from nfslat.select import parse_moment  # noqa: PLC0415
+
+    how: dict[str, Any] = {"engine": options.engine, "quiet": options.quiet}
+    names = list(options.runs)
+    if "-" in inputs(options):
+        raise UsageError("diff reads files; '-' is not one")
+    if options.split is not None:
+        pair = options.before
+        if options.after or (pair and names) or not (pair or len(names) == 1):
+            raise UsageError("--split takes one pair of captures: --before SERVER CLIENT, or a folder")
+        server, client = pair if pair else read.pair_in(names[0])
+        at = None if options.split == "half" else parse_moment(options.split)
+        return read.split(server, client, filters, at, name=names[0] if names else f"{server} {client}", **how)
+    wanted = 2 - bool(options.before) - bool(options.after)
+    if len(names) != wanted:
+        raise UsageError(
+            f"diff compares two runs, {len(names) + 2 - wanted} given: reports, CSV files, folders, or --before SERVER "
+            "CLIENT and --after SERVER CLIENT"
+        )
+    runs = [
+        read.from_captures(pair[0], pair[1], filters, **how) if pair else read.from_file(names.pop(0), filters, **how)
+        for pair in (options.before, options.after)
+    ]
+    return runs[0], runs[1]
+
+
+def answer(a: Run, b: Run, thresholds: list[Any]) -> Diff:
+    """What is to be said of two runs; `thresholds` are of `checks.parse_check`."""
+    from nfslat import __version__  # noqa: PLC0415
+    from nfslat.diff import checks, coarse, compare, judge, model, notes, reports, verdict  # noqa: PLC0415
+
+    if a.single is not None and b.single is not None:
+        method, found = "slices", compare.compare(a.single, b.single)
+    else:
+        method, found = "summaries", coarse.compare(a, b)
+    both = (a.report, b.report) if a.report is not None and b.report is not None else None
+    findings = reports.findings(*both) if both else []
+    said = verdict.verdict(found, findings, method)
+    untold = said.change == "unknown" and method == "slices" and judge.held_back(found.mix.same_mix) is None
+    level = untold or said.change in ("slower", "faster", "mixed")
+    return model.Diff(
+        schema=model.SCHEMA,
+        nfslat=__version__,
+        a=_info(a, found.mix.raw.a),
+        b=_info(b, found.mix.raw.b),
+        method=method,
+        verdict=said,
+        load=found.load,
+        mix=found.mix,
+        rows=found.rows,
+        layers=found.layers,
+        parts=found.parts,
+        causes=found.causes,
+        events=reports.events(*both, findings, level=level) if both else [],
+        findings=findings,
+        settings=reports.settings(*both) if both else [],
+        transport=reports.transport(*both) if both else [],
+        stack=reports.stack(*both) if both else [],
+        checks=checks.decide(thresholds, a, b),
+        notes=notes.notes(a, b, found, method),
+    )
+
+
+def _info(run: Run, mean_ms: float) -> Any:
+    from nfslat.diff.model import RunInfo  # noqa: PLC0415
+
+    ops = sum(one.count for one in run.figures)
+    said = None if run.report is None or run.report["verdict"] is None else run.report["verdict"]["text"]
+    return RunInfo(run.name, run.kind, ops, mean_ms, said)

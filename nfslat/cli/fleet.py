@@ -1,0 +1,238 @@
+"""Arguments of `nfslat fleet` -> captures of a server and its clients -> the fleet's report."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from nfslat.cli.arguments import a_number
+from nfslat.errors import InputError, UsageError
+from nfslat.export.output import is_standard, output
+from nfslat.fleet.run.remote import is_url
+
+if TYPE_CHECKING:
+    from nfslat.fleet.model import Fleet
+    from nfslat.fleet.run.manifest import Manifest
+    from nfslat.fleet.run.points import Points
+
+DESCRIPTION = """\
+Compare the captures of one NFS server and of many of its clients: which clients
+suffer, by how much, and whether it is the server, the path of a few, or one host.
+Whose a file is is found from the addresses in it. Runs on all processors of this
+machine, or on a Dask cluster."""
+
+EXAMPLES = """\
+examples:
+  nfslat fleet server/*.pcap clients/*/
+  nfslat fleet server/ clients/ --out run/ --html fleet.html
+  nfslat fleet --out run/ --show 10.9.3.17             # one client's two-sided report
+  nfslat fleet --manifest FLEET.toml --scheduler tcp://head:8786 --out s3://bucket/run
+
+A run that was interrupted goes on where it was, with the same --out."""
+
+STATUS_IN_PART = 4
+_WIDTH = 100
+_SAID = 3  # problems with files, beside what came of them
+_OURS = {"run.json", "shards", "slices", "hashes"}  # one of these is in a folder of a run
+_MANY_HEADS = 512  # files; more are looked at by the workers
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What it takes."""
+    parser.add_argument(
+        "captures",
+        metavar="CAPTURE",
+        nargs="*",
+        help="captures of the server and of its clients: files, folders, quoted globs, URLs (s3, sftp, http ...)",
+    )
+    parser.add_argument("--manifest", metavar="FILE", help="TOML that says which files are whose, and names of groups")
+    parser.add_argument(
+        "--out", metavar="DIR", help="folder or URL to keep decoded captures and each client's report in; goes on there"
+    )
+    parser.add_argument("--show", metavar="CLIENT", help="print the two-sided report of one client of the run in --out")
+    parser.add_argument("--json", metavar="FILE", help="write the report as JSON to FILE; - is standard output")
+    parser.add_argument("--html", metavar="FILE", help="write the report as one page for browser and mail")
+    parser.add_argument("--all-clients", action="store_true", help="a line for each client, however many there are")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    cluster = parser.add_argument_group("where it runs")
+    cluster.add_argument("--workers", type=a_number, metavar="N", help="processes on this machine (one a processor)")
+    cluster.add_argument("--worker-memory", metavar="SIZE", help="bound of each, for example 4GB (its part of all)")
+    cluster.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, for example tcp://head:8786")
+
+
+def inputs(options: argparse.Namespace) -> Sequence[str]:
+    """Files that it reads, which no output may replace."""
+    return [*options.captures, *([options.manifest] if options.manifest else [])]
+
+
+def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
+    """The report; exit status 4 where a part of it could not be done."""
+    _check(options)
+    if options.show is not None:
+        return _show(options, out, json_out, width=width, color=color)
+    fleet = _fleet(options)
+    if json_out is not None:
+        from nfslat.fleet import as_json
+
+        as_json.write(fleet, json_out)
+    if options.html is not None:
+        from nfslat.fleet import page
+
+        with output(options.html, inputs(options)) as page_out:
+            if page_out is not None:
+                page_out.write(page.render(fleet, folder=os.path.dirname(os.path.abspath(options.html))))
+    if not any(map(is_standard, (options.json, options.html))):
+        from nfslat.fleet import text
+
+        out.write(text.render(fleet, width=max(width, _width()), color=color, all_clients=options.all_clients))
+        out.flush()  # whether somebody reads it shows here, or when it is too late to say so
+    return STATUS_IN_PART if any(one.fatal for one in fleet.problems) else 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    if is_standard(options.json) and is_standard(options.html):
+        raise UsageError("--json and --html cannot both go to standard output; name a file for one of them")
+    given = bool(options.captures or options.manifest)
+    if options.show is not None:
+        if given or options.out is None:
+            raise UsageError("--show CLIENT goes with --out DIR of a run that was, and with no captures")
+        return
+    if not given:
+        raise UsageError("name captures of the server and of its clients, or a --manifest (see nfslat fleet --help)")
+    if options.scheduler is not None and options.out is None:
+        raise UsageError("--scheduler needs --out: a folder, or a URL, that this machine and all workers share")
+    if options.scheduler is not None and (options.workers or options.worker_memory):
+        raise UsageError("--workers and --worker-memory are of a cluster on this machine, not of --scheduler")
+
+
+def _fleet(options: argparse.Namespace) -> Fleet:
+    from nfslat.fleet.run import cluster as clusters
+    from nfslat.fleet.run.heads import Head, look
+    from nfslat.fleet.run.inputs import expand, merged
+    from nfslat.fleet.run.manifest import read
+    from nfslat.fleet.run.points import assign, find_points
+    from nfslat.fleet.run.run import Asked, Run
+    from nfslat.fleet.run.store import Store
+
+    manifest = None if options.manifest is None else read(options.manifest)
+    given = merged(expand(options.captures), *([manifest.given] if manifest is not None else []))
+    if not given.files:
+        raise InputError("; ".join(f"{one.name}: {one.why}" for one in given.problems) or "no captures are named")
+    # Few files are looked at before a cluster is started: what is wrong with them is said at once.
+    here = options.scheduler is None and len(given.files) < _MANY_HEADS
+    try:
+        points = find_points(given.files, manifest) if here else None
+    except InputError as problem:
+        said = "".join(f"; {one.name}: {one.why}" for one in given.problems[:_SAID])
+        raise InputError(f"{problem}{said}") from problem
+    with contextlib.ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nfslat-")))
+        store = Store(str(scratch / "out"), kept=False) if options.out is None else Store(_out(options.out))
+        if options.out is not None:
+            _refuse_foreign(options.out)
+        store.check()
+        cluster = stack.enter_context(
+            clusters.connect(
+                options.scheduler,
+                workers=options.workers,
+                memory=options.worker_memory,
+                scratch=scratch / "dask",
+                dashboard=not options.quiet,  # nobody is told of it, and it takes a while to start
+            )
+        )
+        if not options.quiet and cluster.dashboard:
+            sys.stderr.write(f"nfslat: Dask dashboard: {cluster.dashboard}\n")
+        if points is None:
+            # What a worker was lost over is not looked at; all of them need to see what is no URL.
+            cluster.refuse_unshared(store, [one.url for one in given.files if not one.is_remote])
+            points = assign(cluster.each(look, given.files, lambda one, why: Head(one, problem=why)), manifest)
+        points = dataclasses.replace(points, unused=(*given.problems, *points.unused))
+        asked = Asked(
+            keep_reports=options.out is not None,
+            out=options.out,
+            command=shlex.join(["nfslat", *sys.argv[1:]]),
+            **_of_manifest(manifest, points),
+        )
+        step = stack.enter_context(_progress(len(points.clients), quiet=options.quiet))
+        return Run(cluster, store, points, asked, step).fleet()
+
+
+def _of_manifest(manifest: Manifest | None, points: Points) -> dict[str, Any]:
+    """Fields of ``Asked``."""
+    if manifest is None:
+        return {}
+    named = [(point, manifest.client(point.name)) for point in points.clients]
+    return {
+        "application_ms": {point.name: one.application_ms for point, one in named if one and one.application_ms},
+        "sessions": {point.name: one.sessions for point, one in named if one and one.sessions},
+        "groups": {point.name: manifest.labels(point.name, point.addresses) for point, _ in named},
+        "threads": manifest.server.threads,
+    }
+
+
+def _width() -> int:
+    """What a hundred clients need to fit on one screen, unless the terminal is narrower."""
+    return min(shutil.get_terminal_size((_WIDTH, 0)).columns, _WIDTH)
+
+
+def _out(name: str) -> str:
+    """The folder as an absolute path, or the URL."""
+    if name.startswith("memory:"):
+        raise UsageError(f"--out {name}: no other process sees that; name a folder, or a URL of a place that all share")
+    name = name.removeprefix("file://")
+    return name if is_url(name) else os.path.abspath(name)
+
+
+def _refuse_foreign(out: str) -> None:
+    """Raise ``UsageError`` for a folder with other things in it: what a run keeps there has names of its own."""
+    if is_url(out) or not os.path.isdir(out):
+        return
+    held = [name for name in os.listdir(out) if not name.startswith(".")]
+    if held and not _OURS & set(held):
+        raise UsageError(
+            f"--out {out}: holds other things ({sorted(held)[0]}); name a folder of its own, made if need be"
+        )
+
+
+@contextlib.contextmanager
+def _progress(clients: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Steps: each point is decoded, each client compared, and the server's threads are looked at."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=2 * clients + 2, unit=" steps", leave=False, file=sys.stderr) as bar:
+
+        def step(what: str) -> None:
+            bar.set_description_str(what, refresh=False)
+            bar.update()
+
+        yield step
+
+
+def _show(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
+    """One client's two-sided report, from what the run kept."""
+    from nfslat import api
+    from nfslat.fleet.run.drill import correlation
+
+    found, of_report = correlation(_out(options.out), options.show)
+    report = api.Report(found, of_report)
+    if json_out is not None:
+        report.write_json(json_out)
+    if options.html is not None:
+        with output(options.html, ()) as page_out:
+            if page_out is not None:
+                page_out.write(report.html())
+    if not any(map(is_standard, (options.json, options.html))):
+        out.write(report.text(width=width, color=color))
+    return 0

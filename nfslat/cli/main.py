@@ -1,0 +1,99 @@
+"""Command line in, report to standard output; no arithmetic. Standard error carries progress and notes."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from typing import NoReturn, cast
+
+from nfslat.cli.arguments import Command, command_parser
+from nfslat.errors import InputError, NfslatError, UsageError
+
+# Commands, each a module (`arguments.Command`) that is imported when it is asked for.
+COMMANDS = {
+    "capture": "nfslat.cli.capture",
+    "show": "nfslat.cli.show",
+    "extract": "nfslat.cli.extract",
+    "diff": "nfslat.cli.diff",
+    "fleet": "nfslat.cli.fleet",
+    "transport": "nfslat.cli.transport",
+    "packets": "nfslat.cli.packets",
+    "stack": "nfslat.cli.stack",
+    "tune": "nfslat.cli.tune",
+}
+_WIDTH = 80  # tables are made for a terminal of this width and do not grow with it
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run; returns the exit status (README). Every problem that the user can solve is one line, no traceback."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if sys.stdout is None:
+        _say("nfslat: standard output is closed")
+        return UsageError.exit_status
+    if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
+        # PYTHONUNBUFFERED: of a large write Python then loses, without a word, what did not go at once.
+        encoding, errors = sys.stdout.encoding, sys.stdout.errors
+        sys.stdout = open(sys.stdout.fileno(), "w", encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115
+    if threading.current_thread() is threading.main_thread():
+        # So that scratch files go on a kill or with the terminal, too; but not against nohup.
+        signal.signal(signal.SIGTERM, _terminate)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, _terminate)
+    try:
+        return _command(arguments) if arguments[:1] and arguments[0] in COMMANDS else _report(arguments)
+    except NfslatError as problem:
+        _say(f"nfslat: {problem}")
+        return problem.exit_status
+    except KeyboardInterrupt:
+        _say("nfslat: interrupted")
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # The reader (less, head) has seen enough. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except OSError as problem:
+        # Among others a full disk, which names no file.
+        where = f"{problem.filename}: " if problem.filename else ""
+        _say(f"nfslat: {where}{problem.strerror or problem}")
+        return InputError.exit_status
+
+
+def _say(text: str) -> None:
+    """One line on standard error, if there is one that takes it."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(text, file=sys.stderr, flush=True)
+
+
+def _terminate(number: int, _: object) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def _report(arguments: list[str]) -> int:
+    from nfslat.cli import report as report_command
+    from nfslat.cli.help import report_parser
+
+    options = report_parser(COMMANDS).parse_args(arguments)
+    return report_command.run(options, shlex.join(["nfslat", *arguments]), width=_WIDTH, color=_color())
+
+
+def _command(arguments: list[str]) -> int:
+    from nfslat.export.output import output
+
+    name = arguments[0]
+    command = cast(Command, importlib.import_module(COMMANDS[name]))
+    options = command_parser(name, command).parse_args(arguments[1:])
+    with output(getattr(options, "json", None), command.inputs(options)) as json_out:
+        return command.run(options, sys.stdout, json_out, width=_WIDTH, color=_color())
+
+
+def _color() -> bool:
+    """Colour on a terminal only, and never against NO_COLOR (no-color.org) or TERM=dumb."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

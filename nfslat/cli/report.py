@@ -1,0 +1,303 @@
+"""Arguments of `nfslat SERVER CLIENT` -> the report on standard output, and the files that were asked for."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import itertools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TextIO
+
+from nfslat.cli.arguments import a_count, a_number, add_captures, add_filters, parse_filters
+from nfslat.errors import UsageError
+from nfslat.export.output import binary_output, is_standard, output, output_directory, writing_to
+
+DESCRIPTION = """\
+Compare two packet captures of the same NFS traffic, one taken on the server and
+one on the client, and say where the time goes: client, network or server.
+With one capture, print the latencies of that side."""
+
+EXAMPLES = """\
+examples:
+  nfslat server.pcap client.pcap
+  nfslat server.pcap client.pcap --html report.html
+  nfslat server.pcap client.pcap --app-ms READ=58 --storage-ms 0.1 --sessions 32
+  nfslat 'server.pcap*' 'client.pcap*' --op READ --start 10 --end 20 --by size
+  nfslat server.pcap client.pcap --client-snapshot before.txt after.txt
+  ssh nfsserver cat srv.pcap.gz | nfslat - client.pcap
+  nfslat client.pcap --files who-read-what.csv
+  nfslat show server.pcap client.pcap --slowest 3"""
+
+STATUS = "exit status: 0 done, 2 usage, 3 a capture cannot be read or nothing to correlate"
+
+# As `nfslat.figures.pivots` has them, which would need numpy.
+BY = ("size", "client", "server", "connection", "file", "uid", "second", "slot")
+
+# Options that compare, or that are about a comparison.
+_NEED_BOTH = (
+    *("--csv", "--parquet", "--perfetto", "--missed", "--by", "--interval"),
+    *("--app-ms", "--storage-ms", "--thread-ms", "--threads", "--sessions", "--what-if"),
+    *("--server-snapshot", "--client-snapshot", "--evidence"),
+)
+_TEXT_FILES = ("--json", "--html", "--csv", "--missed", "--files", "--perfetto")
+_BINARY_FILES = ("--parquet", "--ops-parquet")
+# Of the extra html, and what is imported of it.
+_DRAWN = {"--html": ("vl_convert", "jinja2"), "--png": ("vl_convert",)}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What it takes."""
+    add_captures(parser, client_optional=True)
+    add_output(parser)
+    add_filters(parser)
+    add_figures(parser)
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """What is written, and which tables."""
+    out = parser.add_argument_group("output")
+    out.add_argument("--hist", action="store_true", help="add the power-of-two latency histogram of each operation")
+    out.add_argument("--markdown", action="store_true", help="print the report as Markdown, for tickets")
+    out.add_argument("--html", metavar="FILE", help="write the report as one page with pictures, for browser and mail")
+    out.add_argument("--png", metavar="DIR", help="write the main pictures to files in DIR, for tickets")
+    out.add_argument("--json", metavar="FILE", help="write the report as JSON to FILE; - is standard output")
+    out.add_argument("--csv", metavar="FILE", help="write one row per matched op to FILE")
+    out.add_argument("--parquet", metavar="FILE", help="the same as Parquet, for pandas, DuckDB, Spark")
+    out.add_argument(
+        "--ops-parquet", metavar="FILE", help="write one capture, decoded: FILE then stands for it wherever one is read"
+    )
+    out.add_argument("--perfetto", metavar="FILE", help="write each op as spans in time, for ui.perfetto.dev")
+    out.add_argument(
+        "--missed", metavar="FILE", help="write one row per op that has no match to FILE: why, and where to look"
+    )
+    out.add_argument("--files", metavar="FILE", help="write who did what with which file: one row per op that has one")
+    out.add_argument("--anonymize", action="store_true", help="put pseudonyms for addresses, names and file handles")
+    out.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
+    tables = parser.add_argument_group("tables of matched ops")
+    tables.add_argument(
+        "--by", choices=BY, action="append", default=[], help="group them: one row for each value; repeatable"
+    )
+    tables.add_argument(
+        "--interval", type=_a_duration, metavar="S", help="one row for each S seconds, as nfsiostat prints them"
+    )
+    tables.add_argument(
+        "--slowest", type=a_count, metavar="N", default=20, help="list so many of the slowest in JSON and page (20)"
+    )
+    tables.add_argument(
+        "--name-encoding", metavar="NAME", help="code page of file names that are not UTF-8: koi8-r, shift_jis, gbk"
+    )
+
+
+def add_figures(parser: argparse.ArgumentParser) -> None:
+    """What is known from elsewhere, and how is measured."""
+    figures = parser.add_argument_group("figures")
+    figures.add_argument(
+        "--srt",
+        choices=("nfslat", "tshark", "first"),
+        default="nfslat",
+        help="how a response time is measured: first to last byte (default), as tshark does, first to first frame",
+    )
+    figures.add_argument(
+        "--app-ms",
+        metavar="[OP=]MS",
+        action="append",
+        default=[],
+        help="the application's own mean latency, for example 58 or READ=58; repeatable",
+    )
+    figures.add_argument(
+        "--storage-ms",
+        metavar="[OP=]MS",
+        action="append",
+        default=[],
+        help="the storage's own mean latency on the server; repeatable",
+    )
+    figures.add_argument(
+        "--thread-ms",
+        metavar="[OP=]MS",
+        action="append",
+        default=[],
+        help="mean time in a thread of the NFS server, as DTrace or tracepoints see it there; repeatable",
+    )
+    figures.add_argument("--threads", type=a_number, metavar="N", help="threads that the NFS server has")
+    figures.add_argument(
+        "--sessions",
+        type=a_number,
+        metavar="N",
+        help="requests that the application has open at any time: Little's law then gives its latency",
+    )
+    figures.add_argument(
+        "--what-if",
+        metavar="LIMIT=N",
+        action="append",
+        default=[],
+        help="replay the load with other limits: threads=64, slots=128, or both with a comma; repeatable",
+    )
+    evidence = parser.add_argument_group("evidence from outside the captures (docs/evidence.md)")
+    evidence.add_argument(
+        "--server-snapshot",
+        metavar="FILE",
+        nargs="+",
+        default=[],
+        help="what scripts/snapshot.sh printed on the server: one, or two, before and after (or its /proc files)",
+    )
+    evidence.add_argument(
+        "--client-snapshot",
+        metavar="FILE",
+        nargs="+",
+        default=[],
+        help="the same of the client: with two, mountstats tell how long calls waited for a slot",
+    )
+    evidence.add_argument(
+        "--evidence",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="Oracle 10046 trace, AWR or wait histogram, DTrace, sunrpc tracepoints, perf sched latency, folded "
+        "stacks, nfsiostat, fio; what it is, is found out; repeatable",
+    )
+
+
+def refuse(options: argparse.Namespace) -> None:
+    """Raise ``UsageError`` for what makes no sense, or cannot be made here, before captures are read or taken."""
+    _refuse_what_does_not_fit(options)
+    _refuse_without_packages(options)
+
+
+def run(options: argparse.Namespace, command: str, *, width: int, color: bool, json_out: TextIO | None = None) -> int:
+    """Read the captures, write the files, then the text to standard output unless a file goes there.
+
+    `json_out` is where --json goes if it is open already. Raises ``UsageError`` and ``InputError``.
+    """
+    captures = [options.server] if options.client is None else [options.server, options.client]
+    refuse(options)
+    # Here, not above: --help and usage errors do not wait for numpy.
+    from nfslat import api  # noqa: PLC0415
+    from nfslat.names.text import in_charset  # noqa: PLC0415
+
+    wanted = _options(options, command)
+    files = {name: _value(options, name) for name in (*_TEXT_FILES, *_BINARY_FILES)}
+    # A file that cannot be written is found out before the captures are read, not after.
+    with contextlib.ExitStack() as outputs:
+        directory = None if options.png is None else outputs.enter_context(output_directory(options.png))
+        streams: dict[str, Any] = {
+            name: outputs.enter_context((binary_output if name in _BINARY_FILES else output)(file, captures))
+            for name, file in files.items()
+            if file is not None and (name != "--json" or json_out is None)
+        }
+        if json_out is not None:
+            streams["--json"] = json_out
+        report = api.run(captures, wanted, quiet=options.quiet)
+        for name, write in _writers(report, options).items():
+            if name in streams:
+                with writing_to(files[name]):
+                    write(streams[name])
+                    streams[name].flush()
+        if directory is not None:
+            with writing_to(options.png):
+                report.write_png(directory)
+    # Behind the block: the files are complete, whatever happens to a reader of standard output (less, head).
+    if not any(map(is_standard, files.values())):
+        text = report.markdown() if options.markdown else report.text(hist=options.hist, width=width, color=color)
+        sys.stdout.write(in_charset(text, sys.stdout.encoding or "utf-8"))
+    sys.stdout.flush()
+    return 0
+
+
+def _options(options: argparse.Namespace, command: str) -> Any:
+    from nfslat.api import Options  # noqa: PLC0415
+    from nfslat.evidence.known import Known, parse_known  # noqa: PLC0415
+    from nfslat.evidence.outside import Files, gather  # noqa: PLC0415
+    from nfslat.figures.whatif import parse_asked  # noqa: PLC0415
+
+    asked = tuple(parse_asked(text) for text in options.what_if)
+    known = Known(
+        parse_known(options.app_ms, "--app-ms"),
+        parse_known(options.storage_ms, "--storage-ms"),
+        parse_known(options.thread_ms, "--thread-ms"),
+        threads=options.threads,
+    )
+    evidence = Files(options.evidence, options.server_snapshot, options.client_snapshot)
+    return Options(
+        engine=options.engine,
+        srt=options.srt,
+        may_swap=not options.no_swap,
+        known=known,
+        sessions=options.sessions,
+        what_if=asked,
+        outside=gather(known, options.sessions, evidence),
+        evidence=tuple(options.evidence),
+        filters=parse_filters(options),
+        by=tuple(dict.fromkeys(options.by)),
+        interval_s=options.interval,
+        slowest=options.slowest,
+        name_encoding=options.name_encoding,
+        anonymize=options.anonymize,
+        command=command,
+    )
+
+
+def _writers(report: Any, options: argparse.Namespace) -> dict[str, Callable[[Any], None]]:
+    return {
+        "--json": report.write_json,
+        "--html": lambda out: out.write(report.html()),
+        "--csv": report.write_csv,
+        "--parquet": report.write_parquet,
+        "--ops-parquet": report.write_ops_parquet,
+        "--perfetto": lambda out: report.write_perfetto(out, compress=options.perfetto.endswith(".gz")),
+        "--missed": report.write_missed,
+        "--files": report.write_files,
+    }
+
+
+def _value(options: argparse.Namespace, name: str) -> Any:
+    return getattr(options, name.strip("-").replace("-", "_"))
+
+
+def _refuse_what_does_not_fit(options: argparse.Namespace) -> None:
+    needs_both = [name for name in _NEED_BOTH if _value(options, name)]
+    if options.client is None and needs_both:
+        raise UsageError(f"{', '.join(needs_both)}: this needs both captures, the server's and the client's")
+    if options.hist and options.markdown:
+        raise UsageError("--hist adds to the text, and --markdown replaces it; the page (--html) has histograms, too")
+    if options.client is not None and options.ops_parquet is not None:
+        raise UsageError("--ops-parquet: give one capture, and run it for the other one as well")
+    if options.anonymize and options.ops_parquet is not None:
+        raise UsageError("--ops-parquet stands for the capture, names included; anonymize what is made of it")
+    named = {name: _value(options, name) for name in (*_TEXT_FILES, *_BINARY_FILES, "--png")}
+    places = {name: _place(file) for name, file in named.items() if file not in (None, os.devnull)}
+    for one, other in itertools.combinations(places, 2):
+        if places[one] == places[other]:
+            raise UsageError(f"{one} and {other} cannot both go to {named[other]}")
+
+
+def _place(file: str) -> str:
+    """The same for all names of a file."""
+    return "-" if is_standard(file) else os.path.realpath(file)
+
+
+def _refuse_without_packages(options: argparse.Namespace) -> None:
+    """Before captures are read, which may take minutes."""
+    for option, needed in _DRAWN.items():
+        if _value(options, option) is not None:
+            try:
+                for module in needed:
+                    importlib.import_module(module)
+            except ImportError as problem:
+                raise UsageError(f"{option} needs {module}: pip install 'nfslat[html]'") from problem
+    if options.parquet is not None or options.ops_parquet is not None:
+        from nfslat.decode.arrow import pyarrow  # noqa: PLC0415  (brings numpy)
+
+        pyarrow("pyarrow.parquet")
+
+
+def _a_duration(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 1e-3 <= value <= 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r}: give seconds, for example 1 or 0.1")
+    return value

@@ -1,0 +1,57 @@
+"""Arguments of `nfslat show` -> single ops in full, on a stream."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TextIO
+
+from nfslat.cli.arguments import a_count, add_captures, add_filters, an_xid, parse_filters
+
+DESCRIPTION = """\
+One op in full: its packets at both sides by frame number, the timeline between
+them, and Wireshark's dissection of call and reply."""
+
+EXAMPLES = """\
+examples:
+  nfslat show server.pcap client.pcap --slowest 3
+  nfslat show server.pcap client.pcap --xid 0x1a2b3c4d
+
+exit status: 0 done, 2 usage, 3 a capture cannot be read, or the op is not in both"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `nfslat show` takes."""
+    add_captures(parser, client_optional=False)
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--xid", type=an_xid, metavar="XID", help="the op with this XID (0x1a2b3c4d or decimal)")
+    which.add_argument("--slowest", type=a_count, metavar="N", help="the N ops with the longest client SRT")
+    parser.add_argument(
+        "--name-encoding", metavar="NAME", help="code page of file names that are not UTF-8: koi8-r, shift_jis, gbk"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
+    add_filters(parser)
+
+
+def inputs(options: argparse.Namespace) -> list[str]:
+    """The captures."""
+    return [options.server, options.client]
+
+
+def run(options: argparse.Namespace, out: TextIO, _: TextIO | None, *, width: int, color: bool) -> int:
+    """Write the ops to `out`. Raises ``UsageError``, ``InputError``, and ``ToolError`` where tshark fails."""
+    from nfslat import api  # noqa: PLC0415  (late: --help does not wait for numpy)
+    from nfslat.packets import show  # noqa: PLC0415  (late: --help does not wait for numpy)
+
+    wanted = api.Options(
+        engine=options.engine,
+        filters=parse_filters(options),
+        may_swap=not options.no_swap,
+        name_encoding=options.name_encoding,
+    )
+    with api.opened(inputs(options), wanted, quiet=options.quiet) as (found, tools):
+        rows = show.by_xid(found, options.xid) if options.xid is not None else show.slowest_ops(found, options.slowest)
+        charset = getattr(out, "encoding", None) or "ascii"
+        for text in show.render(found, rows, tools, width=width, name_encoding=wanted.name_encoding, charset=charset):
+            out.write(text)
+        out.flush()
+    return 0

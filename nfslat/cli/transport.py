@@ -1,0 +1,109 @@
+"""Arguments of `nfslat transport` -> its answer on a stream, and as JSON on another."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TextIO
+
+from nfslat import __version__
+from nfslat.errors import UsageError
+
+DESCRIPTION = """\
+What TCP did to any conversation, NFS or not (Oracle Data Guard, SQL*Net, SQL
+Server ...): round trips, delayed ACKs, loss, windows, what limited the sender,
+turns, segment sizes, throughput. With two captures, one from each end: what was
+lost on the way, and how long the way takes."""
+
+EXAMPLES = """\
+examples:
+  nfslat transport oracle.pcap --port 1521
+  nfslat transport client.pcap server.pcap --port 1521 --top 3
+  nfslat transport oracle.pcap --stream 4 --json transport.json
+  nfslat transport oracle.pcap --sqlnet-trace sqlnet_1234.trc
+
+exit status: 0 done, 2 usage, 3 a capture cannot be read, or holds no TCP"""
+
+_MOST_TOP = 64
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `nfslat transport` takes."""
+    parser.add_argument("captures", metavar="CAPTURE", nargs="+", help="one capture, or one from each end of the path")
+    parser.add_argument(
+        "--port", type=_a_port, metavar="N", action="append", default=[], help="of either end; repeatable"
+    )
+    parser.add_argument("--stream", type=_a_stream, metavar="N", help="this conversation alone: its number in the list")
+    parser.add_argument("--top", type=_a_top, metavar="N", default=1, help="conversations in full (default 1)")
+    parser.add_argument(
+        "--sqlnet-trace", metavar="FILE", help="SQL*Net trace of one side: SDU and sizes beside the packets"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the report as JSON to FILE; - is standard output")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
+
+
+def inputs(options: argparse.Namespace) -> list[str]:
+    """The captures and the trace."""
+    return [*options.captures, *([options.sqlnet_trace] if options.sqlnet_trace else [])]
+
+
+def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
+    """Read the captures and write the answer: text to `out` unless the JSON goes there.
+
+    Raises ``UsageError`` for more than two captures, ``InputError`` for what cannot be read or holds no TCP.
+    """
+    if len(options.captures) > 2:
+        raise UsageError(f"{len(options.captures)} captures: give one, or one from each end (a glob or list in quotes)")
+    # Here, not above: --help and usage errors need none of it.
+    from nfslat.answer.json import plain  # noqa: PLC0415
+    from nfslat.decode.workspace import open_workspace  # noqa: PLC0415
+    from nfslat.evidence.read import read_sqlnet_trace  # noqa: PLC0415
+    from nfslat.tcp import both, model, report, text  # noqa: PLC0415
+    from nfslat.tcp.reading import read_trace, refuse_without_decoder  # noqa: PLC0415
+
+    refuse_without_decoder()
+    from nfslat.decode.native import NAME  # noqa: PLC0415  (absent where it was not compiled)
+
+    told = read_sqlnet_trace(options.sqlnet_trace) if options.sqlnet_trace else None
+    ports = frozenset(options.port)
+    with open_workspace(options.captures, engine=None, quiet=options.quiet) as work:
+        # The second capture's conversations have numbers of their own.
+        streams = [options.stream, None]
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            jobs = [
+                pool.submit(read_trace, source, work.engine.tools, work.progress, ports=ports, stream=stream)
+                for source, stream in zip(work.sources, streams, strict=False)
+            ]
+        traces = [job.result() for job in jobs]
+        work.close_progress()
+    found = both.correlate(traces[0], traces[1]) if len(traces) == 2 else None
+    tool = model.Tool(__version__, NAME, shlex.join(["nfslat", *sys.argv[1:]]))
+    made = report.make(traces, found, tool, stream=options.stream, top=options.top, trace=told)
+    if json_out is not None:
+        json.dump(plain(made), json_out, indent=2, allow_nan=False)
+        json_out.write("\n")
+    if options.json != "-":
+        out.write(text.render(made, width=width, color=color))
+    out.flush()
+    return 0
+
+
+def _a_port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: give 1 to 65535")
+    return int(text)
+
+
+def _a_stream(text: str) -> int:
+    if not text.isdecimal() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of a conversation: give 0, 1, 2 ...")
+    return int(text)
+
+
+def _a_top(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= _MOST_TOP:
+        raise argparse.ArgumentTypeError(f"{text!r}: give a number from 1 to {_MOST_TOP}")
+    return int(text)

@@ -1,0 +1,1 @@
+"""The second engine: Wireshark's dissection -> messages -> ops; slow, and an independent witness."""

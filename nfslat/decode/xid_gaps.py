@@ -1,0 +1,91 @@
+"""One capture, decoded -> calls of each connection that it does not show, by the gaps in the client's XIDs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nfslat.model.blocks import side_by_side
+from nfslat.model.decoded import Decoded
+from nfslat.model.protocol import NFS
+from nfslat.model.tables import I64, U32
+from nfslat.select import client_ends
+
+_COUNTS_UP, _LARGEST_GAP = 0.3, 1000  # XIDs of a connection that count up, with gaps
+_SPARSE = 8  # where XIDs are less dense than one in so many numbers, they are sorted
+
+
+def missing_calls(decoded: Decoded) -> I64:
+    """Calls of each connection that the capture does not show, counted by the gaps in the client's XIDs; 0 where they
+    do not count up.
+
+    Most clients count their XIDs up by one a call on each connection (Linux net/sunrpc/xprt.c: xprt_alloc_xid), in the
+    byte order of the machine. A lower bound: what is missing at the beginning and at the end leaves no gap. Others
+    number the calls of all their connections in one row: what one connection leaves out another one has.
+    """
+    ops, loose = decoded.ops, decoded.loose
+    calls = loose.take(loose.is_reply == 0)  # of all programs: NFSACL shares NFS's connections and XIDs
+    nfs = np.array([kind.program == NFS for kind in ops.kinds], dtype=np.bool_)
+    with_nfs = {*ops.classes.conn[nfs[ops.classes.kind]].tolist(), *calls.conn[nfs[calls.kind]].tolist()}
+    missing = np.zeros(len(ops.connections), dtype=np.int64)
+    conn, xids = ops.conn, ops.xid
+    if len(calls):
+        conn, xids = np.concatenate([conn, calls.conn]), np.concatenate([xids, calls.xid])
+    if len(missing) == 1:
+        missing[:] = _gaps(xids) if with_nfs else 0
+        return missing
+    order, places = side_by_side(len(conn), len(missing), lambda at: conn[at])
+    for row in with_nfs:
+        missing[row] = _gaps(xids[order[places[row]]])
+    clients = [address for address, _ in client_ends(ops)]
+    for client in {clients[row] for row in np.flatnonzero(missing).tolist()}:
+        of_client = [row for row, address in enumerate(clients) if address == client and len(order[places[row]])]
+        if len(of_client) > 1:
+            missing[of_client] = _gaps_of_all([xids[order[places[row]]] for row in of_client], missing[of_client])
+    return missing
+
+
+def _gaps_of_all(xids: list[U32], gaps: I64) -> I64:
+    """Of several connections of one client: gaps in all their XIDs together, of each connection those behind its own.
+
+    `gaps` are those of each by itself; what does not count up by itself (none) only fills those of others.
+    """
+    ordered = _as_counted(xids[int(gaps.argmax())])[0]
+    row = np.repeat(np.arange(len(xids)), [len(one) for one in xids])
+    together = np.concatenate(xids) if ordered else np.concatenate(xids).byteswap()
+    order = np.argsort(together, kind="stable")
+    steps = np.diff(together[order].astype(np.int64))
+    counts = (steps > 1) & (steps <= _LARGEST_GAP) & (gaps > 0)[row[order[:-1]]]
+    return np.bincount(row[order[:-1][counts]], steps[counts] - 1, len(xids)).astype(np.int64)
+
+
+def _gaps(xids: U32) -> int:
+    _, counted = _as_counted(xids)
+    if np.count_nonzero(counted == 1) < _COUNTS_UP * len(counted):
+        return 0
+    return int((counted[counted <= _LARGEST_GAP] - 1).sum())
+
+
+def _as_counted(xids: U32) -> tuple[bool, I64]:
+    """Are they counted in the byte order of the wire? And the steps from each to the next, in the order in which they
+    are counted."""
+    # In that order they are near each other.
+    swapped = xids.byteswap()
+    is_wire = int(xids.max() - xids.min()) <= int(swapped.max() - swapped.min())
+    counted = _steps(xids if is_wire else swapped)
+    if np.count_nonzero(counted == 1) * 2 < len(counted):
+        other = _steps(swapped if is_wire else xids)
+        if np.count_nonzero(other == 1) > np.count_nonzero(counted == 1):
+            return not is_wire, other
+    return is_wire, counted
+
+
+def _steps(xids: U32) -> I64:
+    """From each of the XIDs, each taken once, to the next larger one."""
+    lowest = xids.min()
+    span = int(xids.max() - lowest) + 1
+    if span > _SPARSE * len(xids):
+        steps = np.asarray(np.diff(np.sort(xids).astype(np.int64)), dtype=np.int64)
+        return steps[steps > 0]
+    present = np.zeros(span, dtype=np.bool_)
+    present[xids - lowest] = True
+    return np.asarray(np.diff(np.flatnonzero(present)), dtype=np.int64)

@@ -1,0 +1,155 @@
+"""What is known from outside the captures, by the user or by evidence that hosts print: latencies and settings."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nfslat.errors import UsageError
+from nfslat.evidence.records import Snapshot
+from nfslat.model.protocol import DATA_OPS
+from nfslat.model.tables import I64
+from nfslat.results import Correlation
+from nfslat.select import op_labels, parse_ops
+
+_NS_PER_MS = 1e6
+MOST_MS = 1e9  # eleven days; more is a slip
+_FEW = 2  # names that are printed; more are "all"
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What tracepoints say of each matched op, ns; NULL where the trace does not have it."""
+
+    slot_wait_ns: I64  # before it was sent
+    execute_ns: I64  # in the client's kernel, all of it
+    thread_ns: I64  # in a thread of the server
+
+
+@dataclass(frozen=True)
+class Known:
+    """Mean latencies in ms by operation, or under "" for the data ops together; limits; and what the hosts say."""
+
+    app_ms: dict[str, float] = field(default_factory=dict)
+    storage_ms: dict[str, float] = field(default_factory=dict)
+    thread_ms: dict[str, float] = field(default_factory=dict)  # in a server thread: DTrace, tracepoints
+    slot_wait_ms: dict[str, float] = field(default_factory=dict)  # before an RPC is sent: mountstats, tracepoints
+    threads: int | None = None  # of the server
+    slots: int | None = None  # of the client, each connection
+    woken_share: float | None = None  # of the server's queued sockets, those that found an idle thread (pool_stats)
+    traced: Traced | None = None
+    server_host: Snapshot | None = None
+    client_host: Snapshot | None = None
+    sources: dict[str, str] = field(default_factory=dict)  # name of a field -> who says so, where not the option
+
+    def source(self, name: str, option: str) -> str:
+        """Who gave the field `name`; `option` where it was the user."""
+        return self.sources.get(name, option)
+
+    def having(self, name: str, values: dict[str, float], source: str) -> Known:
+        """With the field `name` filled from `source`, unless something is known already."""
+        if getattr(self, name):
+            return self
+        changed: dict[str, Any] = {name: values, "sources": {**self.sources, name: source}}
+        return dataclasses.replace(self, **changed)
+
+    def with_limit(self, name: str, value: int | None, source: str) -> Known:
+        """The same for `threads` and `slots`."""
+        if value is None or getattr(self, name) is not None:
+            return self
+        changed: dict[str, Any] = {name: value, "sources": {**self.sources, name: source}}
+        return dataclasses.replace(self, **changed)
+
+    def population(self, c: Correlation) -> I64:
+        """Rows of the matched ops that the application's figures speak of.
+
+        An operation whose figure is below its own client SRT adds nothing above the wire and takes nothing away.
+        """
+        return data_rows(c) if "" in self.app_ms else c.rows_of(self._above(c))
+
+    def title(self, c: Correlation) -> str:
+        """Names of the operations in `population`: ``"READ and WRITE"``."""
+        return title_of(data_ops(c) if "" in self.app_ms else set(self._above(c)))
+
+    def above_wire_ms(self, c: Correlation) -> float | None:
+        """Mean time between application and wire; None where no application latency is known, or it is no longer."""
+        rows = self.population(c) if self.app_ms else np.zeros(0, dtype=np.int64)
+        if not len(rows):
+            return None
+        app = self.app_ms.get("")
+        if app is None:
+            app = sum(self.app_ms[name] * c.ops_of[name] for name in self._above(c)) / len(rows)
+        above = app - float(c.client_srt_ns[rows].mean() / _NS_PER_MS)
+        return above if above > 0 else None
+
+    def mean_ms(self, name: str, c: Correlation, rows: I64 | slice) -> float | None:
+        """The field `name` ("storage_ms" ...) as a mean over the data ops among the matched ops `rows`.
+
+        None where it is not known for each of their operations.
+        """
+        values: dict[str, float] = getattr(self, name)
+        if not values:
+            return None
+        if "" in values:
+            return values[""]
+        known = data_ops(c)
+        used = {label: count for label, count in counts_of(c, rows).items() if count and label in known}
+        if not used or not used.keys() <= values.keys():
+            return None
+        return sum(values[label] * count for label, count in used.items()) / sum(used.values())
+
+    def _above(self, c: Correlation) -> list[str]:
+        """Operations that take longer at the application than on the client's wire."""
+        return [
+            name
+            for name, app_ms in self.app_ms.items()
+            if name in c.ops_of and app_ms > c.client_srt_ns[c.rows_of([name])].mean() / _NS_PER_MS
+        ]
+
+
+def parse_known(values: list[str], option: str) -> dict[str, float]:
+    """``["58"]`` or ``["READ=58", "WRITE=70"]`` -> ms by operation ("" for a bare figure).
+
+    Raises ``UsageError`` for anything else, and for a bare figure beside named ones.
+    """
+    out: dict[str, float] = {}
+    for value in values:
+        name, equals, number = value.rpartition("=")
+        try:
+            ms = float(number)
+        except ValueError:
+            ms = -1.0
+        if not 0 <= ms <= MOST_MS or bool(equals) != bool(name):
+            raise UsageError(f"{option} {value}: give milliseconds (58) or an operation and milliseconds (READ=58)")
+        for known in parse_ops([name], option) or {""}:
+            out[known] = ms
+    if "" in out and len(out) > 1:
+        raise UsageError(f"{option}: give one figure for all, or one for each operation, not both")
+    return out
+
+
+def title_of(operations: set[str]) -> str:
+    """The names, or "all" where they are not few."""
+    return " and ".join(sorted(operations)) if len(operations) <= _FEW else "all"
+
+
+def data_ops(c: Correlation) -> set[str]:
+    """READ, WRITE and READ_PLUS as far as there are matched ones, or all operations where there are none."""
+    return c.ops_of.keys() & DATA_OPS or set(c.ops_of)
+
+
+def data_rows(c: Correlation) -> I64:
+    """Rows of the matched ops of `data_ops`."""
+    return c.rows_of(data_ops(c))
+
+
+def counts_of(c: Correlation, rows: I64 | slice) -> dict[str, int]:
+    """Ops of each operation among the matched ops `rows`."""
+    labels = op_labels(c.client.ops.kinds)
+    counts: dict[str, int] = dict.fromkeys(labels, 0)
+    for label, count in zip(labels, np.bincount(c.kind[rows], minlength=len(labels)).tolist(), strict=True):
+        counts[label] += count
+    return counts

@@ -1,0 +1,308 @@
+"""Options and files of evidence -> what is known from outside the captures (`nfslat.evidence.known.Known`)."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nfslat.decode.capture import Bundle
+from nfslat.errors import InputError, UsageError
+from nfslat.evidence.known import Known, Traced, data_ops
+from nfslat.evidence.records import Interval, Latency, Snapshot
+from nfslat.inflight.little import little_ms
+from nfslat.model.protocol import DATA_OPS, NULL
+from nfslat.model.tables import I64, hosts
+from nfslat.results import Correlation
+
+if TYPE_CHECKING:
+    from nfslat.evidence.sunrpc_join import Joined
+    from nfslat.evidence.sunrpc_trace import SunrpcTrace
+
+# Which field of `Known` a layer of evidence fills; what the client's kernel says is the application's figure where no
+# other is.
+_FIELDS = (
+    ("application", "app_ms"),
+    ("client", "app_ms"),
+    ("slot wait", "slot_wait_ms"),
+    ("server thread", "thread_ms"),
+    ("storage", "storage_ms"),
+)
+_APART = 2.0  # times; so far apart are not the same requests
+_NS_PER_US, _NS_PER_MS = 1000, 1e6
+_Host = tuple[Snapshot | None, Interval | None]  # the last snapshot of it, and what was between two
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What was read before the captures were; `known` puts it beside them."""
+
+    given: Known
+    sessions: int | None = None
+    sources: tuple[Sequence[Latency], ...] = ()  # of each file, and of each mount of a client
+    traces: tuple[tuple[str, SunrpcTrace], ...] = ()  # name of the file, and what is in it
+    notes: tuple[str, ...] = ()
+
+    def known(self, c: Correlation) -> tuple[Known, tuple[str, ...]]:
+        """What is known of these captures, and what the reader has to know of it.
+
+        Traces are joined by XID; mounts of other servers are left out; sessions become the application's latency by
+        Little's law, where it is not known.
+        """
+        known, notes = self.given, list(self.notes)
+        for name, trace in self.traces:
+            known, said = _traced(known, name, trace, c)
+            notes += said
+        sources = [one for one in self.sources if one]
+        foreign = [one for one in sources if _is_foreign(one, c)]
+        notes += [
+            f"{one[0].source}: takes other times on the wire than the captures show, so it is of another time or host; "
+            "it is left out"
+            for one in foreign
+        ]
+        known = _with_latencies(known, [one for one in sources if one not in foreign], c)
+        if known.client_host is not None:
+            knob = "nfs.max_session_slots" if c.inflight.sessions else "sunrpc.tcp_max_slot_table_entries"
+            known = known.with_limit("slots", known.client_host.setting(knob), known.client_host.name)
+        if self.sessions is not None and not known.app_ms:
+            per_s = c.rate_per_s(data_ops(c))
+            if per_s:
+                source = f"{self.sessions} sessions / {per_s:.4g} per s"
+                known = known.having("app_ms", {"": little_ms(self.sessions, per_s)}, source)
+                notes.append(
+                    f"the application's time is inferred from {self.sessions} sessions: it is too long if they are not "
+                    "all waiting for an answer all the time"
+                )
+        return known, tuple(dict.fromkeys(notes))
+
+
+@dataclass(frozen=True)
+class Files:
+    """Names of the files of evidence, as they were given."""
+
+    evidence: Sequence[str] = ()
+    server_snapshots: Sequence[str] = ()
+    client_snapshots: Sequence[str] = ()
+
+
+def gather(given: Known, sessions: int | None, files: Files) -> Outside:
+    """Read all files; what the user gave as a figure counts before what a file says.
+
+    Raises ``InputError`` for a file that cannot be read, ``UsageError`` for more than two snapshots of a host.
+    """
+    notes: list[str] = []
+    traces: list[tuple[str, SunrpcTrace]] = []
+    sources: list[Sequence[Latency]] = []
+    for path in files.evidence:
+        one = _evidence(path)
+        sources.append(one.latencies)
+        notes += one.notes
+        traces += one.traces
+    server, of_server = _host("--server-snapshot", files.server_snapshots)
+    client, of_client = _host("--client-snapshot", files.client_snapshots)
+    return _with_hosts(
+        Outside(given, sessions, tuple(sources), tuple(traces), tuple(notes)), (server, of_server), (client, of_client)
+    )
+
+
+def with_bundled(outside: Outside, c: Correlation) -> Outside:
+    """`outside`, and the snapshots that came with the captures; one that the user gave of a host counts before them.
+
+    Nobody asked for them by name, so where one is of no use a note says so, and that is all.
+    """
+    given, notes = outside.given, list(outside.notes)
+    server = (None, None) if given.server_host is not None else _bundled(c.server.source.bundle, notes)
+    client = (None, None) if given.client_host is not None else _bundled(c.client.source.bundle, notes)
+    return _with_hosts(dataclasses.replace(outside, notes=tuple(notes)), server, client)
+
+
+def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Outside:
+    known, notes, sources = outside.given, list(outside.notes), list(outside.sources)
+    (server, of_server), (client, of_client) = server_host, client_host
+    if server is not None:
+        known = dataclasses.replace(known, server_host=server)
+        known = known.with_limit("threads", server.threads, server.name)
+        if server.threads is None and not server.pools:
+            notes.append(f"{server.name}: nothing of an NFS server in it that is of use here")
+    if of_server is not None:
+        notes += of_server.notes
+        from nfslat.evidence import pools  # noqa: PLC0415  (late, here and below: the usual run reads no evidence)
+
+        known = dataclasses.replace(known, woken_share=pools.woken_share(of_server.pools))
+    if client is not None:
+        known = dataclasses.replace(known, client_host=client)
+        if not client.mounts and not client.settings:
+            notes.append(f"{client.name}: nothing of an NFS client in it that is of use here")
+    if of_client is not None:
+        notes += of_client.notes
+        by_mount = groupby(of_client.latencies, key=lambda one: one.source)
+        sources += [list(latencies) for _, latencies in by_mount]
+    return dataclasses.replace(outside, given=known, sources=tuple(sources), notes=tuple(notes))
+
+
+@dataclass(frozen=True)
+class _Read:
+    latencies: Sequence[Latency]
+    notes: Sequence[str]
+    traces: Sequence[tuple[str, SunrpcTrace]] = field(default_factory=tuple)
+
+
+def _evidence(path: str) -> _Read:
+    from nfslat.evidence import read  # noqa: PLC0415
+
+    try:
+        one = read.read(path)
+    except InputError as problem:
+        reports = _nfsiostat(path)
+        if reports is None:
+            raise problem from None
+        return reports
+    traces = [] if one.trace is None else [(one.name, one.trace)]
+    # The ops of a trace are joined with those of the captures; its means over all RPCs are then of no use.
+    return _Read([] if traces else one.latencies, [f"{one.name}: {note}" for note in one.notes], traces)
+
+
+def _nfsiostat(path: str) -> _Read | None:
+    from nfslat.evidence import nfsiostat  # noqa: PLC0415
+
+    if not os.path.isfile(path):
+        return None
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            reports = nfsiostat.read(file.read(1 << 24), path)
+    except (OSError, InputError, ValueError):
+        return None
+    return _Read(nfsiostat.latencies(reports), []) if reports else None
+
+
+def _host(option: str, paths: Sequence[str]) -> _Host:
+    if len(paths) > 2:
+        raise UsageError(f"{option}: give one snapshot, or two of one host: before and after")
+    if not paths:
+        return None, None
+    from nfslat.evidence import snapshot  # noqa: PLC0415
+
+    return _between([snapshot.read(path) for path in paths])
+
+
+def _bundled(bundle: Bundle | None, notes: list[str]) -> _Host:
+    if bundle is None or not bundle.snapshots:
+        return None, None
+    from nfslat.evidence import snapshot  # noqa: PLC0415
+
+    taken = []
+    for name, text in bundle.snapshots.items():
+        try:
+            taken.append(snapshot.parse(name, text))
+        except InputError as problem:
+            notes.append(str(problem))
+    try:
+        return _between(taken) if taken else (None, None)
+    except InputError as problem:
+        notes.append(str(problem))
+        return taken[-1], None
+
+
+def _between(taken: Sequence[Snapshot]) -> _Host:
+    from nfslat.evidence import interval  # noqa: PLC0415
+
+    return taken[-1], interval.difference(*taken) if len(taken) == 2 else None
+
+
+def _with_latencies(known: Known, sources: Sequence[Sequence[Latency]], c: Correlation) -> Known:
+    """The first figure that each source has for a layer and operation, and the mean over the sources.
+
+    A field that has values already is left as it is.
+    """
+    servers = hosts(c.client.ops.connections)
+    for layer, name in _FIELDS:
+        by_op: dict[str, list[Latency]] = {}
+        for source in sources:
+            seen: set[str] = set()
+            for one in source:
+                if one.layer == layer and one.op not in seen and (not one.server or one.server in servers):
+                    seen.add(one.op)
+                    by_op.setdefault(one.op, []).append(one)
+        # Reads and writes by themselves say more than both together.
+        named = {op: found for op, found in by_op.items() if op in DATA_OPS} or by_op
+        if named:
+            said = dict.fromkeys(one.source for found in named.values() for one in found)
+            known = known.having(name, {op: _mean_ms(found) for op, found in named.items()}, ", ".join(said))
+    return known
+
+
+def _mean_ms(found: Sequence[Latency]) -> float:
+    """Over all requests; where a source does not tell how many there were, of the first one alone."""
+    counts = [one.count for one in found if one.count]
+    if len(counts) < len(found):
+        return found[0].mean_ms
+    return sum(one.mean_ms * count for one, count in zip(found, counts, strict=True)) / sum(counts)
+
+
+def _is_foreign(source: Sequence[Latency], c: Correlation) -> bool:
+    """Does a client's kernel say times from sending to answer that are not those on its wire?"""
+    for one in source:
+        if one.layer == "client wire" and one.op in DATA_OPS and one.op in c.ops_of:
+            srt_ms = float(c.client_srt_ns[c.rows_of([one.op])].mean() / _NS_PER_MS)
+            if not srt_ms / _APART <= one.mean_ms <= srt_ms * _APART + 1:
+                return True
+    return False
+
+
+def _traced(known: Known, name: str, trace: SunrpcTrace, c: Correlation) -> tuple[Known, list[str]]:
+    """Slot waits and times in a thread, op by op."""
+    from nfslat.evidence.sunrpc_join import join  # noqa: PLC0415
+
+    client, server = c.client.ops, c.server.ops
+    at_client = join(trace, client.xid, client.t0)
+    at_server = join(trace, server.xid, server.t1, server=True)
+    traced = Traced(
+        slot_wait_ns=_ns(_slot_wait(at_client))[c.matched.client],
+        execute_ns=_ns(at_client.execute_us)[c.matched.client],
+        thread_ns=_ns(at_server.execute_us)[c.matched.server],
+    )
+    notes = []
+    for side, joined in (("client", at_client), ("server", at_server)):
+        rows = int(np.count_nonzero(joined.row >= 0))
+        if rows or joined.ambiguous:
+            notes.append(
+                f"{name}: {rows:,} of {len(joined.row):,} ops of the {side}'s capture are in the trace"
+                + (f", {joined.ambiguous:,} more cannot be told apart" if joined.ambiguous else "")
+            )
+    if not notes:
+        notes.append(f"{name}: none of its RPCs is in the captures: it was taken at another time, or on another host")
+    if known.traced is not None:  # a trace of the other host
+        pairs = zip(_columns(traced), _columns(known.traced), strict=True)
+        traced = Traced(*(np.where(new == NULL, old, new) for new, old in pairs))
+    known = dataclasses.replace(known, traced=traced)
+    for field_name, column in (
+        ("app_ms", traced.execute_ns),
+        ("slot_wait_ms", traced.slot_wait_ns),
+        ("thread_ms", traced.thread_ns),
+    ):
+        by_op = {}
+        for op in data_ops(c):
+            values = column[c.rows_of([op])]
+            values = values[values >= 0]
+            if len(values):
+                by_op[op] = float(values.mean() / _NS_PER_MS)
+        if by_op:
+            known = known.having(field_name, by_op, f"sunrpc trace {name}")
+    return known, notes
+
+
+def _columns(traced: Traced) -> tuple[I64, I64, I64]:
+    return traced.slot_wait_ns, traced.execute_ns, traced.thread_ns
+
+
+def _slot_wait(joined: Joined) -> I64:
+    return np.where(joined.slot_us >= 0, joined.slot_us, joined.backlog_us)
+
+
+def _ns(us: I64) -> I64:
+    return np.where(us >= 0, us * _NS_PER_US, -1)

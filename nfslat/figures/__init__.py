@@ -1,0 +1,1 @@
+"""What the stages found -> the report model: one module a section."""

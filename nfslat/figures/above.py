@@ -1,0 +1,74 @@
+"""A `Correlation` -> times in which no request could leave its client, and what they may have made: facts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nfslat.findings.facts import KeptAbove
+from nfslat.model.instants import utc
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64, Bool
+from nfslat.results import Correlation
+from nfslat.wire.above import Stops, Why, kept_above
+from nfslat.wire.charges.causes import Cause, code
+from nfslat.wire.charges.silences import silences
+from nfslat.wire.reconnects import without_connection
+
+_NS_PER_MS = 1e6
+_SILENT = {
+    Why.WINDOW: (Cause.ZERO_WINDOW, Cause.RECEIVE_WINDOW),
+    # Behind these alone nothing else goes out: what a fast retransmit takes is one round trip, in which data go on.
+    Why.LOSS: (Cause.RTO, Cause.TAIL_LOSS_PROBE),
+}
+
+
+def sessions_open(c: Correlation, rows: I64, busy: float) -> float | None:
+    """Requests that the application has open on average from the first to the last of the matched ops in `rows`.
+
+    `busy` is that number over the time in which any op is in flight, as `Correlation.rate_per_s` counts it. Nothing in
+    flight is just what times look like in which requests are kept above the wire.
+    """
+    ops, mine = c.client.ops, c.matched.client[rows]
+    span_ns = int(ops.t3[mine].max() - ops.t0[mine].min()) if len(rows) else 0
+    return busy * c.inflight.client.levels.busy_ns / span_ns if span_ns else None
+
+
+def times_kept_above(c: Correlation, rows: I64, sessions: float | None) -> dict[str, KeptAbove]:
+    """By what kept requests in the client (`Why`); means are over the matched ops in `rows`.
+
+    `sessions` is `sessions_open`; None where that is not known.
+    """
+    side = c.client
+    calls = side.forward
+    details = side.decoded.details
+    stops = [Stops(Why.NO_CONNECTION, *without_connection(side.ops, side.decoded.loose, details.tcp, calls))]
+    if c.charges is not None:
+        pauses = [(one.begin_ns, one.end_ns) for one in c.charges.pauses if one.side == "client"]
+        begin, end = np.array(pauses, dtype=np.int64).reshape(-1, 2).T.copy()
+        stops.append(Stops(Why.HOST_PAUSE, np.full(len(pauses), NULL, dtype=np.int64), begin, end))
+        stops += _silent(c, calls)
+    found = {}
+    for why, kept in kept_above(side.ops, calls, stops, sessions).items():
+        long = kept.end_ns - kept.begin_ns
+        at = int(np.argmax(long))
+        found[why.value] = KeptAbove(
+            count=len(long),
+            total_ms=int(long.sum()) / _NS_PER_MS,
+            longest_ms=int(long[at]) / _NS_PER_MS,
+            at=utc(int(kept.begin_ns[at]), digits=3),
+            above_wire_ms=int(kept.waits_ns.sum()) / max(len(rows), 1) / _NS_PER_MS,
+        )
+    return found
+
+
+def _silent(c: Correlation, calls: Bool) -> list[Stops]:
+    """Pauses of the client's TCP, with data to send, that the server's window made, or data that were lost."""
+    ops = c.client.ops
+    found = silences(c.client.decoded, c.server.decoded)
+    ways = np.unique(ops.conn[calls].astype(np.int64) * 2 + ops.direction[calls])
+    of_calls = np.isin(found.way, ways) & (found.pauses.begin_ns != NULL)
+    stops = []
+    for why, causes in _SILENT.items():
+        pauses = found.pauses.take(of_calls & np.isin(found.cause, [code(one) for one in causes]))
+        stops.append(Stops(why, pauses.conn.astype(np.int64), pauses.begin_ns, pauses.end_ns))
+    return stops

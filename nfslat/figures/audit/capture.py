@@ -1,0 +1,239 @@
+"""One side -> what is wrong, or merely remarkable, with its capture: how much, and what that does to the answer."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from nfslat.answer.model import AuditNote
+from nfslat.figures.audit.missing import missing_notes
+from nfslat.figures.audit.words import MANY, be, have, note, share, size, some, span
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64, State
+from nfslat.results import Side
+from nfslat.select import op_labels
+
+_REORDERED, _NOTICEABLE = 0.001, 0.01  # of the packets; of a response time
+_SET_NS = 100_000_000  # packets change places by less; a clock is set by more (ntpd: by 128 ms or more, chrony: 1 s)
+_EVERY_PACKET = 0.4  # of the packets: all were captured twice, but for those that came before a copy can be told
+_MERGED, _LONG = 0.05, 32_000  # of the packets with data: fewer are of no consequence; bytes: 0.25 ms at 1 Gbit/s
+# A tap copies each packet on the CPU that sends or receives it. On Linux 6.18 with dumpcap -s 128 a packet took 0.8 us
+# longer for it (loopback, round trips of 2 x 200 bytes, 300,000 packets/s), and dumpcap kept another CPU busy.
+_TAP_NS = 1_000
+_RATE = 200_000  # packets/s: a fifth of a CPU
+
+
+def capture_notes(side: Side, gaps: I64) -> list[AuditNote]:
+    """Notes on one capture, most serious first; each counts something. `gaps` are its `missing_calls`."""
+    found = [
+        *_clock_notes(side),
+        *_file_notes(side),
+        *missing_notes(side, gaps),
+        *_reading_notes(side),
+        *_packet_notes(side),
+    ]
+    return sorted((one for one in found if one.count), key=lambda one: one.severity != "warning")
+
+
+def _clock_notes(side: Side) -> list[AuditNote]:
+    d, directions = side.decoded, side.directions
+    if directions is not None:
+        text = (
+            f"sent and received packets are stamped by two clocks, {span(directions.delta_ns)} apart (as tcpdump -j "
+            "adapter_unsynced does); replies were moved by that much, and response times here are right to within "
+            f"{span(directions.error_ns)}. Capture with the host's clock: tcpdump -j host"
+        )
+        return [note("capture-two-clocks", max(d.backward_times, directions.backward), text, warn=True)]
+    early, by_ns = _replies_before_calls(side)
+    if early:
+        text = (
+            f"{some(early, 'reply', 'replies')} {be(early)} stamped before their calls, by {span(by_ns)}, and could "
+            "not be paired: sent and received packets are stamped by two clocks, and the file was sorted by time. Give "
+            "the file as it was captured"
+        )
+        return [note("capture-two-clocks", early, text, warn=True)]
+    if not d.backward_times:
+        return []
+    back_ns, packets = d.largest_backward_ns, sum(d.packet_kinds.values())
+    is_rare = d.backward_times <= max(_REORDERED * packets, 1)
+    if back_ns is not None and back_ns >= _SET_NS and is_rare and not _overlapping_files(side):
+        text = (
+            f"time goes back by {span(back_ns)} within the file: the clock was set while the capture ran, and ops "
+            "under way then have wrong times"
+        )
+        return [note("capture-clock-step", d.backward_times, text, warn=True)]
+    text = f"{some(d.backward_times, 'packet')} with an earlier time than the one before"
+    if back_ns is not None:
+        text += f", by up to {span(back_ns)}; response times may be off by that"
+    matters = back_ns is None or back_ns > _NOTICEABLE * _mean_duration_ns(side)
+    return [note("capture-reordered", d.backward_times, text, warn=not is_rare and matters)]
+
+
+def _mean_duration_ns(side: Side) -> float:
+    ops = side.ops
+    return float((ops.t3 - ops.t0).mean()) if len(ops) else 0.0
+
+
+def _replies_before_calls(side: Side) -> tuple[int, int]:
+    """Replies without a call that are older than a call without a reply with their XID: how many, and by how much.
+
+    None where they are few: an XID that was used again.
+    """
+    d = side.decoded
+    without = d.states[State.NO_REPLY], d.states[State.NO_CALL]
+    if min(without) <= MANY * d.messages:
+        return 0, 0
+    calls = d.loose.take(d.loose.state == State.NO_REPLY)
+    replies = d.loose.take(d.loose.state == State.NO_CALL)
+    keys_c, keys_r = (loose.conn.astype(np.int64) << 33 | (loose.xid.astype(np.int64)) for loose in (calls, replies))
+    keys_c, keys_r = keys_c * 2 + calls.direction, keys_r * 2 + (1 - replies.direction)
+    _, at_c, at_r = np.intersect1d(keys_c, keys_r, return_indices=True)
+    late_ns = calls.first_ns[at_c] - replies.first_ns[at_r]
+    early = late_ns[late_ns > 0]
+    is_many = len(early) > MANY * d.messages and len(early) * 2 > len(late_ns)
+    return (len(early), int(np.median(early))) if is_many else (0, 0)
+
+
+def _overlapping_files(side: Side) -> int:
+    files = side.source.files
+    return sum(b.first_ns < a.last_ns for a, b in pairwise(files))
+
+
+def _file_notes(side: Side) -> list[AuditNote]:
+    d = side.decoded
+    said = [file.damage for file in side.source.files if file.damage]
+    damage = f" ({said[0]})" if said else ""
+    return [
+        note(
+            "capture-cut-short",
+            int(d.cut_short),
+            f"the file ends in the middle of a packet, or is damaged{damage}; what precedes was read",
+            warn=True,
+        ),
+        note(
+            "files-overlap",
+            _overlapping_files(side),
+            "files of the set overlap in time: they are no rotation of one capture, and were read one after the other",
+            warn=True,
+        ),
+    ]
+
+
+def _reading_notes(side: Side) -> list[AuditNote]:
+    d = side.decoded
+    untracked = d.packet_kinds.get("untracked", 0)
+    return [
+        note(
+            "rpc-with-tls",
+            d.tls_connections,
+            f"{some(d.tls_connections, 'connection')} {be(d.tls_connections)} encrypted (RPC-with-TLS); the operations "
+            "on them cannot be seen",
+            warn=True,
+        ),
+        note(
+            "capture-untracked",
+            untracked,
+            f"{some(untracked, 'packet')} {'belongs' if untracked == 1 else 'belong'} to more connections than are "
+            "followed at once; capture 'port 2049' only",
+            warn=True,
+        ),
+        note(
+            "capture-untimed",
+            d.untimed_packets,
+            f"{some(d.untimed_packets, 'packet')} {have(d.untimed_packets)} no time in the capture file and got that "
+            "of the packet before; latencies that begin or end with one are wrong",
+            warn=True,
+        ),
+        note(
+            "capture-stalls-dropped",
+            d.details.stalls_dropped,
+            f"{some(d.details.stalls_dropped, 'row')} of what TCP did (pauses, messages behind holes, payload by time) "
+            f"{be(d.details.stalls_dropped)} beyond those that are kept: what ops are charged with is too low. Give a "
+            "shorter capture, or fewer hosts",
+            warn=True,
+        ),
+        note(
+            "capture-names-dropped",
+            d.details.files_dropped,
+            f"{some(d.details.files_dropped, 'row')} of what replies say of file names "
+            f"{be(d.details.files_dropped)} beyond those that are kept: paths may be missing, or be those before a "
+            "rename. Give a shorter capture",
+        ),
+        note(
+            "malformed-rpc",
+            d.malformed,
+            f"{some(d.malformed, 'RPC message')} {'does' if d.malformed == 1 else 'do'} not make sense, and count for "
+            "nothing",
+            warn=d.malformed > MANY * d.messages,
+        ),
+    ]
+
+
+def _packet_notes(side: Side) -> list[AuditNote]:
+    d, tcp = side.decoded, side.decoded.details.tcp
+    packets = sum(d.packet_kinds.values())
+    rate, copies = d.busiest_second_packets or 0, d.duplicate_packets
+    observer = (
+        f"up to {some(rate, 'packet')} in a second: to capture one costs about {_TAP_NS // 1000} us of the CPU that "
+        f"sends or receives it, {rate * _TAP_NS / 1e7:.0f} % of one CPU in that second, so the host is slower than "
+        "without a capture. Repeat with a narrow filter and a small -s, or at a mirror port, and compare"
+    )
+    if copies > _EVERY_PACKET * packets:
+        why = "tcpdump -i any, a bridge or a bond; each is counted once, with the time of its first copy"
+    else:
+        why = "duplicated on the way, or by a mirror port; each is counted once, with the time of its first copy"
+    merged, with_data = int(tcp.super_packets.sum()), int(tcp.data_packets.sum())
+    largest = int(tcp.largest_payload.max(initial=0))
+    offload = f"{some(merged, 'TSO/GRO packet')}: one stamp for up to {size(largest)}"
+    if largest >= _LONG:
+        offload += (
+            f" ({share(merged, with_data)} of the packets with data). Sent ones are stamped before the line, received "
+            "ones when they are merged, so what the line takes is in the network parts and not in the sending"
+        )
+    late, connections = _without_handshake(side)
+    wire, captured = d.wire_bytes or 0, d.captured_bytes or 0
+    return [
+        note("observer-effect", rate if rate >= _RATE else 0, observer, warn=True),
+        note(
+            "capture-duplicates",
+            copies,
+            f"{some(copies, 'packet')} ({share(copies, packets)}) {be(copies)} in the file twice: {why}",
+        ),
+        note(
+            "capture-no-handshake",
+            late,
+            f"{late:,} of {some(connections, 'TCP connection')} began before the capture: the scale of their windows "
+            "is unknown, so a full window is told only where its sender stops at its end again and again",
+        ),
+        note("capture-offload", merged if merged > _MERGED * with_data else 0, offload),
+        note("capture-snaplen", max(wire - captured, 0), f"{_of(captured, wire)} captured{_cut(side)}"),
+    ]
+
+
+def _without_handshake(side: Side) -> tuple[int, int]:
+    """TCP connections with data of which a SYN is not in the capture, and all with data."""
+    tcp = side.decoded.details.tcp
+    _, number = np.unique(np.stack([tcp.conn, tcp.reconnect]), axis=1, return_inverse=True)
+    number = np.ravel(number)  # some versions of numpy give it a second dimension
+    has_data = np.bincount(number, weights=tcp.data_packets) > 0
+    unseen = np.bincount(number, weights=tcp.saw_syn == 0) > 0
+    return int(np.count_nonzero(has_data & unseen)), int(np.count_nonzero(has_data))
+
+
+def _of(part: int, whole: int) -> str:
+    """``8.0 of 44.9 MB``."""
+    digits, unit = size(whole).rsplit(" ", 1)
+    scale = {"GB": 1e9, "MB": 1e6, "kB": 1e3}.get(unit)
+    return f"{part / scale:.1f} of {digits} {unit}" if scale else f"{part:,} of {digits} {unit}"
+
+
+def _cut(side: Side) -> str:
+    """What that does."""
+    ops = side.ops
+    has_offset = np.array([label in ("READ", "WRITE") for label in op_labels(ops.kinds)], dtype=np.bool_)
+    unknown = int(np.count_nonzero(has_offset[ops.kind] & (ops.offset == NULL))) if len(ops) else 0
+    if unknown > MANY * len(ops):
+        return f"; {some(unknown, 'READ or WRITE', 'READs and WRITEs')} without an offset are matched by XID alone"
+    # Headers that are behind it have a note of their own.
+    return "" if side.decoded.hidden else "; no figure needs the rest"

@@ -1,0 +1,97 @@
+"""One side -> how much of its traffic the capture does not show, and what that does to the answer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nfslat.answer.model import AuditNote
+from nfslat.figures.audit.words import LEAN, MANY, be, have, note, share, size, some
+from nfslat.model.tables import I64, State, hosts
+from nfslat.results import Side
+
+# Messages without a partner are no surprise where others are known to be missing: three for one, as those are "at
+# least" and "about" so many, and one for as many lost bytes as the smallest call has.
+_EXPLAINED, _SMALLEST = 3, 100
+
+
+def missing_notes(side: Side, gaps: I64) -> list[AuditNote]:
+    """Drops, headers and calls that are not shown, messages without a partner. `gaps` are its `missing_calls`.
+
+    Where one of them brings the others about, that one is the warning and says what it cost; the others are counted.
+    """
+    d = side.decoded
+    hidden, missing = d.hidden, int(gaps.sum())
+    unanswered, orphans = d.states[State.NO_REPLY], d.states[State.NO_CALL]
+    messages, calls = max(d.messages, 1), max(len(d.ops) + unanswered + missing, 1)
+    is_explained = unanswered + orphans <= _EXPLAINED * (hidden + missing) + d.lost_bytes / _SMALLEST
+    is_much = max(hidden / messages, missing / calls) > MANY
+    is_much |= is_explained and max(unanswered, orphans) > MANY * messages
+    leading = "drops" if d.lost_ranges else ""
+    if is_much and not leading:
+        leading = "calls" if missing / calls > hidden / messages else "headers"
+
+    not_shown = f"about {some(missing, 'call')} ({share(missing, calls)}) {be(missing)} not shown"
+    no_reply, no_call = (
+        f"{some(unanswered, 'call')} {have(unanswered)} no reply",
+        f"{some(orphans, 'reply', 'replies')} {have(orphans)} no call",
+    )
+    costs = [not_shown] * bool(missing and leading != "calls")
+    if is_explained:
+        costs += [no_reply] * bool(unanswered) + [no_call] * bool(orphans)
+    cost = f"; {', '.join(costs)}" if costs else ""
+
+    dropped = (
+        f"the capture host dropped packets: {some(d.lost_ranges, 'range')} of TCP data ({size(d.lost_bytes)}) "
+        f"acknowledged but never captured{cost}. {LEAN}. A larger buffer (tcpdump -B) or a smaller -s helps"
+    )
+    counted = (
+        f"the capturing host itself counted {some(d.interface_drops, 'packet')} that it did not capture; ops may be "
+        "missing. A larger buffer (tcpdump -B) or a smaller -s helps"
+    )
+    snaplen = side.source.snaplen
+    where = "lost packets" if snaplen is None else f"lost packets or behind the snaplen of {snaplen:,}"
+    more = "" if snaplen is None else ". tcpdump -s 0 shows what lies behind the snaplen"
+    headers = f"at least {some(hidden, 'RPC header')} ({share(hidden, messages)}) {be(hidden)} not captured, in {where}"
+    headers += f"{cost}. {LEAN}{more}" if leading == "headers" else "; their ops are left out"
+    not_shown += ", by the gaps in the client's XIDs"
+    if leading == "calls":
+        not_shown += f"{cost}. {LEAN}{more}"
+    return [
+        note("capture-drops", d.lost_ranges, dropped, warn=True),
+        note("capture-interface-drops", d.interface_drops, counted, warn=not d.lost_ranges),
+        note("capture-truncated", hidden, headers, warn=leading == "headers"),
+        note("capture-missing-calls", missing, not_shown, warn=leading == "calls"),
+        note(
+            "capture-unanswered",
+            unanswered,
+            f"{some(unanswered, 'call')} without a reply {be(unanswered)} left out",
+            warn=not is_explained and unanswered > MANY * messages,
+        ),
+        note(
+            "capture-orphans",
+            orphans,
+            f"{some(orphans, 'reply', 'replies')} without a call {be(orphans)} left out",
+            warn=not is_explained and orphans > MANY * messages,
+        ),
+    ]
+
+
+def unseen_share(side: Side, other: Side, gaps: I64) -> float:
+    """Share of the RPC messages, or of the calls, that a capture should show and does not: without a partner, or not
+    captured. What is missing is rarely like the rest (it was sent when much was going on), so figures lean.
+
+    Traffic of hosts that the `other` capture does not know is left out, unless nothing is left (NAT). `gaps` are the
+    `missing_calls` of the side.
+    """
+    d, answered = side.decoded, side.ops.classes
+    known = hosts(other.ops.connections)
+    shared = np.array([hosts([ends]) <= known for ends in side.ops.connections], dtype=np.bool_)
+    if not shared.any():
+        shared = ~shared
+    loose = d.loose.take(shared[d.loose.conn])
+    ops = int(answered.count[shared[answered.conn]].sum())
+    alone = int(np.isin(loose.state, (State.NO_REPLY, State.NO_CALL)).sum()) + d.hidden
+    messages = 2 * ops + len(loose) + sum(d.repeats.values()) + d.hidden + d.malformed
+    missing = int(gaps[shared].sum())
+    calls = ops + int((loose.state == State.NO_REPLY).sum()) + missing
+    return max(alone / max(messages, 1), missing / max(calls, 1))

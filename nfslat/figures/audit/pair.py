@@ -1,0 +1,170 @@
+"""Two sides together -> what must be said about the comparison: time in common, clocks, what was left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nfslat.answer.model import AuditNote
+from nfslat.figures.audit.words import note, span
+from nfslat.inflight.slots import Held
+from nfslat.match import overlap
+from nfslat.model.tables import Miss
+from nfslat.results import Correlation
+from nfslat.select import is_reverse
+
+_SIDES = ("server", "client")
+_HALF, _ALL = 0.5, 0.99  # of a capture
+_FEW_OPS, _PLENTY = 20, 50_000  # ops that can tell of the network, and that are enough to
+_NEARLY_ALL, _ALIKE = 0.9, 0.25  # of the ops; of the amount
+_NO_NETWORK_NS = 1_000_000_000
+
+
+def pair_notes(c: Correlation) -> list[AuditNote]:
+    """What the two captures can bear together, most serious first."""
+    found = [*_clock_notes(c), _overlap_note(c)]
+    return sorted((one for one in found if one.count), key=lambda one: one.severity != "warning")
+
+
+@dataclass(frozen=True)
+class _Common:
+    """The time that both captures show, on the client's clock, and its share of each."""
+
+    ns: int
+    of_server: float
+    of_client: float
+
+
+def _common(c: Correlation) -> _Common:
+    m = c.matching.matched
+    # Each end by the matched op that is nearest to it, so that a clock which was set in between does no harm.
+    first, last = overlap.offsets(c.server.ops, c.client.ops, m.take(np.array([0, len(m) - 1]))).tolist()
+    server_begin, server_end, server_ns = _ran(c, "server")
+    begin, end, client_ns = _ran(c, "client")
+    late, early = max(server_begin - first - begin, 0), max(end - server_end + last, 0)
+    ns = max(client_ns - late - early, 0)
+    return _Common(ns, min(ns / server_ns, 1.0), min(ns / client_ns, 1.0))
+
+
+def _ran(c: Correlation, name: str) -> tuple[int, int, int]:
+    """When a capture began and ended, on its clock, and how long it ran: not the same where its clock was set."""
+    side = c.server if name == "server" else c.client
+    begin, end, ops = side.decoded.first_ns, side.decoded.last_ns, side.ops
+    if c.clock.steps and len(ops):
+        # The earliest and the latest stamp need not be those of the first and the last packet then.
+        begin, end = int(ops.t0[0]), int(ops.t3[np.argmax(ops.reply_last_frame)])
+    set_by_ns = sum(step.set_by_ns or 0 for step in c.clock.steps if step.clock == name)
+    return begin, end, max(end - begin - set_by_ns, 1)
+
+
+def _outside(c: Correlation, side: str) -> tuple[int, int]:
+    """Ops of `side` that happened while the other capture was not running, and all that are compared."""
+    compared = c.compared(side)
+    return int(np.count_nonzero(compared & (c.missed(side) == Miss.OUTSIDE_OVERLAP))), int(np.count_nonzero(compared))
+
+
+def _overlap_note(c: Correlation) -> AuditNote:
+    common = _common(c)
+    outside, compared = _outside(c, "client")
+    text = (
+        f"the captures have {common.ns / 1e9:,.1f} s in common, {common.of_server * 100:.0f} % of the server's and "
+        f"{common.of_client * 100:.0f} % of the client's; only ops in that time are compared"
+    )
+    if max(common.of_server, common.of_client) < _HALF:
+        return note("no-overlap", compared - outside, f"{text}, and they need not be like the others", warn=True)
+    return note("captures-overlap", compared - outside, text)
+
+
+def _clock_notes(c: Correlation) -> list[AuditNote]:
+    """Two clocks in one capture that was sorted by time: the network time is wrong by the same amount for all ops.
+
+    Nothing tells in which capture, nor by how much: the amount less the true network time. Where the files were
+    exchanged because of it, it is positive, and cannot be told from a network that takes so long.
+    """
+    count = len(c.matched)
+    if count < _FEW_OPS:
+        return []
+    some_of_them = slice(None, None, max(count // _PLENTY, 1))
+    network_ns = c.client_srt_ns[some_of_them] - c.server_srt_ns[some_of_them]
+    low, middle, high = (int(ns) for ns in np.percentile(network_ns, [25, 50, 75]))
+    if high - low > _ALIKE * abs(middle):
+        return []
+    below = int(np.count_nonzero(c.client_srt_ns < c.server_srt_ns))
+    if below > _NEARLY_ALL * count:
+        text = (
+            f"the server takes longer than the client by {span(middle)} for nearly all ops ({below:,} of {count:,}): "
+            "in one capture sent and received packets are stamped by two clocks, or the files are the wrong way round. "
+            "No layer can be named"
+        )
+        return [note("two-clocks-suspected", below, text, warn=True)]
+    if c.swapped and middle > _NO_NETWORK_NS:
+        text = (
+            f"the files were exchanged, and now the network takes {span(middle)} for nearly all ops, as no network "
+            "does: in one capture sent and received packets are stamped by two clocks. No layer can be named"
+        )
+        return [note("two-clocks-suspected", count, text, warn=True)]
+    return []
+
+
+def remarks(c: Correlation, *, application_known: bool) -> list[str]:
+    """What else must be said about the comparison."""
+    out = []
+    if c.swapped:
+        out.append(
+            f"the files were given in the wrong order: {c.server.source.name} is the server's capture, "
+            f"{c.client.source.name} the client's; read that way (--no-swap insists on the order given)"
+        )
+    if not application_known:
+        out += _above_the_wire(c)
+    for name in _SIDES:
+        if count := c.strangers(name):
+            out.append(f"{count} ops in the {name}'s capture belong to hosts that are not in the other one")
+    out += _left_out(c)
+    reverse = max(
+        int(np.count_nonzero(side.kept & side.ops.spread(is_reverse(side.ops)))) for side in (c.server, c.client)
+    )
+    if reverse:
+        out.append(f"{reverse} calls from the server to the client (callbacks) are in the raw data only")
+    retransmitted = int(np.count_nonzero(c.client.ops.transmissions[c.matched.client] > 1))
+    if retransmitted:
+        out.append(
+            f"{retransmitted} ops were sent again by RPC (timeo ran out, or a new connection); "
+            "their client SRT counts from the first transmission"
+        )
+    return out
+
+
+def _above_the_wire(c: Correlation) -> list[str]:
+    """That it is not in the captures; nothing where slots are seen to be the limit, for the finding says it then."""
+    mounts = c.inflight.mounts[:1]
+    session = next((one for one in c.inflight.sessions if not one.callbacks), None)
+    of_session = session is not None and (session.limited or session.own_limit is not None)
+    if of_session or any(mount.held is Held.SLOTS for mount in mounts):
+        return []
+    text = (
+        "what happens above the client's wire (waiting for a slot, the application) is not in the captures: "
+        "give the application's own mean with --app-ms to include it"
+    )
+    for mount in mounts:
+        if mount.held is Held.EITHER:
+            level = sum(one.level or 0 for one in mount.connections)
+            text += (
+                f". {level} calls are in flight most of the time, and hardly ever more: by so many slots, for which "
+                "others wait above the wire, or by so many workers. --app-ms tells which"
+            )
+    return [text]
+
+
+def _left_out(c: Correlation) -> list[str]:
+    outside = {name: _outside(c, name) for name in _SIDES}
+    parts = [
+        f"{count} of the {compared} ops of the {name}'s capture" for name, (count, compared) in outside.items() if count
+    ]
+    if not parts:
+        return []
+    common = _common(c)
+    return [
+        f"the captures overlap only in part, for {common.ns / 1e9:,.1f} s: {' and '.join(parts)} happened while the "
+        "other was not running, and are left out"
+    ]

@@ -1,0 +1,118 @@
+"""A `Correlation` -> what TCP and the path made of its ops' time: rows of the report, and facts for findings."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from nfslat.answer import model
+from nfslat.figures.stats import slowest
+from nfslat.findings.facts import DelayedAcks, HostPauses, Rate, Stalls
+from nfslat.model.instants import utc
+from nfslat.model.tables import I64
+from nfslat.results import Correlation
+from nfslat.wire.charges.analysis import Charged, Sum
+from nfslat.wire.charges.causes import AFTER, BEFORE, PLACES, Cause
+from nfslat.wire.charges.hosts import Pause
+from nfslat.wire.stalls import timer_ms
+
+_NS_PER_MS = 1e6
+_OUTSIDE = (BEFORE, AFTER)
+UNEXPLAINED = "unexplained"
+
+
+def charge_rows(c: Correlation) -> list[model.Charge] | None:
+    """In the order of the parts, the largest of each first; None where nothing is known of it."""
+    charges = c.charges
+    if charges is None:
+        return None
+    tail = np.sort(slowest(c.client_srt_ns))
+    sums, of_tail = charges.sums(), charges.sums(tail)
+    ops = len(c.matched)
+    means = float(c.client_srt_ns.mean()), float(c.client_srt_ns[tail].mean())
+
+    def order(key: tuple[str, Cause | None]) -> tuple[int, bool, int]:
+        return PLACES.index(key[0]), key[1] is None, -sums[key].ns
+
+    nothing = Sum(0, 0)
+    rows = []
+    for key in sorted(sums, key=order):
+        (part, cause), one, slow_ns = key, sums[key], of_tail.get(key, nothing).ns / len(tail)
+        in_srt = part not in _OUTSIDE
+        rows.append(
+            model.Charge(
+                part=part,
+                cause=UNEXPLAINED if cause is None else cause.value,
+                ops=one.ops,
+                total_ms=one.ns / _NS_PER_MS,
+                mean_ms=one.ns / ops / _NS_PER_MS,
+                share=one.ns / ops / means[0] if in_srt and means[0] > 0 else None,
+                slowest_ms=slow_ns / _NS_PER_MS,
+                slowest_share=slow_ns / means[1] if in_srt and means[1] > 0 else None,
+            )
+        )
+    return rows
+
+
+def stalls_of(c: Correlation, rows: I64 | None) -> Stalls | None:
+    """Facts on the matched ops in `rows`, or on all; None where nothing is known."""
+    charges = c.charges
+    if charges is None:
+        return None
+    sums = charges.sums(rows)
+    ops = len(c.matched) if rows is None else len(rows)
+    return Stalls(
+        mean_ms={
+            (part, UNEXPLAINED if cause is None else cause.value): one.ns / max(ops, 1) / _NS_PER_MS
+            for (part, cause), one in sums.items()
+        },
+        ops={(part, cause.value): one.ops for (part, cause), one in sums.items() if cause is not None},
+        slowest_ms=_slowest(c, charges),
+        delayed_acks=_delayed_acks(charges),
+        rates=tuple(
+            Rate(one.way, one.client, one.server, one.bytes_per_s * 8 / 1e6, one.share) for one in charges.plateaus
+        ),
+        host_pauses=_host_pauses(charges),
+    )
+
+
+def _slowest(c: Correlation, charges: Charged) -> dict[tuple[str, str], float]:
+    tail = slowest(c.client_srt_ns)
+    sums = charges.sums(np.sort(tail))
+    return {
+        (part, UNEXPLAINED if cause is None else cause.value): one.ns / len(tail) / _NS_PER_MS
+        for (part, cause), one in sums.items()
+    }
+
+
+def _delayed_acks(charges: Charged) -> dict[str, DelayedAcks]:
+    found = {}
+    for part, held_ns in charges.delayed_acks.items():
+        if len(held_ns):
+            timers = Counter(timer_ms(held) for held in held_ns.tolist())
+            most, _ = timers.most_common(1)[0]
+            found[part] = DelayedAcks(len(held_ns), most, float(np.median(held_ns) / _NS_PER_MS))
+    return found
+
+
+def _host_pauses(charges: Charged) -> dict[str, HostPauses]:
+    """Of each side."""
+    found = {}
+    for side in ("server", "client"):
+        pauses = [one for one in charges.pauses if one.side == side]
+        if not pauses:
+            continue
+        longest = max(pauses, key=_length_ns)
+        found[side] = HostPauses(
+            count=len(pauses),
+            total_ms=sum(map(_length_ns, pauses)) / _NS_PER_MS,
+            longest_ms=_length_ns(longest) / _NS_PER_MS,
+            at=utc(longest.begin_ns, digits=3),
+            frame=longest.frame,
+        )
+    return found
+
+
+def _length_ns(pause: Pause) -> int:
+    return pause.end_ns - pause.begin_ns

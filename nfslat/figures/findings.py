@@ -1,0 +1,207 @@
+"""A `Correlation`, its figures and what is known from outside -> facts -> findings, ranked, and the verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from nfslat.answer import model
+from nfslat.evidence.known import Known, counts_of
+from nfslat.figures.above import sessions_open, times_kept_above
+from nfslat.figures.charges import stalls_of
+from nfslat.figures.matched import row_of
+from nfslat.findings.client import client_findings
+from nfslat.findings.facts import Facts, Reconnects, moved_ms
+from nfslat.findings.hosts import host_findings
+from nfslat.findings.network import network_findings
+from nfslat.findings.rank import ranked
+from nfslat.findings.server import server_findings, with_window
+from nfslat.findings.tcp import tcp_findings
+from nfslat.findings.verdict import Ground, Layers, verdict
+from nfslat.model.tables import Miss
+from nfslat.results import Correlation
+from nfslat.wire.reconnects import sent_on_a_new_connection
+
+_NS_PER_MS = 1e6
+_SAME = 1.1
+
+
+def findings_and_verdict(
+    c: Correlation,
+    known: Known,
+    matched: model.MatchedOps,
+    inflight: model.InFlight,
+    unseen_share: float,
+    transport: list[model.Transport] | None,
+) -> tuple[list[model.Finding], model.Verdict | None, Facts | None]:
+    """What explains the time, by the share that it explains; the verdict; what both rest on.
+
+    Nothing where no op is matched.
+    """
+    if matched.total is None or matched.slowest is None:
+        return [], None, None
+    facts = _facts(c, known, (matched.total, matched.slowest), matched.by_op, inflight)
+    worst = _layers(matched.slowest, None if facts.stalls is None else facts.stalls.slowest_ms)
+    facts = dataclasses.replace(
+        facts,
+        slowest=worst,
+        lost_segments=_sum(one.lost_segments for one in transport or ()),
+        spurious_segments=_sum(one.arrived_again.segments for one in transport or ()),
+        unseen_share=max(unseen_share, *inflight.hidden_share.values()),
+    )
+    # Where a layer is negative, stamps or matches are wrong, and nothing explains anything.
+    is_sound = facts.mean.network_ms >= 0 and facts.mean.server_ms >= 0
+    by_layer = (server_findings, network_findings, tcp_findings, host_findings, client_findings) if is_sound else ()
+    found = ranked(with_window(facts, [one for findings in by_layer for one in findings(facts)]) if is_sound else ())
+    missed = max(
+        sum(count for miss, count in matched.unmatched[name].items() if miss != Miss.OUTSIDE_OVERLAP.name)
+        - c.strangers(name)
+        for name in ("server", "client")
+    )
+    ground = Ground(
+        ops=matched.ops,
+        untimed=matched.untimed,
+        missed=missed,
+        negative=matched.total.negative_network,
+        unseen_share=unseen_share,
+        unseen_explain=facts.unseen_ms is not None,
+        clock_fits=c.clock.fits,
+    )
+    mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by)
+    return found, verdict(mean, worst, ground, found), facts
+
+
+def _sum(figures: Iterable[int | None]) -> int | None:
+    """None where there are none, or one of them is not known."""
+    every = list(figures)
+    known = [one for one in every if one is not None]
+    return sum(known) if known and len(known) == len(every) else None
+
+
+def _facts(
+    c: Correlation,
+    known: Known,
+    rows_of_all: tuple[model.MatchedRow, model.MatchedRow],
+    by_op: list[model.MatchedRow],
+    inflight: model.InFlight,
+) -> Facts:
+    total, slowest = rows_of_all
+    above = known.above_wire_ms(c)
+    stalls = stalls_of(c, None)
+    mean, focus = _layers(total, None if stalls is None else stalls.mean_ms), total
+    rows = np.arange(len(c.matched))
+    if above is not None:
+        # Known only as a mean over the ops that it was given for, so those are the population here.
+        rows = known.population(c)
+        focus = row_of(c, ("", known.title(c), ""), rows)
+        stalls = stalls_of(c, rows)
+        on_wire = _layers(focus, None if stalls is None else stalls.mean_ms)
+        mean = dataclasses.replace(on_wire, client_ms=above, ops=known.title(c))
+    thread_ms = _believed(known.mean_ms("thread_ms", c, rows), mean.server_ms)
+    if thread_ms is not None and _all_in_threads(inflight.server):
+        thread_ms = None
+    names = {label for label, count in counts_of(c, rows).items() if count}
+    per_s = c.rate_per_s(names) or None
+    sessions = None if above is None or per_s is None else sessions_open(c, rows, per_s * mean.total_ms / 1e3)
+    return Facts(
+        mean=mean,
+        stalls=stalls,
+        parts=focus.parts_ms,
+        slowest_parts=slowest.parts_ms,
+        by_op=_beside_socket(c, by_op),
+        reconnects=_reconnects(c),
+        kept_above=times_kept_above(c, rows, sessions),
+        sessions_open=sessions,
+        longest_ms=float(c.client_srt_ns[rows].max() / _NS_PER_MS) if len(rows) else None,
+        queue_ms=focus.queue_ms if thread_ms is None else max(mean.ms("server") - thread_ms, 0.0),
+        slowest_queue_ms=slowest.queue_ms if thread_ms is None else None,
+        queue_is_measured=thread_ms is not None,
+        storage_ms=_believed(known.mean_ms("storage_ms", c, rows), mean.server_ms),
+        least_round_trip_ms=_least_round_trip_ms(c),
+        throughput_per_s=per_s,
+        server=inflight.server,
+        client=inflight.client,
+        sessions=inflight.sessions,
+        caps=inflight.caps,
+        version=max(by_op, key=lambda row: row.count).version,
+        threads=None if _is_refuted(known.threads, inflight.server) else known.threads,
+        woken_share=known.woken_share,
+        slots=known.slots,
+        slot_wait_ms=known.mean_ms("slot_wait_ms", c, rows),
+        server_host=known.server_host,
+        client_host=known.client_host,
+    )
+
+
+def _beside_socket(c: Correlation, by_op: list[model.MatchedRow]) -> list[model.MatchedRow]:
+    """Rows by operation, the server's mean without what their replies waited in its socket."""
+    waits_ns = None if c.charges is None else c.charges.in_socket_ns()
+    if waits_ns is None:
+        return by_op
+    out = []
+    for row in by_op:
+        wait_ms = float(waits_ns[c.rows_of({row.op})].mean()) / _NS_PER_MS
+        server_ms = dataclasses.replace(row.server_ms, mean=row.server_ms.mean - wait_ms)
+        out.append(dataclasses.replace(row, server_ms=server_ms))
+    return out
+
+
+def _layers(row: model.MatchedRow, stalls_ms: Mapping[tuple[str, str], float] | None) -> Layers:
+    """What a row's ops spent where, with what stalls move from one layer to another."""
+    server_ms, network_ms = row.server_ms.mean, row.network_ms.mean
+    moved = {} if stalls_ms is None else moved_ms(stalls_ms, server_ms, network_ms)
+    return Layers(server_ms, network_ms, moved_ms=moved)
+
+
+def _least_round_trip_ms(c: Correlation) -> float | None:
+    """What calls and replies leave free at the best moment; no more than the network's time of the fastest op."""
+    if not c.clock.fits:
+        return None
+    if c.charges is not None:
+        return 2 * c.charges.half_trip_ns / _NS_PER_MS
+    low_ns, high_ns = c.clock.main.bounds_at(c.clock.main.t_ns)
+    return (high_ns - low_ns) / _NS_PER_MS
+
+
+def _believed(part_ms: float | None, whole_ms: float) -> float | None:
+    """A part that is clearly more than the whole is of other requests (the stack says so)."""
+    return None if part_ms is None or part_ms > _SAME * whole_ms else part_ms
+
+
+def _all_in_threads(server: model.ServerInFlight) -> bool:
+    """As many threads are seen as calls were ever in flight, so that none can have waited for one."""
+    return not server.limited and server.threads_lower_bound >= server.max
+
+
+def _is_refuted(threads: int | None, server: model.ServerInFlight) -> bool:
+    return threads is not None and threads < server.threads_lower_bound
+
+
+def contradictions(known: Known, server: model.ServerInFlight) -> list[str]:
+    """What was said of the server and cannot be, by its packets; it is not used."""
+    bound = server.threads_lower_bound
+    said = []
+    if _is_refuted(known.threads, server):
+        source = known.source("threads", "--threads")
+        said.append(
+            f"{source}: {known.threads} threads are said, and {bound} are seen at work at once; the packets count"
+        )
+    if known.thread_ms and _all_in_threads(server):
+        source = known.source("thread_ms", "--thread-ms")
+        said.append(
+            f"{source}: no call can have waited for a thread, for {bound} are seen at work at once and no more were in "
+            "flight; the time in a thread is of other requests, or does not begin when a thread takes the call"
+        )
+    return said
+
+
+def _reconnects(c: Correlation) -> Reconnects | None:
+    decoded = c.client.decoded
+    late = sent_on_a_new_connection(c.client.ops, decoded.loose, decoded.details)[c.matched.client]
+    if not late.any() or late.all():
+        return None
+    srt = c.client_srt_ns
+    excess = float((srt[late] - srt[~late].mean()).sum() / len(srt) / _NS_PER_MS)
+    return Reconnects(int(np.count_nonzero(late)), float(srt[late].mean() / _NS_PER_MS), max(excess, 0.0))

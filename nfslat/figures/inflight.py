@@ -1,0 +1,179 @@
+"""What was in flight + the matched ops -> the report's figures of threads, slots and sessions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nfslat.answer import model
+from nfslat.inflight.all_clients import Seen, ServerWide
+from nfslat.inflight.analysis import InFlight, in_flight
+from nfslat.inflight.levels import Levels
+from nfslat.inflight.server import ServerLoad
+from nfslat.inflight.sessions import Session
+from nfslat.inflight.slots import Held, MountSlots, Slots
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I32, I64, Ops, endpoint
+from nfslat.results import Correlation, Side
+from nfslat.select import client_ends
+
+_NS_PER_MS = 1e6
+_MOST_LEVELS = 512  # that are listed one by one
+
+
+def inflight(c: Correlation) -> model.InFlight:
+    """Levels and limits of both sides; means are over the matched ops."""
+    matched = len(c.matched)
+    server_ms = float(c.server_srt_ns.mean() / _NS_PER_MS) if matched else 0.0
+    return _inflight(c.inflight, c.server.ops, c.client.ops, c.matched.server, server_ms)
+
+
+def inflight_of_one(side: Side, wide: ServerWide | None = None) -> model.InFlight:
+    """What one capture shows by itself. Which side it is is not known: what is said of the server holds if it was taken
+    there, and so for the client. `wide`: it is one client's part of a server's capture."""
+    rows = np.flatnonzero(side.forward)
+    server_ms = float((side.ops.t2[rows] - side.ops.t1[rows]).mean() / _NS_PER_MS) if len(rows) else 0.0
+    return _inflight(in_flight(side.flying, side.flying, wide), side.ops, side.ops, rows, server_ms)
+
+
+def _inflight(found: InFlight, server: Ops, client: Ops, rows: I32 | I64, server_ms: float) -> model.InFlight:
+    at_server, at_client = client_ends(server), client_ends(client)
+    return model.InFlight(
+        server=server_in_flight(found.server, found.load, rows, server_ms),
+        client=_client(found, at_client),
+        sessions=[_session(one) for one in found.sessions],
+        caps=[
+            model.CapInFlight(
+                client=endpoint(*at_server[cap.conn]),
+                ops=cap.ops,
+                level=cap.level,
+                level_share=cap.level_share,
+                zero_windows=cap.zero_windows,
+                zero_window_ms=cap.zero_window_ns / _NS_PER_MS,
+                median_ms=cap.median_ns / _NS_PER_MS,
+                others=cap.others,
+                others_median_ms=None if cap.others_median_ns is None else cap.others_median_ns / _NS_PER_MS,
+                likely=cap.likely,
+            )
+            for cap in found.caps
+        ],
+        hidden_share={"server": found.server.hidden, "client": found.client.hidden},
+    )
+
+
+def queue_ms(c: Correlation, rows: slice | I32 | I64) -> float | None:
+    """Mean wait for a thread of the matched ops `rows`; None where the packets do not tell."""
+    return mean_queue_ms(c.inflight.load, c.inflight.load.queue_ns, c.matched.server[rows])
+
+
+def mean_queue_ms(load: ServerLoad, queue_ns: I64, rows: slice | I32 | I64) -> float | None:
+    """Mean of one of the columns of `load`, over the ops in `rows` that have it."""
+    if load.threads.cannot:
+        return None
+    queue = queue_ns[rows]
+    known = queue[queue != NULL] if len(queue) and queue.min() == NULL else queue
+    return float(known.mean() / _NS_PER_MS) if len(known) else None
+
+
+def server_in_flight(seen: Seen, load: ServerLoad, rows: I32 | I64, server_ms: float) -> model.ServerInFlight:
+    """Figures of the server; means are over the ops in `rows`, whose mean server SRT is `server_ms`."""
+    threads = load.threads
+    columns = load.queue_ns, load.queue_with_least_ns, load.queue_with_most_ns
+    queue, least, most = (mean_queue_ms(load, column, rows) for column in columns)
+    return model.ServerInFlight(
+        server=load.jobs.server,
+        servers=load.jobs.servers,
+        max=seen.levels.max,
+        mean=seen.levels.mean or 0.0,
+        levels=_levels(seen.levels),
+        knee=seen.knee,
+        threads_lower_bound=threads.bound.threads,
+        lower_bound_seen=threads.bound.times,
+        threads_estimate=threads.estimate,
+        threads_range=None if threads.low is None or threads.high is None else (threads.low, threads.high),
+        limited=threads.limited,
+        waiting_share=threads.waiting_share,
+        queue_ms=queue,
+        queue_range_ms=None if least is None or most is None else (most, least),
+        service_ms=None if queue is None else server_ms - queue,
+        witnesses=load.witnesses,
+        held=load.jobs.held,
+        unseen_first=load.jobs.unseen_first,
+        cannot=threads.cannot or None,
+    )
+
+
+def _client(found: InFlight, ends: list[tuple[str, int]]) -> model.ClientInFlight:
+    seen = found.client
+    first = found.mounts[0] if found.mounts else None
+    clocked = (
+        [(one.clocked_share, one.ops) for one in first.connections if one.clocked_share is not None] if first else []
+    )
+    return model.ClientInFlight(
+        max=seen.levels.max,
+        mean=seen.levels.mean or 0.0,
+        levels=_levels(seen.levels),
+        knee=seen.knee,
+        slots_estimate=first.slots if first else None,
+        at_limit_share=first.at_top_share if first else None,
+        reply_clocked_share=sum(s * n for s, n in clocked) / sum(n for _, n in clocked) if clocked else None,
+        limited=first is not None and first.held is Held.SLOTS,
+        held=(first.held if first else Held.UNKNOWN).value,
+        mounts=[_mount(ends, mount) for mount in found.mounts],
+    )
+
+
+def _mount(ends: list[tuple[str, int]], mount: MountSlots) -> model.MountInFlight:
+    hints = {one.hint for one in mount.connections if one.limited}
+    return model.MountInFlight(
+        client=mount.client,
+        server=endpoint(*mount.server),
+        ops=mount.ops,
+        max=mount.levels.max,
+        mean=mount.levels.mean or 0.0,
+        nconnect=mount.nconnect,
+        held=mount.held.value,
+        slots=mount.slots,
+        at_limit_share=mount.at_top_share,
+        hint=hints.pop() if len(hints) == 1 else None,
+        connections=[_connection(ends[one.conn], one) for one in mount.connections],
+    )
+
+
+def _connection(client: tuple[str, int], one: Slots) -> model.ConnectionInFlight:
+    return model.ConnectionInFlight(
+        client=endpoint(*client),
+        ops=one.ops,
+        max=one.levels.max,
+        level=one.level,
+        at_limit_share=one.at_top_share,
+        reply_clocked_share=one.clocked_share,
+        turnaround_us=one.turnaround_us,
+        held=one.held.value,
+    )
+
+
+def _session(one: Session) -> model.SessionInFlight:
+    return model.SessionInFlight(
+        session=one.session.hex(),
+        callbacks=one.callbacks,
+        connections=len(one.connections),
+        ops=one.ops,
+        slots_negotiated=one.negotiated,
+        target_slots=None if one.target is None else one.target[2],
+        highest_slot_used=one.highest_slot,
+        slots_used=one.slots_used,
+        limit=one.limit,
+        at_limit_share=one.at_limit_share,
+        reuse_share=one.reuse_share,
+        own_limit=one.own_limit,
+        limited=one.limited,
+    )
+
+
+def _levels(levels: Levels) -> list[model.Level]:
+    busy_ns = levels.busy_ns
+    return [
+        model.Level(level, int(levels.time_ns[level]) / busy_ns, levels.throughput_per_s(level) or 0.0)
+        for level in range(1, min(len(levels.time_ns), _MOST_LEVELS))
+        if levels.time_ns[level]
+    ]

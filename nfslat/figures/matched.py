@@ -1,0 +1,190 @@
+"""A `Correlation` -> the figures of the matched ops: by operation, of all, and of the slowest 1 %."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from nfslat.answer import model
+from nfslat.decompose import PART_NAMES
+from nfslat.figures.inflight import queue_ms
+from nfslat.figures.stats import slowest, summary, summary_of
+from nfslat.model.blocks import each_block, filled, side_by_side, tally
+from nfslat.model.protocol import NULL, op_name, program_name, version_name
+from nfslat.model.tables import I16, I32, I64, Kind, Miss
+from nfslat.results import Correlation
+
+_NS_PER_MS = 1e6
+Key = tuple[int, int, int, int]  # program, version, minor version, operation
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows by what is printed of their kind: the most frequent first, then by key."""
+
+    keys: list[Key]
+    of_kind: I16  # group of each kind
+    order: I32  # of the rows, so that those of a group stand side by side
+    spans: list[slice]  # where
+
+    @classmethod
+    def of(cls, kinds: Sequence[Kind], kind: I16) -> Self:
+        """Groups of the rows whose kinds are `kind`."""
+        keys, of_kind = keys_of(kinds, kind)
+        return cls(keys, of_kind, *side_by_side(len(kind), len(keys), lambda at: of_kind[kind[at]]))
+
+
+def keys_of(kinds: Sequence[Kind], kind: I16) -> tuple[list[Key], I16]:
+    """What is printed of the rows whose kinds are `kind`, as in `Groups`; and the group of each kind."""
+    counts: Counter[Key] = Counter()
+    for one, count in zip(kinds, tally(len(kind), len(kinds), lambda at: kind[at]).tolist(), strict=True):
+        counts[one[:4]] += count
+    keys = sorted((key for key, count in counts.items() if count), key=lambda key: (-counts[key], key))
+    return keys, np.array([keys.index(one[:4]) if counts[one[:4]] else NULL for one in kinds], dtype=np.int16)
+
+
+def names_of(key: Key) -> tuple[str, str, str]:
+    """Program, operation and version, as they are printed."""
+    program, version, minor, op = key
+    return program_name(program), op_name(program, version, op), version_name(program, version, minor)
+
+
+def matched_ops(c: Correlation) -> model.MatchedOps:
+    """All of it."""
+    fates = {name: c.missed(name) for name in ("server", "client")}
+    compared = {name: c.compared(name) for name in fates}
+    by_op, total, tail, parts = _figures(c) if len(c.matched) else ([], None, None, None)
+    return model.MatchedOps(
+        processed={name: int(np.count_nonzero(mask)) for name, mask in compared.items()},
+        ops=len(c.matched),
+        untimed=c.untimed,
+        unmatched={
+            name: {
+                miss.name: count
+                for miss in Miss
+                if miss is not Miss.MATCHED and (count := int(np.count_nonzero(compared[name] & (fates[name] == miss))))
+            }
+            for name in fates
+        },
+        by_op=by_op,
+        total=total,
+        slowest=tail,
+        parts=parts,
+    )
+
+
+def _figures(
+    c: Correlation,
+) -> tuple[list[model.MatchedRow], model.MatchedRow, model.MatchedRow, model.PartSummaries]:
+    """Of each operation, of all ops, and of the slowest 1 %."""
+    client, server = c.client_srt_ns, c.server_srt_ns
+    groups = Groups.of(c.client.ops.kinds, c.kind)
+
+    def summaries(of_rows: Callable[[I64], I64]) -> list[tuple[model.Summary, int]]:
+        """Of each operation, then of all ops: the figures, and how many are negative."""
+        durations = filled(len(client), np.int64, lambda at: of_rows(groups.order[at].astype(np.int64)))
+        spans = [*groups.spans, slice(None)]
+        return [(summary_of(durations[span]), int(np.count_nonzero(durations[span] < 0))) for span in spans]
+
+    def part_sums(at: slice) -> list[npt.NDArray[Any]]:
+        group = groups.of_kind[c.kind[at]].astype(np.int64)
+        return [np.bincount(group, weights=part, minlength=len(groups.keys)) for part in c.parts.all_ns(at)]
+
+    columns = (
+        summaries(lambda rows: client[rows]),
+        summaries(lambda rows: server[rows]),
+        summaries(lambda rows: client[rows] - server[rows]),
+    )
+    sums = np.sum(each_block(len(client), part_sums), axis=0)
+    spans: list[slice | I32] = [*(groups.order[span] for span in groups.spans), slice(None)]
+    rows = [
+        _row(c, names, of_client[0], of_server[0], of_network, parts, span)
+        for names, of_client, of_server, of_network, parts, span in zip(
+            [*map(names_of, groups.keys), ("", "all", "")], *columns, [*sums.T, sums.sum(axis=1)], spans, strict=True
+        )
+    ]
+    tail = row_of(c, ("", "slowest 1 %", ""), slowest(client))
+    return rows[:-1], rows[-1], tail, _part_summaries(c, rows[-1].server_ms)
+
+
+def _row(
+    c: Correlation,
+    names: tuple[str, str, str],
+    client: model.Summary,
+    server: model.Summary,
+    network: tuple[model.Summary, int],
+    part_sums_ns: npt.NDArray[np.float64],
+    rows: slice | I32 | I64,
+) -> model.MatchedRow:
+    """The row of the matched ops `rows`."""
+    matched = c.matched.client[rows]
+    parts = {name: float(ns / len(matched) / _NS_PER_MS) for name, ns in zip(PART_NAMES, part_sums_ns, strict=True)}
+    error = c.clock.error_ns(c.client.ops, matched) / _NS_PER_MS if c.clock.fits else None
+    return model.MatchedRow(
+        *names,
+        count=len(matched),
+        client_ms=client,
+        server_ms=server,
+        network_ms=network[0],
+        negative_network=network[1],
+        parts_ms=model.Parts(
+            call_send=parts["call_send"],
+            call_net=_told(parts["call_net"], error),
+            server=parts["server"],
+            reply_send=parts["reply_send"],
+            reply_net=_told(parts["reply_net"], error),
+            net_both=parts["call_net"] + parts["reply_net"],
+            one_way_error=error,
+            **_waits(c, rows),
+        ),
+        queue_ms=queue_ms(c, rows),
+    )
+
+
+def row_of(c: Correlation, names: tuple[str, str, str], rows: I64) -> model.MatchedRow:
+    """The figures of the matched ops `rows`, under names that are given."""
+    client, server = c.client_srt_ns[rows], c.server_srt_ns[rows]
+    network = client - server
+    parts = np.array([part.sum() for part in c.parts.all_ns(rows)])
+    negative = int(np.count_nonzero(network < 0))
+    return _row(c, names, summary(client), summary(server), (summary(network), negative), parts, rows)
+
+
+def _waits(c: Correlation, rows: slice | I32 | I64) -> dict[str, float | None]:
+    waits = c.retrans_waits_ns
+    if waits is None or not c.clock.fits:
+        return {}
+    asked = np.arange(len(c.matched))[rows] if any(len(one.row) for one in waits) else np.zeros(1, dtype=np.int64)
+    names = ("call_retrans_wait", "reply_retrans_wait")
+    return {
+        name: float(one.ns[np.isin(one.row, asked)].sum() / len(asked) / _NS_PER_MS)
+        for name, one in zip(names, waits, strict=True)
+    }
+
+
+def _told(figure: float, error: float | None) -> float | None:
+    """A one-way figure, where the clocks are known well enough to tell it."""
+    return None if error is None or abs(figure) <= error else figure
+
+
+def _part_summaries(c: Correlation, server_ms: model.Summary) -> model.PartSummaries:
+    error = c.clock.worst_error_ns / _NS_PER_MS if c.clock.fits else None
+
+    def of(name: str) -> model.Summary:
+        return summary_of(filled(len(c.matched), np.int64, lambda at: c.parts.ns(name, at)))
+
+    one_way = {name: of(name) for name in ("call_net", "reply_net")}
+    told = {name: found if error is not None and abs(found.p50) > error else None for name, found in one_way.items()}
+    return model.PartSummaries(
+        call_send=of("call_send"),
+        call_net=told["call_net"],
+        server=server_ms if c.srt == "nfslat" else of("server"),
+        reply_send=of("reply_send"),
+        reply_net=told["reply_net"],
+        one_way_error=error,
+    )

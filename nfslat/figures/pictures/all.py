@@ -1,0 +1,98 @@
+"""A `Correlation` -> the part of the report that pictures are drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from nfslat.answer import model
+from nfslat.answer.pictures import Flying, OverTime, Pictures
+from nfslat.figures.matched import keys_of, names_of
+from nfslat.figures.pictures.bins import Bins
+from nfslat.figures.pictures.bounds import envelope
+from nfslat.figures.pictures.clocks import ops_on_client
+from nfslat.figures.pictures.flying import flying, limit_of_client, limit_of_server
+from nfslat.figures.pictures.path import ways
+from nfslat.figures.pictures.slow import slow_ops
+from nfslat.figures.pictures.tallies import Tallies
+from nfslat.model.blocks import each_block
+from nfslat.model.instants import iso
+from nfslat.model.tables import I64
+from nfslat.results import Correlation
+
+if TYPE_CHECKING:
+    from nfslat.names.paths import Paths
+
+_NS_PER_MS = 1e6
+
+
+def pictures_of(
+    c: Correlation, inflight: model.InFlight, *, slowest: int = 20, paths: Callable[[I64], Paths] | None = None
+) -> Pictures | None:
+    """All of it, on the client's clock; None without a matched op.
+
+    `inflight` is what the report says of threads and slots, `slowest` how many of the slowest ops are shown, `paths`
+    finds the names of their files: those of matched ops in some rows. Time is cut into at most 120 bins, from the first
+    call of a matched op to the last reply of one. There are 10 classes of latency a decade, from 1 us to 100 s; those
+    beyond the ones that hold an op are left out.
+    """
+    if not len(c.matched):
+        return None
+    bins = _bins(c)
+    # numpy lets go of Python's lock while it works.
+    with ThreadPoolExecutor(1) as pool:
+        flown = pool.submit(_in_flight, c, inflight, bins)
+        return _pictures(c, bins, flown, slowest, paths)
+
+
+def _pictures(
+    c: Correlation,
+    bins: Bins,
+    flown: Future[tuple[Flying, Flying]],
+    slowest: int,
+    paths: Callable[[I64], Paths] | None,
+) -> Pictures:
+    keys, of_kind = keys_of(c.client.ops.kinds, c.kind)
+    tallies = Tallies.of(c, bins, of_kind, len(keys))
+    call, reply = ways(c, bins)
+    points, shown = envelope(c, bins), slow_ops(c, bins, slowest, paths)
+    server, client = flown.result()
+    return Pictures(
+        classes=tallies.classes,
+        distributions=tallies.distributions([names_of(key) for key in keys]),
+        over_time=OverTime(
+            begin=iso(bins.begin_ns),
+            bin_ms=bins.width_ns / _NS_PER_MS,
+            bins=bins.count,
+            ops=tallies.ops.tolist(),
+            client_ms=tallies.means_ms("client"),
+            server_ms=tallies.means_ms("server"),
+            network_ms=tallies.means_ms("network"),
+            client_p99_ms=tallies.p99_ms,
+            heat=tallies.heat_cells,
+            server=server,
+            client=client,
+            call=call,
+            reply=reply,
+        ),
+        envelope=points,
+        slowest=shown,
+    )
+
+
+def _in_flight(c: Correlation, inflight: model.InFlight, bins: Bins) -> tuple[Flying, Flying]:
+    """At the server and at the client."""
+    ops, kept = c.client.ops, c.client.flying.compared
+    starts, ends = (ops.t0, ops.t3) if kept.all() else (ops.t0[kept], ops.t3[kept])
+    return (
+        flying(*ops_on_client(c, c.server.flying.compared), bins, limit_of_server(inflight.server)),
+        flying(starts, ends, bins, limit_of_client(inflight)),
+    )
+
+
+def _bins(c: Correlation) -> Bins:
+    ops, rows = c.client.ops, c.matched.client
+    begin = min(each_block(len(rows), lambda at: int(ops.t0[rows[at]].min())))
+    last = max(each_block(len(rows), lambda at: int(max(ops.t0[rows[at]].max(), ops.t3[rows[at]].max()))))
+    return Bins.over(begin, last)

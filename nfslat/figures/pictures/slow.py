@@ -1,0 +1,131 @@
+"""The slowest matched ops -> what is known of each: its parts, what its time is charged to, and its packets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nfslat.answer.pictures import Event, SlowOp
+from nfslat.decompose import PART_NAMES
+from nfslat.figures.matched import names_of
+from nfslat.figures.op_view import OpView, Packet, packets
+from nfslat.figures.op_view import place as gather
+from nfslat.figures.pictures.bins import Bins
+from nfslat.figures.stats import longest
+from nfslat.figures.wireshark import of_side
+from nfslat.model.details import Again
+from nfslat.model.instants import iso
+from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.tables import I64, endpoint
+from nfslat.results import Correlation, Side
+from nfslat.wire.charges.causes import BEFORE, CAUSES, Cause, place
+
+if TYPE_CHECKING:
+    from nfslat.names.paths import Paths
+
+_NS_PER_MS, _NS_PER_S = 1e6, 1e9
+_NEEDS_THETA = ("call_net", "reply_net")
+_AGAIN = {Again.REPEATED: "bytes sent again", Again.LATE: "bytes that come late"}
+
+
+def slow_ops(c: Correlation, bins: Bins, count: int, paths_of: Callable[[I64], Paths] | None) -> list[SlowOp]:
+    """The `count` matched ops with the longest client SRT, slowest first; all where there are fewer."""
+    rows = longest(c.client_srt_ns, count)
+    charges = _charges_ms(c, rows)
+    paths = None if paths_of is None else paths_of(rows)
+    return [_slow_op(c, row, charged, bins, paths) for row, charged in zip(rows.tolist(), charges, strict=True)]
+
+
+def _slow_op(c: Correlation, row: int, charges_ms: dict[str, float], bins: Bins, paths: Paths | None) -> SlowOp:
+    op = gather(c, row)
+    client_row, server_row = int(c.matched.client[row]), int(c.matched.server[row])
+    client = op.sides["client"]
+    program, name, version = names_of(c.client.ops.kinds[c.kind[row]][:4])
+    sent_again = {"client": _sent_again(c.client, client_row), "server": _sent_again(c.server, server_row)}
+    queue_ns = NULL if c.inflight.load.threads.cannot else int(c.inflight.load.queue_ns[server_row])
+    parts = dict(zip(PART_NAMES, op.parts, strict=True))
+    return SlowOp(
+        program=program,
+        op=name,
+        version=version,
+        xid=f"0x{op.xid:08x}",
+        client=endpoint(*client.client_end),
+        server=endpoint(*client.server_end),
+        uid=_uid(c, client_row, server_row),
+        path=None if paths is None or paths.of_op[row] == NULL else paths.texts[paths.of_op[row]],
+        offset=None if op.offset == NULL else op.offset,
+        bytes=None if op.size == NULL else op.size,
+        at=iso(client.call.first_ns),
+        at_s=(client.call.first_ns - bins.begin_ns) / _NS_PER_S,
+        client_ms=op.client_srt_ns / _NS_PER_MS,
+        server_ms=op.server_srt_ns / _NS_PER_MS,
+        network_ms=(op.client_srt_ns - op.server_srt_ns) / _NS_PER_MS,
+        parts_ms={
+            part: ns / _NS_PER_MS if c.clock.fits or part not in _NEEDS_THETA else None for part, ns in parts.items()
+        },
+        queue_ms=None if queue_ns == NULL else queue_ns / _NS_PER_MS,
+        charges_ms=charges_ms,
+        transmissions=client.transmissions,
+        timeline=_timeline(op, sent_again),
+        wireshark={
+            key: text
+            for side, again in sent_again.items()
+            for key, text in of_side(op, side, [frame for frame, *_ in again]).items()
+        },
+    )
+
+
+_Again = tuple[int, int, bool, str]  # frame, ns on the side's clock, of the reply, what
+
+
+def _sent_again(side: Side, row: int) -> list[_Again]:
+    """Segments with bytes of the op in row `row` that TCP sent again, or that came late."""
+    resent = side.decoded.details.resent
+    here = slice(*np.searchsorted(resent.op, [row, row + 1]).tolist())
+    columns = (getattr(resent, name)[here].tolist() for name in ("frame", "t_ns", "is_reply", "kind"))
+    return [
+        (frame, ns, bool(is_reply), _AGAIN[Again(kind)]) for frame, ns, is_reply, kind in zip(*columns, strict=True)
+    ]
+
+
+def _timeline(op: OpView, sent_again: dict[str, list[_Again]]) -> list[Event]:
+    """Its packets as `nfslat show` has them, and those of `_sent_again`, by time."""
+    begin_ns = op.sides["client"].call.first_ns
+    found = packets(op)
+    for side, again in sent_again.items():
+        for frame, ns, is_reply, what in again:
+            since_ns = (op.on_client(ns) if side == "server" else ns) - begin_ns
+            found.append(Packet(since_ns, side, frame, is_reply, f"{'reply' if is_reply else 'call'}, {what}"))
+    out = []
+    for packet in sorted(found, key=lambda one: one.ns):
+        file, number = op.sides[packet.side].source.locate(packet.frame)
+        out.append(Event(packet.ns / _NS_PER_MS, packet.side, packet.what, number, file.name))
+    return out
+
+
+def _uid(c: Correlation, client_row: int, server_row: int) -> int | None:
+    """On whose behalf, as the client's capture shows it, else the server's."""
+    for side, row in ((c.client, client_row), (c.server, server_row)):
+        uids = side.decoded.details.callers.uid
+        if len(uids) and uids[row] != NULL32:
+            return int(uids[row])
+    return None
+
+
+def _charges_ms(c: Correlation, rows: I64) -> list[dict[str, float]]:
+    """Of each of the matched ops in `rows`, what of its client SRT each cause made."""
+    charges = c.charges
+    if charges is None:
+        return [{} for _ in rows]
+    rare = charges.rare
+    distance_ns = sum(charges.distance_ns(part, rows) for part in _NEEDS_THETA)
+    out = []
+    for row, distance in zip(rows.tolist(), np.asarray(distance_ns).tolist(), strict=True):
+        here = slice(*np.searchsorted(rare.row, [row, row + 1]).tolist())
+        in_srt = rare.place[here] < place(BEFORE)
+        ns = np.bincount(rare.cause[here][in_srt], rare.ns[here][in_srt], len(CAUSES))
+        ns[CAUSES.index(Cause.DISTANCE)] += distance
+        out.append({cause.value: one / _NS_PER_MS for cause, one in zip(CAUSES, ns.tolist(), strict=True) if one})
+    return out

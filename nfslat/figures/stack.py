@@ -1,0 +1,153 @@
+"""A `Correlation` + latencies that are known from outside -> the latency stack (docs/method.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nfslat.answer.model import StackRow
+from nfslat.evidence.known import Known, data_ops, data_rows, title_of
+from nfslat.figures.inflight import queue_ms
+from nfslat.model.protocol import DATA_OPS
+from nfslat.model.tables import I64
+from nfslat.results import Correlation
+
+_NS_PER_MS = 1e6
+_SAME = 1.05
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Rows to print, and what must be said with them."""
+
+    rows: list[StackRow]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The figures of one block, ms; None: not known. `queue` is part of `server`, `slot_wait` of the rest."""
+
+    title: str
+    client: float
+    server: float
+    app: float | None = None
+    slot_wait: float | None = None
+    queue: float | None = None
+    queue_source: str = ""  # who measured the time in a thread; "": it is inferred from packets
+    storage: float | None = None
+    threads: int | None = None
+
+
+def stack(known: Known, c: Correlation) -> Stack:
+    """One block of rows for each operation that a figure is known for; one for all where threads keep calls waiting."""
+    rows: list[StackRow] = []
+    notes: list[str] = []
+    names = _blocks(known)
+    if "" in names and any(data_ops(c) <= {name} for name in names if name):
+        names.remove("")  # there is one data operation only, and it has a block of its own
+    if not names and c.inflight.load.threads.limited and len(c.matched):
+        names = ["all"]
+    for name in names:
+        at = data_rows(c) if name == "" else c.rows_of(set(c.ops_of) if name == "all" else [name])
+        if not len(at):
+            notes.append(f"--app-ms/--storage-ms {name}: no matched {name} op to compare it with")
+            continue
+        block, remarks = layers(_layer(name, known, c, at), known)
+        rows += block
+        notes += remarks
+    return Stack(rows, notes)
+
+
+def _blocks(known: Known) -> list[str]:
+    """The operations that figures are known for; a bare figure counts for each of them, or stands alone."""
+    by_op = (known.app_ms, known.storage_ms, known.thread_ms)
+    named = sorted(set().union(*by_op) - {""})
+    return ["", *named] if any("" in one for one in by_op[::2]) or ("" in known.storage_ms and not named) else named
+
+
+def _layer(name: str, known: Known, c: Correlation, at: I64) -> Layer:
+    # A bare figure of storage or of threads is one of reads and writes: a disk does not know a GETATTR.
+    def of(values: dict[str, float], *, data_only: bool) -> float | None:
+        bare = values.get("") if not data_only or name in ("", *DATA_OPS) else None
+        return values.get(name, bare)
+
+    server = float(c.server_srt_ns[at].mean() / _NS_PER_MS)
+    thread = of(known.thread_ms, data_only=True)
+    queue = queue_ms(c, at) if thread is None else server - thread
+    threads = c.inflight.load.threads
+    return Layer(
+        title=title_of(data_ops(c)) if name == "" else name,
+        client=float(c.client_srt_ns[at].mean() / _NS_PER_MS),
+        server=server,
+        app=of(known.app_ms, data_only=False),
+        slot_wait=of(known.slot_wait_ms, data_only=False),
+        queue=queue if thread is not None or threads.limited else None,
+        queue_source="" if thread is None else known.source("thread_ms", "--thread-ms"),
+        storage=of(known.storage_ms, data_only=True),
+        threads=threads.estimate if known.threads is None else known.threads,
+    )
+
+
+def layers(one: Layer, known: Known) -> tuple[list[StackRow], list[str]]:
+    """The rows of a block, and what must be said where a figure does not fit into the one that should hold it."""
+    title, client, server = one.title, one.client, one.server
+    rows: list[StackRow] = []
+    notes: list[str] = []
+    whole = client
+
+    def add(layer: str, depth: int, ms: float, source: str) -> None:
+        rows.append(StackRow(title, layer, depth, ms, ms / whole if whole > 0 else None, source))
+
+    if one.app is not None and one.app >= client:
+        whole = one.app
+        add("application", 0, one.app, known.source("app_ms", "--app-ms"))
+        add("above the wire", 1, one.app - client, "application - client SRT")
+        if one.slot_wait is not None and one.slot_wait <= _SAME * (one.app - client):
+            # Two clocks, two means: a little more than the whole is the whole.
+            add("waiting for a slot", 2, min(one.slot_wait, one.app - client), known.source("slot_wait_ms", "client"))
+    else:
+        if one.app is not None:
+            notes.append(
+                f"{title}: the application's {one.app:g} ms is below the client SRT of {client:.3g} ms: "
+                "clocks and populations differ; nothing can be said to lie above the wire"
+            )
+        add("client SRT", 0, client, "client capture")
+    add("network", 1, client - server, "client SRT - server SRT")
+    add("server", 1, server, "server capture")
+    inside, depth = server, 2
+    if one.queue is not None and one.queue < 0:
+        notes.append(
+            f"{title}: the time in a server thread ({server - one.queue:g} ms) is above the server SRT of {server:.3g} "
+            "ms: it speaks of other requests"
+        )
+    elif one.queue is not None:
+        inside, depth = server - one.queue, 3
+        measured = one.queue_source
+        threads = "" if one.threads is None else f", T = {one.threads}"
+        add(
+            "waiting for a thread",
+            2,
+            one.queue,
+            f"server SRT - {measured}" if measured else f"in-flight analysis{threads}",
+        )
+        add("in a thread", 2, inside, measured or "in-flight analysis")
+    if one.storage is not None:
+        if one.storage > server:
+            notes.append(
+                f"{title}: the storage's {one.storage:g} ms is above the server SRT of {server:.3g} ms: "
+                "it speaks of other requests (write-back, cache misses only)"
+            )
+        elif one.storage > inside:
+            notes.append(
+                f"{title}: the storage's {one.storage:g} ms is more than the {inside:.3g} ms in a thread: it contains "
+                "a wait that looks like one for threads, or speaks of other requests"
+            )
+        else:
+            add(
+                "server, outside storage",
+                depth,
+                inside - one.storage,
+                "in a thread - storage" if depth > 2 else "server SRT - storage",
+            )
+            add("storage", depth, one.storage, known.source("storage_ms", "--storage-ms"))
+    return rows, notes

@@ -1,0 +1,1 @@
+"""Summaries of many clients -> who suffers, and what they have in common."""

@@ -1,0 +1,155 @@
+"""Summaries of all clients, and what is known of the server -> which clients suffer, and what they have in common.
+
+`excess` says what a client's ops take beyond what such ops take at the typical client, `outliers` who stands out,
+`odd` why, `groups` and `patterns` what those have in common, `common` what adds time for all, `verdict` the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nfslat.fleet import model
+from nfslat.fleet.compare import sketch
+from nfslat.fleet.compare.common import common, of_own_reports, spent_ns
+from nfslat.fleet.compare.distinct import Odd, odd_clients
+from nfslat.fleet.compare.excess import grid_of, window_excess_ms
+from nfslat.fleet.compare.outliers import standings
+from nfslat.fleet.compare.patterns import Fleetwide, peculiar
+from nfslat.fleet.compare.sketch import Sketch
+from nfslat.fleet.compare.slow_paths import slow_paths
+from nfslat.fleet.compare.summary import BOTH, ClientSummary, OpFigures
+from nfslat.fleet.compare.verdict import verdict
+from nfslat.fleet.compare.windows import Windows
+
+RELATIVE_ERROR = sketch.RELATIVE_ERROR  # of percentiles over clients
+_SCOPES = ("all", "group", "one")
+_NS_PER_MS = 1e6
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What the report needs."""
+
+    clients: list[model.Client]  # those that stand out first, of those and of the others the one with most excess
+    patterns: list[model.Pattern]  # what adds most first
+    by_op: list[model.OpRow]
+    total: model.OpRow | None
+    verdict: model.FleetVerdict
+
+
+def compare(
+    summaries: Sequence[ClientSummary],
+    server: model.Server | None,
+    windows: Windows,
+    commands: Mapping[str, str] | None = None,
+) -> Compared:
+    """All of it. Names of clients differ; their order does not matter. `commands` show each client again, by name."""
+    clients = sorted(summaries, key=lambda one: one.name)
+    by_op, total = _merged(clients)
+    able = [one for one in clients if one.ops]
+    grid = grid_of(able)
+    excess = grid.excess()
+    odd = odd_clients(able, standings(grid))
+    fleet = Fleetwide(able, excess, sum(map(spent_ns, able)), windows)
+    patterns = common(able, server, windows) + slow_paths(able, fleet.total_ns) + peculiar(odd, fleet)
+    patterns += of_own_reports(able, patterns)
+    patterns.sort(key=_weight)
+    ways: dict[str, list[Odd]] = {}
+    for one in odd:
+        ways.setdefault(one.name, []).append(one)
+    rows = {
+        one.name: (beyond, window_excess_ms(grid, at))
+        for at, (one, beyond) in enumerate(zip(able, excess, strict=True))
+    }
+    nothing: tuple[model.Excess | None, list[float | None]] = (None, [None] * windows.count)
+    made = [
+        _client(one, ways.get(one.name, []), *rows.get(one.name, nothing), (commands or {}).get(one.name, ""))
+        for one in clients
+    ]
+    made.sort(key=lambda one: (not one.outlier, -(one.excess.total_s if one.excess else float("-inf")), one.name))
+    return Compared(made, patterns, by_op, total, verdict(patterns, able, total, excess))
+
+
+def _weight(one: model.Pattern) -> tuple[float, int, str, str, list[str]]:
+    """What adds most first; what packets do not show behind that which they do."""
+    return (-(one.excess_s or 0.0), _SCOPES.index(one.scope), one.layer, one.value or "", one.clients)
+
+
+def _merged(clients: Sequence[ClientSummary]) -> tuple[list[model.OpRow], model.OpRow | None]:
+    """Matched ops by operation, the most frequent first; and all of them."""
+    ops: dict[tuple[str, str, str], list[OpFigures]] = {}
+    for client in clients:
+        if client.state == BOTH:
+            for one in client.figures:
+                ops.setdefault((one.program, one.op, one.version), []).append(one)
+    rows = [_row(key, figures) for key, figures in ops.items()]
+    rows.sort(key=lambda row: (-row.count, row.program, row.op, row.version))
+    every = [one for figures in ops.values() for one in figures]
+    return rows, _row(("", "all", ""), every) if every else None
+
+
+def _row(key: tuple[str, str, str], figures: Sequence[OpFigures]) -> model.OpRow:
+    client = Sketch.merge(one.client for one in figures if one.client is not None)
+    network = Sketch.merge(one.network for one in figures if one.network is not None)
+    queues = sum(one.queues for one in figures)
+    queue_ms = sum(one.queue_ns for one in figures) / queues / _NS_PER_MS if queues else None
+    server = Sketch.merge(one.server for one in figures)
+    return model.OpRow(*key, client.count, client.summary(), server.summary(), network.summary(), queue_ms)
+
+
+def _client(
+    one: ClientSummary,
+    ways: Sequence[Odd],
+    excess: model.Excess | None,
+    beyond: Sequence[float | None],
+    command: str,
+) -> model.Client:
+    return model.Client(
+        name=one.name,
+        addresses=list(one.addresses),
+        state=one.state,
+        groups=dict(sorted(one.groups.items())),
+        ops=one.ops,
+        missed=one.missed,
+        client_ms=one.client_ms,
+        server_ms=one.server_ms,
+        network_ms=one.network_ms,
+        queue_ms=one.queue_ms,
+        application_ms=one.application_ms,
+        excess=excess,
+        verdict=one.verdict,
+        findings=list(one.findings),
+        clock=one.clock,
+        round_trip_ms=one.round_trip_ms,
+        lost_segments=one.lost_segments,
+        sent_again_share=one.sent_again_share,
+        slots=one.slots,
+        slots_held=one.slots_held,
+        in_flight_max=one.in_flight_max,
+        audit=list(one.audit),
+        outlier=bool(ways),
+        set_apart=model.SetApart(ways[0].layer, ways[0].cause, ways[0].confidence) if ways else None,
+        why="; ".join(way.why for way in ways),
+        windows=_windows(one, beyond),
+        report=one.report_name,
+        command=command,
+    )
+
+
+def _windows(one: ClientSummary, beyond: Sequence[float | None]) -> list[model.ClientWindow]:
+    cells = one.cells
+    names = ("ops", "client", "server", "queue", "queues")
+    rows = zip(*(cells.by_window(name).tolist() for name in names), beyond, strict=True)
+    both = one.state == BOTH
+    return [
+        model.ClientWindow(
+            ops=ops,
+            client_ms=client / ops / _NS_PER_MS if ops and both else None,
+            server_ms=server / ops / _NS_PER_MS if ops else None,
+            network_ms=(client - server) / ops / _NS_PER_MS if ops and both else None,
+            queue_ms=queue / queues / _NS_PER_MS if queues else None,
+            excess_ms=excess,
+        )
+        for ops, client, server, queue, queues, excess in rows
+    ]

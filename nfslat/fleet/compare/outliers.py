@@ -1,0 +1,197 @@
+"""A `Grid` -> clients that take longer than the others in a layer, with how much and how steadily: `Standing`.
+
+Each client is compared with the median of all in the same class and the same block of time, so that a server that gets
+slow for everybody, or a client that works only then, makes nobody stand out. What is left of a client, on a log scale,
+is held against where clients are densest. To stand out a client must
+
+- be further off that than hardly one of as many equal clients would be (`steady.limit`),
+- take at least 0.1 ms, and 10 % of its time, longer (`LEAST_MS`, `_LEAST_SHARE`), and
+- do so again and again: so many of its cells (some 25 ops, side by side in time) must be far off that chance would make
+  that at one client in a hundred such fleets (a binomial test; how often cells are far off by chance is taken from the
+  other clients), and if they are less than half of them they must be side by side. One dreadful op, or a few, make a
+  bad mean and no bad cells, nor are they what makes a client slow that is a bit slower by nature (`_BULK`).
+
+Where there are too few cells for that, the medians of its ops must be far off in their place. Simulated, with times
+that are exponential, log-normal and Pareto of infinite variance: of 43,800 equal clients (fleets of 3 to 1000) one
+stood out; of as many that differ by 15 % by nature ten did, all in fleets of 12 and 30. A client whose network takes
+1 ms more is found, as is one whose disk takes three times as long, with some thousand ops; twice as long is not
+always. What lasts for less than a third of the time may go unnoticed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nfslat.fleet.compare.excess import F64, LAYERS, NETWORK, QUEUE, SERVER, TYPICAL_OF, Grid
+from nfslat.fleet.compare.steady import (
+    FEW_CELLS,
+    FLOOR_NS,
+    LEAST_CELL,
+    LEAST_MS,
+    NS_PER_MS,
+    Steadiness,
+    cells_in,
+    dense,
+    limit,
+    ratio,
+)
+from nfslat.fleet.compare.summary import ClientSummary
+from nfslat.model.tables import Bool
+
+_LEAST_SHARE = 0.10
+_LEAST_SHARE_OF_TWO, _T_OF_TWO = 0.25, 6.0  # of two clients, either may be the usual one
+_SURELY, _MANY_CELLS = 0.8, 8
+_NEAR = 1.5  # scales
+_BULK = 0.3  # of what it takes longer is seen in the middle one of its cells, too, or a few ops made it
+_KNOCK_ON = 0.25  # of what is worst at a client; less in another layer comes with it
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a client stands out in a layer."""
+
+    client: int
+    layer: int
+    ms: float  # longer, on average
+    own_ms: float  # mean of the layer
+    typical_ms: float  # that such ops take at the typical client at the same time
+    worse: float | None  # share of its cells that show it; None: too few to say
+    cells: int
+    confidence: str
+    windows: tuple[int, int] | None  # first and last, where it is not all the time
+
+
+def standings(grid: Grid) -> list[list[Standing]]:
+    """For each client the layers in which it stands out, the worst first."""
+    clients = len(grid.clients)
+    if clients < TYPICAL_OF or not len(grid.classes):
+        return of_two(grid) if clients == TYPICAL_OF - 1 else [[] for _ in range(clients)]
+    expected, beyond = grid.against(grid.typical_in_block)
+    ops = grid.ops.sum(axis=2)
+    cells = cells_in(ops, beyond, expected)
+    total, of_all = ops.sum(axis=1), beyond.sum(axis=1)
+    typical = expected.sum(axis=1)
+    mean_ns = (typical + of_all).sum(axis=1) / np.maximum(total, 1)
+    off = ratio(of_all, typical, total)
+    medians = _medians(grid.clients)
+    out: list[list[Standing]] = [[] for _ in range(clients)]
+    for layer in range(len(LAYERS)):
+        able = (total > 0) & (typical[:, layer] + of_all[:, layer] > 0)
+        if layer == NETWORK:
+            able &= grid.has_network
+        if layer == QUEUE:
+            able &= grid.has_queue
+        if np.count_nonzero(able) < TYPICAL_OF:
+            continue
+        center, scale = dense(off[able, layer])
+        more_ns = of_all[:, layer] / np.maximum(total, 1)
+        # Against those where they are densest: many slow ones have moved the median itself.
+        more_ns -= np.median(more_ns[able & (np.abs(off[:, layer] - center) <= _NEAR * scale)])
+        matters = able & (more_ns >= LEAST_MS * NS_PER_MS) & (more_ns >= _LEAST_SHARE * mean_ns)
+        far = matters & (off[:, layer] > center + limit(clients) * scale)
+        if not far.any():
+            continue
+        steadiness = Steadiness(cells, layer, clients, grid.block_of)
+        for client in np.flatnonzero(far).tolist():
+            steady = None
+            if steadiness.cells_of(client) >= FEW_CELLS:
+                steady = steadiness.of(client)
+                if steady is None:
+                    continue
+                few_ops = steadiness.median_ns(client) < _BULK * more_ns[client]
+                if few_ops and steady.windows is None:
+                    continue
+            elif not _median_is_far(medians, client, layer, able):
+                continue
+            own_ms = float((typical + of_all)[client, layer] / total[client]) / NS_PER_MS
+            out[client].append(
+                Standing(
+                    client=client,
+                    layer=layer,
+                    ms=float(more_ns[client]) / NS_PER_MS,
+                    own_ms=own_ms,
+                    typical_ms=max(own_ms - float(more_ns[client]) / NS_PER_MS, 0.0),
+                    worse=steady.worse if steady else None,
+                    cells=steady.cells if steady else 0,
+                    confidence=steady.confidence if steady else "medium",
+                    windows=steady.windows if steady else None,
+                )
+            )
+    return [_worst_first(one) for one in out]
+
+
+def _worst_first(found: list[Standing]) -> list[Standing]:
+    found = sorted(found, key=lambda one: (-one.ms, one.layer))
+    return [one for one in found if one.ms >= _KNOCK_ON * found[0].ms]
+
+
+def of_two(grid: Grid) -> list[list[Standing]]:
+    """Of two clients, one against the other: which of them is usual nobody knows, so that this is never sure.
+
+    In nearly all blocks of time one must take longer, by much more than it varies (Student's t).
+    """
+    _, beyond = grid.against(grid.typical[None])
+    expected, in_blocks = grid.against(grid.typical_in_block)
+    ops = grid.ops.sum(axis=2)
+    total = np.maximum(ops.sum(axis=1), 1)
+    both = (ops >= LEAST_CELL).all(axis=0)
+    out: list[list[Standing]] = [[], []]
+    if np.count_nonzero(both) < FEW_CELLS:
+        return out
+    each = in_blocks[:, both] / ops[:, both, None]
+    mean_ns = (expected + in_blocks).sum(axis=(1, 2)) / total
+    for one, other in ((0, 1), (1, 0)):
+        for layer in range(len(LAYERS)):
+            if (layer == NETWORK and not grid.has_network.all()) or (layer == QUEUE and not grid.has_queue.all()):
+                continue
+            more = each[one, :, layer] - each[other, :, layer]
+            ms = float(beyond[one, 0, layer] / total[one] - beyond[other, 0, layer] / total[other]) / NS_PER_MS
+            varies = float(more.std(ddof=1)) / math.sqrt(len(more)) + 1
+            worse = float((more > 0).mean())
+            matters = ms >= LEAST_MS and ms * NS_PER_MS >= _LEAST_SHARE_OF_TWO * mean_ns[one]
+            if matters and worse >= _SURELY and more.mean() / varies >= _T_OF_TWO:
+                own = float((expected + in_blocks)[one, :, layer].sum() / total[one]) / NS_PER_MS
+                sure = "medium" if worse == 1 and len(more) >= _MANY_CELLS else "low"
+                out[one].append(Standing(one, layer, ms, own, own - ms, worse, len(more), sure, None))
+    return [_worst_first(one) for one in out]
+
+
+def _medians(clients: Sequence[ClientSummary]) -> F64:
+    """By client and layer, on a log scale: medians of its operations against those of the others, weighted by its ops.
+
+    The server's is with the wait for a thread.
+    """
+    ops = sorted({(one.program, one.op, one.version) for client in clients for one in client.figures})
+    found = np.full((len(clients), len(ops), 2), np.nan)
+    many = np.zeros((len(clients), len(ops)))
+    for row, client in enumerate(clients):
+        for one in client.figures:
+            at = ops.index((one.program, one.op, one.version))
+            many[row, at] = one.server.count
+            found[row, at, 1] = max(one.server.quantile(50), 0)
+            if one.network is not None:
+                found[row, at, 0] = max(one.network.quantile(50), 0)
+    out = np.zeros((len(clients), len(LAYERS)))
+    for layer, of in ((NETWORK, 0), (SERVER, 1), (QUEUE, 1)):
+        there = ~np.isnan(found[..., of])
+        typical = np.array(
+            [np.median(column[mask]) if mask.any() else 0 for column, mask in _columns(found, there, of)]
+        )
+        own, usual = ((many * there * np.nan_to_num(one)).sum(axis=1) for one in (found[..., of], typical[None]))
+        each = np.maximum((many * there).sum(axis=1), 1)
+        out[:, layer] = np.log((own / each + FLOOR_NS) / (usual / each + FLOOR_NS))
+    return out
+
+
+def _columns(found: F64, there: Bool, of: int) -> list[tuple[F64, Bool]]:
+    return [(found[:, at, of], there[:, at]) for at in range(found.shape[1])]
+
+
+def _median_is_far(medians: F64, client: int, layer: int, able: Bool) -> bool:
+    values = medians[able, layer]
+    center, scale = dense(values)
+    return bool(medians[client, layer] > center + limit(len(values)) * scale)

@@ -1,0 +1,261 @@
+"""One client's `Correlation` and report -> what is kept of it to be compared with others: a small `ClientSummary`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nfslat.answer import model
+from nfslat.answer.figures import Summary
+from nfslat.figures.matched import keys_of, names_of
+from nfslat.figures.pivots import sizes_of
+from nfslat.findings.client import SLOT_CODES
+from nfslat.fleet.compare.attributes import attributes, servers_of
+from nfslat.fleet.compare.cells import Cells, OpClass, cells_of
+from nfslat.fleet.compare.sketch import Sketch, exact_sum, sketches_of
+from nfslat.fleet.compare.tops import Top, tops_of
+from nfslat.fleet.compare.windows import Windows
+from nfslat.fleet.model import Brief
+from nfslat.inflight.all_clients import ServerWide
+from nfslat.inflight.levels import in_order, levels_of
+from nfslat.model.blocks import filled, side_by_side
+from nfslat.model.protocol import DATA_OPS, NULL, NULL32
+from nfslat.model.tables import I16, I32, I64, Kind
+from nfslat.results import Correlation, Side
+from nfslat.select import op_labels
+
+BOTH, SERVER_ONLY = "compared", "server only"
+CANNOT_TELL = "cannot tell"
+_NS_PER_MS = 1e6
+_SIZES = 34  # classes of sizes of 32 bits, and one for "none"
+
+
+@dataclass(frozen=True)
+class OpFigures:
+    """Ops of one operation; `client` and `network` None where only the server's capture is there."""
+
+    program: str
+    op: str
+    version: str
+    client: Sketch | None
+    server: Sketch
+    network: Sketch | None
+    queue_ns: int  # sum of the waits for a thread, of ...
+    queues: int  # so many ops of which they are known
+
+
+@dataclass(frozen=True)
+class ClientSummary:
+    """What is kept of one client. Small: it goes from a worker to the process that compares all of them."""
+
+    name: str
+    addresses: tuple[str, ...]
+    state: str  # `BOTH` or `SERVER_ONLY`
+    groups: Mapping[str, str]
+    figures: tuple[OpFigures, ...]
+    cells: Cells
+    tops: tuple[Top, ...]  # data ops by place
+    client_ms: Summary | None  # exact, as the next two
+    server_ms: Summary | None
+    network_ms: Summary | None
+    application_ms: float | None = None
+    verdict: model.Verdict | None = None
+    findings: tuple[Brief, ...] = ()
+    clock: model.Clock | None = None
+    missed: int = 0
+    outside: int = 0  # ops in the server's capture while the client's was not running
+    round_trip_ms: float | None = None
+    lost_segments: int | None = None
+    sent_again_bytes: int = 0
+    tcp_bytes: int = 0
+    slots: int | None = None
+    slots_held: str = CANNOT_TELL
+    in_flight_max: int = 0
+    audit: tuple[str, ...] = ()
+    report_name: str | None = None
+
+    @property
+    def ops(self) -> int:
+        """Ops that the figures are of."""
+        return self.cells.total("ops")
+
+    @property
+    def queue_ms(self) -> float | None:
+        """Mean wait for a thread; None where the packets do not tell."""
+        known = self.cells.total("queues")
+        return self.cells.total("queue") / known / _NS_PER_MS if known else None
+
+    @property
+    def sent_again_share(self) -> float | None:
+        """Of the TCP bytes of both directions."""
+        return self.sent_again_bytes / self.tcp_bytes if self.tcp_bytes else None
+
+
+def summarize(
+    c: Correlation,
+    report: model.Report,
+    *,
+    name: str,
+    addresses: Sequence[str],
+    groups: Mapping[str, str],
+    windows: Windows,
+    application_ms: float | None = None,
+    report_name: str | None = None,
+    paths: bool = True,
+) -> ClientSummary:
+    """Of a client with captures of both sides; `report` is the report on `c`, and `groups` what a manifest says.
+
+    An op's time is that at which the server had its call. `paths`: look for the paths of files, too.
+    """
+    server_rows = c.matched.server
+    load = c.inflight.load
+    queue_ns = None if load.threads.cannot else _column(load.queue_ns, server_rows)
+    client_ns, server_ns = c.client_srt_ns, c.server_srt_ns
+    kinds = c.client.ops.kinds
+    figures = _figures(kinds, c.kind, client_ns, server_ns, queue_ns)
+    cells = _cells(
+        kinds, c.kind, sizes_of(c), _column(c.server.ops.t1, server_rows), windows, client_ns, server_ns, queue_ns
+    )
+    tops = tops_of(c) if paths else ()
+    total = report.matched.total if report.matched else None
+    inflight = report.inflight
+    transport = report.transport or []
+    lost = [one.lost_segments for one in transport]
+    unmatched = report.matched.unmatched if report.matched else {}
+    return ClientSummary(
+        name=name,
+        addresses=tuple(addresses),
+        state=BOTH,
+        groups={**attributes(addresses, kinds, c.kind, servers_of(c.client), tops, inflight), **groups},
+        figures=figures,
+        cells=cells,
+        tops=tops,
+        client_ms=total.client_ms if total else None,
+        server_ms=total.server_ms if total else None,
+        network_ms=total.network_ms if total else None,
+        application_ms=application_ms,
+        verdict=report.verdict,
+        findings=tuple(Brief(one.code, one.layer, one.share, one.confidence, one.text) for one in report.findings),
+        clock=report.clock,
+        missed=sum(n for of_side in unmatched.values() for why, n in of_side.items() if why != "OUTSIDE_OVERLAP"),
+        outside=unmatched.get("server", {}).get("OUTSIDE_OVERLAP", 0),
+        round_trip_ms=_round_trip_ms(report),
+        lost_segments=sum(n for n in lost if n is not None) if transport and None not in lost else None,
+        sent_again_bytes=sum(one.sent_again.bytes for one in transport),
+        tcp_bytes=sum(one.bytes + one.sent_again.bytes for one in transport),
+        slots=_slots(report),
+        slots_held=inflight.client.held if inflight else CANNOT_TELL,
+        in_flight_max=inflight.client.max if inflight else 0,
+        audit=_warnings(report),
+        report_name=report_name,
+    )
+
+
+def summarize_server_only(
+    side: Side,
+    *,
+    name: str,
+    addresses: Sequence[str],
+    groups: Mapping[str, str],
+    windows: Windows,
+    wide: ServerWide | None = None,
+) -> ClientSummary:
+    """Of a client without a capture of its own: what the server's capture shows of its calls.
+
+    Without `wide`, how long they waited for a thread is not known.
+    """
+    rows = np.flatnonzero(side.forward)
+    ops = side.ops
+    kind = ops.kind[rows]
+    server_ns = _column(ops.t2, rows) - _column(ops.t1, rows)
+    queue_ns = None if wide is None or wide.load.threads.cannot else _column(wide.load.queue_ns, rows)
+    is_data = np.array([label in DATA_OPS for label in op_labels(ops.kinds)], dtype=np.bool_)
+    size = ops.size[rows]
+    sizes = np.where(is_data[kind] & (size != NULL32), size, 0).astype(np.int64)
+    at_ns = _column(ops.t1, rows)
+    found = levels_of(in_order(at_ns, at_ns + server_ns)) if len(rows) else None
+    return ClientSummary(
+        name=name,
+        addresses=tuple(addresses),
+        state=SERVER_ONLY,
+        groups={**attributes(addresses, ops.kinds, kind, servers_of(side), (), None), **groups},
+        figures=_figures(ops.kinds, kind, None, server_ns, queue_ns),
+        cells=_cells(ops.kinds, kind, sizes, at_ns, windows, None, server_ns, queue_ns),
+        tops=(),
+        client_ms=None,
+        server_ms=Sketch.of(server_ns).summary() if len(rows) else None,
+        network_ms=None,
+        in_flight_max=found.max if found else 0,
+    )
+
+
+def _column(values: I64, rows: I64 | I32) -> I64:
+    return filled(len(rows), np.int64, lambda at: values[rows[at].astype(np.int64)])
+
+
+def _figures(
+    kinds: Sequence[Kind], kind: I16, client_ns: I64 | None, server_ns: I64, queue_ns: I64 | None
+) -> tuple[OpFigures, ...]:
+    keys, of_kind = keys_of(kinds, kind)
+    if not keys:
+        return ()
+    order, spans = side_by_side(len(kind), len(keys), lambda at: of_kind[kind[at]])
+
+    def sketches(of_rows: tuple[I64, I64 | None]) -> list[Sketch]:
+        def values(at: slice) -> I64:
+            rows = order[at].astype(np.int64)
+            one, less = of_rows
+            return one[rows] if less is None else one[rows] - less[rows]
+
+        return sketches_of(filled(len(order), np.int64, values), spans)
+
+    server = sketches((server_ns, None))
+    none: list[Sketch | None] = [None] * len(keys)
+    client = none if client_ns is None else [*sketches((client_ns, None))]
+    network = none if client_ns is None else [*sketches((client_ns, server_ns))]
+    made = []
+    for at, (key, span) in enumerate(zip(keys, spans, strict=True)):
+        queue = np.zeros(0, dtype=np.int64) if queue_ns is None else queue_ns[order[span]]
+        queue = queue[queue != NULL]
+        of_queue = exact_sum(queue, int(np.abs(queue).max(initial=0)))
+        made.append(OpFigures(*names_of(key), client[at], server[at], network[at], of_queue, len(queue)))
+    return tuple(made)
+
+
+def _cells(
+    kinds: Sequence[Kind], kind: I16, sizes: I64, at_ns: I64, windows: Windows, client_ns: I64 | None, server_ns: I64,
+    queue_ns: I64 | None,
+) -> Cells:  # fmt: skip
+    keys, of_kind = keys_of(kinds, kind)
+    # Of a size of 2^k the bits of one less are k.
+    bits = filled(len(sizes), np.int64, lambda at: np.frexp(np.maximum(sizes[at], 1) - 1)[1] + 1)
+    bits[sizes <= 0] = 0
+    code = of_kind[kind].astype(np.int64) * _SIZES + bits
+    used = np.flatnonzero(np.bincount(code, minlength=len(keys) * _SIZES))
+    place = np.zeros(len(keys) * _SIZES, dtype=np.int64)
+    place[used] = np.arange(len(used))
+    classes = tuple(OpClass(*names_of(keys[one // _SIZES]), int(one % _SIZES) - 1) for one in used)
+    return cells_of(classes, place[code], windows.index(at_ns), windows.count, client_ns, server_ns, queue_ns)
+
+
+def _round_trip_ms(report: model.Report) -> float | None:
+    """The shortest: the span that causality leaves for theta is as wide as that."""
+    clock = report.clock
+    seen = [] if clock is None or clock.bound_ms is None else [clock.bound_ms[1] - clock.bound_ms[0]]
+    seen += [one.evidence["least_round_trip_ms"] for one in report.findings if "least_round_trip_ms" in one.evidence]
+    return max(min(seen), 0.0) if seen else None
+
+
+def _slots(report: model.Report) -> int | None:
+    for one in report.findings:
+        if one.code in SLOT_CODES and one.evidence.get("slots") is not None:
+            return int(one.evidence["slots"])
+    return report.inflight.client.slots_estimate if report.inflight else None
+
+
+def _warnings(report: model.Report) -> tuple[str, ...]:
+    """On the client's capture, and on the two together: those on the server's are of all clients."""
+    own = report.captures["client"].audit if "client" in report.captures else []
+    return tuple(dict.fromkeys(one.text for one in [*own, *report.audit] if one.severity == "warning"))

@@ -1,0 +1,71 @@
+"""Matched ops with known paths -> counts and time by place, a directory or a file near the root: `Top`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nfslat.model.protocol import DATA_OPS, NULL
+from nfslat.names.paths import paths_of
+from nfslat.results import Correlation
+
+_MOST_OPS = 20_000  # that are looked at; beyond them every second, third ... one is
+_MOST = 40  # places that are kept
+_DEPTH = 2
+_UNKNOWN = "..."  # the beginning of a path that is not known
+_MAIN = 0.6  # of a client's data ops, for a place to be called the client's
+
+
+@dataclass(frozen=True)
+class Top:
+    """Data ops on one place: files below a directory, as far as their names are known. Of many, a sample."""
+
+    place: str
+    op: str
+    ops: int
+    client_ns: int
+    server_ns: int
+
+
+def tops_of(c: Correlation) -> tuple[Top, ...]:
+    """READs and WRITEs of `c` by place (two levels of the path), those with most ops first."""
+    rows = {op: c.rows_of([op]) for op in DATA_OPS}
+    rows = {op: of_op[:: max(-(-len(of_op) // _MOST_OPS), 1)] for op, of_op in rows.items() if len(of_op)}
+    if not rows:
+        return ()
+    paths = paths_of(c, rows=np.concatenate(list(rows.values())))
+    many = len(paths.texts)
+    found: dict[tuple[str, str], list[int]] = {}
+    for op, at in rows.items():
+        named = at[paths.of_op[at] != NULL]
+        path = paths.of_op[named]
+        sums = [np.bincount(path, minlength=many).tolist()]
+        sums += [np.bincount(path, ns[named], many).tolist() for ns in (c.client_srt_ns, c.server_srt_ns)]
+        for text, ops, client_ns, server_ns in zip(paths.texts, *sums, strict=True):
+            if ops:
+                total = found.setdefault((top_path(text), op), [0, 0, 0])
+                for column, more in enumerate((ops, int(client_ns), int(server_ns))):
+                    total[column] += more
+    tops = [Top(*key, *sums) for key, sums in found.items() if key[0]]
+    return tuple(sorted(tops, key=lambda one: (-one.ops, one.place, one.op))[:_MOST])
+
+
+def top_path(path: str) -> str:
+    """The first two levels of `path`: ``/srv/db/redo/log1`` -> ``/srv/db``, ``.../log1`` as it is.
+
+    What was mounted stays ``...`` where its name is not known, and counts for one. Empty where there is nothing else.
+    """
+    parts = [part for part in path.split("/") if part]
+    begin = "/" if path.startswith("/") else ""
+    return begin + "/".join(parts[:_DEPTH]) if parts and parts != [_UNKNOWN] else ""
+
+
+def top_of(tops: Sequence[Top]) -> str | None:
+    """The place that most of the ops are on, where there is one."""
+    counts: dict[str, int] = {}
+    for one in tops:
+        counts[one.place] = counts.get(one.place, 0) + one.ops
+    place = max(counts, key=lambda name: (counts[name], name), default=None)
+    return place if place is not None and counts[place] >= _MAIN * sum(counts.values()) else None

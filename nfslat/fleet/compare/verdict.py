@@ -1,0 +1,149 @@
+"""Patterns, the largest first -> the answer in two or three sentences, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nfslat.findings.words import ms, percent, times
+from nfslat.fleet.compare.summary import BOTH, ClientSummary
+from nfslat.fleet.model import Excess, FleetVerdict, OpRow, Pattern
+
+_SENTENCES = 3
+_GRADES = ("low", "medium", "high")
+_MATCHED = 0.95
+_COVERED = 0.8  # of a client's ops in the server's capture
+_FEW = 5  # clients, to say what is usual
+_PAIR = 2
+_MUCH, _LEAST_MS, _MUCH_OF_ALL = 1.0, 0.1, 0.1  # beyond the typical time: of that, ms; and of the fleet's time
+_WEIGHTY = 0.05  # of the fleet's time: less is not where most of what can be explained arises
+
+
+def verdict(
+    patterns: Sequence[Pattern],
+    clients: Sequence[ClientSummary],
+    total: OpRow | None,
+    excess: Sequence[Excess | None] = (),
+) -> FleetVerdict:
+    """Of patterns in the order in which they are listed; `excess` of each client."""
+    reasons, grade = _ground(clients)
+    if len(clients) == 1:
+        return _of_one(clients[0], reasons)
+    worst = _now_and_then(clients, excess)
+    if not patterns and worst:
+        return _unsteady(worst, len(clients), reasons, grade)
+    if not patterns:
+        return _nothing(clients, total, reasons, grade)
+    leading = patterns[0]
+    told = [one.text for one in patterns[:_SENTENCES]]
+    more = len(patterns) - len(told)
+    text = " ".join(told) + (f" And {more} more." if more else "")
+    grade = min(grade, _GRADES.index(leading.confidence))
+    if leading.confidence != "high":
+        reasons.append(f"what adds most is itself of {leading.confidence} confidence")
+    if leading.share is not None and leading.share < _WEIGHTY:
+        reasons.append(f"it makes no more than {percent(leading.share)} of the time of all ops")
+    return FleetVerdict(leading.layer, leading.cause, _GRADES[grade], text, reasons)
+
+
+def _nothing(clients: Sequence[ClientSummary], total: OpRow | None, reasons: list[str], grade: int) -> FleetVerdict:
+    both = sum(one.state == BOTH for one in clients)
+    text = f"Nothing stands out: none of the {len(clients)} clients takes much longer than the others"
+    text += ", and no cause is found that adds time for all of them." if clients else "."
+    if total is not None:
+        parts = {"server": total.server_ms.mean, "network": total.network_ms.mean}
+        layer = max(parts, key=lambda name: parts[name])
+        share = parts[layer] / total.client_ms.mean if total.client_ms.mean else 0.0
+        text += (
+            f" Their ops take {ms(total.client_ms.mean)} ms on average, of which {percent(share)} is the "
+            f"{'server' if layer == 'server' else 'network'}'s."
+        )
+    if both < len(clients):
+        missing = len(clients) - both
+        reasons.append(
+            f"{times(missing, 'client')} {'has' if missing == 1 else 'have'} no capture of their own: of their network "
+            "nothing is known"
+        )
+    return FleetVerdict("unknown", None, _GRADES[grade], text, reasons)
+
+
+def _now_and_then(
+    clients: Sequence[ClientSummary], excess: Sequence[Excess | None]
+) -> list[tuple[ClientSummary, Excess]]:
+    """Clients whose mean is much longer than the typical one, though most of their ops are not; the worst first."""
+    total_s = sum(one.ops * _mean_ms(one) for one in clients) / 1e3
+    found = [
+        (client, own)
+        for client, own in zip(clients, excess, strict=False)
+        if own is not None
+        and own.mean_ms >= max(_LEAST_MS, _MUCH * (_mean_ms(client) - own.mean_ms))
+        and own.total_s >= _MUCH_OF_ALL * total_s
+    ]
+    return sorted(found, key=lambda one: (-one[1].total_s, one[0].name))
+
+
+def _mean_ms(client: ClientSummary) -> float:
+    by_side = client.client_ms or client.server_ms
+    return by_side.mean if by_side is not None else 0.0
+
+
+def _unsteady(
+    worst: Sequence[tuple[ClientSummary, Excess]], clients: int, reasons: list[str], grade: int
+) -> FleetVerdict:
+    """No client is slower all the time, or for a while; but the mean of some is."""
+    texts, layers = [], []
+    for client, own in worst[:_SENTENCES]:
+        parts = {"network": own.network_s, "server": own.server_s + own.queue_s}
+        layer = max(parts, key=lambda name: parts[name])
+        layers.append(layer)
+        by_side = client.client_ms or client.server_ms
+        spread = "" if by_side is None else f"; half of them take at most {ms(by_side.p50)} ms, 1 % more than "
+        spread += "" if by_side is None else f"{ms(by_side.p99)} ms"
+        usual = "the other client" if clients == _PAIR else "the typical client"
+        texts.append(
+            f"Ops of {client.name} take {ms(_mean_ms(client))} ms on average, {ms(own.mean_ms)} ms more than at "
+            f"{usual}, most of that {'on the network' if layer == 'network' else 'in the server'}{spread}."
+        )
+    more = len(worst) - len(texts)
+    text = " ".join(texts) + (f" And {more} more." if more else "")
+    reasons.append("some ops make that difference, or there are too few to say that it is not by chance")
+    return FleetVerdict(layers[0], None, _GRADES[min(grade, 1)], text, reasons)
+
+
+def _of_one(client: ClientSummary, reasons: list[str]) -> FleetVerdict:
+    own = client.verdict
+    if own is None:
+        text = f"There is one client, {client.name}, and nothing to compare it with."
+        return FleetVerdict("unknown", None, "low", text, reasons)
+    return FleetVerdict(own.layer, own.cause, own.confidence, f"Of the only client: {own.text}", [*own.reasons])
+
+
+def _ground(clients: Sequence[ClientSummary]) -> tuple[list[str], int]:
+    """What the answer stands on, and the grade that this allows."""
+    both = [one for one in clients if one.state == BOTH]
+    reasons, grade = [f"{times(len(both), 'client')} {'is' if len(both) == 1 else 'are'} compared on both sides"], 2
+    if len(both) < len(clients):
+        reasons.append(f"of {len(clients) - len(both)} more the server's capture alone is there")
+    ops, missed = sum(one.ops for one in both), sum(one.missed for one in both)
+    if both and ops:
+        matched = ops / (ops + missed)
+        reasons.append(f"{percent(matched)} of their ops within the overlap are matched")
+        grade = min(grade, 2 if matched >= _MATCHED else 1)
+    short = [(one.ops / (one.ops + one.missed + one.outside), one.name) for one in both if one.outside]
+    short = sorted(one for one in short if one[0] < _COVERED)
+    if short:
+        named = ", ".join(f"{name} {percent(share)}" for share, name in short[:_SENTENCES])
+        more = ", ..." if len(short) > _SENTENCES else ""
+        reasons.append(
+            f"the {'capture' if len(short) == 1 else 'captures'} of {times(len(short), 'client')} "
+            f"{'covers' if len(short) == 1 else 'cover'} a part of the time only (of the ops in the server's: "
+            f"{named}{more})"
+        )
+        grade = min(grade, 1 if len(short) > (1 - _MATCHED) * len(both) else 2)
+    if len(clients) < _FEW:
+        reasons.append(f"of {len(clients)} clients it can hardly be said what is usual")
+        grade = min(grade, 1)
+    bad = [one.name for one in both if one.clock is not None and not one.clock.fits]
+    if bad:
+        reasons.append(f"the clocks of {len(bad)} clients cannot be understood")
+        grade = min(grade, 1)
+    return reasons, grade

@@ -1,0 +1,53 @@
+"""The folder of a run and the name of a client in, both of its sides compared out: nothing is decoded again."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import sys
+from typing import Any
+
+from nfslat.api import Options
+from nfslat.errors import InputError
+from nfslat.fleet.compare.windows import Windows
+from nfslat.fleet.run.pair import Parts, Request, correlate
+from nfslat.fleet.run.server_threads import server_wide, wide_of
+from nfslat.fleet.run.store import Store
+from nfslat.results import Correlation
+
+RUN = "run.json"
+_NAMED = 5
+
+
+def correlation(out: str, name: str) -> tuple[Correlation, Options]:
+    """As the run compared it, with the options of its report. Raises ``InputError`` where there is no such client."""
+    store = Store(out)
+    kept = store.read_json(RUN)
+    if not isinstance(kept, dict):
+        raise InputError(f"{out}: no run of 'nfslat fleet --out' is kept there, or it was not finished; run it again")
+    try:
+        request = _request(kept["requests"], name)
+        names = kept["shards"]
+        wide = None
+        if not kept["alone"]:
+            of_all = wide_of(store, names, kept["facts"], Windows(**kept["windows"]), kept["servers"])
+            wide = server_wide(of_all, [names.index(shard) for shard in request.server.shards])
+    except (KeyError, TypeError, ValueError) as problem:
+        raise InputError(f"{out}/{RUN}: is damaged, or of another version; run nfslat fleet --out again") from problem
+    command = shlex.join(["nfslat", *sys.argv[1:]])
+    return correlate(store, dataclasses.replace(request, command=command, kept=None), wide)
+
+
+def _request(requests: dict[str, Any], name: str) -> Request:
+    if name not in requests:
+        known = ", ".join(list(requests)[:_NAMED])
+        more = f" and {len(requests) - _NAMED} more" if len(requests) > _NAMED else ""
+        raise InputError(f"{name}: no client of that run, which has {known}{more}")
+    one = requests[name]
+    parts = {
+        side: None
+        if one[side] is None
+        else Parts(tuple(one[side]["shards"]), one[side]["facts"], tuple(one[side]["files"]))
+        for side in ("server", "client")
+    }
+    return Request(**one | parts | {"addresses": tuple(one["addresses"])})

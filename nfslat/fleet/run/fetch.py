@@ -1,0 +1,271 @@
+"""Inputs, wherever they are -> paths that the native decoder reads one after the other; and the hashes of their bytes.
+
+What is remote comes through named pipes and is on no disk as a whole; only a tar of capture.sh, which has to be
+unpacked, is written to the scratch folder first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+import xxhash
+
+from nfslat import _native
+from nfslat.decode import bundle
+from nfslat.errors import InputError
+from nfslat.fleet.run import remote
+from nfslat.fleet.run.inputs import Input
+from nfslat.fleet.run.memo import Memo
+
+HEAD_BYTES = 2 << 20
+_PIECE_BYTES = 4 << 20
+_PIPE_BYTES = 1 << 20  # Linux's limit for whoever is not root
+_SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.001, 0.05
+_STOP_S = 2.0
+
+
+@contextlib.contextmanager
+def readable(inputs: Sequence[Input], scratch: Path) -> Iterator[list[Path]]:
+    """Paths with the bytes of `inputs`, in their order, to be read from the first to the last, each once.
+
+    A tar gives the captures in it. Pipes are gone when the block ends, and so is the thread that feeds them. Raises
+    ``InputError``, at the end of the block at the latest, where a file cannot be read to its end.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="fetch-", dir=scratch))
+    paths: list[Path] = []
+    feed = _Feed([])
+    try:
+        for number, one in enumerate(inputs):
+            if one.is_tar:
+                paths += _unpacked(one, folder)
+            elif one.is_remote:
+                pipe = folder / f"{number}.pipe"
+                os.mkfifo(pipe, 0o600)
+                feed.pipes.append((pipe, one))
+                paths.append(pipe)
+            else:
+                paths.append(Path(one.url))
+        feed.start()
+        try:
+            yield paths
+        except Exception:
+            # What a reader says of a file that ended too early is a consequence of why it did.
+            feed.end()
+            raise
+        feed.end()
+    finally:
+        feed.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def head(one: Input, scratch: Path, size_bytes: int = HEAD_BYTES) -> Path:
+    """A file with the first `size_bytes` of a capture (of a tar, of the first one in it).
+
+    Raises ``InputError`` where it cannot be read.
+    """
+    if one.is_tar:
+        folder = Path(tempfile.mkdtemp(prefix="head-", dir=scratch))
+        source = _unpacked(one, folder)[0]
+    elif one.is_remote:
+        source = None
+    else:
+        source = Path(one.url)
+    if source is not None and one.size_bytes <= size_bytes and not one.is_tar:
+        return source
+    handle, path = tempfile.mkstemp(prefix="head-", dir=scratch)
+    with os.fdopen(handle, "wb") as out, _said_of(one), _opened(one, source) as stream:
+        left = size_bytes
+        while left and (piece := stream.read(min(left, _PIECE_BYTES))):
+            out.write(piece)
+            left -= len(piece)
+    if one.is_tar:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Path(path)
+
+
+def tail(one: Input, size_bytes: int) -> bytes:
+    """The last bytes of a file; none of those that can only be read from the beginning."""
+    if one.is_tar or one.url.startswith(("http://", "https://")):
+        return b""
+    begin = max(one.size_bytes - size_bytes, 0)
+    with _said_of(one):
+        if one.is_remote:
+            fs, path = remote.file_system(one.url)
+            return bytes(fs.cat_file(path, start=begin, end=one.size_bytes))
+        with open(one.url, "rb") as stream:
+            stream.seek(begin)
+            return stream.read(one.size_bytes - begin)
+
+
+def content_hash(one: Input, memo: Memo) -> str:
+    """The xxh3 of the file's bytes as they are, 128 bits in hex. Raises ``InputError`` where it cannot be read."""
+    is_sure = not one.token.startswith("weak:")
+    known = memo.get(one.token) if is_sure else None
+    if known is not None:
+        return known
+    digest = xxhash.xxh3_128()
+    size = 0
+    with _said_of(one), _opened(one, None if one.is_remote else Path(one.url)) as stream:
+        while piece := stream.read(_PIECE_BYTES):
+            digest.update(piece)
+            size += len(piece)
+    found = digest.hexdigest()
+    # A file that grew meanwhile has another token next time; but one that was cut while it was read has none.
+    if is_sure and size == one.size_bytes:
+        memo.put(one.token, found)
+    return found
+
+
+@dataclass
+class _Feed:
+    """A thread that writes remote files into pipes, in order."""
+
+    pipes: list[tuple[Path, Input]]
+    failure: Exception | None = None
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        if self.pipes:
+            self._thread = threading.Thread(target=self._run, name="fetch", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            # It never waits for the pipes; where the remote end does not answer, it ends by the time limit of that.
+            self._thread.join(timeout=_STOP_S)
+
+    def end(self) -> None:
+        """Raises ``InputError`` where a file could not be read."""
+        self.stop()
+        if self.failure is not None:
+            raise self.failure
+
+    def _run(self) -> None:
+        for path, one in self.pipes:
+            try:
+                pipe = self._open(path)
+            except OSError as problem:
+                self.failure = problem
+                return
+            if pipe is None:
+                return
+            try:
+                # After a failure the others are opened all the same, or their reader would wait for ever.
+                if self.failure is None:
+                    self._feed(pipe, one)
+            except Exception as problem:  # it is raised by `end`, in the thread that asked for the file
+                self.failure = problem
+            finally:
+                os.close(pipe)  # last: the reader may be done as soon as it sees this
+
+    def _open(self, path: Path) -> int | None:
+        """The pipe, when there is a reader; None where there will be none."""
+        wait_s = _SHORTEST_WAIT_S
+        while not self._stop.is_set():
+            try:
+                pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError as problem:
+                if problem.errno != errno.ENXIO:  # nobody reads yet
+                    raise
+                self._stop.wait(wait_s)
+                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+                continue
+            _enlarge(pipe)
+            return pipe
+        return None
+
+    def _feed(self, pipe: int, one: Input) -> None:
+        with _said_of(one), _opened(one, None) as stream:
+            sent = 0
+            while not self._stop.is_set() and (piece := stream.read(_PIECE_BYTES)):
+                sent += len(piece)
+                if not self._write(pipe, memoryview(piece)):
+                    return  # the reader has had enough of this one
+            if not self._stop.is_set() and sent < one.size_bytes:
+                raise InputError(f"{one.name}: ended after {sent:,} of {one.size_bytes:,} bytes; copy it again")
+
+    def _write(self, pipe: int, piece: memoryview) -> bool:
+        poll = select.poll()
+        poll.register(pipe, select.POLLOUT)
+        while len(piece):
+            if self._stop.is_set():
+                return False
+            if not poll.poll(_LONGEST_WAIT_S * 1000):
+                continue
+            try:
+                piece = piece[os.write(pipe, piece) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:
+                return False
+        return True
+
+
+def _enlarge(pipe: int) -> None:
+    import fcntl  # noqa: PLC0415  (late: for pipes only)
+
+    with contextlib.suppress(OSError, AttributeError):  # a convenience, and Linux only
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+
+
+def _unpacked(one: Input, folder: Path) -> list[Path]:
+    """The captures of a tar as files in `folder`, in time order."""
+    path = Path(one.url)
+    if one.is_remote:
+        path = folder / "remote.tar"
+        with path.open("wb") as out, _said_of(one), _opened(one, None) as stream:
+            shutil.copyfileobj(stream, out, _PIECE_BYTES)
+    captures, _ = bundle.unpack(one.name, path, folder)
+    if one.is_remote:
+        path.unlink()
+
+    def first_ns(capture: Path) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            return _native.peek(capture)[1] or 0
+        return 0
+
+    return sorted(captures, key=first_ns) if len(captures) > 1 else captures
+
+
+@contextlib.contextmanager
+def _opened(one: Input, path: Path | None) -> Iterator[BinaryIO]:
+    opener: Callable[[], BinaryIO] = (lambda: remote.open_stream(one.url)) if path is None else lambda: path.open("rb")
+    with opener() as stream:
+        yield stream
+
+
+@contextlib.contextmanager
+def _said_of(one: Input) -> Iterator[None]:
+    """Whatever a file system raises, as an ``InputError`` that names the file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as problem:  # each file system has its own
+        _refuse(one, problem)
+
+
+def _refuse(one: Input, problem: Exception) -> NoReturn:
+    if isinstance(problem, FileNotFoundError):
+        why = "is gone; was it moved while nfslat ran?"
+    elif isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        why = (
+            f"there is no room for a part of it in {tempfile.gettempdir()}; make some, or set TMPDIR to another folder"
+        )
+    elif not one.is_remote and isinstance(problem, OSError):
+        why = f"cannot be read ({problem.strerror}); check the file and its permissions"
+    else:
+        why = f"cannot be fetched: {remote.one_line(problem)}; try again, or copy it here first"
+    raise InputError(f"{one.name}: {why}") from problem

@@ -1,0 +1,265 @@
+"""Arguments of the command line in, the files that they name out, and what is wrong with those that cannot be read.
+
+A problem with one does not stop the others. The order of the files is that of the arguments; which file is whose, and
+which came first, is for `nfslat.fleet.run.points` to find in the packets.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nfslat.errors import InputError
+from nfslat.fleet.run import magic, remote
+
+_DIGITS = re.compile(r"(\d+)")
+_CAPTURE = re.compile(r"\.(pcap|pcapng|cap|snoop)\d*(\.(gz|bz2|xz|zst|lz4))?$")  # what captures are called
+
+
+@dataclass(frozen=True)
+class Input:
+    """One file with packets, or a tar with such files."""
+
+    url: str  # absolute path on this host, or fsspec URL
+    name: str  # as the user knows it
+    size_bytes: int
+    token: str  # identifies the content without reading it; of local files device, inode, size and mtime
+    is_tar: bool = False  # of capture.sh
+
+    @property
+    def is_remote(self) -> bool:
+        """Is it read through fsspec?"""
+        return remote.is_url(self.url)
+
+    @property
+    def identity(self) -> str:
+        """Equal for two names of one file."""
+        return self.url if self.is_remote else os.path.realpath(self.url)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What was left out, and what to do about it, in one line."""
+
+    name: str
+    why: str
+    fatal: bool = True  # False: nothing is lost by it
+
+
+@dataclass(frozen=True)
+class Given:
+    """What arguments name."""
+
+    files: tuple[Input, ...]
+    problems: tuple[Problem, ...]
+
+
+def expand(arguments: Sequence[str]) -> Given:
+    """Files, directories, globs and fsspec URLs -> files, each once, in the order in which they are named."""
+    return merged(*(_one(argument) for argument in arguments))
+
+
+def merged(*given: Given) -> Given:
+    """All of them, each file once."""
+    files: dict[str, Input] = {}
+    for one in given:
+        for file in one.files:
+            files.setdefault(file.identity, file)
+    problems = dict.fromkeys(problem for one in given for problem in one.problems)
+    return Given(tuple(files.values()), tuple(problems))
+
+
+def by_numbers(name: str) -> tuple[tuple[int, str], ...]:
+    """A key that sorts the numbers in names as numbers: cap2 in front of cap10."""
+    return tuple((int(part), part) if part.isdecimal() else (-1, part) for part in _DIGITS.split(name))
+
+
+def _one(argument: str) -> Given:
+    if not argument:
+        return Given((), (Problem("''", "an empty name was given; name a file, a directory, a pattern or a URL"),))
+    if argument.startswith("file://"):
+        return _one(argument.removeprefix("file://"))
+    if remote.is_url(argument) and not os.path.lexists(argument):
+        return _at_url(argument)
+    if "\0" in argument:
+        return Given((), (Problem(repr(argument), "no file has such a name"),))
+    if os.path.lexists(argument) or not glob.has_magic(argument):
+        return _at_path(argument)
+    found = sorted(glob.glob(argument, recursive=True), key=by_numbers)
+    if not found:
+        return Given((), (Problem(argument, "no file matches; check the pattern"),))
+    return _several(found)
+
+
+def _several(paths: Sequence[str]) -> Given:
+    """What a pattern matches. An empty file among others is no loss: a running tcpdump has just begun it."""
+    given = merged(*(_at_path(path) for path in paths))
+    return _forgiving(given) if given.files else given
+
+
+def _forgiving(given: Given) -> Given:
+    return Given(given.files, tuple(Problem(p.name, p.why, p.fatal and p.why != _EMPTY) for p in given.problems))
+
+
+_EMPTY = "the file is empty; was the capture stopped before it was written out?"
+
+
+def _at_path(path: str) -> Given:
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as problem:
+        missing = isinstance(problem, FileNotFoundError)
+        why = "no such file" if missing else f"cannot be read ({problem.strerror}); check its permissions"
+        return Given((), (Problem(path, why),))
+    if stat.S_ISDIR(mode):
+        return _in_directory(path)
+    found = _at_file(path)
+    return Given((), (found,)) if isinstance(found, Problem) else Given((found,), ())
+
+
+def _at_file(path: str) -> Input | Problem:
+    try:
+        # Asked before it is opened: to open a pipe would wait for somebody to write into it.
+        facts = os.stat(path)
+        if not stat.S_ISREG(facts.st_mode):
+            return Problem(path, "neither a file nor a directory; write the capture to a file first")
+        with open(path, "rb") as stream:
+            first = stream.read(magic.FIRST_BYTES)
+    except OSError as problem:
+        return Problem(path, f"cannot be read ({problem.strerror}); check its permissions")
+    if not first:
+        return Problem(path, _EMPTY)
+    kind = magic.kind_of(first)
+    if not kind:
+        return Problem(path, magic.why_not(first))
+    token = f"{facts.st_dev:x}-{facts.st_ino:x}-{facts.st_size}-{facts.st_mtime_ns}"
+    return Input(os.path.abspath(path), path, facts.st_size, token, kind == "tar")
+
+
+def _in_directory(path: str) -> Given:
+    """Its captures, and those below; other files are none of our business, unless there is nothing else."""
+    problems: list[Problem] = []
+
+    def note(problem: OSError) -> None:
+        name = str(problem.filename or path)
+        problems.append(Problem(name, f"cannot be read ({problem.strerror}); check its permissions"))
+
+    files: list[Input] = []
+    seen = 0
+    for name in sorted(_below(path, note), key=by_numbers):
+        seen += 1
+        found = _at_file(name)
+        if isinstance(found, Input):
+            files.append(found)
+        elif found.why == _EMPTY or found.why.startswith("cannot be read") or _CAPTURE.search(name):
+            problems.append(found)
+    if not files and not problems:
+        why = f"none of its {seen:,} files is a capture" if seen else "the directory is empty"
+        problems.append(Problem(path, f"{why}; give the one that holds what tcpdump -w wrote"))
+    given = Given(tuple(files), tuple(problems))
+    return _forgiving(given) if files else given
+
+
+def _below(path: str, note: Any) -> Iterator[str]:
+    for folder, folders, names in os.walk(path, onerror=note):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            full = os.path.join(folder, name)
+            # Pipes, sockets and links to nowhere are no captures, unless they are called so.
+            if not name.startswith(".") and (os.path.isfile(full) or _CAPTURE.search(name)):
+                yield full
+
+
+def _at_url(url: str) -> Given:
+    name = remote.shown(url)
+    try:
+        fs, path = remote.file_system(url)
+        return _found_at(url, fs, path)
+    except InputError as problem:
+        return Given((), (Problem(name, str(problem).removeprefix(f"{name}: ")),))
+    except Exception as problem:  # each file system has its own
+        return Given((), (Problem(name, _why_unreachable(problem)),))
+
+
+def _found_at(url: str, fs: Any, path: str) -> Given:
+    name = remote.shown(url)
+    is_http = url.startswith(("http://", "https://"))
+    # In a URL "?" begins a query, "[" is no letter: the pattern there is "*".
+    if "*" in path or (not is_http and glob.has_magic(path) and not fs.exists(path)):
+        found = sorted(fs.glob(path), key=by_numbers)
+        given = merged(*(_below_url(fs, one) for one in found))
+        if not found:
+            return Given((), (Problem(name, "no file matches; check the pattern"),))
+        return _forgiving(given) if given.files else given
+    return _below_url(fs, path)
+
+
+def _below_url(fs: Any, path: str) -> Given:
+    name = remote.shown(fs.unstrip_protocol(path))
+    try:
+        info = fs.info(path)
+        # Over HTTP a directory is a page with links.
+        is_page = path.startswith(("http://", "https://")) and path.endswith("/")
+        if info["type"] != "directory" and not is_page:
+            found = _remote_file(fs, path, info)
+            return Given((), (found,)) if isinstance(found, Problem) else Given((found,), ())
+        files, problems = [], []
+        for one in sorted(fs.find(path), key=by_numbers):
+            if any(part.startswith(".") for part in one[len(path) :].split("/")):
+                continue
+            found = _remote_file(fs, one, fs.info(one))
+            if isinstance(found, Input):
+                files.append(found)
+            elif found.why == _EMPTY or found.why.startswith("cannot be reached"):
+                problems.append(found)
+    except Exception as problem:  # each file system has its own
+        return Given((), (Problem(name, _why_unreachable(problem)),))
+    if not files and not problems:
+        problems.append(Problem(name, "no capture in it; give the one that holds what tcpdump -w wrote"))
+    given = Given(tuple(files), tuple(problems))
+    return _forgiving(given) if files else given
+
+
+def _remote_file(fs: Any, path: str, info: dict[str, Any]) -> Input | Problem:
+    url = fs.unstrip_protocol(path)
+    name = remote.shown(url)
+    try:
+        with remote.open_stream(url) as stream:
+            first = _first(stream)
+        if not first:
+            return Problem(name, _EMPTY)
+        kind = magic.kind_of(first)
+        if not kind:
+            return Problem(name, magic.why_not(first))
+        return Input(url, name, int(info.get("size") or 0), remote.token_of(fs, path, info), kind == "tar")
+    except InputError as problem:
+        return Problem(name, str(problem).removeprefix(f"{name}: "))
+    except Exception as problem:  # each file system has its own
+        return Problem(name, _why_unreachable(problem))
+
+
+def _first(stream: Any) -> bytes:
+    parts: list[bytes] = []
+    left = magic.FIRST_BYTES
+    while left and (part := stream.read(left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def _why_unreachable(problem: Exception) -> str:
+    if isinstance(problem, FileNotFoundError):
+        return "no such file, or the other end does not answer; check the URL"
+    return f"cannot be reached: {remote.one_line(problem)}; check the URL and the credentials"
+
+
+def names_of(files: Iterable[Input], most: int = 3) -> str:
+    """Their names, in one line; of many the first ones."""
+    names = [file.name for file in files]
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

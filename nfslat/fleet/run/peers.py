@@ -1,0 +1,137 @@
+"""Address of a scheduler that others have started -> a connection to it, if its workers can do what is asked.
+
+They need the same nfslat, and to see captures and --out under the names that these have here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import dask
+from distributed import Client
+from distributed.comm import CommClosedError, parse_address
+from distributed.comm.addressing import parse_host_port
+
+from nfslat import __version__
+from nfslat.errors import InputError, NfslatError, UsageError
+from nfslat.fleet.run.store import Store
+
+CONNECT_S = 10  # to answer
+CLOSE_S = 5
+_PORT = 8786
+_SCHEMES = ("tcp", "tls", "ws", "wss", "ucx")
+_COUNT_BYTES, _MOST_FRAMES = 8, 100
+
+
+def remote(address: str) -> Client:
+    """A connection. Raises ``InputError`` where no scheduler with workers is, ``UsageError`` where they do not fit."""
+    try:
+        _refuse_strangers(address)
+        client = Client(address, timeout=CONNECT_S, set_as_default=False)
+    except (OSError, ValueError, ImportError) as problem:
+        raise InputError(
+            f"--scheduler {address}: no scheduler answers ({_first_line(problem)}); is it running?"
+        ) from None
+    try:
+        _refuse_others(client, address)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            client.close(timeout=CLOSE_S)
+        raise
+    return client
+
+
+def _refuse_strangers(address: str) -> None:
+    """Raises ``OSError`` where what listens there does not begin as Dask does: its client would wait for ever."""
+    scheme, place = parse_address(address)
+    if scheme not in _SCHEMES or not place:
+        raise UsageError(f"--scheduler {address}: give it as Dask's scheduler says it, for example tcp://head:{_PORT}")
+    if scheme == "tls" and not dask.config.get("distributed.comm.tls.ca-file", None):
+        raise UsageError(f"--scheduler {address}: Dask's configuration names no certificates (distributed.comm.tls)")
+    if scheme != "tcp":
+        return
+    with socket.create_connection(parse_host_port(place, _PORT), timeout=CONNECT_S) as stream:
+        said = b""
+        with contextlib.suppress(TimeoutError):
+            while len(said) < _COUNT_BYTES and (some := stream.recv(_COUNT_BYTES - len(said))):
+                said += some
+    # Both ends begin with the number of frames of what they say of themselves.
+    if len(said) < _COUNT_BYTES or int.from_bytes(said, "little") > _MOST_FRAMES:
+        raise OSError("what listens there is no scheduler of Dask's")
+
+
+def version() -> str:
+    """Of what a worker decodes with."""
+    from nfslat.decode import native  # noqa: PLC0415  (late: that there is none has to be said, too)
+
+    return f"nfslat {__version__}, {native.NAME}"
+
+
+def _refuse_others(client: Client, address: str) -> None:
+    """Raises where there is no worker, or one that has another nfslat than this one."""
+    with contextlib.suppress(TimeoutError):
+        client.wait_for_workers(1, timeout=CONNECT_S)
+    answers = _asked(client, version)
+    if not answers:
+        raise InputError(f"--scheduler {address}: it has no workers; start some with: dask worker {address}")
+    for worker, answer in answers.items():
+        if isinstance(answer, Exception):
+            raise UsageError(
+                f"--scheduler {address}: worker {worker} has no nfslat that works ({_first_line(answer)}); install "
+                f"{version()} there, the same for all"
+            )
+        if answer != version():
+            raise UsageError(
+                f"--scheduler {address}: worker {worker} has {answer}, this is {version()}; install the same"
+            )
+
+
+def refuse_unshared(client: Client, address: str, store: Store, files: Sequence[str]) -> None:
+    """Raises ``InputError`` where a worker does not see one of `files`, or not the store, or may not write there."""
+    # What is in one folder is seen, or not, together.
+    told = list({os.path.dirname(one): one for one in reversed(files)}.values())[::-1]
+    name = f"seen-{uuid.uuid4().hex}"
+    try:
+        store.write_json(name, address)
+        for worker, answer in _asked(client, _unseen, store, name, told).items():
+            if answer is not None:
+                why = _first_line(answer) if isinstance(answer, Exception) else answer
+                raise InputError(
+                    f"--scheduler {address}: worker {worker}: {why}; all workers need to see the captures and --out "
+                    "under the same names as this machine (a shared mount, or URLs)"
+                )
+    finally:
+        store.remove([name])
+
+
+def _unseen(store: Store, name: str, files: Sequence[str]) -> str | None:
+    """What this worker lacks; it runs there."""
+    host = os.uname().nodename
+    missing = next((one for one in files if not os.access(one, os.R_OK)), None)
+    if missing is not None:
+        return f"{host} cannot read {missing}"
+    if store.read_json(name) is None:
+        return f"{host} does not see {store.url} (or another folder of that name)"
+    try:
+        store.check()
+    except NfslatError as problem:
+        return f"{host} cannot write there: {problem}"
+    return None
+
+
+def _asked(client: Client, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+    """What `function` gives on each worker, or the exception it ends with; without those that are lost meanwhile."""
+    try:
+        answers = client.run(function, *arguments, on_error="return")
+    except OSError:
+        return {}
+    return {worker: one for worker, one in sorted(answers.items()) if not isinstance(one, CommClosedError)}
+
+
+def _first_line(problem: BaseException) -> str:
+    return (str(problem).splitlines() or [type(problem).__name__])[0]

@@ -1,0 +1,307 @@
+"""Files of a fleet in, its report out: the graph of tasks, in the order in which they depend on each other.
+
+look      head of each file -> who talks to whom in it          points are made of these, here
+decode    files of a point -> shards, one a pair of hosts        one task a point, the server's first; kept in the store
+wide      all of the server's shards -> its threads, by time     one task
+compare   a client's shards of both sides -> its summary         one task a client, and its report in the store
+merge     all summaries -> what they have in common, and what not           here
+
+What fails is a `Problem` of the report; the others go on. What was decoded is found again by the next run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nfslat import __version__
+from nfslat.answer.model import ServerInFlight, Tool
+from nfslat.decode import native
+from nfslat.errors import InputError
+from nfslat.fleet import model
+from nfslat.fleet.compare import compare as comparison
+from nfslat.fleet.compare.summary import ClientSummary
+from nfslat.fleet.compare.windows import Windows, plan
+from nfslat.fleet.run.callers import Callers, callers_of
+from nfslat.fleet.run.cluster import Cluster, SchedulerGone
+from nfslat.fleet.run.drill import RUN
+from nfslat.fleet.run.pair import Parts, Request, compare_client, kept_names
+from nfslat.fleet.run.points import Point, Points
+from nfslat.fleet.run.remarks import lost, not_compared, warned
+from nfslat.fleet.run.server_slices import InSlices
+from nfslat.fleet.run.server_threads import figures_of, server_wide, wide_of
+from nfslat.fleet.run.shards import Decode, decode_point
+from nfslat.fleet.run.sliced import WHOLE_BYTES
+from nfslat.fleet.run.store import Store
+from nfslat.model.instants import iso
+
+_LONG_COMMAND = 300
+_SERVER_FIRST = 10  # its capture is the largest, and everything waits for it
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user wants to know of each client, beside the captures; by name of the client."""
+
+    application_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by operation; "": all data ops
+    sessions: Mapping[str, int] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of a client's name: label -> value
+    threads: int | None = None
+    keep_reports: bool = False
+    whole_bytes: int = WHOLE_BYTES  # of a server's capture that one task decodes
+    out: str | None = None  # that the user named; the store may be a temporary one
+    command: str = ""
+
+
+class Run:
+    """One run; `fleet` is what came of it, also where it ended early."""
+
+    def __init__(
+        self, cluster: Cluster, store: Store, points: Points, asked: Asked, step: Callable[[str], None]
+    ) -> None:
+        """`step` is told of each thing that is done."""
+        self._cluster, self._store, self._points, self._asked, self._step = cluster, store, points, asked, step
+        self._began = time.monotonic()
+        self._server: Decode | None = None
+        self._callers: Callers = callers_of((), ())
+        self._clients: dict[str, Decode] = {}
+        self._kept = kept_names([one.name for one in points.clients])
+        self._windows: Windows | None = None
+        self._wide: Any = None  # a future, which stands for its result
+        self._is_ready = False  # for clients
+        self._server_model: model.Server | None = None
+        self._requests: dict[str, Request] = {}
+        self._summaries: list[ClientSummary] = []
+        self._failed: dict[str, model.Problem] = {}
+        self._problems = [model.Problem(one.name, one.why, "it is not used", one.fatal) for one in points.unused]
+        self._tasks = {"done": 0, "cached": 0, "failed": 0}
+
+    def fleet(self) -> model.Fleet:
+        """Do it. Raises ``InputError`` where nothing can be said at all."""
+        server = self._points.server
+        if sum(one.size_bytes for one in server.files) < self._asked.whole_bytes:
+            self._cluster.submit(
+                self._server_decoded, self._server_failed, decode_point, self._store, server.name, server.files,
+                priority=_SERVER_FIRST,
+            )  # fmt: skip
+        else:
+            InSlices(
+                self._cluster, self._store, server, self._server_decoded, self._server_failed, self._problem, self._step
+            ).begin()
+        for point in self._points.clients:
+            self._cluster.submit(
+                self._client_decoded(point), self._client_failed(point.name), decode_point, self._store, point.name,
+                point.files,
+            )  # fmt: skip
+        try:
+            self._cluster.finish()
+        except SchedulerGone as gone:
+            if not self._summaries:
+                raise
+            self._problem("scheduler", str(gone), "what was not done by then")
+            done = {one.name for one in self._summaries} | self._failed.keys()
+            for name in (point.name for point in self._points.clients):
+                if name not in done:
+                    self._failed[name] = model.Problem(name, str(gone), "this client is not compared")
+        if not self._summaries or self._server is None or self._windows is None:
+            raise InputError(_first(self._problems) or "no client could be compared")
+        return self._merged(self._server, self._windows)
+
+    # --- What happens when a task is done ---
+
+    def _server_decoded(self, decode: Decode) -> None:
+        self._decoded(decode, f"server {self._points.server.name}")
+        self._server = decode
+        self._callers = callers_of(decode.shards, self._points.server.addresses)
+        self._windows = plan(decode.first_ns, decode.last_ns, decode.ops)
+        if not decode.shards:
+            self._server_failed("no NFS operation is in its capture")
+            return
+        self._wide = self._cluster.depend(
+            wide_of, self._store, [one.name for one in decode.shards], decode.facts, self._windows,
+            self._points.server.addresses, priority=_SERVER_FIRST,
+        )  # fmt: skip
+        self._cluster.submit(self._wide_found, self._wide_failed, figures_of, self._wide, priority=_SERVER_FIRST)
+        if len(self._callers.names) == 1:
+            self._compare_all()  # its own report tells of the threads
+
+    def _server_failed(self, why: str) -> None:
+        self._problem(f"server {self._points.server.name}", why, "the whole comparison")
+
+    def _client_decoded(self, point: Point) -> Callable[[Decode], None]:
+        def done(decode: Decode) -> None:
+            self._decoded(decode, point.name)
+            self._clients[point.name] = decode
+            if self._is_ready:
+                self._compare(point.name, point.addresses, decode)
+
+        return done
+
+    def _client_failed(self, name: str) -> Callable[[str], None]:
+        def failed(why: str) -> None:
+            self._failed[name] = self._problem(name, why, "this client is not compared")
+
+        return failed
+
+    def _decoded(self, decode: Decode, what: str) -> None:
+        self._tasks["cached" if decode.cached else "done"] += 1
+        self._problems += decode.problems
+        self._step(f"decoded {what}")
+
+    def _compare(self, name: str, addresses: Sequence[str], client: Decode | None) -> None:
+        server, windows = self._server, self._windows
+        if server is None or windows is None:
+            return
+        # A capture with one client is compared as a whole, as `nfslat SERVER CLIENT` does.
+        alone = len(self._callers.names) == 1
+        rows = list(range(len(server.shards))) if alone else self._callers.rows(addresses)
+        if not rows:
+            self._client_failed(name)("the server's capture shows nothing of it")
+            return
+        asked = self._asked
+        request = Request(
+            name=name,
+            addresses=tuple(addresses),
+            server=_parts(server, rows, self._points.server),
+            client=None if client is None else _parts(client, range(len(client.shards)), self._point(name)),
+            groups=asked.groups.get(name, {}),
+            application_ms=asked.application_ms.get(name, {}),
+            sessions=asked.sessions.get(name),
+            threads=asked.threads,
+            is_shared=not alone,
+            command=asked.command,
+            kept=self._kept[name] if asked.keep_reports and client is not None else None,
+        )
+        self._requests[name] = request
+        wide = None if alone or self._wide is None else self._cluster.depend(server_wide, self._wide, rows)
+        self._cluster.submit(
+            self._compared, self._client_failed(name), compare_client, self._store, request, windows, wide
+        )
+
+    def _compared(self, summary: ClientSummary) -> None:
+        self._tasks["done"] += 1
+        self._summaries.append(summary)
+        self._step(f"compared {summary.name}")
+
+    def _wide_found(self, found: tuple[ServerInFlight, list[model.ServerWindow], list[model.Phase]]) -> None:
+        inflight, windows, phases = found
+        self._tasks["done"] += 1
+        callers, captured = self._callers.names, self._captured()
+        self._server_model = model.Server(
+            name=self._points.server.name,
+            addresses=list(self._points.server.addresses),
+            clients=len(callers),
+            clients_not_captured=[name for name in callers if name not in captured],
+            ops=sum(one.ops for one in windows),
+            inflight=inflight,
+            windows=windows,
+            phases=phases,
+        )
+        self._step("found the server's threads")
+        self._compare_all()
+
+    def _wide_failed(self, why: str) -> None:
+        self._problem("threads of the server", why, "waits for a thread over all clients")
+        self._wide = None
+        self._compare_all()
+
+    def _compare_all(self) -> None:
+        """All clients that are there by now; the others follow when they are decoded."""
+        if self._is_ready:
+            return
+        self._is_ready = True
+        captured = self._captured()
+        for name in self._callers.names:
+            if name not in captured:
+                self._compare(name, (name,), None)
+        for point in self._points.clients:
+            if point.name in self._clients:
+                self._compare(point.name, point.addresses, self._clients[point.name])
+
+    def _captured(self) -> set[str]:
+        return {address for point in self._points.clients for address in point.addresses}
+
+    def _problem(self, what: str, why: str, cost: str) -> model.Problem:
+        self._tasks["failed"] += 1
+        self._problems.append(model.Problem(what, why.removeprefix(f"{what.rpartition(' ')[2]}: "), cost))
+        return self._problems[-1]
+
+    def _point(self, name: str) -> Point:
+        return next(one for one in self._points.clients if one.name == name)
+
+    def _command(self, client: model.Client) -> str:
+        """That shows it two-sided; empty where that would take a page."""
+        if client.state != "compared":
+            return ""
+        if self._asked.out is not None:
+            return shlex.join(["nfslat", "fleet", "--out", self._asked.out, "--show", client.name])
+        points = self._points.server, self._point(client.name)
+        names = [",".join(file.name for file in one.files) for one in points]
+        return shlex.join(["nfslat", *names]) if len("".join(names)) <= _LONG_COMMAND else ""
+
+    # --- The report ---
+
+    def _merged(self, server: Decode, windows: Windows) -> model.Fleet:
+        decodes = [server, *self._clients.values()]
+        found = comparison.compare(sorted(self._summaries, key=lambda one: one.name), self._server_model, windows)
+        compared = [dataclasses.replace(one, command=self._command(one)) for one in found.clients]
+        clients = [*compared, *(not_compared(name, problem) for name, problem in sorted(self._failed.items()))]
+        if self._asked.keep_reports:
+            kept = {
+                "requests": {name: dataclasses.asdict(one) for name, one in sorted(self._requests.items())},
+                "shards": [one.name for one in server.shards],
+                "alone": len(self._callers.names) == 1,
+                "facts": server.facts,
+                "windows": dataclasses.asdict(windows),
+                "servers": self._points.server.addresses,
+            }
+            try:
+                self._store.write_json(RUN, kept)
+            except OSError as problem:
+                self._problem(self._store.place(RUN), problem.strerror or str(problem), "nfslat fleet --show")
+        cluster = self._cluster
+        return model.Fleet(
+            schema=model.SCHEMA,
+            nfslat=Tool(__version__, native.NAME, self._asked.command, "nfslat"),
+            run=model.Run(
+                scheduler=cluster.address,
+                dashboard=cluster.dashboard,
+                workers=sorted(cluster.workers.values(), key=lambda one: one.address),
+                wall_s=time.monotonic() - self._began,
+                tasks={**self._tasks, "again": cluster.again},
+                out=self._asked.out,
+            ),
+            captures=model.Captures(
+                files=sum(one.files for one in decodes),
+                bytes=sum(one.bytes for one in decodes),
+                packets=sum(one.packets for one in decodes),
+                server_ops=server.ops,
+                client_ops=sum(one.ops for one in self._clients.values()),
+                matched_ops=0 if found.total is None else found.total.count,
+                begin=iso(server.first_ns),
+                end=iso(server.last_ns),
+            ),
+            relative_error=comparison.RELATIVE_ERROR,
+            window_s=windows.step_ns / 1e9,
+            server=self._server_model,
+            by_op=found.by_op,
+            total=found.total,
+            clients=clients,
+            patterns=found.patterns,
+            problems=self._problems,
+            notes=[*self._points.notes, *lost(cluster.lost, cluster.again), *warned(compared)],
+            verdict=found.verdict,
+        )
+
+
+def _parts(decode: Decode, rows: Iterable[int], point: Point) -> Parts:
+    names = tuple(decode.shards[at].name for at in rows)
+    return Parts(names, decode.facts, tuple(file.name for file in point.files))
+
+
+def _first(problems: Sequence[model.Problem]) -> str:
+    return next((f"{one.what}: {one.why}" for one in problems if one.fatal), "")

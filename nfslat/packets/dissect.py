@@ -1,0 +1,262 @@
+"""Frames of a capture file -> the RPC messages in them as Wireshark dissects them, through pyshark, one run a file.
+
+pyshark runs tshark and reads its packets. Three things in it stand in the way, so `_Capture` takes them over: it hands
+on the user's environment (and with it the user's own Wireshark profile), it looks for tshark in a config.ini of the
+working directory, and its layers know their fields by name but not how they nest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import re
+from collections.abc import Collection, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import lxml.objectify  # type: ignore[import-untyped]
+import pyshark
+from pyshark.tshark.output_parser import tshark_xml
+
+from nfslat.decode.capture import File
+from nfslat.decode.tools import Tools
+from nfslat.decode.tshark.engine import preferences
+from nfslat.errors import ToolError
+from nfslat.figures.wireshark import in_filter
+from nfslat.model.decoded import Reassembly
+
+# A filter with more frames than this comes near the longest argument that a process can be given (128 KiB on Linux).
+_FRAMES_A_RUN = 4000
+_TEXT_KEPT = 1000  # of one field; Wireshark itself cuts at 240 what it shows, except in fields without a label
+# They say when and where else in this file something was seen, so they differ between two captures of one message.
+_OF_THIS_FILE = re.compile(r"rpc\.(time|reqframe|repframe|call\.dup|reply\.dup|fragment.*)|nfs\..*frame.*")
+_FRAME_REFERENCE = re.compile(r"(?i)\b(frame[ :#]*)\d+")
+_LONG_HEX = re.compile(rb'="([0-9a-f:]{256})[0-9a-f:]{256,}"')
+_PACKET_END = b"</packet>"
+_READ_BYTES = 1 << 20
+_SEGMENTS_NAMED = 16
+_REASSEMBLED_FROM = ("tcp.segment", "ip.fragment", "ipv6.fragment")
+_NEXT_PDU = ("rpc", "tcp", "udp", "fake-field-wrapper", "data")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a dissection: how deep it stands, Wireshark's name of the field, and the text that it shows."""
+
+    depth: int
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Message:
+    """One RPC message as Wireshark shows it in one frame: a summary of what carried it, then RPC and NFS in full."""
+
+    frame: int
+    summary: tuple[str, ...]
+    lines: tuple[Line, ...]
+    cut: tuple[int, int] | None  # (bytes captured, bytes on the wire), where the dissection ended early for it
+
+    @property
+    def content(self) -> list[tuple[int, str]]:
+        """What must be equal in two captures of the same message."""
+        return [
+            (line.depth, _FRAME_REFERENCE.sub(r"\1N", line.text))
+            for line in self.lines
+            if not _OF_THIS_FILE.fullmatch(line.name)
+        ]
+
+
+Wanted = tuple[int, bool]  # XID, is it a reply
+
+
+def dissect(
+    file: File, wanted: Mapping[int, Collection[Wanted]], tools: Tools, reassembly: Reassembly
+) -> dict[tuple[int, Wanted], Message]:
+    """The messages `wanted` in each frame of `file`; those that Wireshark does not show in that frame are left out.
+
+    Raises ``ToolError`` where tshark does not start or does not give the frames.
+    """
+    out: dict[tuple[int, Wanted], Message] = {}
+    frames = sorted(wanted)
+    for start in range(0, len(frames), _FRAMES_A_RUN):
+        some = frames[start : start + _FRAMES_A_RUN]
+        with contextlib.closing(_packets(file, some, tools, reassembly)) as packets:
+            for packet in packets:
+                frame = int(packet.number)
+                for xid, is_reply in wanted[frame]:
+                    message = _message(packet, frame, xid, is_reply=is_reply)
+                    if message is not None:
+                        out[frame, (xid, is_reply)] = message
+    return out
+
+
+def _packets(file: File, frames: list[int], tools: Tools, reassembly: Reassembly) -> Generator[Any, None, None]:
+    """pyshark's packets for `frames`, in file order."""
+    # A loop of our own: pyshark would else ask for the thread's and install a child watcher, which is deprecated in
+    # Python 3.12, gone in 3.14, and impossible outside the main thread.
+    loop = asyncio.new_event_loop()
+    try:
+        capture = _Capture(file, frames, tools, loop, reassembly)
+        missing = set(frames)
+        try:
+            with contextlib.closing(iter(capture)) as packets:
+                for packet in packets:
+                    missing.discard(int(packet.number))
+                    yield packet
+        except OSError as problem:
+            raise ToolError(f"{tools.tshark} does not start ({problem.strerror or problem})") from problem
+        finally:
+            capture.close()
+        if missing:
+            said = (capture.last_error or "it gave no reason").removeprefix("tshark: ")
+            raise ToolError(f"{file.name}: tshark did not show frame {min(missing)} again: {said}")
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+class _Capture(pyshark.FileCapture):  # type: ignore[misc]  # pyshark has no annotations
+    def __init__(
+        self, file: File, frames: list[int], tools: Tools, loop: asyncio.AbstractEventLoop, reassembly: Reassembly
+    ) -> None:
+        self._tools = tools
+        super().__init__(
+            file.path.absolute(),
+            keep_packets=False,
+            eventloop=loop,
+            tshark_path=tools.tshark,
+            custom_parameters=[
+                *preferences(reassembly),
+                # Not by pyshark's `display_filter`: for that it runs tshark once more to learn its version.
+                "-Y",
+                f"frame.number in {{{in_filter(frames)}}}",
+                "-c",
+                str(frames[-1]),  # nothing behind the last frame matters
+            ],
+        )
+
+    @property
+    def last_error(self) -> str | None:
+        """The last line that tshark wrote to standard error, but for its warning to root."""
+        line: str | None = self._last_error_line
+        return None if line is None or line.startswith("Running as") else line
+
+    async def _get_tshark_process(self, packet_count: int | None = None, stdin: int | None = None) -> Any:
+        process = await asyncio.create_subprocess_exec(
+            self._tools.tshark,
+            *("-l", "-n", "-T", "pdml"),
+            *self.get_parameters(packet_count),
+            stdin=asyncio.subprocess.DEVNULL if stdin is None else stdin,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=self._tools.environment,
+        )
+        self._create_stderr_handling_task(process.stderr)
+        self._running_processes.add(process)
+        return process
+
+    async def _cleanup_subprocess(self, process: Any) -> None:
+        # pyshark kills tshark as soon as its output ends. `Popen.kill` looks whether the process is still there, which
+        # can take its exit status from under asyncio's nose, and asyncio then complains on standard error. The status
+        # says nothing anyway: tshark fails on a file that ends in the middle of a packet, after it has shown the
+        # others. What counts is which frames have come.
+        if self._eof_reached:
+            await process.wait()
+            return
+        with contextlib.suppress(ProcessLookupError, TimeoutError):
+            process.kill()
+            await asyncio.wait_for(process.wait(), 1)
+
+    def _setup_tshark_output_parser(self) -> Any:
+        return _TreeParser()
+
+
+class _TreeParser(tshark_xml.TsharkXmlParser):  # type: ignore[misc]  # pyshark has no annotations
+    """pyshark's parser, whose packets keep the tree that they were made from, and that takes messages of megabytes.
+
+    After each 64 KiB pyshark's own searches all that it has from the start, and it keeps each byte as two hexadecimal
+    digits, several times over: seconds for one READ of 1 MiB.
+    """
+
+    async def get_packets_from_stream(
+        self, stream: asyncio.StreamReader, existing_data: bytes, got_first_packet: bool = True
+    ) -> tuple[Any, bytes]:
+        data, searched = bytearray(existing_data), 0
+        while (at := data.find(_PACKET_END, searched)) < 0:
+            searched = max(len(data) - len(_PACKET_END), 0)
+            more = await stream.read(_READ_BYTES)
+            if not more:
+                raise EOFError  # as pyshark wants to be told
+            data += more
+        end = at + len(_PACKET_END)
+        return self._parse_single_packet(bytes(data[data.find(b"<packet>") : end])), bytes(data[end:])
+
+    def _parse_single_packet(self, packet: bytes) -> Any:
+        shown = _LONG_HEX.sub(rb'="\1..."', packet)
+        text = shown.decode(errors="replace").translate(tshark_xml.DEL_BAD_XML_CHARS)
+        parser = lxml.objectify.makeparser(huge_tree=True, recover=True, encoding="utf-8")
+        tree = lxml.objectify.fromstring(text.encode(), parser)
+        made = tshark_xml.packet_from_xml_packet(tree)
+        made.tree = tree
+        return made
+
+
+def _message(packet: Any, frame: int, xid: int, *, is_reply: bool) -> Message | None:
+    """The message with `xid` among those of the frame, which can hold several."""
+    protos = list(packet.tree.iterchildren("proto"))
+    rpcs = (at for at, proto in enumerate(protos) if proto.get("name") == "rpc")
+    at = next((at for at in rpcs if _is(protos[at], xid, is_reply=is_reply)), None)
+    if at is None:
+        return None
+    ours = [protos[at], *itertools.takewhile(lambda later: later.get("name") not in _NEXT_PDU, protos[at + 1 :])]
+    lines = tuple(line for layer in ours for line in _lines(layer, 0))
+    captured, length = int(packet.captured_length), int(packet.length)
+    cut = (captured, length) if captured < length and _end(protos[at]) > captured else None
+    return Message(frame, tuple(_summary(packet, captured, length)), lines, cut)
+
+
+def _is(rpc: Any, xid: int, *, is_reply: bool) -> bool:
+    shown = {field.get("name"): field.get("show") for field in rpc.iter("field")}
+    # The type is missing where a snaplen ends behind the XID; then the XID must do.
+    return int(shown.get("rpc.xid") or "-1", 0) == xid and shown.get("rpc.msgtyp") in (None, "", str(int(is_reply)))
+
+
+def _end(rpc: Any) -> float:
+    """Where in the frame the message ends; UDP has no record mark, and there a message ends with its frame."""
+    lengths = [int(field.get("show")) for field in rpc.iter("field") if field.get("name") == "rpc.fraglen"]
+    return int(rpc.get("pos")) + sum(4 + length for length in lengths) if lengths else float("inf")
+
+
+def _lines(element: Any, depth: int) -> Iterator[Line]:
+    """An element and what is below it, without what Wireshark hides."""
+    if element.get("hide") == "yes":
+        return
+    name = element.get("name") or ""
+    yield Line(depth, name, (element.get("showname") or element.get("show") or name)[:_TEXT_KEPT].strip())
+    for child in element.iterchildren("field", "proto"):
+        yield from _lines(child, depth + 1)
+
+
+def _summary(packet: Any, captured: int, length: int) -> Iterator[str]:
+    """What carried the message: time and length of the frame, addresses, and the transport."""
+    seconds, _, fraction = str(packet.sniff_timestamp).partition(".")
+    when = datetime.fromtimestamp(int(seconds), UTC)
+    kept = "" if captured == length else f", {captured} captured"
+    yield f"{when:%Y-%m-%d %H:%M:%S}.{fraction or '0'} UTC, {length} bytes{kept}"
+    last = {layer.layer_name: layer for layer in packet.layers}  # inside a tunnel the innermost is the last
+    ip = last.get("ipv6") or last.get("ip")
+    network = f"{'IPv6' if 'ipv6' in last else 'IPv4'} {ip.src} -> {ip.dst}" if ip is not None else "no IP"
+    tcp, udp = last.get("tcp"), last.get("udp")
+    if tcp is not None:
+        yield f"{network}, TCP {tcp.srcport} -> {tcp.dstport}, seq {tcp.seq}, {tcp.len} bytes"
+    elif udp is not None:
+        yield f"{network}, UDP {udp.srcport} -> {udp.dstport}, {udp.length} bytes"
+    else:
+        yield network
+    parts = [int(field.get("show")) for field in packet.tree.iter("field") if field.get("name") in _REASSEMBLED_FROM]
+    if len(parts) > 1:
+        which = f": {in_filter(parts)}" if len(parts) <= _SEGMENTS_NAMED else f", {min(parts)} to {max(parts)}"
+        yield f"Wireshark put it together from {len(parts)} frames{which}"

@@ -1,0 +1,1 @@
+"""Sizes of rows, reads and writes -> SDUs, segments and bytes on the wire, without a capture."""

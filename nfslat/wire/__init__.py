@@ -1,0 +1,1 @@
+"""What TCP and the path did to ops: stalls, retransmissions, reconnects, and whose time that was."""

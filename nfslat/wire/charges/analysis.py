@@ -1,0 +1,158 @@
+"""Two decoded sides, the parts of their matched ops, and what was sent again -> what each op's time is charged to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from nfslat.decompose import PART_NAMES, Parts
+from nfslat.model.blocks import each_block
+from nfslat.model.decoded import Decoded
+from nfslat.model.tables import I64, Ops
+from nfslat.wire.charges.causes import CAUSES, FROM_OUTSIDE, PLACES, Cause, code, place
+from nfslat.wire.charges.claims import Charges, Claims, Pair, charged
+from nfslat.wire.charges.hosts import Pause, held_claims
+from nfslat.wire.charges.losses import blocked_claims, overtaken_claims, waits_claims
+from nfslat.wire.charges.rate import Plateau, bandwidth_claims
+from nfslat.wire.charges.sending import before_claims, sending_claims, socket_claims
+from nfslat.wire.charges.silences import held_acks_ns, silences
+from nfslat.wire.resends import Waits
+
+NET = ("call_net", "reply_net")
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Of some matched ops: what they are charged with."""
+
+    ns: int
+    ops: int  # that are charged with any of it
+
+
+@dataclass(frozen=True)
+class Charged:
+    """Of all matched ops. What `rare` holds and the distance together never exceed a part, and a negative one is
+    charged with nothing; what is left is not explained. All exactly, in ns."""
+
+    rare: Charges
+    parts: Parts
+    net_ns: dict[str, I64]  # call_net and reply_net of each matched op
+    half_trip_ns: int  # distance: of each direction, as far as the rest of the part has room for it
+    pauses: tuple[Pause, ...]
+    plateaus: tuple[Plateau, ...]
+    delayed_acks: dict[str, I64]  # part ("call_send", "reply_send") of whose sender: how long each ACK was held, ns
+
+    def distance_ns(self, part: str, at: slice | I64 = slice(None)) -> I64:
+        """Of call_net or reply_net of the matched ops in rows `at`, the shortest time on the way."""
+        left = np.minimum(self.net_ns[part][at], self.half_trip_ns)
+        np.maximum(left, 0, out=left)
+        of_part = self.rare.place == place(part)
+        if of_part.any():
+            taken = np.zeros(len(self.net_ns[part]), dtype=np.int64)
+            np.add.at(taken, self.rare.row[of_part], self.rare.ns[of_part])
+            np.minimum(left, np.maximum(self.net_ns[part][at] - taken[at], 0), out=left)
+        return left
+
+    def sums(self, rows: I64 | None = None) -> dict[tuple[str, Cause | None], Sum]:
+        """For each (place, cause) with any, of the matched ops in `rows`, or of all; cause None: what no cause explains
+        of a part (ops: all), which may be negative."""
+        return self._of_all if rows is None else self._sums(rows)
+
+    @cached_property
+    def _of_all(self) -> dict[tuple[str, Cause | None], Sum]:
+        return self._sums(None)
+
+    def _sums(self, rows: I64 | None) -> dict[tuple[str, Cause | None], Sum]:
+        rare = self.rare
+        if rows is not None:
+            rare = rare.only(np.isin(rare.row, rows))
+        out: dict[tuple[str, Cause | None], Sum] = {}
+        key = rare.place.astype(np.int64) * len(CAUSES) + rare.cause
+        for one in np.unique(key).tolist():
+            of_key = key == one
+            where, cause = divmod(one, len(CAUSES))
+            out[PLACES[where], CAUSES[cause]] = Sum(int(rare.ns[of_key].sum()), int(np.count_nonzero(of_key)))
+        for part in NET:
+            distance = self.distance_ns(part, slice(None) if rows is None else rows)
+            if some := int(np.count_nonzero(distance)):
+                out[part, Cause.DISTANCE] = Sum(int(distance.sum()), some)
+        count = len(self.parts.matched) if rows is None else len(rows)
+        for part, whole in zip(PART_NAMES, self._totals(rows), strict=True):
+            explained = sum(one.ns for (where, _), one in out.items() if where == part)
+            out[part, None] = Sum(whole - explained, count)
+        return out
+
+    def _totals(self, rows: I64 | None) -> list[int]:
+        """Of each part, ns."""
+        count = len(self.parts.matched) if rows is None else len(rows)
+
+        def of_block(at: slice) -> I64:
+            here = at if rows is None else rows[at]
+            return np.array([part.sum() for part in self.parts.all_ns(here)], dtype=np.int64)
+
+        return [int(one) for one in np.sum(each_block(count, of_block), axis=0)] if count else [0] * len(PART_NAMES)
+
+    def in_socket_ns(self) -> I64 | None:
+        """Of each matched op, what of its server part its reply may have waited in the server's socket; None: none."""
+        of_reply = FROM_OUTSIDE - {Cause.BEHIND_LOSS, Cause.REORDERING}  # those two keep the call back
+        rare = self.rare.only((self.rare.place == place("server")) & np.isin(self.rare.cause, [*map(code, of_reply)]))
+        if not len(rare.row):
+            return None
+        out = np.zeros(len(self.parts.matched), dtype=np.int64)
+        np.add.at(out, rare.row, rare.ns)
+        return out
+
+    def ns_of(self, causes: frozenset[Cause], rows: slice) -> I64:
+        """Of each matched op in `rows`, what of its client SRT these causes made."""
+        begin, end, _ = rows.indices(len(self.parts.matched))
+        out = np.zeros(end - begin, dtype=np.int64)
+        here = slice(*np.searchsorted(self.rare.row, [begin, end]).tolist())
+        wanted = np.isin(self.rare.cause[here], [code(one) for one in causes])
+        wanted &= self.rare.place[here] < len(PART_NAMES)
+        np.add.at(out, self.rare.row[here][wanted] - begin, self.rare.ns[here][wanted])
+        if Cause.DISTANCE in causes:
+            out += sum(self.distance_ns(part, rows) for part in NET)
+        return out
+
+
+def charge(server: Decoded, client: Decoded, parts: Parts, waits: tuple[Waits, Waits], half_trip_ns: int) -> Charged:
+    """What each matched op is charged with. Both sides must say what TCP did, and the clocks must fit.
+
+    `half_trip_ns` is what the clocks leave room for; no op was faster than the distance, either, which needs no clock.
+    """
+    pair = Pair(parts.server, parts.client, parts.matched, parts.clock)
+    of_client, of_server = silences(client, server), silences(server, client)
+    # At its sender: of calls at the client, of replies at the server.
+    sides = {"server": server, "client": client}
+    ways = {name: (_ways(side.ops, is_reply=False), _ways(side.ops, is_reply=True)) for name, side in sides.items()}
+    of_client = of_client.only(np.isin(of_client.way, ways["client"][False]))
+    of_server = of_server.only(np.isin(of_server.way, ways["server"][True]))
+    net_ns = {part: parts.ns(part) for part in NET}
+    least_ns = min(each_block(len(parts.matched), lambda at: int((net_ns[NET[0]][at] + net_ns[NET[1]][at]).min())))
+    half_trip_ns = min(half_trip_ns, max(least_ns, 0) // 2)
+    sent_again = waits_claims(pair, waits, of_client, of_server)
+    lost = {part: waits[at].row for at, part in enumerate(NET)}
+    in_socket, socket, in_front = socket_claims(pair, of_server, server.details.tcp)
+    held, pauses = held_claims(pair, net_ns, sides, half_trip_ns, lost, ways)
+    at_rate, plateaus = bandwidth_claims(pair, net_ns, sides, half_trip_ns, lost, socket)
+    claims = Claims.joined(
+        [
+            sent_again,
+            blocked_claims(pair, server, client),
+            overtaken_claims(pair, server, client, half_trip_ns),
+            held,
+            sending_claims(pair, of_client, of_server),
+            in_socket,
+            before_claims(pair, of_client),
+            at_rate,
+        ]
+    )
+    delayed_acks = {"call_send": held_acks_ns(of_client), "reply_send": held_acks_ns(of_server)}
+    return Charged(charged(claims, pair, in_front), parts, net_ns, half_trip_ns, pauses, plateaus, delayed_acks)
+
+
+def _ways(ops: Ops, *, is_reply: bool) -> I64:
+    """Connection times 2, plus direction, of all calls, or of all replies."""
+    return np.unique(ops.classes.conn * 2 + (ops.classes.direction ^ is_reply))

@@ -1,0 +1,300 @@
+"""Payload that arrived, and messages that were late -> where the path carried all that it carries.
+
+A path with a rate of its own (a slow link, a shaper) makes a queue when more is sent: messages are late by more than
+the distance, and meanwhile what arrives comes at one rate, to the packet, and never at a higher one. Delay that changes
+by itself (jitter, another host's traffic) leaves the arrivals as uneven as they were: of n packets in a window, give
+or take the root of n.
+
+Where too few messages are seen to tell (a short snaplen hides most of large ones), TCP tells of the queue: its data are
+acknowledged much later than the distance takes, on average. Then all that arrived is looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from nfslat.model.decoded import Decoded
+from nfslat.model.details import Loads, Tcp
+from nfslat.model.protocol import NULL32, op_name
+from nfslat.model.tables import I8, I32, I64, Bool, Ops
+from nfslat.wire.charges.causes import Cause, code, place
+from nfslat.wire.charges.claims import Claims, Pair, of_each
+from nfslat.wire.charges.sending import Socket
+
+_MS = 1_000_000
+# Choices, but where a line says else: each says what it parts from what.
+_LATE_NS = _MS  # beyond the distance: a queue; less is interrupt coalescing, and a scheduler's tick at 1000 Hz
+_PACKETS = 10  # in a window: of random arrivals (Poisson) 6 to 14 come in the middle 80 %, of a shaper's 9 to 11
+_WIDER = (1, 2, 4)  # times that: what passes at once may be larger than its estimate; random arrivals fail all the more
+_WINDOWS = 8  # of random arrivals so many keep within the spread below once in a hundred times
+_SPREAD = 2.5  # packets: one that each end of a window cuts, and half of one for what ends a message; or ...
+# ... of the middle. Headers are not counted: 66 bytes (Ethernet, IPv4, TCP with time stamps) are 4 % of a full packet
+# and 12 % of one of 500 bytes, and windows differ by how many of each they have.
+_SPREAD_SHARE = 0.08
+_MOST = 1.15  # times the rate: twice that spread; a bucket's burst (tc-tbf(8)) passes faster, now and then, ...
+_BURSTS = 0.05  # ... in so many of the windows: it fills while the path is idle, so bursts come first and are rare
+_JITTER = 0.25  # of the delay: what the queue does not explain of it; beyond, most of the delay is something else's
+_HEADERS = 132  # bytes of an NFSv3 READ's reply without the data (RFC 5531, RFC 1813); others have about as many
+_QUEUE_NS = 10 * _MS  # on average, and twice the distance: more than a busy host's ACKs are late
+_NOT_FEW = 0.25  # of the messages: more than a hiccup of a host touches
+_AT_RATE = 0.7  # of the rate, at least, in a queue that counts; at a half and less it waits for something else
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """One direction between two hosts that carried all it can."""
+
+    way: str  # "call" or "reply"
+    client: str  # address
+    server: str
+    bytes_per_s: float  # payload
+    share: float  # of the time in which it carried any
+
+
+class _Queues(NamedTuple):
+    """Times with a queue, in order, apart from each other; receiver's clock."""
+
+    begin_ns: I64
+    end_ns: I64
+
+
+def bandwidth_claims(
+    pair: Pair,
+    net_ns: dict[str, I64],
+    sides: dict[str, Decoded],
+    half_trip_ns: int,
+    lost: dict[str, I64],
+    socket: Socket,
+) -> tuple[Claims, tuple[Plateau, ...]]:
+    """`net_ns` and `lost` as in `hosts`; `socket` are the waits in the server's socket."""
+    claims: list[Claims] = []
+    plateaus: list[Plateau] = []
+    for part, name in (("call_net", "server"), ("reply_net", "client")):
+        late = np.setdiff1d(np.flatnonzero(net_ns[part] >= half_trip_ns + _LATE_NS), lost[part])
+        if not len(late):
+            continue
+        receiver = sides[name]
+        is_reply = part == "reply_net"
+        ops, loads, tcp = receiver.ops, receiver.details.loads, receiver.details.tcp
+        group_of_conn, names, calls = _host_pairs(pair, name)
+        row_of = pair.matched.rows(slice(None))[is_reply]
+        loads_of = _by_group(group_of_conn, calls ^ is_reply, loads.conn, loads.direction)
+        tcp_of = _by_group(group_of_conn, calls ^ is_reply, tcp.conn, tcp.direction)
+        socket_of = dict(of_each(group_of_conn[ops.conn[row_of[socket.row]]])) if is_reply else {}
+        for group, chosen in of_each(group_of_conn[ops.conn[row_of[late]]]):
+            if group not in loads_of or group not in tcp_of:
+                continue
+            at = late[chosen]
+            rows = row_of[at]
+            begins, arrived = (ops.t2[rows], ops.t3[rows]) if is_reply else (ops.t0[rows], ops.t1[rows])
+            # From when the queue kept it: its last byte was so late; a message that came in many packets came through
+            # the same queue from its first one on.
+            from_ns = np.minimum(arrived - (net_ns[part][at] - half_trip_ns), begins)
+            queues = _union(from_ns, arrived)
+            payload = _payload_bytes(ops, rows, is_reply=is_reply)
+            waits = _Waits(arrived - net_ns[part][at], arrived, payload, half_trip_ns)
+            packet = packet_bytes(tcp.take(tcp_of[group]))
+            arrivals = loads.take(loads_of[group])
+            found = _plateau(arrivals, queues, packet, waits)
+            if found is None and _is_always_late(pair, part, sides, at, net_ns[part][at] - half_trip_ns, half_trip_ns):
+                queues = _busy(arrivals)
+                found = _plateau(arrivals, queues, packet, waits)
+            if found is None:
+                continue
+            rate, at_rate, share = found
+            queues = _Queues(queues.begin_ns[at_rate], queues.end_ns[at_rate])
+            plateaus.append(Plateau("reply" if is_reply else "call", *names[group], rate * 1e9, share))
+            if not is_reply:
+                queues = _Queues(*(pair.near_on_client_ns(ns)[0] for ns in queues))
+            claims += _claims(pair, part, at, queues, half_trip_ns)
+            if group in socket_of:
+                claims.append(_in_socket(pair, socket.take(socket_of[group]), queues))
+    return Claims.joined(claims), tuple(plateaus)
+
+
+def _is_always_late(
+    pair: Pair, part: str, sides: dict[str, Decoded], late: I64, late_ns: I64, half_trip_ns: int
+) -> bool:
+    """Do the data of these late ops' connections stand in a queue on average, by TCP's own round trips?
+
+    An ACK may be late by its receiver, so messages must be late as well: not just a few of them, and by half as much.
+    """
+    is_reply = part == "reply_net"
+    side, ops = (sides["server"], pair.server) if is_reply else (sides["client"], pair.client)
+    rows = pair.matched.rows(late)[0 if is_reply else 1]
+    ways = np.unique(ops.conn[rows].astype(np.int64) * 2 + (ops.direction[rows] ^ is_reply))
+    tcp = side.details.tcp
+    ours = np.isin(tcp.conn * 2 + tcp.direction, ways) & (tcp.rtt_count > 0)
+    count = int(tcp.rtt_count[ours].sum())
+    if not count:
+        return False
+    queue_ns = int(tcp.rtt_sum_ns[ours].sum()) // count - 2 * half_trip_ns
+    if queue_ns < max(_QUEUE_NS, 2 * half_trip_ns) or float(late_ns.mean()) < queue_ns / 2:
+        return False
+    every = pair.matched.rows(slice(None))[0 if is_reply else 1]
+    return len(late) >= _NOT_FEW * int(np.count_nonzero(np.isin(ops.conn[every], np.unique(ops.conn[rows]))))
+
+
+def _busy(loads: Loads) -> _Queues:
+    """Stretches with payload, those that follow each other as one."""
+    begin = np.unique(loads.begin_ns)
+    return _union(begin, begin + loads.stretch_ns)
+
+
+def _host_pairs(pair: Pair, name: str) -> tuple[I64, list[tuple[str, str]], I64]:
+    """For each connection of a side the number of its two hosts, and the addresses of (client, server); and the
+    direction of its calls."""
+    ops = pair.client if name == "client" else pair.server
+    calls = np.zeros(len(ops.connections), dtype=np.int64)
+    calls[ops.classes.conn] = ops.classes.direction
+    names: dict[tuple[str, str], int] = {}
+    groups = []
+    for ends, way in zip(ops.connections, calls.tolist(), strict=True):
+        key = ends.source(way)[0], ends.destination(way)[0]
+        groups.append(names.setdefault(key, len(names)))
+    return np.array(groups, dtype=np.int64), list(names), calls
+
+
+def _by_group(group_of_conn: I64, wanted: I64, conn: I32 | I64, direction: I8 | I64) -> dict[int, I64]:
+    """Rows of a table of connections and directions, those of the wanted direction, by the hosts."""
+    ours = np.flatnonzero(wanted[conn] == direction)
+    return {group: ours[rows] for group, rows in of_each(group_of_conn[conn[ours]])}
+
+
+def packet_bytes(tcp: Tcp) -> float:
+    """What passes at once: the payload of a large packet, as these directions show it.
+
+    Where packets were merged (GRO) a byte's own packet is larger than the mean one, with the others as large as an MSS.
+    """
+    packets, total = int(tcp.data_packets.sum()), int(tcp.bytes.sum())
+    if not packets:
+        return 0.0
+    largest = int(tcp.largest_payload.max())
+    merged, mss = int(tcp.super_packets.sum()), int(tcp.mss.max())
+    whole = min((packets - merged) * max(mss, 0), total)
+    of_bytes = ((total - whole) ** 2 / merged + whole * mss) / total if merged and mss > 0 else 0.0
+    return float(min(largest, max(2 * total / packets, of_bytes)))
+
+
+def _union(begin: I64, end: I64) -> _Queues:
+    order = np.argsort(begin, kind="stable")
+    begin, latest = begin[order], np.maximum.accumulate(end[order])
+    starts = np.ones(len(begin), dtype=np.bool_)
+    starts[1:] = begin[1:] > latest[:-1]
+    at = np.flatnonzero(starts)
+    return _Queues(begin[at], latest[np.append(at[1:], len(begin)) - 1])
+
+
+class _Waits(NamedTuple):
+    """Late messages of a direction."""
+
+    sent_ns: I64  # receiver's clock
+    arrived_ns: I64
+    payload: I64  # bytes, about
+    half_trip_ns: int
+
+    def jitter_ns(self, rate: float) -> float:
+        """What the line behind the queue adds, now and then more and now and then less: how far messages are off what
+        those in front of them take at `rate`; 0 where that explains too little of their delay to say so."""
+        order = np.argsort(self.sent_ns, kind="stable")
+        sent, size = self.sent_ns[order], self.payload[order]
+        by_arrival = np.argsort(self.arrived_ns, kind="stable")
+        gone = np.concatenate([[0], np.cumsum(self.payload[by_arrival])])
+        ahead = np.cumsum(size) - gone[np.searchsorted(self.arrived_ns[by_arrival], sent, "right")]
+        late = self.arrived_ns[order] - sent - self.half_trip_ns
+        low, high = np.quantile(late - ahead / rate, [0.1, 0.9])
+        return float(high - low) if high - low <= _JITTER * float(np.median(late)) else 0.0
+
+
+def _payload_bytes(ops: Ops, rows: I64, *, is_reply: bool) -> I64:
+    """Of replies to READs, or of WRITE calls, the data; of others next to nothing."""
+    name = "READ" if is_reply else "WRITE"
+    is_data = np.array([op_name(*kind[:2], kind.op) == name for kind in ops.kinds], dtype=np.bool_)[ops.kind[rows]]
+    return np.where(is_data & (ops.size[rows] != NULL32), ops.size[rows].astype(np.int64), 0) + _HEADERS
+
+
+def _plateau(loads: Loads, queues: _Queues, packet: float, waits: _Waits) -> tuple[float, Bool, float] | None:
+    """Bytes a ns, which of the queues went at that rate, and the share of the busy time that they make; None where
+    what arrived shows no rate."""
+    if not len(loads) or packet <= 0:
+        return None
+    stretch = loads.stretch_ns
+    at, first_rows = np.unique(loads.begin_ns // stretch, return_index=True)
+    # Bytes in front of each stretch that has any: captures may have years without.
+    sums = np.concatenate([[0], np.cumsum(np.add.reduceat(loads.bytes, first_rows))])
+
+    def until(number: I64) -> I64:
+        """Bytes in all stretches in front of this one."""
+        return np.asarray(sums[np.searchsorted(at, number)])
+
+    # Whole stretches in which there is a queue all the time.
+    begin = np.clip(-(-queues.begin_ns // stretch), at[0], at[-1] + 1)
+    end = np.clip(queues.end_ns // stretch, at[0], at[-1] + 1)
+    whole = end > begin
+    if not whole.any():
+        return None
+    moved_bytes = until(end) - until(begin)
+    typical = float(moved_bytes[whole].sum() / (end - begin)[whole].sum())
+    if typical <= 0:
+        return None
+    least = max(1, int(np.ceil(_PACKETS * packet / typical)))
+    jitter = 2 * waits.jitter_ns(typical / stretch) * typical / stretch
+    for width in (least * wider for wider in _WIDER):
+        counts = np.where(whole, (end - begin) // width, 0)
+        starts = np.repeat(begin, counts) + width * _counted(counts)
+        inside = until(starts + width) - until(starts)
+        if len(inside) < _WINDOWS:
+            return None
+        low, middle, high = np.quantile(inside, [0.1, 0.5, 0.9])
+        if high - low <= max(_SPREAD * packet, _SPREAD_SHARE * middle) + jitter:
+            break
+    else:
+        return None
+    every = np.unique((at - at[0]) // width)
+    every = at[0] + every[every < (at[-1] + 1 - at[0]) // width] * width
+    busy = until(every + width) - until(every)
+    if np.count_nonzero(busy > _MOST * middle + packet + jitter) > _BURSTS * len(busy):
+        return None
+    rate = float(middle) / (width * stretch)
+    # A queue that is shorter than a stretch has no rate of its own: it goes with the others.
+    own = np.full(len(queues.begin_ns), rate)
+    own[whole] = moved_bytes[whole] / ((end - begin)[whole] * stretch)
+    length = queues.end_ns - queues.begin_ns
+    at_rate = own * length >= _AT_RATE * rate * length - 2 * packet
+    share = float((end - begin)[whole & at_rate].sum() / len(at))
+    return rate, at_rate, min(share, 1.0)
+
+
+def _claims(pair: Pair, part: str, late: I64, queues: _Queues, half_trip_ns: int) -> list[Claims]:
+    """On the way, but for the distance, and while it was sent, of late ops."""
+    edges = pair.edges_ns(late)
+    net, send = ((1, 2), (0, 1)) if part == "call_net" else ((4, 5), (3, 4))
+    out = []
+    for name, (a, b), less_ns in ((part, net, half_trip_ns), (part.replace("net", "send"), send, 0)):
+        row, begin, end = _cut(late, edges[a] + less_ns, edges[b], queues)
+        out.append(Claims.of(row, place(name), code(Cause.BANDWIDTH), begin, end))
+    return out
+
+
+def _in_socket(pair: Pair, socket: Socket, queues: _Queues) -> Claims:
+    """What waited in the server's socket meanwhile."""
+    begin, end = pair.on_client_ns(socket.row, socket.begin_ns, socket.end_ns)
+    row, begin, end = _cut(socket.row, begin, end, queues)
+    return Claims.of(row, place("server"), code(Cause.BANDWIDTH), begin, end)
+
+
+def _cut(row: I64, begin: I64, end: I64, queues: _Queues) -> tuple[I64, I64, I64]:
+    """What each interval has in common with the queues."""
+    first = np.searchsorted(queues.end_ns, begin, "right")
+    counts = np.maximum(np.searchsorted(queues.begin_ns, end, "left") - first, 0)
+    at = np.repeat(np.arange(len(row)), counts)
+    which = np.repeat(first, counts) + _counted(counts)
+    return row[at], np.maximum(begin[at], queues.begin_ns[which]), np.minimum(end[at], queues.end_ns[which])
+
+
+def _counted(counts: I64) -> I64:
+    """0, 1, ... for each of these counts, one behind the other."""
+    return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
