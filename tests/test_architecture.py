@@ -44,3 +44,24 @@ def test_a_room_imports_only_rooms_above_it() -> None:
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Late imports count, too."""
     graphlib.TopologicalSorter({name: _imports(name) for name in MODULES if name != "__init__"}).prepare()
+
+
+def test_nothing_is_decided_by_the_english_of_an_exception() -> None:
+    """Its type and its fields say what it is; its text is for people."""
+    found = []
+    for name, path in MODULES.items():
+        for handler in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(handler, ast.ExceptHandler) and handler.name):
+                continue
+            text = f"str({handler.name})"
+            for node in ast.walk(handler):
+                asked = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+                if isinstance(node, ast.Attribute) and node.attr in (
+                    "startswith",
+                    "endswith",
+                    "replace",
+                    "removeprefix",
+                ):
+                    asked.append(node.value)
+                found += [f"{name}:{node.lineno}" for one in asked if ast.unparse(one) == text]
+    assert found == []
