@@ -91,7 +91,8 @@ def difference(old: str, new: str, lines: int) -> list[str]:
     begin = max(0, first - _CONTEXT)
     end = begin + _WINDOW
     diff = list(difflib.unified_diff(before[begin:end], after[begin:end], n=_CONTEXT, lineterm=""))
-    found = [f"@@ line {first + 1} @@", *(line for line in diff[2:] if not line.startswith("@@"))]
+    shown = [line.encode("utf-8", "backslashreplace").decode() for line in diff[2:] if not line.startswith("@@")]
+    found = [f"@@ line {first + 1} @@", *shown]
     return [*found[:lines], "..."] if len(found) > lines else found
 
 
@@ -100,8 +101,7 @@ def _lines(text: str) -> list[str]:
     lines = []
     for line in text.splitlines(keepends=True):
         bare = line.removesuffix("\n")
-        shown = bare.encode("utf-8", "backslashreplace").decode()
-        shown = shown if bare != line else shown + "\\ no newline"
+        shown = bare if bare != line else bare + "\\ no newline"
         lines += [shown[at : at + _LONG] for at in range(0, max(1, len(shown)), _LONG)]
     return lines
 

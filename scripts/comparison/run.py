@@ -44,6 +44,9 @@ class CannotRun(Exception):
 def main() -> int:
     """Compare; returns the exit status."""
     options = _parser().parse_args()
+    if not (options.new / "nfslat").is_dir():  # then it is a folder of captures
+        options.captures.insert(0, options.new)
+        options.new = _HERE
     try:
         return compare(options)
     except CannotRun as problem:
@@ -83,7 +86,7 @@ def compare(options: argparse.Namespace) -> int:
     old, new = (path.resolve() for path in (options.old, options.new))
     for checkout in (old, new):
         if not (checkout / "nfslat").is_dir():
-            raise CannotRun(f"{checkout} is no checkout of nfslat (the new one stands before folders of captures)")
+            raise CannotRun(f"{checkout} is no checkout of nfslat")
     with tempfile.TemporaryDirectory(prefix="compare-") as scratch:
         place = Path(scratch).resolve()
         inputs = Inputs()
