@@ -23,7 +23,9 @@ def main() -> None:
     tasks, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     import nfslat  # noqa: PLC0415  (one that does not load is a problem to answer with)
-    from nfslat.cli import main as call  # noqa: PLC0415
+    from nfslat.cli import main as found  # noqa: PLC0415  (a module, or the function in older checkouts)
+
+    call = getattr(found, "main", found)
 
     if not Path(nfslat.__file__).resolve().is_relative_to(checkout):
         sys.exit(f"compare: {sys.executable} has nfslat from {nfslat.__file__}, not from {checkout}")
