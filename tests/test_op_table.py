@@ -13,19 +13,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nfslat.decode.engine import choose, is_native_built
+from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
 from nfslat.errors import ToolError, UsageError
 from nfslat.evidence.known import Traced
 from nfslat.export.csv import write_csv
 from nfslat.export.op_table import OpTable, op_table
 from nfslat.figures.op_columns import COLUMNS, TEXT
+from nfslat.kernels.compiled import is_built
 from nfslat.model.tables import I32
 from nfslat.pipeline import correlate
 from nfslat.results import Correlation
 from nfslat.select import Filters
 
-pytestmark = pytest.mark.skipif(not is_native_built(), reason="the native decoder was not compiled")
+pytestmark = pytest.mark.skipif(not is_built(), reason="the native decoder was not compiled")
 ROOT = Path(__file__).parents[1]
 DOCS = (ROOT / "docs" / "exports.md").read_text()
 

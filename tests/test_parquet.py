@@ -24,13 +24,14 @@ from nfslat.answer import json as report_json
 from nfslat.answer.model import Tool
 from nfslat.cli import main as cli
 from nfslat.decode.capture import File, Source
-from nfslat.decode.engine import Engine, choose, is_native_built
+from nfslat.decode.engine import Engine, choose
 from nfslat.decode.packed import pack
 from nfslat.decode.stored import SCHEMA, open_source, read_side, write_side
 from nfslat.errors import InputError
 from nfslat.evidence.known import Known
 from nfslat.export.parquet import write_parquet
 from nfslat.figures.summary import report_two
+from nfslat.kernels.compiled import is_built
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import Loose
 from nfslat.pipeline import correlate, inspect
@@ -38,7 +39,7 @@ from nfslat.results import Side
 from nfslat.select import Filters
 
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-pytestmark = pytest.mark.skipif(not is_native_built(), reason="the native decoder was not compiled")
+pytestmark = pytest.mark.skipif(not is_built(), reason="the native decoder was not compiled")
 PAIRS = sorted({path.parent for path in SAMPLES})
 LAB = [  # what the samples have not: clocks that step, callbacks, names, reconnects, IPv6 in a foreign format
     SHARED / "lab" / name

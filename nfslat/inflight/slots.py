@@ -17,7 +17,8 @@ from enum import Enum
 
 import numpy as np
 
-from nfslat.inflight.levels import Levels, in_order, levels, levels_of, turnarounds_ns, unseen
+from nfslat.inflight.levels import Levels, in_order, levels, levels_of, unseen
+from nfslat.kernels.levels import turnarounds_ns
 from nfslat.model.blocks import side_by_side
 from nfslat.model.tables import I32, I64, Ops
 

@@ -6,20 +6,16 @@ from collections.abc import Callable, Set
 from typing import Any
 
 from nfslat.decode.capture import Source
-from nfslat.decode.engine import is_native_built
 from nfslat.decode.tools import Tools
-from nfslat.errors import InputError, UsageError
+from nfslat.errors import InputError
+from nfslat.kernels.compiled import refuse_without
 from nfslat.model.tables import Connection
 from nfslat.tcp.packets import Conversation, Packets, Trace, Way
 
 
 def refuse_without_decoder() -> None:
     """Raise ``UsageError`` where the native decoder was not compiled."""
-    if not is_native_built():
-        raise UsageError(
-            "packets of TCP conversations are read by the native decoder, which was not compiled; "
-            "install Rust 1.88 or newer and run scripts/nfslat once"
-        )
+    refuse_without("packets of TCP conversations are read by the native decoder")
 
 
 def read_trace(
