@@ -8,9 +8,9 @@ use std::io::Read;
 
 use hashbrown::HashMap;
 
+use crate::capture::{Error, File, Progress, Take, read_all};
 use crate::compound::Ranks;
 use crate::container::Packet;
-use crate::decode::{Error, File, Progress, Take, read_all};
 use crate::decoder::{At, Decoder, Kind};
 use crate::feed::Hosts;
 use crate::flows::{self, Flows};

@@ -4,10 +4,10 @@
 
 use hashbrown::HashMap;
 
-use crate::compound::{SequenceResult, SessionResult};
+use crate::call::{Call, NONE};
 use crate::interned::Interned;
-use crate::ops::Place;
-use crate::rpc::{Call, NONE};
+use crate::place::Place;
+use crate::results::{SequenceResult, SessionResult};
 
 /// The one state in which a message ends (`nfslat.tables.State`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,11 +2,12 @@
 
 use hashbrown::HashMap;
 
+use crate::call::{Call, Key};
 use crate::columns::Names;
 use crate::interned::Interned;
 use crate::news::{self, News};
-use crate::results::{Key, clear};
-use crate::rpc::{Accept, Call, parse_reply};
+use crate::results::clear;
+use crate::rpc::{Accept, parse_reply};
 
 /// Rows kept of a capture; beyond it they are only counted.
 const MOST_ROWS: usize = if cfg!(test) { 64 } else { 4 << 20 };

@@ -2,8 +2,8 @@
 
 use hashbrown::HashMap;
 
-use crate::results::Key;
-use crate::rpc::{Call, NONE, is_compound};
+use crate::call::{Call, Key, NONE};
+use crate::protocol::is_compound;
 
 /// Program, version, minor version, main operation and list of operations of a call, and its RPCSEC_GSS service
 /// (`Key::service`).

@@ -1,6 +1,6 @@
 //! Payload of data packets in, its bytes by stretch of time out (`nfslat.details.Loads`).
 
-use crate::feed::NO_CONN;
+use crate::place::NO_CONN;
 
 /// What the stretches are as long as their rows fit.
 pub const STRETCH_NS: i64 = 10_000_000;

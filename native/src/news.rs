@@ -4,9 +4,9 @@
 //! Only what succeeded says anything. Bytes that end too early, or that are none of these, end the reading; what was
 //! said before stands.
 
+use crate::call::{Call, Key};
 use crate::nfs::{FHSIZE, nfs_fh3};
-use crate::results::Key;
-use crate::rpc::{Call, MOUNT, NFS};
+use crate::protocol::{MOUNT, NFS};
 use crate::xdr::Xdr;
 
 /// What one row of `nfslat.details.Files` says (`nfslat.details.FileEvent`).

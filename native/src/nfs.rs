@@ -1,6 +1,6 @@
 //! Arguments of an NFSv2 (RFC 1094), NFSv3 (RFC 1813) or MOUNT call in, its handle, offset, size and name out.
 
-use crate::rpc::{Call, NONE};
+use crate::call::{Call, NONE};
 use crate::xdr::Xdr;
 
 /// Length of every NFSv2 handle (RFC 1094 section 2.3.3), and the longest of NFSv3 (RFC 1813 section 2.4).

@@ -2,9 +2,8 @@
 //!
 //! The XDR is that of RFC 7531 (NFSv4.0), 5662 (4.1), 7863 (4.2) and 8276 (extended attributes). `None` ends the walk.
 
-use crate::compound::{ChannelAttrs, Channels, Sequence};
+use crate::call::{ChannelAttrs, Channels, NONE, Sequence};
 use crate::nfs::offset;
-use crate::rpc::NONE;
 use crate::xdr::Xdr;
 
 pub(crate) const PUTFH: u16 = 22;

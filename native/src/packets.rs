@@ -1,12 +1,12 @@
 //! Packets of a capture in, a row for each of its TCP packets out (`nfslat/tcp/packets.py`).
 
+use crate::call::NONE;
+use crate::capture::{Error, Take};
 use crate::container::Packet;
-use crate::conversations::{Conversations, Judged};
+use crate::conversations::{self, Conversations, Judged};
 use crate::copies::Copies;
-use crate::decode::{Error, Take};
 use crate::fragments::Fragments;
 use crate::link::{self, Ends, Frame, Segment};
-use crate::rpc::NONE;
 use crate::traffic::{Place, each_option};
 
 /// Rows: 64 bytes each.
@@ -194,9 +194,9 @@ impl Take for Trace {
 
     fn full(&self) -> Option<Error> {
         if self.rows.frame.len() > MOST_ROWS {
-            return Some(Error::TooManyRows);
+            return Some(Error::TooManyRows(MOST_ROWS));
         }
-        self.conversations.is_full().then_some(Error::TooManyConversations)
+        self.conversations.is_full().then_some(Error::TooManyConversations(conversations::MOST))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Bytes in, whether an RPC record could begin there out: to find the way again in a TCP stream with holes.
 
-use crate::rpc::{AUTH_NONE, AUTH_TLS, LONGEST_AUTH, RPCSEC_GSS};
+use crate::protocol::{AUTH_NONE, AUTH_TLS, LONGEST_AUTH, RPCSEC_GSS};
 use crate::xdr::Xdr;
 
 /// What could begin at the bytes.

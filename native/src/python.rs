@@ -13,15 +13,15 @@ use pyo3::exceptions::{PyInterruptedError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
+use crate::call::NONE;
+use crate::capture::{Error, File, Progress};
 use crate::columns::{CALL_SHOWN_LAST, REPLY_SHOWN_LAST};
 use crate::compound::Ranks;
 use crate::container::{Error as ContainerError, Reader};
-use crate::decode::{Error, File, Progress, decode as read};
-use crate::decoder::{Decoder, KINDS};
+use crate::decoder::{Decoder, KINDS, decode as read};
 use crate::dispatch;
 use crate::kernels;
 use crate::loads::Loads;
-use crate::rpc::NONE;
 use crate::sweep;
 use crate::waits::Pauses;
 
@@ -107,7 +107,7 @@ fn failure(error: Error) -> PyErr {
         Error::Container { file, .. } | Error::Time { file, .. } | Error::Number { file, .. } => {
             PyValueError::new_err((text, file))
         }
-        Error::TooMany | Error::TooManyRows | Error::TooManyConversations => PyValueError::new_err((text, 0)),
+        Error::TooMany | Error::TooManyRows(_) | Error::TooManyConversations(_) => PyValueError::new_err((text, 0)),
     }
 }
 

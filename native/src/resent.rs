@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::ops::Row;
+use crate::place::Row;
 
 /// Messages that are remembered, by direction.
 const RECENT: usize = 64;

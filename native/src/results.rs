@@ -1,21 +1,11 @@
 //! Bytes of an accepted reply from its results on in, with what its call was; status, sizes and session limits out.
 
+use crate::call::{Channels, Gss, Key, NONE};
 use crate::callbacks::{self, CB_SEQUENCE};
-use crate::compound::{Channels, SequenceResult, SessionResult};
 use crate::operations::{self, CREATE_SESSION, READ, SEQUENCE, WRITE};
-use crate::rpc::{Call, Gss, NFS, NFSACL, NONE, RPCSEC_GSS, integrity, is_callback, is_compound};
+use crate::protocol::{NFS, NFSACL, is_callback, is_compound};
+use crate::rpc::integrity;
 use crate::xdr::Xdr;
-
-/// What has to be known of a call to read its reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
-    pub program: u32,
-    pub version: u32,
-    pub procedure: u32,
-    pub minor: u32,
-    /// Service of RPCSEC_GSS, `NONE` without it; `Gss::PRIVACY` stands for all results that cannot be read.
-    pub service: u32,
-}
 
 /// What the results say; `NONE` where nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +20,24 @@ pub struct Results {
     pub size: u32,
 }
 
-impl From<&Call<'_>> for Key {
-    fn from(call: &Call<'_>) -> Self {
-        let service = match (call.flavor, call.gss) {
-            (_, Some(gss)) if gss.procedure == Gss::DATA => gss.service,
-            (RPCSEC_GSS | NONE, _) => Gss::PRIVACY, // tokens, or not known
-            _ => NONE,
-        };
-        Self { program: call.program, version: call.version, procedure: call.procedure, minor: call.minor, service }
-    }
+/// Results of SEQUENCE (RFC 8881 section 18.46) or CB_SEQUENCE (section 20.9), which has no flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceResult {
+    pub session: [u8; 16],
+    pub seqid: u32,
+    pub slot: u32,
+    pub highest_slot: u32,
+    pub target_highest_slot: u32,
+    pub flags: u32,
+}
+
+/// Results of CREATE_SESSION (RFC 8881 section 18.36): what the server grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionResult {
+    pub session: [u8; 16],
+    pub seqid: u32,
+    pub flags: u32,
+    pub channels: Channels,
 }
 
 /// What the results of a call that was `Accept::Success` say.

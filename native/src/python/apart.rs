@@ -8,8 +8,8 @@ use pyo3::types::{PyDict, PyList};
 
 use super::{Job, column, failure, is_cut, of_files, open, result, text};
 use crate::apart::{Apart, LISTS, Part, decode_apart as read};
+use crate::capture::File;
 use crate::compound::Ranks;
-use crate::decode::File;
 use crate::split::split as write;
 
 /// Decode captures, one after the other, as one; a result for each pair of addresses with RPC, and one for all else.

@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use super::{Job, column, failure, of_files, open, text};
+use crate::capture::read_all;
 use crate::conversations::Conversation;
-use crate::decode::read_all;
 use crate::packets::{Asked, Trace};
 
 /// The TCP packets of captures, one after the other, as one.

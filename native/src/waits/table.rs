@@ -1,7 +1,7 @@
 //! Silences in, columns out.
 
 use super::{Ended, Went};
-use crate::feed::NO_CONN;
+use crate::place::NO_CONN;
 use crate::traffic::Place;
 
 /// Rows kept of a capture; beyond it they are only counted.
