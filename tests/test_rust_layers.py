@@ -103,5 +103,10 @@ def test_circles_are_found(one: str, other: str, *, is_circle: bool) -> None:
 
 def test_files_below_a_module_are_part_of_it() -> None:
     """What a file in a module's folder imports the module imports; `super` there is the module itself."""
-    sources = {"a.rs": "mod part;", "a/part.rs": "use super::b;\nuse super::super::c;", "b.rs": "", "c.rs": "use crate::a;"}
+    sources = {
+        "a.rs": "mod part;",
+        "a/part.rs": "use super::b;\nuse super::super::c;",
+        "b.rs": "",
+        "c.rs": "use crate::a;",
+    }
     assert _graph(sources) == {"a": {"c"}, "b": set(), "c": {"a"}}

@@ -6,11 +6,9 @@
 use crate::call::{Call, Gss, NONE, OpList};
 use crate::compound::{self, Ranks};
 use crate::nfs;
-use crate::protocol::{AUTH_NONE, AUTH_SYS, LONGEST_AUTH, MOUNT, NFS, RPCSEC_GSS};
+use crate::protocol::{AUTH_NONE, AUTH_SYS, LONGEST_AUTH, MOUNT, NFS, RPCSEC_GSS, message};
 use crate::xdr::Xdr;
 
-const CALL: u32 = 0;
-const REPLY: u32 = 1;
 const RPC_VERSION: u32 = 2;
 
 /// The header of a reply.
@@ -59,7 +57,7 @@ pub fn parse_call<'a>(bytes: &'a [u8], ranks: &Ranks) -> Result<Call<'a>, Bad> {
     let mut xdr = Xdr::new(bytes);
     let mut word = || xdr.u32().ok_or(Bad::Short);
     let xid = word()?;
-    if word()? != CALL || word()? != RPC_VERSION {
+    if word()? != message::CALL || word()? != RPC_VERSION {
         return Err(Bad::NotRpc);
     }
     let (program, version, procedure) = (word()?, word()?, word()?);
@@ -167,7 +165,7 @@ fn uid(body: &[u8]) -> Option<u32> {
 pub fn parse_reply(bytes: &[u8]) -> Result<ReplyHead, Bad> {
     let mut xdr = Xdr::new(bytes);
     let xid = xdr.u32().ok_or(Bad::Short)?;
-    if xdr.u32().ok_or(Bad::Short)? != REPLY {
+    if xdr.u32().ok_or(Bad::Short)? != message::REPLY {
         return Err(Bad::NotRpc);
     }
     let mut head = ReplyHead {
@@ -180,8 +178,8 @@ pub fn parse_reply(bytes: &[u8]) -> Result<ReplyHead, Bad> {
     };
     match xdr.u32() {
         None => {}
-        Some(0) => accepted(&mut head, xdr)?,
-        Some(1) => denied(&mut head, xdr)?,
+        Some(message::MSG_ACCEPTED) => accepted(&mut head, xdr)?,
+        Some(message::MSG_DENIED) => denied(&mut head, xdr)?,
         Some(_) => return Err(Bad::NotRpc),
     }
     Ok(head)
@@ -198,15 +196,15 @@ fn accepted(head: &mut ReplyHead, mut xdr: Xdr<'_>) -> Result<(), Bad> {
     }
     head.accept = match xdr.u32() {
         None => Accept::Unseen,
-        Some(0) => {
+        Some(message::SUCCESS) => {
             head.results_at -= xdr.rest().len();
             Accept::Success
         }
-        Some(1) => Accept::ProgUnavail,
-        Some(2) => Accept::ProgMismatch,
-        Some(3) => Accept::ProcUnavail,
-        Some(4) => Accept::GarbageArgs,
-        Some(5) => Accept::SystemErr,
+        Some(message::PROG_UNAVAIL) => Accept::ProgUnavail,
+        Some(message::PROG_MISMATCH) => Accept::ProgMismatch,
+        Some(message::PROC_UNAVAIL) => Accept::ProcUnavail,
+        Some(message::GARBAGE_ARGS) => Accept::GarbageArgs,
+        Some(message::SYSTEM_ERR) => Accept::SystemErr,
         Some(_) => return Err(Bad::NotRpc),
     };
     Ok(())
@@ -215,8 +213,8 @@ fn accepted(head: &mut ReplyHead, mut xdr: Xdr<'_>) -> Result<(), Bad> {
 fn denied(head: &mut ReplyHead, mut xdr: Xdr<'_>) -> Result<(), Bad> {
     head.accept = match xdr.u32() {
         None => Accept::Unseen,
-        Some(0) => Accept::RpcMismatch,
-        Some(1) => {
+        Some(message::RPC_MISMATCH) => Accept::RpcMismatch,
+        Some(message::AUTH_ERROR) => {
             head.auth_stat = xdr.u32().unwrap_or(NONE);
             Accept::AuthError
         }
