@@ -17,6 +17,7 @@ use crate::plausible::{Plausible, plausible};
 use crate::stream::Novelty;
 use crate::traffic::{Event, Events, Place, STALL_NS, Traffic};
 use crate::waits::{Glance, Pauses, Seen, Waits, Went};
+pub use tcp::Tcp;
 
 /// Every packet is of one kind.
 #[derive(Clone, Copy)]
@@ -431,5 +432,6 @@ fn is_rpc(bytes: &[u8]) -> bool {
     plausible(&record[..4 + visible], 28) != Plausible::No
 }
 
+mod tcp;
 #[cfg(test)]
 mod tests;

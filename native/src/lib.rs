@@ -49,6 +49,7 @@ pub mod source;
 pub mod split;
 pub mod stream;
 pub mod sweep;
+pub mod table;
 pub mod traffic;
 pub mod waits;
 pub mod xdr;

@@ -6,7 +6,7 @@
 use hashbrown::HashMap;
 
 use crate::call::{Call, Key, NONE, Sequence};
-use crate::columns::{Failures, Loose, Names, Ops, Slots, State};
+use crate::columns::{Caller, Callers, Failure, Failures, Loose, Names, Ops, Slots, State};
 use crate::files::Files;
 use crate::index::{EMPTY, Index};
 use crate::kinds::Kinds;
@@ -31,6 +31,7 @@ const MOST_ROWS: usize = (ORPHAN - 2) as usize;
 #[derive(Default)]
 pub struct Pairing {
     pub ops: Ops,
+    pub callers: Callers,
     pub loose: Loose,
     pub kinds: Kinds,
     pub slots: Slots,
@@ -161,8 +162,7 @@ impl Pairing {
             self.slots.created.push((t_ns, *created));
         }
         if found.status != 0 && found.results != NONE {
-            self.failures.op.push(row as i32);
-            self.failures.results.push(found.results);
+            self.failures.push_row(Failure { op: row as i32, results: found.results });
         }
     }
 
@@ -235,6 +235,7 @@ impl Pairing {
 
     fn new_op(&mut self, at: Place, call: &Call<'_>, kind: i16) -> u32 {
         let row = self.ops.push(at, call, kind);
+        self.callers.push_row(Caller { uid: call.uid });
         if let Some(sequence) = &call.sequence {
             self.slots.ask(row, sequence);
         }
@@ -298,6 +299,7 @@ impl Pairing {
         });
         if let (Some(order), Some(new_row)) = (order, new_row) {
             self.ops.keep(&order);
+            self.callers.keep(&order);
             self.loose.renumber(&new_row);
             self.slots.renumber(&new_row);
             self.names.renumber(&new_row);
