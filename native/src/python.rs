@@ -13,17 +13,16 @@ use pyo3::exceptions::{PyInterruptedError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
+use crate::call::NONE;
+use crate::capture::{Error, File, Progress};
 use crate::columns::{CALL_SHOWN_LAST, REPLY_SHOWN_LAST};
 use crate::compound::Ranks;
 use crate::container::{Error as ContainerError, Reader};
-use crate::decode::{Error, File, Progress, decode as read};
-use crate::decoder::{Decoder, KINDS};
+use crate::decoder::{Decoder, KINDS, Tcp, decode as read};
 use crate::dispatch;
 use crate::kernels;
-use crate::loads::Loads;
-use crate::rpc::NONE;
 use crate::sweep;
-use crate::waits::Pauses;
+use crate::table::{Columns, Values};
 
 pyo3::create_exception!(_native, NotACapture, PyValueError, "The bytes are of no format that this decoder reads.");
 
@@ -107,7 +106,7 @@ fn failure(error: Error) -> PyErr {
         Error::Container { file, .. } | Error::Time { file, .. } | Error::Number { file, .. } => {
             PyValueError::new_err((text, file))
         }
-        Error::TooMany | Error::TooManyRows | Error::TooManyConversations => PyValueError::new_err((text, 0)),
+        Error::TooMany | Error::TooManyRows(_) | Error::TooManyConversations(_) => PyValueError::new_err((text, 0)),
     }
 }
 
@@ -117,12 +116,21 @@ fn column<T: Element>(py: Python<'_>, mut values: Vec<T>) -> Bound<'_, PyArray1<
     PyArray1::from_vec(py, values)
 }
 
-macro_rules! columns {
-    ($py:expr, $table:expr, $($name:ident)*) => {{
-        let columns = PyDict::new($py);
-        $(columns.set_item(stringify!($name), column($py, std::mem::take(&mut $table.$name)))?;)*
-        columns
-    }};
+/// The columns of a table by their names.
+fn table(py: Python<'_>, columns: Columns) -> PyResult<Bound<'_, PyDict>> {
+    let out = PyDict::new(py);
+    for (name, values) in columns {
+        match values {
+            Values::I8(values) => out.set_item(name, column(py, values)),
+            Values::I16(values) => out.set_item(name, column(py, values)),
+            Values::I32(values) => out.set_item(name, column(py, values)),
+            Values::I64(values) => out.set_item(name, column(py, values)),
+            Values::U8(values) => out.set_item(name, column(py, values)),
+            Values::U32(values) => out.set_item(name, column(py, values)),
+            Values::U64(values) => out.set_item(name, column(py, values)),
+        }?;
+    }
+    Ok(out)
 }
 
 mod apart;
@@ -164,19 +172,12 @@ fn result<'py>(py: Python<'py>, mut decoder: Decoder, is_cut: bool) -> PyResult<
     }
     out.set_item("kinds", kinds)?;
     let ops = &mut pairing.ops;
-    out.set_item(
-        "ops",
-        columns!(py, ops, conn direction xid kind offset size fh t0 t1 t2 t3 call_first_frame call_last_frame
-            reply_first_frame reply_last_frame transmissions status accept flags),
-    )?;
-    out.set_item("callers", columns!(py, ops, uid))?;
+    out.set_item("ops", table(py, ops.take_columns())?)?;
+    out.set_item("callers", table(py, pairing.callers.take_columns())?)?;
     let loose = &mut pairing.loose;
-    out.set_item(
-        "loose",
-        columns!(py, loose, conn direction is_reply xid kind state op first_frame last_frame first_ns last_ns),
-    )?;
+    out.set_item("loose", table(py, loose.take_columns())?)?;
     let slots = &mut pairing.slots;
-    out.set_item("slots", columns!(py, slots, op session slot seqid highest reply_highest target_highest))?;
+    out.set_item("slots", table(py, slots.take_columns())?)?;
     out.set_item("sessions", sessions(py, &slots.sessions)?)?;
     let created = PyList::empty(py);
     for (t_ns, session) in &slots.created {
@@ -187,29 +188,31 @@ fn result<'py>(py: Python<'py>, mut decoder: Decoder, is_cut: bool) -> PyResult<
     }
     out.set_item("created_sessions", created)?;
     let news = &mut pairing.files;
-    out.set_item("file_news", columns!(py, news, op event t_ns directory name handle to_directory to_name))?;
+    out.set_item("file_news", table(py, news.take_columns())?)?;
     out.set_item("file_handles", strings(py, news.handles.iter())?)?;
     out.set_item("files_dropped", news.dropped)?;
     let names = &mut pairing.names;
-    out.set_item("names", columns!(py, names, op name))?;
+    out.set_item("names", table(py, names.take_columns())?)?;
     out.set_item("name_list", strings(py, names.iter())?)?;
     let failures = &mut pairing.failures;
-    out.set_item("failures", columns!(py, failures, op results))?;
+    out.set_item("failures", table(py, failures.take_columns())?)?;
     let resent = &mut pairing.resent;
-    out.set_item("resent", columns!(py, resent, op is_reply kind frame t_ns bytes))?;
+    out.set_item("resent", table(py, resent.take_columns())?)?;
     out.set_item("resent_dropped", resent.dropped)?;
     let blocked = &mut pairing.blocked;
-    out.set_item("blocked", columns!(py, blocked, op is_reply until_ns))?;
+    out.set_item("blocked", table(py, blocked.take_columns())?)?;
     out.set_item("blocked_dropped", blocked.dropped)?;
 
     let events = &mut decoder.events;
-    out.set_item("tcp_events", columns!(py, events, kind conn reconnect direction frame t_ns offset value))?;
+    out.set_item("tcp_events", table(py, events.take_columns())?)?;
     out.set_item("tcp_events_dropped", decoder.events.dropped)?;
     out.set_item("pauses_dropped", decoder.pauses.dropped)?;
-    out.set_item("pauses", pauses(py, &mut decoder.pauses)?)?;
-    out.set_item("loads", loads(py, &decoder.loads)?)?;
+    out.set_item("pauses", table(py, decoder.pauses.take_columns())?)?;
+    let loads = table(py, decoder.loads.columns().take_columns())?;
+    loads.set_item("stretch_ns", decoder.loads.stretch_ns)?;
+    out.set_item("loads", loads)?;
     out.set_item("loads_dropped", decoder.loads.dropped)?;
-    out.set_item("tcp", traffic(py, &decoder)?)?;
+    out.set_item("tcp", table(py, Tcp::of(&decoder.finished).take_columns())?)?;
     out.set_item("lost_ranges", decoder.finished.iter().map(|done| u64::from(done.lost_ranges)).sum::<u64>())?;
     out.set_item("lost_bytes", decoder.finished.iter().map(|done| done.lost_bytes).sum::<u64>())?;
 
@@ -258,66 +261,6 @@ fn sessions<'py>(py: Python<'py>, ids: &[[u8; 16]]) -> PyResult<Bound<'py, PyLis
 
 fn strings<'py, 'a>(py: Python<'py>, all: impl ExactSizeIterator<Item = &'a [u8]>) -> PyResult<Bound<'py, PyList>> {
     PyList::new(py, all.map(|one| PyBytes::new(py, one)))
-}
-
-/// Silences of senders.
-fn pauses<'py>(py: Python<'py>, pauses: &mut Pauses) -> PyResult<Bound<'py, PyDict>> {
-    Ok(columns!(py, pauses, conn reconnect direction frame begin_ns end_ns heard_ns ended went in_message offset size
-        size_before under_way under_way_end announced window window_least window_end duplicate_acks is_tail sent_ns))
-}
-
-fn loads<'py>(py: Python<'py>, loads: &Loads) -> PyResult<Bound<'py, PyDict>> {
-    let out = PyDict::new(py);
-    out.set_item("conn", column(py, loads.conn()))?;
-    out.set_item("direction", column(py, loads.direction()))?;
-    out.set_item("begin_ns", column(py, loads.begin_ns()))?;
-    out.set_item("bytes", column(py, loads.bytes()))?;
-    out.set_item("stretch_ns", loads.stretch_ns)?;
-    Ok(out)
-}
-
-/// One row a direction of a TCP connection.
-fn traffic<'py>(py: Python<'py>, decoder: &Decoder) -> PyResult<Bound<'py, PyDict>> {
-    let out = PyDict::new(py);
-    macro_rules! put {
-        ($($name:literal $done:ident => $value:expr;)*) => {
-            $(out.set_item($name, column(py, decoder.finished.iter().map(|$done| $value as i64).collect::<Vec<i64>>()))?;)*
-        };
-    }
-    put! {
-        "conn" d => d.conn;
-        "reconnect" d => d.reconnect;
-        "direction" d => d.direction;
-        "packets" d => d.traffic.packets;
-        "first_ns" d => d.traffic.first_ns;
-        "last_ns" d => d.traffic.last_ns;
-        "data_packets" d => d.traffic.data_packets;
-        "bytes" d => d.traffic.bytes;
-        "largest_payload" d => d.traffic.largest_payload;
-        "super_packets" d => d.traffic.super_packets;
-        "first_seq" d => d.range.map_or(-1, |range| i64::from(range.0));
-        "seq_span" d => d.range.map_or(-1, |range| range.1 as i64);
-        "retransmissions" d => d.traffic.retransmissions;
-        "retransmitted_bytes" d => d.traffic.retransmitted_bytes;
-        "duplicates" d => d.traffic.duplicates;
-        "out_of_order" d => d.traffic.out_of_order;
-        "late_bytes" d => d.traffic.late_bytes;
-        "keep_alives" d => d.traffic.keep_alives;
-        "lost_ranges" d => d.lost_ranges;
-        "lost_bytes" d => d.lost_bytes;
-        "zero_windows" d => d.traffic.zero_windows;
-        "zero_window_ns" d => d.traffic.zero_window_ns;
-        "stalls" d => d.traffic.stalls;
-        "stalled_ns" d => d.traffic.stalled_ns;
-        "saw_syn" d => d.traffic.saw_syn;
-        "window_scale" d => d.traffic.window_scale.map_or(-1, i64::from);
-        "mss" d => d.traffic.mss.map_or(-1, i64::from);
-        "rtt_count" d => d.traffic.rtt_count;
-        "rtt_sum_ns" d => d.traffic.rtt_sum_ns;
-        "rtt_min_ns" d => if d.traffic.rtt_count == 0 { -1 } else { d.traffic.rtt_min_ns };
-        "rtt_max_ns" d => if d.traffic.rtt_count == 0 { -1 } else { d.traffic.rtt_max_ns };
-    }
-    Ok(out)
 }
 
 /// An address as Wireshark prints it.

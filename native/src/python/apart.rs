@@ -6,10 +6,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use super::{Job, column, failure, is_cut, of_files, open, result, text};
-use crate::apart::{Apart, LISTS, Part, decode_apart as read};
+use super::{Job, column, failure, is_cut, of_files, open, result, table, text};
+use crate::apart::{Apart, Part, decode_apart as read};
+use crate::capture::File;
 use crate::compound::Ranks;
-use crate::decode::File;
 use crate::split::split as write;
 
 /// Decode captures, one after the other, as one; a result for each pair of addresses with RPC, and one for all else.
@@ -96,26 +96,13 @@ fn apart_result<'py>(py: Python<'py>, apart: Apart, files: &[File], is_cut: bool
 }
 
 fn found<'py>(py: Python<'py>, part: Part, is_cut: bool) -> PyResult<Bound<'py, PyDict>> {
-    let Part { decoder, turns, .. } = part;
-    let services: Vec<i64> = decoder.pairing.kinds.list.iter().map(|kind| i64::from(kind.service)).collect();
+    let mut turns = part.turns();
+    let decoder = part.decoder;
     let is_empty = decoder.packets == 0;
     let (first_ns, last_ns) = (decoder.first_ns, decoder.last_ns);
     let out = result(py, decoder, is_cut)?;
     out.set_item("first_ns", if is_empty { 0 } else { first_ns })?;
     out.set_item("last_ns", if is_empty { 0 } else { last_ns })?;
-    let (mut of, mut turn, mut service) = (Vec::new(), Vec::new(), Vec::new());
-    for (number, list) in turns.into_iter().enumerate() {
-        of.resize(of.len() + list.len(), number as i8);
-        if LISTS[number] == "kind" {
-            service.extend_from_slice(&services);
-        }
-        service.resize(of.len(), -1);
-        turn.extend(list.into_iter().map(|turn| turn as i64));
-    }
-    let turns = PyDict::new(py);
-    turns.set_item("of", column(py, of))?;
-    turns.set_item("turn", column(py, turn))?;
-    turns.set_item("service", column(py, service))?;
-    out.set_item("turns", turns)?;
+    out.set_item("turns", table(py, turns.take_columns())?)?;
     Ok(out)
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-use super::{Job, column, failure, of_files, open, text};
+use super::{Job, failure, of_files, open, table, text};
+use crate::capture::read_all;
 use crate::conversations::Conversation;
-use crate::decode::read_all;
 use crate::packets::{Asked, Trace};
 
 /// The TCP packets of captures, one after the other, as one.
@@ -27,12 +27,7 @@ pub(super) fn packets<'py>(
     });
     let (mut trace, files) = done.map_err(failure)?;
     let out = PyDict::new(py);
-    let rows = &mut trace.rows;
-    out.set_item(
-        "packets",
-        columns!(py, rows, conversation direction frame t_ns seq size ack window flags kind ack_kind sacks is_dsack
-            ip_id ts_val head head_size),
-    )?;
+    out.set_item("packets", table(py, trace.rows.take_columns())?)?;
     let list = PyList::empty(py);
     for one in &trace.conversations.list {
         let ends = one.ends;
