@@ -13,12 +13,12 @@ from enum import StrEnum
 import numpy as np
 
 from nfslat.model.tables import I8, I64, endpoint
+from nfslat.model.units import to_ms
 from nfslat.tcp.packets import Talk
 from nfslat.tcp.setup import resent_until_ns
 from nfslat.tcp.silences import Silences
 from nfslat.wire.stalls import CAUSES, Cause, code, silence_ns
 
-_MS = 1e6
 _BINS = 200
 
 
@@ -149,11 +149,11 @@ def limits(talk: Talk, parts: Split, direction: int) -> Limits:
     rows = tuple(
         Limited(
             limit=limit,
-            ms=int(sums[at]) / _MS,
+            ms=to_ms(int(sums[at])),
             share=int(sums[at]) / total if total else 0.0,
             share_of_busy=int(sums[at]) / busy if busy and at not in _NOT_BUSY else None,
             waits=int(parts.waits[at]),
-            longest_ms=int(longest[at]) / _MS,
+            longest_ms=to_ms(int(longest[at])),
         )
         for at, limit in enumerate(LIMITS)
     )
@@ -165,13 +165,13 @@ def limits(talk: Talk, parts: Split, direction: int) -> Limits:
         direction=direction,
         sender=endpoint(*ends.source(direction)),
         receiver=endpoint(*ends.destination(direction)),
-        total_ms=total / _MS,
-        busy_ms=busy / _MS,
+        total_ms=to_ms(total),
+        busy_ms=to_ms(busy),
         limits=rows,
         most=most,
         needless=int(parts.waits[LIMITS.index(Limit.SPURIOUS)]),
-        bin_ms=bin_ns / _MS,
-        bins=tuple(tuple(ns / _MS for ns in row) for row in bins.tolist()),
+        bin_ms=to_ms(bin_ns),
+        bins=tuple(tuple(to_ms(ns) for ns in row) for row in bins.tolist()),
     )
 
 

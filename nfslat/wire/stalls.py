@@ -23,8 +23,7 @@ import numpy as np
 from nfslat.model.details import Ended, Pauses, Went
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8, I64, Bool
-
-_MS = 1_000_000
+from nfslat.model.units import NS_PER_MS
 
 
 class Cause(StrEnum):
@@ -48,15 +47,15 @@ class Cause(StrEnum):
 CAUSES = tuple(Cause)
 LOSS = frozenset({Cause.RTO, Cause.TAIL_LOSS_PROBE, Cause.FAST_RETRANSMIT, Cause.RECOVERY})
 
-RTO_MIN_NS = 200 * _MS  # Linux and FreeBSD; Solaris has 400, RFC 6298 a second: there all the more
-DELAYED_ACK_NS = (30 * _MS, 550 * _MS)  # 40 ms, a tick early, to 500 (RFC 1122), a tick late
+RTO_MIN_NS = 200 * NS_PER_MS  # Linux and FreeBSD; Solaris has 400, RFC 6298 a second: there all the more
+DELAYED_ACK_NS = (30 * NS_PER_MS, 550 * NS_PER_MS)  # 40 ms, a tick early, to 500 (RFC 1122), a tick late
 # An answer to what was heard comes within so much: a wake-up of a busy or virtual host.
-_AT_ONCE_NS = 2 * _MS
+_AT_ONCE_NS = 2 * NS_PER_MS
 _AT_ONCE_LEAST, _AT_ONCE_MOST = 20, 8  # parts of the silence: a 20th where that is more, an 8th where that is less
-_TICK_NS = 10 * _MS  # of the slowest kernel clock: timers go off so much early or late
-_PROBE_SLACK_NS = 25 * _MS  # two ticks of the slowest clock, which Linux adds to a probe's timer, and a wake-up
+_TICK_NS = 10 * NS_PER_MS  # of the slowest kernel clock: timers go off so much early or late
+_PROBE_SLACK_NS = 25 * NS_PER_MS  # two ticks of the slowest clock, which Linux adds to a probe's timer, and a wake-up
 _DUP_ACKS = 3  # RFC 5681
-_RECOVERY_NS = 5 * _MS  # from one repeat to the next, where round trips are shorter: a busy host's jitter
+_RECOVERY_NS = 5 * NS_PER_MS  # from one repeat to the next, where round trips are shorter: a busy host's jitter
 
 # Timers of delayed ACKs: (name in ms, from, to), of the time that the ACK was held. They count in ticks of up to 10 ms,
 # of which the first is under way when they are set.
@@ -71,7 +70,7 @@ def code(cause: Cause) -> int:
 def timer_ms(held_ns: int) -> int | None:
     """The delayed-ACK timer that goes with an ACK held so long: 40 (Linux), 50 or 100 (Solaris), 200 (Windows, BSD),
     500 (the most that RFC 1122 allows); None: no such timer."""
-    return next((name for name, least, most in _TIMERS_MS if least * _MS <= held_ns < most * _MS), None)
+    return next((name for name, least, most in _TIMERS_MS if least * NS_PER_MS <= held_ns < most * NS_PER_MS), None)
 
 
 def awaited(pauses: Pauses) -> I8:
