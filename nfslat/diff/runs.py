@@ -12,12 +12,13 @@ import numpy as np
 from nfslat.diff.statistics import SLICES, Sample
 from nfslat.figures.op_columns import CHARGED
 from nfslat.model.blocks import rank
+from nfslat.model.causes import FROM_OUTSIDE, Cause, code
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I64, Bool
 from nfslat.model.units import to_ms
 from nfslat.results import Correlation
 from nfslat.select import op_labels
-from nfslat.wire.charges.causes import FROM_OUTSIDE, Cause, code, place
+from nfslat.wire.charges.places import place
 
 LAYERS = ("client", "network", "server")
 # Whose the parts of the response time are, as in the verdict of a report: what is not the server's response time is the

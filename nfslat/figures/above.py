@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from nfslat.findings.facts import KeptAbove
+from nfslat.model.causes import Cause, code
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool
 from nfslat.model.units import to_ms, utc
 from nfslat.results import Correlation
 from nfslat.wire.above import Stops, Why, kept_above
-from nfslat.wire.charges.causes import Cause, code
 from nfslat.wire.charges.silences import silences
 from nfslat.wire.reconnects import without_connection
 

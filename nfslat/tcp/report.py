@@ -10,6 +10,7 @@ import numpy as np
 
 from nfslat.evidence.sqlnet_trace import SqlnetTrace
 from nfslat.evidence.sqlnet_trace import notes as trace_notes
+from nfslat.model.causes import LIMITS, Cause, Limit
 from nfslat.model.tables import I64, endpoint
 from nfslat.model.units import iso, to_ms, to_s
 from nfslat.tcp import model
@@ -17,7 +18,6 @@ from nfslat.tcp.both import Both
 from nfslat.tcp.counts import counts
 from nfslat.tcp.ends import ends
 from nfslat.tcp.floors import Place
-from nfslat.tcp.limits import LIMITS, Limit
 from nfslat.tcp.packets import Kind, Trace
 from nfslat.tcp.progress import sender
 from nfslat.tcp.shared import Shared
@@ -31,8 +31,9 @@ from nfslat.tcp.walk import walk
 
 T = TypeVar("T")
 # What TCP itself made a sender wait for; the rest is the application's, or the path's pace.
-_COSTS = (Limit.DELAYED_ACK, Limit.LOSS, Limit.SPURIOUS, Limit.RECEIVE_WINDOW, Limit.CONGESTION,
-          Limit.UNKNOWN_WINDOW)  # fmt: skip
+_COSTS: tuple[Limit, ...] = (
+    Cause.DELAYED_ACK, Cause.LOSS, Cause.SPURIOUS, Cause.RECEIVE_WINDOW, Cause.CONGESTION, Cause.UNKNOWN_WINDOW
+)  # fmt: skip
 _CLOSELY = 64  # conversations with the most packets: of these it is worked out what TCP cost
 
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from nfslat.figures.stats import summary
+from nfslat.model.causes import Cause, code
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, endpoint
 from nfslat.model.units import NS_PER_MS, to_ms
@@ -21,7 +22,7 @@ from nfslat.tcp.packets import SYN, Talk
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.stream import Stream
 from nfslat.wire.batches import Held, held
-from nfslat.wire.stalls import DELAYED_ACK_NS, Cause, code
+from nfslat.wire.stalls import DELAYED_ACK_NS
 
 _BINS = 200
 _ARRIVALS = 3

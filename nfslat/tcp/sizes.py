@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from nfslat.model.causes import Cause, code
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.bursts import Spill, find_bursts, spills
 from nfslat.tcp.packets import Kind
 from nfslat.tcp.progress import counted, data_rows, sender
 from nfslat.tcp.shared import Shared
-from nfslat.wire.stalls import Cause, code
 
 F64 = npt.NDArray[np.float64]
 _MOST_MODES, _LEAST_SHARE = 8, 0.02  # of packets or of bytes: a size below both is no mode

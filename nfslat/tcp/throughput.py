@@ -11,15 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nfslat.model.causes import LIMITS, LOSS_STALLS, Cause, code
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.carried import Carried, carried
-from nfslat.tcp.limits import LIMITS, Limit
 from nfslat.tcp.packets import Talk
 from nfslat.tcp.progress import Progress, data_rows, sender
 from nfslat.tcp.shared import Shared
-from nfslat.wire.stalls import LOSS, code
 
 _BUSY_NS = 10 * NS_PER_MS
 _SHORTEST_SILENCE_NS = 2 * NS_PER_MS
@@ -33,9 +32,9 @@ _SHORT_NS, _ROUND_TRIPS = 30 * NS_PER_MS, 4
 _MUCH_LOST, _HARDLY = 0.01, 0.1  # of the bytes; of the time, in which its sender had nothing to send
 _POLICED_NS, _NEAR = 100 * NS_PER_MS, 0.1
 _PATH = [
-    LIMITS.index(limit) for limit in (Limit.CONGESTION, Limit.UNKNOWN_WINDOW, Limit.LOSS, Limit.SPURIOUS, Limit.PACE)
+    LIMITS.index(limit) for limit in (Cause.CONGESTION, Cause.UNKNOWN_WINDOW, Cause.LOSS, Cause.SPURIOUS, Cause.PACE)
 ]
-_IDLE = [LIMITS.index(limit) for limit in (Limit.APPLICATION, Limit.UNKNOWN)]
+_IDLE = [LIMITS.index(limit) for limit in (Cause.APPLICATION, Cause.UNKNOWN)]
 _UNEVEN = 4  # mean spacings, or times that the packet takes at that rate: a longer gap is a silence
 
 
@@ -151,7 +150,7 @@ def _way(shared: Shared, direction: int, silence: int, begin: int, end: int) -> 
 def _policer(shared: Shared, direction: int, sums: I64) -> Policed | None:
     """Where its sender always had more to send, much was lost, and what arrived came at a rate that stays."""
     new, silences = shared.progress[direction], shared.silences[direction]
-    is_loss = np.isin(silences.causes, [code(cause) for cause in LOSS])
+    is_loss = np.isin(silences.causes, [code(cause) for cause in LOSS_STALLS])
     sent = int(shared.talk.packets.size[shared.streams[direction].rows].sum())
     lost = int(silences.pauses.size[is_loss].sum()) / max(sent, 1)
     idle = int(sums[_IDLE].sum())

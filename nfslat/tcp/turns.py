@@ -14,6 +14,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from nfslat.model.causes import STALLS, Cause, Stall, code
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_MS, to_ms
@@ -24,7 +25,6 @@ from nfslat.tcp.shared import Shared
 from nfslat.tcp.turn_rows import NO_TURNS, TurnRows, turn_rows
 from nfslat.tcp.turn_shape import crossings, rpc_answers, who_asks
 from nfslat.tcp.turn_stops import Stops, find_stops
-from nfslat.wire.stalls import CAUSES, Cause, code
 
 # Changes of direction at which the sender had not got all of what the other one had sent. Where they take turns there
 # are none, but for a protocol's rare interruptions.
@@ -77,7 +77,7 @@ class TurnStall:
     """Silences of one cause within requests, or within responses."""
 
     where: str  # "request", "response"
-    cause: Cause
+    cause: Stall
     count: int
     turns: int
     total_ms: float
@@ -234,14 +234,14 @@ def _slowest_share(durations_ns: I64, share: float) -> float | None:
 def _stalls(stops: Stops, total: int) -> tuple[TurnStall, ...]:
     out = []
     for in_response, where in ((0, "request"), (1, "response")):
-        for number in np.unique(stops.cause).tolist():
-            of = (stops.in_response == in_response) & (stops.cause == number)
+        for cause in STALLS:
+            of = (stops.in_response == in_response) & (stops.cause == code(cause))
             count = int(np.count_nonzero(of))
             if count:
                 ns = int(stops.ns[of].sum())
                 share = ns / total if total > 0 else None
                 turns_ = len(np.unique(stops.turn[of]))
-                out.append(TurnStall(where, CAUSES[number], count, turns_, to_ms(ns), to_ms(ns) / count, share))
+                out.append(TurnStall(where, cause, count, turns_, to_ms(ns), to_ms(ns) / count, share))
     return tuple(sorted(out, key=lambda one: -one.total_ms))
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nfslat.model.causes import LOSS_STALLS, Cause, code
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.packets import AckKind, Kind, Packets, Talk
 from nfslat.tcp.turns import Shape, Taken
-from nfslat.wire.stalls import LOSS, Cause, code
 
 _SLOW = 0.1
 _FEW, _MOST = 0.01, 0.5  # of the turns (one at the least), of the time in them
@@ -84,7 +84,7 @@ def walk(talk: Talk, taken: Taken) -> Walk | None:
     order = slow[np.argsort(took[slow], kind="stable")]
     turn = int(order[-1] if chosen_by == "longest" else order[(len(order) - 1) // 2])
     here = np.flatnonzero(stops.turn == turn)
-    resent = np.isin(stops.cause[here], [code(cause) for cause in LOSS])
+    resent = np.isin(stops.cause[here], [code(cause) for cause in LOSS_STALLS])
     lost = int(stops.held_ns[here].sum()) + int(stops.ns[here][resent].sum())
     return Walk(
         turn=turn + 1,

@@ -16,36 +16,13 @@ the sender's end where the window is not known, for want of the handshake that s
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import numpy as np
 
+from nfslat.model.causes import Cause, code
 from nfslat.model.details import Ended, Pauses, Went
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8, I64, Bool
 from nfslat.model.units import NS_PER_MS
-
-
-class Cause(StrEnum):
-    """What a sender waited for; its code in columns is its place in `CAUSES`."""
-
-    RTO = "rto"  # the retransmission timeout; each step of its backoff has a row of its own
-    TAIL_LOSS_PROBE = "tail-loss-probe"
-    FAST_RETRANSMIT = "fast-retransmit"  # duplicate ACKs, or SACKs, told of a loss
-    RECOVERY = "recovery"  # what is sent again beside it: little or no silence each
-    ZERO_WINDOW = "zero-window"
-    RECEIVE_WINDOW = "receive-window"  # open, and too small for the next segment
-    DELAYED_ACK = "delayed-ack"
-    CONGESTION_WINDOW = "congestion-window"  # for an ACK, about a round trip, with room in the receiver's window
-    UNKNOWN_WINDOW = "unknown-window"  # the same, and nothing says whether the receiver's window had room
-    SENDER = "sender"  # for nothing on the wire: its application, or its host
-    OVERTAKEN = "overtaken"  # no wait: the network brought packets in another order
-    UNKNOWN = "unknown"  # the capture does not show it; near the receiver this is the pace of path and sender
-    SPURIOUS = "spurious"  # it sent again what had arrived; not told by `classify`, which sees a pause alone
-
-
-CAUSES = tuple(Cause)
-LOSS = frozenset({Cause.RTO, Cause.TAIL_LOSS_PROBE, Cause.FAST_RETRANSMIT, Cause.RECOVERY})
 
 RTO_MIN_NS = 200 * NS_PER_MS  # Linux and FreeBSD; Solaris has 400, RFC 6298 a second: there all the more
 DELAYED_ACK_NS = (30 * NS_PER_MS, 550 * NS_PER_MS)  # 40 ms, a tick early, to 500 (RFC 1122), a tick late
@@ -60,11 +37,6 @@ _RECOVERY_NS = 5 * NS_PER_MS  # from one repeat to the next, where round trips a
 # Timers of delayed ACKs: (name in ms, from, to), of the time that the ACK was held. They count in ticks of up to 10 ms,
 # of which the first is under way when they are set.
 _TIMERS_MS = ((40, 30, 49), (50, 49, 60), (100, 90, 115), (200, 190, 230), (500, 475, 575))
-
-
-def code(cause: Cause) -> int:
-    """What stands for `cause` in the columns of `classify`."""
-    return CAUSES.index(cause)
 
 
 def timer_ms(held_ns: int) -> int | None:
@@ -92,7 +64,7 @@ def classify(
     sender_rtt_ns: int | I64 = NULL,
     jitter_ns: int | I64 = 0,
 ) -> I8:
-    """The cause of each pause, as the place in `CAUSES`. Round trips as above, in ns, and the MSS in bytes: one for
+    """The cause of each pause, as `causes.code`. Round trips as above, in ns, and the MSS in bytes: one for
     all rows or one a row, NULL where it is not known. `jitter_ns`: how much later than the shortest way to the sender
     and back takes an answer may come, where `pauses` were put into the sender's view by that way."""
     rows = _Rows(pauses, rtt_min_ns, mss, sender_rtt_ns, jitter_ns)

@@ -8,11 +8,12 @@ from nfslat.answer.pictures import Way
 from nfslat.figures.pictures.bins import Bins
 from nfslat.figures.pictures.clocks import on_client
 from nfslat.model.blocks import tally
+from nfslat.model.causes import LOSSES, Cause, code
 from nfslat.model.details import TcpEvent
 from nfslat.model.tables import I32, I64, Bool, Ops
 from nfslat.model.units import to_ms
 from nfslat.results import Correlation
-from nfslat.wire.charges.causes import BEFORE, LOSSES, Cause, code, place
+from nfslat.wire.charges.places import BEFORE, place
 
 _MB_PER_S = 1e3  # in a byte per ns
 

@@ -15,12 +15,13 @@ from nfslat.figures.op_view import place as gather
 from nfslat.figures.pictures.bins import Bins
 from nfslat.figures.stats import longest
 from nfslat.figures.wireshark import of_side
+from nfslat.model.causes import CAUSES, Cause
 from nfslat.model.details import Again
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I64, endpoint
 from nfslat.model.units import iso, to_ms, to_s
 from nfslat.results import Correlation, Side
-from nfslat.wire.charges.causes import BEFORE, CAUSES, Cause, place
+from nfslat.wire.charges.places import BEFORE, place
 
 if TYPE_CHECKING:
     from nfslat.names.paths import Paths

@@ -22,13 +22,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nfslat.model.causes import Cause, code
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import TcpEvent
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_MS
 from nfslat.wire.batches import held
-from nfslat.wire.charges.causes import Cause, code, place
 from nfslat.wire.charges.claims import Claims, Pair, overlapping
+from nfslat.wire.charges.places import place
 from nfslat.wire.charges.silences import came_again
 
 _SILENT_NS = 50 * NS_PER_MS  # of a host that others send to; more than a scheduler's time slices

@@ -16,13 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nfslat.model.causes import Cause, code
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Loads, Tcp
 from nfslat.model.protocol import NULL32, op_name
 from nfslat.model.tables import I8, I32, I64, Bool, Ops
 from nfslat.model.units import NS_PER_MS
-from nfslat.wire.charges.causes import Cause, code, place
 from nfslat.wire.charges.claims import Claims, Pair, of_each
+from nfslat.wire.charges.places import place
 from nfslat.wire.charges.sending import Socket
 
 # Choices, but where a line says else: each says what it parts from what.

@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nfslat.model.causes import LOSSES, Cause, code
 from nfslat.model.details import Tcp
 from nfslat.model.protocol import NULL, NULL32, op_name
 from nfslat.model.tables import I64, Bool, Ops
 from nfslat.model.units import NS_PER_MS
-from nfslat.wire.charges.causes import BEFORE, LOSSES, Cause, code, place
 from nfslat.wire.charges.claims import WAITS, Claims, Pair, Stretches, exclusive, of_each, overlapping
+from nfslat.wire.charges.places import BEFORE, place
 from nfslat.wire.charges.silences import NOTHING, Silences
 
 _LONG_NS = NS_PER_MS  # to be sent; what is sent sooner costs those behind it nothing that matters
