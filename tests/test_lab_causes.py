@@ -16,10 +16,11 @@ from nfslat.decompose import PART_NAMES
 from nfslat.evidence.known import Known
 from nfslat.figures.summary import report_two
 from nfslat.findings.rank import ranked
+from nfslat.model.causes import LOSSES, Cause, code
 from nfslat.results import Correlation
 from nfslat.select import Filters
 from nfslat.wire.charges.analysis import NET
-from nfslat.wire.charges.causes import LOSSES, PLACES, Cause, code, place
+from nfslat.wire.charges.places import PLACES, place
 
 pytestmark = [needs_captures, needs_native]
 
