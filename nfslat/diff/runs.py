@@ -14,7 +14,7 @@ from nfslat.figures.op_columns import CHARGED
 from nfslat.model.blocks import rank
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I64, Bool
-from nfslat.results import Correlation
+from nfslat.results import Analysis
 from nfslat.select import op_labels
 from nfslat.wire.charges.causes import FROM_OUTSIDE, Cause, code, place
 
@@ -154,7 +154,7 @@ class Run:
         )
 
 
-def single_ops(c: Correlation) -> Single:
+def single_ops(c: Analysis) -> Single:
     """The matched ops."""
     client = c.client.ops
     rows = c.matched.client.astype(np.int64)
@@ -183,7 +183,7 @@ def single_ops(c: Correlation) -> Single:
     )
 
 
-def _charged(c: Correlation, part: str, causes: frozenset[Cause]) -> I64:
+def _charged(c: Analysis, part: str, causes: frozenset[Cause]) -> I64:
     """What these causes made of a part of each matched op, ns."""
     out = np.zeros(len(c.matched), dtype=np.int64)
     if c.charges is not None:
