@@ -30,11 +30,10 @@ from nfslat.decode.stored import SCHEMA, open_source, read_side, write_side
 from nfslat.errors import InputError
 from nfslat.evidence.known import Known
 from nfslat.export.parquet import write_parquet
-from nfslat.figures.summary import report_two
 from nfslat.kernels.compiled import is_built
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import Loose
-from nfslat.pipeline import correlate, inspect
+from nfslat.pipeline import analyse, correlate, inspect, report
 from nfslat.results import Side
 from nfslat.select import Filters
 
@@ -194,7 +193,7 @@ def report_of(server: Source, client: Source, engine: Engine) -> str:
     """The report as JSON, without what tells files and engines apart."""
     found = correlate(server, client, engine, filters=Filters(), srt="nfslat", may_swap=True, progress=lambda _: None)
     tool = Tool("0", "any", "nfslat", "nfslat")
-    text = json.dumps(report_json.to_dict(report_two(found, tool, Filters(), Known())))
+    text = json.dumps(report_json.to_dict(report(analyse(found), tool, Filters(), Known())))
     for source, name in ((server, "SERVER"), (client, "CLIENT")):
         text = text.replace(source.name, name)
     return text

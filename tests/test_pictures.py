@@ -33,13 +33,12 @@ from nfslat.figures.pictures.flying import flying, limit_of_client
 from nfslat.figures.pictures.path import spread
 from nfslat.figures.pictures.tallies import MEASURES, Tallies
 from nfslat.figures.stats import summary
-from nfslat.figures.summary import report_two
 from nfslat.figures.wireshark import of_side
 from nfslat.model.causes import LOSSES
 from nfslat.model.details import TcpEvent
 from nfslat.model.tables import I64
 from nfslat.packets import show
-from nfslat.results import Correlation
+from nfslat.results import Analysis, Correlation
 from nfslat.select import Filters
 
 TOOL = model.Tool("", "", "", "nfslat")
@@ -167,7 +166,7 @@ def test_what_is_left_of_the_classes_holds_all_ops(rows: list[tuple[int, int, in
 
 # ---- real captures ----
 
-Drawn = tuple[Correlation, model.Report, Pictures]
+Drawn = tuple[Analysis, model.Report, Pictures]
 _LAB = (
     *("a_v3_baseline", "b_v3_nfsd_threads2", "c_v3_slots2", "d3_v3_loss1", "f_v41_session_slots2", "f_v3_nconnect4"),
     *("g_clock_drift5000ppm", "g_clock_step3s", "h_v42_metadata", "i_v41_callback_recall", "j_v3_partial_overlap"),
@@ -176,8 +175,9 @@ _LAB = (
 _FOUND: dict[str, Drawn] = {}
 
 
-def _drawn(c: Correlation) -> Drawn:
-    report = report_two(c, TOOL, Filters(), Known())
+def _drawn(found: Correlation) -> Drawn:
+    c = pipeline.analyse(found)
+    report = pipeline.report(c, TOOL, Filters(), Known())
     assert report.inflight is not None
     pictures = pictures_of(c, report.inflight)
     assert pictures is not None

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from nfslat.model.protocol import MOUNT, NFS, NFSACL, TRANSIENT_FIRST, op_name
 from nfslat.model.details import (
     Blocked,
     Callers,
@@ -23,6 +22,7 @@ from nfslat.model.details import (
     TcpEvents,
     Turns,
 )
+from nfslat.model.protocol import MOUNT, NFS, NFSACL, TRANSIENT_FIRST, op_name
 from nfslat.model.tables import Loose, Ops, Table
 from nfslat.tcp.packets import Packets
 

@@ -19,7 +19,6 @@ from nfslat.diff.runs import Run, Single, single_ops
 from nfslat.errors import InputError, UsageError
 from nfslat.evidence.known import Known
 from nfslat.figures.op_columns import CHARGED
-from nfslat.figures.summary import report_two
 from nfslat.model.protocol import NULL
 from nfslat.results import Correlation
 from nfslat.select import Filters, Moment
@@ -125,8 +124,9 @@ def of_correlation(found: Correlation, filters: Filters, name: str) -> Run:
     """Two captures that were read. Raises ``InputError`` where no op is in both."""
     if not len(found.matched):
         raise InputError(f"{name}: no op is in both captures")
-    report = report_two(found, Tool(__version__, found.engine, "nfslat diff", found.srt), filters, Known())
-    return Run(name, "captures", report_json.to_dict(report), single_ops(found))
+    analysis = pipeline.analyse(found)
+    report = pipeline.report(analysis, Tool(__version__, found.engine, "nfslat diff", found.srt), filters, Known())
+    return Run(name, "captures", report_json.to_dict(report), single_ops(analysis))
 
 
 def _of_json(name: str, text: TextIO) -> Run:

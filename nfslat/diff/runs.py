@@ -16,7 +16,7 @@ from nfslat.model.causes import FROM_OUTSIDE, Cause, code
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I64, Bool
 from nfslat.model.units import to_ms
-from nfslat.results import Correlation
+from nfslat.results import Analysis
 from nfslat.select import op_labels
 from nfslat.wire.charges.places import place
 
@@ -151,7 +151,7 @@ class Run:
         return {name: float(to_ms(found[name].mean())) if name in found else 0.0 for name in _MOVED} if found else None
 
 
-def single_ops(c: Correlation) -> Single:
+def single_ops(c: Analysis) -> Single:
     """The matched ops."""
     client = c.client.ops
     rows = c.matched.client.astype(np.int64)
@@ -180,7 +180,7 @@ def single_ops(c: Correlation) -> Single:
     )
 
 
-def _charged(c: Correlation, part: str, causes: frozenset[Cause]) -> I64:
+def _charged(c: Analysis, part: str, causes: frozenset[Cause]) -> I64:
     """What these causes made of a part of each matched op, ns."""
     out = np.zeros(len(c.matched), dtype=np.int64)
     if c.charges is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from nfslat.evidence.records import Snapshot
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
-from nfslat.results import Correlation
+from nfslat.results import Analysis, Correlation
 from nfslat.select import op_labels, parse_ops
 
 MOST_MS = 1e9  # eleven days; more is a slip
@@ -144,6 +145,17 @@ def data_ops(c: Correlation) -> set[str]:
 def data_rows(c: Correlation) -> I64:
     """Rows of the matched ops of `data_ops`."""
     return c.rows_of(data_ops(c))
+
+
+def rate_per_s(c: Analysis, names: Collection[str]) -> float:
+    """Ops of the client whose operation has one of `names`, per second in which any op was in flight, else 0.
+
+    All that the report is about, matched or not: what another capture missed was done all the same.
+    """
+    busy_ns = c.inflight.client.levels.busy_ns
+    wanted = np.array([label in names for label in op_labels(c.client.ops.kinds)], dtype=np.bool_)
+    ops = int(np.count_nonzero(wanted[c.client.ops.kind] & c.compared("client"))) if len(wanted) else 0
+    return ops * 1e9 / busy_ns if busy_ns else 0.0
 
 
 def counts_of(c: Correlation, rows: I64 | slice) -> dict[str, int]:

@@ -13,13 +13,13 @@ import numpy as np
 
 from nfslat.decode.capture import Bundle
 from nfslat.errors import InputError, UsageError
-from nfslat.evidence.known import Known, Traced, data_ops
+from nfslat.evidence.known import Known, Traced, data_ops, rate_per_s
 from nfslat.evidence.records import Interval, Latency, Snapshot
 from nfslat.inflight.little import little_ms
 from nfslat.model.protocol import DATA_OPS, NULL
 from nfslat.model.tables import I64, hosts
 from nfslat.model.units import NS_PER_US, to_ms
-from nfslat.results import Correlation
+from nfslat.results import Analysis, Correlation
 
 if TYPE_CHECKING:
     from nfslat.evidence.sunrpc_join import Joined
@@ -48,7 +48,7 @@ class Outside:
     traces: tuple[tuple[str, SunrpcTrace], ...] = ()  # name of the file, and what is in it
     notes: tuple[str, ...] = ()
 
-    def known(self, c: Correlation) -> tuple[Known, tuple[str, ...]]:
+    def known(self, c: Analysis) -> tuple[Known, tuple[str, ...]]:
         """What is known of these captures, and what the reader has to know of it.
 
         Traces are joined by XID; mounts of other servers are left out; sessions become the application's latency by
@@ -70,7 +70,7 @@ class Outside:
             knob = "nfs.max_session_slots" if c.inflight.sessions else "sunrpc.tcp_max_slot_table_entries"
             known = known.with_limit("slots", known.client_host.setting(knob), known.client_host.name)
         if self.sessions is not None and not known.app_ms:
-            per_s = c.rate_per_s(data_ops(c))
+            per_s = rate_per_s(c, data_ops(c))
             if per_s:
                 source = f"{self.sessions} sessions / {per_s:.4g} per s"
                 known = known.having("app_ms", {"": little_ms(self.sessions, per_s)}, source)

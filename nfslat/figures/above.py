@@ -1,4 +1,4 @@
-"""A `Correlation` -> times in which no request could leave its client, and what they may have made: facts."""
+"""An `Analysis` -> times in which no request could leave its client, and what they may have made: facts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nfslat.model.causes import Cause, code
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool
 from nfslat.model.units import to_ms, utc
-from nfslat.results import Correlation
+from nfslat.results import Analysis
 from nfslat.wire.above import Stops, Why, kept_above
 from nfslat.wire.charges.silences import silences
 from nfslat.wire.reconnects import without_connection
@@ -21,10 +21,10 @@ _SILENT = {
 }
 
 
-def sessions_open(c: Correlation, rows: I64, busy: float) -> float | None:
+def sessions_open(c: Analysis, rows: I64, busy: float) -> float | None:
     """Requests that the application has open on average from the first to the last of the matched ops in `rows`.
 
-    `busy` is that number over the time in which any op is in flight, as `Correlation.rate_per_s` counts it. Nothing in
+    `busy` is that number over the time in which any op is in flight (`nfslat.evidence.known.rate_per_s`). Nothing in
     flight is just what times look like in which requests are kept above the wire.
     """
     ops, mine = c.client.ops, c.matched.client[rows]
@@ -32,7 +32,7 @@ def sessions_open(c: Correlation, rows: I64, busy: float) -> float | None:
     return busy * c.inflight.client.levels.busy_ns / span_ns if span_ns else None
 
 
-def times_kept_above(c: Correlation, rows: I64, sessions: float | None) -> dict[str, KeptAbove]:
+def times_kept_above(c: Analysis, rows: I64, sessions: float | None) -> dict[str, KeptAbove]:
     """By what kept requests in the client (`Why`); means are over the matched ops in `rows`.
 
     `sessions` is `sessions_open`; None where that is not known.
@@ -60,7 +60,7 @@ def times_kept_above(c: Correlation, rows: I64, sessions: float | None) -> dict[
     return found
 
 
-def _silent(c: Correlation, calls: Bool) -> list[Stops]:
+def _silent(c: Analysis, calls: Bool) -> list[Stops]:
     """Pauses of the client's TCP, with data to send, that the server's window made, or data that were lost."""
     ops = c.client.ops
     found = silences(c.client.decoded, c.server.decoded)

@@ -1,4 +1,4 @@
-"""A `Correlation` -> what TCP and the path made of its ops' time: rows of the report, and facts for findings."""
+"""An `Analysis` -> what TCP and the path made of its ops' time: rows of the report, and facts for findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nfslat.findings.facts import DelayedAcks, HostPauses, Rate, Stalls
 from nfslat.model.causes import Cause
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms, utc
-from nfslat.results import Correlation
+from nfslat.results import Analysis
 from nfslat.wire.charges.analysis import Charged, Sum
 from nfslat.wire.charges.hosts import Pause
 from nfslat.wire.charges.places import AFTER, BEFORE, PLACES
@@ -22,7 +22,7 @@ _OUTSIDE = (BEFORE, AFTER)
 UNEXPLAINED = "unexplained"
 
 
-def charge_rows(c: Correlation) -> list[model.Charge] | None:
+def charge_rows(c: Analysis) -> list[model.Charge] | None:
     """In the order of the parts, the largest of each first; None where nothing is known of it."""
     charges = c.charges
     if charges is None:
@@ -55,7 +55,7 @@ def charge_rows(c: Correlation) -> list[model.Charge] | None:
     return rows
 
 
-def stalls_of(c: Correlation, rows: I64 | None) -> Stalls | None:
+def stalls_of(c: Analysis, rows: I64 | None) -> Stalls | None:
     """Facts on the matched ops in `rows`, or on all; None where nothing is known."""
     charges = c.charges
     if charges is None:
@@ -77,7 +77,7 @@ def stalls_of(c: Correlation, rows: I64 | None) -> Stalls | None:
     )
 
 
-def _slowest(c: Correlation, charges: Charged) -> dict[tuple[str, str], float]:
+def _slowest(c: Analysis, charges: Charged) -> dict[tuple[str, str], float]:
     tail = slowest(c.client_srt_ns)
     sums = charges.sums(np.sort(tail))
     return {

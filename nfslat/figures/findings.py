@@ -1,4 +1,4 @@
-"""A `Correlation`, its figures and what is known from outside -> facts -> findings, ranked, and the verdict."""
+"""An `Analysis`, its figures and what is known from outside -> facts -> findings, ranked, and the verdict."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from nfslat.answer import model
-from nfslat.evidence.known import Known, counts_of
+from nfslat.evidence.known import Known, counts_of, rate_per_s
 from nfslat.figures.above import sessions_open, times_kept_above
+from nfslat.figures.audit.missing import strangers
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.matched import row_of
 from nfslat.findings.client import client_findings
@@ -22,14 +23,14 @@ from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, Layers, verdict
 from nfslat.model.tables import Miss
 from nfslat.model.units import to_ms
-from nfslat.results import Correlation
+from nfslat.results import Analysis
 from nfslat.wire.reconnects import sent_on_a_new_connection
 
 _SAME = 1.1
 
 
 def findings_and_verdict(
-    c: Correlation,
+    c: Analysis,
     known: Known,
     matched: model.MatchedOps,
     inflight: model.InFlight,
@@ -57,7 +58,7 @@ def findings_and_verdict(
     found = ranked(with_window(facts, [one for findings in by_layer for one in findings(facts)]) if is_sound else ())
     missed = max(
         sum(count for miss, count in matched.unmatched[name].items() if miss != Miss.OUTSIDE_OVERLAP.name)
-        - c.strangers(name)
+        - strangers(c, name)
         for name in ("server", "client")
     )
     ground = Ground(
@@ -81,7 +82,7 @@ def _sum(figures: Iterable[int | None]) -> int | None:
 
 
 def _facts(
-    c: Correlation,
+    c: Analysis,
     known: Known,
     rows_of_all: tuple[model.MatchedRow, model.MatchedRow],
     by_op: list[model.MatchedRow],
@@ -103,7 +104,7 @@ def _facts(
     if thread_ms is not None and _all_in_threads(inflight.server):
         thread_ms = None
     names = {label for label, count in counts_of(c, rows).items() if count}
-    per_s = c.rate_per_s(names) or None
+    per_s = rate_per_s(c, names) or None
     sessions = None if above is None or per_s is None else sessions_open(c, rows, per_s * mean.total_ms / 1e3)
     return Facts(
         mean=mean,
@@ -135,7 +136,7 @@ def _facts(
     )
 
 
-def _beside_socket(c: Correlation, by_op: list[model.MatchedRow]) -> list[model.MatchedRow]:
+def _beside_socket(c: Analysis, by_op: list[model.MatchedRow]) -> list[model.MatchedRow]:
     """Rows by operation, the server's mean without what their replies waited in its socket."""
     waits_ns = None if c.charges is None else c.charges.in_socket_ns()
     if waits_ns is None:
@@ -155,7 +156,7 @@ def _layers(row: model.MatchedRow, stalls_ms: Mapping[tuple[str, str], float] | 
     return Layers(server_ms, network_ms, moved_ms=moved)
 
 
-def _least_round_trip_ms(c: Correlation) -> float | None:
+def _least_round_trip_ms(c: Analysis) -> float | None:
     """What calls and replies leave free at the best moment; no more than the network's time of the fastest op."""
     if not c.clock.fits:
         return None
@@ -197,7 +198,7 @@ def contradictions(known: Known, server: model.ServerInFlight) -> list[str]:
     return said
 
 
-def _reconnects(c: Correlation) -> Reconnects | None:
+def _reconnects(c: Analysis) -> Reconnects | None:
     decoded = c.client.decoded
     late = sent_on_a_new_connection(c.client.ops, decoded.loose, decoded.details)[c.matched.client]
     if not late.any() or late.all():

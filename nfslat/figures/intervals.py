@@ -1,4 +1,4 @@
-"""A `Correlation` -> matched ops by time and operation, in the manner of nfsiostat (``--interval``): `Intervals`."""
+"""An `Analysis` -> matched ops by time and operation, in the manner of nfsiostat (``--interval``): `Intervals`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nfslat.model.blocks import filled, rank
 from nfslat.model.protocol import NFS, NULL, program_name
 from nfslat.model.tables import I16, I64
 from nfslat.model.units import NS_PER_S, iso, to_ms, to_s
-from nfslat.results import Correlation
+from nfslat.results import Analysis
 from nfslat.select import op_labels
 
 MOST_ROWS = 100_000
@@ -25,7 +25,7 @@ _KIB = 1024
 _LONGEST_NS = 1 << 62  # 146 years
 
 
-def intervals_of(c: Correlation, seconds: float) -> Intervals:
+def intervals_of(c: Analysis, seconds: float) -> Intervals:
     """The matched ops in intervals of `seconds` from the first matched call on, by when their calls were sent.
 
     All intervals up to the last call have a row "all", and one for each operation with ops in it. The ops of the rows
@@ -78,7 +78,7 @@ def _too_many(seconds: float, rows: int, span_ns: int, operations: int) -> Usage
     )
 
 
-def _operations(c: Correlation) -> tuple[list[str], I16]:
+def _operations(c: Analysis) -> tuple[list[str], I16]:
     """Names of the operations, the most frequent first, and which of them each matched op is."""
     kinds = c.client.ops.kinds
     labels = [
@@ -149,7 +149,7 @@ class _Columns:
     queue_ns: I64 | None
 
     @classmethod
-    def of(cls, c: Correlation) -> Self:
+    def of(cls, c: Analysis) -> Self:
         """All of them."""
         load = c.inflight.load
         return cls(

@@ -1,4 +1,4 @@
-"""A `Correlation` -> the figures of the matched ops: by operation, of all, and of the slowest 1 %."""
+"""An `Analysis` -> the figures of the matched ops: by operation, of all, and of the slowest 1 %."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nfslat.model.blocks import each_block, filled, side_by_side, tally
 from nfslat.model.protocol import NULL, op_name, program_name, version_name
 from nfslat.model.tables import I16, I32, I64, Kind, Miss
 from nfslat.model.units import to_ms
-from nfslat.results import Correlation
+from nfslat.results import Analysis
 
 Key = tuple[int, int, int, int]  # program, version, minor version, operation
 
@@ -54,7 +54,7 @@ def names_of(key: Key) -> tuple[str, str, str]:
     return program_name(program), op_name(program, version, op), version_name(program, version, minor)
 
 
-def matched_ops(c: Correlation) -> model.MatchedOps:
+def matched_ops(c: Analysis) -> model.MatchedOps:
     """All of it."""
     fates = {name: c.missed(name) for name in ("server", "client")}
     compared = {name: c.compared(name) for name in fates}
@@ -79,7 +79,7 @@ def matched_ops(c: Correlation) -> model.MatchedOps:
 
 
 def _figures(
-    c: Correlation,
+    c: Analysis,
 ) -> tuple[list[model.MatchedRow], model.MatchedRow, model.MatchedRow, model.PartSummaries]:
     """Of each operation, of all ops, and of the slowest 1 %."""
     client, server = c.client_srt_ns, c.server_srt_ns
@@ -113,7 +113,7 @@ def _figures(
 
 
 def _row(
-    c: Correlation,
+    c: Analysis,
     names: tuple[str, str, str],
     client: model.Summary,
     server: model.Summary,
@@ -146,7 +146,7 @@ def _row(
     )
 
 
-def row_of(c: Correlation, names: tuple[str, str, str], rows: I64) -> model.MatchedRow:
+def row_of(c: Analysis, names: tuple[str, str, str], rows: I64) -> model.MatchedRow:
     """The figures of the matched ops `rows`, under names that are given."""
     client, server = c.client_srt_ns[rows], c.server_srt_ns[rows]
     network = client - server
@@ -155,7 +155,7 @@ def row_of(c: Correlation, names: tuple[str, str, str], rows: I64) -> model.Matc
     return _row(c, names, summary(client), summary(server), (summary(network), negative), parts, rows)
 
 
-def _waits(c: Correlation, rows: slice | I32 | I64) -> dict[str, float | None]:
+def _waits(c: Analysis, rows: slice | I32 | I64) -> dict[str, float | None]:
     waits = c.retrans_waits_ns
     if waits is None or not c.clock.fits:
         return {}
@@ -172,7 +172,7 @@ def _told(figure: float, error: float | None) -> float | None:
     return None if error is None or abs(figure) <= error else figure
 
 
-def _part_summaries(c: Correlation, server_ms: model.Summary) -> model.PartSummaries:
+def _part_summaries(c: Analysis, server_ms: model.Summary) -> model.PartSummaries:
     error = to_ms(c.clock.worst_error_ns) if c.clock.fits else None
 
     def of(name: str) -> model.Summary:

@@ -1,4 +1,4 @@
-"""A `Correlation` and other numbers of threads or slots -> what a replay with them says (`nfslat.inflight.replay`)."""
+"""An `Analysis` and other numbers of threads or slots -> what a replay with them says (`nfslat.inflight.replay`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nfslat.inflight.play import Load
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
-from nfslat.results import Correlation
+from nfslat.results import Analysis
 from nfslat.select import client_ends, is_reverse
 
 _MOST = 1 << 20
@@ -43,7 +43,7 @@ def parse_asked(text: str) -> Asked:
 
 
 def what_if(
-    c: Correlation, asked: Sequence[Asked], *, threads: int | None, slots: int | None, sessions: int | None
+    c: Analysis, asked: Sequence[Asked], *, threads: int | None, slots: int | None, sessions: int | None
 ) -> list[model.WhatIf]:
     """One replay for each of `asked`; `threads` and `slots` (of each connection or session) limit now, None: none does.
 
@@ -93,7 +93,7 @@ def _outcome(one: replay.Outcome) -> model.Outcome:
     )
 
 
-def _load(c: Correlation) -> Load:
+def _load(c: Analysis) -> Load:
     """The matched ops, and what else the server did meanwhile, for other clients, as far as its capture shows it."""
     server, client = c.matched.rows(slice(None))
     ops, at_server = c.client.ops, c.server.ops
@@ -119,14 +119,14 @@ def _load(c: Correlation) -> Load:
     )
 
 
-def _clients(c: Correlation) -> I64:
+def _clients(c: Analysis) -> I64:
     """Number of the client of each connection of the client's capture."""
     names = [address for address, _ in client_ends(c.client.ops)]
     numbers = {name: at for at, name in enumerate(dict.fromkeys(names))}
     return np.array([numbers[name] for name in names], dtype=np.int64)
 
 
-def _slot_tables(c: Correlation) -> I64:
+def _slot_tables(c: Analysis) -> I64:
     """Of each of the client's ops: its connection, or its NFSv4.1 session."""
     ops, slots = c.client.ops, c.client.decoded.details.slots
     tables = ops.conn.astype(np.int64)

@@ -20,7 +20,7 @@ from nfslat.model.details import Again
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I64, endpoint
 from nfslat.model.units import iso, to_ms, to_s
-from nfslat.results import Correlation, Side
+from nfslat.results import Analysis, Side
 from nfslat.wire.charges.places import BEFORE, place
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _NEEDS_THETA = ("call_net", "reply_net")
 _AGAIN = {Again.REPEATED: "bytes sent again", Again.LATE: "bytes that come late"}
 
 
-def slow_ops(c: Correlation, bins: Bins, count: int, paths_of: Callable[[I64], Paths] | None) -> list[SlowOp]:
+def slow_ops(c: Analysis, bins: Bins, count: int, paths_of: Callable[[I64], Paths] | None) -> list[SlowOp]:
     """The `count` matched ops with the longest client SRT, slowest first; all where there are fewer."""
     rows = longest(c.client_srt_ns, count)
     charges = _charges_ms(c, rows)
@@ -38,7 +38,7 @@ def slow_ops(c: Correlation, bins: Bins, count: int, paths_of: Callable[[I64], P
     return [_slow_op(c, row, charged, bins, paths) for row, charged in zip(rows.tolist(), charges, strict=True)]
 
 
-def _slow_op(c: Correlation, row: int, charges_ms: dict[str, float], bins: Bins, paths: Paths | None) -> SlowOp:
+def _slow_op(c: Analysis, row: int, charges_ms: dict[str, float], bins: Bins, paths: Paths | None) -> SlowOp:
     op = gather(c, row)
     client_row, server_row = int(c.matched.client[row]), int(c.matched.server[row])
     client = op.sides["client"]
@@ -103,7 +103,7 @@ def _timeline(op: OpView, sent_again: dict[str, list[_Again]]) -> list[Event]:
     return out
 
 
-def _uid(c: Correlation, client_row: int, server_row: int) -> int | None:
+def _uid(c: Analysis, client_row: int, server_row: int) -> int | None:
     """On whose behalf, as the client's capture shows it, else the server's."""
     for side, row in ((c.client, client_row), (c.server, server_row)):
         uids = side.decoded.details.callers.uid
@@ -112,7 +112,7 @@ def _uid(c: Correlation, client_row: int, server_row: int) -> int | None:
     return None
 
 
-def _charges_ms(c: Correlation, rows: I64) -> list[dict[str, float]]:
+def _charges_ms(c: Analysis, rows: I64) -> list[dict[str, float]]:
     """Of each of the matched ops in `rows`, what of its client SRT each cause made."""
     charges = c.charges
     if charges is None:

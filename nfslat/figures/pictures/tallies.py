@@ -12,7 +12,7 @@ from nfslat.figures.pictures.bins import CLASSES, LE_NS, PER_DECADE, Bins, class
 from nfslat.model.blocks import each_block, ranked, side_by_side
 from nfslat.model.tables import I16, I64
 from nfslat.model.units import to_ms
-from nfslat.results import Correlation
+from nfslat.results import Analysis
 
 MEASURES = ("client", "server", "network")
 _P99 = 99
@@ -28,7 +28,7 @@ class Tallies:
     p99_ns: list[int | None]  # of the client, by bin
 
     @classmethod
-    def of(cls, c: Correlation, bins: Bins, of_kind: I16, groups: int) -> Tallies:
+    def of(cls, c: Analysis, bins: Bins, of_kind: I16, groups: int) -> Tallies:
         """Of all matched ops; `of_kind` is the operation (below `groups`) of each kind."""
         heat = np.zeros((len(MEASURES), bins.count * CLASSES), dtype=np.int64)
         by_op = np.zeros((len(MEASURES), groups * CLASSES), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""One client's `Correlation` and report -> what is kept of it to be compared with others: a small `ClientSummary`."""
+"""One client's `Analysis` and report -> what is kept of it to be compared with others: a small `ClientSummary`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nfslat.model.blocks import filled, side_by_side
 from nfslat.model.protocol import DATA_OPS, NULL, NULL32
 from nfslat.model.tables import I16, I32, I64, Kind
 from nfslat.model.units import to_ms
-from nfslat.results import Correlation, Side
+from nfslat.results import Analysis, Side
 from nfslat.select import op_labels
 
 BOTH, SERVER_ONLY = "compared", "server only"
@@ -94,7 +94,7 @@ class ClientSummary:
 
 
 def summarize(
-    c: Correlation,
+    c: Analysis,
     report: model.Report,
     *,
     name: str,
