@@ -35,8 +35,8 @@ from nfslat.match.match import match
 from nfslat.model.details import Callers, Details, Slots, no_details
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I32, Connection, Kind
+from nfslat.report.sections.pivots import intervals_section, pivot_section
 from nfslat.report.text_layout import Page
-from nfslat.report.text_pivots import intervals_section, pivot_section
 from nfslat.results import Correlation, Side
 
 ALWAYS = (-(1 << 62), 1 << 62)

@@ -17,9 +17,9 @@ from nfslat.findings.facts import Facts
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings
 from nfslat.findings.verdict import Layers, verdict
-from nfslat.report.text_findings import findings_section
+from nfslat.report.sections.findings import findings_section
+from nfslat.report.sections.tables import stack_section
 from nfslat.report.text_layout import Page
-from nfslat.report.text_tables import stack_section
 
 _SCHEMA = "nfslat.stack/1"
 

@@ -7,8 +7,8 @@ from nfslat.fleet.text_clients import clients_section
 from nfslat.fleet.text_patterns import SCOPES, how_much, how_sure, no_pattern, sentence, who
 from nfslat.fleet.text_server import server_section
 from nfslat.fleet.text_words import compared, definitions, facts_line, few_digits, problem_line, run_lines, span
+from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import Cell, Page, count, shorten
-from nfslat.report.text_tables import op_label
 
 _MOST_PATTERNS = 8  # of a scope
 _MOST_NAMES = 8

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from nfslat.answer.figures import Summary
 from nfslat.answer.pivots import IntervalRow, Intervals, Pivot, PivotRow
+from nfslat.report.sections.pivots import MOST_SHOWN, intervals_section, legend, pivot_section
 from nfslat.report.text_layout import Page
-from nfslat.report.text_pivots import MOST_SHOWN, intervals_section, legend, pivot_section
 
 
 def _row(key: str, ops: int = 10, *, client: float = 5.0, server: float = 4.0, size: int = 8192) -> PivotRow:

@@ -11,11 +11,11 @@ from nfslat.answer.pictures import Event, SlowOp
 from nfslat.answer.pivots import IntervalRow, Pivot, PivotRow
 from nfslat.report.charts.waterfall import captured
 from nfslat.report.html.blocks import Block, blocks_of
-from nfslat.report.text import one_side_section, warnings_section
-from nfslat.report.text_findings import evidence_section, what_if_section
-from nfslat.report.text_inflight import inflight_section
-from nfslat.report.text_parts import clock_section, part_percentiles_section, parts_section
-from nfslat.report.text_tables import (
+from nfslat.report.sections.answer import one_side_section, warnings_section
+from nfslat.report.sections.findings import evidence_section, what_if_section
+from nfslat.report.sections.inflight import inflight_section
+from nfslat.report.sections.parts import clock_section, part_percentiles_section, parts_section
+from nfslat.report.sections.tables import (
     histogram_rows,
     messages_section,
     misses_section,
@@ -23,7 +23,7 @@ from nfslat.report.text_tables import (
     programs_section,
     selection_section,
 )
-from nfslat.report.text_transport import charges_section, transport_section
+from nfslat.report.sections.transport import charges_section, transport_section
 
 PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 # Parts in words, and what a part is divided into or put together from.

@@ -16,8 +16,8 @@ from nfslat.answer.model import (
     ServerInFlight,
     SessionInFlight,
 )
+from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, plain, shorten
-from nfslat.report.text_tables import op_label
 
 _MOST_LEVELS, _MOST_ROWS = 8, 8  # rows of a table
 _HIDDEN = 0.02  # of the ops; less hardly changes a level
