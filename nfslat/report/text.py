@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
-from nfslat.report.sections.answer import render
+from nfslat.answer.model import Report
+from nfslat.report.sections.all import blocks
+from nfslat.report.text_writer import write
 
-__all__ = ["render"]
+_SHOWN = (
+    *("answer", "warnings", "findings", "stack", "what if", "evidence", "in flight", "raw", "histograms"),
+    *("matched", "misses", "parts", "charges", "percentiles", "pivots", "intervals", "transport", "clock"),
+    *("excluded", "captures", "messages", "programs", "legend", "made by"),
+)
+
+
+def render(report: Report, *, hist: bool = False, width: int = 80, color: bool = False) -> str:
+    """The report as text of at most `width` columns (80 if it is less); its colour codes add nothing to it."""
+    names = [name for name in _SHOWN if hist or name != "histograms"]
+    return write(blocks(report, *names), width=width, color=color)

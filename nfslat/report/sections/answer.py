@@ -1,35 +1,16 @@
-"""Report -> text for a terminal: the answer first, then what limits it, then the tables that prove it."""
+"""Report -> the answer, what to know before one relies on it, the captures, and what the words mean."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from nfslat.answer.model import AuditNote, Capture, MatchedOps, RawRow, Report, Verdict
-from nfslat.report.sections.findings import evidence_section, findings_section, what_if_section
-from nfslat.report.sections.inflight import inflight_section
-from nfslat.report.sections.parts import clock_section, part_percentiles_section, parts_section
-from nfslat.report.sections.pivots import intervals_section, legend, pivot_section
+from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
+from nfslat.report.sections.pivots import legend
 from nfslat.report.sections.tables import (
-    histogram_section,
-    matched_section,
-    messages_section,
-    misses_section,
     op_label,
-    programs_section,
-    raw_section,
-    selection_section,
-    stack_section,
 )
-from nfslat.report.sections.transport import charges_section, transport_section
-from nfslat.report.text_layout import (
-    Cell,
-    Page,
-    adding_up_below_each_other,
-    count,
-    count_of,
-    ms,
-    percent,
-    shorten,
-    table,
-)
+from nfslat.report.text_layout import adding_up_below_each_other, count, count_of, ms, percent, shorten
 
 SRT_MEANS = {
     "nfslat": "at the client from the first byte of the call to the last byte of the reply, at the server from the "
@@ -51,61 +32,20 @@ _IN_FLIGHT_MEANS = (
 )
 
 
-def render(report: Report, *, hist: bool = False, width: int = 80, color: bool = False) -> str:
-    """The report as text of at most `width` columns (80 if it is less); its colour codes add nothing to it."""
-    page = Page(width, color)
-    _answer(page, report)
-    warnings_section(page, report)
-    if report.matched is not None and report.matched.ops:
-        findings_section(page, report.findings, report.inflight)
-    stack_section(page, report.stack)
-    what_if_section(page, report.what_if)
-    evidence_section(page, report.evidence)
-    if report.inflight is not None:
-        inflight_section(page, report.inflight, report.matched)
-    for side, rows in report.raw.items():
-        raw_section(page, side, rows)
-    if hist:
-        histogram_section(page, report.raw)
-    if report.matched is not None:
-        matched_section(page, report.matched)
-        misses_section(page, report.matched)
-        if report.matched.total is not None:
-            parts_section(page, report.matched.total, report.matched.slowest)
-        if report.charges is not None:
-            charges_section(page, report.charges)
-        if report.matched.parts is not None:
-            part_percentiles_section(page, report.matched.parts)
-    for pivot in report.pivots:
-        pivot_section(page, pivot)
-    if report.intervals is not None:
-        intervals_section(page, report.intervals)
-    if report.transport:
-        transport_section(page, report.transport)
-    if report.clock is not None:
-        clock_section(page, report.clock)
-    selection_section(page, report.selection)
-    captures_section(page, report)
-    messages_section(page, report.captures)
-    programs_section(page, report)
-    _legend(page, report)
-    page.gap()
-    tool = report.nfslat
-    page.prose(f"nfslat {tool.version}, engine {tool.engine}: {tool.command}", hanging=2, style="dim")
-    return page.text()
-
-
-def _answer(page: Page, report: Report) -> None:
+def answer_section(report: Report) -> Iterator[Block]:
+    """Where the time goes, the sum that proves it, and how sure that is."""
     if "capture" in report.captures:
-        one_side_section(page, report)
+        yield from one_side_section(report)
         return
     verdict = report.verdict
-    page.prose(headline(verdict, report.matched), style="bold")
+    yield Prose(headline(verdict, report.matched), style="bold")
     if report.matched is not None:
-        page.lines(_proof(report.matched, page.width))
+        yield from _proof(report.matched)
     if verdict is not None:
-        page.gap()
-        page.prose(f"Confidence is {verdict.confidence}: {'; '.join(verdict.reasons) or 'no reason given'}.", hanging=2)
+        yield Gap()
+        yield Prose(
+            f"Confidence is {verdict.confidence}: {'; '.join(verdict.reasons) or 'no reason given'}.", hanging=2
+        )
 
 
 def headline(verdict: Verdict | None, matched: MatchedOps | None) -> str:
@@ -117,7 +57,7 @@ def headline(verdict: Verdict | None, matched: MatchedOps | None) -> str:
     return f"{verdict.text} Confidence: {verdict.confidence}."
 
 
-def _proof(matched: MatchedOps, width: int) -> list[str]:
+def _proof(matched: MatchedOps) -> Iterator[Block]:
     """Client SRT = network + server, on average and in the slowest 1 %; the printed numbers add up.
 
     Two lines, so that a headline of three lines and this make the first five of the report.
@@ -128,37 +68,34 @@ def _proof(matched: MatchedOps, width: int) -> list[str]:
         if row is not None
     ]
     if not named:
-        return []
+        return
     sums = adding_up_below_each_other([[row.network_ms.mean, row.server_ms.mean] for _, row in named])
     rows: list[list[Cell]] = [
         [name, client, "= network", network, "+ server", server, f"ms, {count_of(row.count, 'op')}"]
         for (name, row), ((network, server), client) in zip(named, sums, strict=True)
     ]
-    lines = table("ldldldl", (), rows, 2 * width)
-    if max(map(len, lines)) > width:
-        lines = table("ldldldl", (), [[*row[:-1], "ms"] for row in rows], width)
-    return lines
+    yield Table("ldldldl", (), rows, narrower=Table("ldldldl", (), [[*row[:-1], "ms"] for row in rows]))
 
 
-def one_side_section(page: Page, report: Report) -> None:
+def one_side_section(report: Report) -> Iterator[Block]:
     """What one capture can say, and what it cannot."""
     rows = report.raw.get("capture", [])
-    page.prose("One capture: it shows how long ops took, not where the time goes.", style="bold")
+    yield Prose("One capture: it shows how long ops took, not where the time goes.", style="bold")
     if rows:
-        page.prose(_heaviest(rows))
-    page.gap()
-    page.prose(
+        yield Prose(_heaviest(rows))
+    yield Gap()
+    yield Prose(
         "It can say: the SRT of every op as seen at this point, which ops are slow, what was sent again and what was "
         "not answered. Taken on the server, also how many threads calls wait for; taken on the client, whether slots "
         "are likely to hold them (below, in flight).",
         hanging=2,
     )
-    page.prose(
+    yield Prose(
         "It cannot say: which layer adds the time. Taken on the client, SRT is network plus server; taken on the "
         "server, SRT leaves out the network and the client.",
         hanging=2,
     )
-    page.prose(
+    yield Prose(
         "To tell them apart, capture on both hosts at the same time and run: nfslat server.cap client.cap", hanging=2
     )
 
@@ -174,16 +111,16 @@ def _heaviest(rows: list[RawRow]) -> str:
     )
 
 
-def warnings_section(page: Page, report: Report) -> None:
+def warnings_section(report: Report) -> Iterator[Block]:
     """What the reader must know before believing a figure: warnings of the captures, and the report's notes."""
     warnings = [
         _note(where if where == "capture" else "both captures" if where == "both" else f"{where}'s capture", note)
         for where, note in _by_place(report.captures, warnings=True)
     ]
     if warnings or report.notes:
-        page.title("Before you rely on this")
+        yield Title("Before you rely on this")
     for text in [*warnings, *report.notes]:
-        page.prose(f"- {text}", hanging=2, style="accent")
+        yield Item(text, style="accent")
 
 
 def _by_place(captures: dict[str, Capture], *, warnings: bool) -> list[tuple[str, AuditNote]]:
@@ -204,33 +141,34 @@ def _note(where: str, note: AuditNote) -> str:
     return f"{where}: {note.text} ({note.code})"
 
 
-def captures_section(page: Page, report: Report) -> None:
+def captures_section(report: Report) -> Iterator[Block]:
     """Each capture: its format, size and time, and what is to be said of it without a warning."""
-    page.title("Captures")
+    yield Title("Captures")
     notes = _by_place(report.captures, warnings=False)
     for side, c in report.captures.items():
-        page.prose(f"{side}: {shorten(c.path, 60)}", hanging=2)
+        yield Prose(f"{side}: {shorten(c.path, 60)}", hanging=2)
         snaplen = "whole packets" if c.snaplen is None else f"snaplen {count(c.snaplen)}"
         files = f"{len(c.files)} files, " if len(c.files) > 1 else ""
         size = "" if c.wire_bytes is None else f" ({c.wire_bytes / 1e6:,.1f} MB)"
-        page.prose(
+        yield Prose(
             f"{files}{c.format}, {snaplen}, {count_of(c.packets, 'packet')}{size} in {c.duration_s:,.3f} s, "
             f"{count_of(c.flows, 'flow')}, {count_of(c.ops, 'op')}",
             indent=2,
             hanging=2,
         )
-        page.prose(f"{c.first or '?'} to {c.last or '?'}", indent=2)
+        yield Prose(f"{c.first or '?'} to {c.last or '?'}", indent=2)
         for where, note in notes:
             if where == side:
-                page.prose(f"- {_note('note', note)}", indent=2, hanging=2)
+                yield Item(_note("note", note), indent=2)
     both = [note for where, note in notes if where == "both"] + [n for n in report.audit if n.severity != "warning"]
     if both:
-        page.prose("both:")
+        yield Prose("both:")
     for note in both:
-        page.prose(f"- {_note('note', note)}", indent=2, hanging=2)
+        yield Item(_note("note", note), indent=2)
 
 
-def _legend(page: Page, report: Report) -> None:
+def legend_section(report: Report) -> Iterator[Block]:
+    """What the words and figures of the sections above mean."""
     srt = report.nfslat.srt
     meaning = SRT_MEANS.get(srt, srt)
     if srt == "nfslat" and "capture" in report.captures:
@@ -266,6 +204,6 @@ def _legend(page: Page, report: Report) -> None:
     lines += legend(report.pivots, report.intervals)
     if report.stack:
         lines.append("Latency stack: a row is part of the row above it that is less indented.")
-    page.title("Legend")
+    yield Title("Legend")
     for line in lines:
-        page.prose(line, hanging=2, style="dim")
+        yield Prose(line, hanging=2, style="dim")
