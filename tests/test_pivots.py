@@ -35,8 +35,8 @@ from nfslat.model.details import Callers, Details, Slots, no_details
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I32, Connection, Kind
 from nfslat.pipeline import analyse, decompose
-from nfslat.report.text_layout import Page
-from nfslat.report.text_pivots import intervals_section, pivot_section
+from nfslat.report.sections.all import blocks
+from nfslat.report.text_writer import write
 from nfslat.results import Analysis, Side
 
 ALWAYS = (-(1 << 62), 1 << 62)
@@ -496,9 +496,4 @@ def test_examples_of_the_document_are_real(example: tuple[str, str, str, str, st
     server, client, option, value, shown = example
     asked: dict[str, Any] = {"by": [value]} if option == "by" else {"interval_s": float(value)}
     found = nfslat.correlate(ROOT / server, ROOT / client, engine="native", **asked).summary
-    page = Page(80, color=False)
-    for pivot in found.pivots:
-        pivot_section(page, pivot)
-    if found.intervals is not None:
-        intervals_section(page, found.intervals)
-    assert shown in page.text()
+    assert shown in write(blocks(found, "pivots", "intervals"))

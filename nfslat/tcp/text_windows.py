@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from nfslat.model.causes import LIMITS, WORDS, Cause
-from nfslat.report.text_layout import Cell, Page, adding_up, count, count_of, ms, percent
+from nfslat.report.blocks import Block, Cell, Gap, Prose, Table, Title
+from nfslat.report.text_layout import adding_up, count, count_of, ms, percent
 from nfslat.tcp.limits import Limits
 from nfslat.tcp.text_rounds import times
 from nfslat.tcp.waits import Waits
@@ -14,7 +17,7 @@ _SHOWN = 5  # zero windows
 _LITTLE = 0.01  # of the run: a sender with less to send is limited by nothing that matters
 
 
-def windows_section(page: Page, found: Waits) -> None:
+def windows_section(found: Waits) -> Iterator[Block]:
     """What kept each sender from sending more."""
     used = [
         (limits, windows)
@@ -23,9 +26,9 @@ def windows_section(page: Page, found: Waits) -> None:
     ]
     if not used:
         return
-    page.title("What limited the sender")
+    yield Title("What limited the sender")
     if found.one_sided is not None:
-        page.prose(
+        yield Prose(
             f"The capture shows packets of {found.one_sided} alone (a mirror of one direction, or another way back): "
             "what limited a sender cannot be told from it.",
             style="bold",
@@ -33,23 +36,23 @@ def windows_section(page: Page, found: Waits) -> None:
         return
     ways = [limits for limits, _ in used]
     if not any(_has_data(limits) for limits in ways):
-        page.prose(_NOTHING.format(" and ".join(_busy(limits) for limits in ways)), hanging=2, style="bold")
+        yield Prose(_NOTHING.format(" and ".join(_busy(limits) for limits in ways)), hanging=2, style="bold")
     for limits, windows in used:
         if any(_has_data(limits) for limits in ways):
-            page.prose(_answer(limits), hanging=2, style="bold")
+            yield Prose(_answer(limits), hanging=2, style="bold")
         if limits.needless:
-            page.prose(_needless(limits), hanging=2)
+            yield Prose(_needless(limits), hanging=2)
         if windows.zero_count:
-            page.prose(_zero_answer(windows), hanging=2)
-    page.gap()
+            yield Prose(_zero_answer(windows), hanging=2)
+    yield Gap()
     if any(_has_data(limits) for limits in ways):
-        page.table("l" + "rr" * len(ways), ["limited by", *_headers(ways)], _rows(ways))
+        yield Table("l" + "rr" * len(ways), ["limited by", *_headers(ways)], _rows(ways))
         arrows = ", ".join(f"{'->' if limits.direction == 0 else '<-'} from {limits.sender}" for limits in ways)
-        page.prose(f"{arrows}; of busy: of the time in which that sender had data to send.", style="dim")
-        page.gap()
+        yield Prose(f"{arrows}; of busy: of the time in which that sender had data to send.", style="dim")
+        yield Gap()
     for _, windows in used:
         for line in _about(windows):
-            page.prose(line, hanging=2)
+            yield Prose(line, hanging=2)
 
 
 def _has_data(limits: Limits) -> bool:

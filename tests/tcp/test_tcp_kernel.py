@@ -12,7 +12,7 @@ import pytest
 from timeline import Timeline
 
 from nfslat.model.causes import Cause, Limit, code
-from nfslat.report.text_layout import Page
+from nfslat.report.text_writer import write
 from nfslat.tcp.delayed import by_timer, timers_ms
 from nfslat.tcp.limits import Limits
 from nfslat.tcp.packets import ACK, PSH, SYN, Kind, Talk
@@ -53,9 +53,8 @@ def _ms(limits: Limits) -> dict[Limit, float]:
 
 
 def _text(section: object, *found: object) -> str:
-    page = Page(80, color=False)
-    section(page, *found)  # type: ignore[operator]
-    return " ".join(page.text().split())
+    text = write(section(*found))  # type: ignore[operator]
+    return " ".join(text.split())
 
 
 def _bulk(*, rest: int = 0) -> Timeline:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from timeline import Timeline
 
 from nfslat.model.causes import LIMITS, Cause, Limit
-from nfslat.report.text_layout import Page
+from nfslat.report.text_writer import write
 from nfslat.tcp.limits import Limits
 from nfslat.tcp.packets import ACK, PSH, SYN
 from nfslat.tcp.shared import Shared
@@ -192,9 +192,8 @@ def test_the_parts_sum_to_the_conversation_exactly(
 
 def test_the_answer_comes_first_and_the_table_adds_up() -> None:
     """A sentence a person can repeat, and a column that sums to the conversation."""
-    page = Page(80, color=False)
-    windows_section(page, waits(Shared(_bulk(4, window=4 * 1460).trace().talk(0))))
-    lines = page.text().splitlines()
+    text = write(windows_section(waits(Shared(_bulk(4, window=4 * 1460).trace().talk(0)))))
+    lines = text.splitlines()
     assert lines[1].startswith("10.0.0.1:40000: the receiver's window limited the sender for 99.")
     begin = next(number for number, line in enumerate(lines) if line.startswith("limited by")) + 2
     end = next(number for number, line in enumerate(lines) if line.startswith("the conversation"))

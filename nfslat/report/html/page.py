@@ -18,10 +18,10 @@ from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import VEGA_LITE, Chart
 from nfslat.report.charts.style import theme
 from nfslat.report.html import view
-from nfslat.report.text import SRT_MEANS, headline
-from nfslat.report.text_findings import LAYERS, explains, not_found
+from nfslat.report.sections.answer import SRT_MEANS, headline
+from nfslat.report.sections.findings import LAYERS, explains, not_found
+from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count, escaped, ms, percent
-from nfslat.report.text_tables import op_label
 
 if TYPE_CHECKING:
     from jinja2 import Environment
