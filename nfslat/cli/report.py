@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from nfslat.cli.arguments import a_count, a_number, add_captures, add_filters, parse_filters
 from nfslat.errors import UsageError
+from nfslat.evidence.kinds import KINDS
 from nfslat.export.output import binary_output, is_standard, output, output_directory, writing_to
 
 DESCRIPTION = """\
@@ -155,8 +156,7 @@ def add_figures(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="Oracle 10046 trace, AWR or wait histogram, DTrace, sunrpc tracepoints, perf sched latency, folded "
-        "stacks, nfsiostat, fio; what it is, is found out; repeatable",
+        help=f"{', '.join(kind.words for kind in KINDS)}; what it is, is found out; repeatable",
     )
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nfslat.errors import InputError
-from nfslat.evidence.records import Latency
+from nfslat.evidence.records import Evidence, Latency
 
 _MS = {"n": 1e-6, "u": 1e-3, "µ": 1e-3, "μ": 1e-3, "m": 1.0, "s": 1e3}
 _UNIT_WORDS = r"nsecs?|ns|nanoseconds?|usecs?|[uµμ]s|microseconds?|msecs?|ms|milliseconds?|seconds?|secs?|s"
@@ -72,6 +72,12 @@ def belongs(line: str) -> bool:
     return _PROBE.search(line) is not None or (
         _MEAN.search(line) is not None and _HEADING_UNIT.search(line) is not None
     )
+
+
+def evidence(lines: Iterable[str], name: str) -> Evidence:
+    """What the file `name` says; raises ``InputError`` where it holds nothing."""
+    printed = parse(lines)
+    return Evidence(latencies(printed, name), notes(printed), printed)
 
 
 def parse(lines: Iterable[str]) -> DTrace:

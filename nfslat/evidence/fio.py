@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nfslat.errors import InputError
-from nfslat.evidence.records import Latency
+from nfslat.evidence.records import Evidence, Latency
 
 _MS = {"nsec": 1e-6, "usec": 1e-3, "msec": 1.0, "sec": 1e3}
 _KIND = re.compile(r"\s{1,8}(read|write|trim)\s{0,4}: (?:IOPS=|io=)")
@@ -50,6 +50,12 @@ class Fio:
 def belongs(line: str) -> bool:
     """Whether only fio prints such a line."""
     return '"fio version"' in line or re.match(r"fio-\d", line) is not None or _LAT.match(line) is not None
+
+
+def evidence(lines: Iterable[str], name: str) -> Evidence:
+    """What the file `name` says; raises ``InputError`` where it holds nothing."""
+    printed = parse(lines)
+    return Evidence(latencies(printed, name), notes(printed), printed)
 
 
 def parse(lines: Iterable[str]) -> Fio:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from nfslat.errors import InputError
 from nfslat.evidence.oracle_events import file_event
-from nfslat.evidence.records import Latency
+from nfslat.evidence.records import Evidence, Latency
 from nfslat.evidence.text_tables import rows
 
 _MS = {"us": 1e-3, "u": 1e-3, "ms": 1.0, "s": 1e3, "m": 60e3, "min": 60e3}
@@ -53,6 +53,12 @@ def belongs(line: str) -> bool:
     if "WAIT_TIME_MILLI" in upper or "WAIT_TIME_MICRO" in upper:
         return "WAIT_COUNT" in upper
     return any(mark in line for mark in _TITLES)
+
+
+def evidence(lines: Iterable[str], name: str) -> Evidence:
+    """What the file `name` says; raises ``InputError`` where it holds nothing."""
+    waits = parse(lines)
+    return Evidence(latencies(waits, name), notes(waits), waits)
 
 
 def parse(lines: Iterable[str]) -> Waits:
