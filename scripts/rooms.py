@@ -79,7 +79,7 @@ def picture() -> str:
 
 
 def _arrow(source: str, target: str, *, implied: bool) -> str:
-    """From the left of one box to the left of one further down: the wider apart, the further out."""
+    """From the left of a box to the left of another further down: the wider apart, the further out."""
     start, end = (_TOP + _ROW * ROOMS.index(room) + _ROW // 2 for room in (source, target))
     start, end = start + 4, end - 4
     out = _LEFT - 14 - 9 * (ROOMS.index(target) - ROOMS.index(source))

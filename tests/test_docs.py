@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import io
+import pkgutil
 import re
 import shlex
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -64,6 +67,40 @@ def test_links_lead_to_files(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
         if "://" not in target:
             assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def _prose(path: Path) -> str:
+    """A document; of a program its comments and docstrings."""
+    text = path.read_text()
+    if path.suffix != ".py":
+        return text
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return "\n".join(part.string for part in tokens if part.type == tokenize.COMMENT or '"""' in part.string[:5])
+
+
+def _is_there(name: str) -> bool:
+    """A path below the root, or a module or what is in it. Schemas and captures are neither, `_native` may be missing."""
+    if name.startswith("nfslat/"):
+        return (ROOT / name).exists()
+    if not re.search(r"/\d$|\.(?:pcap|bash|1)$|^nfslat\._native", name):
+        try:
+            pkgutil.resolve_name(name)
+        except (ImportError, AttributeError):
+            return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*.md", "docs/*.md", "nfslat/**/*.py", "tests/**/*.py", "scripts/**/*.py", "native/src/**/*.rs"]
+)
+def test_modules_that_are_named_are_there(pattern: str) -> None:
+    """Documents, comments and docstrings name modules, and what is in them, as they are called now."""
+    named = {
+        (str(path.relative_to(ROOT)), found.rstrip("."))
+        for path in ROOT.glob(pattern)
+        for found in re.findall(r"(?<![\w/.])nfslat[./][a-z_][\w./]*", _prose(path))
+    }
+    assert {(path, name) for path, name in named if not _is_there(name)} == set()
 
 
 def test_method_names_every_state_and_miss() -> None:

@@ -157,7 +157,7 @@ def opened(
 
 
 def to_standard(options: argparse.Namespace) -> bool:
-    """Whether one of them goes to standard output, where the text then does not."""
+    """Whether any of them goes to standard output, where the text then does not."""
     return any(is_standard(row.asked(options)) for row in OUTPUTS if row.open is not _directory)
 
 

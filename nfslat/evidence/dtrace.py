@@ -115,7 +115,7 @@ def parse(lines: Iterable[str]) -> DTrace:
 
 
 def latencies(printed: DTrace, name: str) -> tuple[Latency, ...]:
-    """One latency an operation and layer, in the order of the text; several figures of one are averaged."""
+    """One latency an operation and layer, in the order of the text; several figures of the same are averaged."""
     found: dict[tuple[bool, str], list[Figure]] = {}
     for figure in printed.figures:
         found.setdefault((figure.storage, figure.op), []).append(figure)
@@ -212,7 +212,7 @@ def _histogram(heading: str, key: str, buckets: list[tuple[int, int]], unit_ms: 
     low = high = passed = 0.0
     p99 = None
     begins = [max(value, 0) for value, _ in buckets]
-    # A bucket ends where the next begins, the last one of quantize at twice its value.
+    # A bucket ends where the next begins, the last of quantize at twice its value.
     ends = [max(pair) for pair in zip(begins, [*begins[1:], 2 * max(begins[-1], 1)], strict=True)]
     for value, end, count in zip(begins, ends, [max(count, 0) for _, count in buckets], strict=True):
         low += value * count

@@ -79,7 +79,7 @@ def parse(lines: Iterable[str]) -> Fio:
             kind = started[1]
             job[kind] = {}
         elif told := _LAT.match(line) if kind else None:
-            # lat stands behind clat and is the one that counts.
+            # lat stands behind clat and is what counts.
             mean, most = _float(told[5]), _float(told[3])
             if mean is not None and most is not None:
                 scale = _MS[told[2]]

@@ -39,7 +39,7 @@ def belongs(line: str) -> bool:
 
 
 def evidence(lines: Iterable[str], _: str) -> Evidence:
-    """Latencies of the mounts; raises ``InputError`` where there is no report, or one is cut short."""
+    """Latencies of the mounts; raises ``InputError`` where there is no report, or a report is cut short."""
     reports = parse(lines)
     return Evidence(tuple(latencies(reports)), record=reports)
 
@@ -66,7 +66,7 @@ def parse(lines_of_text: Iterable[str]) -> tuple[Report, ...]:
 
 
 def _tables(lines: Iterable[str], what: str) -> dict[str, dict[str, float]]:
-    """Operation -> column -> number; "" is the operation of what stands in front of the first one."""
+    """Operation -> column -> number; "" is the operation of what stands in front of the first."""
     tables: dict[str, dict[str, float]] = {}
     current, columns, numbers = "", list[str](), list[float]()
 

@@ -191,7 +191,7 @@ def _number(text: str) -> tuple[float, float, str] | None:
 
 
 def _add_event(events: dict[str, Event], name: str, cell: Mapping[str, str]) -> None:
-    # A count has no decimals but before K, M, G: a point before three digits is one between thousands.
+    # A count has no decimals but before K, M, G: a point before three digits stands between thousands.
     text = cell["waits"]
     waits = _number(text.replace(".", "") if re.fullmatch(r"\d{1,3}(?:\.\d{3})+", text) else text)
     if waits is None or waits[2] or not waits[0]:

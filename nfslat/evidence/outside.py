@@ -116,9 +116,9 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
 
 
 def with_bundled(outside: Outside, c: Correlation) -> Outside:
-    """`outside`, and the snapshots that came with the captures; one that the user gave of a host counts before them.
+    """`outside`, and the snapshots that came with the captures; what the user gave of a host counts before them.
 
-    Nobody asked for them by name, so where one is of no use a note says so, and that is all.
+    Nobody asked for them by name, so a note says where a snapshot is of no use, and that is all.
     """
     given, notes = outside.given, list(outside.notes)
     server = (None, None) if given.server_host is not None else _bundled(c.server.source.bundle, notes)
@@ -207,7 +207,7 @@ def _with_latencies(known: Known, sources: Sequence[Sequence[Latency]], c: Corre
 
 
 def _mean_ms(found: Sequence[Latency]) -> float:
-    """Over all requests; where a source does not tell how many there were, of the first one alone."""
+    """Over all requests; where a source does not tell how many there were, of the first alone."""
     counts = [one.count for one in found if one.count]
     if len(counts) < len(found):
         return found[0].mean_ms

@@ -65,7 +65,7 @@ def _read(kind: Kind, lines: _Lines, name: str) -> Evidence:
 
 
 def _kind(lines: _Lines) -> Kind:
-    """The kind that is sure of a line; else the one that most of the first lines have; else one that had any."""
+    """The kind that is sure of a line; else what most of the first lines look like; else what any line looks like."""
     parsers = {kind: kind.parser for kind in KINDS}
     told, marked = 0, dict.fromkeys(KINDS, 0)
     for line in lines:

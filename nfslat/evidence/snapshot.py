@@ -1,4 +1,4 @@
-"""A file that scripts/snapshot.sh printed, or one of the texts that are in it -> what a host says of itself."""
+"""A file that scripts/snapshot.sh printed, or any of the texts that are in it -> what a host says of itself."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _snapshot(path: str, text: str) -> Snapshot:
         warnings.append(f"{path} is cut short: what follows '{sections[-1][0] if sections else _FIRST}' is missing")
         if sections and not text.endswith("\n"):
             title, body = sections[-1]
-            # Half a number looks like a whole one.
+            # Half a number looks like a whole number.
             sections[-1] = title, body.rpartition("\n")[0]
     for title, body in sections:
         for place, reason in _refused(title, body):
@@ -128,7 +128,7 @@ def _part(name: str, title: str, text: str, lines: Numbered) -> Snapshot | None:
 
 
 def _merged(one: Snapshot, two: Snapshot) -> Snapshot:
-    """Both in one. Of what both tell the first holds; of what files set the later, and a warning says so."""
+    """Both together. Of what both tell the first holds; of what files set the later, and a warning says so."""
     known = {(mount.device, mount.path) for mount in one.mounts}
     knobs, warnings = configured.collect(chain(one.configured.items(), two.configured.items()))
     return Snapshot(

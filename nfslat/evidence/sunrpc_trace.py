@@ -90,7 +90,7 @@ class _Thread:
         self._last_ns = -1
 
     def take(self, t_ns: int, wakeup_us: int) -> None:
-        """A connection that has a call, or a piece of one: then the thread comes back for the rest."""
+        """A connection that has a call, or a piece of a call: then the thread comes back for the rest."""
         slept = 0 <= self._last_ns < t_ns - wakeup_us * 1000
         self._taken = (t_ns, wakeup_us if slept else -1)
         self._last_ns = t_ns
