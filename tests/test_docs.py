@@ -79,9 +79,10 @@ def _prose(path: Path) -> str:
 
 
 def _is_there(name: str) -> bool:
-    """A path below the root, or a module or what is in it. Schemas and captures are neither, `_native` may be missing."""
+    """A path below the root, a module, or what is in a module; schemas and captures are passed over."""
     if name.startswith("nfslat/"):
         return (ROOT / name).exists()
+    # Where there is no Rust there is no `_native`.
     if not re.search(r"/\d$|\.(?:pcap|bash|1)$|^nfslat\._native", name):
         try:
             pkgutil.resolve_name(name)
