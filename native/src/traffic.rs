@@ -12,7 +12,7 @@ const MOST_EVENTS: usize = 1 << 21;
 /// headers of IPv4 and TCP and TCP's timestamps.
 const LARGEST_PAYLOAD: u32 = 8948;
 
-/// What an event is about (`nfslat.model.tables.TcpEvent`); `value` is in the unit named.
+/// What an event is about (`nfslat.model.details.TcpEvent`); `value` is in the unit named.
 #[derive(Clone, Copy)]
 #[repr(i8)]
 pub enum Event {

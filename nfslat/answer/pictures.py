@@ -131,7 +131,7 @@ class SlowOp:
     network_ms: float
     parts_ms: dict[str, float | None]  # the five; None where no theta is known
     queue_ms: float | None
-    charges_ms: dict[str, float]  # cause (as in `charges`) -> ms of the client SRT, those that are not 0
+    charges_ms: dict[str, float]  # cause (as in `Report.charges`) -> ms of the client SRT, those that are not 0
     transmissions: int
     timeline: list[Event]  # by time
     wireshark: dict[

@@ -129,7 +129,7 @@ def hidden_share(states: Mapping[State, int], missing: int = 0) -> float:
     Such ops were in flight and are not counted: levels are too low by this share on average. `states` are the counts of
     ``Decoded.states``. A call without reply and a reply without call are one op each; headers that were not captured
     are the other halves of those, and where there are more of them, two are one op. `missing` calls are known by the
-    gaps in their XIDs (`xid_gaps`); replies without a call are among them.
+    gaps in their XIDs (`nfslat.decode.xid_gaps`); replies without a call are among them.
     """
     halves = states.get(State.NO_REPLY, 0) + states.get(State.NO_CALL, 0)
     by_gaps = missing + states.get(State.NO_REPLY, 0)

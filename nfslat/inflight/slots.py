@@ -112,7 +112,7 @@ def client_slots(ops: Ops, rows: I32 | I64, hidden: float) -> tuple[MountSlots, 
     """Mounts of the ops in `rows` of a client's capture (no callbacks), by their ops, most first.
 
     `hidden` is the share of the ops that were not captured (`levels.hidden_share`). NFSv4.1 shares the slots of a
-    session among connections: `sessions` tells those exactly, where the engine shows them.
+    session among connections: `nfslat.inflight.sessions` tells those exactly, where the engine shows them.
     """
     if not len(rows):
         return ()

@@ -11,7 +11,8 @@ the receiver's an ACK passes first, and the data that it released come a round t
 
 What cannot be told there: whether it was the receiver's window or the congestion window that an ACK opened (the
 sender had more under way than the receiver sees), unless the window is too small for a segment. Nor can it be told at
-the sender's end where the window is not known, for want of the handshake that says its scale (see `scales`).
+the sender's end where the window is not known, for want of the handshake that says its scale (see
+`nfslat.wire.window_scales`).
 """
 
 from __future__ import annotations

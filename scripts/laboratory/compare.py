@@ -78,8 +78,8 @@ def examine(folder: Path) -> Comparison:
         if not traces[side].is_file():
             notes.append(f"no {traces[side].name}: nothing of the {side} is compared")
             continue
-        trace = read(str(traces[side])).trace
-        if trace is None:
+        trace = read(str(traces[side])).record
+        if not isinstance(trace, SunrpcTrace):
             raise InputError(f"{traces[side]}: not a trace of the kernel")
         joined, covered = _join(getattr(c, side), side, trace)
         coverage.append(covered)
