@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 SCHEMA = "nfslat.tune/1"
 
@@ -23,8 +23,9 @@ class Advice:
 
     def as_dict(self) -> dict[str, Any]:
         """For the JSON report: names as above, lists for tuples."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        from nfslat.answer.json import plain  # noqa: PLC0415  (as in contract.Document)
+
+        return cast(dict[str, Any], plain(self))
 
 
 @dataclass(frozen=True)
