@@ -189,9 +189,7 @@ class Report:
 
     def write_json(self, out: TextIO) -> None:
         """All figures; ``nfslat.report/1``."""
-        from nfslat.answer import json
-
-        json.dump(self.figures, out)
+        self.figures.write_json(out)
 
     def write_png(self, directory: Name) -> list[Path]:
         """The main pictures; returns their names."""

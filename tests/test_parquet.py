@@ -20,7 +20,6 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from test_op_table import DOCS, ROOT, full, no_tools, sample
 
-from nfslat.answer import json as report_json
 from nfslat.answer.model import Tool
 from nfslat.cli import main as cli
 from nfslat.decode.capture import File, Source
@@ -193,7 +192,7 @@ def report_of(server: Source, client: Source, engine: Engine) -> str:
     """The report as JSON, without what tells files and engines apart."""
     found = correlate(server, client, engine, filters=Filters(), srt="nfslat", may_swap=True, progress=lambda _: None)
     tool = Tool("0", "any", "nfslat", "nfslat")
-    text = json.dumps(report_json.to_dict(report(analyse(found), tool, Filters(), Known())))
+    text = json.dumps(report(analyse(found), tool, Filters(), Known()).to_dict())
     for source, name in ((server, "SERVER"), (client, "CLIENT")):
         text = text.replace(source.name, name)
     return text

@@ -19,7 +19,8 @@ from scenario import FOLDER, MS, Scenario
 
 from nfslat import pipeline
 from nfslat.answer import model
-from nfslat.answer.json import plain, schema
+from nfslat.answer.json import plain
+from nfslat.answer.model import Report
 from nfslat.answer.pictures import Pictures
 from nfslat.decode.capture import File, Source
 from nfslat.decode.engine import choose
@@ -547,7 +548,7 @@ def test_paths_and_their_absence_are_shown(tmp_path: Path, tools: Tools) -> None
 
 def _valid(pictures: Pictures) -> str:
     document = plain(pictures)
-    whole = schema()
+    whole = Report.json_schema()
     jsonschema.Draft202012Validator({"$ref": "#/$defs/Pictures", "$defs": whole["$defs"]}).validate(document)
     return json.dumps(document, allow_nan=False, separators=(",", ":"))
 

@@ -83,9 +83,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
         return _show(options, out, json_out, width=width, color=color)
     fleet = _fleet(options)
     if json_out is not None:
-        from nfslat.fleet import as_json
-
-        as_json.write(fleet, json_out)
+        fleet.write_json(json_out)
     if options.html is not None:
         from nfslat.fleet import page
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from nfslat.answer.figures import Summary
+from nfslat.answer.model import MatchedRow, Report
 from nfslat.diff.statistics import SLICES, Sample
 from nfslat.figures.op_columns import CHARGED
 from nfslat.model.blocks import rank
@@ -112,19 +113,19 @@ class Figures:
 
     op: str
     count: int
-    client: dict[str, float]  # mean, p50, p95, p99, max
-    server: dict[str, float]
-    network: dict[str, float]
+    client: Summary
+    server: Summary
+    network: Summary
     parts: dict[str, float | None]  # means: call_send, network, server, reply_send, queue
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """`report` is a report as JSON holds it; `single` is None where nothing but a report is known."""
+    """`single` is None where nothing but a report is known."""
 
     name: str
     kind: str  # captures, csv, report
-    report: dict[str, Any] | None
+    report: Report | None
     single: Single | None
 
     @cached_property
@@ -136,12 +137,12 @@ class Run:
     def moved_ms(self) -> dict[str, float] | None:
         """`Single.moved`, means over all ops; None where it is not known."""
         if self.report is not None:
-            rows = self.report.get("charges")  # other engines, and earlier versions, have none
+            rows = self.report.charges  # other engines, and earlier versions, have none
             return (
                 None
                 if rows is None
                 else {
-                    name: math.fsum(row["mean_ms"] for row in rows if row["part"] == part and row["cause"] in causes)
+                    name: math.fsum(row.mean_ms for row in rows if row.part == part and row.cause in causes)
                     for name, (part, causes) in _MOVED.items()
                 }
             )
@@ -216,34 +217,32 @@ def _of_single(single: Single | None) -> list[Figures]:
     return found
 
 
-def _summary(ns: I64) -> dict[str, float]:
+def _summary(ns: I64) -> Summary:
     ordered = to_ms(np.sort(ns))
-    ranks = {f"p{percent}": float(ordered[rank(len(ordered), percent)]) for percent in (50, 95, 99)}
-    return {"mean": float(ordered.mean()), **ranks, "max": float(ordered[-1])}
+    p50, p95, p99 = (float(ordered[rank(len(ordered), percent)]) for percent in (50, 95, 99))
+    return Summary(float(ordered.mean()), p50, p95, p99, float(ordered[-1]))
 
 
-def _of_report(report: dict[str, Any]) -> list[Figures]:
-    rows = sorted(report["matched"]["by_op"], key=lambda row: -row["count"])
-    named = [row["op"] for row in rows]
+def _of_report(report: Report) -> list[Figures]:
+    rows = sorted(report.matched.by_op if report.matched else [], key=lambda row: -row.count)
+    named = [row.op for row in rows]
     # One op under two versions of NFS has no common percentiles.
-    return [
-        _figures(row, row["op"] if named.count(row["op"]) == 1 else f"{row['op']} v{row['version']}") for row in rows
-    ]
+    return [_figures(row, row.op if named.count(row.op) == 1 else f"{row.op} v{row.version}") for row in rows]
 
 
-def _figures(row: dict[str, Any], op: str) -> Figures:
-    parts = row["parts_ms"]
+def _figures(row: MatchedRow, op: str) -> Figures:
+    parts = row.parts_ms
     return Figures(
         op,
-        row["count"],
-        row["client_ms"],
-        row["server_ms"],
-        row["network_ms"],
+        row.count,
+        row.client_ms,
+        row.server_ms,
+        row.network_ms,
         {
-            "call_send": parts["call_send"],
-            "network": parts["net_both"],
-            "server": parts["server"],
-            "reply_send": parts["reply_send"],
-            "queue": row["queue_ms"],
+            "call_send": parts.call_send,
+            "network": parts.net_both,
+            "server": parts.server,
+            "reply_send": parts.reply_send,
+            "queue": row.queue_ms,
         },
     )

@@ -647,8 +647,8 @@ def _reports(draw: st.DrawFn, compared: bool = False, pictured: bool = False) ->
     note = st.builds(AuditNote, _text, st.sampled_from(["info", "warning"]), _text, st.integers(0, 10**9))
     data = st.builds(TcpAmount, number, st.none() | number, number)
     way, caveats = st.sampled_from(["call", "reply"]), st.lists(st.sampled_from(["partial", "new"]), max_size=2)
-    tcp = (_text, _text, way, number, data, data, data, number, st.none() | number, number, number, caveats)
-    transport = st.builds(Transport, *tcp)
+    tcp = (_text, _text, way, number, data, data, data, number, st.none() | number, number, caveats)
+    transport = st.builds(Transport, *tcp, doubled=number)
     charged_to = st.sampled_from(PLACES), st.sampled_from([*CHARGES, "unexplained"])
     charge = st.builds(Charge, *charged_to, number, amount, amount, _share, amount, _share)
     return Report(

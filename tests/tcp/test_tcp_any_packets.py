@@ -10,7 +10,6 @@ from captures import SHARED, needs_native
 from timeline import Timeline
 from wire import EPOCH_NS
 
-from nfslat.answer.json import plain
 from nfslat.decode import native
 from nfslat.decode.capture import Source
 from nfslat.decode.tools import Tools
@@ -100,7 +99,7 @@ def test_any_packets_have_an_answer_that_adds_up(block: int) -> None:
     for seed in range(block * 6, block * 6 + 6):
         trace = _mangled(seed)
         found = _made(trace)
-        json.dumps(plain(found), allow_nan=False)
+        json.dumps(found.to_dict(), allow_nan=False)
         assert max(map(len, text.render(found, width=80, color=False).splitlines())) <= 80, seed
         for detail in found.details:
             shared = Shared(trace.talk(detail.stream))

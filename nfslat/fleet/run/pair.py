@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nfslat import api, pipeline
-from nfslat.answer.json import dump
 from nfslat.decode.capture import File
 from nfslat.decode.merge import merge
 from nfslat.errors import InputError
@@ -140,7 +139,7 @@ def compare_client(store: Store, request: Request, windows: Windows, wide: Serve
     if request.kept is not None:
         # Without its pictures, which take as long as all of the rest: --show makes them of the one that is looked at.
         text = io.StringIO()
-        dump(report.summary, text)
+        report.summary.write_json(text)
         with store.writing(request.kept) as out:
             out.write(text.getvalue().encode())
     return summarize(
