@@ -46,7 +46,7 @@ SCHEMA = "nfslat.report/1"
 # The names of `nfslat.model.tables.State` and `Miss`; a test holds them to those, which would load numpy here.
 STATES = "PAIRED NO_REPLY NO_CALL RETRANSMITTED DUPLICATE_FRAME HEADER_NOT_CAPTURED MALFORMED".split()
 MISSES = "OUTSIDE_OVERLAP NOT_CAPTURED_AT_SERVER NOT_CAPTURED_AT_CLIENT CONNECTION_UNMATCHED AMBIGUOUS".split()
-CAUSES = (*CHARGES, "unexplained")
+CAUSES = [*CHARGES, "unexplained"]
 
 
 @dataclass(frozen=True)
