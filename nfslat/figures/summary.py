@@ -24,7 +24,7 @@ from nfslat.figures.stats import histogram, summary_of
 from nfslat.figures.transport import transport_rows
 from nfslat.figures.whatif import Asked, what_if
 from nfslat.findings.capture import capture_findings
-from nfslat.findings.client import SLOT_CODES
+from nfslat.findings.client import Slots
 from nfslat.findings.clock import clock_findings
 from nfslat.model.blocks import filled
 from nfslat.model.protocol import program_name
@@ -69,7 +69,7 @@ def report_two(
         transport = transport_rows(c)
         causes, verdict, facts = findings_and_verdict(c, known, matched, threads_and_slots, unseen_share, transport)
         threads = known.threads or threads_and_slots.server.threads_estimate
-        slots = next((one.evidence["slots_each"] for one in causes if one.code in SLOT_CODES), None)
+        slots = next((one.evidence.slots_each for one in causes if isinstance(one.evidence, Slots)), None)
         if sessions is None and facts is not None:
             sessions = facts.sessions_needed
         replays = what_if(c, asked, threads=threads, slots=slots, sessions=sessions)
@@ -95,7 +95,7 @@ def report_two(
             what_if=replays,
             evidence=list(evidence),
             stack=rows.rows,
-            findings=[*causes, *capture_findings(captures, pair), *of_clock],
+            findings=[*(one.as_finding() for one in causes), *capture_findings(captures, pair), *of_clock],
             verdict=verdict,
         )
 
