@@ -26,7 +26,7 @@ from nfslat.answer.model import (
     Summary,
 )
 from nfslat.evidence.records import Mount, Setting, Snapshot, Xprt
-from nfslat.findings.catalogue import CODES
+from nfslat.findings.catalogue import CODES, ROWS
 from nfslat.findings.client import client_findings
 from nfslat.findings.diagnosis import Diagnosis, diagnosis
 from nfslat.findings.facts import (
@@ -42,6 +42,7 @@ from nfslat.findings.facts import (
 )
 from nfslat.findings.hosts import host_findings
 from nfslat.findings.layers import Layers
+from nfslat.findings.manual import evidence_of, manual
 from nfslat.findings.network import network_findings
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import Unknown, server_findings, with_window
@@ -288,6 +289,15 @@ def test_each_finding(code: str) -> None:
 def test_every_row_of_the_catalogue_has_a_case() -> None:
     """No finding is left untested, and none is tested that there is not."""
     assert CASES.keys() == CODES
+
+
+def test_the_manual_is_the_catalogues() -> None:
+    """docs/findings.md is what `scripts/generate` makes of the catalogue, and says what each figure of evidence is."""
+    assert (ROOT / "docs" / "findings.md").read_text() == manual()
+    for one in ROWS:
+        assert evidence_of(one)
+        page = manual().split(f"\n## {one.code}\n")[1].split("\n## ")[0]
+        assert all(f"`{name}`" in page for name in CASES[one.code][5])
 
 
 def test_codes_of_findings_are_written_in_the_catalogue_and_where_they_are_made_only() -> None:

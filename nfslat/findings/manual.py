@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import fields
+from types import NoneType
+from typing import get_args, get_type_hints
 
 from nfslat.findings import client, hosts, network, server, tcp
 from nfslat.findings.catalogue import ROWS, Row
@@ -19,8 +21,8 @@ _LAYERS = {
 _FIELD = re.compile(r"^    (\w+): [^#\n]*?(?:  # (.*))?$", re.MULTILINE)
 _HEAD = """# Findings: what each means
 
-Written by `scripts/generate` from nfslat/findings; edit it there. How shares, confidence and the verdict come about is in
-docs/method.md.
+Written by `scripts/generate` from nfslat/findings; edit it there. docs/method.md says how shares,
+confidence and the verdict come about.
 
 | finding | layer | |
 |---|---|---|
@@ -34,7 +36,7 @@ def manual() -> str:
 
 
 def evidence_of(one: Row) -> list[type[Evidence]]:
-    """Kinds of evidence that a finding may rest on: those whose docstring names it; findings on TCP's waits share one."""
+    """Kinds of evidence that a finding may rest on: those whose docstring names it; all waits for TCP share one."""
     kinds = [
         kind
         for module in (server, network, tcp, hosts, client)
@@ -59,7 +61,8 @@ def _page(one: Row) -> str:
     least = f"It is the cause in a verdict from {one.least * 100:.0f} % of what its layer adds."
     figures = [line for kind in evidence_of(one) for line in _figures(kind)]
     listed = "\n".join(dict.fromkeys(figures))
-    return f"\n## {one.code}\n\n{one.title}: {_LAYERS[one.layer]}.\n\n{body}{knob} {least}\n\nEvidence in the JSON:\n\n{listed}\n"
+    head = f"\n## {one.code}\n\n{one.title}: {_LAYERS[one.layer]}.\n\n"
+    return f"{head}{body}{knob} {least}\n\nEvidence in the JSON:\n\n{listed}\n"
 
 
 def _figures(kind: type[Evidence]) -> list[str]:
@@ -67,6 +70,8 @@ def _figures(kind: type[Evidence]) -> list[str]:
     lines = []
     for one in fields(kind):
         if one.metadata == INLINED:
+            hint = get_type_hints(kind)[one.name]
+            lines += [line for inner in get_args(hint) if inner not in (Evidence, NoneType) for line in _figures(inner)]
             continue
         more = " (where it is known)" if one.metadata == OPTIONAL else ""
         lines.append(f"- `{one.name}`{f': {said[one.name]}' if said.get(one.name) else ''}{more}")
