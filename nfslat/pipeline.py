@@ -185,7 +185,7 @@ def report(
     from nfslat.figures.transport import transport_rows
     from nfslat.figures.whatif import what_if
     from nfslat.findings.capture import capture_findings
-    from nfslat.findings.client import SLOT_CODES
+    from nfslat.findings.client import Slots
     from nfslat.findings.clock import clock_findings
 
     sides = {"server": c.server, "client": c.client}
@@ -202,7 +202,7 @@ def report(
         causes, verdict, facts = findings_and_verdict(c, known, matched, inflight, most_unseen(c), transport)
         of_clock = clock_findings(clock)
         threads = known.threads or inflight.server.threads_estimate
-        slots = next((one.evidence["slots_each"] for one in causes if one.code in SLOT_CODES), None)
+        slots = next((one.evidence.slots_each for one in causes if isinstance(one.evidence, Slots)), None)
         sessions = facts.sessions_needed if sessions is None and facts is not None else sessions
         replays = what_if(c, asked, threads=threads, slots=slots, sessions=sessions)
         return model.Report(
@@ -221,7 +221,7 @@ def report(
             what_if=replays,
             evidence=list(evidence),
             stack=layers.rows,
-            findings=[*causes, *capture_findings(captures, audit), *of_clock],
+            findings=[*(one.as_finding() for one in causes), *capture_findings(captures, audit), *of_clock],
             verdict=verdict,
         )
 
