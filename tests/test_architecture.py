@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import graphlib
 import re
 from pathlib import Path
@@ -28,3 +29,24 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 def test_the_document_has_the_rooms_in_order() -> None:
     """docs/architecture.md has a section for each room, in the order in which they may import each other."""
     assert [name.rstrip("/") for name in re.findall(r"^### `(.+)`$", ARCHITECTURE, re.MULTILINE)] == ROOMS
+
+
+def test_nothing_is_decided_by_the_english_of_an_exception() -> None:
+    """Its type and its fields say what it is; its text is for people."""
+    found = []
+    for name, path in MODULES.items():
+        for handler in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(handler, ast.ExceptHandler) and handler.name):
+                continue
+            text = f"str({handler.name})"
+            for node in ast.walk(handler):
+                asked = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+                if isinstance(node, ast.Attribute) and node.attr in (
+                    "startswith",
+                    "endswith",
+                    "replace",
+                    "removeprefix",
+                ):
+                    asked.append(node.value)
+                found += [f"{name}:{node.lineno}" for one in asked if ast.unparse(one) == text]
+    assert found == []

@@ -82,13 +82,15 @@ def _with_bundles(engine: Engine, scratch: Path) -> Engine:
         if not tars:
             return engine.open(argument)
         if len(paths) > 1:
-            raise InputError(f"{tars[0]}: a tar is read by itself, not as part of a set; name this one file alone")
+            raise InputError("a tar is read by itself, not as part of a set; name this one file alone", about=tars[0])
         found, told = bundle.unpack(argument, paths[0], scratch)
         try:
             source = engine.open(",".join(map(str, found)))
         except InputError as problem:
-            text = str(problem).replace(f"{found[0]}: ", f"{argument}: ") if len(found) == 1 else str(problem)
-            raise InputError(text.replace(f"{found[0].parent}/", f"{argument}: ")) from problem
+            path = Path(problem.about)
+            if path not in found:
+                raise
+            raise problem.named(argument if len(found) == 1 else f"{argument}: {path.name}") from problem
         return bundle.named(source, argument, told)
 
     def decode(source: Source, progress: Callable[[int], None]) -> tuple[Source, Decoded]:
@@ -108,7 +110,9 @@ def _with_stored(engine: Engine, *, rereads: bool) -> Engine:
         if not parquet:
             return engine.open(argument)
         if len(paths) > 1:
-            raise InputError(f"{parquet[0]}: Parquet is read by itself, not as part of a set; name this one file alone")
+            raise InputError(
+                "Parquet is read by itself, not as part of a set; name this one file alone", about=parquet[0]
+            )
         from nfslat.decode import stored  # noqa: PLC0415  (late: needs pyarrow, and the usual run does without)
 
         source = stored.open_source(argument, paths[0])

@@ -140,14 +140,15 @@ def _peek(name: str, path: Path, tools: Callable[[], Tools], scratch: Path, *, r
             found = tools()
         except ToolError as problem:
             raise InputError(
-                f"{name}: neither pcap nor pcapng; give the file that tcpdump -w wrote "
-                f"(other formats need Wireshark: {problem})"
+                "neither pcap nor pcapng; give the file that tcpdump -w wrote "
+                f"(other formats need Wireshark: {problem})",
+                about=name,
             ) from problem
         file = inspect(name, path, found, scratch)
         file = dataclasses.replace(file, is_foreign=True, cut_short=file.cut_short or not is_whole)
         return file if file.packets else None
     except (OSError, ValueError) as problem:
-        raise InputError(f"{name}: cannot be read as a capture: {_reason(problem)}") from problem
+        raise InputError(f"cannot be read as a capture: {_reason(problem)}", about=name) from problem
     return None if first_ns is None else dataclasses.replace(_unread(name, path, first_ns), cut_short=not is_whole)
 
 
@@ -181,7 +182,7 @@ def _readable(file: File, tools: Callable[[], Tools]) -> Iterator[str]:
             from nfslat.decode.tshark.capinfos import why_not  # noqa: PLC0415
 
             stderr.seek(0)
-            raise ToolError(f"{file.name}: {why_not(stderr.read().decode(errors='replace'))}")
+            raise ToolError(why_not(stderr.read().decode(errors="replace")), about=file.name)
 
 
 def _run(
@@ -215,9 +216,10 @@ def _run(
         name = source.files[result.args[-1]].name if isinstance(result.args[-1], int) else source.name
         if isinstance(result, _native.NotACapture):
             raise InputError(
-                f"{name}: neither pcap nor pcapng, and other formats are read from files only; write it to a file first"
+                "neither pcap nor pcapng, and other formats are read from files only; write it to a file first",
+                about=name,
             ) from result
-        raise InputError(f"{name}: cannot be read as a capture: {_reason(result)}") from result
+        raise InputError(f"cannot be read as a capture: {_reason(result)}", about=name) from result
     raise result
 
 

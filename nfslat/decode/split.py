@@ -66,7 +66,7 @@ def split(
                 raise
             folder = os.fspath(slices[0].parent)
             raise InputError(
-                f"{source.name}: its slices cannot be written to {folder}: {problem.strerror}"
+                f"its slices cannot be written to {folder}: {problem.strerror}", about=source.name
             ) from problem
 
     source, found = read(source, tools, progress, work, may_be_empty=True)

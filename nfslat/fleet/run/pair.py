@@ -67,14 +67,15 @@ def correlate(store: Store, request: Request, wide: ServerWide | None) -> tuple[
     `wide` is None where nobody else calls the server, or where it could not be worked out.
     """
     if request.client is None:
-        raise InputError(f"{request.name}: there is no capture of this client")
+        raise InputError("there is no capture of this client", about=request.name)
     with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
         one, two = (read_side(store, parts, Path(scratch)) for parts in (request.server, request.client))
     found = pipeline.compare(one, two, filters=Filters(), srt="nfslat", may_swap=False)
     if overlap.is_swapped(found.server.ops, found.client.ops, found.matched):
         raise InputError(
-            f"{request.name}: its ops take longer in the server's capture than in its own; one of the files is on the "
-            "wrong side: say in a manifest which files are whose"
+            "its ops take longer in the server's capture than in its own; one of the files is on the "
+            "wrong side: say in a manifest which files are whose",
+            about=request.name,
         )
     if wide is None and request.is_shared:
         wide = one_of_several(found.server.flying, _OTHERS)
