@@ -16,6 +16,7 @@ import numpy.typing as npt
 from nfslat.errors import UsageError
 from nfslat.model.protocol import NFS, is_callback_program, op_name, op_names
 from nfslat.model.tables import I8, I64, Bool, Kind, Ops
+from nfslat.model.units import NS_PER_S
 
 REASONS = (
     "selected",
@@ -27,7 +28,6 @@ REASONS = (
     "before --start",
     "at or after --end",
 )
-_NS = 1_000_000_000
 _ABSOLUTE_S = 100_000_000  # a number of seconds this large (1973) is a date, not a distance from the first packet
 
 
@@ -71,7 +71,7 @@ def parse_moment(text: str) -> Moment:
     number = re.fullmatch(r"\+?(\d+(?:\.\d+)?)(ms|s|m|h)?", text)
     if number:
         whole, _, fraction = number[1].partition(".")
-        ns = int(whole) * _NS + int((fraction + "000000000")[:9])
+        ns = int(whole) * NS_PER_S + int((fraction + "000000000")[:9])
         if number[2] is None and int(whole) >= _ABSOLUTE_S:
             return Moment(ns, True, text)
         factor = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}[number[2]]
@@ -84,7 +84,7 @@ def parse_moment(text: str) -> Moment:
         ) from problem
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
     delta = when - datetime(1970, 1, 1, tzinfo=UTC)
-    return Moment((delta.days * 86_400 + delta.seconds) * _NS + delta.microseconds * 1000, True, text)
+    return Moment((delta.days * 86_400 + delta.seconds) * NS_PER_S + delta.microseconds * 1000, True, text)
 
 
 def parse_addresses(values: list[str], option: str) -> frozenset[str]:

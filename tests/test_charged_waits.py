@@ -15,10 +15,10 @@ from nfslat.answer import model
 from nfslat.decode.engine import choose
 from nfslat.evidence.known import Known
 from nfslat.figures.summary import report_two
+from nfslat.model.causes import Cause
 from nfslat.pipeline import correlate
 from nfslat.results import Correlation
 from nfslat.select import Filters
-from nfslat.wire.charges.causes import Cause
 
 pytestmark = needs_native
 

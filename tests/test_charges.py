@@ -20,6 +20,7 @@ from wire_tables import MS, Op, decoded, ops
 from nfslat.decode.engine import choose
 from nfslat.decompose import PART_NAMES, ConstantOffset, Parts
 from nfslat.figures.audit.capture import capture_notes
+from nfslat.model.causes import CAUSES, CHARGES, LOSSES, Cause, code
 from nfslat.model.details import Blocked, Ended, Loads, Pauses, Tcp, Went, no_details
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Matched
@@ -28,8 +29,8 @@ from nfslat.results import Correlation
 from nfslat.select import Filters
 from nfslat.wire.charges import rate
 from nfslat.wire.charges.analysis import NET, Charged, charge
-from nfslat.wire.charges.causes import CAUSES, LOSSES, PLACES, Cause, code, place
 from nfslat.wire.charges.claims import WAITS, Claims, Pair, charged, exclusive, overlapping
+from nfslat.wire.charges.places import PLACES, place
 from nfslat.wire.charges.rate import Plateau, packet_bytes
 from nfslat.wire.charges.sending import InFront, socket_claims
 from nfslat.wire.charges.silences import Silences
@@ -60,7 +61,7 @@ def _claims(rows: list[tuple[int, int, int, int, int]]) -> Claims:
 
 
 _CLAIM = st.tuples(
-    st.integers(0, 2), st.integers(0, len(PLACES) - 1), st.integers(0, len(CAUSES) - 1), *[st.integers(-5, 30)] * 2
+    st.integers(0, 2), st.integers(0, len(PLACES) - 1), st.integers(0, len(CHARGES) - 1), *[st.integers(-5, 30)] * 2
 )
 
 
@@ -87,7 +88,7 @@ def test_charges_are_what_is_claimed_of_each_part_by_the_first_cause(
     assert dict(zip(keys, found.ns.tolist(), strict=True)) == wanted
 
 
-_SPENT = st.tuples(st.integers(0, 1), st.integers(0, len(CAUSES) - 1), *[st.integers(-5, 30)] * 2)
+_SPENT = st.tuples(st.integers(0, 1), st.integers(0, len(CHARGES) - 1), *[st.integers(-5, 30)] * 2)
 
 
 @given(

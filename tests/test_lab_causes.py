@@ -12,14 +12,17 @@ import pytest
 from captures import SHARED, Decoder, needs_captures, needs_native
 
 from nfslat.answer import model
+from nfslat.answer.model import Finding
 from nfslat.decompose import PART_NAMES
 from nfslat.evidence.known import Known
 from nfslat.figures.summary import report_two
+from nfslat.findings.diagnosis import Diagnosis, Evidence
 from nfslat.findings.rank import ranked
+from nfslat.model.causes import LOSSES, Cause, code
 from nfslat.results import Correlation
 from nfslat.select import Filters
 from nfslat.wire.charges.analysis import NET
-from nfslat.wire.charges.causes import LOSSES, PLACES, Cause, code, place
+from nfslat.wire.charges.places import PLACES, place
 
 pytestmark = [needs_captures, needs_native]
 
@@ -140,11 +143,18 @@ def test_no_limit_is_blamed_that_is_none(pair: Pair) -> None:
             assert not matter & {"client-slots", "session-slots"}
 
 
+def _diagnosis(one: Finding) -> Diagnosis:
+    """With all that the order goes by."""
+    slowest = one.evidence.get("share_slowest")
+    return Diagnosis(one.code, one.layer, one.severity, one.share, slowest, one.confidence, one.text, Evidence(), None)
+
+
 def test_findings_are_in_the_order_of_their_shares(pair: Pair) -> None:
     """What explains most comes first, among what matters and then among the rest; a share is never above the whole."""
     for report in (pair.report, pair.report_with_application):
         causes = [one for one in report.findings if one.layer != "capture"]
-        assert causes == ranked(reversed(causes))
+        made = [_diagnosis(one) for one in causes]
+        assert made == ranked(reversed(made))
         assert all(one.share is None or 0 <= one.share <= 1 for one in causes)
         assert report.verdict is not None
         assert len(report.verdict.proof) >= 2

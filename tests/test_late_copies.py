@@ -12,10 +12,10 @@ from scenario import Scenario
 from simulated import Simulated
 
 from nfslat.decode.engine import choose
+from nfslat.model.causes import Cause
 from nfslat.pipeline import correlate
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters
-from nfslat.wire.charges.causes import Cause
 
 MS = 1_000_000
 

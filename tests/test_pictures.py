@@ -35,12 +35,12 @@ from nfslat.figures.pictures.tallies import MEASURES, Tallies
 from nfslat.figures.stats import summary
 from nfslat.figures.summary import report_two
 from nfslat.figures.wireshark import of_side
+from nfslat.model.causes import LOSSES
 from nfslat.model.details import TcpEvent
 from nfslat.model.tables import I64
 from nfslat.packets import show
 from nfslat.results import Correlation
 from nfslat.select import Filters
-from nfslat.wire.charges.causes import LOSSES
 
 TOOL = model.Tool("", "", "", "nfslat")
 _MOST_BYTES = 300_000

@@ -12,13 +12,14 @@ import numpy as np
 from nfslat.diff.statistics import SLICES, Sample
 from nfslat.figures.op_columns import CHARGED
 from nfslat.model.blocks import rank
+from nfslat.model.causes import FROM_OUTSIDE, Cause, code
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I64, Bool
+from nfslat.model.units import to_ms
 from nfslat.results import Correlation
 from nfslat.select import op_labels
-from nfslat.wire.charges.causes import FROM_OUTSIDE, Cause, code, place
+from nfslat.wire.charges.places import place
 
-_NS_PER_MS = 1e6
 LAYERS = ("client", "network", "server")
 # Whose the parts of the response time are, as in the verdict of a report: what is not the server's response time is the
 # network's, and of that what TCP, or a host that stood still, made of it is theirs.
@@ -85,7 +86,7 @@ class Single:
 
     def sample(self, values: I64, rows: Bool | I64 | slice) -> Sample:
         """Of some rows, in ms."""
-        return Sample.of(values[rows] / _NS_PER_MS, self.slices[rows])
+        return Sample.of(to_ms(values[rows]), self.slices[rows])
 
 
 def moved_in(one: Single, *, exact: bool) -> dict[str, I64]:
@@ -147,11 +148,7 @@ class Run:
         if self.single is None:
             return None
         found = moved_in(self.single, exact=bool(self.single.moved))
-        return (
-            {name: float(found[name].mean() / _NS_PER_MS) if name in found else 0.0 for name in _MOVED}
-            if found
-            else None
-        )
+        return {name: float(to_ms(found[name].mean())) if name in found else 0.0 for name in _MOVED} if found else None
 
 
 def single_ops(c: Correlation) -> Single:
@@ -202,12 +199,10 @@ def _of_single(single: Single | None) -> list[Figures]:
         if not counts[number]:
             continue
         mask = single.op == number
-        parts: dict[str, float | None] = {
-            name: float(ns[mask].mean() / _NS_PER_MS) for name, ns in single.parts.items()
-        }
+        parts: dict[str, float | None] = {name: float(to_ms(ns[mask].mean())) for name, ns in single.parts.items()}
         if single.queue_ns is not None:
             known = single.queue_ns[mask][single.queue_ns[mask] != NULL]
-            parts["queue"] = float(known.mean() / _NS_PER_MS) if len(known) else None
+            parts["queue"] = float(to_ms(known.mean())) if len(known) else None
         found.append(
             Figures(
                 single.ops[number],
@@ -222,7 +217,7 @@ def _of_single(single: Single | None) -> list[Figures]:
 
 
 def _summary(ns: I64) -> dict[str, float]:
-    ordered = np.sort(ns) / _NS_PER_MS
+    ordered = to_ms(np.sort(ns))
     ranks = {f"p{percent}": float(ordered[rank(len(ordered), percent)]) for percent in (50, 95, 99)}
     return {"mean": float(ordered.mean()), **ranks, "max": float(ordered[-1])}
 

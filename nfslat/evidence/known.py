@@ -12,10 +12,10 @@ from nfslat.errors import UsageError
 from nfslat.evidence.records import Snapshot
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import I64
+from nfslat.model.units import to_ms
 from nfslat.results import Correlation
 from nfslat.select import op_labels, parse_ops
 
-_NS_PER_MS = 1e6
 MOST_MS = 1e9  # eleven days; more is a slip
 _FEW = 2  # names that are printed; more are "all"
 
@@ -82,7 +82,7 @@ class Known:
         app = self.app_ms.get("")
         if app is None:
             app = sum(self.app_ms[name] * c.ops_of[name] for name in self._above(c)) / len(rows)
-        above = app - float(c.client_srt_ns[rows].mean() / _NS_PER_MS)
+        above = app - float(to_ms(c.client_srt_ns[rows].mean()))
         return above if above > 0 else None
 
     def mean_ms(self, name: str, c: Correlation, rows: I64 | slice) -> float | None:
@@ -106,7 +106,7 @@ class Known:
         return [
             name
             for name, app_ms in self.app_ms.items()
-            if name in c.ops_of and app_ms > c.client_srt_ns[c.rows_of([name])].mean() / _NS_PER_MS
+            if name in c.ops_of and app_ms > to_ms(c.client_srt_ns[c.rows_of([name])].mean())
         ]
 
 

@@ -17,6 +17,7 @@ from nfslat.evidence.records import Interval, Latency, Snapshot
 from nfslat.inflight.little import little_ms
 from nfslat.model.protocol import DATA_OPS, NULL
 from nfslat.model.tables import I64, hosts
+from nfslat.model.units import NS_PER_US, to_ms
 from nfslat.results import Correlation
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ _FIELDS = (
     ("storage", "storage_ms"),
 )
 _APART = 2.0  # times; so far apart are not the same requests
-_NS_PER_US, _NS_PER_MS = 1000, 1e6
 _Host = tuple[Snapshot | None, Interval | None]  # the last snapshot of it, and what was between two
 
 
@@ -218,7 +218,7 @@ def _is_foreign(source: Sequence[Latency], c: Correlation) -> bool:
     """Does a client's kernel say times from sending to answer that are not those on its wire?"""
     for one in source:
         if one.layer == "client wire" and one.op in DATA_OPS and one.op in c.ops_of:
-            srt_ms = float(c.client_srt_ns[c.rows_of([one.op])].mean() / _NS_PER_MS)
+            srt_ms = float(to_ms(c.client_srt_ns[c.rows_of([one.op])].mean()))
             if not srt_ms / _APART <= one.mean_ms <= srt_ms * _APART + 1:
                 return True
     return False
@@ -260,7 +260,7 @@ def _traced(known: Known, name: str, trace: SunrpcTrace, c: Correlation) -> tupl
             values = column[c.rows_of([op])]
             values = values[values >= 0]
             if len(values):
-                by_op[op] = float(values.mean() / _NS_PER_MS)
+                by_op[op] = float(to_ms(values.mean()))
         if by_op:
             known = known.having(field_name, by_op, f"sunrpc trace {name}")
     return known, notes
@@ -275,4 +275,4 @@ def _slot_wait(joined: Joined) -> I64:
 
 
 def _ns(us: I64) -> I64:
-    return np.where(us >= 0, us * _NS_PER_US, -1)
+    return np.where(us >= 0, us * NS_PER_US, -1)

@@ -21,9 +21,9 @@ from nfslat.answer import model
 from nfslat.clock.clock import ServerTimes
 from nfslat.decompose import PART_NAMES
 from nfslat.figures.op_columns import CHARGED, COLUMNS, INSTANTS, Block, Cells, Labels, Paths
-from nfslat.model.instants import iso
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64, Bool, endpoint
+from nfslat.model.units import iso
 from nfslat.results import Correlation
 from nfslat.select import op_labels
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from nfslat.findings.facts import KeptAbove
-from nfslat.model.instants import utc
+from nfslat.model.causes import Cause, code
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool
+from nfslat.model.units import to_ms, utc
 from nfslat.results import Correlation
 from nfslat.wire.above import Stops, Why, kept_above
-from nfslat.wire.charges.causes import Cause, code
 from nfslat.wire.charges.silences import silences
 from nfslat.wire.reconnects import without_connection
 
-_NS_PER_MS = 1e6
 _SILENT = {
     Why.WINDOW: (Cause.ZERO_WINDOW, Cause.RECEIVE_WINDOW),
     # Behind these alone nothing else goes out: what a fast retransmit takes is one round trip, in which data go on.
@@ -53,10 +52,10 @@ def times_kept_above(c: Correlation, rows: I64, sessions: float | None) -> dict[
         at = int(np.argmax(long))
         found[why.value] = KeptAbove(
             count=len(long),
-            total_ms=int(long.sum()) / _NS_PER_MS,
-            longest_ms=int(long[at]) / _NS_PER_MS,
+            total_ms=to_ms(int(long.sum())),
+            longest_ms=to_ms(int(long[at])),
             at=utc(int(kept.begin_ns[at]), digits=3),
-            above_wire_ms=int(kept.waits_ns.sum()) / max(len(rows), 1) / _NS_PER_MS,
+            above_wire_ms=to_ms(int(kept.waits_ns.sum()) / max(len(rows), 1)),
         )
     return found
 

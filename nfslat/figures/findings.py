@@ -13,18 +13,20 @@ from nfslat.figures.above import sessions_open, times_kept_above
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.matched import row_of
 from nfslat.findings.client import client_findings
+from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import Facts, Reconnects, moved_ms
 from nfslat.findings.hosts import host_findings
+from nfslat.findings.layers import Layers
 from nfslat.findings.network import network_findings
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
-from nfslat.findings.verdict import Ground, Layers, verdict
+from nfslat.findings.verdict import Ground, verdict
 from nfslat.model.tables import Miss
+from nfslat.model.units import to_ms
 from nfslat.results import Correlation
 from nfslat.wire.reconnects import sent_on_a_new_connection
 
-_NS_PER_MS = 1e6
 _SAME = 1.1
 
 
@@ -35,7 +37,7 @@ def findings_and_verdict(
     inflight: model.InFlight,
     unseen_share: float,
     transport: list[model.Transport] | None,
-) -> tuple[list[model.Finding], model.Verdict | None, Facts | None]:
+) -> tuple[list[Diagnosis], model.Verdict | None, Facts | None]:
     """What explains the time, by the share that it explains; the verdict; what both rest on.
 
     Nothing where no op is matched.
@@ -114,7 +116,7 @@ def _facts(
         reconnects=_reconnects(c),
         kept_above=times_kept_above(c, rows, sessions),
         sessions_open=sessions,
-        longest_ms=float(c.client_srt_ns[rows].max() / _NS_PER_MS) if len(rows) else None,
+        longest_ms=float(to_ms(c.client_srt_ns[rows].max())) if len(rows) else None,
         queue_ms=focus.queue_ms if thread_ms is None else max(mean.ms("server") - thread_ms, 0.0),
         slowest_queue_ms=slowest.queue_ms if thread_ms is None else None,
         queue_is_measured=thread_ms is not None,
@@ -142,7 +144,7 @@ def _beside_socket(c: Correlation, by_op: list[model.MatchedRow]) -> list[model.
         return by_op
     out = []
     for row in by_op:
-        wait_ms = float(waits_ns[c.rows_of({row.op})].mean()) / _NS_PER_MS
+        wait_ms = to_ms(float(waits_ns[c.rows_of({row.op})].mean()))
         server_ms = dataclasses.replace(row.server_ms, mean=row.server_ms.mean - wait_ms)
         out.append(dataclasses.replace(row, server_ms=server_ms))
     return out
@@ -160,9 +162,9 @@ def _least_round_trip_ms(c: Correlation) -> float | None:
     if not c.clock.fits:
         return None
     if c.charges is not None:
-        return 2 * c.charges.half_trip_ns / _NS_PER_MS
+        return to_ms(2 * c.charges.half_trip_ns)
     low_ns, high_ns = c.clock.main.bounds_at(c.clock.main.t_ns)
-    return (high_ns - low_ns) / _NS_PER_MS
+    return to_ms(high_ns - low_ns)
 
 
 def _believed(part_ms: float | None, whole_ms: float) -> float | None:
@@ -203,5 +205,5 @@ def _reconnects(c: Correlation) -> Reconnects | None:
     if not late.any() or late.all():
         return None
     srt = c.client_srt_ns
-    excess = float((srt[late] - srt[~late].mean()).sum() / len(srt) / _NS_PER_MS)
-    return Reconnects(int(np.count_nonzero(late)), float(srt[late].mean() / _NS_PER_MS), max(excess, 0.0))
+    excess = float(to_ms((srt[late] - srt[~late].mean()).sum() / len(srt)))
+    return Reconnects(int(np.count_nonzero(late)), float(to_ms(srt[late].mean())), max(excess, 0.0))

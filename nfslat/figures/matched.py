@@ -17,9 +17,9 @@ from nfslat.figures.stats import slowest, summary, summary_of
 from nfslat.model.blocks import each_block, filled, side_by_side, tally
 from nfslat.model.protocol import NULL, op_name, program_name, version_name
 from nfslat.model.tables import I16, I32, I64, Kind, Miss
+from nfslat.model.units import to_ms
 from nfslat.results import Correlation
 
-_NS_PER_MS = 1e6
 Key = tuple[int, int, int, int]  # program, version, minor version, operation
 
 
@@ -123,8 +123,8 @@ def _row(
 ) -> model.MatchedRow:
     """The row of the matched ops `rows`."""
     matched = c.matched.client[rows]
-    parts = {name: float(ns / len(matched) / _NS_PER_MS) for name, ns in zip(PART_NAMES, part_sums_ns, strict=True)}
-    error = c.clock.error_ns(c.client.ops, matched) / _NS_PER_MS if c.clock.fits else None
+    parts = {name: float(to_ms(ns / len(matched))) for name, ns in zip(PART_NAMES, part_sums_ns, strict=True)}
+    error = to_ms(c.clock.error_ns(c.client.ops, matched)) if c.clock.fits else None
     return model.MatchedRow(
         *names,
         count=len(matched),
@@ -162,7 +162,7 @@ def _waits(c: Correlation, rows: slice | I32 | I64) -> dict[str, float | None]:
     asked = np.arange(len(c.matched))[rows] if any(len(one.row) for one in waits) else np.zeros(1, dtype=np.int64)
     names = ("call_retrans_wait", "reply_retrans_wait")
     return {
-        name: float(one.ns[np.isin(one.row, asked)].sum() / len(asked) / _NS_PER_MS)
+        name: float(to_ms(one.ns[np.isin(one.row, asked)].sum() / len(asked)))
         for name, one in zip(names, waits, strict=True)
     }
 
@@ -173,7 +173,7 @@ def _told(figure: float, error: float | None) -> float | None:
 
 
 def _part_summaries(c: Correlation, server_ms: model.Summary) -> model.PartSummaries:
-    error = c.clock.worst_error_ns / _NS_PER_MS if c.clock.fits else None
+    error = to_ms(c.clock.worst_error_ns) if c.clock.fits else None
 
     def of(name: str) -> model.Summary:
         return summary_of(filled(len(c.matched), np.int64, lambda at: c.parts.ns(name, at)))

@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from nfslat.decompose import PART_NAMES
 from nfslat.evidence.known import Traced
+from nfslat.model.causes import columns
 from nfslat.model.protocol import NULL, NULL32, op_name, program_name, version_name
 from nfslat.model.tables import I32, I64, WHOLE, Bool, Connection
 from nfslat.results import Correlation, Side
-from nfslat.wire.charges.causes import LOSSES, Cause
 
 Values = npt.NDArray[Any]
 
@@ -30,18 +30,7 @@ ARGUMENTS = ("offset_bytes", "size_bytes", "fh_crc32")
 _NEEDS_THETA = ("call_net", "reply_net")
 
 # What of the client SRT causes of a kind made.
-CHARGED = {
-    "lost": LOSSES,
-    "overtaken": frozenset({Cause.REORDERING}),
-    "held": frozenset({Cause.HOST_PAUSE, Cause.HELD}),
-    "window": frozenset({Cause.ZERO_WINDOW, Cause.RECEIVE_WINDOW}),
-    "delayed_ack": frozenset({Cause.DELAYED_ACK}),
-    "bandwidth": frozenset({Cause.BANDWIDTH}),
-    "congestion_window": frozenset({Cause.CONGESTION_WINDOW, Cause.UNKNOWN_WINDOW}),
-    "sender": frozenset({Cause.SENDER}),
-    "head_of_line": frozenset({Cause.HEAD_OF_LINE}),
-    "distance": frozenset({Cause.DISTANCE}),
-}
+CHARGED = columns()
 
 
 class Paths(Protocol):

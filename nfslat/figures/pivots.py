@@ -14,15 +14,15 @@ from nfslat.figures.inflight import queue_ms
 from nfslat.figures.op_columns import COLUMNS, Block, Labels, Paths
 from nfslat.figures.stats import summary_of
 from nfslat.model.blocks import filled, side_by_side
-from nfslat.model.instants import iso
 from nfslat.model.protocol import DATA_OPS, NFS, NULL
 from nfslat.model.tables import I32, I64, Kind, endpoint
+from nfslat.model.units import NS_PER_S, iso, to_s
 from nfslat.results import Correlation
 from nfslat.select import op_labels
 
 MOST_ROWS = 1000  # beyond them groups are put together
 NOT_KNOWN = "not known"
-_NS, _MB = 1_000_000_000, 1e6
+_MB = 1e6
 _KIB = 1024
 _SIZES = tuple(_KIB << power for power in range(2, 11))  # 4K to 1M, as rsize, wsize and block sizes are given
 _SIZE_NAMES = (*(f"{size // _KIB}K" for size in _SIZES[:-1]), "1M", "more", NOT_KNOWN)
@@ -129,7 +129,7 @@ def _rows(c: Correlation, groups: _Groups, kept: I64) -> list[PivotRow]:
 def _seconds(c: Correlation) -> float:
     """From the first call to the last reply of all matched ops."""
     last_ns = filled(len(c.matched), np.int64, lambda at: c.client.ops.t3[c.matched.client[at]]).max()
-    return int(last_ns - begins_ns(c).min()) / _NS
+    return to_s(int(last_ns - begins_ns(c).min()))
 
 
 def _column(c: Correlation, labels: Labels, paths: Paths | None, name: str) -> I64:
@@ -221,12 +221,12 @@ def _by_uid(c: Correlation, _: Paths | None) -> _Groups:
 def _by_second(c: Correlation, _: Paths | None) -> _Groups:
     begins = begins_ns(c)
     first_ns = int(begins.min())
-    seconds = (begins - first_ns) // _NS
+    seconds = (begins - first_ns) // NS_PER_S
     last = int(seconds.max())
     if last < MOST_ROWS:
-        groups = _Groups(seconds.astype(np.int32), last + 1, lambda second: iso(first_ns + second * _NS))
+        groups = _Groups(seconds.astype(np.int32), last + 1, lambda second: iso(first_ns + second * NS_PER_S))
     else:
-        groups = _by_value(seconds, lambda second: iso(first_ns + second * _NS))
+        groups = _by_value(seconds, lambda second: iso(first_ns + second * NS_PER_S))
     return _Groups(groups.of_op, groups.count, groups.label, in_order=True, each_s=1.0)
 
 

@@ -9,9 +9,9 @@ from nfslat.evidence.known import Known, data_ops, data_rows, title_of
 from nfslat.figures.inflight import queue_ms
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import I64
+from nfslat.model.units import to_ms
 from nfslat.results import Correlation
 
-_NS_PER_MS = 1e6
 _SAME = 1.05
 
 
@@ -71,13 +71,13 @@ def _layer(name: str, known: Known, c: Correlation, at: I64) -> Layer:
         bare = values.get("") if not data_only or name in ("", *DATA_OPS) else None
         return values.get(name, bare)
 
-    server = float(c.server_srt_ns[at].mean() / _NS_PER_MS)
+    server = float(to_ms(c.server_srt_ns[at].mean()))
     thread = of(known.thread_ms, data_only=True)
     queue = queue_ms(c, at) if thread is None else server - thread
     threads = c.inflight.load.threads
     return Layer(
         title=title_of(data_ops(c)) if name == "" else name,
-        client=float(c.client_srt_ns[at].mean() / _NS_PER_MS),
+        client=float(to_ms(c.client_srt_ns[at].mean())),
         server=server,
         app=of(known.app_ms, data_only=False),
         slot_wait=of(known.slot_wait_ms, data_only=False),

@@ -24,16 +24,16 @@ from nfslat.figures.stats import histogram, summary_of
 from nfslat.figures.transport import transport_rows
 from nfslat.figures.whatif import Asked, what_if
 from nfslat.findings.capture import capture_findings
-from nfslat.findings.client import SLOT_CODES
+from nfslat.findings.client import Slots
 from nfslat.findings.clock import clock_findings
 from nfslat.model.blocks import filled
-from nfslat.model.instants import iso
 from nfslat.model.protocol import program_name
 from nfslat.model.tables import I64
+from nfslat.model.units import iso, to_ms, to_s
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters, excluded
 
-_NS_PER_MS, _PPM = 1e6, 1e6
+_PPM = 1e6
 
 
 def report_two(
@@ -69,7 +69,7 @@ def report_two(
         transport = transport_rows(c)
         causes, verdict, facts = findings_and_verdict(c, known, matched, threads_and_slots, unseen_share, transport)
         threads = known.threads or threads_and_slots.server.threads_estimate
-        slots = next((one.evidence["slots_each"] for one in causes if one.code in SLOT_CODES), None)
+        slots = next((one.evidence.slots_each for one in causes if isinstance(one.evidence, Slots)), None)
         if sessions is None and facts is not None:
             sessions = facts.sessions_needed
         replays = what_if(c, asked, threads=threads, slots=slots, sessions=sessions)
@@ -95,7 +95,7 @@ def report_two(
             what_if=replays,
             evidence=list(evidence),
             stack=rows.rows,
-            findings=[*causes, *capture_findings(captures, pair), *of_clock],
+            findings=[*(one.as_finding() for one in causes), *capture_findings(captures, pair), *of_clock],
             verdict=verdict,
         )
 
@@ -134,11 +134,11 @@ def _clock(clock: Clock) -> model.Clock:
     steps = [
         model.ClockStep(
             at=iso(step.after_ns),
-            within_ms=step.within_ns / _NS_PER_MS,
-            ms=step.jump_ns / _NS_PER_MS,
-            bound_ms=(step.jump_bounds_ns[0] / _NS_PER_MS, step.jump_bounds_ns[1] / _NS_PER_MS),
+            within_ms=to_ms(step.within_ns),
+            ms=to_ms(step.jump_ns),
+            bound_ms=(to_ms(step.jump_bounds_ns[0]), to_ms(step.jump_bounds_ns[1])),
             clock=step.clock,
-            set_by_ms=None if step.set_by_ns is None else step.set_by_ns / _NS_PER_MS,
+            set_by_ms=None if step.set_by_ns is None else to_ms(step.set_by_ns),
         )
         for step in clock.steps
     ]
@@ -150,8 +150,8 @@ def _clock(clock: Clock) -> model.Clock:
     least, most = main.lines.steepness
     return model.Clock(
         fits=True,
-        theta_ms=main.theta_ns / _NS_PER_MS,
-        bound_ms=(low_ns / _NS_PER_MS, high_ns / _NS_PER_MS),
+        theta_ms=to_ms(main.theta_ns),
+        bound_ms=(to_ms(low_ns), to_ms(high_ns)),
         at=iso(main.t_ns),
         drift_ppm=main.slope * _PPM,
         drift_bound_ppm=(least * _PPM, most * _PPM),
@@ -182,7 +182,7 @@ def _capture(side: Side, gaps: I64) -> model.Capture:
         packet_kinds={name: count for name, count in d.packet_kinds.items() if count},
         first=iso(d.first_ns),
         last=iso(d.last_ns),
-        duration_s=(d.last_ns - d.first_ns) / 1e9,
+        duration_s=to_s(d.last_ns - d.first_ns),
         flows=len(np.unique(ops.classes.conn)),
         messages={state.name: count for state, count in d.states.items() if count},
         ops=len(ops),

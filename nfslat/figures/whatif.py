@@ -15,10 +15,10 @@ from nfslat.inflight.jobs import find_jobs
 from nfslat.inflight.play import Load
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
+from nfslat.model.units import to_ms
 from nfslat.results import Correlation
 from nfslat.select import client_ends, is_reverse
 
-_NS_PER_MS = 1e6
 _MOST = 1 << 20
 
 
@@ -74,7 +74,7 @@ def _one(load: Load, asked: Asked, threads: int | None, slots: int | None, sessi
 
 
 def _figures(figures: replay.Figures) -> model.MeanAndP99:
-    return model.MeanAndP99(figures.mean_ns / _NS_PER_MS, figures.p99_ns / _NS_PER_MS)
+    return model.MeanAndP99(to_ms(figures.mean_ns), to_ms(figures.p99_ns))
 
 
 def _outcome(one: replay.Outcome) -> model.Outcome:
@@ -85,8 +85,8 @@ def _outcome(one: replay.Outcome) -> model.Outcome:
         ops_per_s=one.ops_per_s,
         client_ms=_figures(one.client),
         application_ms=None if one.application is None else _figures(one.application),
-        slot_wait_ms=one.slot_wait_ns / _NS_PER_MS,
-        thread_wait_ms=one.thread_wait_ns / _NS_PER_MS,
+        slot_wait_ms=to_ms(one.slot_wait_ns),
+        thread_wait_ms=to_ms(one.thread_wait_ns),
         threads_busy=one.threads_busy,
         slots_busy=one.slots_busy,
         limit=one.limit,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nfslat.model.causes import Limit
 from nfslat.tcp.counts import Counts
-from nfslat.tcp.limits import Limit
 from nfslat.tcp.progress import Spread
 from nfslat.tcp.sizes import Sizes
 from nfslat.tcp.sqlnet.conversation import Compared as TraceCompared

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nfslat.model.causes import WORDS
 from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, shorten
-from nfslat.tcp.limits import Limit
 from nfslat.tcp.model import Capture, Detail, Ends, Line, Report
 from nfslat.tcp.sqlnet.text import sqlnet_section, trace_section
 from nfslat.tcp.text_ends import ends_section
@@ -13,14 +13,6 @@ from nfslat.tcp.text_turns import compared_section, duration, turns_section, wal
 from nfslat.tcp.text_windows import windows_section
 from nfslat.tcp.turns import Shape
 
-COSTS = {
-    Limit.DELAYED_ACK: "delayed ACKs",
-    Limit.LOSS: "loss: until it was sent again",
-    Limit.SPURIOUS: "sending again what had arrived",
-    Limit.RECEIVE_WINDOW: "the receiver's window",
-    Limit.CONGESTION: "the congestion window: for ACKs on their way",
-    Limit.UNKNOWN_WINDOW: "a window that was full, the receiver's or the congestion window",
-}
 _LINES = 20  # conversations in the list
 _MOST_ENDPOINT = 21
 
@@ -54,7 +46,7 @@ def _answer(page: Page, one: Detail) -> None:
         )
         return
     if one.costs:
-        parts = [f"{COSTS[cost.cause]} {duration(cost.ms)} ({percent(cost.share)})" for cost in one.costs]
+        parts = [f"{WORDS[cost.cause].cost} {duration(cost.ms)} ({percent(cost.share)})" for cost in one.costs]
         page.prose(f"TCP made its senders wait: {'; '.join(parts)}.", hanging=2)
     else:
         page.prose("TCP made neither sender wait.", hanging=2)

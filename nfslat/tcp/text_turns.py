@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from nfslat.model.causes import WORDS, Cause
 from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, shorten
 from nfslat.tcp.turns import Compared, Shape, Turns, TurnStall
 from nfslat.tcp.walk import Walk
-from nfslat.wire.stalls import Cause
 
 _PARTS = {
     "before": "before first request",
@@ -16,21 +16,6 @@ _PARTS = {
     "after": "after last response",
 }
 _ASKER_BY = {"syn": "it opened the connection", "port": "by the ports", "first": "it sent first"}
-_CAUSES = {
-    Cause.RTO: "a retransmission timeout",
-    Cause.TAIL_LOSS_PROBE: "a tail-loss probe",
-    Cause.FAST_RETRANSMIT: "a fast retransmit",
-    Cause.RECOVERY: "more to be sent again",
-    Cause.ZERO_WINDOW: "a window to open",
-    Cause.RECEIVE_WINDOW: "room in the window",
-    Cause.DELAYED_ACK: "a delayed ACK",
-    Cause.CONGESTION_WINDOW: "an ACK on its way",
-    Cause.UNKNOWN_WINDOW: "an ACK, or a window",
-    Cause.SENDER: "its own application",
-    Cause.OVERTAKEN: "overtaken packets",
-    Cause.UNKNOWN: "what is not captured",
-    Cause.SPURIOUS: "to send again for nothing",
-}
 _FEW = 0.5  # of the time in the slowest tenth: few long ones
 _STEADY = 0.2  # in the slowest tenth: all take about as long
 
@@ -126,7 +111,7 @@ def _few_or_many(found: Turns) -> str:
 
 
 def _stall(stall: TurnStall) -> list[Cell]:
-    what: list[Cell] = [stall.where, _CAUSES[stall.cause], stall.count, stall.turns, stall.mean_ms]
+    what: list[Cell] = [stall.where, WORDS[stall.cause].sender, stall.count, stall.turns, stall.mean_ms]
     return [*what, duration(stall.total_ms), percent(stall.share)]
 
 
@@ -134,7 +119,7 @@ def walk_section(page: Page, found: Walk) -> None:
     """One slow turn, frame by frame, and what can be done."""
     title, few = "A typical slow turn", count_of(found.slow_turns, "turn")
     why = {
-        "delayed-ack": f"the median of the {few} that a delayed ACK held up",
+        Cause.DELAYED_ACK: f"the median of the {few} that a delayed ACK held up",
         "longest": f"{percent(found.share)} of the time in turns",
         "slowest": f"the median of the slowest tenth, {few}" if found.slow_turns > 1 else "the slowest one",
     }[found.chosen_by]

@@ -45,7 +45,7 @@ def _value(annotation: Any) -> dict[str, Any]:
     """The schema of a field's value, but for descriptions."""
     inner = typing.get_args(annotation)
     origin = typing.get_origin(annotation)
-    if origin is types.UnionType:
+    if origin in (types.UnionType, typing.Union):
         options = [_value(one) for one in inner]
         if all(list(one) == ["type"] for one in options):
             return {"type": [one["type"] for one in options]}
@@ -59,6 +59,8 @@ def _value(annotation: Any) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": _value(inner[1])}
     if dataclasses.is_dataclass(annotation):
         return {"$ref": f"#/$defs/{_name(typing.cast(type, annotation))}"}
+    if origin is typing.Literal:
+        return {"enum": [one.value for one in inner]}
     if issubclass(annotation, enum.Enum):
         return {"enum": [one.value for one in annotation]}
     return {"type": _PLAIN[annotation]}

@@ -11,6 +11,7 @@ from nfslat.figures.audit.words import note, span
 from nfslat.inflight.slots import Held
 from nfslat.match import overlap
 from nfslat.model.tables import Miss
+from nfslat.model.units import to_s
 from nfslat.results import Correlation
 from nfslat.select import is_reverse
 
@@ -68,7 +69,7 @@ def _overlap_note(c: Correlation) -> AuditNote:
     common = _common(c)
     outside, compared = _outside(c, "client")
     text = (
-        f"the captures have {common.ns / 1e9:,.1f} s in common, {common.of_server * 100:.0f} % of the server's and "
+        f"the captures have {to_s(common.ns):,.1f} s in common, {common.of_server * 100:.0f} % of the server's and "
         f"{common.of_client * 100:.0f} % of the client's; only ops in that time are compared"
     )
     if max(common.of_server, common.of_client) < _HALF:
@@ -165,6 +166,6 @@ def _left_out(c: Correlation) -> list[str]:
         return []
     common = _common(c)
     return [
-        f"the captures overlap only in part, for {common.ns / 1e9:,.1f} s: {' and '.join(parts)} happened while the "
+        f"the captures overlap only in part, for {to_s(common.ns):,.1f} s: {' and '.join(parts)} happened while the "
         "other was not running, and are left out"
     ]

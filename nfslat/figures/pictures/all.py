@@ -17,14 +17,12 @@ from nfslat.figures.pictures.path import ways
 from nfslat.figures.pictures.slow import slow_ops
 from nfslat.figures.pictures.tallies import Tallies
 from nfslat.model.blocks import each_block
-from nfslat.model.instants import iso
 from nfslat.model.tables import I64
+from nfslat.model.units import iso, to_ms
 from nfslat.results import Correlation
 
 if TYPE_CHECKING:
     from nfslat.names.paths import Paths
-
-_NS_PER_MS = 1e6
 
 
 def pictures_of(
@@ -63,7 +61,7 @@ def _pictures(
         distributions=tallies.distributions([names_of(key) for key in keys]),
         over_time=OverTime(
             begin=iso(bins.begin_ns),
-            bin_ms=bins.width_ns / _NS_PER_MS,
+            bin_ms=to_ms(bins.width_ns),
             bins=bins.count,
             ops=tallies.ops.tolist(),
             client_ms=tallies.means_ms("client"),

@@ -8,12 +8,13 @@ from nfslat.answer.pictures import Way
 from nfslat.figures.pictures.bins import Bins
 from nfslat.figures.pictures.clocks import on_client
 from nfslat.model.blocks import tally
+from nfslat.model.causes import LOSSES, Cause, code
 from nfslat.model.details import TcpEvent
 from nfslat.model.tables import I32, I64, Bool, Ops
+from nfslat.model.units import to_ms
 from nfslat.results import Correlation
-from nfslat.wire.charges.causes import BEFORE, LOSSES, Cause, code, place
+from nfslat.wire.charges.places import BEFORE, place
 
-_NS_PER_MS = 1e6
 _MB_PER_S = 1e3  # in a byte per ns
 
 
@@ -83,4 +84,4 @@ def _lost_ms(c: Correlation, bins: Bins, *, is_reply: bool) -> list[float]:
     )
     rare = rare.only(~of_call if is_reply else of_call)
     at = bins.of(c.client.ops.t0[c.matched.client[rare.row]])
-    return [ns / _NS_PER_MS for ns in np.bincount(at, rare.ns, bins.count).tolist()]
+    return [to_ms(ns) for ns in np.bincount(at, rare.ns, bins.count).tolist()]
