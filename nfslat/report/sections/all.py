@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from nfslat.answer.model import Report
 from nfslat.report.blocks import Block, Gap, Prose
-from nfslat.report.sections import answer, findings, inflight, parts, pivots, tables, transport
+from nfslat.report.sections import answer, brief, findings, inflight, parts, pivots, tables, transport
 
 
 def blocks(report: Report, *names: str) -> Iterator[Block]:
@@ -76,4 +76,13 @@ SECTIONS: dict[str, Callable[[Report], Iterable[Block]]] = {
     "programs": tables.programs_section,
     "legend": answer.legend_section,
     "made by": _made_by,
+    # In brief, for a ticket.
+    "notes": brief.notes_section,
+    "brief by op": brief.by_op_section,
+    "brief parts": brief.parts_section,
+    "brief stack": brief.stack_section,
+    "brief pivots": brief.pivots_section,
+    "brief raw": brief.raw_section,
+    "slowest": brief.slowest_section,
+    "brief captures": brief.captures_section,
 }
