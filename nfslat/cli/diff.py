@@ -75,7 +75,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     Raises ``UsageError`` and ``InputError``.
     """
     # Here, not above: --help and usage errors need none of it.
-    from nfslat.diff import checks, text  # noqa: PLC0415
+    from nfslat.diff import checks, sections  # noqa: PLC0415
 
     thresholds = [checks.parse_check(one) for one in options.check]
     found = answer(*_runs(options, parse_filters(options)), thresholds)
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
         json.dump(dataclasses.asdict(found), json_out, indent=2, allow_nan=False)
         json_out.write("\n")
     if options.json != "-":
-        out.write(text.render(found, width=width, color=color))
+        out.write(sections.render(found, width=width, color=color))
     out.flush()
     return int(any(one.result != "passed" for one in found.checks))
 

@@ -61,8 +61,9 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     from nfslat.answer.json import plain  # noqa: PLC0415
     from nfslat.decode.workspace import open_workspace  # noqa: PLC0415
     from nfslat.evidence.read import read_sqlnet_trace  # noqa: PLC0415
-    from nfslat.tcp import both, model, report, text  # noqa: PLC0415
+    from nfslat.tcp import both, model, report  # noqa: PLC0415
     from nfslat.tcp.reading import read_trace, refuse_without_decoder  # noqa: PLC0415
+    from nfslat.tcp.sections.all import render  # noqa: PLC0415
 
     refuse_without_decoder()
     from nfslat.decode.native import NAME  # noqa: PLC0415  (absent where it was not compiled)
@@ -86,7 +87,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
         json.dump(plain(made), json_out, indent=2, allow_nan=False)
         json_out.write("\n")
     if options.json != "-":
-        out.write(text.render(made, width=width, color=color))
+        out.write(render(made, width=width, color=color))
     out.flush()
     return 0
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from nfslat.report.blocks import Block, Cell, Gap, Prose, Table, Title
 from nfslat.report.text_layout import adding_up, count, count_of, ms, percent
 from nfslat.tcp.limits import Limit, Limits
-from nfslat.tcp.text_rounds import times
+from nfslat.tcp.sections.rounds import times
 from nfslat.tcp.waits import Waits
 from nfslat.tcp.windows import Windows, ZeroWindow
 
