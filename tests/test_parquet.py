@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from captures import SAMPLES, SHARED, WITH_NFS, Decoder, id_of, needs_captures
+from examples import examples
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -160,7 +161,7 @@ def leading_somewhere(decoded: Decoded) -> Decoded:
     return dataclasses.replace(decoded, **parts, details=details)
 
 
-@hypothesis_settings(max_examples=25)
+@hypothesis_settings(max_examples=examples(25))
 @given(seed=st.integers(0, 1 << 32))
 def test_anything_that_a_side_can_hold_comes_back(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Every field of every dataclass, also one that no capture here fills, is the same after the file as before."""

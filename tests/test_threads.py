@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from queues import GETATTR, MS, US, S, Traffic, blocked, ops, simulate
@@ -132,7 +133,7 @@ def test_connections_are_not_pooled() -> None:
     assert lower_bound(work(*((0, *times) for _, *times in busy + quiet))).threads == 6
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.fixed_dictionaries(
         {
@@ -261,7 +262,7 @@ def test_other_clients_in_the_servers_capture_are_no_trouble() -> None:
     assert load_of(traffic).threads.estimate == 3
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.integers(1, 6),
     st.integers(1, 20),
@@ -469,7 +470,7 @@ def _anything(seed: int) -> tuple[Work, I16]:
     return Work.of(arrival, arrival + took, stream), rng.integers(0, int(rng.integers(1, 5)), count).astype(np.int16)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.integers(0, 1 << 32))
 @example(17)  # the operation that takes most of the time never meets a queue
 def test_there_is_an_answer_to_anything(seed: int) -> None:
@@ -526,7 +527,7 @@ def test_calls_count_from_when_the_server_could_read_them(threads: int, late: di
 
 
 @given(st.integers(1, 6), st.integers(1, 3), st.floats(0.01, 0.3), st.integers(50 * US, 20 * MS), st.integers(0, 1000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_bound_holds_whatever_comes_late(
     threads: int, connections: int, loss: float, again_ns: int, seed: int
 ) -> None:
