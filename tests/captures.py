@@ -10,7 +10,7 @@ import dataclasses
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from kept_answers import Oracle
@@ -50,6 +50,23 @@ def name_of(path: Path) -> str:
 def id_of(path: Path) -> str:
     """How pytest names a test on this capture."""
     return f"{path.parent.name}/{path.name}"
+
+
+def asked(paths: list[Path]) -> list[Any]:
+    """For tests that hold `paths` against tshark: what it says of samples is kept, the others wait for the night."""
+    return [
+        *(pytest.param(path, id=id_of(path), marks=pytest.mark.oracle) for path in SAMPLES),
+        *(pytest.param(path, id=id_of(path), marks=pytest.mark.long) for path in paths if path not in SAMPLES),
+    ]
+
+
+def most_by_night(paths: list[Path]) -> list[Any]:
+    """For what holds of any capture: samples and public captures by day, those of the lab, which are many, by night."""
+    every = [*paths, *(path for path in SAMPLES if path not in paths)]
+    return [
+        pytest.param(path, id=id_of(path), marks=pytest.mark.long if path.is_relative_to(SHARED / "lab") else ())
+        for path in every
+    ]
 
 
 @dataclass(frozen=True)

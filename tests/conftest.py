@@ -138,7 +138,7 @@ def engine(
         paths = [file.path for file in source.files]
         if len(paths) == 1 and paths[0].resolve() in SAMPLES:
             oracle.hold("samples", f"samples/{id_of(paths[0].resolve())}", source, decoded, once=True)
-        elif all(path.is_file() for path in paths):
+        elif all(path.is_file() and path.is_relative_to(folder) for path in paths):  # made by this test
             capture = name_in(source, folder)
             times[capture] = times.get(capture, 0) + 1
             oracle.hold(group, f"{request.node.nodeid} {capture} {times[capture]}", source, decoded)

@@ -12,7 +12,7 @@ import json
 import lzma
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -219,9 +219,11 @@ class Oracle:
                 return
             self._held.add((group, capture))
             kept = self.group(group)
+            if not (self.anew or kept.path.exists()):
+                return  # tshark was never asked about captures of these tests
             if self.anew:
-                kept.captures[capture] = {}
-                kept.captures[capture]["differs"] = self._compare(group, capture, source, native)
+                differs = self._compare(group, capture, source, native)
+                kept.captures.setdefault(capture, {})["differs"] = differs
                 return
             differs = self._compare(group, capture, source, native)
         was = kept.captures.get(capture, {}).get("differs", "")
@@ -232,6 +234,13 @@ class Oracle:
             return _differs(native, self.decode(group, capture, source))
         except (InputError, ToolError) as problem:
             return f"tshark: {type(problem).__name__}"
+
+    def said(self, capture: str, command: Sequence[str], ask: Callable[[], str]) -> str:
+        """What tshark prints when it is given `command` and a sample."""
+        kept, asked = self.group("samples"), " ".join(command)
+        if self.anew or asked not in kept.captures.get(capture, {}):
+            kept.keep(capture, asked, ask())
+        return kept.text(capture, asked)
 
     def decode(self, group: str, capture: str, source: Source) -> Decoded:
         """What the engine "tshark" makes of `source`, by what was kept of it where there is that."""
@@ -279,10 +288,5 @@ def _recorded(kept: Answers, capture: str) -> _Lines:
 
 def name_in(source: Source, folder: Path) -> str:
     """A name for a capture that is the same in every run: where its files lie below the folder of their test."""
-    return ",".join(_below(file.path, folder) for file in source.files)
-
-
-def _below(path: Path, folder: Path) -> str:
-    if not path.is_relative_to(folder):
-        return path.name
-    return "/".join(path.relative_to(folder).parts[1:])  # the first is the test's name with a number
+    parts = [file.path.relative_to(folder).parts[1:] for file in source.files]  # the first has a number of the run's
+    return ",".join("/".join(each) for each in parts)

@@ -13,15 +13,14 @@ from pathlib import Path
 
 import kept_answers
 import pytest
-from captures import SAMPLES, WITH_NFS, Decoder, id_of, name_of, needs_native
+from captures import SAMPLES, WITH_NFS, Decoder, asked, name_of, needs_native
 
 from nfslat.results import Side
 
-pytestmark = [needs_native, pytest.mark.oracle]
+pytestmark = needs_native
 
 CAPTURES = WITH_NFS + [path for path in SAMPLES if path not in WITH_NFS]
-# What tshark says of the samples is kept; of the others it has to be asked.
-_EACH = [pytest.param(path, id=id_of(path), marks=() if path in SAMPLES else pytest.mark.long) for path in CAPTURES]
+_EACH = asked(CAPTURES)
 _TABLE = (Path(__file__).parents[1] / "docs" / "engines.md").read_text().split("## Capture by capture")[1]
 
 

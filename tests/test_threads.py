@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from examples import examples
+from grids import grid
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from queues import GETATTR, MS, US, S, Traffic, blocked, ops, simulate
@@ -167,9 +168,7 @@ def test_in_flight_at_arrival_is_counted(calls: list[tuple[int, int, int]]) -> N
 # --- The number, where threads are the limit --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("connections", [1, 3, 8])
-@pytest.mark.parametrize("threads", [1, 2, 3, 4, 8, 16, 32, 64, 128])
+@grid(threads=[1, 2, 3, 4, 8, 16, 32, 64, 128], connections=[1, 3, 8], law=LAWS)
 def test_threads_that_are_too_few_are_counted(threads: int, connections: int, law: str) -> None:
     """Two workers a thread: the number is exact up to 16 and to 2 % above, the range holds it, and the mean wait is
     known to 2 % of the server's time."""
@@ -300,9 +299,7 @@ def test_queue_and_work_are_the_time_in_the_server(
 # --- Several connections, whose order is not known --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("connections", [2, 4, 8])
-@pytest.mark.parametrize("threads", [2, 3, 4, 6, 8])
-@pytest.mark.parametrize("law", ["regular", "lognormal"])
+@grid(law=["regular", "lognormal"], threads=[2, 3, 4, 6, 8], connections=[2, 4, 8])
 def test_writes_that_wait_for_a_lock_in_their_threads(law: str, threads: int, connections: int) -> None:
     """READs of 20 ms and WRITEs that go one at a time, as behind the lock of a file: with connections that are often
     empty the number is exact, and it is sure."""
@@ -314,10 +311,7 @@ def test_writes_that_wait_for_a_lock_in_their_threads(law: str, threads: int, co
     assert (found.estimate, found.low, found.high) == (threads,) * 3
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("connections", [2, 4, 8])
-@pytest.mark.parametrize("threads", [2, 3, 4, 6])
-@pytest.mark.parametrize("order", ["leaving", "oldest"])
+@grid(order=["leaving", "oldest"], threads=[2, 3, 4, 6], connections=[2, 4, 8], law=LAWS)
 def test_the_range_holds_for_servers_that_take_calls_in_another_order(
     order: str, threads: int, connections: int, law: str
 ) -> None:
@@ -364,11 +358,10 @@ def test_calls_that_the_capture_cut_off_are_counted_by_their_replies(threads: in
 # --- No limit ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("connections", [1, 2, 8])
-@pytest.mark.parametrize(("threads", "workers"), [(1, 1), (8, 6), (16, 13), (16, 16), (64, 16), (64, 51)])
-def test_enough_threads_are_no_limit(threads: int, workers: int, connections: int, law: str) -> None:
+@grid(of=[(1, 1), (8, 6), (16, 13), (16, 16), (64, 16), (64, 51)], connections=[1, 2, 8], law=LAWS)
+def test_enough_threads_are_no_limit(of: tuple[int, int], connections: int, law: str) -> None:
     """No more synchronous workers than threads: nothing ever waits, and no number is said to be the limit."""
+    threads, workers = of
     found = load_of(
         simulate(threads=threads, workers=workers, connections=min(connections, workers), count=600, **LAWS[law])
     )

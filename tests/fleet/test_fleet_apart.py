@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import wire
 from apart_captures import any_fleet, cut, interleaved, many_pairs, records, tunnelled
-from captures import SAMPLES, WITH_NFS, Decoder, id_of, needs_native
+from captures import SAMPLES, WITH_NFS, Decoder, most_by_night, needs_native
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,7 +76,7 @@ def in_slices(source: Source, scratch: Path, *, tasks: int, slices: int) -> Apar
     return gather(splits, [decode_slice(splits, place, _quiet) for place in range(slices)])
 
 
-@pytest.mark.parametrize("path", WITH_NFS, ids=id_of)
+@pytest.mark.parametrize("path", most_by_night(WITH_NFS))
 def test_a_capture_apart_is_the_capture(path: Path, decoder: Decoder, tmp_path: Path) -> None:
     """Of every capture there is, all fields of all hosts put together are those of a plain decode."""
 
