@@ -1,4 +1,4 @@
-"""Every way in which a run can end early: one exception per exit status (see docs/method.md).
+"""Every way in which a run can end early: one exception for each exit status.
 
 What is decided by an exception is decided by its type and its fields, never by what it says.
 """

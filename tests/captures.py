@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 import pytest
 from kept_answers import Oracle
 
-from nfslat.decode.engine import Engine, choose, is_native_built
+from nfslat.decode.engine import Engine, choose
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
+from nfslat.kernels.compiled import is_built
 from nfslat.pipeline import correlate, inspect
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters
@@ -31,7 +32,7 @@ SHARED_CAPTURES = sorted(SHARED.glob("lab/*/*.gz")) + [
 needs_captures = pytest.mark.skipif(not SHARED_CAPTURES, reason="no captures at ../shared: lab and corpus left out")
 CAPTURES = SHARED_CAPTURES or SAMPLES  # the samples are taken from the lab
 
-NATIVE = is_native_built()
+NATIVE = is_built()
 needs_native = pytest.mark.skipif(
     not NATIVE,
     reason="the native decoder was not compiled (scripts/test compiles it where Rust is installed)",

@@ -125,7 +125,7 @@ def engine(
     name: str = request.param
     monkeypatch.setattr("nfslat.decode.workspace.find_tools", lambda scratch: oracle.tools())
     if name == "tshark":
-        monkeypatch.setattr("nfslat.decode.engine.is_native_built", lambda: False)
+        monkeypatch.setattr("nfslat.decode.engine.is_built", lambda: False)
         return name
     from nfslat.decode import native
 

@@ -20,6 +20,7 @@ from captures import WITH_NFS, Decoder, id_of, most_by_night
 
 from nfslat.cli import main as cli
 from nfslat.decode.engine import choose
+from nfslat.decode.xid_gaps import missing_calls
 from nfslat.figures.audit.capture import capture_notes
 from nfslat.figures.audit.pair import pair_notes
 from nfslat.pipeline import correlate
@@ -765,7 +766,7 @@ def test_notes_on_real_captures(path: Path, decoder: Decoder, engine: str) -> No
     """Each note counts something, is one sentence or a few, has its severity, and comes once, the warnings first. Only
     those captures of the lab that miss much have a warning, and each only one."""
     side = decoder.side(engine, path)
-    notes = capture_notes(side, side.missing_calls)
+    notes = capture_notes(side, missing_calls(side.decoded))
     assert len({note.code for note in notes}) == len(notes)
     for note in notes:
         assert note.count > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -17,9 +18,10 @@ from nfslat.findings.facts import Facts
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings
 from nfslat.findings.verdict import Layers, verdict
-from nfslat.report.text_findings import findings_section
-from nfslat.report.text_layout import Page
-from nfslat.report.text_tables import stack_section
+from nfslat.report.blocks import Block, Item, Prose
+from nfslat.report.sections.findings import findings_section
+from nfslat.report.sections.tables import stack_section
+from nfslat.report.text_writer import write
 
 _SCHEMA = "nfslat.stack/1"
 
@@ -98,14 +100,16 @@ _OPTIONS = {"client capture": "--client-ms", "server capture": "--server-ms"}
 
 def render(found: Answer, *, width: int, color: bool) -> str:
     """The answer for a terminal."""
-    page = Page(width, color)
-    page.prose(f"{found.verdict.text} Confidence: {found.verdict.confidence}.", style="bold")
-    page.prose(f"Confidence is {found.verdict.confidence}: {'; '.join(found.verdict.reasons)}.", hanging=2)
-    stack_section(page, found.stack)
+    return write(_blocks(found), width=width, color=color)
+
+
+def _blocks(found: Answer) -> Iterator[Block]:
+    yield Prose(f"{found.verdict.text} Confidence: {found.verdict.confidence}.", style="bold")
+    yield Prose(f"Confidence is {found.verdict.confidence}: {'; '.join(found.verdict.reasons)}.", hanging=2)
+    yield from stack_section(found.stack)
     for note in found.notes:
-        page.prose(f"- {note}", hanging=2)
-    findings_section(page, found.findings, None)
-    return page.text()
+        yield Item(note)
+    yield from findings_section(found.findings, None)
 
 
 def dump(found: Answer, out: TextIO) -> None:

@@ -11,6 +11,7 @@ from nfslat.decode import bundle
 from nfslat.decode.capture import Source, expand, is_parquet, refuse_stored
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, UsageError
+from nfslat.kernels.compiled import is_built
 from nfslat.model.decoded import Decoded
 
 ENGINES = ("native", "tshark")
@@ -27,15 +28,6 @@ class Engine:
     decode: Callable[[Source, Callable[[int], None]], tuple[Source, Decoded]]
 
 
-def is_native_built() -> bool:
-    """Was the native decoder compiled?"""
-    try:
-        from nfslat import _native  # noqa: F401, PLC0415
-    except ImportError:
-        return False
-    return True
-
-
 def choose(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool) -> Engine:
     """The engine called `name`; None takes the native one where it is built. Either takes what was decoded before.
 
@@ -47,7 +39,7 @@ def choose(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rerea
 
 
 def _decoder(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool) -> Engine:
-    if name == "tshark" or (name is None and not is_native_built()):
+    if name == "tshark" or (name is None and not is_built()):
         from nfslat.decode.tshark import capinfos  # noqa: PLC0415  (late: the usual run does without)
         from nfslat.decode.tshark import engine as tshark  # noqa: PLC0415
 
@@ -58,7 +50,7 @@ def _decoder(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rer
             unit=" packets",
             decode=lambda source, progress: (source, tshark.decode(source, tools(), progress)),
         )
-    if not is_native_built():
+    if not is_built():
         raise UsageError(
             "--engine native: it was not compiled; install Rust and run scripts/nfslat once, or use tshark"
         )

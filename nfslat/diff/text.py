@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from nfslat.diff import judge
 from nfslat.diff import verdict as verdicts
 from nfslat.diff.model import Change, Diff, Row, Setting
-from nfslat.report.text_layout import Cell, Page, adding_up, count, count_of, indented, ms, percent
+from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title, indented
+from nfslat.report.text_layout import adding_up, count, count_of, ms, percent
+from nfslat.report.text_writer import write
 
 _DIFFERS = 3  # kinds of ops that only one run has; the table names them all
 _ROWS = 15  # of the table by operation; the others are counted
@@ -28,48 +30,50 @@ _NAMES = {
 
 def render(found: Diff, *, width: int, color: bool) -> str:
     """All of it."""
-    page = Page(width, color)
+    return write(_blocks(found), width=width, color=color)
+
+
+def _blocks(found: Diff) -> Iterator[Block]:
     if found.load.differs:
         more = len(found.load.differs) - _DIFFERS
         rest = f"; and {count_of(more, 'kind')} more" if more > 0 else ""
-        page.prose(f"Another load: {'; '.join(found.load.differs[:_DIFFERS])}{rest}.", style="accent")
-    page.prose(found.verdict.text, style="bold")
+        yield Prose(f"Another load: {'; '.join(found.load.differs[:_DIFFERS])}{rest}.", style="accent")
+    yield Prose(found.verdict.text, style="bold")
     for text in found.events:
-        page.prose(text)
+        yield Prose(text)
     for check in found.checks:
         figures = "" if check.a is None or check.b is None else f": {ms(check.a)} -> {ms(check.b)} ms"
         limit = "" if check.limit_ms is None else f", may rise by {ms(check.limit_ms)}"
         why = f" ({check.reason})" if check.reason else ""
         style = "" if check.result == "passed" else "accent"
-        page.prose(f"--check {check.text} {check.result.upper()}{figures}{limit}{why}", style=style, hanging=2)
-    page.gap()
+        yield Prose(f"--check {check.text} {check.result.upper()}{figures}{limit}{why}", style=style, hanging=2)
+    yield Gap()
     for name, run in (("A", found.a), ("B", found.b)):
-        page.prose(f"{name}: {run.name}: {count(run.ops)} ops, mean {ms(run.mean_ms)} ms ({run.kind})", hanging=3)
+        yield Prose(f"{name}: {run.name}: {count(run.ops)} ops, mean {ms(run.mean_ms)} ms ({run.kind})", hanging=3)
         if run.verdict:
-            page.prose(run.verdict, indent=3)
-    _load(page, found)
-    _mix(page, found)
-    _parts(page, found)
-    _causes(page, found)
-    _rows(page, found.rows)
-    _findings(page, found)
-    _settings(page, "Differs in the reports", found.settings)
-    _settings(page, "TCP and clocks", found.transport)
-    _settings(page, "Layers of the stack, ms", found.stack)
-    page.gap()
+            yield Prose(run.verdict, indent=3)
+    yield from _load(found)
+    yield from _mix(found)
+    yield from _parts(found)
+    yield from _causes(found)
+    yield from _rows(found.rows)
+    yield from _findings(found)
+    yield from _settings("Differs in the reports", found.settings)
+    yield from _settings("TCP and clocks", found.transport)
+    yield from _settings("Layers of the stack, ms", found.stack)
+    yield Gap()
     for note in found.notes:
-        page.prose(f"- {note}", hanging=2)
-    return page.text()
+        yield Item(note)
 
 
-def _load(page: Page, found: Diff) -> None:
+def _load(found: Diff) -> Iterator[Block]:
     rows: list[list[Cell]] = []
     for name, change in (("ops/s of busy time", found.load.ops_per_s), ("in flight", found.load.in_flight)):
         if change is not None:
             rows.append([name, f"{change.a:,.1f}", f"{change.b:,.1f}", f"{change.difference:+,.1f}", _certain(change)])
     rows.append(["same load", "", "", percent(found.load.shared), "share of the ops"])
-    page.title("Load")
-    page.table("lrrrl", ["", "A", "B", "change", ""], rows)
+    yield Title("Load")
+    yield Table("lrrrl", ["", "A", "B", "change", ""], rows)
 
 
 def _certain(change: Change) -> str:
@@ -84,25 +88,25 @@ def _certain(change: Change) -> str:
     return "certain" if change.relevant else "not relevant"
 
 
-def _mix(page: Page, found: Diff) -> None:
+def _mix(found: Diff) -> Iterator[Block]:
     m = found.mix
-    page.title("Difference of the means, ms")
+    yield Title("Difference of the means, ms")
     shown, total = adding_up([m.within_ms, m.mix_ms])
     rows: list[list[Cell]] = [
         ["ops of the same kind take", shown[0]],
         ["other shares of the kinds", shown[1]],
         ["all ops, B - A", total],
     ]
-    page.table("ld", ["", "ms"], rows)
+    yield Table("ld", ["", "ms"], rows)
     if m.same_mix is not None:
         covered = f"{percent(m.covered_a)} of A and {percent(m.covered_b)} of B"
-        page.prose(f"At the same mix: {verdicts.figures(m.same_mix)}; of kinds that both have: {covered}.")
+        yield Prose(f"At the same mix: {verdicts.figures(m.same_mix)}; of kinds that both have: {covered}.")
 
 
-def _parts(page: Page, found: Diff) -> None:
+def _parts(found: Diff) -> Iterator[Block]:
     if not found.parts:
         return
-    page.title("Where it moved, ms at the same mix")
+    yield Title("Where it moved, ms at the same mix")
     rows: list[list[Cell]] = [
         [
             indented(_NAMES.get(one.name, one.name), one.depth),
@@ -114,13 +118,13 @@ def _parts(page: Page, found: Diff) -> None:
         ]
         for one in found.parts
     ]
-    page.table("ldddddl", ["part", "A", "B", "B - A", "from", "to", ""], rows)
+    yield Table("ldddddl", ["part", "A", "B", "B - A", "from", "to", ""], rows)
 
 
-def _causes(page: Page, found: Diff) -> None:
+def _causes(found: Diff) -> Iterator[Block]:
     if not found.causes:
         return
-    page.title("What TCP and the path made of it, ms at the same mix")
+    yield Title("What TCP and the path made of it, ms at the same mix")
     rows: list[list[Cell]] = [
         [
             _NAMES.get(one.name, one.name.replace("_", " ")),
@@ -132,15 +136,15 @@ def _causes(page: Page, found: Diff) -> None:
         ]
         for one in found.causes
     ]
-    page.table("ldddddl", ["cause", "A", "B", "B - A", "from", "to", ""], rows)
+    yield Table("ldddddl", ["cause", "A", "B", "B - A", "from", "to", ""], rows)
 
 
 def _interval(change: Change) -> tuple[Cell, Cell]:
     return change.low, change.high
 
 
-def _rows(page: Page, rows: Sequence[Row]) -> None:
-    page.title("By operation and size, client SRT, ms")
+def _rows(rows: Sequence[Row]) -> Iterator[Block]:
+    yield Title("By operation and size, client SRT, ms")
     cells: list[list[Cell]] = []
     for row in rows[:_ROWS]:
         name = verdicts.label(row)
@@ -154,9 +158,9 @@ def _rows(page: Page, rows: Sequence[Row]) -> None:
                 if change is not None:
                     figures = [change.a, change.b, change.difference, *_interval(change)]
                     cells.append([indented(label, 1), "", "", *figures, _certain(change)])
-    page.table("lrrdddddl", ["", "ops A", "B", "mean A", "B", "B - A", "from", "to", ""], cells)
+    yield Table("lrrdddddl", ["", "ops A", "B", "mean A", "B", "B - A", "from", "to", ""], cells)
     if len(rows) > _ROWS:
-        page.prose(
+        yield Prose(
             f"{len(rows) - _ROWS} more kinds, each with no more ops than the last one: --json has them.", style="dim"
         )
 
@@ -167,20 +171,20 @@ def _said(row: Row) -> str:
     return _certain(row.mean) if held and row.mean is not None else row.verdict
 
 
-def _findings(page: Page, found: Diff) -> None:
+def _findings(found: Diff) -> Iterator[Block]:
     if not found.findings:
         return
-    page.title("Findings")
+    yield Title("Findings")
     for one in found.findings:
         shares = (
             f"{percent(one.share_a)} -> {percent(one.share_b)}"
             if one.change == "both"
             else percent(one.share_b if one.change == "new" else one.share_a)
         )
-        page.prose(f"{one.change:<4} {one.code} ({one.layer}, {one.confidence}, {shares}): {one.text}", hanging=5)
+        yield Prose(f"{one.change:<4} {one.code} ({one.layer}, {one.confidence}, {shares}): {one.text}", hanging=5)
 
 
-def _settings(page: Page, title: str, rows: Sequence[Setting]) -> None:
+def _settings(title: str, rows: Sequence[Setting]) -> Iterator[Block]:
     if rows:
-        page.title(title)
-        page.table("lrr", ["", "A", "B"], [[row.name, row.a, row.b] for row in rows])
+        yield Title(title)
+        yield Table("lrr", ["", "A", "B"], [[row.name, row.a, row.b] for row in rows])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,10 +13,10 @@ from nfslat.errors import UsageError
 from nfslat.evidence.records import Snapshot
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import I64
-from nfslat.results import Correlation
+from nfslat.model.units import to_ms
+from nfslat.results import Analysis, Correlation
 from nfslat.select import op_labels, parse_ops
 
-_NS_PER_MS = 1e6
 MOST_MS = 1e9  # eleven days; more is a slip
 _FEW = 2  # names that are printed; more are "all"
 
@@ -82,7 +83,7 @@ class Known:
         app = self.app_ms.get("")
         if app is None:
             app = sum(self.app_ms[name] * c.ops_of[name] for name in self._above(c)) / len(rows)
-        above = app - float(c.client_srt_ns[rows].mean() / _NS_PER_MS)
+        above = app - float(to_ms(c.client_srt_ns[rows].mean()))
         return above if above > 0 else None
 
     def mean_ms(self, name: str, c: Correlation, rows: I64 | slice) -> float | None:
@@ -106,7 +107,7 @@ class Known:
         return [
             name
             for name, app_ms in self.app_ms.items()
-            if name in c.ops_of and app_ms > c.client_srt_ns[c.rows_of([name])].mean() / _NS_PER_MS
+            if name in c.ops_of and app_ms > to_ms(c.client_srt_ns[c.rows_of([name])].mean())
         ]
 
 
@@ -144,6 +145,17 @@ def data_ops(c: Correlation) -> set[str]:
 def data_rows(c: Correlation) -> I64:
     """Rows of the matched ops of `data_ops`."""
     return c.rows_of(data_ops(c))
+
+
+def rate_per_s(c: Analysis, names: Collection[str]) -> float:
+    """Ops of the client whose operation has one of `names`, per second in which any op was in flight, else 0.
+
+    All that the report is about, matched or not: what another capture missed was done all the same.
+    """
+    busy_ns = c.inflight.client.levels.busy_ns
+    wanted = np.array([label in names for label in op_labels(c.client.ops.kinds)], dtype=np.bool_)
+    ops = int(np.count_nonzero(wanted[c.client.ops.kind] & c.compared("client"))) if len(wanted) else 0
+    return ops * 1e9 / busy_ns if busy_ns else 0.0
 
 
 def counts_of(c: Correlation, rows: I64 | slice) -> dict[str, int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from nfslat.fleet.model import Client, Fleet, Pattern
 from nfslat.fleet.text_words import (
@@ -23,7 +24,9 @@ from nfslat.fleet.text_words import (
     seconds,
     slots_of,
 )
-from nfslat.report.text_layout import Page, adding_up, count, ms, plain, shorten
+from nfslat.report.blocks import Block, Fitted, Gap, Lines, Prose, Title
+from nfslat.report.text_layout import adding_up, count, ms, plain, shorten
+from nfslat.report.text_writer import PROSE_WIDTH
 
 _MOST_ROWS = 20  # full ones; further outliers stand in the grid
 _LEAST_ROWS = 3
@@ -74,27 +77,27 @@ def _rank(one: tuple[int, Client]) -> int:
     return one[0]
 
 
-def clients_section(page: Page, fleet: Fleet, *, all_clients: bool = False) -> None:
+def clients_section(fleet: Fleet, *, all_clients: bool = False) -> Iterator[Block]:
     """All clients: rows, grid, and those that could not be compared."""
     arranged = arrange(fleet.clients, all_clients=all_clients)
     ranked = compared(fleet.clients)
     out = sum(one.outlier for one in ranked)
-    page.title(
+    yield Title(
         f"Clients: {count(out)} of {count(len(ranked))} stand{'s' if out == 1 else ''} out (means in ms)"
         if ranked
         else "Clients: none could be compared"
     )
     if arranged.rows:
-        _rows(page, arranged.rows, _groups(fleet.patterns))
+        yield Fitted(partial(_rows, arranged.rows, _groups(fleet.patterns)))
     if arranged.grid:
-        page.gap()
-        _grid(page, arranged, [one.name for one in fleet.clients])
+        yield Gap()
+        yield Fitted(partial(_grid, arranged, [one.name for one in fleet.clients]))
     for state, found in arranged.apart.items():
         most = len(found) if all_clients else _WORST
         more = f" and {count(len(found) - most)} more (--all-clients)" if len(found) > most else ""
         why = f" ({STATES[state]})" if state in STATES else ""
         names = ", ".join(shorten(one.name, _NAME) for one in found[:most])
-        page.prose(f"{state.capitalize()}{why}, {count(len(found))}: {names}{more}.", hanging=2)
+        yield Prose(f"{state.capitalize()}{why}, {count(len(found))}: {names}{more}.", hanging=2)
 
 
 # ---- full rows ----
@@ -110,30 +113,30 @@ def _groups(patterns: Sequence[Pattern]) -> dict[str, str]:
     return found
 
 
-def _rows(page: Page, rows: list[tuple[int, Client]], groups: dict[str, str]) -> None:
+def _rows(rows: list[tuple[int, Client]], groups: dict[str, str], width: int) -> Iterator[Block]:
     """A table; below the rows why they stand out, once for neighbours of which the same is to be said."""
     columns = _columns([client for _, client in rows], [rank for rank, _ in rows])
     missing: set[str] = set()
     for key in ("sure", "cause", "slots", "clock", "p99", "lost", "queue", "ops"):
-        if _width(columns) <= page.width:
+        if _width(columns) <= width:
             break
         columns = [one for one in columns if one.key != key]
         missing.add(key)
-    too_much = _width(columns) - page.width
+    too_much = _width(columns) - width
     if too_much > 0:
         name = next(one for one in columns if one.key == "name")
         room = max(name.width - too_much, _NARROWEST)
         cells = [shorten(cell, room) for cell in name.cells]
         columns = [_Column("name", name.heads, cells, right=False) if one.key == "name" else one for one in columns]
-    page.lines([_line(columns, [one.heads[i] for one in columns]) for i in (0, 1)])
-    page.lines(["-" * min(_width(columns), page.width)])
+    yield Lines([_line(columns, [one.heads[i] for one in columns]) for i in (0, 1)])
+    yield Lines(["-" * min(_width(columns), width)])
     said = [_said(client, missing, groups) for _, client in rows]
     for i in range(len(rows)):
-        page.lines([_line(columns, [one.cells[i] for one in columns])])
+        yield Lines([_line(columns, [one.cells[i] for one in columns])])
         if any(said[i]) and (i + 1 == len(rows) or said[i + 1] != said[i]):
             first = next(k for k in range(i, -1, -1) if k == 0 or said[k - 1] != said[i])
             who = _ranks([rank for rank, _ in rows[first : i + 1]])
-            page.prose(_below(who, said[i], page.prose_width - 4), indent=4, hanging=2, style="dim")
+            yield Prose(_below(who, said[i], min(width, PROSE_WIDTH) - 4), indent=4, hanging=2, style="dim")
 
 
 def _ranks(ranks: Sequence[int]) -> str:
@@ -227,7 +230,7 @@ def _width(columns: Sequence[_Column]) -> int:
 # ---- the grid ----
 
 
-def _grid(page: Page, arranged: Arranged, names: Sequence[str]) -> None:
+def _grid(arranged: Arranged, names: Sequence[str], width: int) -> Iterator[Block]:
     """Name, mean client SRT and layer of each, from the top down, in the order of the ranks."""
     prefix = common_prefix(names)
     short = [shorten(client.name.removeprefix(prefix), _NAME) for _, client in arranged.grid]
@@ -235,20 +238,20 @@ def _grid(page: Page, arranged: Arranged, names: Sequence[str]) -> None:
     letters = [letter(layer_of(client)) for _, client in arranged.grid]
     name, mean = max(map(len, short)), max(map(len, means))
     cells = [f"{n:<{name}} {m:>{mean}} {x}" for n, m, x in zip(short, means, letters, strict=True)]
-    across = max((page.width + 3) // (len(cells[0]) + 3), 1)
+    across = max((width + 3) // (len(cells[0]) + 3), 1)
     down = -(-len(cells) // across)
     ranks = [rank for rank, _ in arranged.grid]
     of = [*arranged.grid, *arranged.left]
-    page.prose(
+    yield Prose(
         f"{'The others' if arranged.rows else 'All'}, {count(len(of))}, from rank {ranks[0]} on: mean client SRT, ms, "
         f"and the layer that the client's own report blames ({_layers(client for _, client in of)})."
         + (f" Names without {prefix} in front." if prefix else ""),
         hanging=2,
     )
-    page.lines(["   ".join(cells[i::down]).rstrip() for i in range(down)])
+    yield Lines(["   ".join(cells[i::down]).rstrip() for i in range(down)])
     if arranged.left:
         slowest = max(_mean(client, "client") for _, client in arranged.left)
-        page.prose(
+        yield Prose(
             f"and {count(len(arranged.left))} more that suffer less, mean client SRT up to {ms(slowest)} ms; "
             "--all-clients shows all."
         )

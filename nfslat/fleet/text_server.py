@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from nfslat.fleet.model import Fleet, Server
 from nfslat.fleet.text_words import mean_over, moment, phase_line, server_line
-from nfslat.report.text_layout import Page, count, ms
+from nfslat.report.blocks import Block, Fitted, Item, Lines, Prose, Title
+from nfslat.report.text_layout import count, ms
 
 _LABEL, _LARGEST = 10, 16  # columns at the left and at the right of a strip
 _MOST_PHASES = 12
 _LEAST_WINDOWS = 3  # of fewer the phases say all
 
 
-def server_section(page: Page, fleet: Fleet) -> None:
+def server_section(fleet: Fleet) -> Iterator[Block]:
     """The server, as its capture shows it; or that there is none."""
     server = fleet.server
-    page.title("The server, over all its clients")
+    yield Title("The server, over all its clients")
     if server is None:
-        page.prose("There is no capture of the server: nothing is known of its threads and of its other clients.")
+        yield Prose("There is no capture of the server: nothing is known of its threads and of its other clients.")
         return
-    page.prose(server_line(server), hanging=2)
+    yield Prose(server_line(server), hanging=2)
     if server.inflight.cannot:
-        page.prose(f"Threads: {server.inflight.cannot}.", indent=2, hanging=2)
+        yield Prose(f"Threads: {server.inflight.cannot}.", indent=2, hanging=2)
     day = fleet.captures.begin
     for phase in server.phases[:_MOST_PHASES]:
-        page.prose(f"- {phase_line(phase, day)}", hanging=2)
+        yield Item(f"{phase_line(phase, day)}")
     if len(server.phases) > _MOST_PHASES:
-        page.prose(
-            f"- and {count(len(server.phases) - _MOST_PHASES)} more phases, which the JSON report has", hanging=2
-        )
+        yield Item(f"and {count(len(server.phases) - _MOST_PHASES)} more phases, which the JSON report has")
     if len(server.windows) >= _LEAST_WINDOWS:
-        page.lines(_strips(server, page.width, day))
-        page.prose(
+        yield Fitted(lambda width: [Lines(_strips(server, width, day))])
+        yield Prose(
             "Each digit is tenths of the largest (9: nine tenths or more), a dot is 0, a blank not known.", style="dim"
         )
-    _unseen(page, server)
+    yield from _unseen(server)
 
 
-def _unseen(page: Page, server: Server) -> None:
+def _unseen(server: Server) -> Iterator[Block]:
     names = server.clients_not_captured
     if names:
         more = f" and {count(len(names) - 6)} more" if len(names) > 6 else ""
-        page.prose(f"Not captured, but in the server's capture: {', '.join(names[:6])}{more}.", hanging=2)
+        yield Prose(f"Not captured, but in the server's capture: {', '.join(names[:6])}{more}.", hanging=2)
 
 
 def _strips(server: Server, width: int, day: str | None) -> list[str]:

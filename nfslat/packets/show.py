@@ -1,6 +1,6 @@
 """A `Correlation` and the ops asked for -> text: each op's packets on both sides, the time between them, their content.
 
-The times come from the tables (`Ops`), the content from pyshark (`show_dissect`).
+The times come from the tables (`Ops`), the content from pyshark (`nfslat.packets.dissect`).
 """
 
 from __future__ import annotations

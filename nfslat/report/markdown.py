@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from tabulate import tabulate
 
 from nfslat.answer import model
-from nfslat.report.text_findings import LAYERS, explains, not_found
-from nfslat.report.text_layout import Cell, count, count_of, ms, percent, plain
-from nfslat.report.text_tables import op_label
+from nfslat.report.blocks import Cell
+from nfslat.report.sections.findings import LAYERS, explains, not_found
+from nfslat.report.sections.tables import op_label
+from nfslat.report.text_layout import count, count_of, ms, percent, plain
 
 _ESCAPED = re.compile(r"([\\`*_\[\]<>#|~])")
 _NUMBER = re.compile(r"[-+\d.,]* ?%?|cannot tell")

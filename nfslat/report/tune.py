@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from tabulate import tabulate
 
-from nfslat.answer.tune import SCHEMA, Advice, Change, HostLine, Remark, Row, Tuning
+from nfslat.answer import json
+from nfslat.answer.tune import SCHEMA, Change, HostLine, Remark, Row, Tuning
 from nfslat.report.text_layout import command_lines, plain
 
 _LABEL = 8  # columns of "source  "
@@ -19,17 +19,8 @@ _VALUE_AT_MOST = 9
 
 
 def as_dict(found: Tuning) -> dict[str, Any]:
-    """Names as in `Tuning`, advice as `Advice.as_dict` has it; only what JSON knows."""
-    values = {field.name: _plain(getattr(found, field.name)) for field in dataclasses.fields(found)}
-    return {"schema": SCHEMA, **values}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Advice):
-        return value.as_dict()
-    if dataclasses.is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+    """Names as in `Tuning`; only what JSON knows."""
+    return {"schema": SCHEMA, **json.plain(found)}
 
 
 def render(found: Tuning, *, width: int) -> str:

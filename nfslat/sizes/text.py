@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from nfslat.report.text_layout import Page, count, count_of, decimals_for, ms, percent, table
+from collections.abc import Iterator
+
+from nfslat.report.blocks import Block, Gap, Prose, Table, Title
+from nfslat.report.text_layout import count, count_of, decimals_for, ms, percent
+from nfslat.report.text_writer import write
 from nfslat.sizes.payload import Fetch, Fetching, Runs, Sqlnet, Total, Transfer, Wire
 
 _MOST_KINDS = 8
@@ -13,12 +17,14 @@ _GUIDE = "Oracle Net Services Administrator's Guide, Configuring Session Data Un
 
 def render(fetching: Fetching | None, transfers: tuple[Transfer, ...], *, width: int) -> str:
     """All of it, a line feed behind each line."""
-    page = Page(width, color=False)
+    return write(_blocks(fetching, transfers), width=width)
+
+
+def _blocks(fetching: Fetching | None, transfers: tuple[Transfer, ...]) -> Iterator[Block]:
     if fetching is not None:
-        _fetching(page, fetching)
+        yield from _fetching(fetching)
     for transfer in transfers:
-        _transfer(page, transfer)
-    return page.text()
+        yield from _transfer(transfer)
 
 
 def pieces(runs: Runs) -> str:
@@ -26,31 +32,31 @@ def pieces(runs: Runs) -> str:
     return " + ".join(f"{run.count} x {run.size}" if run.count > 1 else str(run.size) for run in runs)
 
 
-def _fetching(page: Page, found: Fetching) -> None:
+def _fetching(found: Fetching) -> Iterator[Block]:
     asked, total = found.asked, found.total
-    page.title(
+    yield Title(
         f"{count_of(asked.row_count, 'row')} of SQL*Net, array size {asked.array_size}, SDU {asked.sdu}: "
         f"{_trips(total)}"
     )
-    page.prose(_bytes(total, "of rows"))
-    page.gap()
+    yield Prose(_bytes(total, "of rows"))
+    yield Gap()
     headers = ["fetches", "rows", "bytes", "data in the SDUs", "TCP segments"]
     rows: list[list[int | str]] = [
         [kind.times, kind.rows, kind.row_bytes, pieces(kind.unit_data), pieces(kind.segments)]
         for kind in found.fetches[:_MOST_KINDS]
     ]
-    _table(page, "rrrll", headers, rows)
+    yield _table("rrrll", headers, rows)
     if len(found.fetches) > _MOST_KINDS:
         others = found.fetches[_MOST_KINDS:]
         fetches = count_of(sum(kind.times for kind in others), "fetch").replace("fetchs", "fetches")
-        page.prose(f"and {len(others)} more kinds, {fetches}")
-    page.gap()
-    page.prose(_one_fetch(found.fetches[0], asked, found.wire))
-    page.prose(_assumed(asked, found.wire))
+        yield Prose(f"and {len(others)} more kinds, {fetches}")
+    yield Gap()
+    yield Prose(_one_fetch(found.fetches[0], asked, found.wire))
+    yield Prose(_assumed(asked, found.wire))
     largest = max(kind.data_bytes for kind in found.fetches)
-    page.prose(_advice(asked, largest))
+    yield Prose(_advice(asked, largest))
     if found.alternatives:
-        _alternatives(page, found)
+        yield from _alternatives(found)
 
 
 def _trips(total: Total) -> str:
@@ -116,15 +122,15 @@ def _advice(asked: Sqlnet, largest: int) -> str:
     )
 
 
-def _alternatives(page: Page, found: Fetching) -> None:
-    page.title("What other sizes would make of the same rows (as asked first)")
+def _alternatives(found: Fetching) -> Iterator[Block]:
+    yield Title("What other sizes would make of the same rows (as asked first)")
     headers = ["SDU", "array size", "round trips", "SDUs", "segments", "bytes on wire"]
     headers += [] if found.rtt_ms is None else ["ms"]
     choices = [(found.asked.sdu, found.asked.array_size, found.total)]
     choices += [(other.sdu, other.array_size, other.total) for other in found.alternatives]
     # Round trips, bytes and time are what it is about: the others give way to exact numbers.
-    _table(page, "r" * len(headers), headers, _numbers(choices), spare=(3, 4))
-    page.prose(
+    yield _table("r" * len(headers), headers, _numbers(choices), spare=(3, 4))
+    yield Prose(
         "A larger array saves round trips. A larger SDU saves headers and small segments, not round trips: the SDUs of "
         "a fetch follow each other without a request in between."
     )
@@ -140,32 +146,32 @@ def _numbers(choices: list[tuple[int, int, Total]]) -> list[list[int | str]]:
     return rows
 
 
-def _table(
-    page: Page, align: str, headers: list[str], rows: list[list[int | str]], spare: tuple[int, ...] = ()
-) -> None:
+def _table(align: str, headers: list[str], rows: list[list[int | str]], spare: tuple[int, ...] = ()) -> Table:
     """With all digits of counts; one that is too wide goes without `spare` columns, which --json has."""
-    lines = table(align, headers, rows, page.width)
-    if max(map(len, lines)) > page.width and spare:
-        kept = [at for at in range(len(headers)) if at not in spare]
-        lines = table("".join(align[at] for at in kept), [headers[at] for at in kept],
-                      [[row[at] for at in kept] for row in rows], page.width)  # fmt: skip
-    if max(map(len, lines)) > page.width:
-        plain: list[list[int | str]] = [[str(cell) for cell in row] for row in rows]
-        lines = table(align, headers, plain, page.width)
-    page.lines(lines)
+    narrowest = Table(align, headers, [[str(cell) for cell in row] for row in rows])
+    if not spare:
+        return Table(align, headers, rows, narrower=narrowest)
+    kept = [at for at in range(len(headers)) if at not in spare]
+    narrower = Table(
+        "".join(align[at] for at in kept),
+        [headers[at] for at in kept],
+        [[row[at] for at in kept] for row in rows],
+        narrower=narrowest,
+    )
+    return Table(align, headers, rows, narrower=narrower)
 
 
-def _transfer(page: Page, found: Transfer) -> None:
+def _transfer(found: Transfer) -> Iterator[Block]:
     total, size = found.total, "rsize" if found.op == "READ" else "wsize"
     message = "reply" if found.op == "READ" else "call"
-    page.title(f"{count_of(total.payload_bytes, 'byte')} by NFS {found.op}, {size} {found.size}: {_trips(total)}")
-    page.prose(_bytes(total, "of file data"))
-    page.gap()
+    yield Title(f"{count_of(total.payload_bytes, 'byte')} by NFS {found.op}, {size} {found.size}: {_trips(total)}")
+    yield Prose(_bytes(total, "of file data"))
+    yield Gap()
     headers = ["RPCs", "data", f"bytes of a {message}", "TCP segments"]
     rows = [[count(one.times), count(one.file_bytes), count(one.bytes), pieces(one.segments)] for one in found.messages]
-    page.table("rrrl", headers, rows)
-    page.gap()
-    page.prose(
+    yield Table("rrrl", headers, rows)
+    yield Gap()
+    yield Prose(
         f"Counted: {found.header} bytes of record mark, RPC and NFS in front of the data of each {message}, data "
         f"padded to four bytes; {_wire(found.wire)}; no segment shared by two messages. Not counted: "
         f"the {'calls' if found.op == 'READ' else 'replies'}, ACKs. RPCs in flight together share a round trip."

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, shorten
-from nfslat.tcp.limits import Limit
+from collections.abc import Iterator
+
+from nfslat.model.causes import WORDS
+from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
+from nfslat.report.text_layout import count, count_of, ms, percent, shorten
+from nfslat.report.text_writer import write
 from nfslat.tcp.model import Capture, Detail, Ends, Line, Report
 from nfslat.tcp.sqlnet.text import sqlnet_section, trace_section
 from nfslat.tcp.text_ends import ends_section
@@ -13,61 +17,55 @@ from nfslat.tcp.text_turns import compared_section, duration, turns_section, wal
 from nfslat.tcp.text_windows import windows_section
 from nfslat.tcp.turns import Shape
 
-COSTS = {
-    Limit.DELAYED_ACK: "delayed ACKs",
-    Limit.LOSS: "loss: until it was sent again",
-    Limit.SPURIOUS: "sending again what had arrived",
-    Limit.RECEIVE_WINDOW: "the receiver's window",
-    Limit.CONGESTION: "the congestion window: for ACKs on their way",
-    Limit.UNKNOWN_WINDOW: "a window that was full, the receiver's or the congestion window",
-}
 _LINES = 20  # conversations in the list
 _MOST_ENDPOINT = 21
 
 
 def render(report: Report, *, width: int, color: bool) -> str:
     """The report as text of at most `width` columns."""
-    page = Page(width, color)
+    return write(_blocks(report), width=width, color=color)
+
+
+def _blocks(report: Report) -> Iterator[Block]:
     for detail in report.details:
-        page.gap()
-        _answer(page, detail)
+        yield Gap()
+        yield from _answer(detail)
     for note in report.notes:
-        page.prose(f"- {note}", hanging=2)
+        yield Item(note)
     if len(report.conversations) > 1:
-        _list(page, report)
+        yield from _list(report)
     for detail in report.details:
         if len(report.details) > 1:
-            page.title(f"Conversation {detail.stream}: {detail.a} to {detail.b}")
-        _detail(page, detail)
-    _captures(page, report)
-    return page.text()
+            yield Title(f"Conversation {detail.stream}: {detail.a} to {detail.b}")
+        yield from _detail(detail)
+    yield from _captures(report)
 
 
-def _answer(page: Page, one: Detail) -> None:
+def _answer(one: Detail) -> Iterator[Block]:
     """Who talks, what takes the time, what TCP cost, and whether the network can be it."""
-    page.prose(f"{one.a} to {one.b}, {duration(one.duration_s * 1e3)}: {_mostly(one)}", style="bold")
+    yield Prose(f"{one.a} to {one.b}, {duration(one.duration_s * 1e3)}: {_mostly(one)}", style="bold")
     if one.waits.one_sided is not None:
-        page.prose(
+        yield Prose(
             "The capture shows packets of one direction only (a mirror port, or another way back): what the sender "
             "waited for cannot be told from it. Capture both directions.",
             hanging=2,
         )
         return
     if one.costs:
-        parts = [f"{COSTS[cost.cause]} {duration(cost.ms)} ({percent(cost.share)})" for cost in one.costs]
-        page.prose(f"TCP made its senders wait: {'; '.join(parts)}.", hanging=2)
+        parts = [f"{WORDS[cost.cause].cost} {duration(cost.ms)} ({percent(cost.share)})" for cost in one.costs]
+        yield Prose(f"TCP made its senders wait: {'; '.join(parts)}.", hanging=2)
     else:
-        page.prose("TCP made neither sender wait.", hanging=2)
+        yield Prose("TCP made neither sender wait.", hanging=2)
     if one.ends is not None:
-        page.prose(_on_the_way(one.ends), hanging=2)
+        yield Prose(_on_the_way(one.ends), hanging=2)
         if one.ends.turns is not None:
             turns = one.ends.turns
-            page.prose(
+            yield Prose(
                 f"Of a turn's {ms(turns.client.mean_ms)} ms the server takes {ms(turns.wait_ms)} "
                 f"({percent(turns.wait_share)}), the network {ms(turns.network_ms)} ({percent(turns.network_share)}).",
                 hanging=2,
             )
-    page.prose(_again(one), hanging=2)
+    yield Prose(_again(one), hanging=2)
 
 
 def _on_the_way(found: Ends) -> str:
@@ -137,15 +135,15 @@ def _again(one: Detail) -> str:
     return text
 
 
-def _list(page: Page, report: Report) -> None:
-    page.title(f"Conversations: {count(len(report.conversations))}")
+def _list(report: Report) -> Iterator[Block]:
+    yield Title(f"Conversations: {count(len(report.conversations))}")
     known = [line for line in report.conversations if line.cost_ms is not None]
     shown = sorted(known, key=lambda line: (-(line.cost_ms or 0.0), -line.packets))[:_LINES]
     rows: list[list[Cell]] = [_line(line) for line in shown]
-    page.table("lrrrrrrl", ["endpoints", "no", "s", "packets", "bytes", "again", "cost", "mostly"], rows)
+    yield Table("lrrrrrrl", ["endpoints", "no", "s", "packets", "bytes", "again", "cost", "mostly"], rows)
     if len(report.conversations) > len(shown):
-        page.prose(f"The {count(len(shown))} that TCP cost most; --json has all {count(len(report.conversations))}.")
-    page.prose("no: for --stream. cost: what TCP made both senders wait. again: packets sent again.", style="dim")
+        yield Prose(f"The {count(len(shown))} that TCP cost most; --json has all {count(len(report.conversations))}.")
+    yield Prose("no: for --stream. cost: what TCP made both senders wait. again: packets sent again.", style="dim")
 
 
 def _line(line: Line) -> list[Cell]:
@@ -161,26 +159,26 @@ def _line(line: Line) -> list[Cell]:
     ]
 
 
-def _detail(page: Page, one: Detail) -> None:
+def _detail(one: Detail) -> Iterator[Block]:
     if one.ends is not None:
-        ends_section(page, one.ends)
+        yield from ends_section(one.ends)
         if one.ends.turns is not None:
-            compared_section(page, one.ends.turns)
-    turns_section(page, one.turns)
+            yield from compared_section(one.ends.turns)
+    yield from turns_section(one.turns)
     if one.walk is not None:
-        walk_section(page, one.walk)
-    rounds_section(page, one.waits)
-    windows_section(page, one.waits)
-    throughput_section(page, one.throughput)
-    sizes_section(page, one.sizes)
-    sqlnet_section(page, one.sqlnet)
+        yield from walk_section(one.walk)
+    yield from rounds_section(one.waits)
+    yield from windows_section(one.waits)
+    yield from throughput_section(one.throughput)
+    yield from sizes_section(one.sizes)
+    yield from sqlnet_section(one.sqlnet)
     if one.sqlnet_trace is not None:
-        trace_section(page, one.sqlnet_trace)
-    _counts(page, one)
+        yield from trace_section(one.sqlnet_trace)
+    yield from _counts(one)
 
 
-def _counts(page: Page, one: Detail) -> None:
-    page.title("Packets by kind")
+def _counts(one: Detail) -> Iterator[Block]:
+    yield Title("Packets by kind")
     names = (
         *("packets", "data_packets", "new", "ahead", "retransmissions", "out_of_order", "keep_alives"),
         *("zero_window_probes", "bytes", "duplicate_acks", "window_updates", "zero_windows", "copies"),
@@ -190,7 +188,7 @@ def _counts(page: Page, one: Detail) -> None:
         for name in names
         if any(getattr(way, name) for way in one.counts)
     ]
-    page.table("lrr", ["", f"from {one.a}", f"from {one.b}"], rows)
+    yield Table("lrr", ["", f"from {one.a}", f"from {one.b}"], rows)
 
 
 _COUNTS = {
@@ -210,11 +208,11 @@ _COUNTS = {
 }
 
 
-def _captures(page: Page, report: Report) -> None:
-    page.title("Captures")
+def _captures(report: Report) -> Iterator[Block]:
+    yield Title("Captures")
     for capture in report.captures:
-        page.prose(_capture(capture), hanging=2)
-    page.prose(f"Read by {report.nfslat.engine}.", style="dim")
+        yield Prose(_capture(capture), hanging=2)
+    yield Prose(f"Read by {report.nfslat.engine}.", style="dim")
 
 
 def _capture(one: Capture) -> str:

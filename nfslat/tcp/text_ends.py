@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent
+from collections.abc import Iterator
+
+from nfslat.report.blocks import Block, Cell, Prose, Table, Title
+from nfslat.report.text_layout import count, count_of, ms, percent
 from nfslat.tcp.model import Ends, Passed
 
 _HELD = 3  # episodes that are shown
 
 
-def ends_section(page: Page, found: Ends) -> None:
+def ends_section(found: Ends) -> Iterator[Block]:
     """Loss by direction, one-way delays with their error, packets held on the way."""
-    page.title("Between the two captures")
+    yield Title("Between the two captures")
     for way in found.passed:
-        page.prose(_lost(way), hanging=2, style="bold" if way.lost_bytes else "")
+        yield Prose(_lost(way), hanging=2, style="bold" if way.lost_bytes else "")
         for one in way.held[:_HELD]:
-            page.prose(
+            yield Prose(
                 f"Held on the way: from {ms(one.at_ms)} ms on {count_of(one.packets, 'packet')} for up to "
                 f"{ms(one.peak_ms)} ms, and let go together.",
                 indent=2,
             )
         if len(way.held) > _HELD:
-            page.prose(f"And {count_of(len(way.held) - _HELD, 'time')} more.", indent=2)
+            yield Prose(f"And {count_of(len(way.held) - _HELD, 'time')} more.", indent=2)
         if way.impossible_delays:
-            page.prose(
+            yield Prose(
                 f"A clock was set: {count_of(way.impossible_delays, 'packet')} would have taken less than no time, and "
                 "are left out of the delays.",
                 indent=2,
@@ -39,13 +42,13 @@ def ends_section(page: Page, found: Ends) -> None:
             error = "" if way.delay_error_ms is None else f"+/- {ms(way.delay_error_ms)}"
             rows.append([f"from {way.sender}", delay.count, *figures, error])
     if rows:
-        page.table("lrdddddl", ["on the way, ms", "packets", "min", "p50", "p95", "p99", "max", ""], rows)
+        yield Table("lrdddddl", ["on the way, ms", "packets", "min", "p50", "p95", "p99", "max", ""], rows)
     fates = list(dict.fromkeys(name for way in found.passed for side in way.fates for name in side))
     heads = ["packets", *(f"{way} at {end}" for way in ("->", "<-") for end in ("sender", "receiver"))]
     sides = [(way, side) for way in found.passed for side in (way.sender_capture, 1 - way.sender_capture)]
     table: list[list[Cell]] = [[name, *(way.fates[side].get(name, 0) for way, side in sides)] for name in fates]
-    page.table("lrrrr", heads, table)
-    page.prose(
+    yield Table("lrrrr", heads, table)
+    yield Prose(
         f"-> from {found.passed[0].sender}, <- from {found.passed[1].sender}. in other packets: cut up or joined by "
         "offload. lost: some bytes are at the receiver fewer times than they were sent. not captured: some are there "
         "not once, though acknowledged.",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent
+from collections.abc import Iterator
+
+from nfslat.report.blocks import Block, Cell, Gap, Prose, Table, Title
+from nfslat.report.text_layout import count, count_of, ms, percent
 from nfslat.tcp.floors import Place
 from nfslat.tcp.rounds import DelayedAcks, HeldBack, Rounds
 from nfslat.tcp.setup import Setup
@@ -13,24 +16,24 @@ _TIMERS = {40: "Linux", 50: "Solaris", 100: "Solaris", 200: "Windows or BSD", 50
 _SHOWN = 3  # episodes of held packets
 
 
-def rounds_section(page: Page, found: Waits) -> None:
+def rounds_section(found: Waits) -> Iterator[Block]:
     """How long the connection took to set up, and data to be acknowledged, and what that cost."""
     if found.setup is not None and found.setup.is_repeated:
-        page.title("Connection set-up")
-        page.prose(_setup(found.setup, found.rounds[found.setup.opener].sender), hanging=2, style="bold")
+        yield Title("Connection set-up")
+        yield Prose(_setup(found.setup, found.rounds[found.setup.opener].sender), hanging=2, style="bold")
     with_data = [one for one in found.rounds if one.trips is not None or one.delayed or one.held]
     if not with_data:
         return
-    page.title("Round trips (data to the ACK that covers it)")
+    yield Title("Round trips (data to the ACK that covers it)")
     delayed = [one for one in with_data if one.delayed]
     for one in delayed:
-        page.prose(_delayed_answer(one), hanging=2, style="bold" if one.delayed_lost_ms else "")
+        yield Prose(_delayed_answer(one), hanging=2, style="bold" if one.delayed_lost_ms else "")
     for one in with_data:
         if one.held:
-            page.prose(_held_answer(one), hanging=2)
+            yield Prose(_held_answer(one), hanging=2)
     if not delayed and not any(one.held for one in with_data):
-        page.prose("No ACK was delayed by a timer, and no packets were held back.")
-    page.gap()
+        yield Prose("No ACK was delayed by a timer, and no packets were held back.")
+    yield Gap()
     rows: list[list[Cell]] = []
     for one in with_data:
         if one.trips is not None:
@@ -38,22 +41,24 @@ def rounds_section(page: Page, found: Waits) -> None:
             figures = (trips.min_ms, trips.p50_ms, trips.p95_ms, trips.p99_ms, trips.max_ms)
             rows.append([one.sender, trips.count, *figures])
     if rows:
-        page.table("lrddddd", ["data from, ms", "samples", "min", "p50", "p95", "p99", "max"], rows)
-        page.prose(_where(found), style="dim")
+        yield Table("lrddddd", ["data from, ms", "samples", "min", "p50", "p95", "p99", "max"], rows)
+        yield Prose(_where(found), style="dim")
     repaired = [f"{count(one.repaired)} from {one.sender}" for one in with_data if one.repaired]
     if repaired:
-        page.prose(
+        yield Prose(
             f"Without the packets that were sent again, or whose ACK waited for such: {', '.join(repaired)}. Their "
             "round trips say nothing of the path (Karn).",
             style="dim",
         )
     costly = [(one, cluster) for one in delayed for cluster in one.delayed if cluster.waited_for]
     if costly:
-        page.gap()
+        yield Gap()
         table = [_row(one, cluster) for one, cluster in costly]
-        page.table("lrrrddr", ["delayed ACKs for", "timer", "ACKs", "waited for", "median", "lost ms", "of run"], table)
+        yield Table(
+            "lrrrddr", ["delayed ACKs for", "timer", "ACKs", "waited for", "median", "lost ms", "of run"], table
+        )
         for _, cluster in costly:
-            page.prose(
+            yield Prose(
                 f"{_timer(cluster)}, waited for: {_frames(cluster.waited_for, cluster.waited_frames)}.", hanging=2
             )
 

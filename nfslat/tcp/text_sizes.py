@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from nfslat.report.text_layout import Page, count, count_of, ms, percent
+from nfslat.report.blocks import Block, Gap, Prose, Table, Title
+from nfslat.report.text_layout import count, count_of, ms, percent
 from nfslat.tcp.bursts import Spill
 from nfslat.tcp.carried import Carried
 from nfslat.tcp.sizes import Correlation, Mode, Runts, Sizes, WaySizes
@@ -16,37 +18,37 @@ _MANY_RUNTS = 0.05  # of the segments
 _CLEAR = 0.5  # a correlation that is weaker explains less than a fourth
 
 
-def sizes_section(page: Page, found: Sizes) -> None:
+def sizes_section(found: Sizes) -> Iterator[Block]:
     """Sizes of packets and of what the application wrote, with what small pieces cost."""
     ways = [way for way in found.ways if way.data_packets]
     if not ways:
         return
-    page.title("Sizes of segments, and of what the application writes")
+    yield Title("Sizes of segments, and of what the application writes")
     for way in ways:
-        _way(page, way)
+        yield from _way(way)
 
 
-def _way(page: Page, way: WaySizes) -> None:
-    page.prose(f"{way.sender} to {way.receiver}: {_amount(way)}")
+def _way(way: WaySizes) -> Iterator[Block]:
+    yield Prose(f"{way.sender} to {way.receiver}: {_amount(way)}")
     rows = [_mode("packet", mode) for mode in way.modes]
     # Where each write is one packet, one table says all.
     if [mode.bytes for mode in way.modes] != [mode.bytes for mode in way.burst_modes]:
         rows += [_mode("write", mode) for mode in way.burst_modes]
     if rows:
-        page.table("lrrrr", ["", "bytes", "count", "share", "of all bytes"], rows)
+        yield Table("lrrrr", ["", "bytes", "count", "share", "of all bytes"], rows)
     for spill in way.spills:
-        page.prose(_spill(spill), style="bold")
+        yield Prose(_spill(spill), style="bold")
     if not way.spills:
         for near in (near for near in way.near if near.headers_bytes):
-            page.prose(
+            yield Prose(
                 f"{count(near.bytes)} bytes are a buffer of {count(near.buffer_bytes)} less "
                 f"{count(near.headers_bytes)} of headers: on SQL*Net, an SDU of {count(near.buffer_bytes)}."
             )
     if way.runts is not None and (way.runts.share >= _MANY_RUNTS or way.runts.waited):
-        page.prose(_runts(way.runts))
+        yield Prose(_runts(way.runts))
     if way.correlation is not None and way.correlation.is_sure and abs(way.correlation.rho) >= _CLEAR:
-        page.prose(_correlation(way.correlation))
-    page.gap()
+        yield Prose(_correlation(way.correlation))
+    yield Gap()
 
 
 def _amount(way: WaySizes) -> str:
@@ -104,17 +106,17 @@ def _correlation(found: Correlation) -> str:
     )
 
 
-def throughput_section(page: Page, found: Throughput) -> None:
+def throughput_section(found: Throughput) -> Iterator[Block]:
     """Rates, and what the path has shown that it can carry; the answer first."""
     ways = [way for way in found.ways if way.bytes]
     if not ways:
         return
-    page.title("Throughput, Mbit/s of payload")
+    yield Title("Throughput, Mbit/s of payload")
     if all(_path(way) is None for way in ways):
-        page.prose("What the path can carry was not shown: no 64 KB came without a silence.", style="bold")
+        yield Prose("What the path can carry was not shown: no 64 KB came without a silence.", style="bold")
     else:
         for way in ways:
-            page.prose(_answer(way), style="bold")
+            yield Prose(_answer(way), style="bold")
     rows = [
         [
             way.sender,
@@ -126,8 +128,8 @@ def throughput_section(page: Page, found: Throughput) -> None:
         ]
         for way in ways
     ]
-    page.table("lrrrrrr", ["from", "bytes", "run", "sending", "1 s", "100 ms", "10 ms"], rows)
-    page.prose(
+    yield Table("lrrrrrr", ["from", "bytes", "run", "sending", "1 s", "100 ms", "10 ms"], rows)
+    yield Prose(
         "run: over the whole conversation; sending: without silences; 1 s, 100 ms, 10 ms: the most in any such time.",
         style="dim",
     )

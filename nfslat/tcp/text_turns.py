@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, shorten
+from collections.abc import Iterator
+
+from nfslat.model.causes import WORDS
+from nfslat.report.blocks import Block, Cell, Command, Item, Prose, Table, Title
+from nfslat.report.text_layout import count, count_of, ms, percent, shorten
 from nfslat.tcp.turns import Compared, Shape, Turns, TurnStall
 from nfslat.tcp.walk import Walk
-from nfslat.wire.stalls import Cause
 
 _PARTS = {
     "before": "before first request",
@@ -16,43 +19,28 @@ _PARTS = {
     "after": "after last response",
 }
 _ASKER_BY = {"syn": "it opened the connection", "port": "by the ports", "first": "it sent first"}
-_CAUSES = {
-    Cause.RTO: "a retransmission timeout",
-    Cause.TAIL_LOSS_PROBE: "a tail-loss probe",
-    Cause.FAST_RETRANSMIT: "a fast retransmit",
-    Cause.RECOVERY: "more to be sent again",
-    Cause.ZERO_WINDOW: "a window to open",
-    Cause.RECEIVE_WINDOW: "room in the window",
-    Cause.DELAYED_ACK: "a delayed ACK",
-    Cause.CONGESTION_WINDOW: "an ACK on its way",
-    Cause.UNKNOWN_WINDOW: "an ACK, or a window",
-    Cause.SENDER: "its own application",
-    Cause.OVERTAKEN: "overtaken packets",
-    Cause.UNKNOWN: "what is not captured",
-    Cause.SPURIOUS: "to send again for nothing",
-}
 _FEW = 0.5  # of the time in the slowest tenth: few long ones
 _STEADY = 0.2  # in the slowest tenth: all take about as long
 
 
-def turns_section(page: Page, found: Turns) -> None:
+def turns_section(found: Turns) -> Iterator[Block]:
     """How many turns, what they cost, in which part, and what it would be without delayed ACKs."""
     if found.shape is Shape.SILENT:
         return
-    page.title("Turns: requests and responses, by changes of direction")
+    yield Title("Turns: requests and responses, by changes of direction")
     if found.shape is Shape.PIPELINED:
-        page.prose(_pipelined(found))
+        yield Prose(_pipelined(found))
         return
     if found.shape is Shape.NO_TIME:
-        page.prose(
+        yield Prose(
             f"How long turns took is not known: time runs back in the capture, by up to {duration(found.time_back_ms)}."
         )
         return
     if found.shape is Shape.ONE_WAY:
-        page.prose("None: no request was answered. Data went one way only.")
+        yield Prose("None: no request was answered. Data went one way only.")
         return
-    page.prose(_cost(found), style="bold")
-    page.prose(f"{found.asker} asks ({_ASKER_BY[found.asker_by]}), {found.answerer} answers.")
+    yield Prose(_cost(found), style="bold")
+    yield Prose(f"{found.asker} asks ({_ASKER_BY[found.asker_by]}), {found.answerer} answers.")
     names = _PARTS if found.asker_round_trip_ms is None else _PARTS | {"think": "asker, and the way there"}
     rows: list[list[Cell]] = [
         [names[part.part], duration(part.total_ms), percent(part.share)]
@@ -60,33 +48,33 @@ def turns_section(page: Page, found: Turns) -> None:
         for part in found.parts
     ]
     rows.append(["conversation", duration(found.conversation_ms), "", None, None, None, None])
-    page.table("lrrdddd", ["part", "in all", "share", "mean ms", "p50", "p99", "max"], rows)
+    yield Table("lrrdddd", ["part", "in all", "share", "mean ms", "p50", "p99", "max"], rows)
     think = next((part.each for part in found.parts if part.part == "think"), None)
     if found.asker_round_trip_ms is not None and think is not None:
-        page.prose(
+        yield Prose(
             f"The capture is {ms(found.asker_round_trip_ms)} ms from the asker, there and back: of the time until the "
             f"next request {duration(found.asker_round_trip_ms * think.count)} at the least is that way.",
         )
     if found.request_bytes is not None and found.response_bytes is not None:
-        page.prose(
+        yield Prose(
             f"A turn takes {ms(_mean(found))} ms and moves {count(round(found.request_bytes))} bytes there, "
             f"{count(round(found.response_bytes))} back (means). {_few_or_many(found)}"
         )
     if found.stalls:
         stalls = [_stall(stall) for stall in found.stalls]
-        page.table("llrrdrr", ["in the", "waited for", "times", "turns", "mean ms", "in all", "share"], stalls)
-        page.prose(
+        yield Table("llrrdrr", ["in the", "waited for", "times", "turns", "mean ms", "in all", "share"], stalls)
+        yield Prose(
             "Their senders' silences of 30 ms or more, the way there and back included; share: of the time in turns.",
             style="dim",
         )
     if found.delayed_ack_turns:
-        page.prose(
+        yield Prose(
             f"Without delayed ACKs the turns would take {duration(found.without_delayed_ack_ms)} in place of "
             f"{duration(found.whole_total_ms)}.",
             style="bold",
         )
     if found.round_trips_alone_ms is not None and found.round_trip_ms is not None:
-        page.prose(
+        yield Prose(
             f"So many round trips alone, at the least one of {ms(found.round_trip_ms)} ms, take "
             f"{duration(found.round_trips_alone_ms)}."
         )
@@ -126,11 +114,11 @@ def _few_or_many(found: Turns) -> str:
 
 
 def _stall(stall: TurnStall) -> list[Cell]:
-    what: list[Cell] = [stall.where, _CAUSES[stall.cause], stall.count, stall.turns, stall.mean_ms]
+    what: list[Cell] = [stall.where, WORDS[stall.cause].sender, stall.count, stall.turns, stall.mean_ms]
     return [*what, duration(stall.total_ms), percent(stall.share)]
 
 
-def walk_section(page: Page, found: Walk) -> None:
+def walk_section(found: Walk) -> Iterator[Block]:
     """One slow turn, frame by frame, and what can be done."""
     title, few = "A typical slow turn", count_of(found.slow_turns, "turn")
     why = {
@@ -140,23 +128,23 @@ def walk_section(page: Page, found: Walk) -> None:
     }[found.chosen_by]
     if found.chosen_by == "longest":
         title = "The longest turn"
-    page.title(f"{title}: number {count(found.turn)}, {why}")
+    yield Title(f"{title}: number {count(found.turn)}, {why}")
     rows: list[list[Cell]] = [
         [_frames(step.frame, step.last_frame), step.at_ms, _arrow(step.direction), shorten(step.what, 50)]
         for step in found.steps
     ]
-    page.table("ldll", ["frame", "ms", "", ""], rows)
+    yield Table("ldll", ["frame", "ms", "", ""], rows)
     text = f"It took {ms(found.took_ms)} ms"
     if found.without_ms < found.took_ms:
         text += f"; without the time that it stood still for TCP it would have taken {ms(found.without_ms)} ms"
-    page.prose(text + ".")
+    yield Prose(text + ".")
     for note in found.notes:
-        page.prose(f"- {note.text}", hanging=2)
+        yield Item(note.text)
         if note.command:
-            page.command("  ", note.command)
+            yield Command("  ", note.command)
         if note.risk:
-            page.prose(f"Risk: {note.risk}.", indent=2)
-        page.prose(f"Source: {note.source}.", indent=2, style="dim")
+            yield Prose(f"Risk: {note.risk}.", indent=2)
+        yield Prose(f"Source: {note.source}.", indent=2, style="dim")
 
 
 def _frames(first: int | None, last: int | None) -> str:
@@ -169,10 +157,10 @@ def _arrow(direction: int | None) -> str:
     return "" if direction is None else (">", "<")[direction]
 
 
-def compared_section(page: Page, found: Compared) -> None:
+def compared_section(found: Compared) -> Iterator[Block]:
     """How much of the turns is the network, and how much the server."""
-    page.title(f"Turns at both ends: {count_of(found.matched, 'turn')} in both captures")
-    page.prose(
+    yield Title(f"Turns at both ends: {count_of(found.matched, 'turn')} in both captures")
+    yield Prose(
         f"Of {ms(found.client.mean_ms)} ms at the client the server takes {ms(found.wait_ms)} "
         f"({percent(found.wait_share)}) and the network {ms(found.network_ms)} ({percent(found.network_share)}). The "
         "difference of the two captures is the network: no clock is needed.",
@@ -185,9 +173,9 @@ def compared_section(page: Page, found: Compared) -> None:
         ["network: the rest", found.network_ms],
         ["turn at the client", found.client.mean_ms],
     ]
-    page.table("ld", ["part", "mean ms"], rows)
+    yield Table("ld", ["part", "mean ms"], rows)
     if found.client_only or found.server_only:
-        page.prose(
+        yield Prose(
             f"Only in the client's capture: {count_of(found.client_only, 'turn')}; only in the server's: "
             f"{count_of(found.server_only, 'turn')}."
         )

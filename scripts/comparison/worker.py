@@ -25,7 +25,7 @@ def main() -> None:
     import nfslat  # noqa: PLC0415  (one that does not load is a problem to answer with)
     from nfslat.cli import main as found  # noqa: PLC0415  (a module, or the function in older checkouts)
 
-    call = getattr(found, "main", found)
+    call: Any = getattr(found, "main", found)
 
     if not Path(nfslat.__file__).resolve().is_relative_to(checkout):
         sys.exit(f"compare: {sys.executable} has nfslat from {nfslat.__file__}, not from {checkout}")

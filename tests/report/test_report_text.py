@@ -27,8 +27,10 @@ from nfslat.answer.model import (
     Verdict,
     WhatIf,
 )
+from nfslat.report.blocks import Cell
 from nfslat.report.text import render
-from nfslat.report.text_layout import Cell, adding_up, ms, plain, shares_adding_up, shorten, table
+from nfslat.report.text_layout import adding_up, ms, plain, shares_adding_up, shorten
+from nfslat.report.text_writer import table
 
 _COLOR = re.compile(r"\x1b\[[0-9]+m")
 _thorough = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from nfslat.answer.figures import Summary
 from nfslat.answer.pivots import IntervalRow, Intervals, Pivot, PivotRow
-from nfslat.report.text_layout import Page
-from nfslat.report.text_pivots import MOST_SHOWN, intervals_section, legend, pivot_section
+from nfslat.report.sections.pivots import MOST_SHOWN, intervals_section, legend, pivot_section
+from nfslat.report.text_writer import write
 
 
 def _row(key: str, ops: int = 10, *, client: float = 5.0, server: float = 4.0, size: int = 8192) -> PivotRow:
@@ -26,9 +26,7 @@ def _pivot(rows: int, by: str = "file", others: PivotRow | None = None, hidden: 
 
 
 def _text(pivot: Pivot) -> str:
-    page = Page(80, color=False)
-    pivot_section(page, pivot)
-    return page.text()
+    return write(pivot_section(pivot))
 
 
 def _interval(at: int, op: str = "all", *, ops: int = 50) -> IntervalRow:
@@ -38,9 +36,7 @@ def _interval(at: int, op: str = "all", *, ops: int = 50) -> IntervalRow:
 
 
 def _text_of(*rows: IntervalRow) -> str:
-    page = Page(80, color=False)
-    intervals_section(page, Intervals(1.0, list(rows)))
-    return page.text()
+    return write(intervals_section(Intervals(1.0, list(rows))))
 
 
 def _cells(text: str, label: str) -> list[list[str]]:
@@ -140,9 +136,7 @@ def test_everything_fits(
     pivots: st.SearchStrategy[Pivot], intervals: st.SearchStrategy[Intervals], data: st.DataObject, width: int
 ) -> None:
     """Whatever the groups are named and however large the figures are: no line is wider than the page, or steers it."""
-    page = Page(width, color=False)
-    pivot_section(page, data.draw(pivots))
-    intervals_section(page, data.draw(intervals))
-    for line in page.text().splitlines():
+    blocks = [*pivot_section(data.draw(pivots)), *intervals_section(data.draw(intervals))]
+    for line in write(blocks, width=width).splitlines():
         assert len(line) <= width, line
         assert line.isprintable()

@@ -14,7 +14,7 @@ from timeline import Timeline
 
 from nfslat.decode import native
 from nfslat.decode.tools import Tools
-from nfslat.report.text_layout import Page
+from nfslat.report.text_writer import write
 from nfslat.tcp.floors import Place
 from nfslat.tcp.packets import ACK, SYN, Talk
 from nfslat.tcp.reading import read_trace
@@ -40,10 +40,9 @@ def _of(line: Timeline, direction: int = 0) -> Rounds:
 
 
 def _text(found: Waits) -> str:
-    page = Page(80, color=False)
-    rounds_section(page, found)
-    assert all(len(text) <= 80 for text in page.text().splitlines())
-    return " ".join(page.text().split())
+    text = write(rounds_section(found))
+    assert all(len(one) <= 80 for one in text.splitlines())
+    return " ".join(text.split())
 
 
 def test_a_round_trip_ends_with_the_first_ack_that_covers_the_data() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from timeline import Timeline
 
-from nfslat.report.text_layout import Page
+from nfslat.report.text_writer import write
 from nfslat.tcp.packets import ACK, PSH
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.sizes import Sizes, WaySizes, sizes
@@ -26,10 +26,9 @@ def _from_client(line: Timeline) -> WaySizes:
 
 
 def _page(found: Sizes) -> str:
-    page = Page(80, color=False)
-    sizes_section(page, found)
-    assert all(len(one) <= 80 for one in page.text().splitlines())
-    return " ".join(page.text().split())
+    text = write(sizes_section(found))
+    assert all(len(one) <= 80 for one in text.splitlines())
+    return " ".join(text.split())
 
 
 def _write(line: Timeline, ms: float, size: int) -> float:

@@ -19,7 +19,7 @@ from nfslat.decode import native
 from nfslat.decode.tools import find_tools
 from nfslat.errors import InputError
 from nfslat.evidence import sqlnet_trace
-from nfslat.report.text_layout import Page
+from nfslat.report.text_writer import write
 from nfslat.tcp.packets import Kind, Talk, Trace
 from nfslat.tcp.reading import read_trace
 from nfslat.tcp.sqlnet.conversation import Sqlnet, Turns, compare, find
@@ -93,9 +93,7 @@ def session(asked: int = 8192, granted: int = 8192) -> Session:
 
 
 def text(found: Sqlnet | None) -> str:
-    page = Page(80, color=False)
-    sqlnet_section(page, found)
-    return page.text()
+    return write(sqlnet_section(found))
 
 
 @pytest.mark.parametrize(
@@ -304,9 +302,8 @@ def test_a_trace_is_held_against_the_packets() -> None:
         assert (mine.both, mine.only_trace, mine.only_packets) == (3, 0, 0)
         assert (other.both, other.only_trace, other.only_packets) == (3, 1, 0)
         assert compared.trace_sdu_bytes == compared.packets_sdu_bytes == 2048
-    page = Page(80, color=False)
-    trace_section(page, compared)
-    assert "Both say that the SDU is 2048 bytes" in page.text()
+    text = write(trace_section(compared))
+    assert "Both say that the SDU is 2048 bytes" in text
 
 
 @settings(max_examples=examples(75), deadline=None)

@@ -16,7 +16,7 @@ from timeline import MS, Timeline
 from wire import EPOCH_NS
 
 from nfslat.decode import native
-from nfslat.report.text_layout import Page
+from nfslat.report.text_writer import write
 from nfslat.tcp.packets import ACK, PSH, AckKind, Kind, Packets, Talk
 from nfslat.tcp.reading import read_trace
 from nfslat.tcp.shared import Shared
@@ -27,10 +27,9 @@ _MSS = 1460
 
 
 def _page(found: Throughput) -> str:
-    page = Page(80, color=False)
-    throughput_section(page, found)
-    assert all(len(one) <= 80 for one in page.text().splitlines())
-    return " ".join(page.text().split())
+    text = write(throughput_section(found))
+    assert all(len(one) <= 80 for one in text.splitlines())
+    return " ".join(text.split())
 
 
 def _transfer(

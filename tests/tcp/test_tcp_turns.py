@@ -15,14 +15,14 @@ from timeline import MS, Timeline
 from wire import EPOCH_NS
 
 from nfslat.decode import native
-from nfslat.report.text_layout import Page
+from nfslat.model.causes import Cause, code
+from nfslat.report.text_writer import write
 from nfslat.tcp.packets import ACK, PSH, AckKind, Kind, Packets, Talk, Trace
 from nfslat.tcp.reading import read_trace
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.text_turns import compared_section, turns_section, walk_section
 from nfslat.tcp.turns import Shape, compare, part_durations, take, turns
 from nfslat.tcp.walk import walk
-from nfslat.wire.stalls import Cause, code
 
 
 def _talk(line: Timeline) -> Talk:
@@ -30,12 +30,12 @@ def _talk(line: Timeline) -> Talk:
 
 
 def _page(talk: Talk) -> str:
-    page, taken = Page(80, color=False), take(Shared(talk))
-    turns_section(page, turns(talk, taken))
+    taken = take(Shared(talk))
+    blocks = [*turns_section(turns(talk, taken))]
     slow = walk(talk, taken)
     if slow is not None:
-        walk_section(page, slow)
-    text = page.text()
+        blocks += walk_section(slow)
+    text = write(blocks)
     assert all(len(one) <= 80 for one in text.splitlines())
     return " ".join(text.split())
 
@@ -299,9 +299,8 @@ def test_two_captures_part_the_wait_into_network_and_server_whatever_the_clocks(
     assert found.request_ms + found.wait_ms + found.response_ms + found.network_ms == found.client.mean_ms
     assert compare(client, server) is not None  # shifted by whole turns, other turns match
     assert compare(client, server, (7, 7)) is None
-    page = Page(80, color=False)
-    compared_section(page, found)
-    assert "server takes 2.00 (28.6 %) and the network 5.00 (71.4 %)" in " ".join(page.text().split())
+    text = write(compared_section(found))
+    assert "server takes 2.00 (28.6 %) and the network 5.00 (71.4 %)" in " ".join(text.split())
 
 
 def test_what_was_lost_and_sent_again_is_time_of_the_network() -> None:

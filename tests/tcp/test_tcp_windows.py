@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timeline import Timeline
 
-from nfslat.report.text_layout import Page
+from nfslat.report.text_writer import write
 from nfslat.tcp.packets import ACK, SYN
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.text_windows import windows_section
@@ -22,10 +22,9 @@ def _of(line: Timeline, direction: int = 0) -> Windows:
 
 
 def _text(line: Timeline) -> str:
-    page = Page(80, color=False)
-    windows_section(page, waits(Shared(line.trace().talk(0))))
-    assert all(len(text) <= 80 for text in page.text().splitlines())
-    return " ".join(page.text().split())
+    text = write(windows_section(waits(Shared(line.trace().talk(0)))))
+    assert all(len(one) <= 80 for one in text.splitlines())
+    return " ".join(text.split())
 
 
 def test_the_scale_of_the_handshake_is_shown_as_ss_does_and_as_a_factor() -> None:

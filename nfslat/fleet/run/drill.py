@@ -13,13 +13,13 @@ from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.run.pair import Parts, Request, correlate
 from nfslat.fleet.run.server_threads import server_wide, wide_of
 from nfslat.fleet.run.store import Store
-from nfslat.results import Correlation
+from nfslat.results import Analysis
 
 RUN = "run.json"
 _NAMED = 5
 
 
-def correlation(out: str, name: str) -> tuple[Correlation, Options]:
+def correlation(out: str, name: str) -> tuple[Analysis, Options]:
     """As the run compared it, with the options of its report. Raises ``InputError`` where there is no such client."""
     store = Store(out)
     kept = store.read_json(RUN)

@@ -21,8 +21,8 @@ from nfslat.report.charts.style import (
     words,
 )
 from nfslat.report.charts.waterfall import slug
+from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count_of, ms, shorten
-from nfslat.report.text_tables import op_label
 
 MOST_OPS = 8  # charts of single operations; the page's table has all
 _FEWEST = 10  # ops of a chart; fewer are no distribution

@@ -18,11 +18,10 @@ from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import VEGA_LITE, Chart
 from nfslat.report.charts.style import theme
 from nfslat.report.html import view
-from nfslat.report.text import SRT_MEANS, headline
-from nfslat.report.text_findings import LAYERS, explains, not_found
+from nfslat.report.sections.answer import SRT_MEANS, headline
+from nfslat.report.sections.findings import LAYERS, explains, not_found
+from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count, escaped, ms, percent
-from nfslat.report.text_tables import op_label
-from nfslat.report.text_transport import CAUSES
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -57,7 +56,7 @@ def render(report: Report) -> str:
         stacks=view.stacks(report),
         op_rows=view.op_rows(report),
         histograms=view.histograms(report),
-        slow=view.slow_ops(report, CAUSES),
+        slow=view.slow_ops(report),
         several_files={side: len(capture.files) > 1 for side, capture in report.captures.items()},
         intervals=intervals,
         intervals_left=intervals_left,

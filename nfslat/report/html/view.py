@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from nfslat.answer.model import MatchedRow, Report, StackRow, Summary
 from nfslat.answer.pictures import Event, SlowOp
 from nfslat.answer.pivots import IntervalRow, Pivot, PivotRow
+from nfslat.model.causes import in_words
 from nfslat.report.charts.waterfall import captured
-from nfslat.report.html.blocks import Block, blocks_of
-from nfslat.report.text import one_side_section, warnings_section
-from nfslat.report.text_findings import evidence_section, what_if_section
-from nfslat.report.text_inflight import inflight_section
-from nfslat.report.text_parts import clock_section, part_percentiles_section, parts_section
-from nfslat.report.text_tables import (
-    histogram_rows,
-    messages_section,
-    misses_section,
-    op_label,
-    programs_section,
-    selection_section,
-)
-from nfslat.report.text_transport import charges_section, transport_section
+from nfslat.report.html.blocks import Shown, shown
+from nfslat.report.sections.all import blocks
+from nfslat.report.sections.tables import histogram_rows, op_label
 
 PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 # Parts in words, and what a part is divided into or put together from.
@@ -32,10 +21,12 @@ _IN_WORDS = {
     "reply_send": "server sends the reply", "reply_net": "reply on the way", "network": "on the network",
     "queue": "wait for a server thread", "in a thread": "in a server thread",
 }  # fmt: skip
-_SECTIONS = (
-    *("warnings", "one_side", "in_flight", "parts", "misses", "clock", "transport", "what_if", "evidence", "messages"),
-    "excluded",
-)
+_SECTIONS = {
+    "warnings": ("warnings",), "one_side": ("one side",), "in_flight": ("in flight",),
+    "parts": ("parts", "percentiles"), "misses": ("misses",), "clock": ("clock",),
+    "transport": ("charges", "transport"), "what_if": ("what if",), "evidence": ("evidence",),
+    "messages": ("messages", "programs"), "excluded": ("excluded",),
+}  # fmt: skip
 _SHOWN = 0.0005  # shares are printed to 0.1 %
 _OF_APPLICATION = (
     ("application", "whole", "Application"),
@@ -237,12 +228,12 @@ def _spoken(label: str) -> str:
     return f"{'0.' if known[1] else ''}{known[2]} {_UNITS[known[3]]}" if known else label
 
 
-def slow_ops(report: Report, words: dict[str, str]) -> list[Slow]:
-    """The slowest ops with bars of their parts, and `words` for what they are charged with."""
-    return [] if report.pictures is None else [_slow(one, words) for one in report.pictures.slowest]
+def slow_ops(report: Report) -> list[Slow]:
+    """The slowest ops with bars of their parts, and what they are charged with."""
+    return [] if report.pictures is None else [_slow(one) for one in report.pictures.slowest]
 
 
-def _slow(op: SlowOp, words: dict[str, str]) -> Slow:
+def _slow(op: SlowOp) -> Slow:
     known = [(name, value) for name in PARTS if (value := op.parts_ms.get(name)) is not None]
     if len(known) < len(PARTS):  # the clocks do not tell the two ways apart
         inside = [(name, value) for name, value in known if not name.endswith("_net")]
@@ -256,7 +247,7 @@ def _slow(op: SlowOp, words: dict[str, str]) -> Slow:
         PartBar(name, _IN_WORDS[name], value, round(100 * max(value, 0.0) / whole, 2) if whole > 0 else 0.0)
         for name, value in known
     ]
-    charges = [(words.get(cause, cause), value) for cause, value in op.charges_ms.items()]
+    charges = [(in_words(cause), value) for cause, value in op.charges_ms.items()]
     main = max(known, key=lambda one: one[1])
     longest = max(charges, key=lambda one: one[1], default=("", 0.0))
     return Slow(
@@ -293,34 +284,6 @@ def interval_rows(report: Report) -> tuple[list[IntervalRow], str]:
     return of_all[:_MOST_OF_ALL], f"The first {_MOST_OF_ALL:,} intervals are shown; the JSON report has them all."
 
 
-def sections(report: Report) -> dict[str, list[Block]]:
+def sections(report: Report) -> dict[str, list[Shown]]:
     """What the page has in common with the text report, by section; an empty list where there is nothing to show."""
-    made: dict[str, list[Block]] = {name: [] for name in _SECTIONS}
-
-    def add(name: str, section: Callable[..., None], *arguments: object) -> None:
-        made[name] += blocks_of(section, *arguments)
-
-    matched = report.matched
-    add("warnings", warnings_section, report)
-    if "capture" in report.captures:
-        add("one_side", one_side_section, report)
-    if report.inflight is not None:
-        add("in_flight", inflight_section, report.inflight, matched)
-    if matched is not None:
-        if matched.total is not None:
-            add("parts", parts_section, matched.total, matched.slowest)
-        if matched.parts is not None:
-            add("parts", part_percentiles_section, matched.parts)
-        add("misses", misses_section, matched)
-    if report.clock is not None:
-        add("clock", clock_section, report.clock)
-    if report.charges is not None:
-        add("transport", charges_section, report.charges)
-    if report.transport:
-        add("transport", transport_section, report.transport)
-    add("what_if", what_if_section, report.what_if)
-    add("evidence", evidence_section, report.evidence)
-    add("messages", messages_section, report.captures)
-    add("messages", programs_section, report)
-    add("excluded", selection_section, report.selection)
-    return made
+    return {name: shown(blocks(report, *names)) for name, names in _SECTIONS.items()}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from nfslat.report.text_layout import Page, count, count_of, ms, percent
+from collections.abc import Iterator
+
+from nfslat.report.blocks import Block, Gap, Prose, Table, Title
+from nfslat.report.text_layout import count, count_of, ms, percent
 from nfslat.tcp.sqlnet.conversation import NEARLY, Compared, Sent, Sqlnet, Turns
 
 _GUIDE = "Oracle Net Services Administrator's Guide, Configuring Session Data Unit"
@@ -11,33 +14,33 @@ _DEFAULT_BEFORE_11, _DEFAULT = 2048, 8192  # Administrator's Guide 10.2 and 11.2
 _MOST_SIZES, _ROOM = 4, 30  # as many as fit so many columns
 
 
-def sqlnet_section(page: Page, found: Sqlnet | None) -> None:
+def sqlnet_section(found: Sqlnet | None) -> Iterator[Block]:
     """SDU, whether it is filled, connect time and query time; nothing where the conversation is not SQL*Net."""
     if found is None:
         return
-    page.title("SQL*Net")
-    page.prose(_sdu(found))
+    yield Title("SQL*Net")
+    yield Prose(_sdu(found))
     for line in _turned_away(found):
-        page.prose(line)
-    page.gap()
-    _table(page, found)
-    page.prose(_filled(found))
-    page.gap()
+        yield Prose(line)
+    yield Gap()
+    yield from _table(found)
+    yield Prose(_filled(found))
+    yield Gap()
     for line in _times(found):
-        page.prose(line)
+        yield Prose(line)
 
 
-def trace_section(page: Page, compared: Compared) -> None:
+def trace_section(compared: Compared) -> Iterator[Block]:
     """The SQL*Net trace beside the packets."""
-    page.title("SQL*Net trace beside the packets")
-    page.prose(_sdu_of_both(compared))
+    yield Title("SQL*Net trace beside the packets")
+    yield Prose(_sdu_of_both(compared))
     whose = f"the {compared.side}'s" if compared.side else "of one of both sides, the lengths do not tell which"
-    page.prose(f"The trace is {whose}. TNS packets by their lengths:")
+    yield Prose(f"The trace is {whose}. TNS packets by their lengths:")
     rows = [
         [name, count(one.both), count(one.only_trace), count(one.only_packets)]
         for name, one in (("sent", compared.sent), ("received", compared.received))
     ]
-    page.table("lrrr", ["", "in both", "only in the trace", "only in the capture"], rows)
+    yield Table("lrrr", ["", "in both", "only in the trace", "only in the capture"], rows)
 
 
 def _sdu(found: Sqlnet) -> str:
@@ -76,7 +79,7 @@ def _turned_away(found: Sqlnet) -> list[str]:
     return lines
 
 
-def _table(page: Page, found: Sqlnet) -> None:
+def _table(found: Sqlnet) -> Iterator[Block]:
     headers = ["sent by", "data packets", "bytes", "largest", "full", "most frequent lengths", "others"]
     rows = []
     for name, sent in (("client", found.from_client), ("server", found.from_server)):
@@ -86,14 +89,14 @@ def _table(page: Page, found: Sqlnet) -> None:
         largest = "-" if sent.largest_bytes is None else count(sent.largest_bytes)
         full = "-" if sent.full is None else count(sent.full)
         rows.append([name, count(sent.types.get("data", 0)), count(sent.data_bytes), largest, full, often, others])
-    page.table("lrrrrl", headers[:-1], [row[:-1] for row in rows])
+    yield Table("lrrrrl", headers[:-1], [row[:-1] for row in rows])
     for row in rows:
         if row[-1]:
-            page.prose(f"The {row[0]} also sent: {row[-1]}.")
+            yield Prose(f"The {row[0]} also sent: {row[-1]}.")
     unseen = found.from_client.unseen_bytes + found.from_server.unseen_bytes
     whole = unseen + found.from_client.seen_bytes + found.from_server.seen_bytes
     if unseen:
-        page.prose(
+        yield Prose(
             f"Counted are TNS packets that begin a TCP packet; {count_of(unseen, 'byte')} of {count(whole)} "
             f"({percent(unseen / whole)}) lie outside of them."
         )

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from nfslat.answer.model import Charge, TcpAmount, Transport
-from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent
+from nfslat.model.causes import in_words
+from nfslat.report.blocks import Block, Cell, Item, Prose, Table, Title
+from nfslat.report.text_layout import count, count_of, ms, percent
 
 _WORTH, _WORTH_SLOWEST = 0.01, 0.05  # of the client SRT on average, or in the slowest 1 %: less has no row
-# Causes (charges/causes.py) in words.
-CAUSES = {
-    "rto": "lost: retransmission timeout",
-    "tail-loss-probe": "lost: tail-loss probe",
-    "fast-retransmit": "lost: fast retransmit",
-    "rpc-retransmit": "lost: sent again by RPC",
-    "loss": "lost: sent again",
-    "behind-loss": "arrived, behind what was lost",
-    "reordering": "arrived, behind what came late",
-    "host-pause": "receiving host did not run",
-    "held": "held, then released together",
-    "zero-window": "receiver's window closed",
-    "receive-window": "receiver's window too small",
-    "delayed-ack": "receiver delayed its ACK",
-    "bandwidth": "path carries no more",
-    "unknown-window": "an ACK (window, whose not known)",
-    "congestion-window": "an ACK (congestion window)",
-    "sender": "sender silent in mid-message",
-    "head-of-line": "behind other replies, at most",
-    "distance": "shortest way",
-}
 _PLACES = {"before": "before the call's first byte", "after": "after the reply's last byte"}
 
 
-def charges_section(page: Page, charges: Sequence[Charge]) -> None:
+def charges_section(charges: Sequence[Charge]) -> Iterator[Block]:
     """What each part is made of, as far as TCP and the path explain it; nothing where that is hardly anything."""
     causes = [one for one in charges if one.cause != "unexplained"]
     outside = [one for one in causes if one.part in _PLACES]
@@ -42,10 +23,9 @@ def charges_section(page: Page, charges: Sequence[Charge]) -> None:
     outside = [one for one in outside if one.mean_ms >= _WORTH * total_ms]
     if not outside and all(one.cause == "distance" for one in worth):
         return
-    page.title("What TCP did to the operations, ms per matched op")
+    yield Title("What TCP did to the operations, ms per matched op")
     rows: list[list[Cell]] = [
-        [CAUSES.get(one.cause, one.cause), one.part, one.ops, one.mean_ms, percent(one.share), one.slowest_ms]
-        for one in worth
+        [in_words(one.cause), one.part, one.ops, one.mean_ms, percent(one.share), one.slowest_ms] for one in worth
     ]
     small = [one for one in within if one not in worth]
     if small:
@@ -57,15 +37,14 @@ def charges_section(page: Page, charges: Sequence[Charge]) -> None:
         for one in charges
         if one.cause == "unexplained" and (one.mean_ms or one.slowest_ms)
     ]
-    page.table("llrdrd", ("waits for, or because", "within", "ops", "mean", "share", "slowest 1 %"), rows)
+    yield Table("llrdrd", ("waits for, or because", "within", "ops", "mean", "share", "slowest 1 %"), rows)
     for one in outside:
-        page.prose(
-            f"- {_PLACES[one.part]}, so in no SRT: {ms(one.mean_ms)} ms on average ({count_of(one.ops, 'op')}), "
-            f"{CAUSES.get(one.cause, one.cause)}.",
-            hanging=2,
+        yield Item(
+            f"{_PLACES[one.part]}, so in no SRT: {ms(one.mean_ms)} ms on average ({count_of(one.ops, 'op')}), "
+            f"{in_words(one.cause)}.",
         )
     if any(one.part == "server" for one in worth):
-        page.prose(
+        yield Prose(
             "What TCP kept back within the server's time, calls that had arrived and replies that were ready, is the "
             "network's all the same."
         )
@@ -86,11 +65,11 @@ _CAVEATS = {
 }
 
 
-def transport_section(page: Page, transport: Sequence[Transport]) -> None:
+def transport_section(transport: Sequence[Transport]) -> Iterator[Block]:
     """What TCP sent again, by direction, where it did: loss between two captures is counted, not guessed."""
     if not any(one.sent_again.packets or one.arrived_again.packets or one.doubled for one in transport):
         return
-    page.title("TCP between the captures")
+    yield Title("TCP between the captures")
     ways = [[one for one in transport if one.way == way] for way in ("call", "reply")]
 
     def row(label: str, cells: list[int | str]) -> list[Cell]:
@@ -113,12 +92,12 @@ def transport_section(page: Page, transport: Sequence[Transport]) -> None:
         row("packets doubled on the way", [sum(one.doubled for one in way) for way in ways]),
         row("matched ops of which bytes were sent again", [sum(one.ops_hit for one in way) for way in ways]),
     ]
-    page.table("lrr", ("", "calls", "replies"), rows)
+    yield Table("lrr", ("", "calls", "replies"), rows)
     seen = {
         caveat for one in transport for caveat in one.caveats if one.sent_again.packets or one.arrived_again.packets
     }
     for caveat in sorted(seen):
-        page.prose(f"- {_CAVEATS.get(caveat, caveat)}", hanging=2)
+        yield Item(f"{_CAVEATS.get(caveat, caveat)}")
 
 
 def _segments(amounts: Sequence[TcpAmount]) -> int | str:

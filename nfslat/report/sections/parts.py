@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from nfslat.answer.model import Clock, MatchedRow, Parts, PartSummaries, Summary
-from nfslat.report.text_layout import Cell, Page, adding_up, count, count_of, indented, ms, shares_adding_up
+from nfslat.report.blocks import Block, Cell, Item, Prose, Table, Title, indented
+from nfslat.report.text_layout import adding_up, count, count_of, ms, shares_adding_up
 
 
-def parts_section(page: Page, total: MatchedRow, slowest: MatchedRow | None) -> None:
+def parts_section(total: MatchedRow, slowest: MatchedRow | None) -> Iterator[Block]:
     """Where the client's time goes: five parts, or four where the clocks do not tell the two directions apart."""
-    page.title("Where the time goes, ms per matched op")
+    yield Title("Where the time goes, ms per matched op")
     both = [total.parts_ms] if slowest is None else [total.parts_ms, slowest.parts_ms]
     split = all(parts.call_net is not None and parts.reply_net is not None for parts in both)
     columns: list[list[str]] = []
@@ -16,25 +19,23 @@ def parts_section(page: Page, total: MatchedRow, slowest: MatchedRow | None) -> 
         values = [value for _, value in _parts(parts, split)]
         shown, sum_shown = adding_up(values)
         columns += [[*shown, sum_shown], [*shares_adding_up(values), ""]]
-    labels = [label for label, _ in _parts(both[0], split)]
+    labels = [*(label for label, _ in _parts(both[0], split)), "sum, first to last byte"]
     error = f"+/- {ms(max(parts.one_way_error or 0.0 for parts in both))}" if split else ""
-    columns = [[*labels, "sum, first to last byte"], *columns]
-    columns.append([error if "_net:" in label else "" for label in columns[0]])
-    # What is part of a part, from below, so that the rows above keep their places.
-    for name, label in (("reply_retrans_wait", "reply_net:"), ("call_retrans_wait", "call_net:")):
-        waits = [getattr(parts, name) for parts in both]
-        at = next((row for row, own in enumerate(labels) if own.startswith(label)), None)
-        if at is not None and any(waits):
-            cells = [
-                cell
-                for wait, column in zip(waits, columns[1::2], strict=False)
-                for cell in (_like(column[at], wait), "")
-            ]
-            for column, cell in zip(columns, [indented("until it was sent again", 1), *cells, ""], strict=True):
-                column.insert(at + 1, cell)
+    rows: list[list[Cell]] = []
+    for at, label in enumerate(labels):
+        rows.append([label, *(column[at] for column in columns), error if "_net:" in label else ""])
+        within = _WITHIN.get(label.partition(":")[0])
+        waits = [getattr(parts, within) for parts in both] if within else []
+        if any(waits):
+            again = [(_like(column[at], wait), "") for wait, column in zip(waits, columns[::2], strict=True)]
+            rows.append([indented("until it was sent again", 1), *(cell for pair in again for cell in pair), ""])
     headers = ["part", "mean", "share"] + (["slowest 1 %", "share"] if slowest is not None else []) + [""]
-    page.table("l" + "dr" * len(both) + "l", headers, [list(row) for row in zip(*columns, strict=True)])
-    page.prose(_direction(total.parts_ms))
+    yield Table("l" + "dr" * len(both) + "l", headers, rows)
+    yield Prose(_direction(total.parts_ms))
+
+
+# What is part of a part.
+_WITHIN = {"call_net": "call_retrans_wait", "reply_net": "reply_retrans_wait"}
 
 
 def _like(shown: str, value: float | None) -> str:
@@ -80,9 +81,9 @@ def _direction(parts: Parts) -> str:
     )
 
 
-def part_percentiles_section(page: Page, parts: PartSummaries) -> None:
+def part_percentiles_section(parts: PartSummaries) -> Iterator[Block]:
     """The distribution of each part: what makes the slow ones slow is often not what makes the mean."""
-    page.title("Percentiles of the parts, ms")
+    yield Title("Percentiles of the parts, ms")
     one_way = parts.one_way_error
     rows: list[list[Cell]] = []
     for name in ("call_send", "call_net", "server", "reply_send", "reply_net"):
@@ -93,18 +94,18 @@ def part_percentiles_section(page: Page, parts: PartSummaries) -> None:
         else:
             figures = (summary.p50, summary.p95, summary.p99, summary.max)
             rows.append([name, *(float(value) for value in figures), error])
-    page.table("lddddl", ("part", "p50", "p95", "p99", "max", ""), rows)
+    yield Table("lddddl", ("part", "p50", "p95", "p99", "max", ""), rows)
 
 
 _MOST_STEPS = 5
 _FINE_MS = 0.01  # bounds that are nearer to each other need more than three decimals
 
 
-def clock_section(page: Page, clock: Clock) -> None:
+def clock_section(clock: Clock) -> Iterator[Block]:
     """How far apart the two clocks are, how well that is known, and what happened to them."""
-    page.title("Clock")
+    yield Title("Clock")
     if clock.theta_ms is None or clock.bound_ms is None or clock.drift_ppm is None or clock.drift_bound_ppm is None:
-        page.prose(
+        yield Prose(
             f"No offset of the two clocks explains the ops: {count(clock.contradicting)} of {count(clock.messages)} "
             "calls and replies agree with none that the others allow, or the clocks run apart by 1 % or more. Time "
             "stamps or matches are wrong. One-way figures cannot be had."
@@ -114,42 +115,37 @@ def clock_section(page: Page, clock: Clock) -> None:
     digits = 3 if high - low >= _FINE_MS else 6
     word = "behind" if clock.theta_ms < 0 else "ahead of"
     when = f" at {clock.at}" if clock.drift_ppm or clock.steps or clock.rate_changes else ""
-    page.prose(
+    yield Prose(
         f"The server's clock is {abs(clock.theta_ms):,.{digits}f} ms {word} the client's{when} (theta between "
         f"{low:,.{digits}f} and {high:,.{digits}f} ms). Client SRT, server SRT and their difference need no clock; "
         "one-way figures carry its error."
     )
     least, most = clock.drift_bound_ppm
     if clock.drift_ppm:
-        page.prose(
+        yield Prose(
             f"The clocks drift: theta changes by {clock.drift_ppm:+,.1f} ppm, {clock.drift_ppm * 3.6:+,.1f} ms an hour "
             f"(between {least:+,.1f} and {most:+,.1f} ppm). The server's times are put on the client's clock."
         )
     else:
-        page.prose(f"No drift is seen; the bounds leave room for {least:+,.1f} to {most:+,.1f} ppm.")
+        yield Prose(f"No drift is seen; the bounds leave room for {least:+,.1f} to {most:+,.1f} ppm.")
     for step in clock.steps[:_MOST_STEPS]:
         whose = f"The {step.clock}'s clock" if step.clock else "One of the clocks"
         by = step.ms if step.set_by_ms is None else step.set_by_ms
         way = "" if step.set_by_ms is None else " forward" if by > 0 else " back"
         error = max(abs(step.ms - bound) for bound in step.bound_ms)
-        page.prose(
-            f"- {whose} was set{way} by {abs(by):,.3f} ms (+/- {ms(error)}), at {step.at} or up to "
+        yield Item(
+            f"{whose} was set{way} by {abs(by):,.3f} ms (+/- {ms(error)}), at {step.at} or up to "
             f"{ms(step.within_ms)} ms later. Ops that were under way then are matched, but not timed.",
-            hanging=2,
         )
     if len(clock.steps) > _MOST_STEPS:
-        page.prose(
-            f"- And {count(len(clock.steps) - _MOST_STEPS)} times more; the JSON report has them all.", hanging=2
-        )
+        yield Item(f"And {count(len(clock.steps) - _MOST_STEPS)} times more; the JSON report has them all.")
     if clock.rate_changes:
-        page.prose(
-            f"- The rate of a clock changed {count_of(clock.rate_changes, 'time')}, or it was set by less than a round "
+        yield Item(
+            f"The rate of a clock changed {count_of(clock.rate_changes, 'time')}, or it was set by less than a round "
             "trip; what is said above is about the longest time in between.",
-            hanging=2,
         )
     if clock.contradicting:
-        page.prose(
-            f"- {count(clock.contradicting)} of {count(clock.messages)} calls and replies contradict the others (wrong "
+        yield Item(
+            f"{count(clock.contradicting)} of {count(clock.messages)} calls and replies contradict the others (wrong "
             "stamps, or packets that a capture saw late); the clock does not rest on them.",
-            hanging=2,
         )

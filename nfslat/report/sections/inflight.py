@@ -1,8 +1,8 @@
-"""Report -> how many ops were in flight, and what held them: threads, slots, sessions; a section onto its page."""
+"""Report -> how many ops were in flight, and what held them: threads, slots, sessions; a section as blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from nfslat.answer.model import (
@@ -16,69 +16,70 @@ from nfslat.answer.model import (
     ServerInFlight,
     SessionInFlight,
 )
-from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, plain, shorten
-from nfslat.report.text_tables import op_label
+from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
+from nfslat.report.sections.tables import op_label
+from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
 
 _MOST_LEVELS, _MOST_ROWS = 8, 8  # rows of a table
 _HIDDEN = 0.02  # of the ops; less hardly changes a level
 
 
-def inflight_section(page: Page, inflight: InFlight, matched: MatchedOps | None) -> None:
+def inflight_section(inflight: InFlight, matched: MatchedOps | None) -> Iterator[Block]:
     """Ops in flight at both sides, and whether threads or slots hold more of them back."""
-    page.title("In flight: ops whose call has been seen and whose reply has not")
-    _server(page, inflight.server)
+    yield Title("In flight: ops whose call has been seen and whose reply has not")
+    yield from _server(inflight.server)
     if inflight.server.limited and matched is not None:
-        _queues(page, matched)
-    _client(page, inflight.client)
-    _levels(page, {"server": inflight.server.levels, "client": inflight.client.levels})
-    _knees(page, {"server": inflight.server.knee, "client": inflight.client.knee})
-    _sessions(page, inflight.sessions)
+        yield from _queues(matched)
+    yield from _client(inflight.client)
+    yield from _levels({"server": inflight.server.levels, "client": inflight.client.levels})
+    yield from _knees({"server": inflight.server.knee, "client": inflight.client.knee})
+    yield from _sessions(inflight.sessions)
     for cap in inflight.caps:
-        page.prose(_cap(cap), hanging=2)
+        yield Item(_cap(cap))
     hidden = [
         f"{percent(share)} of the ops are not in the {side}'s capture"
         for side, share in inflight.hidden_share.items()
         if share > _HIDDEN
     ]
     if hidden:
-        page.prose(f"- {', '.join(hidden)}: levels there are too low by as much.", hanging=2)
+        yield Item(f"{', '.join(hidden)}: levels there are too low by as much.")
 
 
-def _server(page: Page, s: ServerInFlight) -> None:
+def _server(s: ServerInFlight) -> Iterator[Block]:
     if not s.max:
-        page.prose("server: no NFS op takes time in its capture")
+        yield Prose("server: no NFS op takes time in its capture")
         return
-    page.prose(
+    yield Prose(
         f"server {s.server}: at most {count(s.max)} at once, {_level(s.mean)} on average while there are any", hanging=2
     )
     if s.servers > 1:
-        page.prose(f"it has most ops of the {count_of(s.servers, 'server')} in the capture", indent=2, hanging=2)
-    page.prose(f"threads: {_threads(s)}", indent=2, hanging=2)
+        yield Prose(f"it has most ops of the {count_of(s.servers, 'server')} in the capture", indent=2, hanging=2)
+    yield Prose(f"threads: {_threads(s)}", indent=2, hanging=2)
     if s.queue_ms is not None and s.service_ms is not None and s.limited:
-        page.prose(
+        yield Prose(
             f"mean wait for a thread {ms(s.queue_ms)} ms{_between(s.queue_range_ms)}, in a thread {ms(s.service_ms)} "
             f"ms; {percent(s.waiting_share)} of the calls wait",
             indent=2,
             hanging=2,
         )
-        page.prose(
+        yield Prose(
             "threads that worked for clients which are not in the server's capture are not among them",
             indent=2,
             hanging=2,
         )
     if s.witnesses and s.limited:
-        page.prose(
+        yield Prose(
             f"{count_of(s.witnesses, 'call')} of little work waited as long as the others: the wait is not the "
             "storage's",
             indent=2,
             hanging=2,
         )
     if s.held:
-        page.prose(
+        yield Prose(
             f"{count_of(s.held, 'op')} left out, which a server may hold back without a thread", indent=2, hanging=2
         )
     if s.unseen_first:
-        page.prose(
+        yield Prose(
             f"{count_of(s.unseen_first, 'op')} arrived earlier than the capture shows; when, their XIDs tell",
             indent=2,
             hanging=2,
@@ -103,7 +104,7 @@ def _between(bounds: tuple[float, float] | None) -> str:
     return f" (between {ms(bounds[0])} and {ms(bounds[1])})"
 
 
-def _queues(page: Page, matched: MatchedOps) -> None:
+def _queues(matched: MatchedOps) -> Iterator[Block]:
     """Server SRT of each operation as the wait for a thread and the time in one."""
     rows = [(op_label(row.program, row.op), plain(row.version), row) for row in matched.by_op]
     if matched.total is not None and len(rows) != 1:
@@ -125,35 +126,35 @@ def _queues(page: Page, matched: MatchedOps) -> None:
         ]
         for op, version, row, queue in known
     ]
-    page.gap()
+    yield Gap()
     headers = ("mean ms", "vers", "count", "server\nSRT", "queue", "in a\nthread", "queue's\nshare")
-    page.table("lrrdddr", headers, cells)
-    page.gap()
+    yield Table("lrrdddr", headers, cells)
+    yield Gap()
 
 
 def _share(row: MatchedRow, queue_ms: float) -> str:
     return percent(queue_ms / row.server_ms.mean if row.server_ms.mean > 0 else None)
 
 
-def _client(page: Page, c: ClientInFlight) -> None:
-    page.prose(f"client: at most {count(c.max)} at once, {_level(c.mean)} on average while there are any", hanging=2)
+def _client(c: ClientInFlight) -> Iterator[Block]:
+    yield Prose(f"client: at most {count(c.max)} at once, {_level(c.mean)} on average while there are any", hanging=2)
     for mount in c.mounts[:_MOST_ROWS]:
         slots = "" if mount.slots is None else f" ({count(mount.slots)} in all)"
         hint = f"; {mount.hint}" if mount.hint else ""
-        page.prose(
+        yield Prose(
             f"{mount.client} to {mount.server}: {count_of(mount.ops, 'op')}, {count_of(mount.nconnect, 'connection')} "
             f"at a time, held by: {mount.held}{slots}{hint}",
             indent=2,
             hanging=2,
         )
-    _left_out(page, len(c.mounts), "mount")
+    yield from _left_out(len(c.mounts), "mount")
     ends = [(mount.server, one) for mount in c.mounts for one in mount.connections]
     if not ends:
         return
-    page.gap()
+    yield Gap()
     headers = ("connection", "ops", "most", "level", "time\nat it", "behind\na reply", "ms after it\np50, p75")
-    page.table("lrrrrrr", headers, [_connection(one) for _, one in ends[:_MOST_ROWS]])
-    _left_out(page, len(ends), "connection")
+    yield Table("lrrrrrr", headers, [_connection(one) for _, one in ends[:_MOST_ROWS]])
+    yield from _left_out(len(ends), "connection")
 
 
 def _connection(one: ConnectionInFlight) -> list[Cell]:
@@ -163,12 +164,12 @@ def _connection(one: ConnectionInFlight) -> list[Cell]:
     return [plain(one.client), one.ops, one.max, level, *shares, after]
 
 
-def _left_out(page: Page, there_are: int, noun: str) -> None:
+def _left_out(there_are: int, noun: str) -> Iterator[Block]:
     if there_are > _MOST_ROWS:
-        page.prose(f"And {count_of(there_are - _MOST_ROWS, noun)} more; the JSON report has them all.")
+        yield Prose(f"And {count_of(there_are - _MOST_ROWS, noun)} more; the JSON report has them all.")
 
 
-def _levels(page: Page, sides: Mapping[str, Sequence[Level]]) -> None:
+def _levels(sides: Mapping[str, Sequence[Level]]) -> Iterator[Block]:
     """Time and throughput by level, both sides next to each other; several levels in a row where there are many."""
     top = max((level.in_flight for levels in sides.values() for level in levels), default=0)
     if not top:
@@ -183,15 +184,15 @@ def _levels(page: Page, sides: Mapping[str, Sequence[Level]]) -> None:
             cells += [percent(share) if inside else "-", _level(done / share) if share > 0 else "-"]
         if set(cells) != {"-"}:
             rows.append([str(low) if low == high else f"{low} to {high}", *cells])
-    page.gap()
+    yield Gap()
     headers = ["in flight", *(f"{what} at\nthe {side}" for side in sides for what in ("time", "ops/s"))]
-    page.table("l" + "rr" * len(sides), headers, rows)
+    yield Table("l" + "rr" * len(sides), headers, rows)
 
 
-def _knees(page: Page, knees: Mapping[str, int | None]) -> None:
+def _knees(knees: Mapping[str, int | None]) -> Iterator[Block]:
     known = [f"from {count(knee)} in flight on at the {side}" for side, knee in knees.items() if knee is not None]
     if known:
-        page.prose(
+        yield Prose(
             f"Throughput hardly grows {', '.join(known)}. That alone is no limit: a load that comes at a fixed rate "
             "looks alike."
         )
@@ -204,11 +205,11 @@ def _ranges(top: int) -> list[tuple[int, int]]:
     return [(low, high - 1) for low, high in pairwise(bounds)] + [(top, top)]
 
 
-def _sessions(page: Page, sessions: Sequence[SessionInFlight]) -> None:
+def _sessions(sessions: Sequence[SessionInFlight]) -> Iterator[Block]:
     """What SEQUENCE and CREATE_SESSION say, which is exact."""
     if not sessions:
         return
-    page.gap()
+    yield Gap()
     headers = (
         "NFSv4.1 session",
         *("ops", "slots\ngranted", "slots\nwanted", "slots in\neffect", "slots\nused", "time with\nall in use"),
@@ -218,13 +219,13 @@ def _sessions(page: Page, sessions: Sequence[SessionInFlight]) -> None:
         slots = [_slots(n) for n in (one.slots_negotiated, one.target_slots, one.limit, one.slots_used)]
         name = shorten(one.session, 14) + (", callbacks" if one.callbacks else "")
         rows.append([name, one.ops, *slots, percent(one.at_limit_share)])
-    page.table("lrrrrrr", headers, rows)
+    yield Table("lrrrrrr", headers, rows)
     for one in sessions[:_MOST_ROWS]:
         if one.limited:
-            page.prose(f"Calls wait for a slot of session {shorten(one.session, 14)}.")
+            yield Prose(f"Calls wait for a slot of session {shorten(one.session, 14)}.")
         if one.own_limit is not None:
-            page.prose(f"The client keeps to {_slots(one.own_limit)} slots of session {shorten(one.session, 14)}.")
-    _left_out(page, len(sessions), "session")
+            yield Prose(f"The client keeps to {_slots(one.own_limit)} slots of session {shorten(one.session, 14)}.")
+    yield from _left_out(len(sessions), "session")
 
 
 def _slots(number: int | None) -> str:
@@ -236,7 +237,7 @@ def _cap(cap: CapInFlight) -> str:
     others = "" if cap.others_median_ms is None else f", {ms(cap.others_median_ms)} ms on {_others(cap.others)}"
     word = "A limit for each connection is likely." if cap.likely else "That alone is no sign of a limit."
     return (
-        f"- Connection {cap.client}: {count(cap.level)} in flight for {percent(cap.level_share)} of its busy time, the "
+        f"Connection {cap.client}: {count(cap.level)} in flight for {percent(cap.level_share)} of its busy time, the "
         f"server closed its window {count_of(cap.zero_windows, 'time')} for {ms(cap.zero_window_ms)} ms; median server "
         f"SRT {ms(cap.median_ms)} ms{others}. {word}"
     )

@@ -1,12 +1,13 @@
-"""Pivots and intervals of the report -> their tables, one function a section, each onto the page that it is given."""
+"""Pivots and intervals of the report -> their tables, one function a section."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from nfslat.answer.pivots import IntervalRow, Intervals, Pivot, PivotRow
-from nfslat.report.text_layout import Cell, Page, adding_up_below_each_other, count, count_of, plain
+from nfslat.report.blocks import Block, Cell, Prose, Table, Title
+from nfslat.report.text_layout import adding_up_below_each_other, count, count_of, plain
 
 MOST_SHOWN = 20  # rows of a table: more are read with other tools
 _MB = 1e6
@@ -15,12 +16,12 @@ _DASH = "-"
 _SHOWN_OPS = ("all", "READ", "WRITE")
 
 
-def pivot_section(page: Page, pivot: Pivot) -> None:
+def pivot_section(pivot: Pivot) -> Iterator[Block]:
     """The matched ops by what --by asked for: throughput and means, then percentiles."""
     begin = f" from {_moment(pivot.rows[0].key)} UTC" if pivot.by == "second" and pivot.rows else ""
-    page.title(f"Matched data by {pivot.by}{begin}: mean ms")
+    yield Title(f"Matched data by {pivot.by}{begin}: mean ms")
     if not pivot.rows:
-        page.prose("None.")
+        yield Prose("None.")
         return
     shown = pivot.rows[:MOST_SHOWN]
     hidden = [*pivot.rows[MOST_SHOWN:], *([pivot.others] if pivot.others is not None else [])]
@@ -38,35 +39,35 @@ def pivot_section(page: Page, pivot: Pivot) -> None:
         times = [_DASH] * 3 if mean is None else [client, server, network]
         cells.append([label, ops, _or_dash(rate), *times, *([_or_dash(queue)] if has_queue else [])])
     headers = (pivot.by, "ops", "MB/s", "client", "server", "network", "queue")
-    page.table("lrddddd"[: len(cells[0])], headers[: len(cells[0])], cells)
-    page.title(f"Matched data by {pivot.by}: p50 and p99, ms")
-    page.table(
+    yield Table("lrddddd"[: len(cells[0])], headers[: len(cells[0])], cells)
+    yield Title(f"Matched data by {pivot.by}: p50 and p99, ms")
+    yield Table(
         "ldddddd",
         (pivot.by, *(f"{at}\n{what}" for at in ("client", "server", "network") for what in ("p50", "p99"))),
         [[label, *_percentiles(row)] for label, row in zip(labels, shown, strict=True)],
     )
     if hidden:
-        page.prose(f"and {count(more)} more (all of them with --json)")
-    _without_size(page, sum(row.without_size for row in (*shown, *hidden)))
+        yield Prose(f"and {count(more)} more (all of them with --json)")
+    yield from _without_size(sum(row.without_size for row in (*shown, *hidden)))
 
 
-def intervals_section(page: Page, intervals: Intervals) -> None:
+def intervals_section(intervals: Intervals) -> Iterator[Block]:
     """A table of time for all ops, for READ and for WRITE."""
     rows = {name: [row for row in intervals.rows if row.op == name] for name in _SHOWN_OPS}
     of_all = rows["all"]
     if not of_all:
-        page.title("Intervals")
-        page.prose("None: no op is in both captures.")
+        yield Title("Intervals")
+        yield Prose("None: no op is in both captures.")
         return
     for name, found in rows.items():
         if found:
             what = "all ops" if name == "all" else name
-            page.title(f"{what}, every {intervals.seconds:g} s from {_moment(of_all[0].begin)} UTC, client's clock")
-            _interval_table(page, found)
+            yield Title(f"{what}, every {intervals.seconds:g} s from {_moment(of_all[0].begin)} UTC, client's clock")
+            yield from _interval_table(found)
     others = {row.op for row in intervals.rows} - set(_SHOWN_OPS)
     if others:
-        page.prose(f"{count_of(len(others), 'other operation')}: with --json")
-    _without_size(page, sum(row.without_size for row in of_all))
+        yield Prose(f"{count_of(len(others), 'other operation')}: with --json")
+    yield from _without_size(sum(row.without_size for row in of_all))
 
 
 def legend(pivots: Sequence[Pivot], intervals: Intervals | None) -> list[str]:
@@ -90,7 +91,7 @@ def legend(pivots: Sequence[Pivot], intervals: Intervals | None) -> list[str]:
     return lines
 
 
-def _interval_table(page: Page, rows: Sequence[IntervalRow]) -> None:
+def _interval_table(rows: Sequence[IntervalRow]) -> Iterator[Block]:
     shown = rows[:MOST_SHOWN]
     cells: list[list[Cell]] = []
     for row in shown:
@@ -103,9 +104,9 @@ def _interval_table(page: Page, rows: Sequence[IntervalRow]) -> None:
     align = "ldddrddddd"
     if all(row.queue_ms is None for row in shown):
         align, headers, cells = align[:-1], headers[:-1], [line[:-1] for line in cells]
-    page.table(align, headers, cells)
+    yield Table(align, headers, cells)
     if len(rows) > len(shown):
-        page.prose(f"and {count(len(rows) - len(shown))} more (all of them with --json)")
+        yield Prose(f"and {count(len(rows) - len(shown))} more (all of them with --json)")
 
 
 def _label(by: str, row: PivotRow) -> str:
@@ -147,9 +148,9 @@ def _or_dash(value: float | None) -> Cell:
     return _DASH if value is None else float(value)
 
 
-def _without_size(page: Page, ops: int) -> None:
+def _without_size(ops: int) -> Iterator[Block]:
     if ops:
-        page.prose(
+        yield Prose(
             f"Bytes are without those of {count_of(ops, 'op')}, READs and WRITEs whose size neither capture shows.",
             hanging=2,
         )

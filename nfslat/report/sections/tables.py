@@ -1,23 +1,12 @@
-"""Report -> the tables of the text report, one function a section, each onto the page that it is given."""
+"""Report -> tables of operations and counts, one function a section."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nfslat.answer.model import Bucket, Capture, MatchedOps, RawRow, Report, Selection, StackRow, Summary
-from nfslat.report.text_layout import (
-    Cell,
-    Page,
-    adding_up_below_each_other,
-    count,
-    indented,
-    percent,
-    plain,
-    shares_adding_up,
-    shorten,
-    table,
-    wrap,
-)
+from nfslat.report.blocks import Block, Cell, Gap, Histogram, Prose, Table, Title, indented
+from nfslat.report.text_layout import adding_up_below_each_other, count, percent, plain, shares_adding_up, shorten
 
 # Miss and State names (tables.py) in words.
 _MISSES = {
@@ -37,7 +26,6 @@ _STATES = {
     "MALFORMED": "malformed RPC header",
 }
 _RAW_HEADERS = ("op", "vers", "count", "mean", "p50", "p95", "p99", "max")
-_SOURCE_MIN_WIDTH = 16
 
 
 def op_label(program: str, op: str) -> str:
@@ -47,44 +35,39 @@ def op_label(program: str, op: str) -> str:
     return plain(f"{program.removeprefix('program ')} {op}")
 
 
-def stack_section(page: Page, stack: Sequence[StackRow]) -> None:
+def stack_section(stack: Sequence[StackRow]) -> Iterator[Block]:
     """The latency stack, one table an operation."""
     for op in dict.fromkeys(row.op for row in stack):
         rows = [row for row in stack if row.op == op]
-        page.title("Latency stack, mean ms" + ("" if op == "all" else f": {shorten(op, 40)}"))
-        labels = [indented(shorten(row.layer, 36), min(row.depth, 4)) for row in rows]
-        bare: list[list[Cell]] = [
-            [label, float(row.ms), percent(row.share)] for label, row in zip(labels, rows, strict=True)
+        yield Title("Latency stack, mean ms" + ("" if op == "all" else f": {shorten(op, 40)}"))
+        cells: list[list[Cell]] = [
+            [indented(shorten(row.layer, 36), min(row.depth, 4)), float(row.ms), percent(row.share), row.source]
+            for row in rows
         ]
-        headers = ("layer", "ms", "share")
-        room = page.width - max(map(len, table("ldr", headers, bare, page.width))) - 2
-        sources = ["\n".join(wrap(row.source, max(room, _SOURCE_MIN_WIDTH))) for row in rows]
-        page.table(
-            "ldrl", (*headers, "source"), [[*cells, source] for cells, source in zip(bare, sources, strict=True)]
-        )
+        yield Table("ldrl", ("layer", "ms", "share", "source"), cells, wrapped=True)
 
 
-def raw_section(page: Page, side: str, rows: Sequence[RawRow]) -> None:
+def raw_section(side: str, rows: Sequence[RawRow]) -> Iterator[Block]:
     """Every operation of one capture, matched or not."""
     where = "" if side == "capture" else f" at the {side}"
-    page.title(f"Raw data: SRT{where}, ms, all ops of this capture")
+    yield Title(f"Raw data: SRT{where}, ms, all ops of this capture")
     if not rows:
-        page.prose("No ops.")
+        yield Prose("No ops.")
         return
     cells: list[list[Cell]] = []
     for row in rows:
         s = row.srt_ms
         numbers = [float(value) for value in (s.mean, s.p50, s.p95, s.p99, s.max)]
         cells.append([op_label(row.program, row.op), plain(row.version), row.count, *numbers])
-    page.table("lrrddddd", _RAW_HEADERS, cells)
+    yield Table("lrrddddd", _RAW_HEADERS, cells)
 
 
-def histogram_section(page: Page, raw: Mapping[str, Sequence[RawRow]]) -> None:
+def histogram_section(raw: Mapping[str, Sequence[RawRow]]) -> Iterator[Block]:
     """Power-of-two histograms, the sides of an operation next to each other: a shift between them shows at once."""
-    page.title("Histogram of SRT: ops up to this time and above the one before")
+    yield Title("Histogram of SRT: ops up to this time and above the one before")
     for title, buckets in histogram_rows(raw):
-        page.gap()
-        page.lines(_histogram(title, buckets, list(raw), page.width))
+        yield Gap()
+        yield Histogram(title, list(raw), buckets)
 
 
 def histogram_rows(raw: Mapping[str, Sequence[RawRow]]) -> list[tuple[str, list[tuple[str, dict[str, int]]]]]:
@@ -109,31 +92,14 @@ def _without_empty_ends(sides: Mapping[str, Sequence[Bucket]]) -> list[tuple[str
     return ordered[filled[0] : filled[-1] + 1] if filled else []
 
 
-def _histogram(title: str, buckets: list[tuple[str, dict[str, int]]], sides: list[str], width: int) -> list[str]:
-    rows: list[list[Cell]] = []
-    biggest = {side: max(counts.get(side, 0) for _, counts in buckets) for side in sides}
-    title = shorten(title, 26)
-    taken = max(len(title), 8) + 2 + sum(max(len(count(n)), 8) + 4 for n in biggest.values())
-    bar = max((width - taken) // len(sides), 4)
-    for label, counts in buckets:
-        row: list[Cell] = [plain(label).rjust(6).replace(" ", indented("", 1)[0])]
-        for side in sides:
-            n = counts.get(side, 0)
-            # A bucket with one op in it must not look empty.
-            row += [n, "#" * max(bar * n // biggest[side], 1) if n else ""]
-        rows.append(row)
-    headers = [title, *(header for side in sides for header in ("ops" if side == "capture" else side, ""))]
-    return table("l" + "rl" * len(sides), headers, rows, width)
-
-
-def matched_section(page: Page, matched: MatchedOps) -> None:
+def matched_section(matched: MatchedOps) -> Iterator[Block]:
     """The same ops on both sides: client, server and the difference, which is the network."""
-    page.title("Matched data: ops seen in both captures, mean ms")
+    yield Title("Matched data: ops seen in both captures, mean ms")
     rows = [(op_label(row.program, row.op), plain(row.version), row) for row in matched.by_op]
     if matched.total is not None and len(rows) != 1:
         rows.append(("all", "", matched.total))
     if not rows:
-        page.prose("None.")
+        yield Prose("None.")
         return
     means: list[list[Cell]] = []
     tails: list[list[Cell]] = []
@@ -142,16 +108,16 @@ def matched_section(page: Page, matched: MatchedOps) -> None:
         shares = shares_adding_up([row.network_ms.mean, row.server_ms.mean])
         means.append([op, version, row.count, client, server, network, shares[1]])
         tails.append([op, version, *_tail(row.client_ms), *_tail(row.server_ms), *_tail(row.network_ms)])
-    page.table("lrrdddr", ("op", "vers", "count", "client", "server", "network", "in server"), means)
-    page.title("Matched data: p99 and max, ms")
+    yield Table("lrrdddr", ("op", "vers", "count", "client", "server", "network", "in server"), means)
+    yield Title("Matched data: p99 and max, ms")
     headers = (
         "op",
         "vers",
         *(f"{at}\n{what}" for at in ("client", "server", "network") for what in ("p99", "max")),
     )
-    page.table("lrdddddd", headers, tails)
+    yield Table("lrdddddd", headers, tails)
     if matched.total is not None and matched.total.negative_network:
-        page.prose(
+        yield Prose(
             f"{count(matched.total.negative_network)} ops took longer at the server than at the client, which cannot "
             "be: clock drift, a wrong match, or packets that a capture saw late. They are kept as they are."
         )
@@ -161,9 +127,9 @@ def _tail(summary: Summary) -> tuple[float, float]:
     return float(summary.p99), float(summary.max)
 
 
-def misses_section(page: Page, matched: MatchedOps) -> None:
+def misses_section(matched: MatchedOps) -> Iterator[Block]:
     """Ops processed, matched and missed, with the reason of each miss."""
-    page.title("Processed, matched and missed ops")
+    yield Title("Processed, matched and missed ops")
     sides = list(matched.processed)
     missed = {side: matched.unmatched.get(side, {}) for side in sides}
     rows: list[list[Cell]] = [
@@ -175,51 +141,51 @@ def misses_section(page: Page, matched: MatchedOps) -> None:
         rows.insert(2, ["matched, but under way when a clock was set", *(matched.untimed for _ in sides)])
     for reason in _names_in_use(missed.values(), _MISSES):
         rows.append([indented(_words(reason, _MISSES), 1), *(missed[side].get(reason, 0) for side in sides)])
-    page.table("l" + "r" * len(sides), ["ops", *sides], rows)
+    yield Table("l" + "r" * len(sides), ["ops", *sides], rows)
 
 
-def selection_section(page: Page, selection: Selection) -> None:
+def selection_section(selection: Selection) -> Iterator[Block]:
     """What the filters and the defaults left out."""
-    page.title("Excluded")
+    yield Title("Excluded")
     for name, value in selection.filters.items():
-        page.prose(f"filter {name}: {value}", hanging=2)
+        yield Prose(f"filter {name}: {value}", hanging=2)
     sides = list(selection.excluded)
     reasons = _names_in_use(selection.excluded.values(), {})
     if not reasons:
-        page.prose("No op was excluded.")
+        yield Prose("No op was excluded.")
         return
     rows: list[list[Cell]] = [
         [_words(reason, {}), *(selection.excluded[side].get(reason, 0) for side in sides)] for reason in reasons
     ]
-    page.table("l" + "r" * len(sides), ["ops excluded", *sides], rows)
+    yield Table("l" + "r" * len(sides), ["ops excluded", *sides], rows)
 
 
-def messages_section(page: Page, captures: Mapping[str, Capture]) -> None:
+def messages_section(captures: Mapping[str, Capture]) -> Iterator[Block]:
     """RPC messages by state, and packets by kind; each adds up to its total."""
-    page.title("RPC messages by state")
-    _counts_table(page, "messages", {side: c.messages for side, c in captures.items()}, _STATES)
-    page.title("Packets by kind")
-    _counts_table(page, "packets", {side: c.packet_kinds for side, c in captures.items()}, {})
+    yield Title("RPC messages by state")
+    yield from _counts_table("messages", {side: c.messages for side, c in captures.items()}, _STATES)
+    yield Title("Packets by kind")
+    yield from _counts_table("packets", {side: c.packet_kinds for side, c in captures.items()}, {})
 
 
-def programs_section(page: Page, report: Report) -> None:
+def programs_section(report: Report) -> Iterator[Block]:
     """RPC programs that were seen and have no row in the raw data."""
     for side, capture in report.captures.items():
         shown = {row.program for row in report.raw.get(side, [])} | {"NFS"}
         hidden = [f"{name} {count(ops)}" for name, ops in capture.programs.items() if name not in shown and ops]
         if hidden:
             where = "capture" if side == "capture" else f"{side} capture"
-            page.prose(f"Also in the {where}, not shown (ops): {', '.join(hidden)}. See --all-programs.", hanging=2)
+            yield Prose(f"Also in the {where}, not shown (ops): {', '.join(hidden)}. See --all-programs.", hanging=2)
 
 
-def _counts_table(page: Page, what: str, sides: Mapping[str, Mapping[str, int]], words: Mapping[str, str]) -> None:
+def _counts_table(what: str, sides: Mapping[str, Mapping[str, int]], words: Mapping[str, str]) -> Iterator[Block]:
     rows: list[list[Cell]] = [
         [_words(name, words), *(counts.get(name, 0) for counts in sides.values())]
         for name in _names_in_use(sides.values(), words)
     ]
     rows.append(["total", *(sum(counts.values()) for counts in sides.values())])
     headers = [what, *("count" if side == "capture" else side for side in sides)]
-    page.table("l" + "r" * len(sides), headers, rows)
+    yield Table("l" + "r" * len(sides), headers, rows)
 
 
 def _names_in_use(counts: Iterable[Mapping[str, int]], order: Mapping[str, str]) -> list[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from nfslat.answer.model import Finding, InFlight, MeanAndP99, WhatIf
-from nfslat.report.text_layout import Cell, Page, count, count_of, ms, percent, plain, shorten, wrap
+from nfslat.report.blocks import Advice, Block, Cause, Cell, Item, Prose, Table, Title
+from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
 
 LAYERS = ("server", "network", "client")  # those of the rest are about the captures, and stand with them
 # Codes of findings in words, by whose they are.
@@ -27,32 +28,37 @@ _LOOKED_FOR = {
 }  # fmt: skip
 _IN_FIGURES = "a wait for a server thread, slow storage, time above the wire"
 _MUCH_UNSEEN = 0.1
-_LABEL = 8  # columns of "check   "
 _WAITS = {"threads": "a thread", "slots": "a slot", "load": "nothing much"}
-# Keys of an advice in words, after what to set and how; where it was written is in the JSON report.
-_REST = (("takes_effect", "acts"), ("verify", "check"), ("risk", "risk"))
 
 
-def findings_section(page: Page, findings: Sequence[Finding], inflight: InFlight | None) -> None:
+def findings_section(findings: Sequence[Finding], inflight: InFlight | None) -> Iterator[Block]:
     """Each finding with its share and what to do; those that explain little in a line; or that there are none.
 
     `inflight` is None where the findings rest on figures alone, without captures.
     """
     causes = [one for one in findings if one.layer in LAYERS]
-    page.title("What explains the time")
-    number = 0
-    for one in causes:
-        if one.severity != "warning":
-            continue
-        number += 1
-        page.prose(f"{number}. {one.code}, {one.confidence}: {explains(one)}", hanging=3, style="bold")
-        page.prose(f"{one.text}.", indent=3)
-        _advice(page, one.advice)
+    warnings = [one for one in causes if one.severity == "warning"]
+    yield Title("What explains the time")
+    for number, one in enumerate(warnings, 1):
+        yield _cause(one, number)
     for line in not_found(findings, inflight):
-        page.prose(line)
+        yield Prose(line)
     for one in causes:
         if one.severity != "warning":
-            page.prose(f"- {one.code}, {one.confidence}, {explains(one)}: {one.text}.", hanging=2)
+            yield _cause(one, 0)
+
+
+def _cause(one: Finding, number: int) -> Cause:
+    said = {key: value for key, value in one.advice.items() if value}
+    words = {key: str(said[key]) for key in ("knob", "suggested", "takes_effect", "verify", "risk") if key in said}
+    advice = Advice(
+        **words, now=str(said.get("value", "")), how=_listed(said.get("how")), sources=_listed(said.get("sources"))
+    )
+    return Cause(number, one.code, one.layer, one.confidence, explains(one), one.text, advice)
+
+
+def _listed(said: Any) -> list[str]:
+    return [said] if isinstance(said, str) else [str(line) for line in said] if isinstance(said, list | tuple) else []
 
 
 def not_found(findings: Sequence[Finding], inflight: InFlight | None) -> list[str]:
@@ -88,41 +94,10 @@ def explains(one: Finding) -> str:
     return ", ".join(known) or "its share is not known"
 
 
-def _advice(page: Page, advice: Mapping[str, Any]) -> None:
-    """Settings with the commands that make them; where there is no setting, what to look at."""
-    said = {key: value for key, value in advice.items() if value}
-    knob, suggested = said.get("knob"), said.get("suggested")
-    how = said.get("how", [])
-    lines = [how] if isinstance(how, str) else list(how) if isinstance(how, list | tuple) else []
-    if knob and suggested:
-        now = f" (now {said['value']})" if "value" in said else ""
-        _labelled(page, "set", f"{knob} to {suggested}{now}")
-        label = "how"
-        for line in map(str, lines):
-            # A remark that goes on in the next line is one there, too: somebody will paste both.
-            remark = line.startswith("#")
-            pieces = wrap(line.lstrip("# "), page.prose_width - 3 - _LABEL - 2) if remark else [line]
-            for piece in pieces:
-                page.command(f"{label:<{_LABEL}}", f"# {piece}" if remark else piece, indent=3)
-                label = ""
-    else:
-        if knob:
-            _labelled(page, "look at", str(knob))
-        for place, line in enumerate(lines):
-            _labelled(page, "how" if not place else "", str(line))
-    for key, label in _REST:
-        if key in said:
-            _labelled(page, label, str(said[key]))
-
-
-def _labelled(page: Page, label: str, text: str) -> None:
-    page.prose(f"{label:<{_LABEL}}{text}", indent=3, hanging=_LABEL)
-
-
-def what_if_section(page: Page, replays: Sequence[WhatIf]) -> None:
+def what_if_section(replays: Sequence[WhatIf]) -> Iterator[Block]:
     """What a replay with other numbers of threads or slots says, next to what was captured."""
     for one in replays:
-        page.title(f"What if {shorten(one.asked, 40)}")
+        yield Title(f"What if {shorten(one.asked, 40)}")
         both = (one.before, one.after)
         rows: list[list[Cell]] = [
             ["client SRT, mean ms", ms(one.captured_ms.mean), *(ms(out.client_ms.mean) for out in both)],
@@ -139,8 +114,8 @@ def what_if_section(page: Page, replays: Sequence[WhatIf]) -> None:
                 ["with the wait for a slot, mean ms", "", *(_figure(out.application_ms, "mean") for out in both)],
                 ["with the wait for a slot, p99 ms", "", *(_figure(out.application_ms, "p99") for out in both)],
             ]
-        page.table("lrrr", ("", "captured", "replayed", shorten(one.asked, 22)), rows)
-        page.prose(
+        yield Table("lrrr", ("", "captured", "replayed", shorten(one.asked, 22)), rows)
+        yield Prose(
             f"The replay of what was captured is {one.error * 100:+.1f} % off its mean; {count(one.ops)} of "
             f"{count_of(one.ops_given, 'op')} are played. {one.warning}"
         )
@@ -156,9 +131,9 @@ def _limit(number: int | None, busy: float | None) -> str:
     return count(number) + ("" if busy is None else f", {percent(busy)} busy")
 
 
-def evidence_section(page: Page, evidence: Sequence[str]) -> None:
+def evidence_section(evidence: Sequence[str]) -> Iterator[Block]:
     """What hosts, applications and tracers say besides."""
     if evidence:
-        page.title("Evidence from outside the captures")
+        yield Title("Evidence from outside the captures")
     for text in evidence:
-        page.prose(f"- {text}", hanging=2)
+        yield Item(text)

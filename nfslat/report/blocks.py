@@ -1,0 +1,129 @@
+"""What sections are made of: blocks with no width, no colour and no markup, for writers of text, Markdown and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from nfslat.report.text_layout import plain
+
+
+@dataclass(frozen=True)
+class Label:
+    """Words in a table's first column, so many steps to the right."""
+
+    text: str
+    depth: int
+
+
+Cell = str | int | float | Label | None  # an int is a count, a float a duration in ms
+
+
+@dataclass(frozen=True)
+class Title:
+    """The heading of a section."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A paragraph. Style: "", "bold", "dim" or "accent"."""
+
+    text: str
+    indent: int = 0  # columns
+    hanging: int = 0  # columns more of all lines but the first
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class Item:
+    """An entry of a list."""
+
+    text: str
+    indent: int = 0
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A line for the shell behind a label; a remark for one who pastes it begins with "#"."""
+
+    label: str
+    command: str
+    indent: int = 0
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows below headers, which may be none. Of each column a letter: l left, r right, d decimal points below each
+    other; the first column is words."""
+
+    align: str
+    headers: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    wrapped: bool = False  # the last column takes what room is left, in several lines
+    narrower: Table | None = None  # in place of this one where it has no room as it is
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts of each side by buckets: (label, side -> count)."""
+
+    title: str
+    sides: Sequence[str]
+    rows: Sequence[tuple[str, dict[str, int]]]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to do about a finding. Without a setting to suggest, `knob` and `how` say what to look at."""
+
+    knob: str = ""
+    suggested: str = ""
+    now: str = ""
+    how: Sequence[str] = ()  # commands and remarks
+    takes_effect: str = ""
+    verify: str = ""
+    risk: str = ""
+    sources: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A finding with its rank, 0 for one of little weight."""
+
+    number: int
+    code: str
+    layer: str
+    confidence: str
+    explains: str
+    text: str
+    advice: Advice
+
+
+@dataclass(frozen=True)
+class Gap:
+    """An empty line in text, unless there is one."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Drawn in characters."""
+
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What is put together in another way for each width of the text; pages show the same in their own way."""
+
+    blocks: Callable[[int], Iterable[Block]]
+
+
+Block = Title | Prose | Item | Command | Table | Histogram | Cause | Gap | Lines | Fitted
+
+
+def indented(text: str, depth: int) -> Label:
+    """A table's label, `depth` steps to the right."""
+    return Label(plain(text), depth)

@@ -1,0 +1,209 @@
+"""Report -> the answer, what to know before one relies on it, the captures, and what the words mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nfslat.answer.model import AuditNote, Capture, MatchedOps, RawRow, Report, Verdict
+from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
+from nfslat.report.sections.pivots import legend
+from nfslat.report.sections.tables import (
+    op_label,
+)
+from nfslat.report.text_layout import adding_up_below_each_other, count, count_of, ms, percent, shorten
+
+SRT_MEANS = {
+    "nfslat": "at the client from the first byte of the call to the last byte of the reply, at the server from the "
+    "last byte of the call to the first byte of the reply",
+    "tshark": "from the frame that completes the call to the frame that completes the reply, on either side, as "
+    "Wireshark counts it",
+    "first": "from the first frame of the call to the first frame of the reply, on either side",
+}
+
+_IN_FLIGHT_MEANS = (
+    "In flight: shares of time are of that in which any op is. most: at once; level: hardly ever exceeded; time at it: "
+    "or below it by as many as may be in flight unseen; held by: what keeps more from being in flight.",
+    "queue: of the server SRT, from the call's last byte to the moment at which a server thread takes it. in a thread: "
+    "the rest, the file system and the storage with it.",
+    "slots: a client sends no more calls at once than it has slots (of a connection; with NFSv4.1 also of a session); "
+    "others wait above the wire, where no packet shows them.",
+    "behind a reply: of the calls that fill the level, those that leave at once when a reply frees a place, and how "
+    "long after it. Slots do that; workers, which each wait for their answer, are slower.",
+)
+
+
+def answer_section(report: Report) -> Iterator[Block]:
+    """Where the time goes, the sum that proves it, and how sure that is."""
+    if "capture" in report.captures:
+        yield from one_side_section(report)
+        return
+    verdict = report.verdict
+    yield Prose(headline(verdict, report.matched), style="bold")
+    if report.matched is not None:
+        yield from _proof(report.matched)
+    if verdict is not None:
+        yield Gap()
+        yield Prose(
+            f"Confidence is {verdict.confidence}: {'; '.join(verdict.reasons) or 'no reason given'}.", hanging=2
+        )
+
+
+def headline(verdict: Verdict | None, matched: MatchedOps | None) -> str:
+    """The answer in a sentence or two."""
+    if matched is None or not matched.ops:
+        return "No op is in both captures: nothing can be said about where the time goes."
+    if verdict is None:
+        return "The captures do not say which layer adds the time."
+    return f"{verdict.text} Confidence: {verdict.confidence}."
+
+
+def _proof(matched: MatchedOps) -> Iterator[Block]:
+    """Client SRT = network + server, on average and in the slowest 1 %; the printed numbers add up.
+
+    Two lines, so that a headline of three lines and this make the first five of the report.
+    """
+    named = [
+        (name, row)
+        for name, row in (("mean client SRT", matched.total), ("slowest 1 %", matched.slowest))
+        if row is not None
+    ]
+    if not named:
+        return
+    sums = adding_up_below_each_other([[row.network_ms.mean, row.server_ms.mean] for _, row in named])
+    rows: list[list[Cell]] = [
+        [name, client, "= network", network, "+ server", server, f"ms, {count_of(row.count, 'op')}"]
+        for (name, row), ((network, server), client) in zip(named, sums, strict=True)
+    ]
+    yield Table("ldldldl", (), rows, narrower=Table("ldldldl", (), [[*row[:-1], "ms"] for row in rows]))
+
+
+def one_side_section(report: Report) -> Iterator[Block]:
+    """What one capture can say, and what it cannot."""
+    rows = report.raw.get("capture", [])
+    yield Prose("One capture: it shows how long ops took, not where the time goes.", style="bold")
+    if rows:
+        yield Prose(_heaviest(rows))
+    yield Gap()
+    yield Prose(
+        "It can say: the SRT of every op as seen at this point, which ops are slow, what was sent again and what was "
+        "not answered. Taken on the server, also how many threads calls wait for; taken on the client, whether slots "
+        "are likely to hold them (below, in flight).",
+        hanging=2,
+    )
+    yield Prose(
+        "It cannot say: which layer adds the time. Taken on the client, SRT is network plus server; taken on the "
+        "server, SRT leaves out the network and the client.",
+        hanging=2,
+    )
+    yield Prose(
+        "To tell them apart, capture on both hosts at the same time and run: nfslat server.cap client.cap", hanging=2
+    )
+
+
+def _heaviest(rows: list[RawRow]) -> str:
+    time_ms = [row.count * row.srt_ms.mean for row in rows]
+    total_ms = sum(time_ms)
+    top = max(range(len(rows)), key=lambda i: time_ms[i])
+    row, share = rows[top], percent(time_ms[top] / total_ms if total_ms else None)
+    return (
+        f"{op_label(row.program, row.op)} v{row.version} has the largest share of the ops' time, {share}: "
+        f"{count(row.count)} ops, mean {ms(row.srt_ms.mean)} ms, p99 {ms(row.srt_ms.p99)} ms."
+    )
+
+
+def warnings_section(report: Report) -> Iterator[Block]:
+    """What the reader must know before believing a figure: warnings of the captures, and the report's notes."""
+    warnings = [
+        _note(where if where == "capture" else "both captures" if where == "both" else f"{where}'s capture", note)
+        for where, note in _by_place(report.captures, warnings=True)
+    ]
+    if warnings or report.notes:
+        yield Title("Before you rely on this")
+    for text in [*warnings, *report.notes]:
+        yield Item(text, style="accent")
+
+
+def _by_place(captures: dict[str, Capture], *, warnings: bool) -> list[tuple[str, AuditNote]]:
+    """Notes of the captures with the side that each is about; "both" where the two say the same."""
+    notes = {
+        side: [note for note in capture.audit if (note.severity == "warning") == warnings]
+        for side, capture in captures.items()
+    }
+    if len(notes) < 2:
+        return [(side, note) for side, own in notes.items() for note in own]
+    one, other = notes.values()
+    shared = [note for note in one if note in other]
+    both = [("both", note) for note in shared]
+    return both + [(side, note) for side, own in notes.items() for note in own if note not in shared]
+
+
+def _note(where: str, note: AuditNote) -> str:
+    return f"{where}: {note.text} ({note.code})"
+
+
+def captures_section(report: Report) -> Iterator[Block]:
+    """Each capture: its format, size and time, and what is to be said of it without a warning."""
+    yield Title("Captures")
+    notes = _by_place(report.captures, warnings=False)
+    for side, c in report.captures.items():
+        yield Prose(f"{side}: {shorten(c.path, 60)}", hanging=2)
+        snaplen = "whole packets" if c.snaplen is None else f"snaplen {count(c.snaplen)}"
+        files = f"{len(c.files)} files, " if len(c.files) > 1 else ""
+        size = "" if c.wire_bytes is None else f" ({c.wire_bytes / 1e6:,.1f} MB)"
+        yield Prose(
+            f"{files}{c.format}, {snaplen}, {count_of(c.packets, 'packet')}{size} in {c.duration_s:,.3f} s, "
+            f"{count_of(c.flows, 'flow')}, {count_of(c.ops, 'op')}",
+            indent=2,
+            hanging=2,
+        )
+        yield Prose(f"{c.first or '?'} to {c.last or '?'}", indent=2)
+        for where, note in notes:
+            if where == side:
+                yield Item(_note("note", note), indent=2)
+    both = [note for where, note in notes if where == "both"] + [n for n in report.audit if n.severity != "warning"]
+    if both:
+        yield Prose("both:")
+    for note in both:
+        yield Item(_note("note", note), indent=2)
+
+
+def legend_section(report: Report) -> Iterator[Block]:
+    """What the words and figures of the sections above mean."""
+    srt = report.nfslat.srt
+    meaning = SRT_MEANS.get(srt, srt)
+    if srt == "nfslat" and "capture" in report.captures:
+        meaning = "from the first byte of the call to the last byte of the reply"
+    lines = [
+        f"op: an RPC call and its reply; an NFSv4 COMPOUND has the name of its main operation. "
+        f"SRT (service response time, --srt={srt}): {meaning}.",
+        "p50, p95, p99: so many percent of the ops of that row and table took at most this long. Durations are ms.",
+    ]
+    if report.matched is not None:
+        lines += [
+            "Raw data: each capture by itself; the two may hold different ops. Matched data: the same ops on both "
+            "sides, so that they may be compared.",
+            "network: client SRT minus server SRT, op by op; it needs no clock. Its p99 and max are those of the "
+            "differences, not differences of p99 and max.",
+            "in server: share of the mean client SRT that the server accounts for.",
+            "slowest 1 %: the matched ops with the longest client SRT, at least one; figures are means over them.",
+        ]
+    if report.matched is not None and report.matched.total is not None:
+        lines.append(
+            "Parts: means over matched ops. call_send runs on the client's clock, server and reply_send on the "
+            "server's, call_net and reply_net need both; +/- is how far the clocks may put them off."
+        )
+    if report.clock is not None:
+        lines.append("theta: the server's clock minus the client's.")
+    if report.inflight is not None:
+        lines += _IN_FLIGHT_MEANS
+    if report.inflight is not None and report.inflight.sessions:
+        lines.append(
+            "NFSv4.1 session: slots that CREATE_SESSION granted, that the server wants used in the end, that limit the "
+            "client, and that were used. Exact, from the packets."
+        )
+    lines += legend(report.pivots, report.intervals)
+    if report.stack:
+        lines.append("Latency stack: a row is part of the row above it that is less indented.")
+    yield Title("Legend")
+    for line in lines:
+        yield Prose(line, hanging=2, style="dim")
