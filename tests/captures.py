@@ -6,27 +6,24 @@ is decoded once with each engine, however many tests and processes look at it.
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
+from kept_answers import Oracle
 
-from nfslat.decode.capture import Source
 from nfslat.decode.engine import Engine, choose
 from nfslat.decode.tools import Tools
-from nfslat.decode.tshark import engine as tshark
 from nfslat.errors import InputError
 from nfslat.kernels.compiled import is_built
-from nfslat.model.decoded import Decoded
 from nfslat.pipeline import correlate, inspect
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters
 
 T = TypeVar("T")
-_BY_TSHARK = tshark.decode  # as it is where a test has put `Decoder.by_tshark` in its place
 SHARED = Path(__file__).parents[2] / "shared"
 SAMPLES = sorted(Path(__file__).parents[1].glob("samples/*/*.gz"))
 SHARED_CAPTURES = sorted(SHARED.glob("lab/*/*.gz")) + [
@@ -35,8 +32,9 @@ SHARED_CAPTURES = sorted(SHARED.glob("lab/*/*.gz")) + [
 needs_captures = pytest.mark.skipif(not SHARED_CAPTURES, reason="no captures at ../shared: lab and corpus left out")
 CAPTURES = SHARED_CAPTURES or SAMPLES  # the samples are taken from the lab
 
+NATIVE = is_built()
 needs_native = pytest.mark.skipif(
-    not is_built(),
+    not NATIVE,
     reason="the native decoder was not compiled (scripts/test compiles it where Rust is installed)",
 )
 
@@ -55,34 +53,51 @@ def id_of(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
+def asked(paths: list[Path]) -> list[Any]:
+    """For tests that hold `paths` against tshark: what it says of samples is kept, the others wait for the night."""
+    return [
+        *(pytest.param(path, id=id_of(path), marks=pytest.mark.oracle) for path in SAMPLES),
+        *(pytest.param(path, id=id_of(path), marks=pytest.mark.long) for path in paths if path not in SAMPLES),
+    ]
+
+
+def most_by_night(paths: list[Path]) -> list[Any]:
+    """For what holds of any capture: samples and public captures by day, those of the lab, which are many, by night."""
+    every = [*paths, *(path for path in SAMPLES if path not in paths)]
+    return [
+        pytest.param(path, id=id_of(path), marks=pytest.mark.long if path.is_relative_to(SHARED / "lab") else ())
+        for path in every
+    ]
+
+
 @dataclass(frozen=True)
 class Decoder:
     """Decodes captures, and keeps what came of them in `folder`, which all test processes of one run share."""
 
-    tools: Tools
+    oracle: Oracle
     folder: Path
     scratch: Path
 
+    @property
+    def tools(self) -> Tools:
+        return self.oracle.tools()
+
     def side(self, engine: str, path: Path) -> Side:
-        """One capture as `engine` sees it, nothing filtered away. Raises ``InputError`` where it holds no NFS."""
+        """One capture as `engine` sees it, nothing filtered away. Raises ``InputError`` where it holds no NFS.
+
+        What tshark says of a sample is what was kept of it.
+        """
         kept = self.folder / f"{engine}-{id_of(path).replace('/', '-')}"
         if kept.exists():
             side: Side = pickle.loads(kept.read_bytes())  # noqa: S301  (written below, by this run)
             return side
-        chosen = choose(engine, lambda: self.tools, self.scratch, rereads=False)
+        chosen = choose(engine, self.oracle.tools, self.scratch, rereads=False)
+        if engine == "tshark" and path in SAMPLES:
+            name = f"samples/{id_of(path)}"
+            chosen = dataclasses.replace(
+                chosen, decode=lambda source, _: (source, self.oracle.decode("samples", name, source))
+            )
         return self._keep(kept, inspect(chosen.open(str(path)), chosen, filters=Filters(), progress=lambda _: None))
-
-    def by_tshark(self, source: Source, tools: Tools, progress: Callable[[int], None]) -> Decoded:
-        """`nfslat.decode.tshark.engine.decode`; of a sample, which no test changes, once for all tests."""
-        paths = [file.path for file in source.files]
-        if len(paths) > 1 or paths[0] not in SAMPLES:
-            return _BY_TSHARK(source, tools, progress)
-        kept = self.folder / f"sample-{id_of(paths[0]).replace('/', '-')}"
-        if kept.exists():
-            progress(source.packets)
-            decoded: Decoded = pickle.loads(kept.read_bytes())  # noqa: S301  (written below, by this run)
-            return decoded
-        return self._keep(kept, _BY_TSHARK(source, tools, progress))
 
     def _keep(self, kept: Path, made: T) -> T:
         part = self.scratch / kept.name

@@ -1,19 +1,75 @@
-"""For all tests: examples are the same on every run, Wireshark's tools are looked for once, and engines are chosen."""
+"""For all tests: how many examples are tried, from which seed, which tests wait for the night, and the two engines."""
 
 from __future__ import annotations
 
 import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
-from captures import Decoder, needs_native
+from captures import NATIVE, SAMPLES, Decoder, id_of, needs_native
 from hypothesis import settings
+from kept_answers import Oracle, name_in
 
+from nfslat.decode.capture import Source
 from nfslat.decode.engine import ENGINES
 from nfslat.decode.tools import Tools, find_tools
+from nfslat.model.decoded import Decoded
 
-# The same examples every time, and no clock: a test that fails on a slow machine only is worth nothing.
-settings.register_profile("nfslat", derandomize=True, deadline=None, database=None)
-settings.load_profile("nfslat")
+# No clock: a test that fails on a slow machine only is worth nothing. The seed that is printed repeats a run.
+settings.register_profile("day", max_examples=20, deadline=None, database=None, print_blob=False)
+settings.register_profile("long", settings.get_profile("day"), max_examples=1000)
+settings.load_profile("day")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("nfslat")
+    group.addoption("--long", action="store_true", help="tests marked long, too, and a thousand examples of a property")
+    group.addoption("--oracle", action="store_true", help="ask tshark anew, and keep what it says in tests/oracle/")
+    group.addoption("--seed", type=int, help="repeat the run that printed this seed")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Before hypothesis reads its own options. The processes of pytest-xdist are given those of the first."""
+    config.addinivalue_line("markers", "long: takes long, and something shorter holds much of it; scripts/test --long")
+    config.addinivalue_line(
+        "markers", "oracle: a capture is held against what tshark says of it; scripts/test --oracle"
+    )
+    option = config.option
+    if option.long:
+        option.hypothesis_profile = "long"
+    if option.seed is None:
+        option.seed = random.SystemRandom().randrange(1 << 32)
+    option.hypothesis_seed = str(option.seed)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"--seed {config.option.seed}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What waits for the night is left out by day; ``--oracle`` runs what asks tshark and no more."""
+    for item in items:
+        if "engine" in getattr(item, "fixturenames", ()):
+            item.add_marker("oracle")
+    config.stash[_THERE] = {item.nodeid for item in items}
+    left_out = [
+        item
+        for item in items
+        if (item.get_closest_marker("long") and not config.option.long)
+        or (config.option.oracle and not item.get_closest_marker("oracle"))
+    ]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        out = set(left_out)
+        items[:] = [item for item in items if item not in out]
+
+
+_THERE = pytest.StashKey[set[str]]()
 
 
 @pytest.fixture(scope="session")
@@ -23,26 +79,70 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
 
 
 @pytest.fixture(scope="session")
-def decoder(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Decoder:
+def oracle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
+    """What tshark said of captures; asked anew, it is written down when all tests have run."""
+    found: list[Tools] = []
+
+    def tools() -> Tools:
+        if not found:
+            found.append(find_tools(tmp_path_factory.mktemp("tools")))
+        return found[0]
+
+    made = Oracle(tools, tmp_path_factory.mktemp("oracle"), anew=request.config.option.oracle)
+    yield made
+    if made.anew:
+        there = request.config.stash[_THERE]
+        for group in made.groups.values():
+            group.write(lambda name: name.startswith("samples/") or name.partition(" ")[0] in there)
+
+
+@pytest.fixture(scope="session")
+def decoder(oracle: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Decoder:
     """Decodes real captures, each of them once for all tests."""
     ours = tmp_path_factory.getbasetemp()
     # pytest-xdist gives each of its processes a folder in the one of the run.
     run = ours.parent if "PYTEST_XDIST_WORKER" in os.environ else ours
     (run / "decoded").mkdir(exist_ok=True)
-    return Decoder(tools, run / "decoded", tmp_path_factory.mktemp("scratch"))
+    return Decoder(oracle, run / "decoded", tmp_path_factory.mktemp("scratch"))
 
 
-@pytest.fixture(params=[pytest.param(name, marks=needs_native if name == "native" else ()) for name in ENGINES])
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, decoder: Decoder) -> str:
-    """Runs a test once with each engine as the one that nfslat takes by itself.
+def _engines() -> list[Any]:
+    """By day the native engine alone, where it is built."""
+    by_night = pytest.mark.long if NATIVE else ()
+    return [pytest.param(name, marks=needs_native if name == "native" else by_night) for name in ENGINES]
 
-    tshark is what it takes where the native decoder was not compiled. Wireshark's tools are those of all tests, for
-    asking them what they are takes as long as reading a small capture; and what tshark made of a sample once is not
-    asked for again. A process that a test starts knows nothing of this: give it ``--engine`` with the name.
+
+@pytest.fixture(params=_engines())
+def engine(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, oracle: Oracle, tmp_path_factory: Any
+) -> str:
+    """Runs a test with the native engine, and holds each capture that it decodes against what tshark says of it.
+
+    By night the test is run with tshark a second time, as the engine that nfslat takes by itself where the native one
+    was not compiled. Wireshark's tools are those of all tests, for asking them what they are takes as long as reading a
+    small capture. A process that a test starts knows nothing of this: give it ``--engine`` with the name.
     """
     name: str = request.param
-    monkeypatch.setattr("nfslat.decode.workspace.find_tools", lambda scratch: decoder.tools)
+    monkeypatch.setattr("nfslat.decode.workspace.find_tools", lambda scratch: oracle.tools())
     if name == "tshark":
         monkeypatch.setattr("nfslat.decode.engine.is_built", lambda: False)
-        monkeypatch.setattr("nfslat.decode.tshark.engine.decode", decoder.by_tshark)
+        return name
+    from nfslat.decode import native
+
+    decode, folder = native.decode, tmp_path_factory.getbasetemp()
+    group = Path(request.node.nodeid.partition("::")[0]).stem
+    times: dict[str, int] = {}
+
+    def held(source: Source, *arguments: Any) -> tuple[Source, Decoded]:
+        source, decoded = decode(source, *arguments)
+        paths = [file.path for file in source.files]
+        if len(paths) == 1 and paths[0].resolve() in SAMPLES:
+            oracle.hold("samples", f"samples/{id_of(paths[0].resolve())}", source, decoded, once=True)
+        elif all(path.is_file() and path.is_relative_to(folder) for path in paths):  # made by this test
+            capture = name_in(source, folder)
+            times[capture] = times.get(capture, 0) + 1
+            oracle.hold(group, f"{request.node.nodeid} {capture} {times[capture]}", source, decoded)
+        return source, decoded
+
+    monkeypatch.setattr(native, "decode", held)
     return name

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import wire
-from captures import WITH_NFS, Decoder, id_of
+from captures import WITH_NFS, Decoder, id_of, most_by_night
 
 from nfslat.cli import main as cli
 from nfslat.decode.engine import choose
@@ -761,7 +761,7 @@ _WARNED = {
 }
 
 
-@pytest.mark.parametrize("path", WITH_NFS, ids=id_of)
+@pytest.mark.parametrize("path", most_by_night(WITH_NFS))
 def test_notes_on_real_captures(path: Path, decoder: Decoder, engine: str) -> None:
     """Each note counts something, is one sentence or a few, has its severity, and comes once, the warnings first. Only
     those captures of the lab that miss much have a warning, and each only one."""

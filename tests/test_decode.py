@@ -459,7 +459,13 @@ def test_random_segments_give_the_times_of_first_and_last_bytes(read: Reader) ->
 
 
 @pytest.mark.skipif(not CAPTURES, reason="no captures at ../shared: 0 of them compared")
-@pytest.mark.parametrize("path", CAPTURES[::2], ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=f"{path.parent.name}/{path.name}", marks=pytest.mark.long if number > 1 else ())
+        for number, path in enumerate(CAPTURES[::2])
+    ],
+)
 def test_columns_and_fields_give_identical_tables(read: Reader, path: Path) -> None:
     """Real captures, one of each pair: both forms of tshark's output hold the same messages and the same counts."""
     columns, fields = read.file(path), read.file(path, form="fields")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captures import SAMPLES, WITH_NFS, Decoder, id_of, needs_native
+from captures import SAMPLES, WITH_NFS, Decoder, id_of, most_by_night, needs_native
+from grids import grid
 from wire_tables import Op, op
 from wire_tables import ops as table
 
@@ -57,7 +58,7 @@ def _is_amended(ops: Ops, made: Ops, found: Directions) -> None:
 # --- One clock --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", WITH_NFS, ids=id_of)
+@pytest.mark.parametrize("path", most_by_night(WITH_NFS))
 def test_real_captures_have_one_clock(path: Path, decoder: Decoder) -> None:
     """No public capture and none of the lab is suspected: not those with packets out of order, nor with a clock set."""
     assert find_directions(decoder.side(ENGINE, path).ops) is None
@@ -104,9 +105,7 @@ def test_too_few_ops_tell_of_nothing(count: int) -> None:
 # --- Two clocks -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("delta_ns", [5 * MS, 20 * MS, 5 * S, 37 * S])
-@pytest.mark.parametrize("sign", [1, -1], ids=["ahead", "behind"])
-@pytest.mark.parametrize("path", SAMPLES, ids=id_of)
+@grid(path=SAMPLES, sign=[1, -1], delta_ns=[5 * MS, 20 * MS, 5 * S, 37 * S])
 def test_clocks_that_are_apart_are_found_and_amended(path: Path, sign: int, delta_ns: int, decoder: Decoder) -> None:
     """Whichever clock is ahead, in the server's capture or in the client's: the bounds hold what was made, and response
     times are right again to within their error, which the traffic makes as small as its shortest gaps."""

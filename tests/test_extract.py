@@ -112,7 +112,8 @@ def _pairs() -> Iterator[ParameterSet]:
         yield pytest.param(path.parent, id=path.parent.name)
     for name in LAB:
         folder = SHARED / "lab" / name
-        yield pytest.param(folder, id=name, marks=pytest.mark.skipif(not folder.is_dir(), reason="no ../shared/lab"))
+        marks = [pytest.mark.skipif(not folder.is_dir(), reason="no ../shared/lab"), pytest.mark.long]
+        yield pytest.param(folder, id=name, marks=marks)
 
 
 @pytest.mark.parametrize("folder", list(_pairs()))

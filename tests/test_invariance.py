@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import pytest
 import wire
 from captures import needs_native
+from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -38,7 +39,7 @@ YEAR_NS = 31_557_600 * S
 _PACKETS = 500  # of each file of a sample
 _ROUND_TRIP_MS = 25  # of the slowest op of the slowest network
 _MATCHED_SHARE = 0.8  # of ops of which nothing is missing: with an XID in use again some cannot be told apart
-_few = settings(max_examples=12)
+_few = settings(max_examples=examples(12))
 
 
 class Packet(NamedTuple):
@@ -293,7 +294,7 @@ def _truth(xids: int) -> Truth:
 
 @pytest.mark.parametrize("xids", [100, 40, 17], ids=lambda xids: f"{xids}_xids")
 @any_side
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=st.integers(0, 1 << 32), share=st.sampled_from([0.01, 0.05, 0.2, 0.5]))
 def test_lost_packets_make_no_wrong_match(xids: int, side: str, seed: int, share: float) -> None:
     """Any packets are missing in one capture: what is still matched is the same op from its first packet to its last,

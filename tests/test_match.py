@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_tables import CONNECTIONS, GETATTR, MS, WRITE, Op, op, ops, truths
@@ -321,7 +322,7 @@ def assert_true(server: list[Op], client: list[Op], found: Matching) -> None:
     assert s.tolist() == c.tolist()
 
 
-@settings(max_examples=400)  # wrong matches need three ops of one XID, the right ones hidden
+@settings(max_examples=examples(400))  # wrong matches need three ops of one XID, the right ones hidden
 @given(twins(reuse=True), st.booleans(), st.data())
 def test_ops_dropped_at_one_side_make_no_wrong_match(
     both: tuple[list[Op], list[Op]], at_server: bool, data: st.DataObject

@@ -21,7 +21,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 import wire
-from captures import CAPTURES, SHARED, Decoder, id_of, needs_captures, needs_native
+from captures import CAPTURES, SHARED, Decoder, asked, most_by_night, needs_captures, needs_native
 
 from nfslat.cli import main as cli
 from nfslat.decode.capture import Source
@@ -664,7 +664,7 @@ def test_loads_are_bytes_by_time(tmp_path: Path) -> None:
     assert loads.stretch_ns == 10 * MS
 
 
-@pytest.mark.parametrize("path", CAPTURES, ids=id_of)
+@pytest.mark.parametrize("path", most_by_night(CAPTURES))
 def test_what_tcp_did_adds_up(path: Path, decoder: Decoder) -> None:
     """Each packet that is sent again or comes late ends a pause, loads sum to the payload, and no time runs back."""
     try:
@@ -743,7 +743,7 @@ def test_segmentation_offload_shows_super_packets(tmp_path: Path) -> None:
     assert 0.9 * t.data_packets[busiest] < t.super_packets[busiest] < t.data_packets[busiest]
 
 
-@pytest.mark.parametrize("path", CAPTURES, ids=id_of)
+@pytest.mark.parametrize("path", asked(CAPTURES))
 def test_both_engines_count_bytes_and_seconds_alike(path: Path, decoder: Decoder) -> None:
     """Bytes on the wire and in the file, packets of the busiest second and the largest step back: both say the same."""
     try:

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from captures import SAMPLES, SHARED, WITH_NFS, Decoder, id_of, needs_captures
+from captures import SAMPLES, SHARED, WITH_NFS, Decoder, most_by_night, needs_captures
+from examples import examples
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -89,7 +90,7 @@ def _lost(decoded: Decoded, source: Source, path: Path, *, quick: bool) -> list[
     return differences(source, there, "source") + differences(decoded, again, "decoded")
 
 
-@pytest.mark.parametrize("path", [*WITH_NFS, *(path for path in SAMPLES if path not in WITH_NFS)], ids=id_of)
+@pytest.mark.parametrize("path", most_by_night(WITH_NFS))
 def test_every_field_of_a_capture_comes_back(path: Path, decoder: Decoder, tmp_path: Path) -> None:
     """Ops, other messages, all tables of details, texts and counts of every capture there is are the same, exactly."""
     side = decoder.side("native", path)
@@ -159,7 +160,7 @@ def leading_somewhere(decoded: Decoded) -> Decoded:
     return dataclasses.replace(decoded, **parts, details=details)
 
 
-@hypothesis_settings(max_examples=25)
+@hypothesis_settings(max_examples=examples(25))
 @given(seed=st.integers(0, 1 << 32))
 def test_anything_that_a_side_can_hold_comes_back(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Every field of every dataclass, also one that no capture here fills, is the same after the file as before."""

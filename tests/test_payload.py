@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -140,7 +141,7 @@ def test_billions_of_rows_take_no_time() -> None:
     assert found.total.round_trips == -(-(10**12) // 7)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.integers(1, 5000), min_size=1, max_size=7),
     st.integers(1, 60),
@@ -189,7 +190,7 @@ def _adds_up(kind: Fetch, asked: Sqlnet, mss: int) -> None:
     assert sum(sizes(kind.packets)) == kind.packet_bytes
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(1, 10**7), st.integers(1, 10**6), st.integers(1, 9000), st.sampled_from(["READ", "WRITE"]))
 def test_a_file_is_in_its_messages(file_bytes: int, size: int, mss: int, op: str) -> None:
     """File data, headers and padding are in the segments, to the byte."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from captures import Decoder, needs_captures, needs_native
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_tables import GETATTR, READ, WRITE, decoded, op, ops
@@ -290,7 +291,7 @@ def _summaries(seen: Sequence[Seen]) -> list[Summary | None]:
 
 
 @given(seen=st.lists(_SEEN, min_size=1, max_size=30), most=st.sampled_from([1, 2, 1000]), by=st.sampled_from(BY))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_groups_sum_to_the_whole(seen: list[Seen], most: int, by: str) -> None:
     """Any ops, however many groups are kept: each group, and all others together, have the figures of their ops."""
     c = _pair(*seen)
@@ -323,7 +324,7 @@ def test_groups_sum_to_the_whole(seen: list[Seen], most: int, by: str) -> None:
 
 
 @given(seen=st.lists(_SEEN, min_size=1, max_size=30), seconds=st.sampled_from([0.25, 1.0, 3.0, 1e6]))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_intervals_sum_to_the_whole(seen: list[Seen], seconds: float) -> None:
     """Any ops: each interval has those that were called in it, in all and by operation, and none is left out."""
     c = _pair(*seen)

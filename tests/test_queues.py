@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from queues import EPOCH_NS, GETATTR, KINDS, MS, US, S, Traffic, matched, ops, simulate
@@ -41,7 +42,7 @@ settings_of_a_server: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(settings_of_a_server)
 def test_the_rules_hold_whatever_is_simulated(chosen: dict[str, Any]) -> None:
     """Causes come before effects, threads, slots and disks are never exceeded, and calls of a connection keep their
@@ -63,7 +64,7 @@ def test_the_rules_hold_whatever_is_simulated(chosen: dict[str, Any]) -> None:
     assert len(traffic.conn) == 300 or chosen["hidden_workers"]
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(settings_of_a_server)
 def test_the_same_seed_makes_the_same_traffic(chosen: dict[str, Any]) -> None:
     """Column by column, so that a test that fails fails again."""

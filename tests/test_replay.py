@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from grids import grid
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from queues import GETATTR, MS, US, S, Traffic, simulate
@@ -47,9 +48,7 @@ def per_s(traffic: Traffic) -> float:
     return len(traffic.conn) / float(traffic.received_ns.max() - traffic.issued_ns.min()) * S
 
 
-@pytest.mark.parametrize("connections", [1, 4])
-@pytest.mark.parametrize("threads", [8, 16])
-@pytest.mark.parametrize("law", LAWS)
+@grid(law=LAWS, threads=[8, 16], connections=[1, 4])
 def test_more_threads_do_what_was_predicted(law: str, threads: int, connections: int) -> None:
     """From traffic with 2 threads: mean, slowest 1 % and throughput of a server that has 8 or 16 of them, other random
     numbers."""
@@ -97,9 +96,7 @@ def test_fewer_threads_are_predicted_too(law: str) -> None:
     assert found.after.client.p99_ns == pytest.approx(p99(truth.client_ns), rel=0.15)
 
 
-@pytest.mark.parametrize("connections", [1, 4])
-@pytest.mark.parametrize("threads", [None, 8])
-@pytest.mark.parametrize("law", LAWS)
+@grid(law=LAWS, threads=[None, 8], connections=[1, 4])
 def test_more_slots_do_what_was_predicted(law: str, threads: int | None, connections: int) -> None:
     """From 2 slots a connection to 16, the number of requests known: the SRT gets longer where threads are the next
     limit, the application's time shorter all the same."""

@@ -214,7 +214,8 @@ def _pairs() -> list[object]:
     found: list[object] = [pytest.param(ROOT / "samples" / "server-threads", id="sample")]
     for name in ("h_v42_metadata", "i_v3_ipv6", "i_v3_any_sll2", "i_v3_fmt_snoop"):
         folder = SHARED / "lab" / name
-        found.append(pytest.param(folder, id=name, marks=pytest.mark.skipif(not folder.is_dir(), reason="no lab")))
+        marks = [pytest.mark.skipif(not folder.is_dir(), reason="no lab"), pytest.mark.long]
+        found.append(pytest.param(folder, id=name, marks=marks))
     return found
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_tables import MS, Op, op, ops, truths
@@ -178,7 +179,7 @@ def twins(draw: st.DrawFn) -> tuple[list[Op], list[Op]]:
     return server, client
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(twins(), st.sampled_from((0, 0.1, 0.9)))
 def test_with_a_clock_exactly_the_common_ops_are_matched(both: tuple[list[Op], list[Op]], error_ms: float) -> None:
     """Any ops dropped at both sides, arguments hidden, XIDs used again soon: all that both have is matched, and

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples import examples
+from grids import grid
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from queues import GETATTR, MS, US, S, Traffic, blocked, ops, simulate
@@ -132,7 +134,7 @@ def test_connections_are_not_pooled() -> None:
     assert lower_bound(work(*((0, *times) for _, *times in busy + quiet))).threads == 6
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.fixed_dictionaries(
         {
@@ -166,9 +168,7 @@ def test_in_flight_at_arrival_is_counted(calls: list[tuple[int, int, int]]) -> N
 # --- The number, where threads are the limit --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("connections", [1, 3, 8])
-@pytest.mark.parametrize("threads", [1, 2, 3, 4, 8, 16, 32, 64, 128])
+@grid(threads=[1, 2, 3, 4, 8, 16, 32, 64, 128], connections=[1, 3, 8], law=LAWS)
 def test_threads_that_are_too_few_are_counted(threads: int, connections: int, law: str) -> None:
     """Two workers a thread: the number is exact up to 16 and to 2 % above, the range holds it, and the mean wait is
     known to 2 % of the server's time."""
@@ -261,7 +261,7 @@ def test_other_clients_in_the_servers_capture_are_no_trouble() -> None:
     assert load_of(traffic).threads.estimate == 3
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.integers(1, 6),
     st.integers(1, 20),
@@ -299,9 +299,7 @@ def test_queue_and_work_are_the_time_in_the_server(
 # --- Several connections, whose order is not known --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("connections", [2, 4, 8])
-@pytest.mark.parametrize("threads", [2, 3, 4, 6, 8])
-@pytest.mark.parametrize("law", ["regular", "lognormal"])
+@grid(law=["regular", "lognormal"], threads=[2, 3, 4, 6, 8], connections=[2, 4, 8])
 def test_writes_that_wait_for_a_lock_in_their_threads(law: str, threads: int, connections: int) -> None:
     """READs of 20 ms and WRITEs that go one at a time, as behind the lock of a file: with connections that are often
     empty the number is exact, and it is sure."""
@@ -313,10 +311,7 @@ def test_writes_that_wait_for_a_lock_in_their_threads(law: str, threads: int, co
     assert (found.estimate, found.low, found.high) == (threads,) * 3
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("connections", [2, 4, 8])
-@pytest.mark.parametrize("threads", [2, 3, 4, 6])
-@pytest.mark.parametrize("order", ["leaving", "oldest"])
+@grid(order=["leaving", "oldest"], threads=[2, 3, 4, 6], connections=[2, 4, 8], law=LAWS)
 def test_the_range_holds_for_servers_that_take_calls_in_another_order(
     order: str, threads: int, connections: int, law: str
 ) -> None:
@@ -363,11 +358,10 @@ def test_calls_that_the_capture_cut_off_are_counted_by_their_replies(threads: in
 # --- No limit ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("connections", [1, 2, 8])
-@pytest.mark.parametrize(("threads", "workers"), [(1, 1), (8, 6), (16, 13), (16, 16), (64, 16), (64, 51)])
-def test_enough_threads_are_no_limit(threads: int, workers: int, connections: int, law: str) -> None:
+@grid(of=[(1, 1), (8, 6), (16, 13), (16, 16), (64, 16), (64, 51)], connections=[1, 2, 8], law=LAWS)
+def test_enough_threads_are_no_limit(of: tuple[int, int], connections: int, law: str) -> None:
     """No more synchronous workers than threads: nothing ever waits, and no number is said to be the limit."""
+    threads, workers = of
     found = load_of(
         simulate(threads=threads, workers=workers, connections=min(connections, workers), count=600, **LAWS[law])
     )
@@ -469,7 +463,7 @@ def _anything(seed: int) -> tuple[Work, I16]:
     return Work.of(arrival, arrival + took, stream), rng.integers(0, int(rng.integers(1, 5)), count).astype(np.int16)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.integers(0, 1 << 32))
 @example(17)  # the operation that takes most of the time never meets a queue
 def test_there_is_an_answer_to_anything(seed: int) -> None:
@@ -526,7 +520,7 @@ def test_calls_count_from_when_the_server_could_read_them(threads: int, late: di
 
 
 @given(st.integers(1, 6), st.integers(1, 3), st.floats(0.01, 0.3), st.integers(50 * US, 20 * MS), st.integers(0, 1000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_bound_holds_whatever_comes_late(
     threads: int, connections: int, loss: float, again_ns: int, seed: int
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -87,7 +88,7 @@ def check_record(reader: Any, lines: list[str]) -> None:
         assert latency.p99_ms is None or math.isfinite(latency.p99_ms)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 @given(damaged())
 def test_every_reader_gives_a_record_or_one_line(text: str) -> None:
     """Each reader gets the damaged text of each source."""
@@ -96,7 +97,7 @@ def test_every_reader_gives_a_record_or_one_line(text: str) -> None:
         check_record(reader, lines)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(PIECES, max_size=20).map(" ".join))
 def test_pieces_in_any_order(text: str) -> None:
     """Words of all sources on one line and on many."""
@@ -104,7 +105,7 @@ def test_pieces_in_any_order(text: str) -> None:
         check_record(reader, text.split(";"))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.one_of(st.binary(max_size=300), damaged().map(lambda text: text.encode("utf-8", "surrogatepass"))))
 def test_every_file_is_read_or_refused_in_one_line(content: bytes, tmp_path: Path) -> None:
     """Any bytes at all."""

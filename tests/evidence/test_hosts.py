@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from captures import SHARED, needs_captures
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -284,7 +285,7 @@ def _problem(reader: Callable[[str], object], text: str) -> str:
     return ""
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.sampled_from(_READERS), st.sampled_from(_TEXTS), st.data())
 def test_damaged_text_is_read_or_refused(reader: Callable[[str], object], text: str, data: st.DataObject) -> None:
     """Text that is cut off or overwritten anywhere is read, or refused in one line: never a traceback."""

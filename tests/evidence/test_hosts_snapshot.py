@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -320,7 +321,7 @@ def test_a_section_that_cannot_be_read_spoils_no_other(tmp_path: Path) -> None:
     assert "left out: /proc/net/rpc/nfsd, line 4: 'two' is not a counter" in found.warnings
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(200))
 @given(st.sampled_from(["client-after.txt", "server-after.txt", "nconnect4-after.mountstats"]), st.data())
 def test_a_damaged_snapshot_is_read_or_refused(tmp_path: Path, name: str, data: st.DataObject) -> None:
     """Cut off or overwritten anywhere, a snapshot is read (and compared), or refused: never a traceback."""

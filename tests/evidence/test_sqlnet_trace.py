@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -184,7 +185,7 @@ def test_a_file_that_is_no_trace_is_refused(raw: bytes, says: str, tmp_path: Pat
 _ODD = st.sampled_from([line[:cut] for line in (*CONNECT, *QUERY) for cut in (20, 45, 60, 200)])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.one_of(_ODD, st.text(max_size=80), st.sampled_from(CONNECT + QUERY)), max_size=40))
 def test_lines_of_any_kind_are_read_or_left_out(lines: list[str]) -> None:
     """No traceback: a trace whose sums agree, or a refusal."""

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import wire
 from apart_captures import any_fleet, cut, interleaved, many_pairs, records, tunnelled
-from captures import SAMPLES, WITH_NFS, Decoder, id_of, needs_native
+from captures import SAMPLES, WITH_NFS, Decoder, most_by_night, needs_native
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_parquet import differences
@@ -75,7 +76,7 @@ def in_slices(source: Source, scratch: Path, *, tasks: int, slices: int) -> Apar
     return gather(splits, [decode_slice(splits, place, _quiet) for place in range(slices)])
 
 
-@pytest.mark.parametrize("path", WITH_NFS, ids=id_of)
+@pytest.mark.parametrize("path", most_by_night(WITH_NFS))
 def test_a_capture_apart_is_the_capture(path: Path, decoder: Decoder, tmp_path: Path) -> None:
     """Of every capture there is, all fields of all hosts put together are those of a plain decode."""
 
@@ -122,7 +123,7 @@ def test_slices_of_real_captures(mixed: Path, tmp_path: Path, tasks: int, slices
         assert differences(wanted, found, "host") == []
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 1 << 32), tasks=st.sampled_from([1, 2, 5]), slices=st.sampled_from([1, 3, 8]))
 def test_any_fleet(seed: int, tasks: int, slices: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     """TCP, UDP, fragments, callbacks, reconnects, losses, copies, VLAN, IPv6: apart, and in slices, it is the same."""
@@ -152,7 +153,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return interleaved(SAMPLES[::3], tmp_path_factory.mktemp("busy") / "busy.pcap", most=600)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), files=st.sampled_from([2, 7, 50]))
 def test_cut_anywhere(data: st.DataObject, files: int, busy: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A capture in files that begin at any packets is that capture; what a packet's frame number leads to, too."""
@@ -254,7 +255,7 @@ def parts(mixed: Path, tmp_path_factory: pytest.TempPathFactory) -> Apart:
     return decode_apart(opened(mixed, tmp_path_factory.mktemp("parts")), _no_tools, _quiet)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(data=st.data())
 def test_parts_are_merged_in_any_order_and_in_steps(data: st.DataObject, parts: Apart) -> None:
     """Hosts in any order, and groups of them that were merged before, give the same."""

@@ -11,6 +11,7 @@ from typing import Any
 import fleet_by_hand
 import jsonschema
 import pytest
+from examples import examples
 from fleet_by_hand import few, fleets, mixed, story, without_server
 from hypothesis import HealthCheck, Phase, given, settings
 
@@ -39,7 +40,7 @@ def test_a_fleet_by_hand_is_valid(make: Callable[[], model.Fleet]) -> None:
 
 
 @given(fleet=fleets())
-@settings(max_examples=25, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 def test_any_fleet_is_valid_and_survives_the_round_trip(fleet: model.Fleet) -> None:
     """Whatever is in a fleet, its JSON validates against the schema and reads back as the same values."""
     stream = io.StringIO()

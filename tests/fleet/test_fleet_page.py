@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from examples import examples
 from fleet_by_hand import EVIL, few, fleets, hostile, mixed, story, without_server
 from hypothesis import HealthCheck, Phase, given, settings
 
@@ -167,7 +168,7 @@ def test_names_of_others_stay_text_on_the_page() -> None:
 
 
 @given(fleet=fleets())
-@settings(max_examples=25, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 def test_any_fleet_is_a_page(fleet: Fleet) -> None:
     """Whatever a fleet holds, the page is whole and can be written as UTF-8, and its pictures are JSON."""
     text = render(fleet)

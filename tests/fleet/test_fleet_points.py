@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from captures import SHARED, needs_native
+from examples import examples
 from fleet_captures import SERVER, acknowledged, at, other_traffic, rotated, talk
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -271,7 +272,7 @@ _HEADS = st.builds(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(_HEADS, max_size=8, unique_by=lambda head: head.file.url))
 def test_each_file_ends_in_one_place(heads: list[Head]) -> None:
     """Whatever the packets show, a file is of one point or is left out with a reason; or the error is one line."""
@@ -303,7 +304,7 @@ def test_the_end_of_a_file_is_read_from_its_last_bytes(tmp_path: Path) -> None:
     assert tails.last_ns(b"\x1f\x8b" + bytes(100), data[-4096:]) is None
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.binary(max_size=200), st.binary(max_size=400), st.sampled_from(["d4c3b2a1", "a1b23c4d", "0a0d0d0a"]))
 def test_last_bytes_may_be_anything(first: bytes, last: bytes, magic: str) -> None:
     """No bytes make it fail."""

@@ -15,6 +15,7 @@ from captures import needs_native
 from dask_processes import Hosts, kill
 from fleet_made.fleets import small
 from fleet_runs import FleetRun, Ran, begin, captures, figures
+from in_process import run_here
 
 import nfslat
 from nfslat.errors import InputError, UsageError
@@ -64,7 +65,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def undisturbed(fleet: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """What a run on this machine says of them."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    ran = begin(folder, [*captures(fleet), "--out", folder / "out"]).end()
+    ran = run_here(folder, [*captures(fleet), "--out", folder / "out"])
     assert ran.status == 4
     damaged = {"/".join(Path(one["what"]).parts[-2:]) for one in ran.report["problems"]}
     assert damaged == {"c001/client.pcap1", "c004/client.pcap"}
@@ -86,6 +87,7 @@ def _decoded(run: FleetRun, count: int) -> None:
     run.until(lambda: len(list((run.folder / "out").glob("shards/*/index.json"))) >= count)
 
 
+@pytest.mark.long
 def test_hosts_that_die(hosts: Hosts, fleet: Path, undisturbed: Ran, tmp_path: Path) -> None:
     """A worker dies, the scheduler, all workers: the next run goes on, to the report of one that nothing disturbed."""
     dask = tmp_path / "dask"
@@ -130,6 +132,7 @@ def test_hosts_that_die(hosts: Hosts, fleet: Path, undisturbed: Ran, tmp_path: P
     assert "no worker that takes tasks for 2 seconds" in ran.said + ran.problems()
 
 
+@pytest.mark.long
 def test_workers_that_do_not_fit(hosts: Hosts, fleet: Path, tmp_path: Path) -> None:
     """Another nfslat, none, or another view of the disks: refused at once, with the worker and what it lacks."""
     hosts.scheduler("head", tmp_path)

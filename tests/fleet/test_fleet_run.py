@@ -1,4 +1,4 @@
-"""`nfslat fleet` from files to report, on a cluster of its own: what it finds in a fleet of which all is known."""
+"""`nfslat fleet` from files to report, on a cluster in this process: what it finds in a fleet of which all is known."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from captures import needs_native
 from fleet_made.fleets import small
+from in_process import workers_here
 
 from nfslat.cli import main as cli
 from nfslat.fleet.run import cluster, run
@@ -39,7 +40,8 @@ def done(made: tuple[Path, dict[str, Any]], tmp_path_factory: pytest.TempPathFac
 def _fleet(made: Path, out: Path, *more: str, status: int = 0) -> dict[str, Any]:
     report = out / "fleet.json"
     arguments = ["fleet", str(made / "server"), str(made / "clients"), "--out", str(out), "--json", str(report), "-q"]
-    assert cli.main([*arguments, "--workers", "2", *more]) == status
+    with workers_here():
+        assert cli.main([*arguments, "--workers", "2", *more]) == status
     found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
     return found
 
@@ -128,7 +130,7 @@ def test_a_server_that_is_decoded_in_slices_says_the_same(
     """Its capture is split by several tasks, and no figure of the report changes."""
     points = find_points(expand([str(made[0])]).files)
     steps: list[str] = []
-    with cluster.connect(None, workers=2, memory=None, scratch=tmp_path / "dask") as of_two:
+    with workers_here(), cluster.connect(None, workers=2, memory=None, scratch=tmp_path / "dask") as of_two:
         asked = run.Asked(keep_reports=True, out=str(done[0]), whole_bytes=1)
         fleet = run.Run(of_two, Store(str(tmp_path / "store")), points, asked, steps.append).fleet()
     assert [step for step in steps if step.startswith("decoded slice")]

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from examples import examples
 from fleet_by_hand import EVIL, few, fleets, hostile, mixed, story, without_server
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -216,7 +217,10 @@ def test_names_of_others_do_not_steer_the_terminal() -> None:
 
 @given(fleet=fleets(), width=st.integers(40, 130), everybody=st.booleans())
 @settings(
-    max_examples=60, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=examples(60),
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
 )
 def test_any_fleet_is_a_text(fleet: Fleet, width: int, everybody: bool) -> None:
     """Whatever a fleet holds it is shown, in lines that fit, without a character that does not print."""

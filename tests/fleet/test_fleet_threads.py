@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from queues import EPOCH_NS, MS, US, S, Traffic, ops, simulate
@@ -427,7 +428,7 @@ def test_a_day_of_many_ops_has_windows_of_half_an_hour() -> None:
 TIMES = st.lists(st.tuples(st.integers(-20, 120), st.integers(0, 60)), min_size=0, max_size=25)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(TIMES, st.integers(1, 40), st.integers(1, 6))
 def test_what_flies_in_windows_sums_to_what_flies(times: list[tuple[int, int]], step: int, count: int) -> None:
     """Counted nanosecond by nanosecond it is the same, and over all windows it is what the levels say."""

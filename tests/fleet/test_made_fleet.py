@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from captures import needs_native
+from examples import examples
 from fleet_made.captures import make
 from fleet_made.fleets import FAR, FEW_SLOTS, small, small_plan
 from fleet_made.load import make_load
@@ -109,7 +110,7 @@ def test_rotated_files_hold_the_same_packets(folder: Path, truth: dict[str, Any]
     loss=st.sampled_from([0.0, 0.02, 0.2]),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_a_story_is_possible(threads: int, slots: int, nconnect: int, loss: float, seed: int) -> None:
     """Every op goes all its way in order, slots and threads are never exceeded, streams are delivered in order."""
     one = ClientPlan("c000", "10.9.1.1", workers=6, think_ms=1, slots=slots, nconnect=nconnect, loss=loss, delay_ms=0.5)

@@ -7,6 +7,7 @@ from itertools import product
 from zlib import crc32
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from told import Story, renamed_to, shown
@@ -391,7 +392,7 @@ class _Server:
             self.ask("READ", self.one(files))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_all_that_happens_is_followed(data: st.DataObject) -> None:
     """Where every reply is seen each op has the path that its file truly had, whatever is made, moved and removed."""
@@ -402,7 +403,7 @@ def test_all_that_happens_is_followed(data: st.DataObject) -> None:
     assert _of(server.story) == server.truth
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_what_was_not_seen_leaves_gaps_and_no_wrong_names(data: st.DataObject) -> None:
     """Where replies that name files are missing, paths are not known, partial, or right."""
@@ -443,7 +444,7 @@ class _ByWays(_Server):
         self.truth.append(f"{self.path(fh)}/{(name or b'').decode()}")
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.data(), st.booleans(), st.booleans())
 def test_ways_from_the_root_leave_gaps_and_no_wrong_names(data: st.DataObject, tells_all: bool, reuses: bool) -> None:
     """Where some are told by their handle and others by the way to them, paths are not known, partial, or right."""

@@ -12,6 +12,7 @@ from importlib import resources
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -237,7 +238,7 @@ def test_the_same_report_gives_the_same_charts(sample: Report) -> None:
     assert charts(sample) == charts(sample)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_odd_reports_are_drawn_too(
     data: st.DataObject, compared: st.SearchStrategy[Report], capfd: pytest.CaptureFixture[str]
@@ -251,7 +252,7 @@ def test_odd_reports_are_drawn_too(
         assert capfd.readouterr() == ("", ""), chart.id
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_report_has_charts_with_ids_of_their_own(data: st.DataObject, pictured: st.SearchStrategy[Report]) -> None:
     """Whatever is missing, no chart fails, and none has the name of another."""
@@ -531,7 +532,7 @@ def test_transport_leaves_out_what_did_not_happen(sample: Report) -> None:
     assert not _rows(quiet, "sent_again_call")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.floats(-9, 7), st.floats(0.05, 14))
 def test_a_log_axis_has_ticks_within_its_domain(exponent: float, decades: float) -> None:
     """Round values, and never so many that they cover each other."""

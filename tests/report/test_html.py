@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from pathlib import PurePath
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +33,7 @@ from nfslat.report.html.page import render, visible
 
 # No shrinking: a report is large, and a smaller one says no more about a template.
 _thorough = settings(
-    max_examples=12, phases=[Phase.generate], deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(12), phases=[Phase.generate], deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 _VOID = {"meta", "br", "link", "img", "input", "hr"}
 _EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u202egnp.exe\udc80\x1b[31m\u2028"

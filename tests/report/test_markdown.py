@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -43,7 +44,7 @@ def test_the_verdict_is_the_heading(small: Callable[[], Report]) -> None:
     assert _tables("\n".join(lines))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_table_is_whole(data: st.DataObject, pictured: st.SearchStrategy[Report]) -> None:
     """Whatever the report holds, each table parses, with as many cells in each row as in its head."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from nfslat.answer import model
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_report_is_valid_and_survives_the_round_trip(
     pictured: st.SearchStrategy[model.Report], data: st.DataObject
 ) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +33,7 @@ from nfslat.report.text_layout import adding_up, ms, plain, shares_adding_up, sh
 from nfslat.report.text_writer import table
 
 _COLOR = re.compile(r"\x1b\[[0-9]+m")
-_thorough = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_thorough = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @given(data=st.data(), hist=st.booleans())

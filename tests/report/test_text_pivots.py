@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -130,7 +131,7 @@ def test_the_legend_is_about_what_is_shown() -> None:
 
 
 @given(data=st.data(), width=st.sampled_from([80, 100, 132]))
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
 def test_everything_fits(
     pivots: st.SearchStrategy[Pivot], intervals: st.SearchStrategy[Intervals], data: st.DataObject, width: int
 ) -> None:

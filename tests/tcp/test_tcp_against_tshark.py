@@ -105,7 +105,14 @@ def _read(path: Path, tools: Tools, scratch: Path) -> Case:
     return Case(path, trace, tuple(shown(path, scratch)))
 
 
-@pytest.fixture(scope="module", params=[pytest.param(path, id=id_of(path)) for path in CORPUS + LAB] or [_NONE])
+# By day two small ones, and the capture with everything that is made below.
+_EACH = [
+    pytest.param(path, id=id_of(path), marks=pytest.mark.long if number > 1 else ())
+    for number, path in enumerate(CORPUS + LAB)
+]
+
+
+@pytest.fixture(scope="module", params=_EACH or [_NONE])
 def case(request: pytest.FixtureRequest, tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Case:
     """Each capture in turn, read by both: all tests of one run before the next is read."""
     return _read(request.param, tools, tmp_path_factory.mktemp("tshark"))

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from captures import needs_native
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from timeline import MS, Line, Timeline
@@ -106,7 +107,7 @@ def _take(line: Timeline, ms: float, way: str, step: tuple[object, ...]) -> None
             line.rst(ms, way)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_timelines())
 def test_every_column_is_what_plain_steps_make_of_the_packets(
     tmp_path: Path, made: tuple[Timeline, list[Line]]

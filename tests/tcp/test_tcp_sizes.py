@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from timeline import Timeline
@@ -174,7 +175,7 @@ def test_nothing_is_said_of_a_direction_without_payload() -> None:
     assert (found.ways[0].distribution, found.ways[0].modes, found.ways[0].bursts) == ((), (), 0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from captures import SHARED, needs_native
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from timeline import Timeline
@@ -305,7 +306,7 @@ def test_a_trace_is_held_against_the_packets() -> None:
     assert "Both say that the SDU is 2048 bytes" in text
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(st.data())
 def test_headers_of_any_bytes_add_up(drawn: st.DataObject) -> None:
     """Whatever the bytes are: no error, types sum to packets, bytes sum to the stream, and the text can be printed."""
@@ -335,7 +336,7 @@ def test_headers_of_any_bytes_add_up(drawn: st.DataObject) -> None:
     assert text(found)
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(st.binary(max_size=200), st.binary(max_size=200), st.booleans())
 def test_a_begin_of_any_bytes_is_no_error(client: bytes, server: bytes, connected: bool) -> None:
     """Cut and broken handshakes: told or not, never an exception."""

@@ -9,6 +9,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 from captures import SHARED, needs_captures, needs_native
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from timeline import MS, Timeline
@@ -196,7 +197,7 @@ def test_a_real_slow_path_is_seen_alike_from_either_end(side: str) -> None:
     assert way.used_share > 0.7
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -8,6 +8,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 from captures import SHARED, needs_captures, needs_native
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from timeline import MS, Timeline
@@ -383,7 +384,7 @@ def test_real_turns_match_at_both_ends() -> None:
     assert found.network_least_ms > 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.tuples(
