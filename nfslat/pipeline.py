@@ -135,11 +135,11 @@ def analyse(found: Correlation, others: ServerWide | None = None, *, cannot_tell
     missing = {name: missing_calls(side.decoded) for name, side in (("server", server), ("client", client))}
     waits = retrans_waits_ns(server.decoded, client.decoded, found.matched, found.clock)
     charges = _charge(found, waits)
-    at_server = _flying(server, missing["server"])
+    at_server = one_side(server, missing["server"])
     if others is None and cannot_tell:
         others = one_of_several(at_server, cannot_tell)
     at_server = dataclasses.replace(at_server, in_socket_ns=_in_socket_ns(found, charges))
-    flying = in_flight(at_server, _flying(client, missing["client"]), others)
+    flying = in_flight(at_server, one_side(client, missing["client"]), others)
     # Behind what takes most memory.
     kind = client.ops.kind[found.matched.client]
     return Analysis(
@@ -255,7 +255,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Rep
     from nfslat.figures.inflight import inflight_of_one
 
     missing = missing_calls(side.decoded)
-    flying = _flying(side, missing)
+    flying = one_side(side, missing)
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
@@ -330,6 +330,7 @@ def _in_socket_ns(found: Correlation, charges: Charged | None) -> I64 | None:
     return of_op
 
 
-def _flying(side: Side, missing: I64) -> OneSide:
+def one_side(side: Side, missing: I64) -> OneSide:
+    """What `in_flight` goes by; `missing` are the `missing_calls` of the side."""
     d = side.decoded
     return OneSide(d.ops, d.loose, d.details, d.states, int(missing.sum()), side.flying, is_reverse(d.ops))

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from queues import EPOCH_NS, MS, US, S, Traffic, ops, simulate
 
 from nfslat.decode.capture import Source
+from nfslat.decode.xid_gaps import missing_calls
 from nfslat.figures.inflight import inflight_of_one
 from nfslat.fleet.compare.windows import Windows, flying, plan
 from nfslat.fleet.model import Phase
@@ -23,14 +24,14 @@ from nfslat.fleet.run.changes import runs
 from nfslat.fleet.run.joined import joined, slim
 from nfslat.fleet.run.slices import find_load
 from nfslat.fleet.run.threads import Wide, find_wide
-from nfslat.inflight.analysis import in_flight
+from nfslat.inflight.analysis import OneSide, in_flight
 from nfslat.inflight.levels import hidden_share, levels
 from nfslat.inflight.server import ServerLoad, server_load
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Blocked, no_details
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Connection, Loose, Ops, State
-from nfslat.results import Side
+from nfslat.pipeline import one_side, side_of
 from nfslat.select import is_reverse
 
 SERVER = "10.0.0.2"
@@ -243,6 +244,11 @@ def test_a_limit_that_is_just_met_and_a_queue_are_two_phases() -> None:
     assert [(one.begin, one.end) for one in found] == [(0, 5), (5, 7), (7, 8), (8, 12)]
 
 
+def one_side_of(decoded: Decoded) -> OneSide:
+    """All of it selected."""
+    return one_side(side_of(Source("made", ()), decoded), missing_calls(decoded))
+
+
 # --- For one client ---------------------------------------------------------------------------------------------------
 
 
@@ -251,10 +257,10 @@ def test_one_client_alone_is_what_its_capture_says() -> None:
     capture = Capture(simulate(threads=4, count=15_000, workers=16), 1)
     found = capture.wide
     assert same_load(found.load, capture.plain)
-    side = Side(Source("made", ()), capture.whole, np.zeros(len(capture.whole.ops), dtype=np.int8))
-    plain = inflight_of_one(side).server
+    side, of_side = side_of(Source("made", ()), capture.whole), one_side_of(capture.whole)
+    plain = inflight_of_one(side, in_flight(of_side, of_side)).server
     assert found.inflight == plain
-    assert inflight_of_one(side, found.for_parts([0])).server == plain
+    assert inflight_of_one(side, in_flight(of_side, of_side, found.for_parts([0]))).server == plain
 
 
 def test_each_part_has_the_rows_of_its_ops(doubled: Capture) -> None:
@@ -273,11 +279,10 @@ def test_clients_with_little_to_do_wait_for_the_threads_of_all() -> None:
     """By its own calls alone, one at a time, nothing can be seen of that."""
     capture = Capture(simulate(threads=4, count=10_000, workers=20, connections=20), 20)
     for at in (0, 7, 19):
-        one = capture.parts[at]
-        side = Side(Source("made", ()), one, np.zeros(len(one.ops), dtype=np.int8))
-        alone = in_flight(side.flying, side.flying)
+        side = one_side_of(capture.parts[at])
+        alone = in_flight(side, side)
         assert (alone.load.threads.limited, alone.server.levels.max) == (False, 1)
-        found = in_flight(side.flying, side.flying, capture.wide.for_parts([at]))
+        found = in_flight(side, side, capture.wide.for_parts([at]))
         assert (found.load.threads.estimate, found.server.levels.max) == (4, 20)
         assert found.load.queue_ns.mean() == pytest.approx(capture.queue_ns[capture.rows[at]].mean(), rel=0.1)
         assert np.array_equal(found.client.levels.time_ns, alone.client.levels.time_ns)
@@ -289,9 +294,8 @@ def test_replies_in_the_servers_socket_are_kept_apart_as_ever(share: float) -> N
     capture = Capture(simulate(threads=4, count=6_000, workers=16), 1)
     one = capture.whole
     in_socket_ns = ((one.ops.t2 - one.ops.t1) * share).astype(np.int64)
-    side = Side(Source("made", ()), one, np.zeros(len(one.ops), dtype=np.int8))
-    flying = replace(side.flying, in_socket_ns=in_socket_ns)
-    plain, wide = in_flight(flying, flying).load, in_flight(flying, flying, capture.wide.for_parts([0])).load
+    side = replace(one_side_of(one), in_socket_ns=in_socket_ns)
+    plain, wide = in_flight(side, side).load, in_flight(side, side, capture.wide.for_parts([0])).load
     assert same_load(plain, wide)
     assert bool(plain.threads.cannot) == (share > 0.25)
     assert not np.array_equal(plain.queue_ns, capture.plain.queue_ns)
@@ -300,10 +304,9 @@ def test_replies_in_the_servers_socket_are_kept_apart_as_ever(share: float) -> N
 def test_rows_of_other_ops_are_refused(doubled: Capture) -> None:
     """What is known of one client is not taken for another."""
     found = doubled.wide
-    one = doubled.parts[3]
-    side = Side(Source("made", ()), one, np.zeros(len(one.ops), dtype=np.int8))
+    side = one_side_of(doubled.parts[3])
     with pytest.raises(ValueError, match="not of these"):
-        in_flight(side.flying, side.flying, found.for_parts([0, 3]))
+        in_flight(side, side, found.for_parts([0, 3]))
 
 
 def test_it_goes_from_one_process_to_another(doubled: Capture) -> None:
