@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, TypeAlias, final
+from typing import Any, TypeAlias, TypedDict, final
 
 import numpy as np
 import numpy.typing as npt
@@ -32,40 +32,134 @@ def peek(path: str | PathLike[str]) -> tuple[str, int | None]:
     Raises ``NotACapture``, ``OSError``, or ``ValueError`` where the file is damaged before its first packet.
     """
 
+Columns: TypeAlias = dict[str, npt.NDArray[Any]]
+"""The columns of a table by their names, with the dtypes of the table."""
+Ends: TypeAlias = tuple[str, str, int, str, int]
+"""What makes a `nfslat.model.tables.Connection`."""
+
+@final
+class File:
+    """What one file of a capture was; times are 0 without packets."""
+
+    format: str
+    snaplen: int | None
+    packets: int
+    first_ns: int
+    last_ns: int
+    damage: str | None
+    dropped: int
+    untimed: int
+
+@final
+class Tables:
+    """Columns of the tables of `nfslat.model.tables` and `nfslat.model.details`."""
+
+    ops: Columns
+    callers: Columns
+    loose: Columns
+    slots: Columns
+    names: Columns
+    failures: Columns
+    files: Columns
+    resent: Columns
+    blocked: Columns
+    tcp: Columns
+    events: Columns  # TcpEvents
+    pauses: Columns
+    loads: Columns
+    turns: Columns  # of a part of a capture; else empty
+
+@final
+class Dropped:
+    """Rows of tables beyond those that are kept (`nfslat.model.details.Details`)."""
+
+    files: int
+    resent: int
+    blocked: int
+    events: int
+    pauses: int
+    loads: int
+
+@final
+class Counts:
+    """What is counted, as in `nfslat.model.decoded.Decoded`; its `repeats` are `repeated` and `duplicated`."""
+
+    packet_kinds: dict[str, int]
+    hidden: int
+    malformed: int
+    duplicate_packets: int
+    repeated: int
+    duplicated: int
+    lost_ranges: int
+    lost_bytes: int
+    wire_bytes: int
+    captured_bytes: int
+    tls_connections: int
+    busiest_second_packets: int
+    backward_times: int
+    largest_backward_ns: int
+
+@final
+class Found:
+    """What was found in the packets of a capture, or of a part of it."""
+
+    tables: Tables
+    connections: list[Ends]
+    kinds: list[tuple[int, int, int, int, list[int], int]]  # as `nfslat.model.tables.Kind`, and the RPCSEC_GSS service
+    sessions: list[bytes]  # of Slots
+    created_sessions: list[tuple[int, bytes, tuple[int, int, int, int, int]]]  # as `nfslat.model.details.SessionLimits`
+    names: list[bytes]  # of Names and Files
+    file_handles: list[bytes]  # of Files
+    load_stretch_ns: int  # of Loads
+    dropped: Dropped
+    counts: Counts
+    first_ns: int  # of its packets, 0 without any
+    last_ns: int
+    files: list[File]  # of a part: none
+
 def decode(
     paths: Sequence[str | PathLike[str]], nfs_ranks: bytes, callback_ranks: bytes, action_rank: int, job: Job
-) -> dict[str, Any]:
+) -> Found:
     """Decode capture files, one after the other, as one capture; runs without the GIL. "-" is standard input.
 
-    The ranks of the operations of a COMPOUND (`nfslat.model.protocol.op_ranks`) find the one that names it. The result
-    holds "ops", "loose", "slots", "names", "failures", "resent", "tcp", "tcp_events", "pauses", "blocked", "loads",
-    "callers", "file_news" (dicts of arrays, as `nfslat.model.tables` and `nfslat.model.details` say), "kinds",
-    "connections", "sessions", "created_sessions", "name_list" (of "names" and "file_news"), "file_handles", "files" and
-    counters; what ends in "_dropped" counts rows beyond those that are kept. Raises ``NotACapture``,
-    ``OSError`` (errno, text, index of the file), ``ValueError`` (text, index of the file) for what cannot be read at
-    all, ``InterruptedError`` after `Job.stop`.
+    The ranks of the operations of a COMPOUND (`nfslat.model.protocol.op_ranks`) find the one that names it. Raises
+    ``NotACapture``, ``OSError`` (errno, text, index of the file), ``ValueError`` (text, index of the file) for what
+    cannot be read at all, ``InterruptedError`` after `Job.stop`.
     """
+
+@final
+class Parts:
+    """A capture by pairs of addresses."""
+
+    hosts: list[tuple[str, str, Found]]  # those with RPC, in the order in which they show it
+    rest: Found  # of all other packets
+    # Of all packets.
+    busiest_second_packets: int
+    backward_times: int
+    largest_backward_ns: int
+    files: list[File]
 
 def decode_apart(
     paths: Sequence[str | PathLike[str]], nfs_ranks: bytes, callback_ranks: bytes, action_rank: int, job: Job
-) -> dict[str, Any]:
-    """As `decode`, apart by the IP addresses of the packets; frames are those of the whole set.
+) -> Parts:
+    """As `decode`, apart by the IP addresses of the packets; frames are those of the whole set."""
 
-    The result holds "hosts", a list of (address, address, found) of the pairs with RPC in the order in which they
-    show it; "rest", what is found in all other packets; "files" as `decode`, and of all packets
-    "busiest_second_packets", "backward_times" and "largest_backward_ns". What is found of a part is what `decode`
-    finds, without "files", with "first_ns" and "last_ns", and with "turns" (`nfslat.model.details.Turns`).
-    """
+@final
+class Slices:
+    """What `split` saw of the packets."""
 
-def split(
-    paths: Sequence[str | PathLike[str]], outs: Sequence[str | PathLike[str]], since_ns: int, job: Job
-) -> dict[str, Any]:
+    seconds: _I64  # each second with packets, from `since_ns` on
+    counts: _I64  # packets in it
+    ends_ns: tuple[int, int] | None  # times of the first and of the last packet
+    backward_times: int
+    largest_backward_ns: int
+    files: list[File]
+
+def split(paths: Sequence[str | PathLike[str]], outs: Sequence[str | PathLike[str]], since_ns: int, job: Job) -> Slices:
     """Write the packets of capture files, one after the other, into `outs`, each pair of addresses into one of them.
 
-    The result holds "seconds" and "counts" (packets in each second with any, from `since_ns` on), "ends_ns" (times of
-    the first and of the last packet; None without one), "backward_times", "largest_backward_ns" and "files" as
-    `decode`. Raises what `decode` raises, ``OSError`` without a file where a slice
-    cannot be written, and ``ValueError`` where there is no slice.
+    Raises what `decode` raises, ``OSError`` without a file where a slice cannot be written, and ``ValueError`` where
+    there is no slice.
     """
 
 def decode_slices(
@@ -76,20 +170,42 @@ def decode_slices(
     callback_ranks: bytes,
     action_rank: int,
     job: Job,
-) -> dict[str, Any]:
+) -> Parts:
     """As `decode_apart`, of slices that `split` made of one capture.
 
     `offsets`: of each, how many packets of the capture are in front of those that were split there. `is_cut`: some
     packet of the capture is cut by a snaplen.
     """
 
-def packets(paths: Sequence[str | PathLike[str]], ports: Sequence[int], stream: int | None, job: Job) -> dict[str, Any]:
+class Way(TypedDict):
+    """`nfslat.tcp.packets.Way`."""
+
+    first_seq: int
+    saw_syn: bool
+    mss: int | None
+    window_scale: int | None
+    timestamps: bool
+    head: bytes
+    copies: int
+    lost_bytes: int
+
+@final
+class Trace:
+    """The TCP of a capture."""
+
+    packets: Columns  # `nfslat.tcp.packets.Packets`
+    conversations: list[tuple[Ends, int, Way, Way]]  # ends, reconnect, both ways
+    total_packets: int
+    other_packets: int
+    skipped_packets: int
+    copies: int
+    files: list[File]
+
+def packets(paths: Sequence[str | PathLike[str]], ports: Sequence[int], stream: int | None, job: Job) -> Trace:
     """The TCP packets of capture files, one after the other, as one; runs without the GIL. "-" is standard input.
 
     Only those from or to one of `ports` (none: all), and only those of conversation `stream` (numbered from 0 in the
-    order of their first packets, among those of `ports`). The result holds "packets" (a dict of arrays, as
-    `nfslat.tcp.packets.Packets` describes them), "conversations" (a list of ends, reconnect, and both ways as dicts of
-    what `nfslat.tcp.packets.Way` names), "files" and counters. Raises what `decode` raises.
+    order of their first packets, among those of `ports`). Raises what `decode` raises.
     """
 
 _I32: TypeAlias = npt.NDArray[np.int32]
@@ -103,16 +219,16 @@ def join(server: _JoinSide, client: _JoinSide, places: int) -> tuple[_I32, _I32,
 _Calls: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], _I32, _I32]
 
 def starts(calls: _Calls, threads: int, by_answer: bool) -> npt.NDArray[np.int64]:
-    """`nfslat.inflight.dispatch.starts`: when each call got a thread, NULL where the model has none for it."""
+    """`nfslat.kernels.dispatch.starts`: when each call got a thread, NULL where the model has none for it."""
 
 def bound(calls: _Calls) -> tuple[int, int]:
-    """`nfslat.inflight.threads.lower_bound`: so many threads must exist, and how often so many were at work."""
+    """`nfslat.kernels.dispatch.most_at_once`: so many threads must exist, and how often so many were at work."""
 
 _I64: TypeAlias = npt.NDArray[np.int64]
 _F64: TypeAlias = npt.NDArray[np.float64]
 
 def levels(starts: _I64, ends: _I64) -> tuple[_I64, _I64]:
-    """`nfslat.inflight.levels.levels_of`: time and ends by the number in flight; both columns ascend."""
+    """`nfslat.kernels.levels.time_and_ends`: time and ends by the number in flight; both columns ascend."""
 
 def windows(starts: _I64, ends: _I64, width_ns: int, count: int) -> list[_F64]:
     """Of each window of time: ends, time, and time multiplied with the ops in flight."""

@@ -23,12 +23,11 @@ import contextlib
 import dataclasses
 import os
 import shlex
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO, TypeVar
 
 from nfslat import __version__
 from nfslat.answer import model
@@ -39,7 +38,7 @@ from nfslat.evidence.known import Known, parse_known
 from nfslat.evidence.outside import Files, Outside, gather, with_bundled
 from nfslat.figures.whatif import Asked, parse_asked
 from nfslat.names.text import checked_encoding
-from nfslat.results import Correlation, Side
+from nfslat.results import Analysis, Correlation, Side
 from nfslat.select import Filters, make_filters
 
 if TYPE_CHECKING:
@@ -105,8 +104,8 @@ class Report:
 
     @cached_property
     def summary(self) -> model.Report:
-        """The figures without pictures, pivots and intervals: all that the text needs."""
-        from nfslat.figures.summary import report_one, report_two
+        """The figures without pictures: all that the text needs."""
+        from nfslat import pipeline
 
         found, options = self._found, self._options
         engine = found.decoded.engine if isinstance(found, Side) else found.engine
@@ -114,24 +113,33 @@ class Report:
         command = "nfslat ... --anonymize" if options.anonymize else options.command
         tool = model.Tool(__version__, engine, command, options.srt)
         if isinstance(found, Side):
-            report = report_one(found, tool, options.filters)
+            report = pipeline.report_one_side(found, tool, options.filters)
         else:
             known, notes = self._known
-            report = report_two(found, tool, options.filters, known, options.what_if, notes, options.sessions)
-        report = dataclasses.replace(report, **self._groups)
+            report = pipeline.report(
+                self._analysis,
+                tool,
+                options.filters,
+                known,
+                evidence=notes,
+                asked=options.what_if,
+                sessions=options.sessions,
+            )
+        if options.by or options.interval_s is not None:
+            paths = self._real_paths if "file" in options.by else None
+            pivots, intervals = pipeline.tables(self._analysis, options.by, options.interval_s, paths)
+            report = dataclasses.replace(report, pivots=pivots, intervals=intervals)
         return report if self._pseudonyms is None else self._pseudonyms.report(report)
 
     @cached_property
     def figures(self) -> model.Report:
         """All figures, as the JSON has them (``nfslat.report/1``)."""
-        if isinstance(self._found, Side):
-            return self.summary
-        from nfslat.figures.pictures.all import pictures_of
+        from nfslat import pipeline
 
-        inflight = self.summary.inflight
-        if inflight is None:
+        inflight, slowest = self.summary.inflight, self._options.slowest
+        if isinstance(self._found, Side) or inflight is None:
             return self.summary
-        pictures = pictures_of(self._found, inflight, slowest=self._options.slowest, paths=self._paths_of)
+        pictures = pipeline.pictures(self._analysis, inflight, slowest=slowest, paths=self._paths_of)
         if pictures is not None and self._pseudonyms is not None:
             pictures = dataclasses.replace(pictures, slowest=self._pseudonyms.texts(pictures.slowest))
         return dataclasses.replace(self.summary, pictures=pictures)
@@ -144,15 +152,15 @@ class Report:
         return op_table(self.correlation, paths=self.paths, traced=self._known[0].traced)
 
     @cached_property
-    def tables(self) -> Correlation | Side:
-        """What the stages found, as they pass it on: of one capture a `Side`, of two a `Correlation`."""
+    def tables(self) -> Analysis | Side:
+        """What the stages found, as they pass it on: of one capture a `Side`, of two an `Analysis`."""
         found, names = self._found, self._pseudonyms
-        if names is None:
-            return found
-        return names.side(found) if isinstance(found, Side) else names.tables(found)
+        if isinstance(found, Side):
+            return found if names is None else names.side(found)
+        return self._analysis if names is None else names.tables(self._analysis)
 
     @property
-    def correlation(self) -> Correlation:
+    def correlation(self) -> Analysis:
         """`tables` of two captures; raises ``UsageError`` where there is one."""
         return _both(self.tables)
 
@@ -181,9 +189,7 @@ class Report:
 
     def write_json(self, out: TextIO) -> None:
         """All figures; ``nfslat.report/1``."""
-        from nfslat.answer import json
-
-        json.dump(self.figures, out)
+        self.figures.write_json(out)
 
     def write_png(self, directory: Name) -> list[Path]:
         """The main pictures; returns their names."""
@@ -207,11 +213,11 @@ class Report:
         """One capture, decoded: nfslat takes the file in place of the capture."""
         from nfslat.decode.stored import write_side
 
-        if not isinstance(self.tables, Side):
+        if not isinstance(self._found, Side):
             raise UsageError("--ops-parquet is of one capture: run it for each side")
         if self._options.anonymize:
             raise UsageError("--ops-parquet stands for the capture, names included; anonymize what is made of it")
-        write_side(self.tables.decoded, self.tables.source, out, command=self._options.command)
+        write_side(self._found.decoded, self._found.source, out, command=self._options.command)
 
     def write_perfetto(self, out: TextIO, *, compress: bool = False) -> None:
         """Chrome trace of the matched ops, for ui.perfetto.dev; `compress` with gzip, `out` being over a binary one."""
@@ -224,13 +230,13 @@ class Report:
         """One row an op that has no partner in the other capture."""
         from nfslat.export.missed import write_missed
 
-        write_missed(self.correlation, out)
+        write_missed(_both(self._plain), out)
 
     def write_files(self, out: TextIO) -> None:
         """One row an op: who did what with which file."""
         from nfslat.export.files import write_files
 
-        write_files(self.tables, out, self.paths)
+        write_files(self._plain, out, self.paths)
 
     def show(self, *, xid: int | None = None, slowest: int = 1, width: int = 80) -> str:
         """Single ops in full, as `nfslat show` prints them: that with `xid`, or the slowest. Reads the captures again.
@@ -262,27 +268,23 @@ class Report:
             rows = [row for one in xid for row in show.by_xid(found, one)] or show.slowest_ops(found, slowest)
             return write_extract(shown, rows, tools, out, context=context, rewrite=rewrite)
 
-    @contextlib.contextmanager
-    def _packets(self) -> Iterator[tuple[Correlation, Tools]]:
-        """For what reads the captures once more."""
-        from nfslat.decode import bundle
-        from nfslat.decode.capture import refuse_stored
-        from nfslat.decode.tools import find_tools
+    def _packets(self) -> contextlib.AbstractContextManager[tuple[Correlation, Tools]]:
+        from nfslat.packets.again import again
 
-        found = self._found
-        if isinstance(found, Side):
-            raise UsageError("this needs both captures, the server's and the client's")
-        with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
-            server, client = (
-                dataclasses.replace(side, source=bundle.again(side.source, Path(scratch)))
-                for side in (found.server, found.client)
-            )
-            found = dataclasses.replace(found, server=server, client=client)
-            for side in (server, client):
-                refuse_stored(side.source)
-                if not all(file.path.is_file() for file in side.source.files):
-                    raise UsageError(f"{side.source.name}: its packets are wanted again; name a file")
-            yield found, find_tools(Path(scratch))
+        return again(_both(self._found))
+
+    @property
+    def _plain(self) -> Correlation | Side:
+        """`tables`, as far as no analysis is needed."""
+        return self._found if self._pseudonyms is None else self.tables
+
+    @cached_property
+    def _analysis(self) -> Analysis:
+        """Made where a figure is asked for that needs it."""
+        from nfslat import pipeline
+
+        found = _both(self._found)
+        return found if isinstance(found, Analysis) else pipeline.analyse(found)
 
     def _paths_of(self, rows: I64) -> Paths:
         """Those of the matched ops in some rows, which takes little where no others are asked for."""
@@ -302,7 +304,7 @@ class Report:
     def _known(self) -> tuple[Known, tuple[str, ...]]:
         if self._options.outside is None or isinstance(self._found, Side):
             return self._options.known, ()
-        known, notes = self._options.outside.known(self._found)
+        known, notes = self._options.outside.known(self._analysis)
         if self._pseudonyms is None:
             return known, notes
         from nfslat.export.anonymous_evidence import outside
@@ -310,22 +312,6 @@ class Report:
         sources = (self._found.server.source, self._found.client.source)
         bundled = [source.bundle.name for source in sources if source.bundle is not None]
         return outside(self._pseudonyms, known, notes, [*self._options.evidence, *bundled])
-
-    @cached_property
-    def _groups(self) -> dict[str, Any]:
-        """Pivots and intervals, where they are asked for."""
-        options = self._options
-        out: dict[str, Any] = {}
-        if options.by:
-            from nfslat.figures.pivots import pivot_of
-
-            paths = self._real_paths if "file" in options.by else None
-            out["pivots"] = [pivot_of(_both(self._found), by, paths) for by in options.by]
-        if options.interval_s is not None:
-            from nfslat.figures.intervals import intervals_of
-
-            out["intervals"] = intervals_of(_both(self._found), options.interval_s)
-        return out
 
     @cached_property
     def _pseudonyms(self) -> Pseudonyms | None:
@@ -336,7 +322,10 @@ class Report:
         return Pseudonyms.of(self._found, self._options.name_encoding)
 
 
-def _both(found: Correlation | Side) -> Correlation:
+Pair = TypeVar("Pair", bound=Correlation)
+
+
+def _both(found: Pair | Side) -> Pair:
     if isinstance(found, Side):
         raise UsageError("this needs both captures, the server's and the client's")
     return found

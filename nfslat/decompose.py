@@ -7,6 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
+from nfslat.clock.clock import Clock
+from nfslat.model.blocks import filled
 from nfslat.model.tables import CALL_SHOWN_LAST, I32, I64, REPLY_SHOWN_LAST, Matched, Ops
 
 # How the SRT of an op is measured.
@@ -89,3 +91,22 @@ def srt_instants(ops: Ops, definition: str, side: str, rows: slice | I32 | I64 =
     if definition == "first":
         return ops.t0[rows], ops.t2[rows]
     return (ops.t1[rows], ops.t2[rows]) if side == "server" else (ops.t0[rows], ops.t3[rows])
+
+
+def client_srt_ns(client: Ops, matched: Matched, definition: str) -> I64:
+    """Client SRT of each matched op."""
+    rows = matched.client
+    return filled(len(rows), np.int64, lambda at: srt_ns(client, definition, "client", rows[at].astype(np.int64)))
+
+
+def server_srt_ns(server: Ops, matched: Matched, clock: Clock, definition: str) -> I64:
+    """Server SRT of each matched op; on the client's clock where the two run at different rates."""
+
+    def measure(at: slice) -> I64:
+        of_server, of_client = matched.rows(at)
+        if not clock.drifts:
+            return srt_ns(server, definition, "server", of_server)
+        begin, end = clock.on_client(of_client, *srt_instants(server, definition, "server", of_server))
+        return end - begin
+
+    return filled(len(matched), np.int64, measure)

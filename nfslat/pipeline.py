@@ -1,42 +1,70 @@
-"""The map: sources in, a `Correlation` (two captures) or a `Side` (one) out; every stage named once, in order.
+"""The map: capture files in, a report out; every stage once, in order, with what goes into it and what comes out.
 
-decode     capture file -> ops, one side        one thread a side; calls are paired with their replies there
-directions ops of one side -> the same, where its file has two clocks for what was sent and what was received
-match      ops + ops -> matched ops
-clock      matched ops -> what is known of the two clocks
-settle     matched ops + clock -> matched ops       what only time can tell
-select     ops -> the ones that the user asked for
-decompose  matched ops + clock -> parts
+`correlate`: two capture files -> `Correlation`
+    decode      capture file -> its ops: calls are paired with their replies there; a thread a side
+    directions  ops of one side -> the same, where its file has two clocks for what was sent and what was received
+    match       ops + ops -> matched ops; the sides are exchanged where the files were given in the wrong order
+    clock       matched ops -> what is known of the two clocks
+    settle      matched ops + clock -> matched ops: what only time can tell
+    select      ops + filters -> the ones that the user asked for
+    decompose   matched ops + clock -> the parts of each
 
-What is derived from these (response times, parts, what was in flight) is made when it is asked for (`results`).
+`analyse`: `Correlation` -> `Analysis`
+    missing     ops of one side -> calls that its capture does not show
+    resends     matched ops + what each side sent again -> how long they waited for it
+    charges     matched ops + parts + waits + round trip -> what the time of each is charged to
+    in flight   ops of both sides + waits in the server's socket -> levels, threads, slots, sessions
+    times       matched ops + clock -> response times at the client and at the server
+
+`report`: `Analysis` + what is known from outside (`nfslat.evidence.outside`, which needs it, too) -> the report
+    figures     of threads and slots, captures, matched ops, clocks, what TCP did, and the stack of latencies
+    findings    those figures + what is known -> causes, ranked, and the verdict
+    what if     the same + other limits -> replays
+    tables      `Analysis` -> pivots and intervals, where they are asked for
+    pictures    `Analysis` + the report -> what a page draws
+
+One capture by itself goes through `inspect` (decode, directions, select) and `report_one_side` (missing, in flight,
+figures). A stage takes what it needs as arguments and keeps nothing; each command calls the entry points that it needs.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from threading import Event
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nfslat.answer import model
 from nfslat.clock.clock import Clock, ServerTimes
 from nfslat.clock.theta import find_clock
 from nfslat.decode.capture import Source
-from nfslat.decode.directions import find_directions, on_one_clock
 from nfslat.decode.engine import Engine
-from nfslat.decode.protocols import refuse_without_nfs
-from nfslat.decompose import Parts
-from nfslat.errors import InputError
+from nfslat.decode.sides import Progress, decode, decode_both, of_one_clock
+from nfslat.decode.xid_gaps import missing_calls
+from nfslat.decompose import Parts, client_srt_ns, server_srt_ns
+from nfslat.inflight.all_clients import ServerWide
+from nfslat.inflight.analysis import OneSide, in_flight, one_of_several
 from nfslat.match import overlap
 from nfslat.match.match import Matching, match
 from nfslat.match.settle import settle
 from nfslat.model.decoded import Decoded
-from nfslat.model.tables import I64, Bool, Matched, Ops
-from nfslat.results import Correlation, Side
-from nfslat.select import Filters, is_reverse, select
+from nfslat.model.tables import I64, Matched
+from nfslat.results import Analysis, Correlation, Side
+from nfslat.select import Filters, count_ops, forward, is_reverse, only, refuse_nothing_left, select, select_both
+from nfslat.wire.charges.analysis import Charged, charge
+from nfslat.wire.resends import Waits, retrans_waits_ns
+from nfslat.wire.round_trip import half_trip_ns
 
-Progress = Callable[[int], None]  # is told how much more was read, in the engine's unit
+if TYPE_CHECKING:
+    from nfslat.answer.pictures import Pictures
+    from nfslat.answer.pivots import Intervals, Pivot
+    from nfslat.evidence.known import Known
+    from nfslat.figures.whatif import Asked
+    from nfslat.names.paths import Paths
+
+# --- Captures to matched ops ------------------------------------------------------------------------------------------
 
 
 def correlate(
@@ -46,153 +74,262 @@ def correlate(
 
     Raises ``InputError`` where a capture holds no NFS, or the two have no op in common.
     """
-    return compare(*_read_both(server, client, engine, progress), filters=filters, srt=srt, may_swap=may_swap)
+    of_server, of_client = decode_both(server, client, engine, progress)
+    return compare(side_of(*of_server), side_of(*of_client), filters=filters, srt=srt, may_swap=may_swap)
 
 
-def compare(one: Side, two: Side, *, filters: Filters, srt: str, may_swap: bool) -> Correlation:
-    """Two sides, with nothing selected away yet, compared: `one` is the server's. Raises as `correlate` does."""
-    matching = _match(one, two)
+def inspect(source: Source, engine: Engine, *, filters: Filters, progress: Progress) -> Side:
+    """One capture by itself. Raises ``InputError`` where it holds no NFS, or the filters leave nothing of it."""
+    side = side_of(*decode(source, engine, progress))
+    reasons = select(side.ops, filters, side.ops.t0, side.decoded.first_ns)
+    refuse_nothing_left(filters, reasons)
+    return dataclasses.replace(side, reasons=reasons)
+
+
+def side_of(source: Source, decoded: Decoded) -> Side:
+    """What was decoded, on one clock, with nothing selected away yet."""
+    decoded = of_one_clock(decoded)
+    return Side(source, decoded, np.zeros(len(decoded.ops), dtype=np.int8))
+
+
+def compare(server: Side, client: Side, *, filters: Filters, srt: str, may_swap: bool) -> Correlation:
+    """Two sides, with nothing selected away yet, compared. Raises as `correlate` does."""
+    server, client, matching, swapped = _match(server, client, may_swap=may_swap)
+    clock = _find_clock(server, client, matching)
+    times = ServerTimes(clock, matching.matched, len(server.ops), len(client.ops))
+    settled = settle(server.ops, client.ops, matching, times)
+    if settled is not matching:
+        matching, clock = settled, _find_clock(server, client, settled)
+    server, client = _select(server, client, matching, filters)
+    selected = forward(server.ops, client.ops, matching.matched)
+    selected = only(selected, client.kept[selected.client])
+    matched = only(selected, ~np.isin(selected.client, clock.under_way)) if len(clock.under_way) else selected
+    untimed = len(selected) - len(matched)
+    return decompose(server, client, matching, matched, clock, srt=srt, swapped=swapped, untimed=untimed)
+
+
+def decompose(
+    server: Side,
+    client: Side,
+    matching: Matching,
+    matched: Matched,
+    clock: Clock,
+    *,
+    srt: str,
+    swapped: bool = False,
+    untimed: int = 0,
+) -> Correlation:
+    """`matched` are those of the matched ops that the comparison is about; each of their parts is made when it is asked
+    for."""
+    parts = Parts(server.ops, client.ops, matched, clock)
+    return Correlation(server, client, matching, matched, clock, parts, srt, swapped, untimed)
+
+
+# --- What TCP and the hosts did to them -------------------------------------------------------------------------------
+
+
+def analyse(found: Correlation, others: ServerWide | None = None, *, cannot_tell: str = "") -> Analysis:
+    """`others`: what the server did for all its clients, where its side is that of one of several; `cannot_tell`: why
+    that is not known."""
+    server, client = found.server, found.client
+    missing = {name: missing_calls(side.decoded) for name, side in (("server", server), ("client", client))}
+    waits = retrans_waits_ns(server.decoded, client.decoded, found.matched, found.clock)
+    charges = _charge(found, waits)
+    at_server = _flying(server, missing["server"])
+    if others is None and cannot_tell:
+        others = one_of_several(at_server, cannot_tell)
+    at_server = dataclasses.replace(at_server, in_socket_ns=_in_socket_ns(found, charges))
+    flying = in_flight(at_server, _flying(client, missing["client"]), others)
+    # Behind what takes most memory.
+    kind = client.ops.kind[found.matched.client]
+    return Analysis(
+        **{field.name: getattr(found, field.name) for field in dataclasses.fields(Correlation)},
+        missing_calls=missing,
+        retrans_waits_ns=waits,
+        charges=charges,
+        inflight=flying,
+        client_srt_ns=client_srt_ns(client.ops, found.matched, found.srt),
+        server_srt_ns=server_srt_ns(server.ops, found.matched, found.clock, found.srt),
+        kind=kind,
+        ops_of=count_ops(client.ops.kinds, kind),
+    )
+
+
+# --- Findings and figures ---------------------------------------------------------------------------------------------
+
+
+def report(
+    c: Analysis,
+    tool: model.Tool,
+    filters: Filters,
+    known: Known,
+    *,
+    evidence: Sequence[str] = (),
+    asked: Sequence[Asked] = (),
+    sessions: int | None = None,
+) -> model.Report:
+    """The report on two captures; `evidence` is what there is to say of evidence from outside.
+
+    Raises what `nfslat.figures.whatif.what_if` does.
+    """
+    from nfslat.figures.audit.missing import most_unseen
+    from nfslat.figures.audit.pair import pair_notes, remarks
+    from nfslat.figures.captures import capture_of, raw_rows, selection_of
+    from nfslat.figures.charges import charge_rows
+    from nfslat.figures.clock import clock_of
+    from nfslat.figures.findings import contradictions, findings_and_verdict
+    from nfslat.figures.inflight import inflight_of
+    from nfslat.figures.matched import matched_ops
+    from nfslat.figures.notes import notes_of
+    from nfslat.figures.stack import stack
+    from nfslat.figures.transport import transport_rows
+    from nfslat.figures.whatif import what_if
+    from nfslat.findings.capture import capture_findings
+    from nfslat.findings.client import SLOT_CODES
+    from nfslat.findings.clock import clock_findings
+
+    sides = {"server": c.server, "client": c.client}
+    # numpy lets go of Python's lock while it works.
+    with ThreadPoolExecutor(len(sides)) as pool:
+        raw = {name: pool.submit(raw_rows, side, tool.srt, name) for name, side in sides.items()}
+        later = pool.submit(matched_ops, c)
+        inflight = inflight_of(c)
+        captures = {name: capture_of(side, c.missing_calls[name]) for name, side in sides.items()}
+        said = remarks(c, application_known=bool(known.app_ms))
+        matched = later.result()
+        audit, clock = pair_notes(c), clock_of(c.clock)
+        transport, layers = transport_rows(c), stack(known, c)
+        causes, verdict, facts = findings_and_verdict(c, known, matched, inflight, most_unseen(c), transport)
+        of_clock = clock_findings(clock)
+        threads = known.threads or inflight.server.threads_estimate
+        slots = next((one.evidence["slots_each"] for one in causes if one.code in SLOT_CODES), None)
+        sessions = facts.sessions_needed if sessions is None and facts is not None else sessions
+        replays = what_if(c, asked, threads=threads, slots=slots, sessions=sessions)
+        return model.Report(
+            schema=model.SCHEMA,
+            nfslat=tool,
+            captures=captures,
+            raw={name: made.result() for name, made in raw.items()},
+            selection=selection_of(sides, filters),
+            notes=notes_of(audit, of_clock, said, layers.notes, contradictions(known, inflight.server)),
+            matched=matched,
+            clock=clock,
+            audit=audit,
+            transport=transport,
+            charges=charge_rows(c),
+            inflight=inflight,
+            what_if=replays,
+            evidence=list(evidence),
+            stack=layers.rows,
+            findings=[*causes, *capture_findings(captures, audit), *of_clock],
+            verdict=verdict,
+        )
+
+
+def tables(
+    c: Analysis, by: Sequence[str], interval_s: float | None, paths: Paths | None
+) -> tuple[list[Pivot], Intervals | None]:
+    """The matched ops in groups, and by time. Raises ``UsageError`` where there is no such group, or interval."""
+    from nfslat.figures.intervals import intervals_of
+    from nfslat.figures.pivots import pivot_of
+
+    pivots = [pivot_of(c, one, paths if one == "file" else None) for one in by]
+    return pivots, None if interval_s is None else intervals_of(c, interval_s)
+
+
+def pictures(
+    c: Analysis, inflight: model.InFlight, *, slowest: int, paths: Callable[[I64], Paths] | None
+) -> Pictures | None:
+    """What a page draws; None without a matched op. `inflight` is the report's, `paths` names files of matched ops."""
+    from nfslat.figures.pictures.all import pictures_of
+
+    return pictures_of(c, inflight, slowest=slowest, paths=paths)
+
+
+def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Report:
+    """The report on one capture: figures of the side where it was taken, and no comparison.
+
+    Where it was taken cannot be known, so the SRT is the span that both kinds of side can give (definition "client").
+    """
+    from nfslat.figures.captures import capture_of, raw_rows, selection_of
+    from nfslat.figures.inflight import inflight_of_one
+
+    missing = missing_calls(side.decoded)
+    flying = _flying(side, missing)
+    return model.Report(
+        schema=model.SCHEMA,
+        nfslat=tool,
+        captures={"capture": capture_of(side, missing)},
+        raw={"capture": raw_rows(side, tool.srt, "client")},
+        selection=selection_of({"capture": side}, filters),
+        notes=[],
+        inflight=inflight_of_one(side, in_flight(flying, flying)),
+    )
+
+
+# --- Tables that stages take, out of sides ----------------------------------------------------------------------------
+
+
+def _match(server: Side, client: Side, *, may_swap: bool) -> tuple[Side, Side, Matching, bool]:
+    """The sides in the right order, what matches, and whether the order was wrong."""
+    matching = _match_as_given(server, client)
     if not len(matching.matched):
-        overlap.refuse_without_common_op(_given(one), _given(two))
-    overlap.refuse_same_capture(_given(one), _given(two), matching.matched)
-    forward = _forward(one.ops, two.ops, matching.matched)
-    swapped = may_swap and overlap.is_swapped(one.ops, two.ops, forward)
+        overlap.refuse_without_common_op(_given(server), _given(client))
+    overlap.refuse_same_capture(_given(server), _given(client), matching.matched)
+    called = forward(server.ops, client.ops, matching.matched)
+    swapped = may_swap and overlap.is_swapped(server.ops, client.ops, called)
     # Long ops by a fast clock look as if they took longer; but only in the right order are causes in front of effects.
-    if swapped and len(forward) and find_clock(one.ops, two.ops, forward).fits:
+    if swapped and len(called) and find_clock(server.ops, client.ops, called).fits:
         swapped = False
     if swapped:
-        one, two = two, one
-        matching = _match(one, two)
-    clock = _find_clock(one, two, matching)
-    settled = settle(one.ops, two.ops, matching, ServerTimes(clock, matching.matched, len(one.ops), len(two.ops)))
-    if settled is not matching:
-        matching, clock = settled, _find_clock(one, two, settled)
-    one, two = _select(one, two, matching, filters)
-    forward = _forward(one.ops, two.ops, matching.matched)
-    selected = _only(forward, two.kept[forward.client])
-    if filters.text and not (one.kept.any() or two.kept.any()):
-        raise _nothing_left(filters)
-    shown = _only(selected, ~np.isin(selected.client, clock.under_way)) if len(clock.under_way) else selected
-    parts = Parts(one.ops, two.ops, shown, clock)
-    return Correlation(one, two, matching, shown, clock, parts, srt, swapped, len(selected) - len(shown))
+        server, client = client, server
+        matching = _match_as_given(server, client)
+    return server, client, matching, swapped
 
 
-def _find_clock(server: Side, client: Side, matching: Matching) -> Clock:
-    forward = _forward(server.ops, client.ops, matching.matched)
-    if not len(forward):
-        overlap.refuse_without_common_op(_given(server), _given(client))
-    if len(matching.by_order):
-        certain = ~np.isin(forward.client, matching.by_order)
-        forward = forward.take(certain) if certain.any() else forward
-    return find_clock(server.ops, client.ops, forward)
+def _match_as_given(server: Side, client: Side) -> Matching:
+    ran = [[(file.first_ns, file.last_ns) for file in side.source.files] for side in (server, client)]
+    tcp = server.decoded.details.tcp, client.decoded.details.tcp
+    return match(server.ops, client.ops, ran[0], ran[1], tcp)
 
 
 def _given(side: Side) -> overlap.Given:
     return overlap.Given(side.source.name, side.ops, side.decoded.first_ns, side.decoded.last_ns)
 
 
-def read(source: Source, engine: Engine, progress: Progress) -> Side:
-    """One capture, decoded, with nothing selected away yet. Raises ``InputError`` where it holds no NFS."""
-    seen = 0
-
-    def more(amount: int) -> None:
-        nonlocal seen
-        progress(amount - seen)
-        seen = amount
-
-    source, decoded = engine.decode(source, more)
-    refuse_without_nfs(source, decoded, engine.tools)
-    return side_of(source, decoded)
-
-
-def side_of(source: Source, decoded: Decoded) -> Side:
-    """What was decoded, on one clock, with nothing selected away yet."""
-    if decoded.directions is None and (directions := find_directions(decoded.ops)) is not None:
-        decoded = on_one_clock(decoded, directions)
-    return Side(source, decoded, np.zeros(len(decoded.ops), dtype=np.int8))
-
-
-class _Stopped(Exception):
-    """The other side failed, or the user has had enough."""
-
-
-def _read_both(server: Source, client: Source, engine: Engine, progress: Progress) -> tuple[Side, Side]:
-    """Both at once; the first problem of one, or Ctrl-C, stops the other too."""
-    stop = Event()
-
-    def checked(amount: int) -> None:
-        if stop.is_set():
-            raise _Stopped
-        progress(amount)
-
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        try:
-            sides = [pool.submit(read, source, engine, checked) for source in (server, client)]
-            done, _ = wait(sides, return_when=FIRST_EXCEPTION)
-            if any(side.exception() for side in done):
-                stop.set()
-        except BaseException:
-            stop.set()
-            raise
-    for side in sides:
-        problem = side.exception()
-        if problem is not None and not isinstance(problem, _Stopped):
-            raise problem
-    return sides[0].result(), sides[1].result()
-
-
-def inspect(source: Source, engine: Engine, *, filters: Filters, progress: Progress) -> Side:
-    """One capture by itself."""
-    side = read(source, engine, progress)
-    reasons = select(side.ops, filters, side.ops.t0, side.decoded.first_ns)
-    side = dataclasses.replace(side, reasons=reasons)
-    if filters.text and not side.kept.any():
-        raise _nothing_left(filters)
-    return side
-
-
-def _nothing_left(filters: Filters) -> InputError:
-    given = ", ".join(f"{option} {value}" for option, value in filters.text.items())
-    return InputError(f"no op is left by the filters ({given}); run without them to see what there is")
-
-
-def _match(server: Side, client: Side) -> Matching:
-    ran = [[(file.first_ns, file.last_ns) for file in side.source.files] for side in (server, client)]
-    tcp = server.decoded.details.tcp, client.decoded.details.tcp
-    return match(server.ops, client.ops, ran[0], ran[1], tcp)
-
-
-def _forward(server: Ops, client: Ops, matched: Matched) -> Matched:
-    """Matched ops without the calls that go from the NFS server to the client: there the roles are exchanged."""
-    of_server, of_client = is_reverse(server), is_reverse(client)
-    if not (of_server.any() or of_client.any()):
-        return matched
-    reverse = server.spread(of_server)[matched.server] | client.spread(of_client)[matched.client]
-    return _only(matched, ~reverse)
-
-
-def _only(matched: Matched, mask: Bool) -> Matched:
-    return matched if mask.all() else matched.take(mask)
+def _find_clock(server: Side, client: Side, matching: Matching) -> Clock:
+    called = forward(server.ops, client.ops, matching.matched)
+    if not len(called):
+        overlap.refuse_without_common_op(_given(server), _given(client))
+    if len(matching.by_order):
+        certain = ~np.isin(called.client, matching.by_order)
+        called = called.take(certain) if certain.any() else called
+    return find_clock(server.ops, client.ops, called)
 
 
 def _select(server: Side, client: Side, matching: Matching, filters: Filters) -> tuple[Side, Side]:
-    """Apply the filters to both sides so that the two rows of a matched op share one fate."""
-    first_ns = client.decoded.first_ns
-    m = matching.matched
-    times = _on_client_clock(server.ops, client.ops, m) if filters.by_time else server.ops.t0
-    of_client = select(client.ops, filters, client.ops.t0, first_ns)
-    of_server = select(server.ops, filters, times, first_ns)
-    if of_client.any() or of_server.any():
-        # A name or address may be visible (or rewritten) on one side only: what one side selects, both show.
-        agreed = np.where(of_server[m.server] == 0, 0, of_client[m.client]).astype(np.int8)
-        of_client[m.client] = of_server[m.server] = agreed
-    return dataclasses.replace(server, reasons=of_server), dataclasses.replace(client, reasons=of_client)
+    reasons = select_both(server.ops, client.ops, matching.matched, filters, client.decoded.first_ns)
+    refuse_nothing_left(filters, *reasons)
+    return dataclasses.replace(server, reasons=reasons[0]), dataclasses.replace(client, reasons=reasons[1])
 
 
-def _on_client_clock(server: Ops, client: Ops, matched: Matched) -> I64:
-    """Time of each of the server's ops on the client's clock: its partner's, or by the nearest op that has one."""
-    order = np.argsort(matched.server, kind="stable")
-    near = overlap.nearest(server, np.arange(len(server)), matched.server[order])
-    out = server.t0 - overlap.offsets(server, client, matched)[order[near]]
-    out[matched.server] = client.t0[matched.client]
-    return out
+def _charge(found: Correlation, waits: tuple[Waits, Waits] | None) -> Charged | None:
+    """None where the clocks, or what TCP did, are not known."""
+    if waits is None or not found.clock.fits or not len(found.matched):
+        return None
+    server, client = found.server.decoded, found.client.decoded
+    return charge(server, client, found.parts, waits, half_trip_ns(server, client, found.matched, found.clock))
+
+
+def _in_socket_ns(found: Correlation, charges: Charged | None) -> I64 | None:
+    """Of each of the server's ops; None: its socket kept no reply."""
+    if charges is None or (of_matched := charges.in_socket_ns()) is None:
+        return None
+    of_op = np.zeros(len(found.server.ops), dtype=np.int64)
+    of_op[found.matched.server] = of_matched
+    return of_op
+
+
+def _flying(side: Side, missing: I64) -> OneSide:
+    d = side.decoded
+    return OneSide(d.ops, d.loose, d.details, d.states, int(missing.sum()), side.flying, is_reverse(d.ops))

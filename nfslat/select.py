@@ -1,10 +1,11 @@
-"""Ops of a side + filters -> which ops are shown, and a named reason for every other one."""
+"""Ops of one side or both + filters -> which ops are shown, and a named reason for every other one."""
 
 from __future__ import annotations
 
 import difflib
 import ipaddress
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,9 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.errors import UsageError
+from nfslat.errors import InputError, UsageError
+from nfslat.match import overlap
+from nfslat.model.blocks import tally
 from nfslat.model.protocol import NFS, is_callback_program, op_name, op_names
-from nfslat.model.tables import I8, I64, Bool, Kind, Ops
+from nfslat.model.tables import I8, I16, I64, Bool, Kind, Matched, Ops
+from nfslat.model.units import NS_PER_S
 
 REASONS = (
     "selected",
@@ -27,7 +31,6 @@ REASONS = (
     "before --start",
     "at or after --end",
 )
-_NS = 1_000_000_000
 _ABSOLUTE_S = 100_000_000  # a number of seconds this large (1973) is a date, not a distance from the first packet
 
 
@@ -71,7 +74,7 @@ def parse_moment(text: str) -> Moment:
     number = re.fullmatch(r"\+?(\d+(?:\.\d+)?)(ms|s|m|h)?", text)
     if number:
         whole, _, fraction = number[1].partition(".")
-        ns = int(whole) * _NS + int((fraction + "000000000")[:9])
+        ns = int(whole) * NS_PER_S + int((fraction + "000000000")[:9])
         if number[2] is None and int(whole) >= _ABSOLUTE_S:
             return Moment(ns, True, text)
         factor = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}[number[2]]
@@ -84,7 +87,7 @@ def parse_moment(text: str) -> Moment:
         ) from problem
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
     delta = when - datetime(1970, 1, 1, tzinfo=UTC)
-    return Moment((delta.days * 86_400 + delta.seconds) * _NS + delta.microseconds * 1000, True, text)
+    return Moment((delta.days * 86_400 + delta.seconds) * NS_PER_S + delta.microseconds * 1000, True, text)
 
 
 def parse_addresses(values: list[str], option: str) -> frozenset[str]:
@@ -111,6 +114,15 @@ def parse_ops(names: Iterable[str], option: str) -> frozenset[str]:
 def op_labels(kinds: Sequence[Kind]) -> list[str]:
     """Name of the operation of each kind, as printed."""
     return [op_name(kind.program, kind.version, kind.op) for kind in kinds]
+
+
+def count_ops(kinds: Sequence[Kind], kind: I16) -> dict[str, int]:
+    """How many ops there are of each operation, by its name; `kind` is the row of `kinds` of each op."""
+    counts: Counter[str] = Counter()
+    labels = op_labels(kinds)
+    for label, count in zip(labels, tally(len(kind), len(labels), lambda at: kind[at]).tolist(), strict=True):
+        counts[label] += count
+    return dict(+counts)
 
 
 def is_reverse(ops: Ops) -> Bool:
@@ -159,6 +171,51 @@ def select(ops: Ops, filters: Filters, time_ns: I64, first_ns: int) -> I8:
     if filters.end is not None:
         drop(reasons, "at or after --end", time_ns >= filters.end.on_clock(first_ns))
     return reasons
+
+
+def select_both(server: Ops, client: Ops, matched: Matched, filters: Filters, first_ns: int) -> tuple[I8, I8]:
+    """`select` for both sides (the server's first), so that the two rows of a matched op share one fate.
+
+    `first_ns` is the first packet of the client's capture.
+    """
+    times = _on_client_clock(server, client, matched) if filters.by_time else server.t0
+    of_client = select(client, filters, client.t0, first_ns)
+    of_server = select(server, filters, times, first_ns)
+    if of_client.any() or of_server.any():
+        # A name or address may be visible (or rewritten) on one side only: what one side selects, both show.
+        agreed = np.where(of_server[matched.server] == 0, 0, of_client[matched.client]).astype(np.int8)
+        of_client[matched.client] = of_server[matched.server] = agreed
+    return of_server, of_client
+
+
+def _on_client_clock(server: Ops, client: Ops, matched: Matched) -> I64:
+    """Time of each of the server's ops on the client's clock: its partner's, or by the nearest op that has one."""
+    order = np.argsort(matched.server, kind="stable")
+    near = overlap.nearest(server, np.arange(len(server)), matched.server[order])
+    out = server.t0 - overlap.offsets(server, client, matched)[order[near]]
+    out[matched.server] = client.t0[matched.client]
+    return out
+
+
+def forward(server: Ops, client: Ops, matched: Matched) -> Matched:
+    """Matched ops without the calls that go from the NFS server to the client: there the roles are exchanged."""
+    of_server, of_client = is_reverse(server), is_reverse(client)
+    if not (of_server.any() or of_client.any()):
+        return matched
+    reverse = server.spread(of_server)[matched.server] | client.spread(of_client)[matched.client]
+    return only(matched, ~reverse)
+
+
+def only(matched: Matched, mask: Bool) -> Matched:
+    """Matched ops that `mask` has."""
+    return matched if mask.all() else matched.take(mask)
+
+
+def refuse_nothing_left(filters: Filters, *reasons: I8) -> None:
+    """Raise ``InputError`` where the filters leave no op of any side (`select`)."""
+    if filters.text and all(of_side.all() for of_side in reasons):
+        given = ", ".join(f"{option} {value}" for option, value in filters.text.items())
+        raise InputError(f"no op is left by the filters ({given}); run without them to see what there is")
 
 
 def excluded(reasons: I8) -> dict[str, int]:

@@ -15,10 +15,11 @@ from typing import TypeVar
 import pytest
 
 from nfslat.decode.capture import Source
-from nfslat.decode.engine import Engine, choose, is_native_built
+from nfslat.decode.engine import Engine, choose
 from nfslat.decode.tools import Tools
 from nfslat.decode.tshark import engine as tshark
 from nfslat.errors import InputError
+from nfslat.kernels.compiled import is_built
 from nfslat.model.decoded import Decoded
 from nfslat.pipeline import correlate, inspect
 from nfslat.results import Correlation, Side
@@ -35,7 +36,7 @@ needs_captures = pytest.mark.skipif(not SHARED_CAPTURES, reason="no captures at 
 CAPTURES = SHARED_CAPTURES or SAMPLES  # the samples are taken from the lab
 
 needs_native = pytest.mark.skipif(
-    not is_native_built(),
+    not is_built(),
     reason="the native decoder was not compiled (scripts/test compiles it where Rust is installed)",
 )
 

@@ -43,6 +43,6 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, deco
     name: str = request.param
     monkeypatch.setattr("nfslat.decode.workspace.find_tools", lambda scratch: decoder.tools)
     if name == "tshark":
-        monkeypatch.setattr("nfslat.decode.engine.is_native_built", lambda: False)
+        monkeypatch.setattr("nfslat.decode.engine.is_built", lambda: False)
         monkeypatch.setattr("nfslat.decode.tshark.engine.decode", decoder.by_tshark)
     return name

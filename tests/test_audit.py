@@ -20,9 +20,10 @@ from captures import WITH_NFS, Decoder, id_of
 
 from nfslat.cli import main as cli
 from nfslat.decode.engine import choose
+from nfslat.decode.xid_gaps import missing_calls
 from nfslat.figures.audit.capture import capture_notes
 from nfslat.figures.audit.pair import pair_notes
-from nfslat.pipeline import correlate
+from nfslat.pipeline import analyse, correlate
 from nfslat.select import Filters
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -560,7 +561,7 @@ def test_captures_that_overlap_say_so(decoder: Decoder, engine: str, tmp_path: P
         may_swap=True,
         progress=lambda _: None,
     )
-    (note,) = pair_notes(found)
+    (note,) = pair_notes(analyse(found))
     assert (note.code, note.severity, note.count) == ("captures-overlap", "info", OPS)
     assert "in common, 100 % of the server's and 100 % of the client's" in note.text
 
@@ -765,7 +766,7 @@ def test_notes_on_real_captures(path: Path, decoder: Decoder, engine: str) -> No
     """Each note counts something, is one sentence or a few, has its severity, and comes once, the warnings first. Only
     those captures of the lab that miss much have a warning, and each only one."""
     side = decoder.side(engine, path)
-    notes = capture_notes(side, side.missing_calls)
+    notes = capture_notes(side, missing_calls(side.decoded))
     assert len({note.code for note in notes}) == len(notes)
     for note in notes:
         assert note.count > 0

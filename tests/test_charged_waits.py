@@ -14,11 +14,10 @@ from scenario import Scenario
 from nfslat.answer import model
 from nfslat.decode.engine import choose
 from nfslat.evidence.known import Known
-from nfslat.figures.summary import report_two
-from nfslat.pipeline import correlate
-from nfslat.results import Correlation
+from nfslat.model.causes import Cause
+from nfslat.pipeline import analyse, correlate, report
+from nfslat.results import Analysis
 from nfslat.select import Filters
-from nfslat.wire.charges.causes import Cause
 
 pytestmark = needs_native
 
@@ -33,7 +32,7 @@ TOOL = model.Tool("test", "native", "nfslat", "nfslat")
 class Found:
     """What came out of a pair."""
 
-    c: Correlation
+    c: Analysis
     report: model.Report
 
     @property
@@ -53,11 +52,11 @@ def _found(server: Path, client: Path, folder: Path, **known: Any) -> Found:
         raise AssertionError("Wireshark's tools are not needed for this")
 
     engine = choose("native", no_tools, folder, rereads=False)
-    c = correlate(
+    c = analyse(correlate(
         engine.open(str(server)), engine.open(str(client)), engine, filters=Filters(), srt="nfslat", may_swap=True,
         progress=lambda _: None,
-    )  # fmt: skip
-    return Found(c, report_two(c, TOOL, Filters(), Known(**known)))
+    ))  # fmt: skip
+    return Found(c, report(c, TOOL, Filters(), Known(**known)))
 
 
 def _of(tcp: wire.Tcp, folder: Path) -> Found:

@@ -20,16 +20,17 @@ from wire_tables import MS, Op, decoded, ops
 from nfslat.decode.engine import choose
 from nfslat.decompose import PART_NAMES, ConstantOffset, Parts
 from nfslat.figures.audit.capture import capture_notes
+from nfslat.model.causes import CAUSES, CHARGES, LOSSES, Cause, code
 from nfslat.model.details import Blocked, Ended, Loads, Pauses, Tcp, Went, no_details
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Matched
-from nfslat.pipeline import correlate
-from nfslat.results import Correlation
+from nfslat.pipeline import analyse, correlate
+from nfslat.results import Analysis
 from nfslat.select import Filters
 from nfslat.wire.charges import rate
 from nfslat.wire.charges.analysis import NET, Charged, charge
-from nfslat.wire.charges.causes import CAUSES, LOSSES, PLACES, Cause, code, place
 from nfslat.wire.charges.claims import WAITS, Claims, Pair, charged, exclusive, overlapping
+from nfslat.wire.charges.places import PLACES, place
 from nfslat.wire.charges.rate import Plateau, packet_bytes
 from nfslat.wire.charges.sending import InFront, socket_claims
 from nfslat.wire.charges.silences import Silences
@@ -60,7 +61,7 @@ def _claims(rows: list[tuple[int, int, int, int, int]]) -> Claims:
 
 
 _CLAIM = st.tuples(
-    st.integers(0, 2), st.integers(0, len(PLACES) - 1), st.integers(0, len(CAUSES) - 1), *[st.integers(-5, 30)] * 2
+    st.integers(0, 2), st.integers(0, len(PLACES) - 1), st.integers(0, len(CHARGES) - 1), *[st.integers(-5, 30)] * 2
 )
 
 
@@ -87,7 +88,7 @@ def test_charges_are_what_is_claimed_of_each_part_by_the_first_cause(
     assert dict(zip(keys, found.ns.tolist(), strict=True)) == wanted
 
 
-_SPENT = st.tuples(st.integers(0, 1), st.integers(0, len(CAUSES) - 1), *[st.integers(-5, 30)] * 2)
+_SPENT = st.tuples(st.integers(0, 1), st.integers(0, len(CHARGES) - 1), *[st.integers(-5, 30)] * 2)
 
 
 @given(
@@ -364,19 +365,19 @@ def test_codes_stand_for_causes_and_places() -> None:
 # --- Simulated paths --------------------------------------------------------------------------------------------------
 
 
-def _correlated(made: Simulated, folder: Path) -> Correlation:
+def _correlated(made: Simulated, folder: Path) -> Analysis:
     return _of(*made.run().write(folder), folder)
 
 
-def _of(server: Path, client: Path, folder: Path) -> Correlation:
+def _of(server: Path, client: Path, folder: Path) -> Analysis:
     def no_tools() -> Any:
         raise AssertionError("Wireshark's tools are not needed for this")
 
     engine = choose("native", no_tools, folder, rereads=False)
-    return correlate(
+    return analyse(correlate(
         engine.open(str(server)), engine.open(str(client)), engine, filters=Filters(), srt="nfslat", may_swap=True,
         progress=lambda _: None,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def _charged(made: Simulated, folder: Path) -> tuple[Charged, dict[tuple[str, str], float]]:
@@ -604,4 +605,4 @@ def test_what_is_not_known_is_not_charged(tmp_path: Path) -> None:
     c = _correlated(Simulated(ops=20), tmp_path)
     blind = replace(c.client, decoded=replace(c.client.decoded, details=no_details()))
     assert c.charges is not None
-    assert replace(c, client=blind).charges is None
+    assert analyse(replace(c, client=blind)).charges is None

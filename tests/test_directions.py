@@ -15,7 +15,8 @@ from wire_tables import Op, op
 from wire_tables import ops as table
 
 from nfslat.decode.directions import find_directions, on_one_clock, ops_on_one_clock
-from nfslat.decode.engine import choose, is_native_built
+from nfslat.decode.engine import choose
+from nfslat.kernels.compiled import is_built
 from nfslat.model.decoded import Decoded, Directions
 from nfslat.model.details import TcpEvent
 from nfslat.model.protocol import NFS, NULL
@@ -26,7 +27,7 @@ from nfslat.select import Filters, is_reverse
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 CALLBACK = 0x40000000
-ENGINE = "native" if is_native_built() else "tshark"
+ENGINE = "native" if is_built() else "tshark"
 LOSS = next(path for path in SAMPLES if id_of(path) == "packet-loss/client.pcap.gz")
 
 

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from queues import simulate
 
-from nfslat.inflight import dispatch
-from nfslat.inflight.dispatch import Order, Work, starts_in_python
+from nfslat.kernels import compiled, dispatch
+from nfslat.kernels.dispatch import Order, Work, starts_in_python
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
 
 Call = tuple[int, int, int]  # stream, arrival, reply
 
-needs_compiled = pytest.mark.skipif(dispatch.compiled is None, reason="nfslat._native is not built")
+needs_compiled = pytest.mark.skipif(compiled.native is None, reason="nfslat._native is not built")
 Starts = Callable[[Work, int], I64]
 
 
@@ -67,9 +67,17 @@ def test_the_compiled_loop_equals_its_twin_on_a_load(threads: int, by_answer: bo
     assert (dispatch.starts(work, threads, supposed) == starts_in_python(work, threads, by_answer)).all()
 
 
+@needs_compiled
+@given(CALLS)
+def test_the_compiled_bound_equals_its_twin(calls: list[Call]) -> None:
+    """Whatever the streams, both find as many calls in threads at once, at as many instants."""
+    work = work_of(calls)
+    assert dispatch.most_at_once(work) == dispatch.most_at_once_by_numpy(work)
+
+
 def test_without_the_compiled_loop_the_twin_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where Rust was not there to compile it, the result is the same."""
-    monkeypatch.setattr(dispatch, "compiled", None)
+    monkeypatch.setattr(compiled, "native", None)
     assert dispatch.starts(work_of([(0, 0, 10), (0, 1, 20)]), 1).tolist() == [0, 10]
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import io
+import pkgutil
 import re
 import shlex
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from nfslat.model.tables import Miss, State
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+USE = (ROOT / "docs" / "use.md").read_text()
 METHOD = (ROOT / "docs" / "method.md").read_text()
 
 
@@ -29,14 +33,14 @@ def _options(parser: object) -> set[str]:
     }
 
 
-def test_readme_names_every_option() -> None:
-    """Each option of nfslat and of its commands stands in the README, and the README names no other."""
+@pytest.mark.parametrize("text", [README, USE], ids=["README.md", "use.md"])
+def test_documents_name_no_option_that_is_not_there(text: str) -> None:
+    """Options that README and docs/use.md name are those of nfslat or of its commands."""
     parsers = [report_parser(cli.COMMANDS)]
     parsers += [command_parser(name, importlib.import_module(module)) for name, module in cli.COMMANDS.items()]
     known = set().union(*map(_options, parsers))
-    named = set(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", " ".join(re.findall(r"`([^`]+)`", README))))
-    assert {option for option in known if option not in README} == set()
-    assert {option for option in named if option.startswith("--")} <= known
+    shown = re.findall(r"^    nfslat .*|`[^`\n]+`", re.sub(r"pip install.*", "", text), re.MULTILINE)
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", " ".join(shown))) - known == set()
 
 
 @pytest.mark.usefixtures("engine")
@@ -65,6 +69,41 @@ def test_links_lead_to_files(path: Path) -> None:
             assert (path.parent / target).exists(), f"{path.name}: {target}"
 
 
+def _prose(path: Path) -> str:
+    """A document; of a program its comments and docstrings."""
+    text = path.read_text()
+    if path.suffix != ".py":
+        return text
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return "\n".join(part.string for part in tokens if part.type == tokenize.COMMENT or '"""' in part.string[:5])
+
+
+def _is_there(name: str) -> bool:
+    """A path below the root, a module, or what is in a module; schemas and captures are passed over."""
+    if name.startswith("nfslat/"):
+        return (ROOT / name).exists()
+    # Where there is no Rust there is no `_native`.
+    if not re.search(r"/\d$|\.(?:pcap|bash|1)$|^nfslat\._native", name):
+        try:
+            pkgutil.resolve_name(name)
+        except (ImportError, AttributeError):
+            return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*.md", "docs/*.md", "nfslat/**/*.py", "tests/**/*.py", "scripts/**/*.py", "native/src/**/*.rs"]
+)
+def test_modules_that_are_named_are_there(pattern: str) -> None:
+    """Documents, comments and docstrings name modules, and what is in them, as they are called now."""
+    named = {
+        (str(path.relative_to(ROOT)), found.rstrip("."))
+        for path in ROOT.glob(pattern)
+        for found in re.findall(r"(?<![\w/.])nfslat[./][a-z_][\w./]*", _prose(path))
+    }
+    assert {(path, name) for path, name in named if not _is_there(name)} == set()
+
+
 def test_method_names_every_state_and_miss() -> None:
     """The tables of states and of reasons in the method are complete and name nothing else."""
     assert set(re.findall(r"`([A-Z_]{5,})`", METHOD)) == {
@@ -76,7 +115,7 @@ def test_method_names_every_state_and_miss() -> None:
 def test_method_names_every_audit_code() -> None:
     """The table of the capture audit names the codes that the audit can give, and no other."""
     table = METHOD.split("## The capture audit")[1]
-    source = "".join(path.read_text() for path in (ROOT / "nfslat" / "audit").glob("*.py"))
+    source = "".join(path.read_text() for path in (ROOT / "nfslat" / "figures" / "audit").glob("*.py"))
     given = set(re.findall(r'\bnote\(\s*"([a-z]+-[a-z-]+)",', source))
     assert set(re.findall(r"`([a-z]+-[a-z-]+)`", table)) == given
 

@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import os
+import pickle
 import random
 import shutil
 import stat
@@ -21,6 +22,7 @@ from captures import SHARED, needs_captures
 
 from nfslat.cli import main as cli
 from nfslat.decode.tools import find_tools
+from nfslat.errors import InputError, NfslatError, NoPacketsError, ToolError, UsageError
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -462,3 +464,14 @@ def test_times_that_no_clock_shows(capsys: pytest.CaptureFixture[str], tmp_path:
     assert status == 3
     # pcapng counts its time stamps without a sign: what was before 1970 is in a far future.
     assert any(said in _one_line(err) for said in ("editcap -t", "in common", "outside of the years"))
+
+
+@pytest.mark.parametrize("kind", [UsageError, InputError, NoPacketsError, ToolError])
+def test_an_error_keeps_its_type_and_fields_between_processes(kind: type[NfslatError]) -> None:
+    """What a worker raises is told apart, and named, where the report is made."""
+    there = pickle.loads(pickle.dumps(kind("is empty", Path("a.pcap"))))  # noqa: S301 - our own
+    assert type(there) is kind
+    assert (there.about, there.why, str(there)) == ("a.pcap", "is empty", "a.pcap: is empty")
+    assert str(there.named("set 1")) == "set 1: is empty"
+    assert (there.beside("a.pcap"), there.beside("b.pcap")) == ("is empty", "a.pcap: is empty")
+    assert str(kind("no tshark")) == "no tshark"

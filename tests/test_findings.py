@@ -46,8 +46,8 @@ from nfslat.findings.server import server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, Layers, verdict
 from nfslat.findings.words import ms, times
+from nfslat.model.causes import Cause
 from nfslat.wire.above import Why
-from nfslat.wire.charges.causes import Cause
 
 ROOT = Path(__file__).parents[1]
 SOUND = Ground(ops=1000, untimed=0, missed=0, negative=0, clock_fits=True, unseen_share=0.0)

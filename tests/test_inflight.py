@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat.inflight import levels as inflight
 from nfslat.inflight.levels import Levels, hidden_share, in_order, knee, levels, levels_of, unseen
 from nfslat.inflight.little import little_ms
+from nfslat.kernels import compiled
+from nfslat.kernels.levels import turnarounds_ns, windows_of
 from nfslat.model.tables import I64, State
 
 
@@ -178,18 +179,18 @@ def test_little_wants_positive_numbers(sessions: int, throughput: float) -> None
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(-3, 40)), max_size=40), st.integers(0, 4), st.integers(0, 9))
 def test_the_loops_in_numpy_give_what_the_compiled_ones_give(spans: list[tuple[int, int]], low: int, more: int) -> None:
     """Levels, windows and turnarounds do not depend on whether the native decoder was compiled."""
-    if inflight.compiled is None:
+    if compiled.native is None:
         pytest.skip("the native decoder was not compiled")
     starts = np.array([start for start, _ in spans], dtype=np.int64)
     events = in_order(starts, starts + np.array([length for _, length in spans], dtype=np.int64))
 
     def all_of_it() -> list[list[float]]:
-        found = inflight.levels_of(events)
-        waits = inflight.turnarounds_ns(events, low, low + more)
-        windows = inflight._windows(events, 7, 9)
+        found = levels_of(events)
+        waits = turnarounds_ns(events, low, low + more)
+        windows = windows_of(events, 7, 9)
         return [column.tolist() for column in (found.time_ns, found.ended, waits, *windows)]
 
-    compiled = all_of_it()
+    by_compiled = all_of_it()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(inflight, "compiled", None)
-        assert all_of_it() == compiled
+        patched.setattr(compiled, "native", None)
+        assert all_of_it() == by_compiled

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nfslat.kernels import compiled
 from nfslat.kernels import join as kernels
 from nfslat.kernels.join import JoinSide, Several
 from nfslat.model.protocol import NULL
@@ -68,7 +69,7 @@ def test_join_with_more_connections_than_fit_beside_a_row(
     assert plain(kernels.join_by_numpy(side(server), side(client), 1 << 29)) == by_hand(server, client)
 
 
-@pytest.mark.skipif(kernels.compiled is None, reason="nfslat._native is not built")
+@pytest.mark.skipif(compiled.native is None, reason="nfslat._native is not built")
 @given(OPS, OPS)
 def test_the_compiled_join_equals_its_twin(
     server: list[tuple[int, int, int]], client: list[tuple[int, int, int]]

@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 from captures import SHARED, Decoder, needs_captures, needs_native
 
+from nfslat import pipeline
 from nfslat.answer import model
 from nfslat.decompose import PART_NAMES
 from nfslat.evidence.known import Known
-from nfslat.figures.summary import report_two
 from nfslat.findings.rank import ranked
-from nfslat.results import Correlation
+from nfslat.model.causes import LOSSES, Cause, code
+from nfslat.results import Analysis
 from nfslat.select import Filters
 from nfslat.wire.charges.analysis import NET
-from nfslat.wire.charges.causes import LOSSES, PLACES, Cause, code, place
+from nfslat.wire.charges.places import PLACES, place
 
 pytestmark = [needs_captures, needs_native]
 
@@ -52,7 +53,7 @@ class Pair:
 
     name: str
     truth: dict[str, Any]
-    correlation: Correlation
+    correlation: Analysis
 
     @cached_property
     def app_ms(self) -> dict[str, float]:
@@ -63,19 +64,21 @@ class Pair:
     @cached_property
     def report(self) -> model.Report:
         """From packets alone."""
-        return report_two(self.correlation, TOOL, Filters(), Known())
+        return pipeline.report(self.correlation, TOOL, Filters(), Known())
 
     @cached_property
     def report_with_application(self) -> model.Report:
         """With the application's latency."""
-        return report_two(self.correlation, TOOL, Filters(), Known(app_ms=self.app_ms))
+        return pipeline.report(self.correlation, TOOL, Filters(), Known(app_ms=self.app_ms))
 
 
 @pytest.fixture(scope="module", params=LAB)
 def pair(request: pytest.FixtureRequest, decoder: Decoder) -> Pair:
     """Each pair of the lab in turn: all tests of one pair run before the next is correlated."""
     folder = SHARED / "lab" / request.param
-    return Pair(request.param, json.loads((folder / "truth.json").read_text()), decoder.pair(request.param))
+    return Pair(
+        request.param, json.loads((folder / "truth.json").read_text()), pipeline.analyse(decoder.pair(request.param))
+    )
 
 
 def test_threads_of_the_lab(pair: Pair) -> None:

@@ -12,23 +12,23 @@ from scenario import Scenario
 from simulated import Simulated
 
 from nfslat.decode.engine import choose
-from nfslat.pipeline import correlate
-from nfslat.results import Correlation, Side
+from nfslat.model.causes import Cause
+from nfslat.pipeline import analyse, correlate
+from nfslat.results import Analysis, Side
 from nfslat.select import Filters
-from nfslat.wire.charges.causes import Cause
 
 MS = 1_000_000
 
 
-def _correlated(server: Path, client: Path, folder: Path) -> Correlation:
+def _correlated(server: Path, client: Path, folder: Path) -> Analysis:
     def no_tools() -> Any:
         raise AssertionError("Wireshark's tools are not needed for this")
 
     engine = choose("native", no_tools, folder, rereads=False)
-    return correlate(
+    return analyse(correlate(
         engine.open(str(server)), engine.open(str(client)), engine, filters=Filters(), srt="nfslat", may_swap=True,
         progress=lambda _: None,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def _behind_a_late_piece(folder: Path, late_ms: float | None, again_ms: float) -> dict[Cause, int]:
@@ -88,10 +88,12 @@ def test_the_distance_is_no_longer_than_the_shortest_round_trip_of_tcp(tmp_path:
         (far, far, 0, 2 * made.charges.half_trip_ns),
         (near, near, 1, 2 * made.charges.half_trip_ns),
     ):
-        one = replace(
-            made,
-            server=_with_rtt(made.server, at_server, lost_ranges=lost),
-            client=_with_rtt(made.client, at_client, lost_ranges=lost),
+        one = analyse(
+            replace(
+                made,
+                server=_with_rtt(made.server, at_server, lost_ranges=lost),
+                client=_with_rtt(made.client, at_client, lost_ranges=lost),
+            )
         )
         assert one.charges is not None
         assert 2 * one.charges.half_trip_ns == trip_ns

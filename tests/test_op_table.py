@@ -13,19 +13,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nfslat.decode.engine import choose, is_native_built
+from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
 from nfslat.errors import ToolError, UsageError
 from nfslat.evidence.known import Traced
 from nfslat.export.csv import write_csv
 from nfslat.export.op_table import OpTable, op_table
 from nfslat.figures.op_columns import COLUMNS, TEXT
+from nfslat.kernels.compiled import is_built
 from nfslat.model.tables import I32
-from nfslat.pipeline import correlate
-from nfslat.results import Correlation
+from nfslat.pipeline import analyse, correlate, decompose
+from nfslat.results import Analysis
 from nfslat.select import Filters
 
-pytestmark = pytest.mark.skipif(not is_native_built(), reason="the native decoder was not compiled")
+pytestmark = pytest.mark.skipif(not is_built(), reason="the native decoder was not compiled")
 ROOT = Path(__file__).parents[1]
 DOCS = (ROOT / "docs" / "exports.md").read_text()
 
@@ -45,11 +46,13 @@ def no_tools() -> Tools:
 
 
 @cache
-def sample(name: str) -> Correlation:
+def sample(name: str) -> Analysis:
     """A pair of captures of the samples."""
     engine = choose("native", no_tools, ROOT, rereads=False)
     server, client = (engine.open(str(ROOT / "samples" / name / f"{side}.pcap.gz")) for side in ("server", "client"))
-    return correlate(server, client, engine, filters=Filters(), srt="nfslat", may_swap=True, progress=lambda _: None)
+    return analyse(
+        correlate(server, client, engine, filters=Filters(), srt="nfslat", may_swap=True, progress=lambda _: None)
+    )
 
 
 def full(name: str) -> OpTable:
@@ -148,10 +151,8 @@ def test_session_and_slot_are_those_of_sequence() -> None:
 def test_an_empty_table_is_a_header() -> None:
     """No matched op: CSV has its first line, columns have no rows."""
     c = sample("session-slots")
-    none = Correlation(
-        c.server, c.client, c.matching, c.matched.take(slice(0)), c.clock, c.parts, c.srt, c.swapped, c.untimed
-    )
-    table = op_table(none)
+    none = decompose(c.server, c.client, c.matching, c.matched.take(slice(0)), c.clock, srt=c.srt)
+    table = op_table(analyse(none))
     assert rows_of_csv(table) == []
     assert len(table) == len(table["xid"]) == len(table["op"]) == 0
 

@@ -20,25 +20,24 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from test_op_table import DOCS, ROOT, full, no_tools, sample
 
-from nfslat.answer import json as report_json
 from nfslat.answer.model import Tool
 from nfslat.cli import main as cli
 from nfslat.decode.capture import File, Source
-from nfslat.decode.engine import Engine, choose, is_native_built
+from nfslat.decode.engine import Engine, choose
 from nfslat.decode.packed import pack
 from nfslat.decode.stored import SCHEMA, open_source, read_side, write_side
 from nfslat.errors import InputError
 from nfslat.evidence.known import Known
 from nfslat.export.parquet import write_parquet
-from nfslat.figures.summary import report_two
+from nfslat.kernels.compiled import is_built
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import Loose
-from nfslat.pipeline import correlate, inspect
+from nfslat.pipeline import analyse, correlate, inspect, report
 from nfslat.results import Side
 from nfslat.select import Filters
 
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-pytestmark = pytest.mark.skipif(not is_native_built(), reason="the native decoder was not compiled")
+pytestmark = pytest.mark.skipif(not is_built(), reason="the native decoder was not compiled")
 PAIRS = sorted({path.parent for path in SAMPLES})
 LAB = [  # what the samples have not: clocks that step, callbacks, names, reconnects, IPv6 in a foreign format
     SHARED / "lab" / name
@@ -193,7 +192,7 @@ def report_of(server: Source, client: Source, engine: Engine) -> str:
     """The report as JSON, without what tells files and engines apart."""
     found = correlate(server, client, engine, filters=Filters(), srt="nfslat", may_swap=True, progress=lambda _: None)
     tool = Tool("0", "any", "nfslat", "nfslat")
-    text = json.dumps(report_json.to_dict(report_two(found, tool, Filters(), Known())))
+    text = json.dumps(report(analyse(found), tool, Filters(), Known()).to_dict())
     for source, name in ((server, "SERVER"), (client, "CLIENT")):
         text = text.replace(source.name, name)
     return text

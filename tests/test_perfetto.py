@@ -28,7 +28,7 @@ from nfslat import pipeline
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
 from nfslat.export.perfetto import OURS, allocate, gzipped, levels, write_perfetto
-from nfslat.results import Correlation
+from nfslat.results import Analysis
 from nfslat.select import Filters
 
 ROOT = Path(__file__).parents[1]
@@ -37,15 +37,15 @@ FOLDERS += [SHARED / "lab" / name for name in ("g_clock_drift5000ppm", "g_clock_
 _NESTED = ("queue", "in thread", "call_send", "reply_send")
 
 
-def _correlate(server: Path, client: Path, tools: Tools, scratch: Path) -> Correlation:
+def _correlate(server: Path, client: Path, tools: Tools, scratch: Path) -> Analysis:
     engine = choose("native", lambda: tools, scratch, rereads=False)
     one, two = (engine.open(str(path)) for path in (server, client))
-    return pipeline.correlate(
-        one, two, engine, filters=Filters(), srt="nfslat", may_swap=False, progress=lambda _: None
+    return pipeline.analyse(
+        pipeline.correlate(one, two, engine, filters=Filters(), srt="nfslat", may_swap=False, progress=lambda _: None)
     )
 
 
-def _trace(found: Correlation) -> dict[str, Any]:
+def _trace(found: Analysis) -> dict[str, Any]:
     out = io.StringIO()
     write_perfetto(found, out)
     assert out.getvalue().encode("ascii").startswith(OURS)
@@ -60,7 +60,7 @@ def _ns(us: str) -> int:
 
 
 @pytest.fixture(params=FOLDERS, ids=lambda folder: folder.name)
-def found(request: pytest.FixtureRequest, tools: Tools, tmp_path: Path) -> Correlation:
+def found(request: pytest.FixtureRequest, tools: Tools, tmp_path: Path) -> Analysis:
     """Both captures of a folder."""
     folder: Path = request.param
     if not folder.is_dir():
@@ -74,7 +74,7 @@ def _spans(trace: dict[str, Any], pid: int) -> list[dict[str, Any]]:
 
 
 @needs_native
-def test_spans_add_up_to_the_report(found: Correlation) -> None:
+def test_spans_add_up_to_the_report(found: Analysis) -> None:
     """Client, network and server: as many spans as matched ops, and the sums of their lengths, to the ns."""
     trace = _trace(found)
     client = [span for span in _spans(trace, 1) if "args" in span]
@@ -97,7 +97,7 @@ def test_spans_add_up_to_the_report(found: Correlation) -> None:
 
 
 @needs_native
-def test_spans_of_a_lane_nest(found: Correlation) -> None:
+def test_spans_of_a_lane_nest(found: Analysis) -> None:
     """In each lane a span lies within another or beside it, never across its end: else viewers draw them wrong."""
     trace = _trace(found)
     lanes: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
@@ -118,7 +118,7 @@ def test_spans_of_a_lane_nest(found: Correlation) -> None:
 
 
 @needs_native
-def test_an_op_is_one_flow(found: Correlation) -> None:
+def test_an_op_is_one_flow(found: Analysis) -> None:
     """Client, call, server, reply, and back at the client: five spans in order of time, with one number."""
     flows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for event in _trace(found)["traceEvents"]:
@@ -134,7 +134,7 @@ def test_an_op_is_one_flow(found: Correlation) -> None:
 
 
 @needs_native
-def test_the_counters_reach_what_the_report_says(found: Correlation) -> None:
+def test_the_counters_reach_what_the_report_says(found: Analysis) -> None:
     """The most ops in flight at the client are those of the report."""
     counts = [e["args"]["ops"] for e in _trace(found)["traceEvents"] if e["ph"] == "C" and e["pid"] == 1]
     assert max(counts) == found.inflight.client.levels.max

@@ -19,7 +19,8 @@ from scenario import FOLDER, MS, Scenario
 
 from nfslat import pipeline
 from nfslat.answer import model
-from nfslat.answer.json import plain, schema
+from nfslat.answer.json import plain
+from nfslat.answer.model import Report
 from nfslat.answer.pictures import Pictures
 from nfslat.decode.capture import File, Source
 from nfslat.decode.engine import choose
@@ -33,14 +34,13 @@ from nfslat.figures.pictures.flying import flying, limit_of_client
 from nfslat.figures.pictures.path import spread
 from nfslat.figures.pictures.tallies import MEASURES, Tallies
 from nfslat.figures.stats import summary
-from nfslat.figures.summary import report_two
 from nfslat.figures.wireshark import of_side
+from nfslat.model.causes import LOSSES
 from nfslat.model.details import TcpEvent
 from nfslat.model.tables import I64
 from nfslat.packets import show
-from nfslat.results import Correlation
+from nfslat.results import Analysis, Correlation
 from nfslat.select import Filters
-from nfslat.wire.charges.causes import LOSSES
 
 TOOL = model.Tool("", "", "", "nfslat")
 _MOST_BYTES = 300_000
@@ -167,7 +167,7 @@ def test_what_is_left_of_the_classes_holds_all_ops(rows: list[tuple[int, int, in
 
 # ---- real captures ----
 
-Drawn = tuple[Correlation, model.Report, Pictures]
+Drawn = tuple[Analysis, model.Report, Pictures]
 _LAB = (
     *("a_v3_baseline", "b_v3_nfsd_threads2", "c_v3_slots2", "d3_v3_loss1", "f_v41_session_slots2", "f_v3_nconnect4"),
     *("g_clock_drift5000ppm", "g_clock_step3s", "h_v42_metadata", "i_v41_callback_recall", "j_v3_partial_overlap"),
@@ -176,8 +176,9 @@ _LAB = (
 _FOUND: dict[str, Drawn] = {}
 
 
-def _drawn(c: Correlation) -> Drawn:
-    report = report_two(c, TOOL, Filters(), Known())
+def _drawn(found: Correlation) -> Drawn:
+    c = pipeline.analyse(found)
+    report = pipeline.report(c, TOOL, Filters(), Known())
     assert report.inflight is not None
     pictures = pictures_of(c, report.inflight)
     assert pictures is not None
@@ -547,7 +548,7 @@ def test_paths_and_their_absence_are_shown(tmp_path: Path, tools: Tools) -> None
 
 def _valid(pictures: Pictures) -> str:
     document = plain(pictures)
-    whole = schema()
+    whole = Report.json_schema()
     jsonschema.Draft202012Validator({"$ref": "#/$defs/Pictures", "$defs": whole["$defs"]}).validate(document)
     return json.dumps(document, allow_nan=False, separators=(",", ":"))
 

@@ -22,7 +22,6 @@ from nfslat.answer.pivots import IntervalRow, Pivot, PivotRow
 from nfslat.cli import report as report_command
 from nfslat.clock.theta import find_clock
 from nfslat.decode.capture import Source
-from nfslat.decompose import Parts
 from nfslat.errors import UsageError
 from nfslat.export.op_table import op_table
 from nfslat.figures import intervals as summarize_intervals
@@ -35,9 +34,10 @@ from nfslat.match.match import match
 from nfslat.model.details import Callers, Details, Slots, no_details
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I32, Connection, Kind
+from nfslat.pipeline import analyse, decompose
 from nfslat.report.sections.all import blocks
 from nfslat.report.text_writer import write
-from nfslat.results import Correlation, Side
+from nfslat.results import Analysis, Side
 
 ALWAYS = (-(1 << 62), 1 << 62)
 MS = 1_000_000
@@ -74,7 +74,7 @@ class Named:
     partial: tuple[bool, ...]
 
 
-def _pair(*seen: Seen, slots: Slots | None = None, kinds: Sequence[Kind] = ()) -> Correlation:
+def _pair(*seen: Seen, slots: Slots | None = None, kinds: Sequence[Kind] = ()) -> Analysis:
     """Ops in order of their calls; the server takes each 0.1 ms after it was sent. `kinds`: instead of the table's."""
     ordered = sorted(seen, key=lambda one: one.at)
 
@@ -98,8 +98,7 @@ def _pair(*seen: Seen, slots: Slots | None = None, kinds: Sequence[Kind] = ()) -
     matching = match(server.ops, client.ops, ALWAYS, ALWAYS)
     matched = matching.matched
     clock = find_clock(server.ops, client.ops, matched)
-    parts = Parts(server.ops, client.ops, matched, clock)
-    return Correlation(server, client, matching, matched, clock, parts, "nfslat", swapped=False, untimed=0)
+    return analyse(decompose(server, client, matching, matched, clock, srt="nfslat"))
 
 
 def _all(pivot: Pivot) -> list[PivotRow]:
@@ -383,7 +382,7 @@ def _weighted(rows: Sequence[tuple[int, float | None]]) -> float:
     return sum(ops * ms for ops, ms in rows if ms is not None) / sum(ops for ops, _ in rows)
 
 
-def _by_hand(c: Correlation, *names: str) -> dict[Any, list[int]]:
+def _by_hand(c: Analysis, *names: str) -> dict[Any, list[int]]:
     """Client SRT of the ops by the columns `names` of the table of matched ops."""
     table = op_table(c)
     groups: dict[Any, list[int]] = defaultdict(list)
@@ -400,7 +399,7 @@ def _by_hand(c: Correlation, *names: str) -> dict[Any, list[int]]:
 )
 def test_figures_are_those_of_the_report(decoder: Decoder, scenario: str) -> None:
     """On real pairs, groups and intervals sum to the matched ops of each operation, and their means to the report's."""
-    c = decoder.pair(scenario)
+    c = analyse(decoder.pair(scenario))
     report = matched_ops(c)
     assert report.total is not None
     for by in BY:
@@ -432,7 +431,7 @@ def test_figures_are_those_of_the_report(decoder: Decoder, scenario: str) -> Non
 @needs_native
 def test_connections_of_a_mount_with_four(decoder: Decoder) -> None:
     """nconnect=4: the ops of each connection are those that the table of matched ops has of it."""
-    c = decoder.pair("f_v3_nconnect4")
+    c = analyse(decoder.pair("f_v3_nconnect4"))
     by_hand = {f"{address}:{port}": srts for (address, port), srts in _by_hand(c, "client", "client_port").items()}
     found = {row.key: row for row in pivot_of(c, "connection").rows}
     assert {key: row.client_ms for key, row in found.items()} == {
@@ -445,7 +444,7 @@ def test_connections_of_a_mount_with_four(decoder: Decoder) -> None:
 @needs_native
 def test_slots_of_a_session_with_two(decoder: Decoder) -> None:
     """The client was held to two slots: 0 and 1 have all ops but those that came before the session."""
-    c = decoder.pair("f_v41_session_slots2")
+    c = analyse(decoder.pair("f_v41_session_slots2"))
     found = {row.key: row for row in pivot_of(c, "slot").rows}
     assert set(found) == {"0", "1", "no slot"}
     by_hand = _by_hand(c, "slot")
@@ -459,7 +458,7 @@ def test_slots_of_a_session_with_two(decoder: Decoder) -> None:
 @needs_native
 def test_sizes_of_small_files(decoder: Decoder) -> None:
     """Files of many sizes: each class has the READs and WRITEs of its sizes, and their bytes sum."""
-    c = decoder.pair("h_v3_metadata")
+    c = analyse(decoder.pair("h_v3_metadata"))
     found = {row.key: row for row in pivot_of(c, "size").rows}
     sizes: dict[str, list[int]] = defaultdict(list)
     table = op_table(c)

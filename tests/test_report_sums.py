@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from nfslat.answer.json import schema
+from nfslat.answer.model import Report
 from nfslat.cli import main as cli
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -30,7 +30,7 @@ def _report(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str,
     out, err = capsys.readouterr()
     assert err == ""
     report = json.loads(out)
-    jsonschema.validate(report, schema())
+    jsonschema.validate(report, Report.json_schema())
     return report  # type: ignore[no-any-return]
 
 

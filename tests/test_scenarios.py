@@ -32,7 +32,7 @@ import wire
 from captures import SHARED, needs_captures, needs_native
 from scenario import FILES, Scenario
 
-from nfslat.answer.json import schema
+from nfslat.answer.model import Report
 from nfslat.cli import main as cli
 
 PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
@@ -114,7 +114,7 @@ def test_the_step_of_the_lab(capsys: pytest.CaptureFixture[str]) -> None:
 def _report(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
     assert cli.main([*map(str, arguments), "--json", "-"]) == 0
     report: dict[str, Any] = json.loads(capsys.readouterr().out)
-    jsonschema.validate(report, schema())
+    jsonschema.validate(report, Report.json_schema())
     return report
 
 

@@ -12,7 +12,6 @@ from nfslat.decode.capture import Source
 from nfslat.errors import UsageError
 from nfslat.match.match import match
 from nfslat.model.tables import Connection, Ops
-from nfslat.pipeline import _select
 from nfslat.results import Side
 from nfslat.select import (
     REASONS,
@@ -24,6 +23,7 @@ from nfslat.select import (
     parse_addresses,
     parse_moment,
     select,
+    select_both,
 )
 
 MOUNT, NLM, CALLBACK = 100005, 100021, 0x40000000
@@ -157,10 +157,10 @@ def side(*rows: Op, first_ms: float, connections: tuple[Connection, ...] = ENDS)
 def selected(server: Side, client: Side, filters: Filters) -> tuple[list[str], list[str]]:
     ranges = [(one.decoded.first_ns, one.decoded.last_ns) for one in (server, client)]
     found = match(server.ops, client.ops, ranges[0], ranges[1])
-    one, two = _select(server, client, found, filters)
     m = found.matched
-    assert (one.reasons[m.server] == two.reasons[m.client]).all(), "both rows of a matched op share one fate"
-    return tuple(["" if not r else REASONS[r] for r in s.reasons.tolist()] for s in (one, two))  # type: ignore[return-value]
+    one, two = select_both(server.ops, client.ops, m, filters, client.decoded.first_ns)
+    assert (one[m.server] == two[m.client]).all(), "both rows of a matched op share one fate"
+    return tuple(["" if not r else REASONS[r] for r in reasons.tolist()] for reasons in (one, two))  # type: ignore[return-value]
 
 
 def test_start_and_end_are_on_the_client_s_clock_for_both_sides() -> None:

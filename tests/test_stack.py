@@ -13,12 +13,12 @@ from wire_tables import GETATTR, MS, READ, WRITE, Op, decoded, op, ops
 from nfslat.answer.model import StackRow
 from nfslat.clock.theta import find_clock
 from nfslat.decode.capture import Source
-from nfslat.decompose import Parts
 from nfslat.errors import UsageError
 from nfslat.evidence.known import Known, parse_known
 from nfslat.figures.stack import stack
 from nfslat.match.match import match
-from nfslat.results import Correlation, Side
+from nfslat.pipeline import analyse, decompose
+from nfslat.results import Analysis, Side
 
 ALWAYS = (-(1 << 62), 1 << 62)
 
@@ -28,14 +28,13 @@ def _side(*rows: Op) -> Side:
     return Side(Source("made", ()), decoded(made), np.zeros(len(made), dtype=np.int8))
 
 
-def _compared(*each: tuple[int, float, float]) -> Correlation:
+def _compared(*each: tuple[int, float, float]) -> Analysis:
     """Ops of (operation, client SRT, server SRT), ms, one a second."""
     client = _side(*(op(1000 * n, 1000 * n + srt, n, op=what) for n, (what, srt, _) in enumerate(each)))
     server = _side(*(op(1000 * n + 0.5, 1000 * n + 0.5 + srt, n, op=what) for n, (what, _, srt) in enumerate(each)))
     matching = match(server.ops, client.ops, ALWAYS, ALWAYS)
     clock = find_clock(server.ops, client.ops, matching.matched)
-    parts = Parts(server.ops, client.ops, matching.matched, clock)
-    return Correlation(server, client, matching, matching.matched, clock, parts, "nfslat", swapped=False, untimed=0)
+    return analyse(decompose(server, client, matching, matching.matched, clock, srt="nfslat"))
 
 
 # READ 10 ms and 20 ms, of which 8 and 16 at the server; WRITE 40 and 30; GETATTR 2 and 1.

@@ -13,10 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from queues import GETATTR, MS, US, S, Traffic, blocked, ops, simulate
 
-from nfslat.inflight.dispatch import Work
 from nfslat.inflight.jobs import find_jobs
 from nfslat.inflight.server import ServerLoad, server_load
 from nfslat.inflight.threads import FEWEST, find_threads, in_flight_at_arrival, lower_bound
+from nfslat.kernels.dispatch import Work
 from nfslat.model.details import no_details
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I16, I64, Loose, Ops, State

@@ -8,15 +8,16 @@ use std::io::Read;
 
 use hashbrown::HashMap;
 
+use crate::capture::{Error, File, Progress, Take, read_all};
 use crate::compound::Ranks;
 use crate::container::Packet;
-use crate::decode::{Error, File, Progress, Take, read_all};
 use crate::decoder::{At, Decoder, Kind};
 use crate::feed::Hosts;
 use crate::flows::{self, Flows};
 use crate::fragments::Fragments;
 use crate::link::{self, Addr, Frame};
 use crate::pace::Pace;
+use crate::table::table;
 
 /// Pairs with a decoder of their own; those that come later share one.
 const MOST: usize = if cfg!(test) { 8 } else { 4096 };
@@ -27,6 +28,15 @@ const END: u64 = (i32::MAX as u64) << 32;
 
 /// What is numbered in the order in which it is met; a turn for each.
 pub const LISTS: [&str; 6] = ["connection", "kind", "session", "name", "handle", "created"];
+
+table! {
+    /// When the items of each list were met, list after list (`nfslat.model.details.Turns`).
+    pub struct Turns of Turn {
+        of: i8,
+        turn: i64,
+        service: i64,
+    }
+}
 
 /// The packets of one pair of addresses.
 pub struct Part {
@@ -66,6 +76,18 @@ impl Part {
     fn finish(&mut self) {
         let Part { decoder, turns, .. } = self;
         decoder.finish_each(|decoder, flow| Part::note(decoder, turns, END | u64::from(flow.begun)));
+    }
+
+    pub fn turns(&self) -> Turns {
+        let mut table = Turns::default();
+        for (number, turns) in self.turns.iter().enumerate() {
+            let mut kinds = self.decoder.pairing.kinds.list.iter().filter(|_| LISTS[number] == "kind");
+            for turn in turns {
+                let service = kinds.next().map_or(-1, |kind| i64::from(kind.service));
+                table.push_row(Turn { of: number as i8, turn: *turn as i64, service });
+            }
+        }
+        table
     }
 
     /// Did it show RPC?

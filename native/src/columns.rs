@@ -1,13 +1,12 @@
-//! The tables that leave the decoder, as columns; one push a row, dtypes as in `nfslat/model/tables.py`.
-//!
-//! Null is -1, in unsigned columns 2^32 - 1 (`NONE`). Times are ns since 1970, frames 1-based.
+//! The tables of ops and of messages in no op, and what their calls and replies say.
 
 use hashbrown::HashMap;
 
-use crate::compound::{SequenceResult, SessionResult};
+use crate::call::{Call, NONE};
 use crate::interned::Interned;
-use crate::ops::Place;
-use crate::rpc::{Call, NONE};
+use crate::place::Place;
+use crate::results::{SequenceResult, SessionResult};
+use crate::table::table;
 
 /// The one state in which a message ends (`nfslat.model.tables.State`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,94 +29,96 @@ const REPLY_WHOLE: u8 = 8;
 const UNANSWERED: i64 = -1;
 const MERGED: i64 = -2;
 
-#[derive(Default)]
-pub struct Ops {
-    pub conn: Vec<i32>,
-    pub direction: Vec<i8>,
-    pub xid: Vec<u32>,
-    pub kind: Vec<i16>,
-    pub offset: Vec<i64>,
-    pub size: Vec<u32>,
-    pub fh: Vec<u32>,
-    pub t0: Vec<i64>,
-    pub t1: Vec<i64>,
-    pub t2: Vec<i64>,
-    pub t3: Vec<i64>,
-    pub call_first_frame: Vec<i32>,
-    pub call_last_frame: Vec<i32>,
-    pub reply_first_frame: Vec<i32>,
-    pub reply_last_frame: Vec<i32>,
-    pub transmissions: Vec<i16>,
-    /// `nfslat.model.details.Callers`.
-    pub uid: Vec<u32>,
-    pub status: Vec<i16>,
-    pub accept: Vec<i8>,
-    pub flags: Vec<u8>,
+table! {
+    /// `nfslat.model.tables.Ops`.
+    pub struct Ops of Op {
+        conn: i32,
+        direction: i8,
+        xid: u32,
+        kind: i16,
+        offset: i64,
+        size: u32,
+        fh: u32,
+        t0: i64,
+        t1: i64,
+        t2: i64,
+        t3: i64,
+        call_first_frame: i32,
+        call_last_frame: i32,
+        reply_first_frame: i32,
+        reply_last_frame: i32,
+        transmissions: i16,
+        status: i16,
+        accept: i8,
+        flags: u8,
+    }
 }
 
-/// Leave only `rows` of the columns of a table, in that order.
-macro_rules! keep {
-    ($table:ident, $rows:ident, $($name:ident)*) => {
-        $($table.$name = $rows.iter().map(|row| $table.$name[*row as usize]).collect();)*
-    };
+table! {
+    /// On whose behalf calls were made: a row an op (`nfslat.model.details.Callers`).
+    pub struct Callers of Caller {
+        uid: u32,
+    }
 }
 
-/// Do the same to every column of an `Ops`.
-macro_rules! each_column {
-    ($ops:expr, $column:ident => $what:expr) => {{
-        macro_rules! one {
-            ($name:ident) => {{
-                let $column = &mut $ops.$name;
-                $what;
-            }};
-        }
-        one!(conn);
-        one!(direction);
-        one!(xid);
-        one!(kind);
-        one!(offset);
-        one!(size);
-        one!(fh);
-        one!(t0);
-        one!(t1);
-        one!(t2);
-        one!(t3);
-        one!(call_first_frame);
-        one!(call_last_frame);
-        one!(reply_first_frame);
-        one!(reply_last_frame);
-        one!(transmissions);
-        one!(uid);
-        one!(status);
-        one!(accept);
-        one!(flags);
-    }};
+/// What an op has of its reply.
+struct Answer {
+    t2: i64,
+    t3: i64,
+    first_frame: i32,
+    last_frame: i32,
+    status: i16,
+    accept: i8,
 }
+
+const NO_ANSWER: Answer =
+    Answer { t2: UNANSWERED, t3: UNANSWERED, first_frame: -1, last_frame: -1, status: -1, accept: -1 };
 
 impl Ops {
     pub fn push(&mut self, at: Place, call: &Call<'_>, kind: i16) -> u32 {
         let row = self.t0.len() as u32;
-        self.conn.push(at.conn as i32);
-        self.direction.push(at.direction as i8);
-        self.xid.push(call.xid);
-        self.kind.push(kind);
-        self.offset.push(call.offset);
-        self.size.push(call.size);
-        self.fh.push(call.fh);
-        self.t0.push(at.t_ns);
-        self.t1.push(at.t_ns);
-        self.t2.push(UNANSWERED);
-        self.t3.push(UNANSWERED);
-        self.call_first_frame.push(at.frame as i32);
-        self.call_last_frame.push(at.frame as i32);
-        self.reply_first_frame.push(-1);
-        self.reply_last_frame.push(-1);
-        self.transmissions.push(1);
-        self.uid.push(call.uid);
-        self.status.push(-1);
-        self.accept.push(-1);
-        self.flags.push(0);
+        self.push_row(Op {
+            conn: at.conn as i32,
+            direction: at.direction as i8,
+            xid: call.xid,
+            kind,
+            offset: call.offset,
+            size: call.size,
+            fh: call.fh,
+            t0: at.t_ns,
+            t1: at.t_ns,
+            t2: UNANSWERED,
+            t3: UNANSWERED,
+            call_first_frame: at.frame as i32,
+            call_last_frame: at.frame as i32,
+            reply_first_frame: -1,
+            reply_last_frame: -1,
+            transmissions: 1,
+            status: -1,
+            accept: -1,
+            flags: 0,
+        });
         row
+    }
+
+    fn answer_of(&self, row: usize) -> Answer {
+        Answer {
+            t2: self.t2[row],
+            t3: self.t3[row],
+            first_frame: self.reply_first_frame[row],
+            last_frame: self.reply_last_frame[row],
+            status: self.status[row],
+            accept: self.accept[row],
+        }
+    }
+
+    fn set_answer(&mut self, row: usize, answer: Answer) {
+        self.t2[row] = answer.t2;
+        self.t3[row] = answer.t3;
+        self.reply_first_frame[row] = answer.first_frame;
+        self.reply_last_frame[row] = answer.last_frame;
+        self.status[row] = answer.status;
+        self.accept[row] = answer.accept;
     }
 
     #[inline]
@@ -161,12 +162,8 @@ impl Ops {
 
     /// The reply of op `from` is that of op `to`.
     pub fn hand_on(&mut self, from: usize, to: usize) {
-        self.t2[to] = std::mem::replace(&mut self.t2[from], UNANSWERED);
-        self.t3[to] = std::mem::replace(&mut self.t3[from], UNANSWERED);
-        self.reply_first_frame[to] = std::mem::replace(&mut self.reply_first_frame[from], -1);
-        self.reply_last_frame[to] = std::mem::replace(&mut self.reply_last_frame[from], -1);
-        self.status[to] = std::mem::replace(&mut self.status[from], -1);
-        self.accept[to] = std::mem::replace(&mut self.accept[from], -1);
+        self.set_answer(to, self.answer_of(from));
+        self.set_answer(from, NO_ANSWER);
         self.flags[to] |= self.flags[from] & REPLY_WHOLE;
         self.flags[from] &= !REPLY_WHOLE;
     }
@@ -176,12 +173,7 @@ impl Ops {
         if self.t2[later] >= 0 {
             self.conn[first] = self.conn[later];
             self.direction[first] = self.direction[later];
-            self.t2[first] = self.t2[later];
-            self.t3[first] = self.t3[later];
-            self.reply_first_frame[first] = self.reply_first_frame[later];
-            self.reply_last_frame[first] = self.reply_last_frame[later];
-            self.status[first] = self.status[later];
-            self.accept[first] = self.accept[later];
+            self.set_answer(first, self.answer_of(later));
             self.flags[first] |= self.flags[later] & REPLY_WHOLE;
         }
         self.transmissions[first] = self.transmissions[first].saturating_add(self.transmissions[later]);
@@ -199,10 +191,6 @@ impl Ops {
         Some(rows)
     }
 
-    pub fn keep(&mut self, order: &[u32]) {
-        each_column!(self, column => *column = order.iter().map(|row| column[*row as usize]).collect());
-    }
-
     /// The flags as they are published: whole only where both messages are, and where a dissector shows them.
     pub fn publish_flags(&mut self, shown: u8) {
         for flags in &mut self.flags {
@@ -212,54 +200,61 @@ impl Ops {
     }
 }
 
-/// Messages that are in no op.
-#[derive(Default)]
-pub struct Loose {
-    pub conn: Vec<i32>,
-    pub direction: Vec<i8>,
-    pub is_reply: Vec<i8>,
-    pub xid: Vec<u32>,
-    pub kind: Vec<i16>,
-    pub state: Vec<i8>,
-    pub op: Vec<i32>,
-    pub first_frame: Vec<i32>,
-    pub last_frame: Vec<i32>,
-    pub first_ns: Vec<i64>,
-    pub last_ns: Vec<i64>,
-    whole: Vec<bool>,
+table! {
+    /// Messages that are in no op (`nfslat.model.tables.Loose`).
+    pub struct Loose of LooseMessage {
+        conn: i32,
+        direction: i8,
+        is_reply: i8,
+        xid: u32,
+        kind: i16,
+        state: i8,
+        op: i32,
+        first_frame: i32,
+        last_frame: i32,
+        first_ns: i64,
+        last_ns: i64,
+    }
+    with {
+        whole: Vec<bool>,
+    }
 }
 
 impl Loose {
     pub fn push(&mut self, at: Place, xid: u32, is_reply: bool, kind: i16, state: State, op: i32) -> u32 {
         let row = self.op.len() as u32;
-        self.conn.push(at.conn as i32);
-        self.direction.push(at.direction as i8);
-        self.is_reply.push(i8::from(is_reply));
-        self.xid.push(xid);
-        self.kind.push(kind);
-        self.state.push(state as i8);
-        self.op.push(op);
-        self.first_frame.push(at.frame as i32);
-        self.last_frame.push(at.frame as i32);
-        self.first_ns.push(at.t_ns);
-        self.last_ns.push(at.t_ns);
+        self.push_row(LooseMessage {
+            conn: at.conn as i32,
+            direction: at.direction as i8,
+            is_reply: i8::from(is_reply),
+            xid,
+            kind,
+            state: state as i8,
+            op,
+            first_frame: at.frame as i32,
+            last_frame: at.frame as i32,
+            first_ns: at.t_ns,
+            last_ns: at.t_ns,
+        });
         self.whole.push(false);
         row
     }
 
     /// The call of `ops` in `row`, which belongs to no op of its own.
     pub fn push_call(&mut self, ops: &Ops, row: usize, state: State) {
-        self.conn.push(ops.conn[row]);
-        self.direction.push(ops.direction[row]);
-        self.is_reply.push(0);
-        self.xid.push(ops.xid[row]);
-        self.kind.push(ops.kind[row]);
-        self.state.push(state as i8);
-        self.op.push(-1);
-        self.first_frame.push(ops.call_first_frame[row]);
-        self.last_frame.push(ops.call_last_frame[row]);
-        self.first_ns.push(ops.t0[row]);
-        self.last_ns.push(ops.t1[row]);
+        self.push_row(LooseMessage {
+            conn: ops.conn[row],
+            direction: ops.direction[row],
+            is_reply: 0,
+            xid: ops.xid[row],
+            kind: ops.kind[row],
+            state: state as i8,
+            op: -1,
+            first_frame: ops.call_first_frame[row],
+            last_frame: ops.call_last_frame[row],
+            first_ns: ops.t0[row],
+            last_ns: ops.t1[row],
+        });
         self.whole.push(false);
     }
 
@@ -281,25 +276,28 @@ impl Loose {
         let paired = State::Paired as i8;
         let mut rows: Vec<u32> = (0..self.op.len() as u32).filter(|row| self.state[*row as usize] != paired).collect();
         rows.sort_by_key(|row| self.first_frame[*row as usize]);
-        keep!(self, rows, conn direction is_reply xid kind state op first_frame last_frame first_ns last_ns);
+        self.keep(&rows);
         self.whole = Vec::new();
     }
 }
 
-/// What SEQUENCE (RFC 8881 section 18.46) said, one row an op that has one.
-#[derive(Default)]
-pub struct Slots {
-    pub op: Vec<i32>,
-    pub session: Vec<i16>,
-    pub slot: Vec<u32>,
-    pub seqid: Vec<u32>,
-    pub highest: Vec<u32>,
-    pub reply_highest: Vec<u32>,
-    pub target_highest: Vec<u32>,
-    pub sessions: Vec<[u8; 16]>,
-    /// What CREATE_SESSION granted, and when.
-    pub created: Vec<(i64, SessionResult)>,
-    known: HashMap<[u8; 16], i16>,
+table! {
+    /// What SEQUENCE (RFC 8881 section 18.46) said, one row an op that has one (`nfslat.model.details.Slots`).
+    pub struct Slots of Slot {
+        op: i32,
+        session: i16,
+        slot: u32,
+        seqid: u32,
+        highest: u32,
+        reply_highest: u32,
+        target_highest: u32,
+    }
+    with {
+        pub sessions: Vec<[u8; 16]>,
+        /// What CREATE_SESSION granted, and when.
+        pub created: Vec<(i64, SessionResult)>,
+        known: HashMap<[u8; 16], i16>,
+    }
 }
 
 impl Slots {
@@ -315,13 +313,8 @@ impl Slots {
     }
 
     pub fn push(&mut self, op: u32, session: i16, slot: u32, seqid: u32, highest: u32) {
-        self.op.push(op as i32);
-        self.session.push(session);
-        self.slot.push(slot);
-        self.seqid.push(seqid);
-        self.highest.push(highest);
-        self.reply_highest.push(NONE);
-        self.target_highest.push(NONE);
+        let op = op as i32;
+        self.push_row(Slot { op, session, slot, seqid, highest, reply_highest: NONE, target_highest: NONE });
     }
 
     /// Rows are in the order of `op`, so that the one of an op is found by halving.
@@ -350,16 +343,19 @@ impl Slots {
 
     pub fn renumber(&mut self, new_row: &[i32]) {
         let rows = rows_by_op(&mut self.op, new_row);
-        keep!(self, rows, op session slot seqid highest reply_highest target_highest);
+        self.keep(&rows);
     }
 }
 
-/// Names of files in calls, each kept once; those that only replies have are among them.
-#[derive(Default)]
-pub struct Names {
-    pub op: Vec<i32>,
-    pub name: Vec<i32>,
-    interned: Interned,
+table! {
+    /// Names of files in calls, each kept once; those that only replies have are among them (`nfslat.model.details.Names`).
+    pub struct Names of Name {
+        op: i32,
+        name: i32,
+    }
+    with {
+        interned: Interned,
+    }
 }
 
 /// What is kept of names, all together.
@@ -367,9 +363,8 @@ const MOST_NAME_BYTES: usize = 64 << 20;
 
 impl Names {
     pub fn add(&mut self, op: u32, name: &[u8]) {
-        if let Some(number) = self.number(name) {
-            self.op.push(op as i32);
-            self.name.push(number);
+        if let Some(name) = self.number(name) {
+            self.push_row(Name { op: op as i32, name });
         }
     }
 
@@ -390,15 +385,17 @@ impl Names {
 
     pub fn renumber(&mut self, new_row: &[i32]) {
         let rows = rows_by_op(&mut self.op, new_row);
-        keep!(self, rows, op name);
+        self.keep(&rows);
     }
 }
 
-/// COMPOUNDs that failed: how many results the reply has; the last of their operations is the one that failed.
-#[derive(Default)]
-pub struct Failures {
-    pub op: Vec<i32>,
-    pub results: Vec<u32>,
+table! {
+    /// COMPOUNDs that failed: how many results the reply has; the last of their operations is the one that failed
+    /// (`nfslat.model.details.Failures`).
+    pub struct Failures of Failure {
+        op: i32,
+        results: u32,
+    }
 }
 
 impl Failures {
@@ -407,13 +404,13 @@ impl Failures {
         if !self.op.is_sorted() {
             let mut rows: Vec<u32> = (0..self.op.len() as u32).collect();
             rows.sort_by_key(|row| self.op[*row as usize]);
-            keep!(self, rows, op results);
+            self.keep(&rows);
         }
     }
 
     pub fn renumber(&mut self, new_row: &[i32]) {
         let rows = rows_by_op(&mut self.op, new_row);
-        keep!(self, rows, op results);
+        self.keep(&rows);
     }
 }
 

@@ -1,18 +1,23 @@
 //! Packets in capture order in, everything that is known of one capture out.
 
+use std::io::Read;
+
+use crate::capture::{Error, File, Progress, Take, read_all};
 use crate::compound::Ranks;
 use crate::container::Packet;
-use crate::feed::{Feed, NO_CONN, Outcome, Tally};
+use crate::feed::{Feed, Outcome, Tally};
 use crate::flows::{Flow, Flows, Print};
 use crate::fragments::Fragments;
 use crate::link::{self, Datagram, Ends, FIN, Frame, RST, SYN, Segment};
 use crate::loads::Loads;
 use crate::ops::Pairing;
 use crate::pace::Pace;
+use crate::place::NO_CONN;
 use crate::plausible::{Plausible, plausible};
 use crate::stream::Novelty;
 use crate::traffic::{Event, Events, Place, STALL_NS, Traffic};
 use crate::waits::{Glance, Pauses, Seen, Waits, Went};
+pub use tcp::Tcp;
 
 /// Every packet is of one kind.
 #[derive(Clone, Copy)]
@@ -391,6 +396,32 @@ impl Decoder {
     }
 }
 
+impl Take for Decoder {
+    #[inline]
+    fn packet(&mut self, packet: &Packet<'_>) {
+        Decoder::packet(self, packet);
+    }
+
+    fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    fn full(&self) -> Option<Error> {
+        self.pairing.is_full().then_some(Error::TooMany)
+    }
+}
+
+/// Read the ops of captures one after the other, as one.
+pub fn decode<I>(inputs: I, ranks: Ranks, progress: &Progress) -> Result<(Decoder, Vec<File>), Error>
+where
+    I: IntoIterator<Item = std::io::Result<Box<dyn Read + Send>>>,
+{
+    let mut decoder = Decoder::new(ranks);
+    let files = read_all(inputs, &mut decoder, progress)?;
+    decoder.finish();
+    Ok((decoder, files))
+}
+
 /// Could a datagram of endpoints that have not spoken RPC before be an RPC message?
 fn is_rpc(bytes: &[u8]) -> bool {
     // Over TCP the same bytes stand behind a record mark.
@@ -401,5 +432,6 @@ fn is_rpc(bytes: &[u8]) -> bool {
     plausible(&record[..4 + visible], 28) != Plausible::No
 }
 
+mod tcp;
 #[cfg(test)]
 mod tests;

@@ -4,10 +4,12 @@ use hashbrown::HashSet;
 
 use crate::compound::Ranks;
 use crate::link::Addr;
-use crate::ops::{Pairing, Place, Row};
+use crate::ops::Pairing;
+use crate::place::{NO_CONN, Place, Row};
 use crate::plausible::Plausible;
+use crate::protocol::{AUTH_TLS, is_callback};
 use crate::results::parse_results;
-use crate::rpc::{AUTH_TLS, Bad, is_callback, parse_call, parse_reply};
+use crate::rpc::{Bad, parse_call, parse_reply};
 
 /// The two addresses of a connection, the lower one first.
 pub type Hosts = (Addr, Addr);
@@ -61,8 +63,6 @@ pub struct Shared {
     /// When the present TCP connection began; `i64::MIN` for the first between these endpoints.
     pub since_ns: i64,
 }
-
-pub const NO_CONN: u32 = u32::MAX;
 
 /// Where messages go.
 pub struct Feed<'a> {

@@ -2,11 +2,13 @@
 
 use hashbrown::HashMap;
 
+use crate::call::{Call, Key};
 use crate::columns::Names;
 use crate::interned::Interned;
 use crate::news::{self, News};
-use crate::results::{Key, clear};
-use crate::rpc::{Accept, Call, parse_reply};
+use crate::results::clear;
+use crate::rpc::{Accept, parse_reply};
+use crate::table::table;
 
 /// Rows kept of a capture; beyond it they are only counted.
 const MOST_ROWS: usize = if cfg!(test) { 64 } else { 4 << 20 };
@@ -21,21 +23,25 @@ struct Asked {
     arguments: Box<[u8]>,
 }
 
-#[derive(Default)]
-pub struct Files {
-    pub op: Vec<i32>,
-    pub event: Vec<i8>,
-    pub t_ns: Vec<i64>,
-    pub directory: Vec<i32>,
-    pub name: Vec<i32>,
-    pub handle: Vec<i32>,
-    pub to_directory: Vec<i32>,
-    pub to_name: Vec<i32>,
-    pub handles: Interned,
-    /// Rows beyond those that are kept, and calls beyond those that are remembered.
-    pub dropped: u64,
-    asked: HashMap<u32, Asked>,
-    waiting_bytes: usize,
+table! {
+    /// Which handle is which name (`nfslat.model.details.Files`).
+    pub struct Files of FileRow {
+        op: i32,
+        event: i8,
+        t_ns: i64,
+        directory: i32,
+        name: i32,
+        handle: i32,
+        to_directory: i32,
+        to_name: i32,
+    }
+    with {
+        pub handles: Interned,
+        /// Rows beyond those that are kept, and calls beyond those that are remembered.
+        pub dropped: u64,
+        asked: HashMap<u32, Asked>,
+        waiting_bytes: usize,
+    }
 }
 
 impl Files {
@@ -88,15 +94,9 @@ impl Files {
             self.dropped += 1;
             return;
         };
-        self.op.push(op as i32);
-        self.event.push(news.event as i8);
-        self.t_ns.push(t_ns);
         let [directory, name, handle, to_directory, to_name] = row;
-        self.directory.push(directory);
-        self.name.push(name);
-        self.handle.push(handle);
-        self.to_directory.push(to_directory);
-        self.to_name.push(to_name);
+        let event = news.event as i8;
+        self.push_row(FileRow { op: op as i32, event, t_ns, directory, name, handle, to_directory, to_name });
     }
 
     /// None where there is no room for all of them.
@@ -123,19 +123,7 @@ impl Files {
         let is_in_order = rows.len() == self.op.len() && rows.is_sorted();
         if !is_in_order {
             rows.sort_unstable();
-            let all = |column: &mut Vec<i32>| *column = rows.iter().map(|row| column[row.2 as usize]).collect();
-            [
-                &mut self.op,
-                &mut self.directory,
-                &mut self.name,
-                &mut self.handle,
-                &mut self.to_directory,
-                &mut self.to_name,
-            ]
-            .into_iter()
-            .for_each(all);
-            self.event = rows.iter().map(|row| self.event[row.2 as usize]).collect();
-            self.t_ns = rows.iter().map(|row| row.0).collect();
+            self.keep(&rows.iter().map(|row| row.2).collect::<Vec<u32>>());
         }
         self.asked = HashMap::new();
         self.waiting_bytes = 0;

@@ -2,7 +2,9 @@
 
 use hashbrown::HashMap;
 
-use crate::feed::{NO_CONN, Shared};
+use crate::place::NO_CONN;
+
+use crate::feed::Shared;
 use crate::link::{Addr, Ends, Segment};
 use crate::loads::Load;
 use crate::stream::Stream;

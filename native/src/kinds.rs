@@ -2,8 +2,8 @@
 
 use hashbrown::HashMap;
 
-use crate::results::Key;
-use crate::rpc::{Call, NONE, is_compound};
+use crate::call::{Call, Key, NONE};
+use crate::protocol::{COMPOUND, NFS, is_compound};
 
 /// Program, version, minor version, main operation and list of operations of a call, and its RPCSEC_GSS service
 /// (`Key::service`).
@@ -34,7 +34,7 @@ impl Kinds {
     pub fn of(&mut self, call: &Call<'_>) -> i16 {
         let service = Key::from(call).service;
         let plain_v3 =
-            call.program == 100_003 && call.version == 3 && call.op < 32 && call.gss.is_none() && call.flavor != NONE;
+            call.program == NFS && call.version == 3 && call.op < 32 && call.gss.is_none() && call.flavor != NONE;
         if plain_v3 && self.v3[call.op as usize] != 0 {
             return self.v3[call.op as usize] - 1;
         }
@@ -70,7 +70,7 @@ impl Kinds {
             program: kind.program,
             version: kind.version,
             // Operations of a COMPOUND have numbers from 3 on.
-            procedure: if is_compound(kind.program, kind.version, 1) { kind.op.min(1) } else { kind.op },
+            procedure: if is_compound(kind.program, kind.version, COMPOUND) { kind.op.min(COMPOUND) } else { kind.op },
             minor: kind.minor,
             service: kind.service,
         }
@@ -82,7 +82,7 @@ impl Kinds {
         if a.program != b.program || a.version != b.version {
             return Some(false);
         }
-        if a.version == 4 && (a.op == 1 || b.op == 1) {
+        if a.version == 4 && (a.op == COMPOUND || b.op == COMPOUND) {
             return Some(true); // a COMPOUND whose operations are encrypted or cut off
         }
         if a.op != b.op && a.op != NONE && b.op != NONE {

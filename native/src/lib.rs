@@ -7,15 +7,18 @@
 //!                          -> split (captures of some pairs of addresses)
 //!                                        -> conversations -> packets
 //! ```
+//!
+//! README.md lists the modules in the order in which they import each other.
 
 pub mod apart;
+pub mod call;
 pub mod callbacks;
+pub mod capture;
 pub mod columns;
 pub mod compound;
 pub mod container;
 pub mod conversations;
 pub mod copies;
-pub mod decode;
 pub mod decoder;
 pub mod dispatch;
 pub mod feed;
@@ -34,7 +37,9 @@ pub mod operations;
 pub mod ops;
 pub mod pace;
 pub mod packets;
+pub mod place;
 pub mod plausible;
+pub mod protocol;
 pub mod ranges;
 pub mod resent;
 pub mod results;
@@ -44,6 +49,7 @@ pub mod source;
 pub mod split;
 pub mod stream;
 pub mod sweep;
+pub mod table;
 pub mod traffic;
 pub mod waits;
 pub mod xdr;

@@ -1,6 +1,7 @@
 //! Payload of data packets in, its bytes by stretch of time out (`nfslat.model.details.Loads`).
 
-use crate::feed::NO_CONN;
+use crate::place::NO_CONN;
+use crate::table::table;
 
 /// What the stretches are as long as their rows fit.
 pub const STRETCH_NS: i64 = 10_000_000;
@@ -57,6 +58,16 @@ impl Row {
     }
 }
 
+table! {
+    /// `nfslat.model.details.Loads`.
+    pub struct LoadColumns of LoadRow {
+        conn: i32,
+        direction: i8,
+        begin_ns: i64,
+        bytes: i64,
+    }
+}
+
 /// Rows by time, connection and direction once it is closed.
 pub struct Loads {
     rows: Vec<Row>,
@@ -107,20 +118,17 @@ impl Loads {
         self.merge();
     }
 
-    pub fn conn(&self) -> Vec<i32> {
-        self.rows.iter().map(|row| row.conn as i32).collect()
-    }
-
-    pub fn direction(&self) -> Vec<i8> {
-        self.rows.iter().map(|row| row.direction as i8).collect()
-    }
-
-    pub fn begin_ns(&self) -> Vec<i64> {
-        self.rows.iter().map(|row| row.begin_ns).collect()
-    }
-
-    pub fn bytes(&self) -> Vec<i64> {
-        self.rows.iter().map(|row| row.bytes as i64).collect()
+    pub fn columns(&self) -> LoadColumns {
+        let mut columns = LoadColumns::default();
+        for row in &self.rows {
+            columns.push_row(LoadRow {
+                conn: row.conn as i32,
+                direction: row.direction as i8,
+                begin_ns: row.begin_ns,
+                bytes: row.bytes as i64,
+            });
+        }
+        columns
     }
 }
 

@@ -4,9 +4,9 @@
 //! Only what succeeded says anything. Bytes that end too early, or that are none of these, end the reading; what was
 //! said before stands.
 
+use crate::call::{Call, Key};
 use crate::nfs::{FHSIZE, nfs_fh3};
-use crate::results::Key;
-use crate::rpc::{Call, MOUNT, NFS};
+use crate::protocol::{COMPOUND, MOUNT, NFS, mount, op, v2, v3};
 use crate::xdr::Xdr;
 
 /// What one row of `nfslat.model.details.Files` says (`nfslat.model.details.FileEvent`).
@@ -53,13 +53,28 @@ impl<'a> News<'a> {
 #[inline]
 pub fn asks(call: &Call<'_>) -> bool {
     match (call.program, call.version) {
-        (NFS, 3) => matches!(call.procedure, 3 | 8..=15 | 17),
-        (NFS, 2) => matches!(call.procedure, 4 | 9..=15),
-        (MOUNT, 1..=3) => call.procedure == 1,
-        // CREATE, LINK, LOOKUP, LOOKUPP, OPEN, PUTROOTFH, READDIR, REMOVE, RENAME
-        (NFS, 4) => call.ops.as_slice().iter().any(|op| matches!(op, 6 | 11 | 15 | 16 | 18 | 24 | 26 | 28 | 29)),
+        (NFS, 3) => matches!(call.procedure, v3::LOOKUP | v3::CREATE..=v3::LINK | v3::READDIRPLUS),
+        (NFS, 2) => matches!(call.procedure, v2::LOOKUP | v2::CREATE..=v2::RMDIR),
+        (MOUNT, 1..=3) => call.procedure == mount::MNT,
+        (NFS, 4) => call.ops.as_slice().iter().any(|op| names(*op)),
         _ => false,
     }
+}
+
+/// May an operation of a COMPOUND name a file?
+fn names(op: u16) -> bool {
+    matches!(
+        op,
+        op::CREATE
+            | op::LINK
+            | op::LOOKUP
+            | op::LOOKUPP
+            | op::OPEN
+            | op::PUTROOTFH
+            | op::READDIR
+            | op::REMOVE
+            | op::RENAME
+    )
 }
 
 /// Let `hear` have what the results of a call say, where its arguments are `arguments`. None: they end too early.
@@ -68,8 +83,8 @@ pub fn read(key: &Key, arguments: &[u8], results: Xdr<'_>, mut hear: impl FnMut(
     match (key.program, key.version, key.procedure) {
         (NFS, 2, procedure) => version2(procedure, arguments, results, &mut hear),
         (NFS, 3, procedure) => version3(procedure, arguments, results, &mut hear),
-        (NFS, 4, 1) => compound::read(arguments, results, &mut hear),
-        (MOUNT, version, 1) => mount(version, arguments, results, &mut hear),
+        (NFS, 4, COMPOUND) => compound::read(arguments, results, &mut hear),
+        (MOUNT, version, mount::MNT) => mounted(version, arguments, results, &mut hear),
         _ => None,
     }
 }
@@ -100,7 +115,7 @@ fn entry2<'a>(xdr: &mut Xdr<'a>) -> Entry<'a> {
     (handle2(xdr), or_end(xdr, Xdr::opaque))
 }
 
-fn mount(version: u32, mut arguments: Xdr<'_>, mut results: Xdr<'_>, hear: &mut impl FnMut(News<'_>)) -> Option<()> {
+fn mounted(version: u32, mut arguments: Xdr<'_>, mut results: Xdr<'_>, hear: &mut impl FnMut(News<'_>)) -> Option<()> {
     succeeded(&mut results)?;
     let handle = if version == 3 { handle3(&mut results) } else { handle2(&mut results) };
     hear(News { handle, ..News::of(Event::Root, (None, arguments.opaque())) });
@@ -114,13 +129,15 @@ fn succeeded(results: &mut Xdr<'_>) -> Option<()> {
 fn version2(procedure: u32, mut call: Xdr<'_>, mut results: Xdr<'_>, hear: &mut impl FnMut(News<'_>)) -> Option<()> {
     succeeded(&mut results)?;
     hear(match procedure {
-        // LOOKUP, CREATE, MKDIR: the handle comes first
-        4 | 9 | 14 => News { handle: handle2(&mut results), ..News::of(Event::Found, entry2(&mut call)) },
-        13 => News::of(Event::Found, entry2(&mut call)), // SYMLINK: no more than the status
-        10 | 15 => News::of(Event::Removed, entry2(&mut call)), // REMOVE, RMDIR
-        // LINK: the file, then the directory and the name in it
-        12 => News { handle: handle2(&mut call), ..News::of(Event::Found, entry2(&mut call)) },
-        11 => renamed(entry2(&mut call), entry2(&mut call)),
+        // The handle comes first
+        v2::LOOKUP | v2::CREATE | v2::MKDIR => {
+            News { handle: handle2(&mut results), ..News::of(Event::Found, entry2(&mut call)) }
+        }
+        v2::SYMLINK => News::of(Event::Found, entry2(&mut call)), // no more than the status
+        v2::REMOVE | v2::RMDIR => News::of(Event::Removed, entry2(&mut call)),
+        // The file, then the directory and the name in it
+        v2::LINK => News { handle: handle2(&mut call), ..News::of(Event::Found, entry2(&mut call)) },
+        v2::RENAME => renamed(entry2(&mut call), entry2(&mut call)),
         _ => return None,
     });
     Some(())
@@ -129,17 +146,17 @@ fn version2(procedure: u32, mut call: Xdr<'_>, mut results: Xdr<'_>, hear: &mut 
 fn version3(procedure: u32, mut call: Xdr<'_>, mut results: Xdr<'_>, hear: &mut impl FnMut(News<'_>)) -> Option<()> {
     succeeded(&mut results)?;
     hear(match procedure {
-        3 => News { handle: handle3(&mut results), ..News::of(Event::Found, entry3(&mut call)) }, // LOOKUP
-        // CREATE, MKDIR, SYMLINK, MKNOD: the handle is optional
-        8..=11 => {
+        v3::LOOKUP => News { handle: handle3(&mut results), ..News::of(Event::Found, entry3(&mut call)) },
+        // The handle is optional
+        v3::CREATE | v3::MKDIR | v3::SYMLINK | v3::MKNOD => {
             let handle = if results.bool() == Some(true) { handle3(&mut results) } else { None };
             News { handle, ..News::of(Event::Found, entry3(&mut call)) }
         }
-        12 | 13 => News::of(Event::Removed, entry3(&mut call)), // REMOVE, RMDIR
-        14 => renamed(entry3(&mut call), entry3(&mut call)),
-        // LINK: the file, then the directory and the name in it
-        15 => News { handle: handle3(&mut call), ..News::of(Event::Found, entry3(&mut call)) },
-        17 => return readdirplus(handle3(&mut call), results, hear),
+        v3::REMOVE | v3::RMDIR => News::of(Event::Removed, entry3(&mut call)),
+        v3::RENAME => renamed(entry3(&mut call), entry3(&mut call)),
+        // The file, then the directory and the name in it
+        v3::LINK => News { handle: handle3(&mut call), ..News::of(Event::Found, entry3(&mut call)) },
+        v3::READDIRPLUS => return readdirplus(handle3(&mut call), results, hear),
         _ => return None,
     });
     Some(())

@@ -1,6 +1,7 @@
 //! Arguments of an NFSv2 (RFC 1094), NFSv3 (RFC 1813) or MOUNT call in, its handle, offset, size and name out.
 
-use crate::rpc::{Call, NONE};
+use crate::call::{Call, NONE};
+use crate::protocol::{mount, v2, v3};
 use crate::xdr::Xdr;
 
 /// Length of every NFSv2 handle (RFC 1094 section 2.3.3), and the longest of NFSv3 (RFC 1813 section 2.4).
@@ -16,20 +17,21 @@ pub(crate) fn arguments<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>) -> Option<()
 }
 
 fn version3<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>) -> Option<()> {
-    if !matches!(call.procedure, 1..=21) {
+    if !matches!(call.procedure, v3::GETATTR..=v3::COMMIT) {
         return None;
     }
     call.fh = hash(nfs_fh3(xdr)?);
     match call.procedure {
-        // READ, WRITE and COMMIT begin alike: offset, count; that of a WRITE is its data's (RFC 1813 section 3.3.7).
-        6 | 7 | 21 => {
+        // They begin alike: offset, count; that of a WRITE is its data's (RFC 1813 section 3.3.7).
+        v3::READ | v3::WRITE | v3::COMMIT => {
             call.offset = offset(xdr.u64()?);
             call.size = xdr.u32()?;
         }
-        // LOOKUP, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR, RENAME
-        3 | 8..=14 => call.name = Some(xdr.opaque()?),
-        // LINK: the file, then the directory and the name in it
-        15 => {
+        v3::LOOKUP | v3::CREATE | v3::MKDIR | v3::SYMLINK | v3::MKNOD | v3::REMOVE | v3::RMDIR | v3::RENAME => {
+            call.name = Some(xdr.opaque()?)
+        }
+        // The file, then the directory and the name in it
+        v3::LINK => {
             nfs_fh3(xdr)?;
             call.name = Some(xdr.opaque()?);
         }
@@ -44,27 +46,27 @@ pub(crate) fn nfs_fh3<'a>(xdr: &mut Xdr<'a>) -> Option<&'a [u8]> {
 
 fn version2<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>) -> Option<()> {
     // NULL, and ROOT and WRITECACHE, which are obsolete, have no arguments.
-    if !matches!(call.procedure, 1 | 2 | 4..=6 | 8..=17) {
+    if !matches!(call.procedure, v2::GETATTR..=v2::STATFS) || matches!(call.procedure, v2::ROOT | v2::WRCACHE) {
         return None;
     }
     call.fh = hash(xdr.take(FHSIZE)?);
     match call.procedure {
-        // READ: offset, count
-        6 => {
+        v2::READ => {
             call.offset = xdr.u32()?.into();
             call.size = xdr.u32()?;
         }
-        // WRITE: beginoffset, offset, totalcount, data; the first and third are unused (RFC 1094 section 2.2.9).
-        8 => {
+        // beginoffset, offset, totalcount, data; the first and third are unused (RFC 1094 section 2.2.9).
+        v2::WRITE => {
             xdr.skip(4)?;
             call.offset = xdr.u32()?.into();
             xdr.skip(4)?;
             call.size = xdr.u32()?;
         }
-        // LOOKUP, CREATE, REMOVE, RENAME, SYMLINK, MKDIR, RMDIR
-        4 | 9 | 10 | 11 | 13..=15 => call.name = Some(xdr.opaque()?),
-        // LINK: the file, then the directory and the name in it
-        12 => {
+        v2::LOOKUP | v2::CREATE | v2::REMOVE | v2::RENAME | v2::SYMLINK | v2::MKDIR | v2::RMDIR => {
+            call.name = Some(xdr.opaque()?)
+        }
+        // The file, then the directory and the name in it
+        v2::LINK => {
             xdr.skip(FHSIZE)?;
             call.name = Some(xdr.opaque()?);
         }
@@ -75,7 +77,7 @@ fn version2<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>) -> Option<()> {
 
 /// The path that MNT and UMNT name (RFC 1813 sections 5.2.1 and 5.2.3; as in RFC 1094 appendix A).
 pub(crate) fn mount_arguments<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>) -> Option<()> {
-    if matches!(call.procedure, 1 | 3) {
+    if matches!(call.procedure, mount::MNT | mount::UMNT) {
         call.name = Some(xdr.opaque()?);
     }
     Some(())

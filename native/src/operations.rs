@@ -2,16 +2,10 @@
 //!
 //! The XDR is that of RFC 7531 (NFSv4.0), 5662 (4.1), 7863 (4.2) and 8276 (extended attributes). `None` ends the walk.
 
-use crate::compound::{ChannelAttrs, Channels, Sequence};
+use crate::call::{ChannelAttrs, Channels, NONE, Sequence};
 use crate::nfs::offset;
-use crate::rpc::NONE;
+use crate::protocol::{AUTH_NONE, AUTH_SYS, RPCSEC_GSS, claim, create_mode, file_type, layout, netloc, op, protect};
 use crate::xdr::Xdr;
-
-pub(crate) const PUTFH: u16 = 22;
-pub(crate) const READ: u16 = 25;
-pub(crate) const WRITE: u16 = 38;
-pub(crate) const CREATE_SESSION: u16 = 43;
-pub(crate) const SEQUENCE: u16 = 53;
 
 /// What the arguments of the operations say.
 #[derive(Default)]
@@ -43,55 +37,53 @@ impl Default for Target<'_> {
 /// Step over the arguments of an operation.
 pub(crate) fn step<'a>(op: u16, xdr: &mut Xdr<'a>, to: &mut Arguments<'a>) -> Option<()> {
     match op {
-        PUTFH => to.target.handle = Some(handle(xdr)?),
-        READ => {
+        op::PUTFH => to.target.handle = Some(handle(xdr)?),
+        op::READ => {
             xdr.skip(16)?; // stateid
             to.target.offset = offset(xdr.u64()?);
             to.target.size = xdr.u32()?;
         }
-        WRITE => {
+        op::WRITE => {
             xdr.skip(16)?; // stateid
             to.target.offset = offset(xdr.u64()?);
             xdr.skip(4)?; // stable
             to.target.size = xdr.u32()?;
             xdr.take(to.target.size as usize)?;
         }
-        // COMMIT
-        5 => {
+        op::COMMIT => {
             to.target.offset = offset(xdr.u64()?);
             to.target.size = xdr.u32()?;
         }
-        SEQUENCE => sequence(xdr, to)?,
-        CREATE_SESSION => create_session(xdr, to)?,
-        6 => create(xdr, to)?,
-        18 => open(xdr, to)?,
-        11 | 15 | 28 | 33 => to.target.name = Some(xdr.opaque()?), // LINK, LOOKUP, REMOVE, SECINFO: name
-        // RENAME: oldname, newname
-        29 => {
+        op::SEQUENCE => sequence(xdr, to)?,
+        op::CREATE_SESSION => create_session(xdr, to)?,
+        op::CREATE => create(xdr, to)?,
+        op::OPEN => open(xdr, to)?,
+        op::LINK | op::LOOKUP | op::REMOVE | op::SECINFO => to.target.name = Some(xdr.opaque()?),
+        op::RENAME => {
             to.target.name = Some(xdr.opaque()?);
             to.target.to_name = Some(xdr.opaque()?);
         }
         // Those with a union or an array in them.
-        12 => lock(xdr)?,
-        40 => {
-            xdr.skip(4)?; // BACKCHANNEL_CTL: cb_program, sec_parms<>
+        op::LOCK => lock(xdr)?,
+        op::BACKCHANNEL_CTL => {
+            xdr.skip(4)?; // cb_program, sec_parms<>
             xdr.each(callback_sec_parms)?;
         }
-        42 => exchange_id(xdr)?,
-        49 => layoutcommit(xdr)?,
-        51 => layoutreturn(xdr)?,
-        55 => xdr.skip_array(16)?, // TEST_STATEID: stateids<>
-        56 => want_delegation(xdr)?,
-        60 => {
-            xdr.fields("sshhhww")?; // COPY: stateids, offsets, count, consecutive, synchronous, source_server<>
+        op::EXCHANGE_ID => exchange_id(xdr)?,
+        op::LAYOUTCOMMIT => layoutcommit(xdr)?,
+        op::LAYOUTRETURN => layoutreturn(xdr)?,
+        op::TEST_STATEID => xdr.skip_array(16)?, // stateids<>
+        op::WANT_DELEGATION => want_delegation(xdr)?,
+        op::COPY => {
+            xdr.fields("sshhhww")?; // stateids, offsets, count, consecutive, synchronous, source_server<>
             xdr.each(netloc)?;
         }
-        61 => {
-            xdr.skip(16)?; // COPY_NOTIFY: stateid, destination_server
+        op::COPY_NOTIFY => {
+            xdr.skip(16)?; // stateid, destination_server
             netloc(xdr)?;
         }
-        64 => {
-            xdr.fields("hhs")?; // LAYOUTERROR: offset, length, stateid, errors<> of deviceid, status, opnum
+        op::LAYOUTERROR => {
+            xdr.fields("hhs")?; // offset, length, stateid, errors<> of deviceid, status, opnum
             xdr.skip_array(16 + 4 + 4)?;
         }
         _ => xdr.fields(plain(op)?)?,
@@ -102,57 +94,57 @@ pub(crate) fn step<'a>(op: u16, xdr: &mut Xdr<'a>, to: &mut Arguments<'a>) -> Op
 /// The arguments of those operations that only have to be stepped over, in the letters of `Xdr::fields`.
 fn plain(op: u16) -> Option<&'static str> {
     Some(match op {
-        3 => "w",           // ACCESS: access
-        4 => "ws",          // CLOSE: seqid, stateid
-        7 => "h",           // DELEGPURGE: clientid
-        8 => "s",           // DELEGRETURN: stateid
-        9 => "b",           // GETATTR: attr_request
-        10 => "",           // GETFH
-        13 => "whhho",      // LOCKT: locktype, offset, length, owner
-        14 => "wwshh",      // LOCKU: locktype, seqid, stateid, offset, length
-        16 => "",           // LOOKUPP
-        17 => "bo",         // NVERIFY: attributes
-        19 => "w",          // OPENATTR: createdir
-        20 => "sw",         // OPEN_CONFIRM: stateid, seqid
-        21 => "swww",       // OPEN_DOWNGRADE: stateid, seqid, share_access, share_deny
-        23 => "",           // PUTPUBFH
-        24 => "",           // PUTROOTFH
-        26 => "hhwwb",      // READDIR: cookie, cookieverf, dircount, maxcount, attr_request
-        27 => "",           // READLINK
-        30 => "h",          // RENEW: clientid
-        31 => "",           // RESTOREFH
-        32 => "",           // SAVEFH
-        34 => "sbo",        // SETATTR: stateid, attributes
-        35 => "howoow",     // SETCLIENTID: verifier, id, cb_program, netid, addr, callback_ident
-        36 => "hh",         // SETCLIENTID_CONFIRM: clientid, verifier
-        37 => "bo",         // VERIFY: attributes
-        39 => "ho",         // RELEASE_LOCKOWNER: owner
-        41 => "sww",        // BIND_CONN_TO_SESSION: sessionid, dir, use_conn_in_rdma_mode
-        44 => "s",          // DESTROY_SESSION: sessionid
-        45 => "s",          // FREE_STATEID: stateid
-        46 => "wbhwhwbb",   // GET_DIR_DELEGATION: signal, notifications, two delays (nfstime4), attributes of both
-        47 => "swwb",       // GETDEVICEINFO: deviceid, layout_type, maxcount, notify_types
-        48 => "wwhh",       // GETDEVICELIST: layout_type, maxdevices, cookie, cookieverf
-        50 => "wwwhhhsw",   // LAYOUTGET: signal, layout_type, iomode, offset, length, minlength, stateid, maxcount
-        52 => "w",          // SECINFO_NO_NAME: style
-        54 => "oo",         // SET_SSV: ssv, digest
-        57 => "h",          // DESTROY_CLIENTID: clientid
-        58 => "w",          // RECLAIM_COMPLETE: one_fs
-        59 => "shh",        // ALLOCATE: stateid, offset, length
-        62 => "shh",        // DEALLOCATE: stateid, offset, length
-        63 => "shhb",       // IO_ADVISE: stateid, offset, count, hints
-        65 => "hhshhhhswo", // LAYOUTSTATS: offset, length, stateid, read and written (count, bytes), deviceid, update
-        66 => "s",          // OFFLOAD_CANCEL: stateid
-        67 => "s",          // OFFLOAD_STATUS: stateid
-        68 => "shw",        // READ_PLUS: stateid, offset, count
-        69 => "shw",        // SEEK: stateid, offset, what
-        70 => "swhhhhwho",  // WRITE_SAME: stateid, stable, app_data_block4
-        71 => "sshhh",      // CLONE: stateids, offsets, count
-        72 => "o",          // GETXATTR: name
-        73 => "woo",        // SETXATTR: option, key, value
-        74 => "hw",         // LISTXATTRS: cookie, maxcount
-        75 => "o",          // REMOVEXATTR: name
-        10044 => "",        // ILLEGAL
+        op::ACCESS => "w",      // access
+        op::CLOSE => "ws",      // seqid, stateid
+        op::DELEGPURGE => "h",  // clientid
+        op::DELEGRETURN => "s", // stateid
+        op::GETATTR => "b",     // attr_request
+        op::GETFH => "",
+        op::LOCKT => "whhho", // locktype, offset, length, owner
+        op::LOCKU => "wwshh", // locktype, seqid, stateid, offset, length
+        op::LOOKUPP => "",
+        op::NVERIFY => "bo",          // attributes
+        op::OPENATTR => "w",          // createdir
+        op::OPEN_CONFIRM => "sw",     // stateid, seqid
+        op::OPEN_DOWNGRADE => "swww", // stateid, seqid, share_access, share_deny
+        op::PUTPUBFH => "",
+        op::PUTROOTFH => "",
+        op::READDIR => "hhwwb", // cookie, cookieverf, dircount, maxcount, attr_request
+        op::READLINK => "",
+        op::RENEW => "h", // clientid
+        op::RESTOREFH => "",
+        op::SAVEFH => "",
+        op::SETATTR => "sbo",                 // stateid, attributes
+        op::SETCLIENTID => "howoow",          // verifier, id, cb_program, netid, addr, callback_ident
+        op::SETCLIENTID_CONFIRM => "hh",      // clientid, verifier
+        op::VERIFY => "bo",                   // attributes
+        op::RELEASE_LOCKOWNER => "ho",        // owner
+        op::BIND_CONN_TO_SESSION => "sww",    // sessionid, dir, use_conn_in_rdma_mode
+        op::DESTROY_SESSION => "s",           // sessionid
+        op::FREE_STATEID => "s",              // stateid
+        op::GET_DIR_DELEGATION => "wbhwhwbb", // signal, notifications, two delays (nfstime4), attributes of both
+        op::GETDEVICEINFO => "swwb",          // deviceid, layout_type, maxcount, notify_types
+        op::GETDEVICELIST => "wwhh",          // layout_type, maxdevices, cookie, cookieverf
+        op::LAYOUTGET => "wwwhhhsw", // signal, layout_type, iomode, offset, length, minlength, stateid, maxcount
+        op::SECINFO_NO_NAME => "w",  // style
+        op::SET_SSV => "oo",         // ssv, digest
+        op::DESTROY_CLIENTID => "h", // clientid
+        op::RECLAIM_COMPLETE => "w", // one_fs
+        op::ALLOCATE => "shh",       // stateid, offset, length
+        op::DEALLOCATE => "shh",     // stateid, offset, length
+        op::IO_ADVISE => "shhb",     // stateid, offset, count, hints
+        op::LAYOUTSTATS => "hhshhhhswo", // offset, length, stateid, read and written (count, bytes), deviceid, update
+        op::OFFLOAD_CANCEL => "s",   // stateid
+        op::OFFLOAD_STATUS => "s",   // stateid
+        op::READ_PLUS => "shw",      // stateid, offset, count
+        op::SEEK => "shw",           // stateid, offset, what
+        op::WRITE_SAME => "swhhhhwho", // stateid, stable, app_data_block4
+        op::CLONE => "sshhh",        // stateids, offsets, count
+        op::GETXATTR => "o",         // name
+        op::SETXATTR => "woo",       // option, key, value
+        op::LISTXATTRS => "hw",      // cookie, maxcount
+        op::REMOVEXATTR => "o",      // name
+        op::ILLEGAL => "",
         _ => return None,
     })
 }
@@ -200,9 +192,9 @@ pub(crate) fn channel_attrs(xdr: &mut Xdr<'_>) -> Option<ChannelAttrs> {
 
 fn callback_sec_parms(xdr: &mut Xdr<'_>) -> Option<()> {
     let arm = match xdr.u32()? {
-        0 => "",      // AUTH_NONE
-        1 => "wowwb", // AUTH_SYS: stamp, machinename, uid, gid, gids<> (words, as in a bitmap)
-        6 => "woo",   // RPCSEC_GSS: service, handles of server and client
+        AUTH_NONE => "",
+        AUTH_SYS => "wowwb", // stamp, machinename, uid, gid, gids<> (words, as in a bitmap)
+        RPCSEC_GSS => "woo", // service, handles of server and client
         _ => return None,
     };
     xdr.fields(arm)
@@ -211,8 +203,8 @@ fn callback_sec_parms(xdr: &mut Xdr<'_>) -> Option<()> {
 /// CREATE: objtype, objname, createattrs.
 fn create<'a>(xdr: &mut Xdr<'a>, to: &mut Arguments<'a>) -> Option<()> {
     let arm = match xdr.u32()? {
-        3 | 4 => "ww", // a device: its numbers
-        5 => "o",      // a symbolic link: its text
+        file_type::BLOCK | file_type::CHARACTER => "ww", // a device: its numbers
+        file_type::SYMLINK => "o",                       // its text
         _ => "",
     };
     xdr.fields(arm)?;
@@ -225,23 +217,22 @@ fn open<'a>(xdr: &mut Xdr<'a>, to: &mut Arguments<'a>) -> Option<()> {
     xdr.fields("wwwho")?;
     if xdr.bool()? {
         let arm = match xdr.u32()? {
-            0 | 1 => "bo", // UNCHECKED4, GUARDED4: createattrs
-            2 => "h",      // EXCLUSIVE4: createverf
-            3 => "hbo",    // EXCLUSIVE4_1: both
+            create_mode::UNCHECKED | create_mode::GUARDED => "bo", // createattrs
+            create_mode::EXCLUSIVE => "h",                         // createverf
+            create_mode::EXCLUSIVE_1 => "hbo",                     // both
             _ => return None,
         };
         xdr.fields(arm)?;
     }
     match xdr.u32()? {
-        0 | 3 => to.target.name = Some(xdr.opaque()?), // CLAIM_NULL, CLAIM_DELEGATE_PREV
-        1 => xdr.skip(4)?,                             // CLAIM_PREVIOUS: delegate_type
-        // CLAIM_DELEGATE_CUR
-        2 => {
+        claim::NULL | claim::DELEGATE_PREV => to.target.name = Some(xdr.opaque()?),
+        claim::PREVIOUS => xdr.skip(4)?, // delegate_type
+        claim::DELEGATE_CUR => {
             xdr.skip(16)?; // stateid
             to.target.name = Some(xdr.opaque()?);
         }
-        4 | 6 => {}         // CLAIM_FH, CLAIM_DELEG_PREV_FH
-        5 => xdr.skip(16)?, // CLAIM_DELEG_CUR_FH: stateid
+        claim::FH | claim::DELEG_PREV_FH => {}
+        claim::DELEG_CUR_FH => xdr.skip(16)?, // stateid
         _ => return None,
     }
     Some(())
@@ -259,10 +250,10 @@ fn lock(xdr: &mut Xdr<'_>) -> Option<()> {
 fn exchange_id(xdr: &mut Xdr<'_>) -> Option<()> {
     xdr.fields("how")?;
     match xdr.u32()? {
-        0 => {}                 // SP4_NONE
-        1 => xdr.fields("bb")?, // SP4_MACH_CRED: must_enforce, must_allow
-        // SP4_SSV: the same, hash_algs<>, encr_algs<>, window, num_gss_handles
-        2 => {
+        protect::NONE => {}
+        protect::MACH_CRED => xdr.fields("bb")?, // must_enforce, must_allow
+        // The same, hash_algs<>, encr_algs<>, window, num_gss_handles
+        protect::SSV => {
             xdr.fields("bb")?;
             xdr.each(|algorithm| algorithm.fields("o"))?;
             xdr.each(|algorithm| algorithm.fields("o"))?;
@@ -285,8 +276,8 @@ fn layoutcommit(xdr: &mut Xdr<'_>) -> Option<()> {
 fn layoutreturn(xdr: &mut Xdr<'_>) -> Option<()> {
     xdr.skip(12)?;
     let arm = match xdr.u32()? {
-        1 => "hhso", // FILE: offset, length, stateid, body
-        2 | 3 => "", // FSID, ALL
+        layout::FILE => "hhso", // offset, length, stateid, body
+        layout::FSID | layout::ALL => "",
         _ => return None,
     };
     xdr.fields(arm)
@@ -296,8 +287,8 @@ fn layoutreturn(xdr: &mut Xdr<'_>) -> Option<()> {
 fn want_delegation(xdr: &mut Xdr<'_>) -> Option<()> {
     xdr.skip(4)?;
     let arm = match xdr.u32()? {
-        1 => "w",    // CLAIM_PREVIOUS: delegate_type
-        4 | 6 => "", // CLAIM_FH, CLAIM_DELEG_PREV_FH
+        claim::PREVIOUS => "w", // delegate_type
+        claim::FH | claim::DELEG_PREV_FH => "",
         _ => return None,
     };
     xdr.fields(arm)
@@ -306,8 +297,8 @@ fn want_delegation(xdr: &mut Xdr<'_>) -> Option<()> {
 /// `netloc4`.
 fn netloc(xdr: &mut Xdr<'_>) -> Option<()> {
     let arm = match xdr.u32()? {
-        1 | 2 => "o", // a name, a URL
-        3 => "oo",    // netid, addr
+        netloc::NAME | netloc::URL => "o",
+        netloc::NETADDR => "oo", // netid, addr
         _ => return None,
     };
     xdr.fields(arm)

@@ -5,15 +5,16 @@
 
 use hashbrown::HashMap;
 
-use crate::columns::{Failures, Loose, Names, Ops, Slots, State};
-use crate::compound::Sequence;
+use crate::call::{Call, Key, NONE, Sequence};
+use crate::columns::{Caller, Callers, Failure, Failures, Loose, Names, Ops, Slots, State};
 use crate::files::Files;
 use crate::index::{EMPTY, Index};
 use crate::kinds::Kinds;
 use crate::link::Addr;
+use crate::place::{Place, Row};
 use crate::resent::{Blocked, Resent};
-use crate::results::{Key, Results};
-use crate::rpc::{Accept, Call, NONE, ReplyHead};
+use crate::results::Results;
+use crate::rpc::{Accept, ReplyHead};
 
 /// A call that comes again after its answer has left was sent before the answer arrived (`nfslat/decode/tshark/pair.py`).
 const LATE_RETRANSMISSION_NS: i64 = 1_000_000_000;
@@ -27,34 +28,10 @@ const ORPHAN: u32 = 1 << 31;
 /// Op rows are 31 bits wide.
 const MOST_ROWS: usize = (ORPHAN - 2) as usize;
 
-/// Where and when a message was seen.
-#[derive(Clone, Copy)]
-pub struct Place {
-    pub conn: u32,
-    /// 0: from the connection's endpoint a to b.
-    pub direction: u8,
-    pub frame: u32,
-    pub t_ns: i64,
-    pub is_udp: bool,
-    /// A UDP packet that cannot be told from a copy of it by its IP identification.
-    pub may_be_copy: bool,
-    /// Messages of the other direction wait behind a hole, so that what is seen of this one may be ahead of them.
-    pub is_early: bool,
-    /// When the present TCP connection of these endpoints began; `i64::MIN` for the first.
-    pub since_ns: i64,
-}
-
-/// The row that a message went to; it is told when the last byte of the message has been seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Row {
-    Call(u32),
-    Reply(u32),
-    Loose(u32),
-}
-
 #[derive(Default)]
 pub struct Pairing {
     pub ops: Ops,
+    pub callers: Callers,
     pub loose: Loose,
     pub kinds: Kinds,
     pub slots: Slots,
@@ -185,8 +162,7 @@ impl Pairing {
             self.slots.created.push((t_ns, *created));
         }
         if found.status != 0 && found.results != NONE {
-            self.failures.op.push(row as i32);
-            self.failures.results.push(found.results);
+            self.failures.push_row(Failure { op: row as i32, results: found.results });
         }
     }
 
@@ -259,6 +235,7 @@ impl Pairing {
 
     fn new_op(&mut self, at: Place, call: &Call<'_>, kind: i16) -> u32 {
         let row = self.ops.push(at, call, kind);
+        self.callers.push_row(Caller { uid: call.uid });
         if let Some(sequence) = &call.sequence {
             self.slots.ask(row, sequence);
         }
@@ -322,6 +299,7 @@ impl Pairing {
         });
         if let (Some(order), Some(new_row)) = (order, new_row) {
             self.ops.keep(&order);
+            self.callers.keep(&order);
             self.loose.renumber(&new_row);
             self.slots.renumber(&new_row);
             self.names.renumber(&new_row);

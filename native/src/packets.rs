@@ -1,12 +1,13 @@
 //! Packets of a capture in, a row for each of its TCP packets out (`nfslat/tcp/packets.py`).
 
+use crate::call::NONE;
+use crate::capture::{Error, Take};
 use crate::container::Packet;
-use crate::conversations::{Conversations, Judged};
+use crate::conversations::{self, Conversations, Judged};
 use crate::copies::Copies;
-use crate::decode::{Error, Take};
 use crate::fragments::Fragments;
 use crate::link::{self, Ends, Frame, Segment};
-use crate::rpc::NONE;
+use crate::table::table;
 use crate::traffic::{Place, each_option};
 
 /// Rows: 64 bytes each.
@@ -14,26 +15,27 @@ pub const MOST_ROWS: usize = if cfg!(test) { 4096 } else { 1 << 26 };
 /// LINKTYPE_LINUX_SLL2 says which interface a packet was seen on.
 const SLL2: u16 = 276;
 
-/// The rows, as columns.
-#[derive(Default)]
-pub struct Packets {
-    pub conversation: Vec<i32>,
-    pub direction: Vec<i8>,
-    pub frame: Vec<i32>,
-    pub t_ns: Vec<i64>,
-    pub seq: Vec<i64>,
-    pub size: Vec<i32>,
-    pub ack: Vec<i64>,
-    pub window: Vec<i32>,
-    pub flags: Vec<u8>,
-    pub kind: Vec<i8>,
-    pub ack_kind: Vec<i8>,
-    pub sacks: Vec<i8>,
-    pub is_dsack: Vec<i8>,
-    pub ip_id: Vec<i32>,
-    pub ts_val: Vec<u32>,
-    pub head: Vec<u64>,
-    pub head_size: Vec<i16>,
+table! {
+    /// A row for each TCP packet (`nfslat.tcp.packets.Packets`).
+    pub struct Packets of PacketRow {
+        conversation: i32,
+        direction: i8,
+        frame: i32,
+        t_ns: i64,
+        seq: i64,
+        size: i32,
+        ack: i64,
+        window: i32,
+        flags: u8,
+        kind: i8,
+        ack_kind: i8,
+        sacks: i8,
+        is_dsack: i8,
+        ip_id: i32,
+        ts_val: u32,
+        head: u64,
+        head_size: i16,
+    }
 }
 
 impl Packets {
@@ -44,23 +46,25 @@ impl Packets {
         let mut head = [0; 8];
         head[..head_size].copy_from_slice(&segment.bytes[..head_size]);
         let is_v4 = ends.src >> 32 == 0xffff;
-        self.conversation.push(place.conn as i32);
-        self.direction.push(place.direction as i8);
-        self.frame.push(place.frame as i32);
-        self.t_ns.push(place.t_ns);
-        self.seq.push(judged.seq);
-        self.size.push(i32::try_from(segment.len).unwrap_or(i32::MAX));
-        self.ack.push(judged.ack.unwrap_or(-1));
-        self.window.push(i32::from(segment.window));
-        self.flags.push(segment.flags);
-        self.kind.push(judged.kind as i8);
-        self.ack_kind.push(judged.ack_kind as i8);
-        self.sacks.push(options.sacks);
-        self.is_dsack.push(i8::from(options.is_dsack));
-        self.ip_id.push(if is_v4 { i32::from(segment.ip_id) } else { -1 });
-        self.ts_val.push(options.ts_val);
-        self.head.push(u64::from_be_bytes(head));
-        self.head_size.push(head_size as i16);
+        self.push_row(PacketRow {
+            conversation: place.conn as i32,
+            direction: place.direction as i8,
+            frame: place.frame as i32,
+            t_ns: place.t_ns,
+            seq: judged.seq,
+            size: i32::try_from(segment.len).unwrap_or(i32::MAX),
+            ack: judged.ack.unwrap_or(-1),
+            window: i32::from(segment.window),
+            flags: segment.flags,
+            kind: judged.kind as i8,
+            ack_kind: judged.ack_kind as i8,
+            sacks: options.sacks,
+            is_dsack: i8::from(options.is_dsack),
+            ip_id: if is_v4 { i32::from(segment.ip_id) } else { -1 },
+            ts_val: options.ts_val,
+            head: u64::from_be_bytes(head),
+            head_size: head_size as i16,
+        });
     }
 }
 
@@ -194,9 +198,9 @@ impl Take for Trace {
 
     fn full(&self) -> Option<Error> {
         if self.rows.frame.len() > MOST_ROWS {
-            return Some(Error::TooManyRows);
+            return Some(Error::TooManyRows(MOST_ROWS));
         }
-        self.conversations.is_full().then_some(Error::TooManyConversations)
+        self.conversations.is_full().then_some(Error::TooManyConversations(conversations::MOST))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Bytes in, whether an RPC record could begin there out: to find the way again in a TCP stream with holes.
 
-use crate::rpc::{AUTH_NONE, AUTH_TLS, LONGEST_AUTH, RPCSEC_GSS};
+use crate::protocol::{AUTH_NONE, AUTH_SYS, AUTH_TLS, LONGEST_AUTH, RPCSEC_GSS, message};
 use crate::xdr::Xdr;
 
 /// What could begin at the bytes.
@@ -67,7 +67,7 @@ fn call(mut xdr: Xdr<'_>) -> Option<bool> {
     let credential = authenticator(&mut xdr, |flavor, body| match flavor {
         AUTH_NONE | AUTH_TLS => body == 0,
         // RFC 5531 appendix A, RFC 2203 section 5.3.1: AUTH_SYS and RPCSEC_GSS hold five words at least.
-        1 | RPCSEC_GSS => body >= 20,
+        AUTH_SYS | RPCSEC_GSS => body >= 20,
         _ => true,
     });
     Some(credential? && authenticator(&mut xdr, |_, _| true)?)
@@ -76,14 +76,14 @@ fn call(mut xdr: Xdr<'_>) -> Option<bool> {
 /// From `reply_stat` on; `None` where the bytes end and nothing spoke against it.
 fn reply(mut xdr: Xdr<'_>, length: usize, last: bool) -> Option<bool> {
     match xdr.u32()? {
-        0 if length >= SHORTEST_REPLY => {
+        message::MSG_ACCEPTED if length >= SHORTEST_REPLY => {
             // RFC 9289 section 4.1: where TLS begins, the verifier of AUTH_NONE says STARTTLS.
             let verifier = authenticator(&mut xdr, |flavor, body| flavor != AUTH_NONE || body == 0 || body == 8);
-            Some(verifier? && xdr.u32()? <= 5)
+            Some(verifier? && xdr.u32()? <= message::SYSTEM_ERR)
         }
-        1 if last => Some(match xdr.u32()? {
-            0 => length == RPC_MISMATCH_REPLY,
-            1 => length == AUTH_ERROR_REPLY,
+        message::MSG_DENIED if last => Some(match xdr.u32()? {
+            message::RPC_MISMATCH => length == RPC_MISMATCH_REPLY,
+            message::AUTH_ERROR => length == AUTH_ERROR_REPLY,
             _ => false,
         }),
         _ => Some(false),

@@ -6,7 +6,8 @@
 
 use std::ops::Range;
 
-use crate::ops::Row;
+use crate::place::Row;
+use crate::table::table;
 
 /// Messages that are remembered, by direction.
 const RECENT: usize = 64;
@@ -36,19 +37,22 @@ pub struct Stretch {
     pub t_ns: i64,
 }
 
-/// Messages with bytes in segments that TCP sent again: one row a message, segment and kind.
-#[derive(Default)]
-pub struct Resent {
-    row: Vec<Row>,
-    pub kind: Vec<i8>,
-    pub frame: Vec<i32>,
-    pub t_ns: Vec<i64>,
-    pub bytes: Vec<i64>,
-    /// Made by `close`; rows are in the order of `op`, and of an op in that of `frame`.
-    pub op: Vec<i32>,
-    pub is_reply: Vec<i8>,
-    /// Rows that are not in the table: their message ended in no op, or there were too many.
-    pub dropped: u64,
+table! {
+    /// Messages with bytes in segments that TCP sent again: one row a message, segment and kind (`nfslat.model.details.Resent`).
+    /// `close` puts them into the order of `op`, and those of an op into that of `frame`.
+    pub struct Resent of ResentRow {
+        op: i32,
+        is_reply: i8,
+        kind: i8,
+        frame: i32,
+        t_ns: i64,
+        bytes: i64,
+    }
+    with {
+        row: Vec<Row>,
+        /// Rows that are not in the table: their message ended in no op, or there were too many.
+        pub dropped: u64,
+    }
 }
 
 impl Resent {
@@ -66,42 +70,45 @@ impl Resent {
             return;
         }
         self.row.push(row);
-        self.kind.push(stretch.kind as i8);
-        self.frame.push(stretch.frame as i32);
-        self.t_ns.push(stretch.t_ns);
-        self.bytes.push(bytes as i64);
+        self.push_row(ResentRow {
+            op: -1,
+            is_reply: 0,
+            kind: stretch.kind as i8,
+            frame: stretch.frame as i32,
+            t_ns: stretch.t_ns,
+            bytes: bytes as i64,
+        });
     }
 
     /// Name the ops: `op_of` gives the op of a message and whether the message is its reply, None where it is in none.
     pub fn close(&mut self, op_of: impl Fn(Row) -> Option<(i32, bool)>) {
-        let mut rows: Vec<(i32, i32, u32, i8)> = Vec::with_capacity(self.row.len());
+        let mut rows: Vec<(i32, i32, u32)> = Vec::with_capacity(self.row.len());
         for (number, row) in std::mem::take(&mut self.row).into_iter().enumerate() {
-            match op_of(row) {
-                Some((op, is_reply)) => rows.push((op, self.frame[number], number as u32, i8::from(is_reply))),
-                None => self.dropped += 1,
-            }
+            let Some((op, is_reply)) = op_of(row) else {
+                self.dropped += 1;
+                continue;
+            };
+            (self.op[number], self.is_reply[number]) = (op, i8::from(is_reply));
+            rows.push((op, self.frame[number], number as u32));
         }
         rows.sort_unstable();
-        let from = |row: &(i32, i32, u32, i8)| row.2 as usize;
-        self.op = rows.iter().map(|row| row.0).collect();
-        self.is_reply = rows.iter().map(|row| row.3).collect();
-        self.kind = rows.iter().map(|row| self.kind[from(row)]).collect();
-        self.frame = rows.iter().map(|row| row.1).collect();
-        self.t_ns = rows.iter().map(|row| self.t_ns[from(row)]).collect();
-        self.bytes = rows.iter().map(|row| self.bytes[from(row)]).collect();
+        self.keep(&rows.iter().map(|row| row.2).collect::<Vec<u32>>());
     }
 }
 
-/// Messages that were complete before a hole in front of them was filled (`nfslat.model.details.Blocked`).
-#[derive(Default)]
-pub struct Blocked {
-    row: Vec<Row>,
-    pub until_ns: Vec<i64>,
-    /// Made by `close`; rows are in their order.
-    pub op: Vec<i32>,
-    pub is_reply: Vec<i8>,
-    /// Rows beyond those that are kept.
-    pub dropped: u64,
+table! {
+    /// Messages that were complete before a hole in front of them was filled (`nfslat.model.details.Blocked`). `close` puts them
+    /// into the order of their columns.
+    pub struct Blocked of BlockedRow {
+        op: i32,
+        is_reply: i8,
+        until_ns: i64,
+    }
+    with {
+        row: Vec<Row>,
+        /// Rows beyond those that are kept.
+        pub dropped: u64,
+    }
 }
 
 impl Blocked {
@@ -113,18 +120,20 @@ impl Blocked {
             return;
         }
         self.row.push(row);
-        self.until_ns.push(until_ns);
+        self.push_row(BlockedRow { op: -1, is_reply: 0, until_ns });
     }
 
     /// As `Resent::close`; messages in no op are left out.
     pub fn close(&mut self, op_of: impl Fn(Row) -> Option<(i32, bool)>) {
-        let rows = std::mem::take(&mut self.row).into_iter().zip(&self.until_ns);
-        let mut rows: Vec<(i32, bool, i64)> =
-            rows.filter_map(|(row, until_ns)| op_of(row).map(|(op, is_reply)| (op, is_reply, *until_ns))).collect();
+        let mut rows: Vec<(i32, i8, i64, u32)> = Vec::with_capacity(self.row.len());
+        for (number, row) in std::mem::take(&mut self.row).into_iter().enumerate() {
+            if let Some((op, is_reply)) = op_of(row) {
+                (self.op[number], self.is_reply[number]) = (op, i8::from(is_reply));
+                rows.push((op, i8::from(is_reply), self.until_ns[number], number as u32));
+            }
+        }
         rows.sort_unstable();
-        self.op = rows.iter().map(|row| row.0).collect();
-        self.is_reply = rows.iter().map(|row| i8::from(row.1)).collect();
-        self.until_ns = rows.iter().map(|row| row.2).collect();
+        self.keep(&rows.iter().map(|row| row.3).collect::<Vec<u32>>());
     }
 }
 

@@ -1,21 +1,11 @@
 //! Bytes of an accepted reply from its results on in, with what its call was; status, sizes and session limits out.
 
-use crate::callbacks::{self, CB_SEQUENCE};
-use crate::compound::{Channels, SequenceResult, SessionResult};
-use crate::operations::{self, CREATE_SESSION, READ, SEQUENCE, WRITE};
-use crate::rpc::{Call, Gss, NFS, NFSACL, NONE, RPCSEC_GSS, integrity, is_callback, is_compound};
+use crate::call::{Channels, Gss, Key, NONE};
+use crate::callbacks;
+use crate::operations;
+use crate::protocol::{NFS, NFSACL, acl, cb, is_callback, is_compound, op, v2, v3};
+use crate::rpc::integrity;
 use crate::xdr::Xdr;
-
-/// What has to be known of a call to read its reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
-    pub program: u32,
-    pub version: u32,
-    pub procedure: u32,
-    pub minor: u32,
-    /// Service of RPCSEC_GSS, `NONE` without it; `Gss::PRIVACY` stands for all results that cannot be read.
-    pub service: u32,
-}
 
 /// What the results say; `NONE` where nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +20,24 @@ pub struct Results {
     pub size: u32,
 }
 
-impl From<&Call<'_>> for Key {
-    fn from(call: &Call<'_>) -> Self {
-        let service = match (call.flavor, call.gss) {
-            (_, Some(gss)) if gss.procedure == Gss::DATA => gss.service,
-            (RPCSEC_GSS | NONE, _) => Gss::PRIVACY, // tokens, or not known
-            _ => NONE,
-        };
-        Self { program: call.program, version: call.version, procedure: call.procedure, minor: call.minor, service }
-    }
+/// Results of SEQUENCE (RFC 8881 section 18.46) or CB_SEQUENCE (section 20.9), which has no flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceResult {
+    pub session: [u8; 16],
+    pub seqid: u32,
+    pub slot: u32,
+    pub highest_slot: u32,
+    pub target_highest_slot: u32,
+    pub flags: u32,
+}
+
+/// Results of CREATE_SESSION (RFC 8881 section 18.36): what the server grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionResult {
+    pub session: [u8; 16],
+    pub seqid: u32,
+    pub flags: u32,
+    pub channels: Channels,
 }
 
 /// What the results of a call that was `Accept::Success` say.
@@ -63,10 +62,10 @@ pub(crate) fn clear<'a>(bytes: &'a [u8], call: &Key) -> Option<Xdr<'a>> {
 
 fn read(to: &mut Results, xdr: &mut Xdr<'_>, call: &Key) -> Option<()> {
     match (call.program, call.version, call.procedure) {
-        (NFS, 2, 3 | 7) => None, // ROOT, WRITECACHE: void
-        (NFS, 2, 1..=17) => version2(to, xdr, call.procedure),
-        (NFS, 3, 1..=21) => version3(to, xdr, call.procedure),
-        (NFSACL, 2 | 3, 1..=5) => {
+        (NFS, 2, v2::ROOT | v2::WRCACHE) => None, // void
+        (NFS, 2, v2::GETATTR..=v2::STATFS) => version2(to, xdr, call.procedure),
+        (NFS, 3, v3::GETATTR..=v3::COMMIT) => version3(to, xdr, call.procedure),
+        (NFSACL, 2 | 3, acl::GETACL..=acl::GETXATTRDIR) => {
             to.status = xdr.u32()?;
             Some(())
         }
@@ -80,7 +79,7 @@ fn read(to: &mut Results, xdr: &mut Xdr<'_>, call: &Key) -> Option<()> {
 fn version2(to: &mut Results, xdr: &mut Xdr<'_>, procedure: u32) -> Option<()> {
     const FATTR: usize = 68;
     to.status = xdr.u32()?;
-    if to.status == 0 && procedure == 6 {
+    if to.status == 0 && procedure == v2::READ {
         xdr.skip(FATTR)?;
         to.size = xdr.u32()?;
     }
@@ -91,8 +90,8 @@ fn version3(to: &mut Results, xdr: &mut Xdr<'_>, procedure: u32) -> Option<()> {
     const FATTR3: usize = 84;
     const WCC_ATTR: usize = 24;
     to.status = xdr.u32()?;
-    if to.status == 0 && matches!(procedure, 6 | 7) {
-        if procedure == 7 {
+    if to.status == 0 && matches!(procedure, v3::READ | v3::WRITE) {
+        if procedure == v3::WRITE {
             xdr.skip_optional(WCC_ATTR)?;
         }
         xdr.skip_optional(FATTR3)?;
@@ -112,16 +111,16 @@ fn compound(to: &mut Results, xdr: &mut Xdr<'_>, callback: bool) -> Option<()> {
             return None; // the last one: nothing that is wanted follows a failure
         }
         match op {
-            CB_SEQUENCE if callback => to.sequence = Some(sequence(xdr, true)?),
+            cb::SEQUENCE if callback => to.sequence = Some(sequence(xdr, true)?),
             _ if callback => return None,
-            SEQUENCE => to.sequence = Some(sequence(xdr, false)?),
-            CREATE_SESSION => to.create_session = Some(session(xdr)?),
-            READ => {
+            op::SEQUENCE => to.sequence = Some(sequence(xdr, false)?),
+            op::CREATE_SESSION => to.create_session = Some(session(xdr)?),
+            op::READ => {
                 xdr.skip(4)?; // eof
                 to.size = xdr.u32()?;
                 return Some(());
             }
-            WRITE => {
+            op::WRITE => {
                 to.size = xdr.u32()?;
                 return Some(());
             }
@@ -134,24 +133,40 @@ fn compound(to: &mut Results, xdr: &mut Xdr<'_>, callback: bool) -> Option<()> {
 /// Step over the results of an operation that succeeded; `None` for those that nothing wanted stands behind.
 pub(crate) fn step(op: u16, xdr: &mut Xdr<'_>) -> Option<()> {
     match op {
-        // DELEGRETURN, LOCKT, LOOKUP, LOOKUPP, NVERIFY, OPENATTR, PUTFH, PUTPUBFH, PUTROOTFH, RENEW, RESTOREFH, SAVEFH,
-        // SETCLIENTID_CONFIRM, VERIFY, RELEASE_LOCKOWNER, FREE_STATEID, RECLAIM_COMPLETE, ALLOCATE, DEALLOCATE
-        8 | 13 | 15..=17 | 19 | 22..=24 | 30..=32 | 36 | 37 | 39 | 45 | 58 | 59 | 62 => Some(()),
-        3 => xdr.fields("ww"),                    // ACCESS: supported, access
-        4 | 12 | 14 | 20 | 21 => xdr.fields("s"), // CLOSE, LOCK, LOCKU, OPEN_CONFIRM, OPEN_DOWNGRADE: stateid
-        5 => xdr.fields("h"),                     // COMMIT: writeverf
-        6 => xdr.fields("whhb"),                  // CREATE: cinfo, attrset
-        9 => xdr.fields("bo"),                    // GETATTR: attributes
-        10 => xdr.fields("o"),                    // GETFH: object
-        11 | 28 => xdr.fields("whh"),             // LINK, REMOVE: cinfo
-        25 => xdr.fields("wo"),                   // READ: eof, data
-        27 => xdr.fields("o"),                    // READLINK: link
-        29 => xdr.fields("whhwhh"),               // RENAME: cinfo of both
-        34 => xdr.fields("b"),                    // SETATTR: attrsset
-        38 => xdr.fields("wwh"),                  // WRITE: count, committed, writeverf
-        SEQUENCE => xdr.fields("swwwww"),
-        // OPEN: stateid, cinfo (atomic, before, after), rflags, attrset, delegation
-        18 => {
+        op::DELEGRETURN
+        | op::LOCKT
+        | op::LOOKUP
+        | op::LOOKUPP
+        | op::NVERIFY
+        | op::OPENATTR
+        | op::PUTFH
+        | op::PUTPUBFH
+        | op::PUTROOTFH
+        | op::RENEW
+        | op::RESTOREFH
+        | op::SAVEFH
+        | op::SETCLIENTID_CONFIRM
+        | op::VERIFY
+        | op::RELEASE_LOCKOWNER
+        | op::FREE_STATEID
+        | op::RECLAIM_COMPLETE
+        | op::ALLOCATE
+        | op::DEALLOCATE => Some(()),
+        op::ACCESS => xdr.fields("ww"), // supported, access
+        op::CLOSE | op::LOCK | op::LOCKU | op::OPEN_CONFIRM | op::OPEN_DOWNGRADE => xdr.fields("s"), // stateid
+        op::COMMIT => xdr.fields("h"),  // writeverf
+        op::CREATE => xdr.fields("whhb"), // cinfo, attrset
+        op::GETATTR => xdr.fields("bo"), // attributes
+        op::GETFH => xdr.fields("o"),   // object
+        op::LINK | op::REMOVE => xdr.fields("whh"), // cinfo
+        op::READ => xdr.fields("wo"),   // eof, data
+        op::READLINK => xdr.fields("o"), // link
+        op::RENAME => xdr.fields("whhwhh"), // cinfo of both
+        op::SETATTR => xdr.fields("b"), // attrsset
+        op::WRITE => xdr.fields("wwh"), // count, committed, writeverf
+        op::SEQUENCE => xdr.fields("swwwww"),
+        // stateid, cinfo (atomic, before, after), rflags, attrset, delegation
+        op::OPEN => {
             xdr.fields("swhhwb")?;
             callbacks::open_delegation(xdr)
         }

@@ -3,87 +3,13 @@
 //!
 //! The bytes may end anywhere. What they do not reach is unknown; what they do is not changed by what would follow.
 
-use crate::compound;
+use crate::call::{Call, Gss, NONE, OpList};
+use crate::compound::{self, Ranks};
 use crate::nfs;
+use crate::protocol::{AUTH_NONE, AUTH_SYS, LONGEST_AUTH, MOUNT, NFS, RPCSEC_GSS, message};
 use crate::xdr::Xdr;
 
-pub use crate::compound::{Channels, Ops, Ranks, Sequence};
-pub use crate::plausible::{Plausible, plausible};
-pub use crate::results::{Key, Results, parse_results};
-
-/// "Not known" in every `u32` that this parser gives.
-pub const NONE: u32 = u32::MAX;
-
-/// Program numbers (RFC 5531 section 13, Linux include/uapi/linux/nfsacl.h).
-pub const NFS: u32 = 100_003;
-pub const MOUNT: u32 = 100_005;
-pub const NFSACL: u32 = 100_227;
-
-/// Flavors of credentials and verifiers (RFC 5531 section 8.2, RFC 9289 section 4.1).
-pub const AUTH_NONE: u32 = 0;
-pub const AUTH_SYS: u32 = 1;
-pub const RPCSEC_GSS: u32 = 6;
-pub const AUTH_TLS: u32 = 7;
-/// The longest body that an authenticator may have (RFC 5531 section 8.2).
-pub const LONGEST_AUTH: u32 = 400;
-
-const CALL: u32 = 0;
-const REPLY: u32 = 1;
 const RPC_VERSION: u32 = 2;
-
-/// What a call says, as far as its bytes were captured.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Call<'a> {
-    pub xid: u32,
-    pub program: u32,
-    pub version: u32,
-    pub procedure: u32,
-    /// Flavor of the credential; `NONE` if not captured.
-    pub flavor: u32,
-    /// The RPCSEC_GSS credential.
-    pub gss: Option<Gss>,
-    /// Of the AUTH_SYS credential; `NONE` of another one.
-    pub uid: u32,
-    /// The procedure; for a COMPOUND the number of its main operation, or 1 where it has none or is unseen.
-    pub op: u32,
-    /// Minor version of NFSv4 and its callbacks.
-    pub minor: u32,
-    /// Of READ, WRITE and COMMIT; -1 where unknown or from 2^63 on.
-    pub offset: i64,
-    /// READ and COMMIT: bytes asked for; WRITE: bytes sent.
-    pub size: u32,
-    /// CRC-32 (Wireshark's nfs.fh.hash) of the handle that the main operation works on.
-    pub fh: u32,
-    /// Name of the file that the main operation is about, within the handle's directory; MOUNT: the path.
-    pub name: Option<&'a [u8]>,
-    /// COMPOUND: its operations.
-    pub ops: Ops,
-    /// Arguments of SEQUENCE or CB_SEQUENCE.
-    pub sequence: Option<Sequence>,
-    /// What CREATE_SESSION asks for.
-    pub create_session: Option<Channels>,
-    /// All of its arguments that can be read.
-    pub arguments: &'a [u8],
-}
-
-/// Credential of RPCSEC_GSS (RFC 2203 section 5.3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gss {
-    pub version: u32,
-    /// 0 DATA, 1 INIT, 2 CONTINUE_INIT, 3 DESTROY, 4 BIND_CHANNEL.
-    pub procedure: u32,
-    pub seq: u32,
-    pub service: u32,
-}
-
-impl Gss {
-    pub const DATA: u32 = 0;
-    pub const SERVICE_NONE: u32 = 1;
-    pub const INTEGRITY: u32 = 2;
-    pub const PRIVACY: u32 = 3;
-    /// RFC 5403 section 3.4: the channel below protects the data, which RPC leaves as they are.
-    pub const CHANNEL_PROT: u32 = 4;
-}
 
 /// The header of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,28 +52,12 @@ pub enum Bad {
     NotRpc,
 }
 
-impl Call<'_> {
-    /// Is this an NFSv4 COMPOUND or CB_COMPOUND?
-    pub fn is_compound(&self) -> bool {
-        is_compound(self.program, self.version, self.procedure)
-    }
-}
-
-/// Callback programs of NFSv4 come from the transient range (RFC 5531 section 8.4.2).
-pub fn is_callback(program: u32) -> bool {
-    (0x4000_0000..=0x5fff_ffff).contains(&program)
-}
-
-pub(crate) fn is_compound(program: u32, version: u32, procedure: u32) -> bool {
-    procedure == 1 && ((program == NFS && version == 4) || is_callback(program))
-}
-
 /// What a call says; `ranks` find the main operation of a COMPOUND.
 pub fn parse_call<'a>(bytes: &'a [u8], ranks: &Ranks) -> Result<Call<'a>, Bad> {
     let mut xdr = Xdr::new(bytes);
     let mut word = || xdr.u32().ok_or(Bad::Short);
     let xid = word()?;
-    if word()? != CALL || word()? != RPC_VERSION {
+    if word()? != message::CALL || word()? != RPC_VERSION {
         return Err(Bad::NotRpc);
     }
     let (program, version, procedure) = (word()?, word()?, word()?);
@@ -165,7 +75,7 @@ pub fn parse_call<'a>(bytes: &'a [u8], ranks: &Ranks) -> Result<Call<'a>, Bad> {
         size: NONE,
         fh: NONE,
         name: None,
-        ops: Ops::default(),
+        ops: OpList::default(),
         sequence: None,
         create_session: None,
         arguments: &[],
@@ -255,7 +165,7 @@ fn uid(body: &[u8]) -> Option<u32> {
 pub fn parse_reply(bytes: &[u8]) -> Result<ReplyHead, Bad> {
     let mut xdr = Xdr::new(bytes);
     let xid = xdr.u32().ok_or(Bad::Short)?;
-    if xdr.u32().ok_or(Bad::Short)? != REPLY {
+    if xdr.u32().ok_or(Bad::Short)? != message::REPLY {
         return Err(Bad::NotRpc);
     }
     let mut head = ReplyHead {
@@ -268,8 +178,8 @@ pub fn parse_reply(bytes: &[u8]) -> Result<ReplyHead, Bad> {
     };
     match xdr.u32() {
         None => {}
-        Some(0) => accepted(&mut head, xdr)?,
-        Some(1) => denied(&mut head, xdr)?,
+        Some(message::MSG_ACCEPTED) => accepted(&mut head, xdr)?,
+        Some(message::MSG_DENIED) => denied(&mut head, xdr)?,
         Some(_) => return Err(Bad::NotRpc),
     }
     Ok(head)
@@ -286,15 +196,15 @@ fn accepted(head: &mut ReplyHead, mut xdr: Xdr<'_>) -> Result<(), Bad> {
     }
     head.accept = match xdr.u32() {
         None => Accept::Unseen,
-        Some(0) => {
+        Some(message::SUCCESS) => {
             head.results_at -= xdr.rest().len();
             Accept::Success
         }
-        Some(1) => Accept::ProgUnavail,
-        Some(2) => Accept::ProgMismatch,
-        Some(3) => Accept::ProcUnavail,
-        Some(4) => Accept::GarbageArgs,
-        Some(5) => Accept::SystemErr,
+        Some(message::PROG_UNAVAIL) => Accept::ProgUnavail,
+        Some(message::PROG_MISMATCH) => Accept::ProgMismatch,
+        Some(message::PROC_UNAVAIL) => Accept::ProcUnavail,
+        Some(message::GARBAGE_ARGS) => Accept::GarbageArgs,
+        Some(message::SYSTEM_ERR) => Accept::SystemErr,
         Some(_) => return Err(Bad::NotRpc),
     };
     Ok(())
@@ -303,8 +213,8 @@ fn accepted(head: &mut ReplyHead, mut xdr: Xdr<'_>) -> Result<(), Bad> {
 fn denied(head: &mut ReplyHead, mut xdr: Xdr<'_>) -> Result<(), Bad> {
     head.accept = match xdr.u32() {
         None => Accept::Unseen,
-        Some(0) => Accept::RpcMismatch,
-        Some(1) => {
+        Some(message::RPC_MISMATCH) => Accept::RpcMismatch,
+        Some(message::AUTH_ERROR) => {
             head.auth_stat = xdr.u32().unwrap_or(NONE);
             Accept::AuthError
         }

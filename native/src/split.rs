@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 use hashbrown::HashMap;
 
+use crate::capture::{Error, File, Progress, Take, read_all};
 use crate::container::Packet;
-use crate::decode::{Error, File, Progress, Take, read_all};
 use crate::feed::Hosts;
 use crate::fragments::Key;
 use crate::link::{self, Addr, Fragment, Frame};

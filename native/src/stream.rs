@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 use crate::feed::Feed;
 use crate::link::Segment;
-use crate::ops::Row;
+use crate::place::Row;
 use crate::resent::{Again, Recent, Stretch};
 
 /// What is held ahead of a hole, per direction: segments, and bytes of them.

@@ -2,6 +2,7 @@
 
 use crate::link::{ACK, RST, SYN, Segment};
 use crate::stream::Novelty;
+use crate::table::table;
 
 /// Silence of a connection with data under way that is worth an event: the shortest delayed ACK is 40 ms.
 pub const STALL_NS: i64 = 30_000_000;
@@ -11,7 +12,7 @@ const MOST_EVENTS: usize = 1 << 21;
 /// headers of IPv4 and TCP and TCP's timestamps.
 const LARGEST_PAYLOAD: u32 = 8948;
 
-/// What an event is about (`nfslat.model.tables.TcpEvent`); `value` is in the unit named.
+/// What an event is about (`nfslat.model.details.TcpEvent`); `value` is in the unit named.
 #[derive(Clone, Copy)]
 #[repr(i8)]
 pub enum Event {
@@ -39,18 +40,22 @@ pub struct Place {
     pub t_ns: i64,
 }
 
-#[derive(Default)]
-pub struct Events {
-    pub kind: Vec<i8>,
-    pub conn: Vec<i32>,
-    pub reconnect: Vec<i32>,
-    pub direction: Vec<i8>,
-    pub frame: Vec<i32>,
-    pub t_ns: Vec<i64>,
-    /// `Stream::offset` of the segment, -1 without one.
-    pub offset: Vec<i64>,
-    pub value: Vec<i64>,
-    pub dropped: u64,
+table! {
+    /// What happened on connections (`nfslat.model.details.TcpEvents`).
+    pub struct Events of EventRow {
+        kind: i8,
+        conn: i32,
+        reconnect: i32,
+        direction: i8,
+        frame: i32,
+        t_ns: i64,
+        /// `Stream::offset` of the segment, -1 without one.
+        offset: i64,
+        value: i64,
+    }
+    with {
+        pub dropped: u64,
+    }
 }
 
 impl Events {
@@ -76,14 +81,16 @@ impl Events {
             self.dropped += 1;
             return;
         }
-        self.kind.push(kind as i8);
-        self.conn.push(place.conn as i32);
-        self.reconnect.push(place.reconnect as i32);
-        self.direction.push(place.direction as i8);
-        self.frame.push(place.frame as i32);
-        self.t_ns.push(place.t_ns);
-        self.offset.push(offset.unwrap_or(-1));
-        self.value.push(value);
+        self.push_row(EventRow {
+            kind: kind as i8,
+            conn: place.conn as i32,
+            reconnect: place.reconnect as i32,
+            direction: place.direction as i8,
+            frame: place.frame as i32,
+            t_ns: place.t_ns,
+            offset: offset.unwrap_or(-1),
+            value,
+        });
     }
 }
 

@@ -209,30 +209,33 @@ impl Way {
     fn row(&self, seen: &Seen<'_>, went: Went, out: &mut Pauses) {
         let known = |t_ns: i64| if t_ns == i64::MIN { -1 } else { t_ns };
         let bytes = |window: u32| self.bytes(window).map_or(-1, |bytes| bytes as i64);
-        let end_ns = seen.place.t_ns;
+        let place = seen.place;
         let is_again = matches!(went, Went::Repeated | Went::Late);
-        out.push(
-            seen.place,
-            Pause {
-                begin_ns: known(self.last_ns).min(end_ns),
-                heard_ns: known(self.heard_ns),
-                ended: self.ended,
-                went,
-                in_message: seen.in_message,
-                offset: seen.start.checked_sub(seen.origin),
-                size: seen.len,
-                size_before: self.last_len,
-                under_way: self.under_way,
-                under_way_end: self.under_way_now(),
-                announced: if self.window_begin == UNKNOWN { -1 } else { self.window_begin.into() },
-                window: bytes(self.window_begin),
-                window_least: bytes(self.window_least),
-                window_end: bytes(self.window),
-                duplicate_acks: self.duplicates,
-                is_tail: is_again && seen.start + u64::from(seen.len) >= self.high,
-                sent_ns: if went == Went::Repeated { self.memory.sent_ns(seen.start) } else { None },
-            },
-        );
+        let sent_ns = if went == Went::Repeated { self.memory.sent_ns(seen.start) } else { None };
+        out.push(Pause {
+            conn: place.conn as i32,
+            reconnect: place.reconnect as i32,
+            direction: place.direction as i8,
+            frame: place.frame as i32,
+            begin_ns: known(self.last_ns).min(place.t_ns),
+            end_ns: place.t_ns,
+            heard_ns: known(self.heard_ns),
+            ended: self.ended as i8,
+            went: went as i8,
+            in_message: seen.in_message.map_or(-1, i8::from),
+            offset: seen.start.checked_sub(seen.origin).map_or(-1, |offset| offset as i64),
+            size: seen.len as i32,
+            size_before: self.last_len as i32,
+            under_way: self.under_way.into(),
+            under_way_end: self.under_way_now().into(),
+            announced: if self.window_begin == UNKNOWN { -1 } else { self.window_begin.into() },
+            window: bytes(self.window_begin),
+            window_least: bytes(self.window_least),
+            window_end: bytes(self.window),
+            duplicate_acks: self.duplicates.into(),
+            is_tail: i8::from(is_again && seen.start + u64::from(seen.len) >= self.high),
+            sent_ns: sent_ns.unwrap_or(-1),
+        });
     }
 
     /// A packet of the other side.

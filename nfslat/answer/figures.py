@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+PARTS = ["call_send", "call_net", "server", "reply_send", "reply_net"]
+
 
 @dataclass(frozen=True)
 class Summary:
-    """Of one population of durations, ms."""
+    """Of one population of durations, ms. Differences can be negative."""
 
-    mean: float
-    p50: float
-    p95: float
-    p99: float
-    max: float
+    mean: float  # mean, ms
+    p50: float  # median, ms
+    p95: float  # 95th percentile, ms
+    p99: float  # 99th percentile, ms
+    max: float  # longest, ms

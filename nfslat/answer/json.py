@@ -1,23 +1,10 @@
-"""Report -> JSON: the contract ``nfslat.report/1`` as plain dictionaries, as text, and as a JSON Schema."""
+"""Dataclasses -> plain dictionaries and lists -> JSON."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import fields, is_dataclass
-from importlib import resources
-from typing import Any, TextIO, cast
-
-from nfslat.answer.model import Report
-
-
-def to_dict(report: Report) -> dict[str, Any]:
-    """The report as dictionaries, lists, strings and numbers; keys in the order in which the model declares them."""
-    return cast(dict[str, Any], plain(report))
-
-
-def dump(report: Report, stream: TextIO) -> None:
-    """Write the report to `stream`. Raises ``ValueError`` on NaN and infinity, which JSON does not have."""
-    stream.write(text(to_dict(report)) + "\n")
+from typing import Any
 
 
 def text(value: Any, indent: str = "\n") -> str:
@@ -32,13 +19,8 @@ def text(value: Any, indent: str = "\n") -> str:
     return json.dumps(value, allow_nan=False)
 
 
-def schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) that every report satisfies."""
-    text = resources.files("nfslat.answer").joinpath("schema.json").read_text(encoding="utf-8")
-    return cast(dict[str, Any], json.loads(text))
-
-
 def plain(value: Any) -> Any:
+    """Dictionaries, lists, strings and numbers; keys in the order in which the fields are declared."""
     # dataclasses.asdict keeps tuples, which a JSON Schema does not accept as arrays.
     if is_dataclass(value):
         return {f.name: plain(getattr(value, f.name)) for f in fields(value)}

@@ -7,6 +7,10 @@ values; null is "nothing there" or "not known".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from nfslat.answer.contract import Count, Must, Positive
+from nfslat.answer.figures import PARTS
 
 
 @dataclass(frozen=True)
@@ -15,7 +19,9 @@ class Classes:
     before. They lie between 1 us and 100 s; those beyond the ones in use are left out. The first one also holds what is
     smaller, zero and negative figures included; the last one what is larger."""
 
-    per_decade: int
+    per_decade: Count  # classes between one power of ten and the next
+    # what each holds at most; the first one also holds what is smaller, negative figures included, the last one what is
+    # larger
     le_ms: list[float]
 
 
@@ -26,23 +32,23 @@ class Distribution:
     Each list sums to `ops`.
     """
 
-    program: str
-    op: str
-    version: str
-    ops: int
-    first: int
-    client: list[int]
-    server: list[int]
-    network: list[int]
+    program: str  # as in by_op; empty for all ops together
+    op: str  # as in by_op; all: all ops together
+    version: str  # as in by_op; empty for all ops together
+    ops: Count  # matched ops; each of the three lists sums to it
+    first: Count  # class of the first count of each list
+    client: list[Count]  # by client SRT
+    server: list[Count]  # by server SRT
+    network: list[Count]  # by their difference
 
 
 @dataclass(frozen=True)
 class Heat:
     """Ops by time of their call and by latency: [bin, class, ops], only cells with any; they sum to the matched ops."""
 
-    client: list[tuple[int, int, int]]
-    server: list[tuple[int, int, int]]
-    network: list[tuple[int, int, int]]
+    client: list[tuple[Count, Count, Count]]  # by client SRT
+    server: list[tuple[Count, Count, Count]]  # by server SRT
+    network: list[tuple[Count, Count, Count]]  # by their difference
 
 
 @dataclass(frozen=True)
@@ -50,18 +56,19 @@ class Flying:
     """In flight on one side; of all NFS ops there, as in ``inflight``."""
 
     mean: list[float]  # over each bin
-    max: list[int]
-    limit: int | None  # threads of the server, or slots of all connections of the client's mount; None: none is known
-    limit_of: str | None  # "threads", "slots", "session slots"
+    max: list[Count]  # most at once in each bin
+    limit: Count | None  # threads of the server, or slots of all connections of the client's mount; None: none is known
+    limit_of: str | None  # what it counts: threads, slots, session slots
 
 
 @dataclass(frozen=True)
 class Way:
     """Data of one direction between the hosts, of all connections with matched ops, by time."""
 
-    mb_per_s: list[float | None]  # 10^6 bytes of payload, as the sender's capture shows them; None: not counted
-    sent_again: list[int]  # packets with bytes that were sent before, at the sender
-    lost_ms: list[float]  # time of ops that losses made (charges), by the bin of their call
+    # 10^6 bytes of payload per second, as the sender's capture shows them; None: not counted
+    mb_per_s: list[float | None]
+    sent_again: list[Count]  # packets with bytes that were sent before, at the sender
+    lost_ms: list[float]  # of the client SRT of the ops whose call is in the bin, what losses made
 
 
 @dataclass(frozen=True)
@@ -69,19 +76,19 @@ class OverTime:
     """Time in `bins` (120 at most) equal bins of a round width, from the first call of a matched op to the last reply.
     An op counts where its call's first byte was sent."""
 
-    begin: str
-    bin_ms: float
-    bins: int
-    ops: list[int]
-    client_ms: list[float | None]  # means
-    server_ms: list[float | None]
-    network_ms: list[float | None]
-    client_p99_ms: list[float | None]
+    begin: str  # the first call of a matched op
+    bin_ms: float  # width of a bin: 1, 2 or 5 times a power of ten
+    bins: Positive  # how many; the last one holds the last reply of a matched op
+    ops: list[Count]  # matched ops
+    client_ms: list[float | None]  # mean client SRT; None without ops
+    server_ms: list[float | None]  # mean server SRT
+    network_ms: list[float | None]  # mean of their difference
+    client_p99_ms: list[float | None]  # 99th percentile of the client SRT, nearest rank
     heat: Heat
     server: Flying
     client: Flying
-    call: Way | None  # None: not known (tshark decoded)
-    reply: Way | None
+    call: Way | None  # to the server; None: not known (tshark decoded)
+    reply: Way | None  # to the client; None: not known
 
 
 @dataclass(frozen=True)
@@ -93,20 +100,20 @@ class EnvelopePoint:
     """
 
     at_s: float  # since OverTime.begin; the middle of the bin
-    least_ms: float | None
-    most_ms: float | None
-    theta_ms: float | None  # the estimate then; None where no theta fits
-    bound_ms: tuple[float, float] | None
+    least_ms: float | None  # replies say that it is at least this; None without ops
+    most_ms: float | None  # calls say that it is at most this; None without ops
+    theta_ms: float | None  # the estimate then; None where no theta explains the ops
+    bound_ms: tuple[float, float] | None  # between what it lies then
 
 
 @dataclass(frozen=True)
 class Event:
     """A moment of an op's packet timeline."""
 
-    at_ms: float  # since the call's first byte left the client; the server's moments put on the client's clock
-    side: str  # client or server: whose capture shows it
+    at_ms: float  # since the call's first byte left the client; the server's moments are put on the client's clock
+    side: Annotated[str, Must(enum=["client", "server"])]  # whose capture shows it
     what: str  # as `nfslat show` has it: "call, first byte", "reply, whole" ..., and "call, bytes sent again"
-    frame: int  # as Wireshark counts in `file`
+    frame: Positive  # as Wireshark counts in the file
     file: str  # of the capture, as it was given
 
 
@@ -114,35 +121,37 @@ class Event:
 class SlowOp:
     """One of the ops with the longest client SRT."""
 
-    program: str
-    op: str
-    version: str
-    xid: str  # 0x%08x
-    client: str  # address and port
-    server: str
-    uid: int | None
-    path: str | None
-    offset: int | None
-    bytes: int | None
+    program: str  # RPC program
+    op: str  # operation
+    version: str  # program version
+    xid: str  # 0x and eight hexadecimal digits
+    client: str  # address and port, as the client's capture shows them
+    server: str  # address and port, as the client's capture shows them
+    uid: Count | None  # of the AUTH_SYS credential; None: not known
+    path: str | None  # of the file; None: not known
+    offset: int | None  # in the file, bytes; None: none, or not captured
+    bytes: Count | None  # asked for, or written; None: none, or not captured
     at: str  # ISO 8601, call's first byte at the client
     at_s: float  # since OverTime.begin
-    client_ms: float
-    server_ms: float
-    network_ms: float
-    parts_ms: dict[str, float | None]  # the five; None where no theta is known
-    queue_ms: float | None
+    client_ms: float  # client SRT
+    server_ms: float  # server SRT
+    network_ms: float  # their difference
+    # the five parts; None where no theta is known
+    parts_ms: Annotated[dict[str, float | None], Must(propertyNames={"enum": PARTS})]
+    queue_ms: float | None  # of server_ms, the wait for a thread; None where the packets do not tell
     charges_ms: dict[str, float]  # cause (as in `charges`) -> ms of the client SRT, those that are not 0
-    transmissions: int
-    timeline: list[Event]  # by time
-    wireshark: dict[
-        str, str
-    ]  # side -> display filter for that side's capture; "side, file" where several files hold it
+    transmissions: Count  # how often the client sent the call, RPC-level
+    timeline: list[Event]  # its packets on both sides, by time
+    # side -> display filter for that side's capture; "side, file" where several files hold it
+    wireshark: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Pictures:
+    """What pictures are drawn from: aggregates of the matched ops, on the client's clock."""
+
     classes: Classes
     distributions: list[Distribution]  # all ops together first (op "all"), then by number of ops
     over_time: OverTime
-    envelope: list[EnvelopePoint]
+    envelope: list[EnvelopePoint]  # by time
     slowest: list[SlowOp]  # slowest first; 20, or `--slowest`

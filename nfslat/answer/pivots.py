@@ -6,7 +6,9 @@ Same conventions as `nfslat.answer.model`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from nfslat.answer.contract import Count, Must, NotNegative
 from nfslat.answer.figures import Summary
 
 
@@ -15,13 +17,13 @@ class PivotRow:
     """Matched ops of one group."""
 
     key: str  # "READ 64K", "10.0.0.1", "/export/db/a.dbf", "fh 0x1a2b3c4d" (a file without a name), "not known" ...
-    ops: int
-    bytes: int | None  # that READs asked for and WRITEs sent; None: of none of them captured
-    without_size: int  # READs and WRITEs of which neither capture shows the size: `bytes` is without them
-    mb_per_s: float | None  # 10^6 bytes, over the time of all matched ops (by second: over the row's seconds)
+    ops: Count  # matched ops
+    bytes: Count | None  # bytes that READs asked for and WRITEs sent; None where the size of none of them was captured
+    without_size: Count  # READs and WRITEs of which neither capture shows the size; bytes are without them
+    mb_per_s: NotNegative | None  # 10^6 bytes, over the time of all matched ops (by second: over the row's seconds)
     client_ms: Summary | None  # None without ops: a second in which none was called
-    server_ms: Summary | None
-    network_ms: Summary | None
+    server_ms: Summary | None  # SRT at the server; None without ops
+    network_ms: Summary | None  # the difference of the two, op by op; None without ops
     queue_ms: float | None  # mean wait for a server thread; None where the packets do not tell
 
 
@@ -29,10 +31,12 @@ class PivotRow:
 class Pivot:
     """`rows` and `others` sum to the matched ops: `others` is all groups beyond the rows that are kept, together."""
 
-    by: str
-    groups: int  # before those with least time of the client were put together
-    rows: list[PivotRow]  # most time of the client first; "second" and "size" in their own order
-    others: PivotRow | None  # its key says how many they are: "12,345 others"
+    # what they are grouped by
+    by: Annotated[str, Must(enum=["size", "client", "server", "connection", "file", "uid", "second", "slot"])]
+    groups: Count  # groups before those with least time of the client were put together
+    rows: list[PivotRow]  # most time of the client first; size and second in their own order
+    # all groups without a row of their own, together: "12,345 others"; None where there are none
+    others: PivotRow | None
 
 
 @dataclass(frozen=True)
@@ -42,26 +46,26 @@ class IntervalRow:
     Rates are over the whole interval, also over the last one, which ends behind the last call.
     """
 
-    begin: str  # on the client's clock
-    begin_s: float  # since the first interval's begin
-    op: str
-    ops: int
-    ops_per_s: float
-    bytes: int | None  # that READs asked for and WRITEs sent; None: of none of them captured
-    without_size: int  # READs and WRITEs of which neither capture shows the size: `bytes` is without them
-    kb_per_s: float | None  # 1024 bytes, as nfsiostat has it, which counts headers too
-    kb_per_op: float | None  # over all ops of the row
-    retrans: int  # calls that the client sent again (RPC)
-    client_ms: float | None  # means; None without ops
-    client_p99_ms: float | None
-    server_ms: float | None
-    network_ms: float | None
-    queue_ms: float | None
+    begin: str  # when the interval begins, on the client's clock
+    begin_s: NotNegative  # the same in seconds since the first interval's begin
+    op: str  # operation, or all
+    ops: Count  # matched ops
+    ops_per_s: NotNegative  # ops per second
+    bytes: Count | None  # bytes that READs asked for and WRITEs sent; None where the size of none of them was captured
+    without_size: Count  # READs and WRITEs of which neither capture shows the size; bytes are without them
+    kb_per_s: NotNegative | None  # 1024 bytes, as nfsiostat has it, which counts headers too
+    kb_per_op: NotNegative | None  # 1024 bytes per op, over all ops of the row; None without ops
+    retrans: Count  # calls that the client sent again (RPC)
+    client_ms: float | None  # mean SRT at the client; None without ops, here and below
+    client_p99_ms: float | None  # its 99th percentile
+    server_ms: float | None  # mean SRT at the server
+    network_ms: float | None  # mean of the differences
+    queue_ms: float | None  # mean wait for a server thread; None also where the packets do not tell
 
 
 @dataclass(frozen=True)
 class Intervals:
     """From the first matched call to the last, empty ones too; the rows of each operation sum to its matched ops."""
 
-    seconds: float
+    seconds: Annotated[float, Must(exclusiveMinimum=0)]  # length of an interval
     rows: list[IntervalRow]  # by time; in each interval "all", then the operations with ops in it, most frequent first

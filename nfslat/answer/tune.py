@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 SCHEMA = "nfslat.tune/1"
 
@@ -12,19 +12,20 @@ SCHEMA = "nfslat.tune/1"
 class Advice:
     """One setting to change. Texts are one line each and need no other context; `sources` begin with the fact's id."""
 
-    knob: str  # as the system names it
+    knob: str  # the setting as the system names it, or what to look at
     value: str  # in effect; "not known"
-    suggested: str
-    how: tuple[str, ...]  # commands for root; a line that begins with # is a remark
-    takes_effect: str
-    verify: str
-    risk: str
+    suggested: str  # the value to set
+    how: tuple[str, ...]  # with `suggested`, commands for root, # begins a remark; else where to look
+    takes_effect: str  # when it acts
+    verify: str  # how to check it
+    risk: str  # what may go wrong
     sources: tuple[str, ...]  # "fact id: where it is written"; the ids are rows of docs/tuning.md
 
     def as_dict(self) -> dict[str, Any]:
         """For the JSON report: names as above, lists for tuples."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        from nfslat.answer.json import plain  # noqa: PLC0415  (as in contract.Document)
+
+        return cast(dict[str, Any], plain(self))
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli.arguments import add_filters, parse_filters
@@ -80,8 +78,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     thresholds = [checks.parse_check(one) for one in options.check]
     found = answer(*_runs(options, parse_filters(options)), thresholds)
     if json_out is not None:
-        json.dump(dataclasses.asdict(found), json_out, indent=2, allow_nan=False)
-        json_out.write("\n")
+        found.write_json(json_out)
     if options.json != "-":
         out.write(sections.render(found, width=width, color=color))
     out.flush()
@@ -157,5 +154,5 @@ def _info(run: Run, mean_ms: float) -> Any:
     from nfslat.diff.model import RunInfo  # noqa: PLC0415
 
     ops = sum(one.count for one in run.figures)
-    said = None if run.report is None or run.report["verdict"] is None else run.report["verdict"]["text"]
+    said = None if run.report is None or run.report.verdict is None else run.report.verdict.text
     return RunInfo(run.name, run.kind, ops, mean_ms, said)

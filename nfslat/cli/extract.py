@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli.arguments import a_count, add_captures, add_filters, an_xid, parse_filters
 from nfslat.errors import UsageError
+from nfslat.model.units import to_ms
 
 if TYPE_CHECKING:
     from nfslat.packets.extract.write import Written
@@ -112,8 +113,8 @@ def _as_json(written: list[Written], name: str) -> dict[str, Any]:
             {
                 "xid": f"0x{one.xid:08x}",
                 "op": one.op,
-                "client_ms": one.client_srt_ns / 1e6,
-                "server_ms": one.server_srt_ns / 1e6,
+                "client_ms": to_ms(one.client_srt_ns),
+                "server_ms": to_ms(one.server_srt_ns),
                 "client_packets": one.packets["client"],
                 "server_packets": one.packets["server"],
             }

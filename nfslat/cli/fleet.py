@@ -18,6 +18,7 @@ from nfslat.cli.arguments import a_number
 from nfslat.errors import InputError, UsageError
 from nfslat.export.output import is_standard, output
 from nfslat.fleet.run.remote import is_url
+from nfslat.kernels.compiled import refuse_without
 
 if TYPE_CHECKING:
     from nfslat.fleet.model import Fleet
@@ -77,13 +78,12 @@ def inputs(options: argparse.Namespace) -> Sequence[str]:
 def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
     """The report; exit status 4 where a part of it could not be done."""
     _check(options)
+    refuse_without("captures of a fleet are read by the native decoder")
     if options.show is not None:
         return _show(options, out, json_out, width=width, color=color)
     fleet = _fleet(options)
     if json_out is not None:
-        from nfslat.fleet import as_json
-
-        as_json.write(fleet, json_out)
+        fleet.write_json(json_out)
     if options.html is not None:
         from nfslat.fleet import page
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import importlib
-import itertools
-import os
 import sys
-from collections.abc import Callable
 from typing import Any, TextIO
 
+from nfslat.cli import outputs
 from nfslat.cli.arguments import a_count, a_number, add_captures, add_filters, parse_filters
+from nfslat.cli.outputs import OUTPUTS, add_outputs
 from nfslat.errors import UsageError
-from nfslat.export.output import binary_output, is_standard, output, output_directory, writing_to
+from nfslat.evidence.kinds import KINDS
 
 DESCRIPTION = """\
 Compare two packet captures of the same NFS traffic, one taken on the server and
@@ -38,14 +35,11 @@ BY = ("size", "client", "server", "connection", "file", "uid", "second", "slot")
 
 # Options that compare, or that are about a comparison.
 _NEED_BOTH = (
-    *("--csv", "--parquet", "--perfetto", "--missed", "--by", "--interval"),
+    *(row.option for row in OUTPUTS if row.both),
+    *("--by", "--interval"),
     *("--app-ms", "--storage-ms", "--thread-ms", "--threads", "--sessions", "--what-if"),
     *("--server-snapshot", "--client-snapshot", "--evidence"),
 )
-_TEXT_FILES = ("--json", "--html", "--csv", "--missed", "--files", "--perfetto")
-_BINARY_FILES = ("--parquet", "--ops-parquet")
-# Of the extra html, and what is imported of it.
-_DRAWN = {"--html": ("vl_convert", "jinja2"), "--png": ("vl_convert",)}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,19 +55,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     out = parser.add_argument_group("output")
     out.add_argument("--hist", action="store_true", help="add the power-of-two latency histogram of each operation")
     out.add_argument("--markdown", action="store_true", help="print the report as Markdown, for tickets")
-    out.add_argument("--html", metavar="FILE", help="write the report as one page with pictures, for browser and mail")
-    out.add_argument("--png", metavar="DIR", help="write the main pictures to files in DIR, for tickets")
-    out.add_argument("--json", metavar="FILE", help="write the report as JSON to FILE; - is standard output")
-    out.add_argument("--csv", metavar="FILE", help="write one row per matched op to FILE")
-    out.add_argument("--parquet", metavar="FILE", help="the same as Parquet, for pandas, DuckDB, Spark")
-    out.add_argument(
-        "--ops-parquet", metavar="FILE", help="write one capture, decoded: FILE then stands for it wherever one is read"
-    )
-    out.add_argument("--perfetto", metavar="FILE", help="write each op as spans in time, for ui.perfetto.dev")
-    out.add_argument(
-        "--missed", metavar="FILE", help="write one row per op that has no match to FILE: why, and where to look"
-    )
-    out.add_argument("--files", metavar="FILE", help="write who did what with which file: one row per op that has one")
+    add_outputs(out)
     out.add_argument("--anonymize", action="store_true", help="put pseudonyms for addresses, names and file handles")
     out.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
     tables = parser.add_argument_group("tables of matched ops")
@@ -155,15 +137,14 @@ def add_figures(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="Oracle 10046 trace, AWR or wait histogram, DTrace, sunrpc tracepoints, perf sched latency, folded "
-        "stacks, nfsiostat, fio; what it is, is found out; repeatable",
+        help=f"{', '.join(kind.words for kind in KINDS)}; what it is, is found out; repeatable",
     )
 
 
 def refuse(options: argparse.Namespace) -> None:
     """Raise ``UsageError`` for what makes no sense, or cannot be made here, before captures are read or taken."""
     _refuse_what_does_not_fit(options)
-    _refuse_without_packages(options)
+    outputs.refuse(options)
 
 
 def run(options: argparse.Namespace, command: str, *, width: int, color: bool, json_out: TextIO | None = None) -> int:
@@ -178,28 +159,11 @@ def run(options: argparse.Namespace, command: str, *, width: int, color: bool, j
     from nfslat.names.text import in_charset  # noqa: PLC0415
 
     wanted = _options(options, command)
-    files = {name: _value(options, name) for name in (*_TEXT_FILES, *_BINARY_FILES)}
-    # A file that cannot be written is found out before the captures are read, not after.
-    with contextlib.ExitStack() as outputs:
-        directory = None if options.png is None else outputs.enter_context(output_directory(options.png))
-        streams: dict[str, Any] = {
-            name: outputs.enter_context((binary_output if name in _BINARY_FILES else output)(file, captures))
-            for name, file in files.items()
-            if file is not None and (name != "--json" or json_out is None)
-        }
-        if json_out is not None:
-            streams["--json"] = json_out
+    with outputs.opened(options, captures, json_out) as write:
         report = api.run(captures, wanted, quiet=options.quiet)
-        for name, write in _writers(report, options).items():
-            if name in streams:
-                with writing_to(files[name]):
-                    write(streams[name])
-                    streams[name].flush()
-        if directory is not None:
-            with writing_to(options.png):
-                report.write_png(directory)
+        write(report)
     # Behind the block: the files are complete, whatever happens to a reader of standard output (less, head).
-    if not any(map(is_standard, files.values())):
+    if not outputs.to_standard(options):
         text = report.markdown() if options.markdown else report.text(hist=options.hist, width=width, color=color)
         sys.stdout.write(in_charset(text, sys.stdout.encoding or "utf-8"))
     sys.stdout.flush()
@@ -239,19 +203,6 @@ def _options(options: argparse.Namespace, command: str) -> Any:
     )
 
 
-def _writers(report: Any, options: argparse.Namespace) -> dict[str, Callable[[Any], None]]:
-    return {
-        "--json": report.write_json,
-        "--html": lambda out: out.write(report.html()),
-        "--csv": report.write_csv,
-        "--parquet": report.write_parquet,
-        "--ops-parquet": report.write_ops_parquet,
-        "--perfetto": lambda out: report.write_perfetto(out, compress=options.perfetto.endswith(".gz")),
-        "--missed": report.write_missed,
-        "--files": report.write_files,
-    }
-
-
 def _value(options: argparse.Namespace, name: str) -> Any:
     return getattr(options, name.strip("-").replace("-", "_"))
 
@@ -266,31 +217,6 @@ def _refuse_what_does_not_fit(options: argparse.Namespace) -> None:
         raise UsageError("--ops-parquet: give one capture, and run it for the other one as well")
     if options.anonymize and options.ops_parquet is not None:
         raise UsageError("--ops-parquet stands for the capture, names included; anonymize what is made of it")
-    named = {name: _value(options, name) for name in (*_TEXT_FILES, *_BINARY_FILES, "--png")}
-    places = {name: _place(file) for name, file in named.items() if file not in (None, os.devnull)}
-    for one, other in itertools.combinations(places, 2):
-        if places[one] == places[other]:
-            raise UsageError(f"{one} and {other} cannot both go to {named[other]}")
-
-
-def _place(file: str) -> str:
-    """The same for all names of a file."""
-    return "-" if is_standard(file) else os.path.realpath(file)
-
-
-def _refuse_without_packages(options: argparse.Namespace) -> None:
-    """Before captures are read, which may take minutes."""
-    for option, needed in _DRAWN.items():
-        if _value(options, option) is not None:
-            try:
-                for module in needed:
-                    importlib.import_module(module)
-            except ImportError as problem:
-                raise UsageError(f"{option} needs {module}: pip install 'nfslat[html]'") from problem
-    if options.parquet is not None or options.ops_parquet is not None:
-        from nfslat.decode.arrow import pyarrow  # noqa: PLC0415  (brings numpy)
-
-        pyarrow("pyarrow.parquet")
 
 
 def _a_duration(text: str) -> float:

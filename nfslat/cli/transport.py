@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -58,7 +57,6 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     if len(options.captures) > 2:
         raise UsageError(f"{len(options.captures)} captures: give one, or one from each end (a glob or list in quotes)")
     # Here, not above: --help and usage errors need none of it.
-    from nfslat.answer.json import plain  # noqa: PLC0415
     from nfslat.decode.workspace import open_workspace  # noqa: PLC0415
     from nfslat.evidence.read import read_sqlnet_trace  # noqa: PLC0415
     from nfslat.tcp import both, model, report  # noqa: PLC0415
@@ -84,8 +82,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     tool = model.Tool(__version__, NAME, shlex.join(["nfslat", *sys.argv[1:]]))
     made = report.make(traces, found, tool, stream=options.stream, top=options.top, trace=told)
     if json_out is not None:
-        json.dump(plain(made), json_out, indent=2, allow_nan=False)
-        json_out.write("\n")
+        made.write_json(json_out)
     if options.json != "-":
         out.write(render(made, width=width, color=color))
     out.flush()

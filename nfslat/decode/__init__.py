@@ -1,1 +1,1 @@
-"""Capture file -> messages: where the tools are, how a capture is opened, how tshark's output is read."""
+"""Capture file -> ops of one side: the native decoder, files that were decoded before, and tshark."""

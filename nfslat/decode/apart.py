@@ -44,24 +44,24 @@ def decode_apart(source: Source, tools: Callable[[], Tools], progress: Callable[
     return apart(source, found, cut_short=any(file.cut_short for file in source.files))
 
 
-def apart(source: Source, found: dict[str, Any], *, cut_short: bool) -> Apart:
+def apart(source: Source, found: _native.Parts, *, cut_short: bool) -> Apart:
     """What the decoder found in `source`."""
     of_part = {"cut_short": cut_short, "interface_drops": 0, "untimed_packets": 0}
-    parts = [(frozenset((one, other)), _part(part, of_part)) for one, other, part in found["hosts"]]
-    rest = _part(found["rest"], of_part)
+    parts = [(frozenset((one, other)), _part(part, of_part)) for one, other, part in found.hosts]
+    rest = _part(found.rest, of_part)
     of_all = packets([*(part for _, part in parts), rest]) | {
-        "busiest_second_packets": found["busiest_second_packets"],
-        "backward_times": found["backward_times"],
-        "largest_backward_ns": found["largest_backward_ns"],
+        "busiest_second_packets": found.busiest_second_packets,
+        "backward_times": found.backward_times,
+        "largest_backward_ns": found.largest_backward_ns,
         "first_ns": min((file.first_ns for file in source.files), default=0),
         "last_ns": max((file.last_ns for file in source.files), default=0),
-        "interface_drops": sum(file["dropped"] for file in found["files"]),
-        "untimed_packets": sum(file["untimed"] for file in found["files"]),
+        "interface_drops": sum(file.dropped for file in found.files),
+        "untimed_packets": sum(file.untimed for file in found.files),
     }
     if rest.ops.connections:
         parts.append((frozenset(addresses(rest.ops.connections)), rest))
     return Apart(source, dataclasses.replace(without_messages(rest), **of_all), tuple(parts))
 
 
-def _part(found: dict[str, Any], facts: Mapping[str, Any]) -> Decoded:
-    return decoded(found, **facts, first_ns=found["first_ns"], last_ns=found["last_ns"])
+def _part(found: _native.Found, facts: Mapping[str, Any]) -> Decoded:
+    return decoded(found, **facts, first_ns=found.first_ns, last_ns=found.last_ns)

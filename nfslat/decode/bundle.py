@@ -86,11 +86,11 @@ def unpack(name: str, path: Path, scratch: Path) -> tuple[list[Path], Bundle]:
         _refuse(name, f"is damaged ({problem})")
     if not captures:
         raise InputError(
-            f"{name}: a tar without a capture (capture.pcap); give one that capture.sh made, or the capture itself"
+            "a tar without a capture (capture.pcap); give one that capture.sh made, or the capture itself", about=name
         )
     filled = [capture for capture in sorted(captures) if capture.stat().st_size]
     if not filled:
-        raise InputError(f"{name}: its captures are empty; tcpdump.txt in it says why")
+        raise InputError("its captures are empty; tcpdump.txt in it says why", about=name)
     facts = dict(_facts(texts.get(_FACTS, "")))
     snapshots = {f"{name}: {one}": texts[one] for one in _SNAPSHOTS if texts.get(one, "").strip()}
     return filled, Bundle(name, path, facts, snapshots)
@@ -150,8 +150,9 @@ def _copy(name: str, stream: BinaryIO, target: Path, size: int) -> None:
     free = shutil.disk_usage(target.parent).free - _RESERVE_BYTES
     if size > free:
         raise InputError(
-            f"{name}: {target.name} in it needs {size >> 20:,} MiB in {tempfile.gettempdir()}, which has "
-            f"{max(free, 0) >> 20:,} MiB; set TMPDIR to a folder with more"
+            f"{target.name} in it needs {size >> 20:,} MiB in {tempfile.gettempdir()}, which has "
+            f"{max(free, 0) >> 20:,} MiB; set TMPDIR to a folder with more",
+            about=name,
         )
     with target.open("xb") as out:
         for chunk in _chunks(stream, size):
@@ -197,4 +198,4 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def _refuse(name: str, why: str) -> NoReturn:
-    raise InputError(f"{name}: the archive {why}; copy it from the host again, or capture again")
+    raise InputError(f"the archive {why}; copy it from the host again, or capture again", about=name)

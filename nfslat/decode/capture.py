@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from nfslat.errors import InputError, UsageError
+from nfslat.errors import InputError, NoPacketsError, UsageError
 
 _COPY_BYTES = 1 << 20
 
@@ -92,13 +92,13 @@ def refuse_stored(source: Source) -> None:
     """Raise ``InputError`` where the packets of `source` are wanted, and it has none."""
     if source.stored:
         raise InputError(
-            f"{source.name}: holds ops (--ops-parquet), and this needs the packets; give the capture itself"
+            "holds ops (--ops-parquet), and this needs the packets; give the capture itself", about=source.name
         )
 
 
 def refuse_empty(name: str) -> NoReturn:
-    """Raise ``InputError`` for a capture without packets."""
-    raise InputError(f"{name}: the capture holds no packets; check the interface and filter it was taken with")
+    """Raise ``NoPacketsError``."""
+    raise NoPacketsError("the capture holds no packets; check the interface and filter it was taken with", about=name)
 
 
 def expand(argument: str, *, pipes: bool = False) -> list[Path]:
@@ -117,7 +117,7 @@ def expand(argument: str, *, pipes: bool = False) -> list[Path]:
         if glob.has_magic(part) and not Path(part).exists():
             found = sorted(glob.glob(part))
             if not found:
-                raise InputError(f"{part}: no file matches; check the pattern")
+                raise InputError("no file matches; check the pattern", about=part)
             names += found
         elif part:
             names.append(part)
@@ -132,21 +132,23 @@ def expand(argument: str, *, pipes: bool = False) -> list[Path]:
 
 def _readable(path: Path) -> Path:
     if not path.exists():
-        raise InputError(f"{path}: no such file")
+        raise InputError("no such file", about=path)
     if path.is_dir():
-        raise InputError(f"{path}: is a directory; name the capture files in it, for example '{path}/*.pcap'")
+        raise InputError(f"is a directory; name the capture files in it, for example '{path}/*.pcap'", about=path)
     if path.is_fifo():
         raise InputError(
-            f"{path}: a named pipe, which only the native engine reads, and not as part of a set; pipe it in as '-'"
+            "a named pipe, which only the native engine reads, and not as part of a set; pipe it in as '-'", about=path
         )
     if not path.is_file():
-        raise InputError(f"{path}: neither a file nor a pipe; write the capture to a file first, or pipe it in as '-'")
+        raise InputError(
+            "neither a file nor a pipe; write the capture to a file first, or pipe it in as '-'", about=path
+        )
     try:
         with path.open("rb") as stream:
             if not stream.read(1):
-                raise InputError(f"{path}: the file is empty; was the capture stopped before it was written out?")
+                raise InputError("the file is empty; was the capture stopped before it was written out?", about=path)
     except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror}); check its permissions") from problem
+        raise InputError(f"cannot be read ({problem.strerror}); check its permissions", about=path) from problem
     return path
 
 
@@ -163,7 +165,7 @@ def spool(source: Path | None, scratch: Path) -> Path:
     with feed as stream, path.open("wb") as out:
         shutil.copyfileobj(stream, out, _COPY_BYTES)
     if not path.stat().st_size:
-        raise InputError(f"{source or 'standard input'}: the file is empty; did the command that feeds it fail?")
+        raise InputError("the file is empty; did the command that feeds it fail?", about=source or "standard input")
     if is_parquet(path):
-        raise InputError(f"{source or 'standard input'}: Parquet is not read from a pipe; name the file")
+        raise InputError("Parquet is not read from a pipe; name the file", about=source or "standard input")
     return path

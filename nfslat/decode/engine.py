@@ -11,6 +11,7 @@ from nfslat.decode import bundle
 from nfslat.decode.capture import Source, expand, is_parquet, refuse_stored
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, UsageError
+from nfslat.kernels.compiled import is_built
 from nfslat.model.decoded import Decoded
 
 ENGINES = ("native", "tshark")
@@ -27,15 +28,6 @@ class Engine:
     decode: Callable[[Source, Callable[[int], None]], tuple[Source, Decoded]]
 
 
-def is_native_built() -> bool:
-    """Was the native decoder compiled?"""
-    try:
-        from nfslat import _native  # noqa: F401, PLC0415
-    except ImportError:
-        return False
-    return True
-
-
 def choose(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool) -> Engine:
     """The engine called `name`; None takes the native one where it is built. Either takes what was decoded before.
 
@@ -47,7 +39,7 @@ def choose(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rerea
 
 
 def _decoder(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool) -> Engine:
-    if name == "tshark" or (name is None and not is_native_built()):
+    if name == "tshark" or (name is None and not is_built()):
         from nfslat.decode.tshark import capinfos  # noqa: PLC0415  (late: the usual run does without)
         from nfslat.decode.tshark import engine as tshark  # noqa: PLC0415
 
@@ -58,7 +50,7 @@ def _decoder(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rer
             unit=" packets",
             decode=lambda source, progress: (source, tshark.decode(source, tools(), progress)),
         )
-    if not is_native_built():
+    if not is_built():
         raise UsageError(
             "--engine native: it was not compiled; install Rust and run scripts/nfslat once, or use tshark"
         )
@@ -82,13 +74,15 @@ def _with_bundles(engine: Engine, scratch: Path) -> Engine:
         if not tars:
             return engine.open(argument)
         if len(paths) > 1:
-            raise InputError(f"{tars[0]}: a tar is read by itself, not as part of a set; name this one file alone")
+            raise InputError("a tar is read by itself, not as part of a set; name this one file alone", about=tars[0])
         found, told = bundle.unpack(argument, paths[0], scratch)
         try:
             source = engine.open(",".join(map(str, found)))
         except InputError as problem:
-            text = str(problem).replace(f"{found[0]}: ", f"{argument}: ") if len(found) == 1 else str(problem)
-            raise InputError(text.replace(f"{found[0].parent}/", f"{argument}: ")) from problem
+            path = Path(problem.about)
+            if path not in found:
+                raise
+            raise problem.named(argument if len(found) == 1 else f"{argument}: {path.name}") from problem
         return bundle.named(source, argument, told)
 
     def decode(source: Source, progress: Callable[[int], None]) -> tuple[Source, Decoded]:
@@ -108,7 +102,9 @@ def _with_stored(engine: Engine, *, rereads: bool) -> Engine:
         if not parquet:
             return engine.open(argument)
         if len(paths) > 1:
-            raise InputError(f"{parquet[0]}: Parquet is read by itself, not as part of a set; name this one file alone")
+            raise InputError(
+                "Parquet is read by itself, not as part of a set; name this one file alone", about=parquet[0]
+            )
         from nfslat.decode import stored  # noqa: PLC0415  (late: needs pyarrow, and the usual run does without)
 
         source = stored.open_source(argument, paths[0])

@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from nfslat import _native
 from nfslat.decode.capture import File, Source, expand, refuse_empty, refuse_stored, refuse_terminal, spool
@@ -42,6 +42,16 @@ from nfslat.model.tables import Connection, Kind, Loose, Ops, State
 NAME = f"native {_native.VERSION}"
 _POLL_S = 0.05
 _STOP_S = 1.0
+
+
+class _Result(Protocol):
+    """What the decoder gives, whatever it was asked for."""
+
+    @property
+    def files(self) -> list[_native.File]: ...
+
+
+_T = TypeVar("_T", bound=_Result)
 _STANDARD_INPUT = Path("-")  # as the decoder calls it
 
 
@@ -80,8 +90,8 @@ def decode(source: Source, tools: Callable[[], Tools], progress: Callable[[int],
         "first_ns": min(file.first_ns for file in source.files),
         "last_ns": max(file.last_ns for file in source.files),
         "cut_short": any(file.cut_short for file in source.files),
-        "interface_drops": sum(file["dropped"] for file in found["files"]),
-        "untimed_packets": sum(file["untimed"] for file in found["files"]),
+        "interface_drops": sum(file.dropped for file in found.files),
+        "untimed_packets": sum(file.untimed for file in found.files),
     }
     return source, decoded(found, **facts)
 
@@ -90,11 +100,11 @@ def read(
     source: Source,
     tools: Callable[[], Tools],
     progress: Callable[[int], None],
-    work: Callable[[list[str], _native.Job], dict[str, Any]],
+    work: Callable[[list[str], _native.Job], _T],
     *,
     may_be_empty: bool = False,
-) -> tuple[Source, dict[str, Any]]:
-    """Let `work` read the files of `source` at the paths that it is given; the result has a row of "files" for each.
+) -> tuple[Source, _T]:
+    """Let `work` read the files of `source` at the paths that it is given; the result has one of `files` for each.
 
     Otherwise as `decode`. `may_be_empty`: a source without packets is not refused.
     """
@@ -105,15 +115,15 @@ def read(
     files = tuple(
         dataclasses.replace(
             file,
-            format=file.format if file.is_foreign else found["format"],
-            snaplen=found["snaplen"],
-            packets=found["packets"],
-            first_ns=found["first_ns"],
-            last_ns=found["last_ns"],
-            cut_short=file.cut_short or found["damage"] is not None,
-            damage=found["damage"] or file.damage,
+            format=file.format if file.is_foreign else found.format,
+            snaplen=found.snaplen,
+            packets=found.packets,
+            first_ns=found.first_ns,
+            last_ns=found.last_ns,
+            cut_short=file.cut_short or found.damage is not None,
+            damage=found.damage or file.damage,
         )
-        for file, found in zip(source.files, result["files"], strict=True)
+        for file, found in zip(source.files, result.files, strict=True)
     )
     if not may_be_empty and not any(file.packets for file in files):
         refuse_empty(source.name)
@@ -140,14 +150,15 @@ def _peek(name: str, path: Path, tools: Callable[[], Tools], scratch: Path, *, r
             found = tools()
         except ToolError as problem:
             raise InputError(
-                f"{name}: neither pcap nor pcapng; give the file that tcpdump -w wrote "
-                f"(other formats need Wireshark: {problem})"
+                "neither pcap nor pcapng; give the file that tcpdump -w wrote "
+                f"(other formats need Wireshark: {problem})",
+                about=name,
             ) from problem
         file = inspect(name, path, found, scratch)
         file = dataclasses.replace(file, is_foreign=True, cut_short=file.cut_short or not is_whole)
         return file if file.packets else None
     except (OSError, ValueError) as problem:
-        raise InputError(f"{name}: cannot be read as a capture: {_reason(problem)}") from problem
+        raise InputError(f"cannot be read as a capture: {_reason(problem)}", about=name) from problem
     return None if first_ns is None else dataclasses.replace(_unread(name, path, first_ns), cut_short=not is_whole)
 
 
@@ -181,15 +192,13 @@ def _readable(file: File, tools: Callable[[], Tools]) -> Iterator[str]:
             from nfslat.decode.tshark.capinfos import why_not  # noqa: PLC0415
 
             stderr.seek(0)
-            raise ToolError(f"{file.name}: {why_not(stderr.read().decode(errors='replace'))}")
+            raise ToolError(why_not(stderr.read().decode(errors="replace")), about=file.name)
 
 
-def _run(
-    source: Source, work: Callable[[_native.Job], dict[str, Any]], progress: Callable[[int], None]
-) -> dict[str, Any]:
+def _run(source: Source, work: Callable[[_native.Job], _T], progress: Callable[[int], None]) -> _T:
     """Run the decoder in a thread of its own, so that this one stays awake for Ctrl-C."""
     job = _native.Job()
-    found: list[dict[str, Any] | Exception] = []
+    found: list[_T | Exception] = []
 
     def work_or_fail() -> None:
         try:
@@ -209,62 +218,62 @@ def _run(
         worker.join(_STOP_S)
         raise
     (result,) = found
-    if isinstance(result, dict):
+    if not isinstance(result, Exception):
         return result
     if isinstance(result, OSError | ValueError):
         name = source.files[result.args[-1]].name if isinstance(result.args[-1], int) else source.name
         if isinstance(result, _native.NotACapture):
             raise InputError(
-                f"{name}: neither pcap nor pcapng, and other formats are read from files only; write it to a file first"
+                "neither pcap nor pcapng, and other formats are read from files only; write it to a file first",
+                about=name,
             ) from result
-        raise InputError(f"{name}: cannot be read as a capture: {_reason(result)}") from result
+        raise InputError(f"cannot be read as a capture: {_reason(result)}", about=name) from result
     raise result
 
 
-def decoded(found: dict[str, Any], **facts: Any) -> Decoded:
+def decoded(found: _native.Found, **facts: Any) -> Decoded:
     """What the decoder found, and the `facts` that it cannot know."""
-    connections = tuple(Connection(*ends) for ends in found["connections"])
-    kinds = tuple(
-        Kind(program, version, minor, op, tuple(ops)) for program, version, minor, op, ops, _ in found["kinds"]
-    )
-    names = tuple(found["name_list"])
+    tables, counts, dropped = found.tables, found.counts, found.dropped
+    connections = tuple(Connection(*ends) for ends in found.connections)
+    kinds = tuple(Kind(program, version, minor, op, tuple(ops)) for program, version, minor, op, ops, _ in found.kinds)
+    names = tuple(found.names)
     return Decoded(
-        ops=Ops(**found["ops"], kinds=kinds, connections=connections),
-        loose=Loose(**found["loose"], kinds=kinds, connections=connections),
+        ops=Ops(**tables.ops, kinds=kinds, connections=connections),
+        loose=Loose(**tables.loose, kinds=kinds, connections=connections),
         engine=NAME,
-        repeats={State.RETRANSMITTED: found["repeated"], State.DUPLICATE_FRAME: found["duplicated"]},
-        packet_kinds=found["packet_kinds"],
-        hidden=found["hidden"],
-        malformed=found["malformed"],
-        duplicate_packets=found["duplicate_packets"],
-        lost_ranges=found["lost_ranges"],
-        lost_bytes=found["lost_bytes"],
-        backward_times=found["backward_times"],
-        largest_backward_ns=found["largest_backward_ns"],
-        wire_bytes=found["wire_bytes"],
-        captured_bytes=found["captured_bytes"],
-        busiest_second_packets=found["busiest_second_packets"],
-        tls_connections=found["tls_connections"],
+        repeats={State.RETRANSMITTED: counts.repeated, State.DUPLICATE_FRAME: counts.duplicated},
+        packet_kinds=counts.packet_kinds,
+        hidden=counts.hidden,
+        malformed=counts.malformed,
+        duplicate_packets=counts.duplicate_packets,
+        lost_ranges=counts.lost_ranges,
+        lost_bytes=counts.lost_bytes,
+        backward_times=counts.backward_times,
+        largest_backward_ns=counts.largest_backward_ns,
+        wire_bytes=counts.wire_bytes,
+        captured_bytes=counts.captured_bytes,
+        busiest_second_packets=counts.busiest_second_packets,
+        tls_connections=counts.tls_connections,
         **facts,
         details=Details(
-            slots=Slots(**found["slots"], sessions=tuple(found["sessions"])),
-            names=Names(**found["names"], names=names),
-            failures=Failures(**found["failures"]),
-            tcp=Tcp(**found["tcp"]),
-            events=TcpEvents(**found["tcp_events"]),
-            resent=Resent(**found["resent"]),
-            pauses=Pauses(**found["pauses"]),
-            blocked=Blocked(**found["blocked"]),
-            loads=Loads(**found["loads"]),
-            callers=Callers(**found["callers"]),
-            files=Files(**found["file_news"], names=names, handles=tuple(found["file_handles"])),
-            sessions=tuple(SessionLimits(t_ns, name, *limits) for t_ns, name, limits in found["created_sessions"]),
-            **({"turns": Turns(**found["turns"])} if "turns" in found else {}),
-            events_dropped=found["tcp_events_dropped"],
-            resent_dropped=found["resent_dropped"],
-            pauses_dropped=found["pauses_dropped"],
-            blocked_dropped=found["blocked_dropped"],
-            loads_dropped=found["loads_dropped"],
-            files_dropped=found["files_dropped"],
+            slots=Slots(**tables.slots, sessions=tuple(found.sessions)),
+            names=Names(**tables.names, names=names),
+            failures=Failures(**tables.failures),
+            tcp=Tcp(**tables.tcp),
+            events=TcpEvents(**tables.events),
+            resent=Resent(**tables.resent),
+            pauses=Pauses(**tables.pauses),
+            blocked=Blocked(**tables.blocked),
+            loads=Loads(**tables.loads, stretch_ns=found.load_stretch_ns),
+            callers=Callers(**tables.callers),
+            files=Files(**tables.files, names=names, handles=tuple(found.file_handles)),
+            sessions=tuple(SessionLimits(t_ns, name, *limits) for t_ns, name, limits in found.created_sessions),
+            turns=Turns(**tables.turns),
+            events_dropped=dropped.events,
+            resent_dropped=dropped.resent,
+            pauses_dropped=dropped.pauses,
+            blocked_dropped=dropped.blocked,
+            loads_dropped=dropped.loads,
+            files_dropped=dropped.files,
         ),
     )

@@ -31,12 +31,14 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
     name = source.name
     if decoded.tls_connections:
         raise InputError(
-            f"{name}: the NFS traffic is encrypted (RPC-with-TLS, RFC 9289); XIDs cannot be seen: "
-            "capture on a mount without xprtsec, or compare TCP round trips only"
+            "the NFS traffic is encrypted (RPC-with-TLS, RFC 9289); XIDs cannot be seen: "
+            "capture on a mount without xprtsec, or compare TCP round trips only",
+            about=name,
         )
     cut = InputError(
-        f"{name}: the packets were cut at {source.snaplen} bytes, in front of the RPC headers or in them; "
-        "capture with tcpdump -s 512 (96 is the least that can work, 128 with -i any, VLANs or IPv6)"
+        f"the packets were cut at {source.snaplen} bytes, in front of the RPC headers or in them; "
+        "capture with tcpdump -s 512 (96 is the least that can work, 128 with -i any, VLANs or IPv6)",
+        about=name,
     )
     if source.snaplen is not None and source.snaplen < _SHORTEST_SNAPLEN:
         raise cut
@@ -44,8 +46,9 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
     replies = len(decoded.ops) + int((decoded.loose.is_reply == 1).sum())
     if nfs_calls:
         raise InputError(
-            f"{name}: {nfs_calls} NFS calls and {replies} RPC replies, but no call with its reply; "
-            "capture both directions (no one-way filter or span port)"
+            f"{nfs_calls} NFS calls and {replies} RPC replies, but no call with its reply; "
+            "capture both directions (no one-way filter or span port)",
+            about=name,
         )
     no_calls = all(kind.program == NULL for kind, _ in calls)
     if source.snaplen is not None and source.snaplen < _ANY_SNAPLEN and no_calls:
@@ -57,7 +60,7 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
                 programs[program_name(kind.program)] += count
         most = (+programs).most_common(_NAMED)
         said = ", ".join(f"{count} {program} calls" for program, count in most) or "RPC replies"
-        raise InputError(f"{name}: no NFS in it, only {said}; capture 'port 2049' on the NFS interface")
+        raise InputError(f"no NFS in it, only {said}; capture 'port 2049' on the NFS interface", about=name)
     contents = _contents(source, decoded, tools)
     said = ", ".join(f"{protocol} ({count} packets)" for protocol, count in contents.most_common(_NAMED))
     if "nfs" in contents or "rpc" in contents:
@@ -65,10 +68,11 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
         if not decoded.engine.startswith("tshark"):
             remedy = "try --engine tshark"
         raise InputError(
-            f"{name}: Wireshark finds NFS or RPC in it ({said}), nfslat does not: an encapsulation that it does not "
-            f"know; {remedy}"
+            f"Wireshark finds NFS or RPC in it ({said}), nfslat does not: an encapsulation that it does not "
+            f"know; {remedy}",
+            about=name,
         )
-    raise InputError(f"{name}: no NFS in it; it holds {said or 'no known protocol'}; capture 'port 2049'")
+    raise InputError(f"no NFS in it; it holds {said or 'no known protocol'}; capture 'port 2049'", about=name)
 
 
 def _contents(source: Source, decoded: Decoded, find_tools: Callable[[], Tools]) -> Counter[str]:

@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -58,7 +57,7 @@ def split(
     where nothing can be read, or a slice cannot be written.
     """
 
-    def work(paths: list[str], job: _native.Job) -> dict[str, Any]:
+    def work(paths: list[str], job: _native.Job) -> _native.Slices:
         try:
             return _native.split(paths, list(slices), since_ns, job)
         except OSError as problem:
@@ -66,20 +65,20 @@ def split(
                 raise
             folder = os.fspath(slices[0].parent)
             raise InputError(
-                f"{source.name}: its slices cannot be written to {folder}: {problem.strerror}"
+                f"its slices cannot be written to {folder}: {problem.strerror}", about=source.name
             ) from problem
 
     source, found = read(source, tools, progress, work, may_be_empty=True)
     return Split(
         source=source,
         slices=tuple(slices),
-        second=found["seconds"],
-        count=found["counts"],
-        ends_ns=found["ends_ns"],
-        backward_times=found["backward_times"],
-        largest_backward_ns=found["largest_backward_ns"],
-        interface_drops=sum(file["dropped"] for file in found["files"]),
-        untimed_packets=sum(file["untimed"] for file in found["files"]),
+        second=found.seconds,
+        count=found.counts,
+        ends_ns=found.ends_ns,
+        backward_times=found.backward_times,
+        largest_backward_ns=found.largest_backward_ns,
+        interface_drops=sum(file.dropped for file in found.files),
+        untimed_packets=sum(file.untimed for file in found.files),
     )
 
 
@@ -94,7 +93,7 @@ def decode_slice(splits: Sequence[Split], place: int, progress: Callable[[int], 
     ranks = op_ranks(callback=False), op_ranks(callback=True)
     is_cut = source.snaplen is not None
 
-    def work(paths: list[str], job: _native.Job) -> dict[str, Any]:
+    def work(paths: list[str], job: _native.Job) -> _native.Parts:
         return _native.decode_slices(paths, offsets, is_cut, *ranks, RANK_ACTION, job)
 
     paths = [part.slices[place] for part in splits]

@@ -268,7 +268,7 @@ class _Kept:
 
     def refuse(self, why: str, problem: Exception | None = None) -> NoReturn:
         """Raise ``InputError``."""
-        raise InputError(f"{self.name}: {why}") from problem
+        raise InputError(why, about=self.name) from problem
 
     def rest(self) -> dict[str, Any]:
         """All but the tables, and where they are."""

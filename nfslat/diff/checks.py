@@ -144,7 +144,8 @@ def _of_figures(one: Threshold, a: Run, b: Run) -> tuple[Change, str] | str:
         change = {"client": row.mean, "server": row.server, "network": row.network}[one.side]
         return (change, "" if change.low is not None else "too few ops") if change is not None else _nothing(one)
     summaries = [
-        getattr(next(figure for figure in run.figures if figure.op == row.op), one.side)[one.figure] for run in (a, b)
+        getattr(getattr(next(figure for figure in run.figures if figure.op == row.op), one.side), one.figure)
+        for run in (a, b)
     ]
     needed = SLICES / (1 - _SHARE[one.figure])
     few = min(row.count_a, row.count_b) < needed

@@ -7,8 +7,9 @@ import itertools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
+from nfslat.answer.figures import Summary
+from nfslat.answer.inflight import ClientInFlight
 from nfslat.diff import judge
 from nfslat.diff.compare import Compared
 from nfslat.diff.kinds import decompose
@@ -16,8 +17,6 @@ from nfslat.diff.model import Change, Load, Mix, Part, Row
 from nfslat.diff.parts import MOVES
 from nfslat.diff.runs import LAYERS, Figures, Run, layer_of
 from nfslat.diff.statistics import LEAST_OPS, SLICES, from_error
-
-_RANKS = (("p50", 0.50), ("p95", 0.95), ("p99", 0.99), ("max", 1.0))
 
 
 def compare(a: Run, b: Run) -> Compared:
@@ -41,33 +40,33 @@ def compare(a: Run, b: Run) -> Compared:
     return Compared(load, mix, rows, _layers(parts), parts, [])
 
 
-def most_variance(summary: dict[str, float], least: float = 0.0) -> float:
+def most_variance(summary: Summary, least: float = 0.0) -> float:
     """The largest that durations (ms, none below `least`) with these mean, p50, p95, p99 and maximum can have.
 
     Between two percentiles x squared is at most (l + u) x - l u, so the sum of squares is largest where the ranges
     above hold as much of the sum as they can.
     """
-    least = min(least, summary["mean"], summary["p50"])
-    knots = [(0.0, least), *((share, summary[name]) for name, share in _RANKS)]
+    least = min(least, summary.mean, summary.p50)
+    knots = [(0.0, least), (0.50, summary.p50), (0.95, summary.p95), (0.99, summary.p99), (1.0, summary.max)]
     spans = [(q - p, low, max(high, low)) for (p, low), (q, high) in itertools.pairwise(knots)]
-    spare = summary["mean"] - math.fsum(share * low for share, low, _ in spans)
+    spare = summary.mean - math.fsum(share * low for share, low, _ in spans)
     squares = math.fsum(share * low * low for share, low, _ in spans)
     for share, low, high in reversed(spans):
         more = min(max(spare, 0.0), share * (high - low))
         squares += more * (low + high)
         spare -= more
-    return max(squares - summary["mean"] ** 2, 0.0)
+    return max(squares - summary.mean**2, 0.0)
 
 
-def _error(summary: dict[str, float]) -> float:
+def _error(summary: Summary) -> float:
     """Of the mean, as if no more than `SLICES` of the ops were independent: a report does not say how many are."""
     return math.sqrt(most_variance(summary) / SLICES)
 
 
-def _of_means(a: dict[str, float], b: dict[str, float], enough: bool) -> Change:
+def _of_means(a: Summary, b: Summary, enough: bool) -> Change:
     error = math.hypot(_error(a), _error(b))
-    estimate = from_error(b["mean"] - a["mean"], error, SLICES - 1) if enough else None
-    return judge.change(a["mean"], b["mean"], estimate)
+    estimate = from_error(b.mean - a.mean, error, SLICES - 1) if enough else None
+    return judge.change(a.mean, b.mean, estimate)
 
 
 def _row(op: str, a: Figures | None, b: Figures | None) -> Row:
@@ -79,8 +78,8 @@ def _row(op: str, a: Figures | None, b: Figures | None) -> Row:
     return dataclasses.replace(
         row,
         mean=_of_means(a.client, b.client, enough),
-        p50=judge.change(a.client["p50"], b.client["p50"], None),
-        p99=judge.change(a.client["p99"], b.client["p99"], None) if min(counts) * 0.01 >= SLICES else None,
+        p50=judge.change(a.client.p50, b.client.p50, None),
+        p99=judge.change(a.client.p99, b.client.p99, None) if min(counts) * 0.01 >= SLICES else None,
         server=_of_means(a.server, b.server, enough),
         network=_of_means(a.network, b.network, enough),
         parts=_parts([a], [b]),
@@ -149,7 +148,7 @@ def _part(one: Figures, name: str) -> float:
 def _mix(names: list[str], of_a: dict[str, Figures], of_b: dict[str, Figures], both: list[str]) -> Mix:
     counts = [[of[op].count if op in of else 0 for op in names] for of in (of_a, of_b)]
     sums = [
-        [Fraction(of[op].client["mean"]) * of[op].count if op in of else Fraction(0) for op in names]
+        [Fraction(of[op].client.mean) * of[op].count if op in of else Fraction(0) for op in names]
         for of in (of_a, of_b)
     ]
     means = [float(sum(side, Fraction(0)) / sum(count)) for side, count in zip(sums, counts, strict=True)]
@@ -160,7 +159,7 @@ def _mix(names: list[str], of_a: dict[str, Figures], of_b: dict[str, Figures], b
         a, b = [of_a[op] for op in both], [of_b[op] for op in both]
         weights = _weights(a, b)
         values = [
-            math.fsum(weight * one.client["mean"] for weight, one in zip(weights, side, strict=True)) for side in (a, b)
+            math.fsum(weight * one.client.mean for weight, one in zip(weights, side, strict=True)) for side in (a, b)
         ]
         # Kinds that wait in one queue move together, how much no report says: as much as they can.
         errors = [
@@ -177,8 +176,8 @@ def _plain(a: float | None, b: float | None) -> Change | None:
     return None if a is None or b is None else judge.change(a, b, None, is_ms=False)
 
 
-def _client(run: Run) -> dict[str, Any] | None:
-    return None if run.report is None or run.report.get("inflight") is None else run.report["inflight"]["client"]
+def _client(run: Run) -> ClientInFlight | None:
+    return None if run.report is None or run.report.inflight is None else run.report.inflight.client
 
 
 def _rate(run: Run) -> float | None:
@@ -186,7 +185,7 @@ def _rate(run: Run) -> float | None:
     if run.single is not None:
         return len(run.single) * 1e9 / max(int(run.single.busy_ns.sum()), 1)
     client = _client(run)
-    return None if client is None else math.fsum(one["share"] * one["ops_per_s"] for one in client["levels"])
+    return None if client is None else math.fsum(one.share * one.ops_per_s for one in client.levels)
 
 
 def _level(run: Run) -> float | None:
@@ -194,4 +193,4 @@ def _level(run: Run) -> float | None:
     if run.single is not None:
         return float(run.single.client_ns.sum()) / max(int(run.single.busy_ns.sum()), 1)
     client = _client(run)
-    return None if client is None else float(client["mean"])
+    return None if client is None else client.mean

@@ -16,8 +16,8 @@ from nfslat.diff.parts import AtMix, Column, columns, of_means
 from nfslat.diff.runs import Single
 from nfslat.diff.statistics import Sample, percentile_difference
 from nfslat.model.tables import I64
+from nfslat.model.units import NS_PER_S
 
-_NS_PER_S = 1e9
 # Up to so many in flight each number is compared with itself; above that in steps of an eighth, as far apart as 16 and
 # 18: at one server each call that is met adds its time, so within a step the wait differs by no more than that.
 _FINE = 16
@@ -55,13 +55,13 @@ def compare(a: Single, b: Single) -> Compared:
 def _load(a: Single, b: Single, found: Kinds) -> Load:
     gaps = [Sample.of(one.busy_ns, one.slices) for one in (a, b)]
     between = of_means(gaps[:1], gaps[1:], [1.0], is_ms=False)
-    rates = [_NS_PER_S / one.mean if one.mean > 0 else 0.0 for one in gaps]
+    rates = [NS_PER_S / one.mean if one.mean > 0 else 0.0 for one in gaps]
     # The interval of a rate is that of the time between two ops, turned over.
     bounds = None
     if between.low is not None and all(rates):
         reach = (between.high or 0.0) - between.difference
-        low, high = (rates[0] ** -1 * _NS_PER_S + between.difference + sign * reach for sign in (1, -1))
-        bounds = (_NS_PER_S / low - rates[0], _NS_PER_S / high - rates[0]) if high > 0 else None
+        low, high = (rates[0] ** -1 * NS_PER_S + between.difference + sign * reach for sign in (1, -1))
+        bounds = (NS_PER_S / low - rates[0], NS_PER_S / high - rates[0]) if high > 0 else None
     per_s = dataclasses.replace(
         between,
         a=rates[0],

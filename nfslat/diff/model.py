@@ -1,4 +1,4 @@
-"""The answer of `nfslat diff` as dataclasses; field names are the JSON contract ``nfslat.diff/1`` (diff/schema.json).
+"""What changed -> the answer of `nfslat diff` as dataclasses, for text and JSON (``nfslat.diff/1``, diff/schema.json).
 
 Durations are float ms, differences are B less A, None is "not known".
 """
@@ -6,8 +6,19 @@ Durations are float ms, differences are B less A, None is "not known".
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from nfslat.answer.contract import Document, Layer, Must
 
 SCHEMA = "nfslat.diff/1"
+RowVerdict = Annotated[
+    str,
+    Must(
+        enum=[
+            "slower", "faster", "no evidence", "not relevant", "load", "too few ops", "only in A", "only in B"
+        ]
+    ),
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -30,7 +41,7 @@ class Part:
     """Of the response time on the client's wire; rows of depth 0 sum to it."""
 
     name: str
-    layer: str  # client, network or server, as the verdict of a report counts them
+    layer: Layer  # as the verdict of a report counts them
     depth: int  # 1: a part of the row of depth 0 above it
     change: Change
 
@@ -52,7 +63,7 @@ class Row:
     same_in_flight: Change | None  # of ops that met as many others in flight; weighted, so a and b are not the means
     in_flight_share: float | None  # share of the ops of both runs that could be so compared
     parts: list[Part]
-    verdict: str  # slower, faster, no evidence, not relevant, load, too few ops, only in A, only in B
+    verdict: RowVerdict
 
 
 @dataclass(frozen=True)
@@ -72,9 +83,8 @@ class Load:
     """What was asked of the system."""
 
     ops_per_s: Change | None
-    in_flight: (
-        Change | None
-    )  # mean that a call meets at the client, itself included; of reports the mean over busy time
+    # mean that a call meets at the client, itself included; of reports the mean over busy time
+    in_flight: Change | None
     shared: float  # share of the load that is the same: 1 where the shares of all kinds are the same
     differs: list[str]  # how it is another load, in words; empty where it is the same
 
@@ -85,7 +95,7 @@ class FindingChange:
 
     code: str
     layer: str
-    change: str  # new, gone, both
+    change: Annotated[str, Must(enum=["new", "gone", "both"])]
     share_a: float | None  # of its run's mean
     share_b: float | None
     ms_a: float | None
@@ -112,7 +122,7 @@ class Check:
     b: float | None
     difference: float | None
     limit_ms: float | None
-    result: str  # passed, crossed, undecided
+    result: Annotated[str, Must(enum=["passed", "crossed", "undecided"])]
     reason: str
 
 
@@ -121,7 +131,7 @@ class RunInfo:
     """Where the figures of a run come from."""
 
     name: str
-    kind: str  # captures, csv, report
+    kind: Annotated[str, Must(enum=["captures", "csv", "report"])]
     ops: int
     mean_ms: float
     verdict: str | None  # of its report
@@ -129,23 +139,26 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`change` is slower, faster, mixed, none, not relevant, load or unknown: what B is, against A."""
+    """What B is, against A."""
 
-    change: str
+    change: Annotated[str, Must(enum=["slower", "faster", "mixed", "none", "not relevant", "load", "unknown"])]
     layer: str | None  # that adds, or spares, most of it
     cause: str | None  # code of the finding that moved with it
     text: str
 
 
 @dataclass(frozen=True)
-class Diff:
-    """All of it."""
+class Diff(Document):
+    """What nfslat diff --json writes. Durations are milliseconds, differences are B less A, None is not known."""
 
-    schema: str
+    made_by: ClassVar[str] = "nfslat diff A B --json"
+
+    schema: Annotated[str, Must(const=SCHEMA)]
     nfslat: str  # version
     a: RunInfo
     b: RunInfo
-    method: str  # slices, or summaries where one run is a report without single ops
+    # slices, or summaries where one run is a report without single ops
+    method: Annotated[str, Must(enum=["slices", "summaries"])]
     verdict: Verdict
     load: Load
     mix: Mix
@@ -153,9 +166,8 @@ class Diff:
     layers: list[Part]  # the parts of each added up, at the same mix
     parts: list[Part]  # means over the ops of the same kinds, at the same mix
     events: list[str]  # what only one of the runs has, in words
-    causes: list[
-        Part
-    ]  # what TCP and the path made of it, at the same mix; they overlap with parts, not with each other
+    # what TCP and the path made of it, at the same mix; they overlap with parts, not with each other
+    causes: list[Part]
     findings: list[FindingChange]
     settings: list[Setting]
     transport: list[Setting]  # lost and repeated segments, clock steps

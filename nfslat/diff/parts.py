@@ -16,8 +16,8 @@ from nfslat.diff.runs import LAYERS, Single, layer_of, moved_in
 from nfslat.diff.statistics import Sample, mean_difference
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
+from nfslat.model.units import to_ms
 
-_NS_PER_MS = 1e6
 # What TCP or a host that stood still made of the server's time is a row of its own where it is so much of it in either
 # run; less is left where it lies, as a report's verdict does (`findings.facts`).
 MOVES = 0.01
@@ -59,7 +59,7 @@ def columns(a: Single, b: Single) -> list[Column]:
     for inner, paused in (("call_net", calls), ("reply_net", replies)):
         if all(inner in one.of_network for one in both):
             values = [one.of_network[inner] - p for one, p in zip(both, paused, strict=True)]
-            add(inner, values, 1, sum(one.one_way_error_ns for one in both) / _NS_PER_MS)
+            add(inner, values, 1, to_ms(sum(one.one_way_error_ns for one in both)))
     if any(one.any() for one in waits):
         add("tcp_waits", waits)
     if any(one.any() for one in (*calls, *stood)):

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
 from nfslat import __version__, pipeline
-from nfslat.answer import json as report_json
-from nfslat.answer.model import SCHEMA, Tool
+from nfslat.answer.model import SCHEMA, Report, Tool
 from nfslat.decode.workspace import open_workspace
 from nfslat.diff.runs import Run, Single, single_ops
 from nfslat.errors import InputError, UsageError
 from nfslat.evidence.known import Known
 from nfslat.figures.op_columns import CHARGED
-from nfslat.figures.summary import report_two
 from nfslat.model.protocol import NULL
 from nfslat.results import Correlation
 from nfslat.select import Filters, Moment
@@ -28,7 +25,6 @@ _NEEDED = ("op", "size_bytes", "client_t0_ns", "client_t3_ns", "call_send_ns", "
 _OPTIONAL = ("call_net_ns", "reply_net_ns", "one_way_error_ns", "queue_ns", *(f"{name}_ns" for name in CHARGED))
 _NOT_CAPTURES = (".json", ".csv", ".txt", ".md", ".log")
 _START_BYTES = 64
-_MOST = 1 << 63  # no count, and no duration in ms, of a report is larger; squares and products stay numbers, then
 
 
 def from_file(name: str, filters: Filters, *, engine: str | None, quiet: bool) -> Run:
@@ -125,70 +121,23 @@ def of_correlation(found: Correlation, filters: Filters, name: str) -> Run:
     """Two captures that were read. Raises ``InputError`` where no op is in both."""
     if not len(found.matched):
         raise InputError(f"{name}: no op is in both captures")
-    report = report_two(found, Tool(__version__, found.engine, "nfslat diff", found.srt), filters, Known())
-    return Run(name, "captures", report_json.to_dict(report), single_ops(found))
+    analysis = pipeline.analyse(found)
+    report = pipeline.report(analysis, Tool(__version__, found.engine, "nfslat diff", found.srt), filters, Known())
+    return Run(name, "captures", report, single_ops(analysis))
 
 
 def _of_json(name: str, text: TextIO) -> Run:
-    try:
-        report = json.load(text, parse_constant=_no_number, parse_float=_float, parse_int=_int)
-    except (ValueError, RecursionError) as problem:
-        foreign = isinstance(problem, json.JSONDecodeError | RecursionError)
-        raise InputError(f"{name}: {'not JSON' if foreign else 'no report'} ({problem})") from problem
-    schema = report.get("schema")
-    if schema != SCHEMA:
-        raise InputError(
-            f"{name}: its schema is {str(schema)[:60]!r}, not {SCHEMA!r}; make it with nfslat SERVER CLIENT --json"
-        )
-    if report.get("matched") is None:
+    report = Report.from_json(text.read(), name)
+    if report.matched is None:
         raise InputError(f"{name}: a report on one capture; diff needs reports on the server's and the client's")
+    if report.captures.keys() != {"server", "client"} or report.clock is None or report.verdict is None:
+        raise InputError(f"{name}: not a whole report of {SCHEMA}: no captures of both sides, clock or verdict")
     run = Run(name, "report", report, None)
-    try:
-        _use(run)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
-        raise InputError(f"{name}: not a whole report of {SCHEMA} ({type(problem).__name__}: {problem})") from problem
     if not run.figures:
         raise InputError(f"{name}: a report without matched ops")
+    if any(one.count < 1 for one in run.figures):
+        raise InputError(f"{name}: not a whole report of {SCHEMA}: a row without ops")
     return run
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
-
-
-def _float(text: str) -> float:
-    number = float(text)
-    if abs(number) > _MOST:
-        raise ValueError(f"{text[:20]} is out of range")
-    return number
-
-
-def _int(text: str) -> int:
-    _float(text)
-    return int(text)
-
-
-def _use(run: Run) -> None:
-    """Look at everything of the report that a comparison looks at, so that what is missing is found out here."""
-    from nfslat.diff import coarse, reports  # noqa: PLC0415
-
-    report = run.report
-    if report is None:
-        return
-    if run.figures:
-        for one in run.figures:
-            if one.count < 1:
-                raise ValueError(f"{one.op!r}: {one.count!r} ops")
-            for summary in (one.client, one.server, one.network):
-                coarse.most_variance(summary)
-        coarse.compare(run, run)
-    reports.findings(report, report)
-    reports.notes("", report)
-    reports.events(report, report, [], level=False)
-    reports.settings(report, report)
-    reports.transport(report, report)
-    reports.stack(report, report)
-    str(report["verdict"]["text"])
 
 
 def _of_csv(name: str, text: TextIO) -> Run:

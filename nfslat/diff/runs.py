@@ -5,20 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from nfslat.answer.figures import Summary
+from nfslat.answer.model import MatchedRow, Report
 from nfslat.diff.statistics import SLICES, Sample
 from nfslat.figures.op_columns import CHARGED
 from nfslat.model.blocks import rank
+from nfslat.model.causes import FROM_OUTSIDE, Cause, code
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I64, Bool
-from nfslat.results import Correlation
+from nfslat.model.units import to_ms
+from nfslat.results import Analysis
 from nfslat.select import op_labels
-from nfslat.wire.charges.causes import FROM_OUTSIDE, Cause, code, place
+from nfslat.wire.charges.places import place
 
-_NS_PER_MS = 1e6
 LAYERS = ("client", "network", "server")
 # Whose the parts of the response time are, as in the verdict of a report: what is not the server's response time is the
 # network's, and of that what TCP, or a host that stood still, made of it is theirs.
@@ -85,7 +87,7 @@ class Single:
 
     def sample(self, values: I64, rows: Bool | I64 | slice) -> Sample:
         """Of some rows, in ms."""
-        return Sample.of(values[rows] / _NS_PER_MS, self.slices[rows])
+        return Sample.of(to_ms(values[rows]), self.slices[rows])
 
 
 def moved_in(one: Single, *, exact: bool) -> dict[str, I64]:
@@ -111,19 +113,19 @@ class Figures:
 
     op: str
     count: int
-    client: dict[str, float]  # mean, p50, p95, p99, max
-    server: dict[str, float]
-    network: dict[str, float]
+    client: Summary
+    server: Summary
+    network: Summary
     parts: dict[str, float | None]  # means: call_send, network, server, reply_send, queue
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """`report` is a report as JSON holds it; `single` is None where nothing but a report is known."""
+    """`single` is None where nothing but a report is known."""
 
     name: str
     kind: str  # captures, csv, report
-    report: dict[str, Any] | None
+    report: Report | None
     single: Single | None
 
     @cached_property
@@ -135,26 +137,22 @@ class Run:
     def moved_ms(self) -> dict[str, float] | None:
         """`Single.moved`, means over all ops; None where it is not known."""
         if self.report is not None:
-            rows = self.report.get("charges")  # other engines, and earlier versions, have none
+            rows = self.report.charges  # other engines, and earlier versions, have none
             return (
                 None
                 if rows is None
                 else {
-                    name: math.fsum(row["mean_ms"] for row in rows if row["part"] == part and row["cause"] in causes)
+                    name: math.fsum(row.mean_ms for row in rows if row.part == part and row.cause in causes)
                     for name, (part, causes) in _MOVED.items()
                 }
             )
         if self.single is None:
             return None
         found = moved_in(self.single, exact=bool(self.single.moved))
-        return (
-            {name: float(found[name].mean() / _NS_PER_MS) if name in found else 0.0 for name in _MOVED}
-            if found
-            else None
-        )
+        return {name: float(to_ms(found[name].mean())) if name in found else 0.0 for name in _MOVED} if found else None
 
 
-def single_ops(c: Correlation) -> Single:
+def single_ops(c: Analysis) -> Single:
     """The matched ops."""
     client = c.client.ops
     rows = c.matched.client.astype(np.int64)
@@ -183,7 +181,7 @@ def single_ops(c: Correlation) -> Single:
     )
 
 
-def _charged(c: Correlation, part: str, causes: frozenset[Cause]) -> I64:
+def _charged(c: Analysis, part: str, causes: frozenset[Cause]) -> I64:
     """What these causes made of a part of each matched op, ns."""
     out = np.zeros(len(c.matched), dtype=np.int64)
     if c.charges is not None:
@@ -202,12 +200,10 @@ def _of_single(single: Single | None) -> list[Figures]:
         if not counts[number]:
             continue
         mask = single.op == number
-        parts: dict[str, float | None] = {
-            name: float(ns[mask].mean() / _NS_PER_MS) for name, ns in single.parts.items()
-        }
+        parts: dict[str, float | None] = {name: float(to_ms(ns[mask].mean())) for name, ns in single.parts.items()}
         if single.queue_ns is not None:
             known = single.queue_ns[mask][single.queue_ns[mask] != NULL]
-            parts["queue"] = float(known.mean() / _NS_PER_MS) if len(known) else None
+            parts["queue"] = float(to_ms(known.mean())) if len(known) else None
         found.append(
             Figures(
                 single.ops[number],
@@ -221,34 +217,32 @@ def _of_single(single: Single | None) -> list[Figures]:
     return found
 
 
-def _summary(ns: I64) -> dict[str, float]:
-    ordered = np.sort(ns) / _NS_PER_MS
-    ranks = {f"p{percent}": float(ordered[rank(len(ordered), percent)]) for percent in (50, 95, 99)}
-    return {"mean": float(ordered.mean()), **ranks, "max": float(ordered[-1])}
+def _summary(ns: I64) -> Summary:
+    ordered = to_ms(np.sort(ns))
+    p50, p95, p99 = (float(ordered[rank(len(ordered), percent)]) for percent in (50, 95, 99))
+    return Summary(float(ordered.mean()), p50, p95, p99, float(ordered[-1]))
 
 
-def _of_report(report: dict[str, Any]) -> list[Figures]:
-    rows = sorted(report["matched"]["by_op"], key=lambda row: -row["count"])
-    named = [row["op"] for row in rows]
+def _of_report(report: Report) -> list[Figures]:
+    rows = sorted(report.matched.by_op if report.matched else [], key=lambda row: -row.count)
+    named = [row.op for row in rows]
     # One op under two versions of NFS has no common percentiles.
-    return [
-        _figures(row, row["op"] if named.count(row["op"]) == 1 else f"{row['op']} v{row['version']}") for row in rows
-    ]
+    return [_figures(row, row.op if named.count(row.op) == 1 else f"{row.op} v{row.version}") for row in rows]
 
 
-def _figures(row: dict[str, Any], op: str) -> Figures:
-    parts = row["parts_ms"]
+def _figures(row: MatchedRow, op: str) -> Figures:
+    parts = row.parts_ms
     return Figures(
         op,
-        row["count"],
-        row["client_ms"],
-        row["server_ms"],
-        row["network_ms"],
+        row.count,
+        row.client_ms,
+        row.server_ms,
+        row.network_ms,
         {
-            "call_send": parts["call_send"],
-            "network": parts["net_both"],
-            "server": parts["server"],
-            "reply_send": parts["reply_send"],
-            "queue": row["queue_ms"],
+            "call_send": parts.call_send,
+            "network": parts.net_both,
+            "server": parts.server,
+            "reply_send": parts.reply_send,
+            "queue": row.queue_ms,
         },
     )

@@ -1,1 +1,1 @@
-"""Text that hosts and applications print -> small records: one module for each source, and none knows another."""
+"""Text that hosts and applications print -> small records: one module for each source."""

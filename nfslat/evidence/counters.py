@@ -1,4 +1,4 @@
-"""Words of a line -> counters, and the difference of two readings of them; what cannot be one is an ``InputError``."""
+"""Words of a line -> counters, and the difference of two readings of them; else ``InputError``."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def counters(words: Sequence[str], at_least: int, where: str) -> list[int]:
 
 
 def grown(before: Sequence[int], after: Sequence[int]) -> list[int] | None:
-    """Growth of each counter; None where one went back, which means that they began anew in between."""
+    """Growth of each counter; None where a counter went back, which means that they began anew in between."""
     growth = [new - old for old, new in zip(before, after, strict=True)]
     return None if any(each < 0 for each in growth) else growth

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nfslat.errors import InputError
-from nfslat.evidence.records import Latency
+from nfslat.evidence.records import Evidence, Latency
 
 _MS = {"n": 1e-6, "u": 1e-3, "µ": 1e-3, "μ": 1e-3, "m": 1.0, "s": 1e3}
 _UNIT_WORDS = r"nsecs?|ns|nanoseconds?|usecs?|[uµμ]s|microseconds?|msecs?|ms|milliseconds?|seconds?|secs?|s"
@@ -74,6 +74,12 @@ def belongs(line: str) -> bool:
     )
 
 
+def evidence(lines: Iterable[str], name: str) -> Evidence:
+    """What the file `name` says; raises ``InputError`` where it holds nothing."""
+    printed = parse(lines)
+    return Evidence(latencies(printed, name), notes(printed), printed)
+
+
 def parse(lines: Iterable[str]) -> DTrace:
     """Read what a script printed; raises ``InputError`` without figures, and where no text says their unit."""
     figures: list[Figure] = []
@@ -109,7 +115,7 @@ def parse(lines: Iterable[str]) -> DTrace:
 
 
 def latencies(printed: DTrace, name: str) -> tuple[Latency, ...]:
-    """One latency an operation and layer, in the order of the text; several figures of one are averaged."""
+    """One latency an operation and layer, in the order of the text; several figures of the same are averaged."""
     found: dict[tuple[bool, str], list[Figure]] = {}
     for figure in printed.figures:
         found.setdefault((figure.storage, figure.op), []).append(figure)
@@ -206,7 +212,7 @@ def _histogram(heading: str, key: str, buckets: list[tuple[int, int]], unit_ms: 
     low = high = passed = 0.0
     p99 = None
     begins = [max(value, 0) for value, _ in buckets]
-    # A bucket ends where the next begins, the last one of quantize at twice its value.
+    # A bucket ends where the next begins, the last of quantize at twice its value.
     ends = [max(pair) for pair in zip(begins, [*begins[1:], 2 * max(begins[-1], 1)], strict=True)]
     for value, end, count in zip(begins, ends, [max(count, 0) for _, count in buckets], strict=True):
         low += value * count

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nfslat.errors import InputError
-from nfslat.evidence.records import Latency
+from nfslat.evidence.records import Evidence, Latency
 
 _MS = {"nsec": 1e-6, "usec": 1e-3, "msec": 1.0, "sec": 1e3}
 _KIND = re.compile(r"\s{1,8}(read|write|trim)\s{0,4}: (?:IOPS=|io=)")
@@ -52,6 +52,12 @@ def belongs(line: str) -> bool:
     return '"fio version"' in line or re.match(r"fio-\d", line) is not None or _LAT.match(line) is not None
 
 
+def evidence(lines: Iterable[str], name: str) -> Evidence:
+    """What the file `name` says; raises ``InputError`` where it holds nothing."""
+    printed = parse(lines)
+    return Evidence(latencies(printed, name), notes(printed), printed)
+
+
 def parse(lines: Iterable[str]) -> Fio:
     """Read what fio printed; raises ``InputError`` where it holds no reads and no writes."""
     found: list[Requests] = []
@@ -73,7 +79,7 @@ def parse(lines: Iterable[str]) -> Fio:
             kind = started[1]
             job[kind] = {}
         elif told := _LAT.match(line) if kind else None:
-            # lat stands behind clat and is the one that counts.
+            # lat stands behind clat and is what counts.
             mean, most = _float(told[5]), _float(told[3])
             if mean is not None and most is not None:
                 scale = _MS[told[2]]

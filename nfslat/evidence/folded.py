@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from nfslat.errors import InputError
+from nfslat.evidence.records import Evidence
 
 # Functions of the Linux kernel, by what a task does in them.
 _GROUPS: Mapping[str, str] = {
@@ -51,6 +52,12 @@ def belongs(line: str) -> bool:
     """Whether the line looks like a stack; other text may, too."""
     frames, _, count = line.rstrip("\r\n").rpartition(" ")
     return ";" in frames and "\t" not in frames and _COUNT.match(count) is not None
+
+
+def evidence(lines: Iterable[str], _: str) -> Evidence:
+    """Notes, and no latencies; raises ``InputError`` where the file holds nothing."""
+    stacks = parse(lines)
+    return Evidence((), notes(stacks), stacks)
 
 
 def parse(lines: Iterable[str]) -> Stacks:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from typing import Any
 
 from nfslat.evidence.mountstats import options_of, unescaped, version_of
-from nfslat.evidence.records import Mount
+from nfslat.evidence.records import Mount, Setting
 
 _NFS_PORT = 2049
 _INTERFACE_ADDRESS = re.compile(r"\binet6? (?:addr: ?)?([0-9a-fA-F.:]+)")
@@ -62,3 +63,31 @@ def mounts(text: str) -> tuple[Mount, ...]:
             told = options_of(options)
             found.append(Mount(unescaped(device), unescaped(path), version_of(told), told))
     return tuple(found)
+
+
+def facts(text: str) -> dict[str, Any]:
+    """Fields of `Snapshot` from lines of ``name: value``."""
+    told = {key: value.strip() for key, _, value in (line.partition(": ") for line in text.split("\n") if ": " in line)}
+    counts = {name: int(value) for name, value in told.items() if re.fullmatch(r"[0-9]{1,18}", value)}
+    return {
+        **{name: told.get(name, "") for name in ("system", "release", "hostname", "taken", "boot")},
+        **{name: counts.get(name) for name in ("memory_bytes", "cpus")},
+    }
+
+
+def values(text: str) -> dict[str, Setting]:
+    """``/proc/sys/sunrpc/x: 2`` as ``sunrpc.x``, and so on for module parameters and /proc/fs/nfsd."""
+    found = {}
+    for line in text.split("\n"):
+        path, _, value = line.partition(": ")
+        words = path.split("/")[1:]
+        if words[:2] == ["proc", "sys"] and len(words) > 3:
+            name = ".".join(words[2:])
+        elif words[:2] == ["sys", "module"] and len(words) == 5:
+            name = f"{words[2]}.{words[4]}"
+        elif words[:3] == ["proc", "fs", "nfsd"] and len(words) == 4:
+            name = f"nfsd.{words[3]}"
+        else:
+            continue
+        found[name] = Setting(" ".join(value.split()), path)
+    return found

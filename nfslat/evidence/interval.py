@@ -44,7 +44,7 @@ def difference(before: Snapshot, after: Snapshot) -> Interval:
 def _without_resent(mount: Mount) -> tuple[list[Latency], list[str]]:
     """The latencies of a mount without the slot waits that resends make too long, and a note where calls were resent.
 
-    Reads and writes together have no slot wait where one of them has none.
+    Reads and writes together have no slot wait where either has none.
     """
     again = sum(max(stats.transmissions - stats.ops, 0) for stats in mount.ops.values())
     found = mountstats.latencies(mount, f"mountstats {mount.path}")

@@ -240,7 +240,7 @@ def queue_tells(ops: int, transmissions: int) -> bool:
 
 
 def mean_backlog(xprt: Xprt) -> float | None:
-    """Requests that waited for a slot, as the mean over all transmissions; None without one.
+    """Requests that waited for a slot, as the mean over all transmissions; None without any.
 
     NFSv4.1 waits for a slot of its session instead, and is 0 here.
     """

@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from nfslat.errors import InputError
-from nfslat.evidence.records import Latency
+from nfslat.evidence.records import Evidence, Latency
 
+_REPORT = re.compile(r"\S.* mounted on .+:\s*$")
 _COLUMN = re.compile(r"ops?/s|kB/s|kB/op|retrans|avg RTT \(ms\)|avg exe \(ms\)|avg queue \(ms\)|errors|rpc bklog")
 _OPERATION = re.compile(r"\s*([a-z][a-z_]*):(.*)")
 _NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?")
@@ -31,29 +33,40 @@ class Report:
     operations: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
-def read(text: str, name: str) -> tuple[Report, ...]:
-    """The reports in `text`, in its order. Raises ``InputError`` where there is none, or one is cut short."""
+def belongs(line: str) -> bool:
+    """Whether a report begins with the line: ``DEVICE mounted on PATH:``."""
+    return " mounted on " in line and _REPORT.match(line) is not None
+
+
+def evidence(lines: Iterable[str], _: str) -> Evidence:
+    """Latencies of the mounts; raises ``InputError`` where there is no report, or a report is cut short."""
+    reports = parse(lines)
+    return Evidence(tuple(latencies(reports)), record=reports)
+
+
+def parse(lines_of_text: Iterable[str]) -> tuple[Report, ...]:
+    """The reports, in their order. Raises ``InputError`` likewise."""
     reports: list[Report] = []
     seen: set[tuple[str, str]] = set()
     place: tuple[str, str] | None = None
     lines: list[str] = []
-    for line in [*text.split("\n"), " mounted on :"]:
+    for line in chain(lines_of_text, [" mounted on :"]):
         device, mounted, path = line.rstrip().partition(" mounted on ")
         if not (mounted and path.endswith(":")):
             lines.append(line)
             continue
-        if place and (tables := _tables(lines, f"{name}: a report of {place[1]}")):
+        if place and (tables := _tables(lines, f"a report of {place[1]}")):
             backlog = tables.pop("", {}).get("rpc bklog")
             reports.append(Report(*place, place not in seen, backlog, tables))
             seen.add(place)
         place, lines = (device, path[:-1]), []
     if not reports:
-        raise InputError(f"{name}: no report of nfsiostat ('DEVICE mounted on PATH:') in it")
+        raise InputError("no report of nfsiostat ('DEVICE mounted on PATH:') in it")
     return tuple(reports)
 
 
 def _tables(lines: Iterable[str], what: str) -> dict[str, dict[str, float]]:
-    """Operation -> column -> number; "" is the operation of what stands in front of the first one."""
+    """Operation -> column -> number; "" is the operation of what stands in front of the first."""
     tables: dict[str, dict[str, float]] = {}
     current, columns, numbers = "", list[str](), list[float]()
 

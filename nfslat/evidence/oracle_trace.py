@@ -20,7 +20,7 @@ import numpy as np
 
 from nfslat.errors import InputError
 from nfslat.evidence.oracle_events import FILE_EVENTS, file_event
-from nfslat.evidence.records import Latency
+from nfslat.evidence.records import Evidence, Latency
 from nfslat.model.blocks import rank
 from nfslat.model.tables import I64
 
@@ -70,6 +70,12 @@ class Trace10046:
 def belongs(line: str) -> bool:
     """Whether only a 10046 trace has such a line."""
     return line.startswith(("WAIT #", "PARSING IN CURSOR #"))
+
+
+def evidence(lines: Iterable[str], name: str) -> Evidence:
+    """What the file `name` says; raises ``InputError`` where it holds nothing."""
+    trace = parse(lines)
+    return Evidence(latencies(trace, name), notes(trace), trace)
 
 
 def parse(lines: Iterable[str]) -> Trace10046:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from nfslat.errors import InputError
 from nfslat.evidence.oracle_events import file_event
-from nfslat.evidence.records import Latency
+from nfslat.evidence.records import Evidence, Latency
 from nfslat.evidence.text_tables import rows
 
 _MS = {"us": 1e-3, "u": 1e-3, "ms": 1.0, "s": 1e3, "m": 60e3, "min": 60e3}
@@ -53,6 +53,12 @@ def belongs(line: str) -> bool:
     if "WAIT_TIME_MILLI" in upper or "WAIT_TIME_MICRO" in upper:
         return "WAIT_COUNT" in upper
     return any(mark in line for mark in _TITLES)
+
+
+def evidence(lines: Iterable[str], name: str) -> Evidence:
+    """What the file `name` says; raises ``InputError`` where it holds nothing."""
+    waits = parse(lines)
+    return Evidence(latencies(waits, name), notes(waits), waits)
 
 
 def parse(lines: Iterable[str]) -> Waits:
@@ -185,7 +191,7 @@ def _number(text: str) -> tuple[float, float, str] | None:
 
 
 def _add_event(events: dict[str, Event], name: str, cell: Mapping[str, str]) -> None:
-    # A count has no decimals but before K, M, G: a point before three digits is one between thousands.
+    # A count has no decimals but before K, M, G: a point before three digits stands between thousands.
     text = cell["waits"]
     waits = _number(text.replace(".", "") if re.fullmatch(r"\d{1,3}(?:\.\d{3})+", text) else text)
     if waits is None or waits[2] or not waits[0]:

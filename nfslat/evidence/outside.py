@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -13,12 +12,13 @@ import numpy as np
 
 from nfslat.decode.capture import Bundle
 from nfslat.errors import InputError, UsageError
-from nfslat.evidence.known import Known, Traced, data_ops
+from nfslat.evidence.known import Known, Traced, data_ops, rate_per_s
 from nfslat.evidence.records import Interval, Latency, Snapshot
 from nfslat.inflight.little import little_ms
 from nfslat.model.protocol import DATA_OPS, NULL
 from nfslat.model.tables import I64, hosts
-from nfslat.results import Correlation
+from nfslat.model.units import NS_PER_US, to_ms
+from nfslat.results import Analysis, Correlation
 
 if TYPE_CHECKING:
     from nfslat.evidence.sunrpc_join import Joined
@@ -34,7 +34,6 @@ _FIELDS = (
     ("storage", "storage_ms"),
 )
 _APART = 2.0  # times; so far apart are not the same requests
-_NS_PER_US, _NS_PER_MS = 1000, 1e6
 _Host = tuple[Snapshot | None, Interval | None]  # the last snapshot of it, and what was between two
 
 
@@ -48,7 +47,7 @@ class Outside:
     traces: tuple[tuple[str, SunrpcTrace], ...] = ()  # name of the file, and what is in it
     notes: tuple[str, ...] = ()
 
-    def known(self, c: Correlation) -> tuple[Known, tuple[str, ...]]:
+    def known(self, c: Analysis) -> tuple[Known, tuple[str, ...]]:
         """What is known of these captures, and what the reader has to know of it.
 
         Traces are joined by XID; mounts of other servers are left out; sessions become the application's latency by
@@ -70,7 +69,7 @@ class Outside:
             knob = "nfs.max_session_slots" if c.inflight.sessions else "sunrpc.tcp_max_slot_table_entries"
             known = known.with_limit("slots", known.client_host.setting(knob), known.client_host.name)
         if self.sessions is not None and not known.app_ms:
-            per_s = c.rate_per_s(data_ops(c))
+            per_s = rate_per_s(c, data_ops(c))
             if per_s:
                 source = f"{self.sessions} sessions / {per_s:.4g} per s"
                 known = known.having("app_ms", {"": little_ms(self.sessions, per_s)}, source)
@@ -99,10 +98,16 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
     traces: list[tuple[str, SunrpcTrace]] = []
     sources: list[Sequence[Latency]] = []
     for path in files.evidence:
-        one = _evidence(path)
-        sources.append(one.latencies)
-        notes += one.notes
-        traces += one.traces
+        from nfslat.evidence import read  # noqa: PLC0415  (late, here and below: the usual run reads no evidence)
+        from nfslat.evidence.sunrpc_trace import SunrpcTrace  # noqa: PLC0415
+
+        found = read.read(path)
+        notes += [f"{found.name}: {note}" for note in found.notes]
+        if isinstance(found.record, SunrpcTrace):
+            # Its ops are joined with those of the captures; its means over all RPCs are then of no use.
+            traces.append((found.name, found.record))
+        else:
+            sources.append(found.latencies)
     server, of_server = _host("--server-snapshot", files.server_snapshots)
     client, of_client = _host("--client-snapshot", files.client_snapshots)
     return _with_hosts(
@@ -111,9 +116,9 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
 
 
 def with_bundled(outside: Outside, c: Correlation) -> Outside:
-    """`outside`, and the snapshots that came with the captures; one that the user gave of a host counts before them.
+    """`outside`, and the snapshots that came with the captures; what the user gave of a host counts before them.
 
-    Nobody asked for them by name, so where one is of no use a note says so, and that is all.
+    Nobody asked for them by name, so a note says where a snapshot is of no use, and that is all.
     """
     given, notes = outside.given, list(outside.notes)
     server = (None, None) if given.server_host is not None else _bundled(c.server.source.bundle, notes)
@@ -131,7 +136,7 @@ def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Out
             notes.append(f"{server.name}: nothing of an NFS server in it that is of use here")
     if of_server is not None:
         notes += of_server.notes
-        from nfslat.evidence import pools  # noqa: PLC0415  (late, here and below: the usual run reads no evidence)
+        from nfslat.evidence import pools  # noqa: PLC0415
 
         known = dataclasses.replace(known, woken_share=pools.woken_share(of_server.pools))
     if client is not None:
@@ -143,41 +148,6 @@ def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Out
         by_mount = groupby(of_client.latencies, key=lambda one: one.source)
         sources += [list(latencies) for _, latencies in by_mount]
     return dataclasses.replace(outside, given=known, sources=tuple(sources), notes=tuple(notes))
-
-
-@dataclass(frozen=True)
-class _Read:
-    latencies: Sequence[Latency]
-    notes: Sequence[str]
-    traces: Sequence[tuple[str, SunrpcTrace]] = field(default_factory=tuple)
-
-
-def _evidence(path: str) -> _Read:
-    from nfslat.evidence import read  # noqa: PLC0415
-
-    try:
-        one = read.read(path)
-    except InputError as problem:
-        reports = _nfsiostat(path)
-        if reports is None:
-            raise problem from None
-        return reports
-    traces = [] if one.trace is None else [(one.name, one.trace)]
-    # The ops of a trace are joined with those of the captures; its means over all RPCs are then of no use.
-    return _Read([] if traces else one.latencies, [f"{one.name}: {note}" for note in one.notes], traces)
-
-
-def _nfsiostat(path: str) -> _Read | None:
-    from nfslat.evidence import nfsiostat  # noqa: PLC0415
-
-    if not os.path.isfile(path):
-        return None
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            reports = nfsiostat.read(file.read(1 << 24), path)
-    except (OSError, InputError, ValueError):
-        return None
-    return _Read(nfsiostat.latencies(reports), []) if reports else None
 
 
 def _host(option: str, paths: Sequence[str]) -> _Host:
@@ -214,7 +184,7 @@ def _between(taken: Sequence[Snapshot]) -> _Host:
     return taken[-1], interval.difference(*taken) if len(taken) == 2 else None
 
 
-def _with_latencies(known: Known, sources: Sequence[Sequence[Latency]], c: Correlation) -> Known:
+def _with_latencies(known: Known, sources: Sequence[Sequence[Latency]], c: Analysis) -> Known:
     """The first figure that each source has for a layer and operation, and the mean over the sources.
 
     A field that has values already is left as it is.
@@ -237,24 +207,24 @@ def _with_latencies(known: Known, sources: Sequence[Sequence[Latency]], c: Corre
 
 
 def _mean_ms(found: Sequence[Latency]) -> float:
-    """Over all requests; where a source does not tell how many there were, of the first one alone."""
+    """Over all requests; where a source does not tell how many there were, of the first alone."""
     counts = [one.count for one in found if one.count]
     if len(counts) < len(found):
         return found[0].mean_ms
     return sum(one.mean_ms * count for one, count in zip(found, counts, strict=True)) / sum(counts)
 
 
-def _is_foreign(source: Sequence[Latency], c: Correlation) -> bool:
+def _is_foreign(source: Sequence[Latency], c: Analysis) -> bool:
     """Does a client's kernel say times from sending to answer that are not those on its wire?"""
     for one in source:
         if one.layer == "client wire" and one.op in DATA_OPS and one.op in c.ops_of:
-            srt_ms = float(c.client_srt_ns[c.rows_of([one.op])].mean() / _NS_PER_MS)
+            srt_ms = float(to_ms(c.client_srt_ns[c.rows_of([one.op])].mean()))
             if not srt_ms / _APART <= one.mean_ms <= srt_ms * _APART + 1:
                 return True
     return False
 
 
-def _traced(known: Known, name: str, trace: SunrpcTrace, c: Correlation) -> tuple[Known, list[str]]:
+def _traced(known: Known, name: str, trace: SunrpcTrace, c: Analysis) -> tuple[Known, list[str]]:
     """Slot waits and times in a thread, op by op."""
     from nfslat.evidence.sunrpc_join import join  # noqa: PLC0415
 
@@ -290,7 +260,7 @@ def _traced(known: Known, name: str, trace: SunrpcTrace, c: Correlation) -> tupl
             values = column[c.rows_of([op])]
             values = values[values >= 0]
             if len(values):
-                by_op[op] = float(values.mean() / _NS_PER_MS)
+                by_op[op] = float(to_ms(values.mean()))
         if by_op:
             known = known.having(field_name, by_op, f"sunrpc trace {name}")
     return known, notes
@@ -305,4 +275,4 @@ def _slot_wait(joined: Joined) -> I64:
 
 
 def _ns(us: I64) -> I64:
-    return np.where(us >= 0, us * _NS_PER_US, -1)
+    return np.where(us >= 0, us * NS_PER_US, -1)

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nfslat.errors import InputError
+from nfslat.evidence.records import Evidence
 
 _ROW = re.compile(
     r"\s*([\d.]{1,20}) ms \|\s*(\d{1,15}) \|\s*avg:\s*([\d.]{1,20}) ms \|\s*max:\s*([\d.]{1,20}) ms(?=\s|$)"
@@ -45,6 +46,12 @@ class Sched:
 def belongs(line: str) -> bool:
     """Whether only `perf sched latency` prints such a line."""
     return " ms |" in line and "| avg:" in line and "| max:" in line
+
+
+def evidence(lines: Iterable[str], _: str) -> Evidence:
+    """Notes, and no latencies; raises ``InputError`` where the file holds nothing."""
+    sched = parse(lines)
+    return Evidence((), notes(sched), sched)
 
 
 def parse(lines: Iterable[str]) -> Sched:

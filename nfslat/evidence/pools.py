@@ -19,7 +19,7 @@ _COLUMNS = ("pool", "packets-arrived", "sockets-enqueued", "threads-woken", "thr
 def read(text: str, name: str) -> tuple[Pool, ...]:
     """One row a pool. Raises ``InputError`` where the heading or a row is not as a kernel prints it.
 
-    Columns go by their heading: old kernels have one more.
+    Columns go by their heading: old kernels have another column.
     """
     lines = [(number, line.split()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     heading = lines[0][1][1:] if lines and lines[0][1][0] == "#" else []
@@ -49,7 +49,7 @@ def difference(before: Sequence[Pool], after: Sequence[Pool]) -> tuple[tuple[Poo
 def woken_share(pools: Sequence[Pool]) -> float | None:
     """Share (0 to 1) of the queued requests for which an idle thread was woken; None where nothing was queued.
 
-    Near 1: a thread was idle each time. Near 0: all threads were busy, so that requests waited for one.
+    Near 1: a thread was idle each time. Near 0: all threads were busy, so that requests waited.
     """
     enqueued = sum(pool.sockets_enqueued for pool in pools)
     return sum(pool.threads_woken for pool in pools) / enqueued if enqueued > 0 else None

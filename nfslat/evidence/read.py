@@ -12,18 +12,14 @@ import os
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
 from nfslat.errors import InputError
-from nfslat.evidence import dtrace, fio, folded, oracle_trace, oracle_waits, perf_sched, sqlnet_trace, sunrpc_trace
-from nfslat.evidence.folded import Stacks
-from nfslat.evidence.oracle_trace import Trace10046
-from nfslat.evidence.oracle_waits import Waits
-from nfslat.evidence.perf_sched import Sched
-from nfslat.evidence.records import Latency
+from nfslat.evidence import sqlnet_trace
+from nfslat.evidence.kinds import KINDS, Kind, Mark
+from nfslat.evidence.records import Evidence
 from nfslat.evidence.sqlnet_trace import SqlnetTrace
-from nfslat.evidence.sunrpc_trace import SunrpcTrace
 
 T = TypeVar("T")
 
@@ -31,24 +27,7 @@ _GZIP = b"\x1f\x8b"
 _HEAD_BYTES = 4096
 _LONGEST = 1 << 20  # characters of a line; what is behind them is not looked at
 _FEW_LINES = 200  # that tell folded stacks and HTML
-_KNOWN = (
-    "an Oracle 10046 trace, AWR text, wait histogram, DTrace, sunrpc trace, perf sched latency, folded stacks or fio"
-)
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What one file says. Of the records at the end that of its kind is there, if the kind has more than latencies."""
-
-    kind: str  # "10046 trace", "wait events", "DTrace", "sunrpc trace", "perf sched", "folded stacks" or "fio"
-    name: str  # of the file, without its folders
-    latencies: tuple[Latency, ...] = ()
-    notes: tuple[str, ...] = ()  # one sentence each, for the reader of the report
-    trace: SunrpcTrace | None = None
-    oracle: Trace10046 | None = None
-    waits: Waits | None = None
-    sched: Sched | None = None
-    stacks: Stacks | None = None
+_KNOWN = f"an {', '.join(kind.words for kind in KINDS[:-1])} or {KINDS[-1].words}"
 
 
 def read(path: str) -> Evidence:
@@ -79,68 +58,40 @@ def _checked(path: str, wanted: str, work: Callable[[], T]) -> T:
         raise InputError(f"{path}: cannot be read: {problem.strerror or problem}") from None
 
 
-def _read(kind: str, lines: _Lines, name: str) -> Evidence:
-    latencies: tuple[Latency, ...] = ()
-    records: dict[str, Any] = {}
-    if kind == "sunrpc trace":
-        records["trace"] = trace = sunrpc_trace.parse(lines)
-        latencies, notes = sunrpc_trace.latencies(trace, name), sunrpc_trace.notes(trace)
-    elif kind == "10046 trace":
-        records["oracle"] = oracle = oracle_trace.parse(lines)
-        latencies, notes = oracle_trace.latencies(oracle, name), oracle_trace.notes(oracle)
-    elif kind == "wait events":
-        records["waits"] = waits = oracle_waits.parse(lines)
-        latencies, notes = oracle_waits.latencies(waits, name), oracle_waits.notes(waits)
-    elif kind == "perf sched":
-        records["sched"] = sched = perf_sched.parse(lines)
-        notes = perf_sched.notes(sched)
-    elif kind == "folded stacks":
-        records["stacks"] = stacks = folded.parse(lines)
-        notes = folded.notes(stacks)
-    elif kind == "fio":
-        jobs = fio.parse(lines)
-        latencies, notes = fio.latencies(jobs, name), fio.notes(jobs)
-    else:
-        printed = dtrace.parse(lines)
-        latencies, notes = dtrace.latencies(printed, name), dtrace.notes(printed)
-    if lines.cut:
-        notes = (*notes, "the file is cut off: what is there was read")
-    return Evidence(kind, name, latencies, notes, **records)
+def _read(kind: Kind, lines: _Lines, name: str) -> Evidence:
+    found = kind.parser.evidence(lines, name)
+    notes = (*found.notes, "the file is cut off: what is there was read") if lines.cut else found.notes
+    return replace(found, kind=kind.name, name=name, notes=notes)
 
 
-# In this order: a line of one may look like one of a later kind.
-_KINDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
-    ("10046 trace", oracle_trace.belongs),
-    ("sunrpc trace", sunrpc_trace.belongs),
-    ("perf sched", perf_sched.belongs),
-    ("wait events", oracle_waits.belongs),
-    ("fio", fio.belongs),
-)
-
-
-def _kind(lines: _Lines) -> str:
-    """The kind that the first line with a mark has; DTrace and folded stacks have none that others could not have."""
-    stacks = told = 0
-    averages = False
+def _kind(lines: _Lines) -> Kind:
+    """The kind that is sure of a line; else what most of the first lines look like; else what any line looks like."""
+    parsers = {kind: kind.parser for kind in KINDS}
+    told, marked = 0, dict.fromkeys(KINDS, 0)
     for line in lines:
         if told < _FEW_LINES and "<html" in line[:200].lower():
             raise InputError("is HTML: make a text report (awrrpt.sql asks for html or text)")
-        for kind, belongs in _KINDS:
-            if belongs(line):
-                return kind
-        averages = averages or dtrace.belongs(line)
-        if told < _FEW_LINES and line.strip():
-            told += 1
-            stacks += folded.belongs(line)
-        elif told == _FEW_LINES and 2 * stacks > told:
-            break
+        first = told < _FEW_LINES and bool(line.strip())
+        told += first
+        for kind, parser in parsers.items():
+            if (kind.mark is not Mark.MOST or first) and parser.belongs(line):
+                if kind.mark is Mark.SURE:
+                    return kind
+                marked[kind] += 1
+        if told == _FEW_LINES and not first and (most := _most(marked, told)):
+            return most
     if not told:
         raise InputError("holds no text")
-    if 2 * stacks > told:
-        return "folded stacks"
-    if averages:
-        return "DTrace"
+    if most := _most(marked, told):
+        return most
+    for kind, count in marked.items():
+        if kind.mark is Mark.UNSURE and count:
+            return kind
     raise InputError(f"is not {_KNOWN}")
+
+
+def _most(marked: dict[Kind, int], told: int) -> Kind | None:
+    return next((kind for kind, count in marked.items() if kind.mark is Mark.MOST and 2 * count > told), None)
 
 
 class _Lines(Iterable[str]):

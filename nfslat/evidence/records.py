@@ -28,6 +28,17 @@ class Latency:
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """What one file of an application or a tracer says."""
+
+    latencies: tuple[Latency, ...] = ()
+    notes: tuple[str, ...] = ()  # one sentence each, for the reader of the report
+    record: object = None  # all that was read, in the form of its kind
+    kind: str = ""  # its name in `nfslat.evidence.kinds.KINDS`
+    name: str = ""  # of the file, without its folders
+
+
+@dataclass(frozen=True)
 class Setting:
     """The value of a knob, and who says so."""
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.errors import InputError
-from nfslat.evidence.records import Latency
+from nfslat.evidence.records import Evidence, Latency
 from nfslat.model.blocks import rank
 from nfslat.model.tables import I8, I32, I64, U32, Table
 
@@ -90,7 +90,7 @@ class _Thread:
         self._last_ns = -1
 
     def take(self, t_ns: int, wakeup_us: int) -> None:
-        """A connection that has a call, or a piece of one: then the thread comes back for the rest."""
+        """A connection that has a call, or a piece of a call: then the thread comes back for the rest."""
         slept = 0 <= self._last_ns < t_ns - wakeup_us * 1000
         self._taken = (t_ns, wakeup_us if slept else -1)
         self._last_ns = t_ns
@@ -116,6 +116,12 @@ def belongs(line: str) -> bool:
     return any(mark in line for mark in (": rpc_", ":rpc_", ": svc_", ":svc_", ": xprt_", ":xprt_")) and (
         re.search(r"\d: {1,4}(?:sunrpc:)?(?:rpc|svc|xprt)_\w{1,40}:", line) is not None
     )
+
+
+def evidence(lines: Iterable[str], name: str) -> Evidence:
+    """What the file `name` says; raises ``InputError`` where it holds nothing."""
+    trace = parse(lines)
+    return Evidence(latencies(trace, name), notes(trace), trace)
 
 
 def parse(lines: Iterable[str]) -> SunrpcTrace:

@@ -49,7 +49,7 @@ def rows(lines: Iterable[str]) -> Iterator[Row]:
 
 
 def _heading(above: list[str]) -> list[str]:
-    """The lines directly above a rule, up to an empty one or another rule."""
+    """The lines directly above a rule, up to an empty line or another rule."""
     heading: list[str] = []
     for line in reversed(above[-_HEADING_LINES:]):
         if not line or set(line) <= set("-~=_ "):

@@ -24,9 +24,10 @@ from nfslat.model.protocol import NULL32
 from nfslat.model.tables import U32, Connection
 from nfslat.names.paths import Paths
 from nfslat.names.text import no_formula, read_all
-from nfslat.results import Correlation, Side
+from nfslat.results import Analysis, Correlation, Side
 
 T = TypeVar("T")
+Pair = TypeVar("Pair", bound=Correlation)
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 # Networks that are nobody's: RFC 2544 (benchmarks), behind it RFC 1112 section 4 (reserved); RFC 3849 (documentation).
@@ -53,7 +54,7 @@ def by_role(found: Correlation | Side) -> Correlation | Side:
     return pair_by_role(found)
 
 
-def pair_by_role(found: Correlation) -> Correlation:
+def pair_by_role(found: Pair) -> Pair:
     """As `by_role`."""
     return dataclasses.replace(
         found, client=_side_by_role(found.client, "client"), server=_side_by_role(found.server, "server")
@@ -163,13 +164,10 @@ class Pseudonyms:
             decoded=dataclasses.replace(d, ops=ops, loose=loose, details=self._details(d.details)),
         )
 
-    def tables(self, found: Correlation) -> Correlation:
-        """The tables of two captures (`by_role`), and what was worked out of them, which takes time: not once more."""
+    def tables(self, found: Analysis) -> Analysis:
+        """The tables of two captures (`by_role`), and what was worked out of them."""
         client, server = self.side(found.client), self.side(found.server)
         parts = dataclasses.replace(found.parts, client=client.ops, server=server.ops)
-        out = dataclasses.replace(found, client=client, server=server, parts=parts)
-        names = ("client_srt_ns", "server_srt_ns", "retrans_waits_ns", "kind", "ops_of")
-        out.__dict__.update({name: getattr(found, name) for name in names})
         flying, charges = found.inflight, found.charges
         mounts = tuple(
             dataclasses.replace(
@@ -180,15 +178,14 @@ class Pseudonyms:
         sessions = tuple(dataclasses.replace(one, session=self.session(one.session)) for one in flying.sessions)
         jobs = dataclasses.replace(flying.load.jobs, server=self.address(flying.load.jobs.server))
         load = dataclasses.replace(flying.load, jobs=jobs)
-        out.__dict__["inflight"] = dataclasses.replace(flying, load=load, mounts=mounts, sessions=sessions)
+        flying = dataclasses.replace(flying, load=load, mounts=mounts, sessions=sessions)
         if charges is not None:
             plateaus = tuple(
                 dataclasses.replace(one, client=self.address(one.client), server=self.address(one.server))
                 for one in charges.plateaus
             )
             charges = dataclasses.replace(charges, parts=parts, plateaus=plateaus)
-        out.__dict__["charges"] = charges
-        return out
+        return dataclasses.replace(found, client=client, server=server, parts=parts, inflight=flying, charges=charges)
 
     # --- Texts --------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from nfslat.model.protocol import NULL, NULL32, op_name, version_name
 from nfslat.model.tables import I64, U32, Ops
+from nfslat.model.units import to_s
 from nfslat.names.paths import Paths
 from nfslat.results import Correlation, Side
 from nfslat.select import is_reverse
@@ -106,7 +107,7 @@ def _columns(table: _Table, cells: _Cells, at: slice) -> list[list[Any]]:
     ops, op, row = table.ops, table.op[at], table.row[at]
     t_ns = ops.t0[op]
     path, to_path = table.paths.of_op[row].tolist(), table.paths.to_of_op[row].tolist()
-    since_s = (t_ns - table.first_ns) / 1e9
+    since_s = to_s(t_ns - table.first_ns)
     return [
         np.char.add(np.datetime_as_string(t_ns.view("datetime64[ns]")), "Z").tolist(),
         ["%.6f" % seconds for seconds in since_s.tolist()],  # noqa: UP031  (twice as fast)

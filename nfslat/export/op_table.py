@@ -1,4 +1,4 @@
-"""A `Correlation` -> the table of matched ops: numpy columns with nulls, block by block, as Arrow or pandas."""
+"""An `Analysis` -> the table of matched ops: numpy columns with nulls, block by block, as Arrow or pandas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nfslat import __version__
 from nfslat.decode.arrow import Dictionary, coded, dictionary, pyarrow
 from nfslat.evidence.known import Traced
 from nfslat.figures.op_columns import COLUMNS, TEXT, Block, Cells, Column, Labels, Paths, Values
-from nfslat.results import Correlation
+from nfslat.results import Analysis
 
 SCHEMA = "nfslat.ops/1"
 _BLOCK = 1 << 16  # rows
@@ -27,7 +27,7 @@ class OpTable:
     drift, server_srt_ns and the parts are on the client's. Ops that were under way when a clock was set have no row.
     """
 
-    correlation: Correlation
+    correlation: Analysis
     paths: Paths | None
     traced: Traced | None
     labels: Labels
@@ -132,7 +132,7 @@ class OpTable:
         return table.to_pandas(types_mapper={pa.type_for_alias(name): kind for name, kind in nullable.items()}.get)
 
 
-def op_table(c: Correlation, *, paths: Paths | None = None, traced: Traced | None = None) -> OpTable:
+def op_table(c: Analysis, *, paths: Paths | None = None, traced: Traced | None = None) -> OpTable:
     """The matched ops as a table; `paths` and `traced` fill the columns that rest on them."""
     return OpTable(c, paths, traced, Labels(c, paths))
 

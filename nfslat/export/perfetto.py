@@ -1,4 +1,4 @@
-"""A `Correlation` -> Chrome trace JSON (ui.perfetto.dev, trace_processor): client, network and server, a span an op.
+"""An `Analysis` -> Chrome trace JSON (ui.perfetto.dev, trace_processor): client, network and server, a span an op.
 
 Format: "Trace Event Format" (Google), events X, C and M, flows by bind_id; docs/perfetto.md says what stands in it.
 """
@@ -21,10 +21,10 @@ from nfslat.answer import model
 from nfslat.clock.clock import ServerTimes
 from nfslat.decompose import PART_NAMES
 from nfslat.figures.op_columns import CHARGED, COLUMNS, INSTANTS, Block, Cells, Labels, Paths
-from nfslat.model.instants import iso
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64, Bool, endpoint
-from nfslat.results import Correlation
+from nfslat.model.units import iso
+from nfslat.results import Analysis
 from nfslat.select import op_labels
 
 OURS = b'{"otherData":{"nfslat":'  # how such a file begins
@@ -58,9 +58,7 @@ def gzipped(out: TextIO) -> Iterator[TextIO]:
         yield text
 
 
-def write_perfetto(
-    c: Correlation, out: TextIO, *, paths: Paths | None = None, report: model.Report | None = None
-) -> None:
+def write_perfetto(c: Analysis, out: TextIO, *, paths: Paths | None = None, report: model.Report | None = None) -> None:
     """All matched ops. Times are microseconds with ns as decimals, on the client's clock, from the first call on.
 
     A part that is negative cannot be drawn: it is left out and counted in ``otherData``; the args of the op's span at
@@ -91,7 +89,7 @@ def write_perfetto(
     out.write("\n]}\n")
 
 
-def _notes(c: Correlation) -> dict[str, Any]:
+def _notes(c: Analysis) -> dict[str, Any]:
     if not c.clock.fits:
         return {
             "notes": [
@@ -113,7 +111,7 @@ def _notes(c: Correlation) -> dict[str, Any]:
 # --- Lanes ------------------------------------------------------------------------------------------------------------
 
 
-def _lanes_of(c: Correlation) -> tuple[I32, list[str], int, int]:
+def _lanes_of(c: Analysis) -> tuple[I32, list[str], int, int]:
     """Lane of each matched op, the name of each lane, and the first and the last instant of any span.
 
     An op keeps one lane in all three processes: there it is alone for as long as it takes at either side.
@@ -172,7 +170,7 @@ def allocate(conn: I32, begin_ns: I64, end_ns: I64, connections: int) -> tuple[I
     return lanes, used
 
 
-def _metadata(c: Correlation, lanes: Sequence[str]) -> Iterator[str]:
+def _metadata(c: Analysis, lanes: Sequence[str]) -> Iterator[str]:
     for side, pid in _PIDS.items():
         if pid != _PIDS["client"] and not c.clock.fits:
             continue
@@ -188,15 +186,15 @@ def _metadata(c: Correlation, lanes: Sequence[str]) -> Iterator[str]:
 # --- Counters ---------------------------------------------------------------------------------------------------------
 
 
-def _counter(c: Correlation, side: str, begin_ns: int, end_ns: int) -> Iterator[str]:
+def _counter(c: Analysis, side: str, begin_ns: int, end_ns: int) -> Iterator[str]:
     """Ops in flight at a side as the report counts them, matched or not, while there are spans."""
-    flying = (c.client if side == "client" else c.server).flying
-    rows = np.flatnonzero(flying.compared)
+    of_side = c.client if side == "client" else c.server
+    ops, rows = of_side.ops, np.flatnonzero(of_side.flying)
     if side == "client":
-        starts, ends = flying.ops.t0[rows], flying.ops.t3[rows]
+        starts, ends = ops.t0[rows], ops.t3[rows]
     else:
         times = ServerTimes(c.clock, c.matched, len(c.server.ops), len(c.client.ops))
-        starts, ends = (times.on_client_ns(rows, t_ns[rows]) for t_ns in (flying.ops.t1, flying.ops.t2))
+        starts, ends = (times.on_client_ns(rows, t_ns[rows]) for t_ns in (ops.t1, ops.t2))
     at_ns, level, stretch_ns = levels(starts, ends, begin_ns, end_ns)
     name = "in flight" if not stretch_ns else f"in flight, most in each {_us(np.array([stretch_ns]))[0]} us"
     line = f',\n{{"ph":"C","pid":{_PIDS[side]},"ts":%s,"name":"{name}","args":{{"ops":%d}}}}'
@@ -236,7 +234,7 @@ def levels(starts: I64, ends: I64, begin_ns: int, end_ns: int) -> tuple[I64, I64
 class _Spans:
     """Makes the spans of the matched ops, a block of rows at a time."""
 
-    def __init__(self, c: Correlation, lanes: I32, begin_ns: int, paths: Paths | None) -> None:
+    def __init__(self, c: Analysis, lanes: I32, begin_ns: int, paths: Paths | None) -> None:
         self._c, self._lanes, self._begin_ns, self._paths = c, lanes, begin_ns, paths
         self._names = [json.dumps(label) for label in op_labels(c.client.ops.kinds)]
         self._labels = Labels(c, paths)

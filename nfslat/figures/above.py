@@ -1,20 +1,19 @@
-"""A `Correlation` -> times in which no request could leave its client, and what they may have made: facts."""
+"""An `Analysis` -> times in which no request could leave its client, and what they may have made: facts."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from nfslat.findings.facts import KeptAbove
-from nfslat.model.instants import utc
+from nfslat.model.causes import Cause, code
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool
-from nfslat.results import Correlation
+from nfslat.model.units import to_ms, utc
+from nfslat.results import Analysis
 from nfslat.wire.above import Stops, Why, kept_above
-from nfslat.wire.charges.causes import Cause, code
 from nfslat.wire.charges.silences import silences
 from nfslat.wire.reconnects import without_connection
 
-_NS_PER_MS = 1e6
 _SILENT = {
     Why.WINDOW: (Cause.ZERO_WINDOW, Cause.RECEIVE_WINDOW),
     # Behind these alone nothing else goes out: what a fast retransmit takes is one round trip, in which data go on.
@@ -22,10 +21,10 @@ _SILENT = {
 }
 
 
-def sessions_open(c: Correlation, rows: I64, busy: float) -> float | None:
+def sessions_open(c: Analysis, rows: I64, busy: float) -> float | None:
     """Requests that the application has open on average from the first to the last of the matched ops in `rows`.
 
-    `busy` is that number over the time in which any op is in flight, as `Correlation.rate_per_s` counts it. Nothing in
+    `busy` is that number over the time in which any op is in flight (`nfslat.evidence.known.rate_per_s`). Nothing in
     flight is just what times look like in which requests are kept above the wire.
     """
     ops, mine = c.client.ops, c.matched.client[rows]
@@ -33,7 +32,7 @@ def sessions_open(c: Correlation, rows: I64, busy: float) -> float | None:
     return busy * c.inflight.client.levels.busy_ns / span_ns if span_ns else None
 
 
-def times_kept_above(c: Correlation, rows: I64, sessions: float | None) -> dict[str, KeptAbove]:
+def times_kept_above(c: Analysis, rows: I64, sessions: float | None) -> dict[str, KeptAbove]:
     """By what kept requests in the client (`Why`); means are over the matched ops in `rows`.
 
     `sessions` is `sessions_open`; None where that is not known.
@@ -53,15 +52,15 @@ def times_kept_above(c: Correlation, rows: I64, sessions: float | None) -> dict[
         at = int(np.argmax(long))
         found[why.value] = KeptAbove(
             count=len(long),
-            total_ms=int(long.sum()) / _NS_PER_MS,
-            longest_ms=int(long[at]) / _NS_PER_MS,
+            total_ms=to_ms(int(long.sum())),
+            longest_ms=to_ms(int(long[at])),
             at=utc(int(kept.begin_ns[at]), digits=3),
-            above_wire_ms=int(kept.waits_ns.sum()) / max(len(rows), 1) / _NS_PER_MS,
+            above_wire_ms=to_ms(int(kept.waits_ns.sum()) / max(len(rows), 1)),
         )
     return found
 
 
-def _silent(c: Correlation, calls: Bool) -> list[Stops]:
+def _silent(c: Analysis, calls: Bool) -> list[Stops]:
     """Pauses of the client's TCP, with data to send, that the server's window made, or data that were lost."""
     ops = c.client.ops
     found = silences(c.client.decoded, c.server.decoded)

@@ -1,4 +1,4 @@
-"""A `Correlation` -> what TCP and the path made of its ops' time: rows of the report, and facts for findings."""
+"""An `Analysis` -> what TCP and the path made of its ops' time: rows of the report, and facts for findings."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 from nfslat.answer import model
 from nfslat.figures.stats import slowest
 from nfslat.findings.facts import DelayedAcks, HostPauses, Rate, Stalls
-from nfslat.model.instants import utc
+from nfslat.model.causes import Cause
 from nfslat.model.tables import I64
-from nfslat.results import Correlation
+from nfslat.model.units import to_ms, utc
+from nfslat.results import Analysis
 from nfslat.wire.charges.analysis import Charged, Sum
-from nfslat.wire.charges.causes import AFTER, BEFORE, PLACES, Cause
 from nfslat.wire.charges.hosts import Pause
+from nfslat.wire.charges.places import AFTER, BEFORE, PLACES
 from nfslat.wire.stalls import timer_ms
 
-_NS_PER_MS = 1e6
 _OUTSIDE = (BEFORE, AFTER)
 UNEXPLAINED = "unexplained"
 
 
-def charge_rows(c: Correlation) -> list[model.Charge] | None:
+def charge_rows(c: Analysis) -> list[model.Charge] | None:
     """In the order of the parts, the largest of each first; None where nothing is known of it."""
     charges = c.charges
     if charges is None:
@@ -45,17 +45,17 @@ def charge_rows(c: Correlation) -> list[model.Charge] | None:
                 part=part,
                 cause=UNEXPLAINED if cause is None else cause.value,
                 ops=one.ops,
-                total_ms=one.ns / _NS_PER_MS,
-                mean_ms=one.ns / ops / _NS_PER_MS,
+                total_ms=to_ms(one.ns),
+                mean_ms=to_ms(one.ns / ops),
                 share=one.ns / ops / means[0] if in_srt and means[0] > 0 else None,
-                slowest_ms=slow_ns / _NS_PER_MS,
+                slowest_ms=to_ms(slow_ns),
                 slowest_share=slow_ns / means[1] if in_srt and means[1] > 0 else None,
             )
         )
     return rows
 
 
-def stalls_of(c: Correlation, rows: I64 | None) -> Stalls | None:
+def stalls_of(c: Analysis, rows: I64 | None) -> Stalls | None:
     """Facts on the matched ops in `rows`, or on all; None where nothing is known."""
     charges = c.charges
     if charges is None:
@@ -64,7 +64,7 @@ def stalls_of(c: Correlation, rows: I64 | None) -> Stalls | None:
     ops = len(c.matched) if rows is None else len(rows)
     return Stalls(
         mean_ms={
-            (part, UNEXPLAINED if cause is None else cause.value): one.ns / max(ops, 1) / _NS_PER_MS
+            (part, UNEXPLAINED if cause is None else cause.value): to_ms(one.ns / max(ops, 1))
             for (part, cause), one in sums.items()
         },
         ops={(part, cause.value): one.ops for (part, cause), one in sums.items() if cause is not None},
@@ -77,11 +77,11 @@ def stalls_of(c: Correlation, rows: I64 | None) -> Stalls | None:
     )
 
 
-def _slowest(c: Correlation, charges: Charged) -> dict[tuple[str, str], float]:
+def _slowest(c: Analysis, charges: Charged) -> dict[tuple[str, str], float]:
     tail = slowest(c.client_srt_ns)
     sums = charges.sums(np.sort(tail))
     return {
-        (part, UNEXPLAINED if cause is None else cause.value): one.ns / len(tail) / _NS_PER_MS
+        (part, UNEXPLAINED if cause is None else cause.value): to_ms(one.ns / len(tail))
         for (part, cause), one in sums.items()
     }
 
@@ -92,7 +92,7 @@ def _delayed_acks(charges: Charged) -> dict[str, DelayedAcks]:
         if len(held_ns):
             timers = Counter(timer_ms(held) for held in held_ns.tolist())
             most, _ = timers.most_common(1)[0]
-            found[part] = DelayedAcks(len(held_ns), most, float(np.median(held_ns) / _NS_PER_MS))
+            found[part] = DelayedAcks(len(held_ns), most, float(to_ms(np.median(held_ns))))
     return found
 
 
@@ -106,8 +106,8 @@ def _host_pauses(charges: Charged) -> dict[str, HostPauses]:
         longest = max(pauses, key=_length_ns)
         found[side] = HostPauses(
             count=len(pauses),
-            total_ms=sum(map(_length_ns, pauses)) / _NS_PER_MS,
-            longest_ms=_length_ns(longest) / _NS_PER_MS,
+            total_ms=to_ms(sum(map(_length_ns, pauses))),
+            longest_ms=to_ms(_length_ns(longest)),
             at=utc(longest.begin_ns, digits=3),
             frame=longest.frame,
         )

@@ -1,4 +1,4 @@
-"""A `Correlation`, its figures and what is known from outside -> facts -> findings, ranked, and the verdict."""
+"""An `Analysis`, its figures and what is known from outside -> facts -> findings, ranked, and the verdict."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from nfslat.answer import model
-from nfslat.evidence.known import Known, counts_of
+from nfslat.evidence.known import Known, counts_of, rate_per_s
 from nfslat.figures.above import sessions_open, times_kept_above
+from nfslat.figures.audit.missing import strangers
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.matched import row_of
 from nfslat.findings.client import client_findings
@@ -21,15 +22,15 @@ from nfslat.findings.server import server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, Layers, verdict
 from nfslat.model.tables import Miss
-from nfslat.results import Correlation
+from nfslat.model.units import to_ms
+from nfslat.results import Analysis
 from nfslat.wire.reconnects import sent_on_a_new_connection
 
-_NS_PER_MS = 1e6
 _SAME = 1.1
 
 
 def findings_and_verdict(
-    c: Correlation,
+    c: Analysis,
     known: Known,
     matched: model.MatchedOps,
     inflight: model.InFlight,
@@ -57,7 +58,7 @@ def findings_and_verdict(
     found = ranked(with_window(facts, [one for findings in by_layer for one in findings(facts)]) if is_sound else ())
     missed = max(
         sum(count for miss, count in matched.unmatched[name].items() if miss != Miss.OUTSIDE_OVERLAP.name)
-        - c.strangers(name)
+        - strangers(c, name)
         for name in ("server", "client")
     )
     ground = Ground(
@@ -81,7 +82,7 @@ def _sum(figures: Iterable[int | None]) -> int | None:
 
 
 def _facts(
-    c: Correlation,
+    c: Analysis,
     known: Known,
     rows_of_all: tuple[model.MatchedRow, model.MatchedRow],
     by_op: list[model.MatchedRow],
@@ -103,7 +104,7 @@ def _facts(
     if thread_ms is not None and _all_in_threads(inflight.server):
         thread_ms = None
     names = {label for label, count in counts_of(c, rows).items() if count}
-    per_s = c.rate_per_s(names) or None
+    per_s = rate_per_s(c, names) or None
     sessions = None if above is None or per_s is None else sessions_open(c, rows, per_s * mean.total_ms / 1e3)
     return Facts(
         mean=mean,
@@ -114,7 +115,7 @@ def _facts(
         reconnects=_reconnects(c),
         kept_above=times_kept_above(c, rows, sessions),
         sessions_open=sessions,
-        longest_ms=float(c.client_srt_ns[rows].max() / _NS_PER_MS) if len(rows) else None,
+        longest_ms=float(to_ms(c.client_srt_ns[rows].max())) if len(rows) else None,
         queue_ms=focus.queue_ms if thread_ms is None else max(mean.ms("server") - thread_ms, 0.0),
         slowest_queue_ms=slowest.queue_ms if thread_ms is None else None,
         queue_is_measured=thread_ms is not None,
@@ -135,14 +136,14 @@ def _facts(
     )
 
 
-def _beside_socket(c: Correlation, by_op: list[model.MatchedRow]) -> list[model.MatchedRow]:
+def _beside_socket(c: Analysis, by_op: list[model.MatchedRow]) -> list[model.MatchedRow]:
     """Rows by operation, the server's mean without what their replies waited in its socket."""
     waits_ns = None if c.charges is None else c.charges.in_socket_ns()
     if waits_ns is None:
         return by_op
     out = []
     for row in by_op:
-        wait_ms = float(waits_ns[c.rows_of({row.op})].mean()) / _NS_PER_MS
+        wait_ms = to_ms(float(waits_ns[c.rows_of({row.op})].mean()))
         server_ms = dataclasses.replace(row.server_ms, mean=row.server_ms.mean - wait_ms)
         out.append(dataclasses.replace(row, server_ms=server_ms))
     return out
@@ -155,14 +156,14 @@ def _layers(row: model.MatchedRow, stalls_ms: Mapping[tuple[str, str], float] | 
     return Layers(server_ms, network_ms, moved_ms=moved)
 
 
-def _least_round_trip_ms(c: Correlation) -> float | None:
+def _least_round_trip_ms(c: Analysis) -> float | None:
     """What calls and replies leave free at the best moment; no more than the network's time of the fastest op."""
     if not c.clock.fits:
         return None
     if c.charges is not None:
-        return 2 * c.charges.half_trip_ns / _NS_PER_MS
+        return to_ms(2 * c.charges.half_trip_ns)
     low_ns, high_ns = c.clock.main.bounds_at(c.clock.main.t_ns)
-    return (high_ns - low_ns) / _NS_PER_MS
+    return to_ms(high_ns - low_ns)
 
 
 def _believed(part_ms: float | None, whole_ms: float) -> float | None:
@@ -197,11 +198,11 @@ def contradictions(known: Known, server: model.ServerInFlight) -> list[str]:
     return said
 
 
-def _reconnects(c: Correlation) -> Reconnects | None:
+def _reconnects(c: Analysis) -> Reconnects | None:
     decoded = c.client.decoded
     late = sent_on_a_new_connection(c.client.ops, decoded.loose, decoded.details)[c.matched.client]
     if not late.any() or late.all():
         return None
     srt = c.client_srt_ns
-    excess = float((srt[late] - srt[~late].mean()).sum() / len(srt) / _NS_PER_MS)
-    return Reconnects(int(np.count_nonzero(late)), float(srt[late].mean() / _NS_PER_MS), max(excess, 0.0))
+    excess = float(to_ms((srt[late] - srt[~late].mean()).sum() / len(srt)))
+    return Reconnects(int(np.count_nonzero(late)), float(to_ms(srt[late].mean())), max(excess, 0.0))

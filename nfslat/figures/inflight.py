@@ -5,34 +5,34 @@ from __future__ import annotations
 import numpy as np
 
 from nfslat.answer import model
-from nfslat.inflight.all_clients import Seen, ServerWide
-from nfslat.inflight.analysis import InFlight, in_flight
+from nfslat.inflight.all_clients import Seen
+from nfslat.inflight.analysis import InFlight
 from nfslat.inflight.levels import Levels
 from nfslat.inflight.server import ServerLoad
 from nfslat.inflight.sessions import Session
 from nfslat.inflight.slots import Held, MountSlots, Slots
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64, Ops, endpoint
-from nfslat.results import Correlation, Side
+from nfslat.model.units import to_ms
+from nfslat.results import Analysis, Side
 from nfslat.select import client_ends
 
-_NS_PER_MS = 1e6
 _MOST_LEVELS = 512  # that are listed one by one
 
 
-def inflight(c: Correlation) -> model.InFlight:
+def inflight_of(c: Analysis) -> model.InFlight:
     """Levels and limits of both sides; means are over the matched ops."""
     matched = len(c.matched)
-    server_ms = float(c.server_srt_ns.mean() / _NS_PER_MS) if matched else 0.0
+    server_ms = float(to_ms(c.server_srt_ns.mean())) if matched else 0.0
     return _inflight(c.inflight, c.server.ops, c.client.ops, c.matched.server, server_ms)
 
 
-def inflight_of_one(side: Side, wide: ServerWide | None = None) -> model.InFlight:
+def inflight_of_one(side: Side, found: InFlight) -> model.InFlight:
     """What one capture shows by itself. Which side it is is not known: what is said of the server holds if it was taken
-    there, and so for the client. `wide`: it is one client's part of a server's capture."""
+    there, and so for the client. `found` takes it for both."""
     rows = np.flatnonzero(side.forward)
-    server_ms = float((side.ops.t2[rows] - side.ops.t1[rows]).mean() / _NS_PER_MS) if len(rows) else 0.0
-    return _inflight(in_flight(side.flying, side.flying, wide), side.ops, side.ops, rows, server_ms)
+    server_ms = float(to_ms((side.ops.t2[rows] - side.ops.t1[rows]).mean())) if len(rows) else 0.0
+    return _inflight(found, side.ops, side.ops, rows, server_ms)
 
 
 def _inflight(found: InFlight, server: Ops, client: Ops, rows: I32 | I64, server_ms: float) -> model.InFlight:
@@ -48,10 +48,10 @@ def _inflight(found: InFlight, server: Ops, client: Ops, rows: I32 | I64, server
                 level=cap.level,
                 level_share=cap.level_share,
                 zero_windows=cap.zero_windows,
-                zero_window_ms=cap.zero_window_ns / _NS_PER_MS,
-                median_ms=cap.median_ns / _NS_PER_MS,
+                zero_window_ms=to_ms(cap.zero_window_ns),
+                median_ms=to_ms(cap.median_ns),
                 others=cap.others,
-                others_median_ms=None if cap.others_median_ns is None else cap.others_median_ns / _NS_PER_MS,
+                others_median_ms=None if cap.others_median_ns is None else to_ms(cap.others_median_ns),
                 likely=cap.likely,
             )
             for cap in found.caps
@@ -60,7 +60,7 @@ def _inflight(found: InFlight, server: Ops, client: Ops, rows: I32 | I64, server
     )
 
 
-def queue_ms(c: Correlation, rows: slice | I32 | I64) -> float | None:
+def queue_ms(c: Analysis, rows: slice | I32 | I64) -> float | None:
     """Mean wait for a thread of the matched ops `rows`; None where the packets do not tell."""
     return mean_queue_ms(c.inflight.load, c.inflight.load.queue_ns, c.matched.server[rows])
 
@@ -71,7 +71,7 @@ def mean_queue_ms(load: ServerLoad, queue_ns: I64, rows: slice | I32 | I64) -> f
         return None
     queue = queue_ns[rows]
     known = queue[queue != NULL] if len(queue) and queue.min() == NULL else queue
-    return float(known.mean() / _NS_PER_MS) if len(known) else None
+    return float(to_ms(known.mean())) if len(known) else None
 
 
 def server_in_flight(seen: Seen, load: ServerLoad, rows: I32 | I64, server_ms: float) -> model.ServerInFlight:

@@ -1,4 +1,4 @@
-"""A `Correlation` -> matched ops by time and operation, in the manner of nfsiostat (``--interval``): `Intervals`."""
+"""An `Analysis` -> matched ops by time and operation, in the manner of nfsiostat (``--interval``): `Intervals`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from nfslat.answer.pivots import IntervalRow, Intervals
 from nfslat.errors import UsageError
 from nfslat.figures.pivots import begins_ns, known_bytes, sizes_of
 from nfslat.model.blocks import filled, rank
-from nfslat.model.instants import iso
 from nfslat.model.protocol import NFS, NULL, program_name
 from nfslat.model.tables import I16, I64
-from nfslat.results import Correlation
+from nfslat.model.units import NS_PER_S, iso, to_ms, to_s
+from nfslat.results import Analysis
 from nfslat.select import op_labels
 
 MOST_ROWS = 100_000
-_NS, _NS_PER_MS, _KIB = 1_000_000_000, 1e6, 1024
+_KIB = 1024
 _LONGEST_NS = 1 << 62  # 146 years
 
 
-def intervals_of(c: Correlation, seconds: float) -> Intervals:
+def intervals_of(c: Analysis, seconds: float) -> Intervals:
     """The matched ops in intervals of `seconds` from the first matched call on, by when their calls were sent.
 
     All intervals up to the last call have a row "all", and one for each operation with ops in it. The ops of the rows
@@ -52,7 +52,7 @@ def intervals_of(c: Correlation, seconds: float) -> Intervals:
     at = 0
     for number in range(intervals):
         begin_ns = number * width_ns
-        when = iso(first_ns + begin_ns), begin_ns / _NS
+        when = iso(first_ns + begin_ns), to_s(begin_ns)
         made.append(of_all.get(number, _EMPTY).row(*when, "all", seconds))
         while at < len(by_op) and by_op[at].key // len(names) == number:
             made.append(by_op[at].row(*when, names[by_op[at].key % len(names)], seconds))
@@ -61,7 +61,7 @@ def intervals_of(c: Correlation, seconds: float) -> Intervals:
 
 
 def _width_ns(seconds: float) -> int:
-    width_ns = round(min(seconds * _NS, _LONGEST_NS)) if math.isfinite(seconds) else 0
+    width_ns = round(min(seconds * NS_PER_S, _LONGEST_NS)) if math.isfinite(seconds) else 0
     if width_ns < 1:
         raise UsageError(f"--interval {seconds:g}: give a number of seconds above 0, 1 or 0.1 for example")
     return width_ns
@@ -74,11 +74,11 @@ def _too_many(seconds: float, rows: int, span_ns: int, operations: int) -> Usage
     longer_ns = next(step for step in steps if step >= fewest_ns)
     return UsageError(
         f"--interval {seconds:g}: this makes {rows:,} rows or more, and {MOST_ROWS:,} are the most; "
-        f"take --interval {longer_ns / _NS:g}, or a part of the time with --start and --end"
+        f"take --interval {to_s(longer_ns):g}, or a part of the time with --start and --end"
     )
 
 
-def _operations(c: Correlation) -> tuple[list[str], I16]:
+def _operations(c: Analysis) -> tuple[list[str], I16]:
     """Names of the operations, the most frequent first, and which of them each matched op is."""
     kinds = c.client.ops.kinds
     labels = [
@@ -114,7 +114,7 @@ class _Cell:
         kb = None if moved is None else moved / _KIB
 
         def mean_ms(sum_ns: int, of: int) -> float | None:
-            return sum_ns / of / _NS_PER_MS if of else None
+            return to_ms(sum_ns / of) if of else None
 
         return IntervalRow(
             begin=begin,
@@ -149,7 +149,7 @@ class _Columns:
     queue_ns: I64 | None
 
     @classmethod
-    def of(cls, c: Correlation) -> Self:
+    def of(cls, c: Analysis) -> Self:
         """All of them."""
         load = c.inflight.load
         return cls(

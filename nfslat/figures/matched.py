@@ -1,4 +1,4 @@
-"""A `Correlation` -> the figures of the matched ops: by operation, of all, and of the slowest 1 %."""
+"""An `Analysis` -> the figures of the matched ops: by operation, of all, and of the slowest 1 %."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from nfslat.figures.stats import slowest, summary, summary_of
 from nfslat.model.blocks import each_block, filled, side_by_side, tally
 from nfslat.model.protocol import NULL, op_name, program_name, version_name
 from nfslat.model.tables import I16, I32, I64, Kind, Miss
-from nfslat.results import Correlation
+from nfslat.model.units import to_ms
+from nfslat.results import Analysis
 
-_NS_PER_MS = 1e6
 Key = tuple[int, int, int, int]  # program, version, minor version, operation
 
 
@@ -54,7 +54,7 @@ def names_of(key: Key) -> tuple[str, str, str]:
     return program_name(program), op_name(program, version, op), version_name(program, version, minor)
 
 
-def matched_ops(c: Correlation) -> model.MatchedOps:
+def matched_ops(c: Analysis) -> model.MatchedOps:
     """All of it."""
     fates = {name: c.missed(name) for name in ("server", "client")}
     compared = {name: c.compared(name) for name in fates}
@@ -79,7 +79,7 @@ def matched_ops(c: Correlation) -> model.MatchedOps:
 
 
 def _figures(
-    c: Correlation,
+    c: Analysis,
 ) -> tuple[list[model.MatchedRow], model.MatchedRow, model.MatchedRow, model.PartSummaries]:
     """Of each operation, of all ops, and of the slowest 1 %."""
     client, server = c.client_srt_ns, c.server_srt_ns
@@ -113,7 +113,7 @@ def _figures(
 
 
 def _row(
-    c: Correlation,
+    c: Analysis,
     names: tuple[str, str, str],
     client: model.Summary,
     server: model.Summary,
@@ -123,8 +123,8 @@ def _row(
 ) -> model.MatchedRow:
     """The row of the matched ops `rows`."""
     matched = c.matched.client[rows]
-    parts = {name: float(ns / len(matched) / _NS_PER_MS) for name, ns in zip(PART_NAMES, part_sums_ns, strict=True)}
-    error = c.clock.error_ns(c.client.ops, matched) / _NS_PER_MS if c.clock.fits else None
+    parts = {name: float(to_ms(ns / len(matched))) for name, ns in zip(PART_NAMES, part_sums_ns, strict=True)}
+    error = to_ms(c.clock.error_ns(c.client.ops, matched)) if c.clock.fits else None
     return model.MatchedRow(
         *names,
         count=len(matched),
@@ -146,7 +146,7 @@ def _row(
     )
 
 
-def row_of(c: Correlation, names: tuple[str, str, str], rows: I64) -> model.MatchedRow:
+def row_of(c: Analysis, names: tuple[str, str, str], rows: I64) -> model.MatchedRow:
     """The figures of the matched ops `rows`, under names that are given."""
     client, server = c.client_srt_ns[rows], c.server_srt_ns[rows]
     network = client - server
@@ -155,14 +155,14 @@ def row_of(c: Correlation, names: tuple[str, str, str], rows: I64) -> model.Matc
     return _row(c, names, summary(client), summary(server), (summary(network), negative), parts, rows)
 
 
-def _waits(c: Correlation, rows: slice | I32 | I64) -> dict[str, float | None]:
+def _waits(c: Analysis, rows: slice | I32 | I64) -> dict[str, float | None]:
     waits = c.retrans_waits_ns
     if waits is None or not c.clock.fits:
         return {}
     asked = np.arange(len(c.matched))[rows] if any(len(one.row) for one in waits) else np.zeros(1, dtype=np.int64)
     names = ("call_retrans_wait", "reply_retrans_wait")
     return {
-        name: float(one.ns[np.isin(one.row, asked)].sum() / len(asked) / _NS_PER_MS)
+        name: float(to_ms(one.ns[np.isin(one.row, asked)].sum() / len(asked)))
         for name, one in zip(names, waits, strict=True)
     }
 
@@ -172,8 +172,8 @@ def _told(figure: float, error: float | None) -> float | None:
     return None if error is None or abs(figure) <= error else figure
 
 
-def _part_summaries(c: Correlation, server_ms: model.Summary) -> model.PartSummaries:
-    error = c.clock.worst_error_ns / _NS_PER_MS if c.clock.fits else None
+def _part_summaries(c: Analysis, server_ms: model.Summary) -> model.PartSummaries:
+    error = to_ms(c.clock.worst_error_ns) if c.clock.fits else None
 
     def of(name: str) -> model.Summary:
         return summary_of(filled(len(c.matched), np.int64, lambda at: c.parts.ns(name, at)))

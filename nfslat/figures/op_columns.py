@@ -1,4 +1,4 @@
-"""A `Correlation` -> the columns of the table of matched ops: for each its name, type and unit, and how it is made.
+"""An `Analysis` -> the columns of the table of matched ops: for each its name, type and unit, and how it is made.
 
 The one list of them: what CSV, Parquet, Arrow and pandas hold goes by it (docs/exports.md).
 """
@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from nfslat.decompose import PART_NAMES
 from nfslat.evidence.known import Traced
+from nfslat.model.causes import columns
 from nfslat.model.protocol import NULL, NULL32, op_name, program_name, version_name
 from nfslat.model.tables import I32, I64, WHOLE, Bool, Connection
-from nfslat.results import Correlation, Side
-from nfslat.wire.charges.causes import LOSSES, Cause
+from nfslat.results import Analysis, Side
 
 Values = npt.NDArray[Any]
 
@@ -30,18 +30,7 @@ ARGUMENTS = ("offset_bytes", "size_bytes", "fh_crc32")
 _NEEDS_THETA = ("call_net", "reply_net")
 
 # What of the client SRT causes of a kind made.
-CHARGED = {
-    "lost": LOSSES,
-    "overtaken": frozenset({Cause.REORDERING}),
-    "held": frozenset({Cause.HOST_PAUSE, Cause.HELD}),
-    "window": frozenset({Cause.ZERO_WINDOW, Cause.RECEIVE_WINDOW}),
-    "delayed_ack": frozenset({Cause.DELAYED_ACK}),
-    "bandwidth": frozenset({Cause.BANDWIDTH}),
-    "congestion_window": frozenset({Cause.CONGESTION_WINDOW, Cause.UNKNOWN_WINDOW}),
-    "sender": frozenset({Cause.SENDER}),
-    "head_of_line": frozenset({Cause.HEAD_OF_LINE}),
-    "distance": frozenset({Cause.DISTANCE}),
-}
+CHARGED = columns()
 
 
 class Paths(Protocol):
@@ -84,7 +73,7 @@ class Column:
 class Labels:
     """The texts of one table: each stands once, however many rows have it."""
 
-    def __init__(self, c: Correlation, paths: Paths | None) -> None:
+    def __init__(self, c: Analysis, paths: Paths | None) -> None:
         kinds = c.client.ops.kinds
         self.program = tuple(program_name(kind.program) for kind in kinds)
         self.version = tuple(version_name(*kind[:3]) for kind in kinds)
@@ -119,7 +108,7 @@ class _Ways:
 class Block:
     """Some of the matched ops, from which columns are made; what several of them need is made once."""
 
-    def __init__(self, c: Correlation, labels: Labels, paths: Paths | None, traced: Traced | None, at: slice) -> None:
+    def __init__(self, c: Analysis, labels: Labels, paths: Paths | None, traced: Traced | None, at: slice) -> None:
         self.c, self.labels, self.paths, self.traced, self.at = c, labels, paths, traced, at
         self.rows = len(range(*at.indices(len(c.matched))))
 

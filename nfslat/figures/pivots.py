@@ -1,4 +1,4 @@
-"""A `Correlation` -> its matched ops grouped by what the user asks for (``--by``): a `Pivot`."""
+"""An `Analysis` -> its matched ops grouped by what the user asks for (``--by``): a `Pivot`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from nfslat.figures.inflight import queue_ms
 from nfslat.figures.op_columns import COLUMNS, Block, Labels, Paths
 from nfslat.figures.stats import summary_of
 from nfslat.model.blocks import filled, side_by_side
-from nfslat.model.instants import iso
 from nfslat.model.protocol import DATA_OPS, NFS, NULL
 from nfslat.model.tables import I32, I64, Kind, endpoint
-from nfslat.results import Correlation
+from nfslat.model.units import NS_PER_S, iso, to_s
+from nfslat.results import Analysis
 from nfslat.select import op_labels
 
 MOST_ROWS = 1000  # beyond them groups are put together
 NOT_KNOWN = "not known"
-_NS, _MB = 1_000_000_000, 1e6
+_MB = 1e6
 _KIB = 1024
 _SIZES = tuple(_KIB << power for power in range(2, 11))  # 4K to 1M, as rsize, wsize and block sizes are given
 _SIZE_NAMES = (*(f"{size // _KIB}K" for size in _SIZES[:-1]), "1M", "more", NOT_KNOWN)
@@ -43,7 +43,7 @@ class _Groups:
     each_s: float | None = None  # how long each group lasts; None: as long as all matched ops
 
 
-def pivot_of(c: Correlation, by: str, paths: Paths | None = None) -> Pivot:
+def pivot_of(c: Analysis, by: str, paths: Paths | None = None) -> Pivot:
     """The matched ops grouped by `by`, one of ``BY``; `paths` names the files, else they go by their handles.
 
     Up to ``MOST_ROWS`` groups have a row, those with most time of the client; rows and `others` sum to the matched
@@ -59,14 +59,14 @@ def pivot_of(c: Correlation, by: str, paths: Paths | None = None) -> Pivot:
     return Pivot(by, groups.count, rows[:-1], rows[-1] if groups.count > len(kept) else None)
 
 
-def sizes_of(c: Correlation) -> I64:
+def sizes_of(c: Analysis) -> I64:
     """Bytes that each matched op moves: what READ asks for, what WRITE sends, 0 for other operations; ``NULL`` where
     neither capture shows the size."""
     is_data = np.array([label in DATA_OPS for label in op_labels(c.client.ops.kinds)], dtype=np.bool_)
     return np.where(is_data[c.kind], _column(c, Labels(c, None), None, "size_bytes"), 0)
 
 
-def begins_ns(c: Correlation) -> I64:
+def begins_ns(c: Analysis) -> I64:
     """When the call of each matched op was sent, on the client's clock."""
     return filled(len(c.matched), np.int64, lambda at: c.client.ops.t0[c.matched.client[at]])
 
@@ -85,7 +85,7 @@ def _kept(groups: _Groups, client_ns: I64) -> I64:
     return np.sort(kept) if groups.in_order else kept
 
 
-def _rows(c: Correlation, groups: _Groups, kept: I64) -> list[PivotRow]:
+def _rows(c: Analysis, groups: _Groups, kept: I64) -> list[PivotRow]:
     """A row for each group of `kept`, and one for all others together."""
     place = np.full(groups.count, len(kept), dtype=np.int32)
     place[kept] = np.arange(len(kept), dtype=np.int32)
@@ -126,13 +126,13 @@ def _rows(c: Correlation, groups: _Groups, kept: I64) -> list[PivotRow]:
     return rows
 
 
-def _seconds(c: Correlation) -> float:
+def _seconds(c: Analysis) -> float:
     """From the first call to the last reply of all matched ops."""
     last_ns = filled(len(c.matched), np.int64, lambda at: c.client.ops.t3[c.matched.client[at]]).max()
-    return int(last_ns - begins_ns(c).min()) / _NS
+    return to_s(int(last_ns - begins_ns(c).min()))
 
 
-def _column(c: Correlation, labels: Labels, paths: Paths | None, name: str) -> I64:
+def _column(c: Analysis, labels: Labels, paths: Paths | None, name: str) -> I64:
     """A column of the table of matched ops as numbers, of a text its row; ``NULL`` is null."""
 
     def make(at: slice) -> I64:
@@ -157,7 +157,7 @@ def _by_text(numbers: I64, texts: list[str]) -> _Groups:
     return _Groups(filled(len(numbers), np.int32, lambda at: of_number[numbers[at]]), len(labels), labels.__getitem__)
 
 
-def _by_size(c: Correlation, _: Paths | None) -> _Groups:
+def _by_size(c: Analysis, _: Paths | None) -> _Groups:
     """READs, then WRITEs, by class: a mean over both would be that of neither."""
     sizes = sizes_of(c)
     classes = np.searchsorted(np.array(_SIZES), sizes, side="left")
@@ -175,7 +175,7 @@ def _by_size(c: Correlation, _: Paths | None) -> _Groups:
     return _Groups(groups.of_op, groups.count, groups.label, in_order=True)
 
 
-def _ways(c: Correlation) -> I64:
+def _ways(c: Analysis) -> I64:
     """Row of `Labels.of_client`."""
     ops = c.client.ops
 
@@ -186,15 +186,15 @@ def _ways(c: Correlation) -> I64:
     return filled(len(c.matched), np.int64, make)
 
 
-def _by_client(c: Correlation, _: Paths | None) -> _Groups:
+def _by_client(c: Analysis, _: Paths | None) -> _Groups:
     return _by_text(_ways(c), [str(address) for address in Labels(c, None).of_client.client])
 
 
-def _by_server(c: Correlation, _: Paths | None) -> _Groups:
+def _by_server(c: Analysis, _: Paths | None) -> _Groups:
     return _by_text(_ways(c), [str(address) for address in Labels(c, None).of_client.server])
 
 
-def _by_connection(c: Correlation, _: Paths | None) -> _Groups:
+def _by_connection(c: Analysis, _: Paths | None) -> _Groups:
     ends, ways = Labels(c, None).of_client, _ways(c)
     clients = [endpoint(*end) for end in zip(ends.client, ends.client_port, strict=True)]
     servers = [endpoint(*end) for end in zip(ends.server, ends.server_port, strict=True)]
@@ -203,7 +203,7 @@ def _by_connection(c: Correlation, _: Paths | None) -> _Groups:
     return _by_text(ways, clients)
 
 
-def _by_file(c: Correlation, paths: Paths | None) -> _Groups:
+def _by_file(c: Analysis, paths: Paths | None) -> _Groups:
     labels = Labels(c, paths)
     path, handle = (_column(c, labels, paths, name) for name in ("path", "fh_crc32"))
     names = len(labels.paths)
@@ -214,23 +214,23 @@ def _by_file(c: Correlation, paths: Paths | None) -> _Groups:
     )
 
 
-def _by_uid(c: Correlation, _: Paths | None) -> _Groups:
+def _by_uid(c: Analysis, _: Paths | None) -> _Groups:
     return _by_value(_column(c, Labels(c, None), None, "uid"), lambda uid: NOT_KNOWN if uid == NULL else str(uid))
 
 
-def _by_second(c: Correlation, _: Paths | None) -> _Groups:
+def _by_second(c: Analysis, _: Paths | None) -> _Groups:
     begins = begins_ns(c)
     first_ns = int(begins.min())
-    seconds = (begins - first_ns) // _NS
+    seconds = (begins - first_ns) // NS_PER_S
     last = int(seconds.max())
     if last < MOST_ROWS:
-        groups = _Groups(seconds.astype(np.int32), last + 1, lambda second: iso(first_ns + second * _NS))
+        groups = _Groups(seconds.astype(np.int32), last + 1, lambda second: iso(first_ns + second * NS_PER_S))
     else:
-        groups = _by_value(seconds, lambda second: iso(first_ns + second * _NS))
+        groups = _by_value(seconds, lambda second: iso(first_ns + second * NS_PER_S))
     return _Groups(groups.of_op, groups.count, groups.label, in_order=True, each_s=1.0)
 
 
-def _by_slot(c: Correlation, _: Paths | None) -> _Groups:
+def _by_slot(c: Analysis, _: Paths | None) -> _Groups:
     labels = Labels(c, None)
     session, slot = (_column(c, labels, None, name) for name in ("session", "slot"))
     several = len(np.unique(session[slot != NULL])) > 1
@@ -254,7 +254,7 @@ def _is_without_session(kind: Kind) -> bool:
     return kind.op in _WITHOUT_SESSION
 
 
-_GROUPINGS: dict[str, Callable[[Correlation, Paths | None], _Groups]] = {
+_GROUPINGS: dict[str, Callable[[Analysis, Paths | None], _Groups]] = {
     "size": _by_size,
     "client": _by_client,
     "server": _by_server,

@@ -1,4 +1,4 @@
-"""A `Correlation` + latencies that are known from outside -> the latency stack (docs/method.md)."""
+"""An `Analysis` + latencies that are known from outside -> the latency stack (docs/method.md)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from nfslat.evidence.known import Known, data_ops, data_rows, title_of
 from nfslat.figures.inflight import queue_ms
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import I64
-from nfslat.results import Correlation
+from nfslat.model.units import to_ms
+from nfslat.results import Analysis
 
-_NS_PER_MS = 1e6
 _SAME = 1.05
 
 
@@ -38,7 +38,7 @@ class Layer:
     threads: int | None = None
 
 
-def stack(known: Known, c: Correlation) -> Stack:
+def stack(known: Known, c: Analysis) -> Stack:
     """One block of rows for each operation that a figure is known for; one for all where threads keep calls waiting."""
     rows: list[StackRow] = []
     notes: list[str] = []
@@ -65,19 +65,19 @@ def _blocks(known: Known) -> list[str]:
     return ["", *named] if any("" in one for one in by_op[::2]) or ("" in known.storage_ms and not named) else named
 
 
-def _layer(name: str, known: Known, c: Correlation, at: I64) -> Layer:
+def _layer(name: str, known: Known, c: Analysis, at: I64) -> Layer:
     # A bare figure of storage or of threads is one of reads and writes: a disk does not know a GETATTR.
     def of(values: dict[str, float], *, data_only: bool) -> float | None:
         bare = values.get("") if not data_only or name in ("", *DATA_OPS) else None
         return values.get(name, bare)
 
-    server = float(c.server_srt_ns[at].mean() / _NS_PER_MS)
+    server = float(to_ms(c.server_srt_ns[at].mean()))
     thread = of(known.thread_ms, data_only=True)
     queue = queue_ms(c, at) if thread is None else server - thread
     threads = c.inflight.load.threads
     return Layer(
         title=title_of(data_ops(c)) if name == "" else name,
-        client=float(c.client_srt_ns[at].mean() / _NS_PER_MS),
+        client=float(to_ms(c.client_srt_ns[at].mean())),
         server=server,
         app=of(known.app_ms, data_only=False),
         slot_wait=of(known.slot_wait_ms, data_only=False),

@@ -9,8 +9,8 @@ import numpy as np
 from nfslat.answer.model import Bucket, Summary
 from nfslat.model.blocks import each_block, rank
 from nfslat.model.tables import I64
+from nfslat.model.units import NS_PER_US, to_ms
 
-_NS_PER_MS, _NS_PER_US = 1e6, 1000
 _PERCENTILES = (50, 95, 99)
 _MANTISSA_BITS, _EXPONENT_OF_HALF = 52, 1022  # of a float64
 
@@ -44,11 +44,11 @@ def summary_of(durations_ns: I64) -> Summary:
         begin = at
     p50, p95, p99 = found
     return Summary(
-        mean=float(mean_ns / _NS_PER_MS),
-        p50=p50 / _NS_PER_MS,
-        p95=p95 / _NS_PER_MS,
-        p99=p99 / _NS_PER_MS,
-        max=int(durations_ns[begin:].max()) / _NS_PER_MS,
+        mean=float(to_ms(mean_ns)),
+        p50=to_ms(p50),
+        p95=to_ms(p95),
+        p99=to_ms(p99),
+        max=to_ms(int(durations_ns[begin:].max())),
     )
 
 
@@ -73,7 +73,7 @@ def histogram(durations_ns: I64) -> list[Bucket]:
 def _in_buckets(durations_ns: I64, buckets: int) -> I64:
     """Durations in each bucket. Bucket b from 1 on ends at 2^(b-1) us, so b is 1 + the bits of the last whole us."""
     below = int(np.count_nonzero(durations_ns <= 0))
-    whole_us = (np.maximum(durations_ns, 1) - 1) // _NS_PER_US
+    whole_us = (np.maximum(durations_ns, 1) - 1) // NS_PER_US
     # The exponent of a float64 counts the bits of what it holds exactly; what it does not is beyond all buckets.
     bits = (whole_us.astype(np.float64).view(np.int64) >> _MANTISSA_BITS) - _EXPONENT_OF_HALF
     counts = np.bincount(np.clip(bits, 0, buckets - 2) + 1, minlength=buckets)

@@ -1,4 +1,4 @@
-"""A `Correlation` and other numbers of threads or slots -> what a replay with them says (`nfslat.inflight.replay`)."""
+"""An `Analysis` and other numbers of threads or slots -> what a replay with them says (`nfslat.inflight.replay`)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from nfslat.inflight.jobs import find_jobs
 from nfslat.inflight.play import Load
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
-from nfslat.results import Correlation
+from nfslat.model.units import to_ms
+from nfslat.results import Analysis
 from nfslat.select import client_ends, is_reverse
 
-_NS_PER_MS = 1e6
 _MOST = 1 << 20
 
 
@@ -43,7 +43,7 @@ def parse_asked(text: str) -> Asked:
 
 
 def what_if(
-    c: Correlation, asked: Sequence[Asked], *, threads: int | None, slots: int | None, sessions: int | None
+    c: Analysis, asked: Sequence[Asked], *, threads: int | None, slots: int | None, sessions: int | None
 ) -> list[model.WhatIf]:
     """One replay for each of `asked`; `threads` and `slots` (of each connection or session) limit now, None: none does.
 
@@ -74,7 +74,7 @@ def _one(load: Load, asked: Asked, threads: int | None, slots: int | None, sessi
 
 
 def _figures(figures: replay.Figures) -> model.MeanAndP99:
-    return model.MeanAndP99(figures.mean_ns / _NS_PER_MS, figures.p99_ns / _NS_PER_MS)
+    return model.MeanAndP99(to_ms(figures.mean_ns), to_ms(figures.p99_ns))
 
 
 def _outcome(one: replay.Outcome) -> model.Outcome:
@@ -85,15 +85,15 @@ def _outcome(one: replay.Outcome) -> model.Outcome:
         ops_per_s=one.ops_per_s,
         client_ms=_figures(one.client),
         application_ms=None if one.application is None else _figures(one.application),
-        slot_wait_ms=one.slot_wait_ns / _NS_PER_MS,
-        thread_wait_ms=one.thread_wait_ns / _NS_PER_MS,
+        slot_wait_ms=to_ms(one.slot_wait_ns),
+        thread_wait_ms=to_ms(one.thread_wait_ns),
         threads_busy=one.threads_busy,
         slots_busy=one.slots_busy,
         limit=one.limit,
     )
 
 
-def _load(c: Correlation) -> Load:
+def _load(c: Analysis) -> Load:
     """The matched ops, and what else the server did meanwhile, for other clients, as far as its capture shows it."""
     server, client = c.matched.rows(slice(None))
     ops, at_server = c.client.ops, c.server.ops
@@ -119,14 +119,14 @@ def _load(c: Correlation) -> Load:
     )
 
 
-def _clients(c: Correlation) -> I64:
+def _clients(c: Analysis) -> I64:
     """Number of the client of each connection of the client's capture."""
     names = [address for address, _ in client_ends(c.client.ops)]
     numbers = {name: at for at, name in enumerate(dict.fromkeys(names))}
     return np.array([numbers[name] for name in names], dtype=np.int64)
 
 
-def _slot_tables(c: Correlation) -> I64:
+def _slot_tables(c: Analysis) -> I64:
     """Of each of the client's ops: its connection, or its NFSv4.1 session."""
     ops, slots = c.client.ops, c.client.decoded.details.slots
     tables = ops.conn.astype(np.int64)

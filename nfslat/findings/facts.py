@@ -10,9 +10,9 @@ from nfslat.answer.model import CapInFlight, ClientInFlight, Finding, MatchedRow
 from nfslat.decompose import PART_NAMES
 from nfslat.evidence.records import Snapshot
 from nfslat.findings.verdict import Layers
+from nfslat.model.causes import FROM_OUTSIDE, Cause
 from nfslat.model.protocol import DATA_OPS
 from nfslat.wire.above import Why
-from nfslat.wire.charges.causes import FROM_OUTSIDE, Cause
 
 AT_SERVER, AT_CLIENT = ("call_net", "server"), ("reply_net",)  # parts in which ops wait for a host that does not run
 # What waits for a disk: a server has to have on stable storage what it says it changed (RFC 1813, 1.5 and 3.3.2 on).

@@ -5,8 +5,8 @@ from __future__ import annotations
 from nfslat.answer.model import Finding
 from nfslat.findings.facts import AT_CLIENT, AT_SERVER, Facts, finding, worth
 from nfslat.findings.words import ms, times
+from nfslat.model.causes import Cause
 from nfslat.wire.above import Why
-from nfslat.wire.charges.causes import Cause
 
 _PARTS = {"server": AT_SERVER, "client": AT_CLIENT}
 

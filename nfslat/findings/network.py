@@ -5,7 +5,7 @@ from __future__ import annotations
 from nfslat.answer.model import Finding
 from nfslat.findings.facts import Facts, finding
 from nfslat.findings.words import ms
-from nfslat.wire.charges.causes import LOSSES, Cause
+from nfslat.model.causes import LOSSES, Cause
 
 _DELAY_MS = 1.0  # a round trip; a machine room has less
 _DELAY_SHARE = 0.10

@@ -9,9 +9,9 @@ from nfslat.answer.model import Finding, MatchedRow, ServerInFlight
 from nfslat.findings.facts import AT_SERVER, MATTERS, STORAGE_OPS, Facts, finding
 from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, times
+from nfslat.model.causes import FROM_OUTSIDE, Cause
 from nfslat.model.protocol import IN_MEMORY_OPS
 from nfslat.wire.above import Why
-from nfslat.wire.charges.causes import FROM_OUTSIDE, Cause
 
 _SLOW_MS = 5.0  # in a thread; a healthy disk or cache answers sooner
 _SOME = 0.05  # of the whole; less is not worth a finding

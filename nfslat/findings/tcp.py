@@ -9,8 +9,8 @@ from typing import Any
 from nfslat.answer.model import Finding
 from nfslat.findings.facts import Facts, Stalls, finding, worth
 from nfslat.findings.words import ms, times
+from nfslat.model.causes import LOSSES, Cause
 from nfslat.wire.above import Why
-from nfslat.wire.charges.causes import LOSSES, Cause
 
 _LOSS = 0.01  # of the mean, or of what is lost: loss is never as it should be
 _OF_MEAN = 0.10  # ACKs take a round trip by nature, so waits for them are told of where they matter only

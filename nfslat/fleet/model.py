@@ -9,10 +9,23 @@ relative error of at most `Fleet.relative_error`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
+from nfslat.answer.contract import (
+    Count,
+    Document,
+    HowProven,
+    HowSure,
+    Layer,
+    LayerOrCapture,
+    LayerOrUnknown,
+    Must,
+    NotNegative,
+    Share,
+)
 from nfslat.answer.figures import Summary
-from nfslat.answer.model import Clock, ServerInFlight, Tool, Verdict
+from nfslat.answer.inflight import Held, ServerInFlight
+from nfslat.answer.model import Clock, Tool, Verdict
 
 SCHEMA = "nfslat.fleet/1"
 
@@ -21,22 +34,23 @@ SCHEMA = "nfslat.fleet/1"
 class Worker:
     """One process that did work."""
 
-    address: str
-    host: str
-    peak_rss_bytes: int | None  # None: it is gone
-    memory_limit_bytes: int | None
-    tasks: int
+    address: str  # its address in the cluster
+    host: str  # name of its host
+    peak_rss_bytes: Count | None  # most memory that it had resident; None where it is gone
+    memory_limit_bytes: Count | None  # memory that it was given; None: no limit
+    tasks: Count  # tasks that it did
 
 
 @dataclass(frozen=True)
 class Run:
     """How the report was made."""
 
-    scheduler: str  # address; "local" for a cluster of this run's own
+    scheduler: str  # address of the scheduler; local for a cluster of this run's own
     dashboard: str | None  # address of Dask's dashboard
-    workers: list[Worker]
-    wall_s: float
-    tasks: dict[str, int]  # "done", "cached" (of an earlier run), "again" (a worker was lost), "failed"
+    workers: list[Worker]  # those that did work
+    wall_s: NotNegative  # how long it took, seconds
+    # "done", "cached" (of an earlier run), "again" (a worker was lost), "failed"
+    tasks: Annotated[dict[str, Count], Must(propertyNames={"enum": ["done", "cached", "again", "failed"]})]
     out: str | None  # folder or URL with shards and the clients' reports, by which a run goes on
 
 
@@ -45,83 +59,83 @@ class Problem:
     """What could not be done, or was left out."""
 
     what: str  # file, client, or step
-    why: str
+    why: str  # the reason
     cost: str  # what the report lacks for it
-    fatal: bool = True  # False: left out on purpose or harmless; does not change the exit status
+    fatal: bool = True  # False: left out on purpose, or harmless; the exit status does not change
 
 
 @dataclass(frozen=True)
 class Captures:
     """All files, together."""
 
-    files: int
-    bytes: int
-    packets: int
-    server_ops: int  # as the server's capture shows them, of all clients, captured or not
-    client_ops: int
-    matched_ops: int
-    begin: str | None
-    end: str | None
+    files: Count  # capture files
+    bytes: Count  # their size
+    packets: Count  # packets in them
+    server_ops: Count  # as the server's capture shows them, of all clients, captured or not
+    client_ops: Count  # ops in the clients' captures
+    matched_ops: Count  # ops that are in both
+    begin: str | None  # first packet, ISO 8601, server's clock
+    end: str | None  # last packet, ISO 8601, server's clock
 
 
 @dataclass(frozen=True)
 class OpRow:
     """Matched ops of one operation, or of all, over all clients. Means are exact."""
 
-    program: str
-    op: str  # "all" for all of them
-    version: str
-    count: int
-    client_ms: Summary
-    server_ms: Summary
-    network_ms: Summary
-    queue_ms: float | None  # mean wait for a thread; None where the packets do not tell
+    program: str  # RPC program
+    op: str  # operation; all for all of them
+    version: str  # version of the program
+    count: Count  # matched ops
+    client_ms: Summary  # SRT at the client
+    server_ms: Summary  # SRT at the server
+    network_ms: Summary  # client SRT minus server SRT, op by op
+    queue_ms: float | None  # mean wait for a server thread, of server_ms; None where the packets do not tell
 
 
 @dataclass(frozen=True)
 class ServerWindow:
     """The server in a stretch of time, over all its clients."""
 
-    begin: str
-    end: str
-    ops: int
-    ops_per_s: float
-    in_flight_mean: float
-    in_flight_max: int
+    begin: str  # ISO 8601, server's clock
+    end: str  # ISO 8601, server's clock
+    ops: Count  # calls that came in it
+    ops_per_s: float  # these per second
+    in_flight_mean: float  # mean ops in flight
+    in_flight_max: Count  # most ops in flight at once
     server_ms: float | None  # mean server SRT
-    threads_lower_bound: int
-    threads_estimate: int | None  # where a thread limit shows in this stretch by itself
-    threads_range: tuple[int, int] | None
-    limited: bool
-    queue_ms: float | None  # mean wait for a thread of all calls that came in it
+    threads_lower_bound: Count  # so many threads exist, whatever the server is like
+    threads_estimate: Count | None  # number of threads, where a limit shows in this stretch by itself
+    threads_range: tuple[int, int] | None  # fewest and most threads that the packets allow
+    limited: bool  # calls wait for a thread
+    queue_ms: float | None  # mean wait for a thread of all calls that came in it; None where the packets do not tell
 
 
 @dataclass(frozen=True)
 class Phase:
     """Windows side by side in which the server was limited by its threads, or was not."""
 
-    begin: str
-    end: str
-    limited: bool
-    threads: int | None
-    threads_range: tuple[int, int] | None
-    ops: int
-    queue_ms: float | None  # mean over its calls
-    server_ms: float | None
+    begin: str  # ISO 8601, server's clock
+    end: str  # ISO 8601, server's clock
+    limited: bool  # calls wait for a thread
+    threads: Count | None  # number of threads
+    threads_range: tuple[int, int] | None  # fewest and most threads that the packets allow
+    ops: Count  # calls that came in it
+    queue_ms: float | None  # mean wait for a thread
+    server_ms: float | None  # mean server SRT
 
 
 @dataclass(frozen=True)
 class Server:
     """The server, as its capture shows it: all clients, those that were not captured, too."""
 
-    name: str
-    addresses: list[str]
-    clients: int  # addresses that call it
-    clients_not_captured: list[str]
-    ops: int
-    inflight: ServerInFlight  # over the whole time and all clients
-    windows: list[ServerWindow]
-    phases: list[Phase]
+    name: str  # its name, or first address
+    addresses: list[str]  # its addresses
+    clients: Count  # addresses that call it
+    clients_not_captured: list[str]  # of these, those without a capture of their own
+    ops: Count  # ops in its capture
+    inflight: ServerInFlight  # threads, over the whole time and all clients
+    windows: list[ServerWindow]  # the time in equal stretches, in order
+    phases: list[Phase]  # the same put together, in order
 
 
 @dataclass(frozen=True)
@@ -131,129 +145,132 @@ class Excess:
     The parts sum to `total_s`; a part may be negative.
     """
 
-    total_s: float
-    network_s: float
-    server_s: float  # beside the wait for a thread
-    queue_s: float  # the wait for a thread; 0 where not known, it is then in `server_s`
-    mean_ms: float  # total over the ops
+    total_s: float  # seconds
+    network_s: float  # of it on the network, seconds
+    server_s: float  # of it in the server, beside the wait for a thread, seconds
+    queue_s: float  # of it the wait for a thread, seconds; 0 where not known, it is then in server_s
+    mean_ms: float  # total_s over the ops, milliseconds
 
 
 @dataclass(frozen=True)
 class Brief:
     """A finding of a client's own report."""
 
-    code: str
-    layer: str
-    share: float | None
-    confidence: str
-    text: str
+    code: str  # name of the finding
+    layer: LayerOrCapture  # where it is
+    share: float | None  # share of the mean latency; None where it cannot be told
+    confidence: HowProven  # certain: proven; likely: another cause would look alike
+    text: str  # the finding in words
 
 
 @dataclass(frozen=True)
 class ClientWindow:
     """A client in a stretch of time (the same stretches as `Server.windows`)."""
 
-    ops: int
-    client_ms: float | None  # mean; None without ops
-    server_ms: float | None
-    network_ms: float | None
-    queue_ms: float | None
-    excess_ms: (
-        float | None
-    )  # mean against what such ops take at the typical client in calm times: a quarter of the windows
+    ops: Count  # matched ops
+    client_ms: float | None  # mean client SRT
+    server_ms: float | None  # mean server SRT
+    network_ms: float | None  # mean time on the network
+    queue_ms: float | None  # mean wait for a server thread
+    # mean against what such ops take at the typical client in calm times: the lower quartile over the time
+    excess_ms: float | None
 
 
 @dataclass(frozen=True)
 class SetApart:
     """What a client has and the others do not; the worst of it, where that is several things."""
 
-    layer: str  # server, network, client
+    layer: Layer  # server, network, client
     cause: str | None  # code of a finding
-    confidence: str
+    confidence: HowSure
 
 
 @dataclass(frozen=True)
 class Client:
     """One client; figures are of its matched ops."""
 
-    name: str
-    addresses: list[str]
-    state: (
-        str  # "compared"; "server only": no capture of its own; "client only": the server's does not show it; "failed"
-    )
+    name: str  # name or address
+    addresses: list[str]  # its addresses
+    # "compared"; "server only": no capture of its own; "client only": the server's does not show it; "failed"
+    state: Annotated[str, Must(enum=["compared", "server only", "client only", "failed"])]
     groups: dict[str, str]  # "subnet", "nfs", "connections", "path", "server address", and the manifest's own
-    ops: int
-    missed: int  # ops of both captures without a partner, those outside of the common time left out
-    client_ms: Summary | None
-    server_ms: Summary | None
-    network_ms: Summary | None
-    queue_ms: float | None
-    application_ms: float | None  # where it was given
-    excess: Excess | None
+    ops: Count  # matched ops
+    missed: Count  # ops without a partner, those outside of the common time left out
+    client_ms: Summary | None  # SRT at the client
+    server_ms: Summary | None  # SRT at the server
+    network_ms: Summary | None  # client SRT minus server SRT, op by op
+    queue_ms: float | None  # mean wait for a server thread; None where the packets do not tell
+    application_ms: float | None  # latency that its application sees, where it was given
+    excess: Excess | None  # against the typical client
     verdict: Verdict | None  # of its own report
-    findings: list[Brief]
-    clock: Clock | None
-    round_trip_ms: float | None  # shortest
-    lost_segments: int | None
-    sent_again_share: float | None  # of the TCP bytes
-    slots: int | None  # where slots hold it
-    slots_held: str  # by: nothing, likely slots, workers, slots or workers, cannot tell
-    in_flight_max: int
+    findings: list[Brief]  # of its own report
+    clock: Clock | None  # of its own report
+    round_trip_ms: float | None  # shortest round trip
+    lost_segments: Count | None  # TCP segments that were lost, both ways
+    sent_again_share: float | None  # share of the TCP bytes that was sent again
+    slots: Count | None  # slots, where slots hold it
+    slots_held: Held  # what keeps more from being in flight
+    in_flight_max: Count  # most ops in flight at once
     audit: list[str]  # warnings on its captures
-    outlier: bool
-    set_apart: SetApart | None  # where it is an outlier
+    outlier: bool  # something sets it apart from the other clients
+    set_apart: SetApart | None  # the worst of it
     why: str  # what sets it apart, one line; empty where nothing does
-    windows: list[ClientWindow]
+    windows: list[ClientWindow]  # the same stretches as the server's windows
     report: str | None  # its two-sided report (JSON), where it was kept
-    command: str  # that shows it again, two-sided
+    command: str  # shows it again, two-sided
 
 
 @dataclass(frozen=True)
 class Pattern:
     """Something that adds time, and whom it hits: all clients, a group, or one."""
 
-    scope: str  # "all", "group", "one"
-    layer: str  # server, network, client
+    scope: Annotated[str, Must(enum=["all", "group", "one"])]  # whom it hits
+    layer: LayerOrUnknown  # where it arises
     cause: str | None  # code of a finding
-    dimension: str | None  # "subnet", "nfs", ...; None where no attribute tells the group from the others
-    value: str | None
-    clients: list[str]
-    of: int  # clients with that attribute (scope "all": all that were compared)
-    begin: str | None  # when, where it is not all the time
-    end: str | None
-    effect_ms: float | None  # by how much ops of these take longer than those of the others, or wait
-    excess_s: float | None
+    dimension: str | None  # attribute that the group shares; None where none tells it from the others
+    value: str | None  # its value
+    clients: list[str]  # those that are hit
+    of: Count  # clients with that attribute; for all: those that were compared
+    begin: str | None  # from then on, ISO 8601, server's clock; None: from the beginning
+    end: str | None  # until then; None: to the end
+    effect_ms: float | None  # by how much their ops take longer than those of the others, or wait
+    excess_s: float | None  # summed, seconds
     share: float | None  # of the time of all ops of the fleet
-    confidence: str  # high, medium or low
-    p_value: float | None  # that chance makes such a group, corrected for the number of groups that were looked at
+    confidence: HowSure  # how sure
+    p_value: Share | None  # that chance makes such a group, corrected for the number of groups that were looked at
     text: str  # one sentence that can be pasted into a ticket
-    evidence: dict[str, Any] = field(default_factory=dict)
+    evidence: dict[str, Any] = field(default_factory=dict)  # the figures that it rests on
 
 
 @dataclass(frozen=True)
 class FleetVerdict:
     """The answer."""
 
-    layer: str  # server, network, client or unknown: where most of what can be explained arises
-    cause: str | None
-    confidence: str
+    layer: LayerOrUnknown  # where most of what can be explained arises
+    cause: str | None  # code of the leading cause
+    confidence: HowSure  # how sure
     text: str  # two or three sentences: all, groups, single ones
-    reasons: list[str]
+    reasons: list[str]  # why the confidence is what it is
 
 
 @dataclass(frozen=True)
-class Fleet:
-    schema: str
-    nfslat: Tool
-    run: Run
-    captures: Captures
-    relative_error: float  # of percentiles over several clients
-    window_s: float
-    server: Server | None
-    by_op: list[OpRow]
-    total: OpRow | None
+class Fleet(Document):
+    """What nfslat fleet --json writes. Durations are milliseconds (floats) unless the name has another unit, counts
+    integers, times ISO 8601 with zone on the server's clock, None is not known."""
+
+    made_by: ClassVar[str] = "nfslat fleet --json"
+
+    schema: Annotated[str, Must(const=SCHEMA)]  # name and version of this contract
+    nfslat: Tool  # what made the report
+    run: Run  # how the report was made
+    captures: Captures  # all files, together
+    relative_error: NotNegative  # at most, of percentiles over several clients
+    window_s: NotNegative  # length of the windows, seconds
+    server: Server | None  # None where there is no capture of it
+    by_op: list[OpRow]  # one row an operation
+    total: OpRow | None  # all of them; None without matched ops
     clients: list[Client]  # those that suffer most first
     patterns: list[Pattern]  # what adds most first
-    problems: list[Problem]
-    notes: list[str]
-    verdict: FleetVerdict
+    problems: list[Problem]  # what could not be done, or was left out
+    notes: list[str]  # what limits the answer, in words
+    verdict: FleetVerdict  # the answer

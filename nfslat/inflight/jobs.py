@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.inflight.dispatch import Work
+from nfslat.kernels.dispatch import Work
 from nfslat.model.blocks import side_by_side
 from nfslat.model.details import Blocked
 from nfslat.model.protocol import NFS, NFSACL, NULL, op_name

@@ -17,7 +17,8 @@ from enum import Enum
 
 import numpy as np
 
-from nfslat.inflight.levels import Levels, in_order, levels, levels_of, turnarounds_ns, unseen
+from nfslat.inflight.levels import Levels, in_order, levels, levels_of, unseen
+from nfslat.kernels.levels import turnarounds_ns
 from nfslat.model.blocks import side_by_side
 from nfslat.model.tables import I32, I64, Ops
 
@@ -111,7 +112,7 @@ def client_slots(ops: Ops, rows: I32 | I64, hidden: float) -> tuple[MountSlots, 
     """Mounts of the ops in `rows` of a client's capture (no callbacks), by their ops, most first.
 
     `hidden` is the share of the ops that were not captured (`levels.hidden_share`). NFSv4.1 shares the slots of a
-    session among connections: `sessions` tells those exactly, where the engine shows them.
+    session among connections: `nfslat.inflight.sessions` tells those exactly, where the engine shows them.
     """
     if not len(rows):
         return ()

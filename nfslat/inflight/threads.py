@@ -24,8 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.inflight import dispatch
-from nfslat.inflight.dispatch import Order, Work, starts
+from nfslat.kernels.dispatch import Order, Work, most_at_once, starts
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I16, I64, Bool
 
@@ -93,25 +92,7 @@ def lower_bound(work: Work) -> Bound:
 
     Replies that come in one packet count as one after another, the first call first.
     """
-    if dispatch.compiled is not None:
-        return Bound(*dispatch.compiled.bound(work))
-    rows = len(work.arrival_ns)
-    if not rows:
-        return Bound(0, 0)
-    order = np.argsort(work.stream, kind="stable")
-    reply, stream = work.reply_ns[order], work.stream[order]
-    shown = np.empty(rows, dtype=np.int64)  # by when it is known to be in a thread
-    ends = np.append(np.flatnonzero(np.diff(stream)) + 1, rows)
-    begin = 0
-    for end in ends.tolist():
-        shown[begin:end] = np.minimum.accumulate(reply[begin:end][::-1])[::-1]
-        begin = end
-    shown.sort()
-    reply = work.reply_ns[work.by_reply]
-    last = np.append(reply[1:] != reply[:-1], True)  # of the replies with one time
-    at = np.flatnonzero(last)
-    inside = np.searchsorted(shown, reply[at], side="right") - at
-    return Bound(int(inside.max()), int(np.count_nonzero(inside == inside.max())))
+    return Bound(*most_at_once(work))
 
 
 def in_flight_at_arrival(work: Work) -> I64:

@@ -1,4 +1,4 @@
-"""Inner loops that are slow in numpy: compiled ones where nfslat._native is built, else twins that give the same."""
+"""Ops of two sides, by connection and XID -> which rows of both share a key: the join behind matching."""
 
 from __future__ import annotations
 
@@ -7,16 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nfslat.kernels import compiled
 from nfslat.model.blocks import each_block, filled
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I16, I32, I64, U32, Bool
-
-try:
-    from nfslat import _native
-except ImportError:
-    compiled = None
-else:
-    compiled = getattr(_native, "join", None)
 
 U64 = npt.NDArray[np.uint64]
 _XID_BITS, _SIDE_BIT = 32, np.uint64(1)
@@ -54,9 +48,9 @@ def join(server: JoinSide, client: JoinSide, places: int) -> tuple[I32, Several]
     The first result holds for each row of the client the row of the server with the same key, where each side has one
     row with it, else NULL.
     """
-    if compiled is None:
+    if compiled.native is None:
         return join_by_numpy(server, client, places)
-    partner, rows, sizes = compiled(server, client, places)
+    partner, rows, sizes = compiled.native.join(server, client, places)
     span = np.repeat(np.arange(len(sizes)), sizes)  # the server's and the client's rows of each key in turn
     of_client = span % 2 == 1
     rows, key = rows.astype(np.int64), span // 2

@@ -319,7 +319,7 @@ class Details:
 
     @property
     def stalls_dropped(self) -> int:
-        """Rows that the charges of ops (`nfslat.charges`) are too low by."""
+        """Rows that the charges of ops (`nfslat.wire.charges`) are too low by."""
         return self.pauses_dropped + self.blocked_dropped + self.loads_dropped
 
 

@@ -1,1 +1,1 @@
-"""The report: its model, and one renderer for each format."""
+"""Answer -> text, Markdown, HTML page, pictures: one renderer for each format."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nfslat.answer.tune import SCHEMA, Advice, Change, HostLine, Row, Tuning
+from nfslat.answer import json
+from nfslat.answer.tune import SCHEMA, Change, HostLine, Row, Tuning
 from nfslat.report.blocks import Block, Gap, Item, Prose, Table, Title
 from nfslat.report.text_layout import plain, shorten_left
 from nfslat.report.text_writer import commands, labelled, write
@@ -16,17 +16,8 @@ _VALUE_AT_MOST = 9
 
 
 def as_dict(found: Tuning) -> dict[str, Any]:
-    """Names as in `Tuning`, advice as `Advice.as_dict` has it; only what JSON knows."""
-    values = {field.name: _plain(getattr(found, field.name)) for field in dataclasses.fields(found)}
-    return {"schema": SCHEMA, **values}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Advice):
-        return value.as_dict()
-    if dataclasses.is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+    """Names as in `Tuning`; only what JSON knows."""
+    return {"schema": SCHEMA, **json.plain(found)}
 
 
 def render(found: Tuning, *, width: int) -> str:

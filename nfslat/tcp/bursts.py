@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.model.tables import I64, Bool
+from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.packets import PSH, AckKind, Packets
 from nfslat.tcp.progress import Progress, Runs
 
-MS = 1_000_000
-SILENCE_NS = 30 * MS  # ends a burst: a remainder that waits for a delayed ACK is sent by itself
+SILENCE_NS = 30 * NS_PER_MS  # ends a burst: a remainder that waits for a delayed ACK is sent by itself
 _LIMITS = tuple(1 << power for power in range(14, 23))  # from a TLS record (RFC 8446: 16 KB) to socket buffers
 _SPILLS = 3  # as few may be chance
 _SMALL = 8  # a remainder is so much smaller than the piece in front of it, or more
@@ -93,7 +93,14 @@ def spills(packets: Packets, bursts: Bursts, direction: int, mss: int | None) ->
             continue
         out.append(
             Spill(
-                piece + rest, piece, rest, len(here), limit, piece, int(waited.sum()) / MS, int(np.count_nonzero(acked))
+                piece + rest,
+                piece,
+                rest,
+                len(here),
+                limit,
+                piece,
+                to_ms(int(waited.sum())),
+                int(np.count_nonzero(acked)),
             )
         )
     return tuple(sorted(out, key=lambda one: -one.count * one.unit_bytes))

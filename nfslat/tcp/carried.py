@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from nfslat.model.tables import I64
+from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.packets import Talk
 from nfslat.tcp.progress import Progress
 
-MS = 1_000_000
 _LEAST_BYTES, _LEAST_SEGMENTS = 65_536, 10  # of a stretch that shows what the path carries
 _LEAST_PACKETS, _LEAST_ACKS = 10, 4  # so that no single stamp makes it
-_SUSTAINED_NS = 100 * MS
+_SUSTAINED_NS = 100 * NS_PER_MS
 _SATURATED, _MOSTLY = 0.9, 0.8  # of the bytes in full segments: the sender's application did not hold it up
 _AS_GOOD = 0.9  # of the best rate: the longest stretch that has it is told
 
@@ -137,8 +137,8 @@ def _told(talk: Talk, curve: _Curve, stretch: _Stretch | None) -> Carried | None
     return Carried(
         mbit_s=size * 8e3 / took,
         bytes=size,
-        ms=took / MS,
-        begin_ms=int(curve.sent_ns[first] - packets.t_ns.min()) / MS,
+        ms=to_ms(took),
+        begin_ms=to_ms(int(curve.sent_ns[first] - packets.t_ns.min())),
         begin_ns=int(curve.sent_ns[first]),
         frame=int(packets.frame[curve.rows[first]]),
         last_frame=int(packets.frame[curve.rows[last]]),

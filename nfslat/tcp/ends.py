@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nfslat.model.tables import I64
+from nfslat.model.units import to_ms
 from nfslat.tcp.both import Both, Pair
 from nfslat.tcp.model import Ends, HeldOnTheWay, Passed
 from nfslat.tcp.passage import Fate, Passage
@@ -13,8 +14,6 @@ from nfslat.tcp.same import counts_from_syn, shift_of
 from nfslat.tcp.sight import BothEnds, Sight
 from nfslat.tcp.turns import Compared, Shape, Taken, compare, take
 from nfslat.wire.batches import held
-
-_MS = 1e6
 
 
 def ends(both: Both, sight: Sight, found: BothEnds, taken: Taken) -> Ends:
@@ -25,7 +24,7 @@ def ends(both: Both, sight: Sight, found: BothEnds, taken: Taken) -> Ends:
         streams=found.pair.rows,
         passed=(there, back),
         round_trip_ms=spread(trips),
-        least_round_trip_ms=int(trips.min()) / _MS if len(trips) else None,
+        least_round_trip_ms=to_ms(int(trips.min())) if len(trips) else None,
         torn_round_trips=torn,
         turns=_turns(both, sight, found, taken),
     )
@@ -67,11 +66,11 @@ def _passed(both: Both, sight: Sight, passage: Passage, way: int) -> Passed:
         needless=len(passage.needless),
         reordered=passage.reordered,
         delay_ms=spread(delays),
-        least_delay_ms=int(delays.min()) / _MS if len(delays) else None,
-        delay_error_ms=None if error_ns is None else error_ns / _MS,
+        least_delay_ms=to_ms(int(delays.min())) if len(delays) else None,
+        delay_error_ms=None if error_ns is None else to_ms(error_ns),
         impossible_delays=int(np.count_nonzero(~sound)),
         held=tuple(
-            HeldOnTheWay((one.begin_ns - begin) / _MS, (one.release_ns - one.begin_ns) / _MS, one.packets, one.peak_ms)
+            HeldOnTheWay(to_ms(one.begin_ns - begin), to_ms(one.release_ns - one.begin_ns), one.packets, one.peak_ms)
             for one in held(sent[sound], delays)
         ),
     )

@@ -8,53 +8,24 @@ the first one and after the last is the application's, but for the time until a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
+from nfslat.model.causes import CAUSES, LIMITS, WORDS, Cause, Limit, code
 from nfslat.model.tables import I8, I64, endpoint
+from nfslat.model.units import to_ms
 from nfslat.tcp.packets import Talk
 from nfslat.tcp.setup import resent_until_ns
 from nfslat.tcp.silences import Silences
-from nfslat.wire.stalls import CAUSES, Cause, code, silence_ns
+from nfslat.wire.stalls import silence_ns
 
-_MS = 1e6
 _BINS = 200
 
 
-class Limit(StrEnum):
-    """What limited a sender."""
-
-    RECEIVE_WINDOW = "receive-window"  # no room in it, or closed
-    CONGESTION = "congestion"  # an ACK let it go on, and the receiver's window had room: the congestion window
-    UNKNOWN_WINDOW = "unknown-window"  # the same, and whether the receiver's window had room is not known
-    DELAYED_ACK = "delayed-ack"
-    LOSS = "loss"  # until it sent again what was lost
-    SPURIOUS = "spurious"  # until it sent again what had arrived: for nothing
-    PACE = "pace"  # it did not wait: the pace of the host, its adapter and the path
-    APPLICATION = "application"  # nothing to send, or the other side's turn
-    UNKNOWN = "unknown"  # packets are missing there, or the capture cannot tell
-
-
-LIMITS = tuple(Limit)
-_OF = {
-    Cause.RTO: Limit.LOSS,
-    Cause.TAIL_LOSS_PROBE: Limit.LOSS,
-    Cause.FAST_RETRANSMIT: Limit.LOSS,
-    Cause.RECOVERY: Limit.LOSS,
-    Cause.ZERO_WINDOW: Limit.RECEIVE_WINDOW,
-    Cause.RECEIVE_WINDOW: Limit.RECEIVE_WINDOW,
-    Cause.DELAYED_ACK: Limit.DELAYED_ACK,
-    Cause.CONGESTION_WINDOW: Limit.CONGESTION,
-    Cause.UNKNOWN_WINDOW: Limit.UNKNOWN_WINDOW,
-    Cause.SENDER: Limit.APPLICATION,
-    Cause.OVERTAKEN: Limit.PACE,
-    Cause.UNKNOWN: Limit.UNKNOWN,
-    Cause.SPURIOUS: Limit.SPURIOUS,
-}
-_LIMIT_OF_CAUSE = np.array([LIMITS.index(_OF[cause]) for cause in CAUSES], dtype=np.int8)
+# By the code of a stall.
+_LIMIT_OF_CAUSE = np.array([LIMITS.index(WORDS[cause].as_limit) for cause in CAUSES], dtype=np.int8)
 _PACE, _APPLICATION, _UNKNOWN, _DELAYED, _CONGESTION = (
-    LIMITS.index(limit) for limit in (Limit.PACE, Limit.APPLICATION, Limit.UNKNOWN, Limit.DELAYED_ACK, Limit.CONGESTION)
+    LIMITS.index(limit) for limit in (Cause.PACE, Cause.APPLICATION, Cause.UNKNOWN, Cause.DELAYED_ACK, Cause.CONGESTION)
 )
 _NOT_BUSY = (_APPLICATION, _UNKNOWN)
 
@@ -73,7 +44,7 @@ class Limited:
 
 @dataclass(frozen=True)
 class Limits:
-    """One direction: every `Limit` in their order; their ms sum to the conversation's."""
+    """One direction: every one of `LIMITS` in their order; their ms sum to the conversation's."""
 
     direction: int
     sender: str  # its endpoint
@@ -125,7 +96,7 @@ def split(talk: Talk, silences: Silences, direction: int) -> Split:
     # A lost SYN: the same wait as for any other packet that was lost.
     again = resent_until_ns(talk, direction)
     if again is not None and begin < again <= edges[1]:
-        edges, limit = np.insert(edges, 1, again), np.insert(limit, 0, LIMITS.index(Limit.LOSS))
+        edges, limit = np.insert(edges, 1, again), np.insert(limit, 0, LIMITS.index(Cause.LOSS))
     return Split(edges, limit, np.bincount(of_silence, minlength=len(LIMITS)))
 
 
@@ -149,11 +120,11 @@ def limits(talk: Talk, parts: Split, direction: int) -> Limits:
     rows = tuple(
         Limited(
             limit=limit,
-            ms=int(sums[at]) / _MS,
+            ms=to_ms(int(sums[at])),
             share=int(sums[at]) / total if total else 0.0,
             share_of_busy=int(sums[at]) / busy if busy and at not in _NOT_BUSY else None,
             waits=int(parts.waits[at]),
-            longest_ms=int(longest[at]) / _MS,
+            longest_ms=to_ms(int(longest[at])),
         )
         for at, limit in enumerate(LIMITS)
     )
@@ -165,13 +136,13 @@ def limits(talk: Talk, parts: Split, direction: int) -> Limits:
         direction=direction,
         sender=endpoint(*ends.source(direction)),
         receiver=endpoint(*ends.destination(direction)),
-        total_ms=total / _MS,
-        busy_ms=busy / _MS,
+        total_ms=to_ms(total),
+        busy_ms=to_ms(busy),
         limits=rows,
         most=most,
-        needless=int(parts.waits[LIMITS.index(Limit.SPURIOUS)]),
-        bin_ms=bin_ns / _MS,
-        bins=tuple(tuple(ns / _MS for ns in row) for row in bins.tolist()),
+        needless=int(parts.waits[LIMITS.index(Cause.SPURIOUS)]),
+        bin_ms=to_ms(bin_ns),
+        bins=tuple(tuple(to_ms(ns) for ns in row) for row in bins.tolist()),
     )
 
 

@@ -6,10 +6,13 @@ zone; None is "not known".
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from typing import Annotated, ClassVar, TextIO
 
+from nfslat.answer.contract import Document, Must
+from nfslat.model.causes import Limit
 from nfslat.tcp.counts import Counts
-from nfslat.tcp.limits import Limit
 from nfslat.tcp.progress import Spread
 from nfslat.tcp.sizes import Sizes
 from nfslat.tcp.sqlnet.conversation import Compared as TraceCompared
@@ -25,6 +28,8 @@ SCHEMA = "nfslat.transport/1"
 
 @dataclass(frozen=True)
 class Tool:
+    """What made the report."""
+
     version: str
     engine: str
     command: str
@@ -155,13 +160,21 @@ class Theta:
 
 
 @dataclass(frozen=True)
-class Report:
-    """All of it; `conversations` are all that the capture holds, `details` those that were looked at closely."""
+class Report(Document):
+    """What nfslat transport --json writes. Durations are milliseconds where a name does not say else, times ISO 8601
+    with zone, frames numbers in the capture from 1 on, shares parts of 1; None is not known."""
 
-    schema: str
+    made_by: ClassVar[str] = "nfslat transport CAPTURE --json"
+
+    schema: Annotated[str, Must(const=SCHEMA)]
     nfslat: Tool
     captures: tuple[Capture, ...]
     clock: Theta | None
-    conversations: tuple[Line, ...]
-    details: tuple[Detail, ...]
+    conversations: tuple[Line, ...]  # all that the capture holds
+    details: tuple[Detail, ...]  # those that were looked at closely
     notes: tuple[str, ...]
+
+    def write_json(self, out: TextIO) -> None:
+        """Each number of a list in a line of its own, as ever."""
+        json.dump(self.to_dict(), out, indent=2, allow_nan=False)
+        out.write("\n")

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nfslat.decode.capture import Source
-from nfslat.decode.engine import is_native_built
 from nfslat.decode.tools import Tools
-from nfslat.errors import InputError, UsageError
+from nfslat.errors import InputError
+from nfslat.kernels.compiled import refuse_without
 from nfslat.model.tables import Connection
 from nfslat.tcp.packets import Conversation, Packets, Trace, Way
+
+if TYPE_CHECKING:
+    from nfslat import _native
 
 
 def refuse_without_decoder() -> None:
     """Raise ``UsageError`` where the native decoder was not compiled."""
-    if not is_native_built():
-        raise UsageError(
-            "packets of TCP conversations are read by the native decoder, which was not compiled; "
-            "install Rust 1.88 or newer and run scripts/nfslat once"
-        )
+    refuse_without("packets of TCP conversations are read by the native decoder")
 
 
 def read_trace(
@@ -55,19 +54,19 @@ def read_trace(
     return trace
 
 
-def _trace(source: Source, found: dict[str, Any]) -> Trace:
+def _trace(source: Source, found: _native.Trace) -> Trace:
     return Trace(
         source=source,
-        packets=Packets(**found["packets"]),
+        packets=Packets(**found.packets),
         conversations=tuple(
             Conversation(Connection(*ends), reconnect, (Way(**forth), Way(**back)))
-            for ends, reconnect, forth, back in found["conversations"]
+            for ends, reconnect, forth, back in found.conversations
         ),
-        total_packets=found["total_packets"],
-        other_packets=found["other_packets"],
-        skipped_packets=found["skipped_packets"],
-        copies=found["copies"],
-        interface_drops=max(sum(file["dropped"] for file in found["files"]), source.dropped),
+        total_packets=found.total_packets,
+        other_packets=found.other_packets,
+        skipped_packets=found.skipped_packets,
+        copies=found.copies,
+        interface_drops=max(sum(file.dropped for file in found.files), source.dropped),
         first_ns=min(file.first_ns for file in source.files),
         last_ns=max(file.last_ns for file in source.files),
         snaplen=source.snaplen,

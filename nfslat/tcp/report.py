@@ -10,14 +10,14 @@ import numpy as np
 
 from nfslat.evidence.sqlnet_trace import SqlnetTrace
 from nfslat.evidence.sqlnet_trace import notes as trace_notes
-from nfslat.model.instants import iso
+from nfslat.model.causes import LIMITS, Cause, Limit
 from nfslat.model.tables import I64, endpoint
+from nfslat.model.units import iso, to_ms, to_s
 from nfslat.tcp import model
 from nfslat.tcp.both import Both
 from nfslat.tcp.counts import counts
 from nfslat.tcp.ends import ends
 from nfslat.tcp.floors import Place
-from nfslat.tcp.limits import LIMITS, Limit
 from nfslat.tcp.packets import Kind, Trace
 from nfslat.tcp.progress import sender
 from nfslat.tcp.shared import Shared
@@ -30,10 +30,10 @@ from nfslat.tcp.waits import Waits, waits
 from nfslat.tcp.walk import walk
 
 T = TypeVar("T")
-_NS_PER_MS, _NS_PER_S = 1e6, 1e9
 # What TCP itself made a sender wait for; the rest is the application's, or the path's pace.
-_COSTS = (Limit.DELAYED_ACK, Limit.LOSS, Limit.SPURIOUS, Limit.RECEIVE_WINDOW, Limit.CONGESTION,
-          Limit.UNKNOWN_WINDOW)  # fmt: skip
+_COSTS: tuple[Limit, ...] = (
+    Cause.DELAYED_ACK, Cause.LOSS, Cause.SPURIOUS, Cause.RECEIVE_WINDOW, Cause.CONGESTION, Cause.UNKNOWN_WINDOW
+)  # fmt: skip
 _CLOSELY = 64  # conversations with the most packets: of these it is worked out what TCP cost
 
 
@@ -85,7 +85,7 @@ def make(
                 a=sender(talk, 0),
                 b=sender(talk, 1),
                 begin=iso(int(talk.packets.t_ns.min())),
-                duration_s=int(talk.packets.t_ns.max() - talk.packets.t_ns.min()) / _NS_PER_S,
+                duration_s=to_s(int(talk.packets.t_ns.max() - talk.packets.t_ns.min())),
                 counts=_of_both(sight, lambda end, way: counts(end.talk, way)),
                 costs=costs_of,
                 turns=turns(talk, taken),
@@ -139,7 +139,7 @@ def _costs(sight: Sight) -> tuple[model.Cost, ...]:
         at = LIMITS.index(limit)
         ns = int(sums[at])
         if ns:
-            found.append(model.Cost(limit, ns / _NS_PER_MS, ns / total if total else 0.0, int(waited[at])))
+            found.append(model.Cost(limit, to_ms(ns), ns / total if total else 0.0, int(waited[at])))
     return tuple(sorted(found, key=lambda cost: -cost.ms))
 
 
@@ -165,7 +165,7 @@ def _lines(trace: Trace, rows: I64, known: dict[int, tuple[model.Cost, ...]]) ->
                 a=endpoint(*ends_of.source(0)),
                 b=endpoint(*ends_of.source(1)),
                 begin=iso(int(first[row])),
-                duration_s=int(last[row] - first[row]) / _NS_PER_S,
+                duration_s=to_s(int(last[row] - first[row])),
                 packets=int(packets[row]),
                 bytes=(int(size[row, 0]), int(size[row, 1])),
                 retransmissions=int(again[row]),
@@ -181,7 +181,7 @@ def _capture(trace: Trace) -> model.Capture:
         path=trace.source.name,
         first=iso(trace.first_ns),
         last=iso(trace.last_ns),
-        duration_s=(trace.last_ns - trace.first_ns) / _NS_PER_S,
+        duration_s=to_s(trace.last_ns - trace.first_ns),
         snaplen=trace.snaplen,
         packets=trace.total_packets,
         tcp_packets=len(trace.packets),
@@ -203,8 +203,8 @@ def _theta(both: Both) -> model.Theta | None:
     low, high = clock.main.bounds_at(clock.main.t_ns)
     return model.Theta(
         fits=True,
-        theta_ms=clock.main.theta_ns / _NS_PER_MS,
-        bound_ms=(low / _NS_PER_MS, high / _NS_PER_MS),
+        theta_ms=to_ms(clock.main.theta_ns),
+        bound_ms=(to_ms(low), to_ms(high)),
         drift_ppm=clock.main.slope * 1e6,
         steps=len(clock.steps),
     )

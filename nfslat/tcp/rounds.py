@@ -12,17 +12,18 @@ from itertools import pairwise
 import numpy as np
 
 from nfslat.figures.stats import summary
+from nfslat.model.causes import Cause, code
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, endpoint
+from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.delayed import by_timer, timers_ms
 from nfslat.tcp.floors import Samples
 from nfslat.tcp.packets import SYN, Talk
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.stream import Stream
 from nfslat.wire.batches import Held, held
-from nfslat.wire.stalls import DELAYED_ACK_NS, Cause, code
+from nfslat.wire.stalls import DELAYED_ACK_NS
 
-_MS = 1e6
 _BINS = 200
 _ARRIVALS = 3
 _EPISODES = 200
@@ -127,14 +128,14 @@ def rounds(shared: Shared, direction: int) -> Rounds:
         direction=direction,
         sender=endpoint(*ends.source(direction)),
         receiver=endpoint(*ends.destination(direction)),
-        total_ms=total_ns / _MS,
+        total_ms=to_ms(total_ns),
         trips=_trips(samples.rtt_ns),
         repaired=samples.repaired,
         uncovered=samples.uncovered,
         over_time=_over_time(sent_ns - begin, samples.rtt_ns, total_ns),
         delayed=delayed,
         delayed_count=len(late.acks),
-        delayed_lost_ms=lost_ns / _MS,
+        delayed_lost_ms=to_ms(lost_ns),
         delayed_share=lost_ns / total_ns if total_ns else 0.0,
         held=tuple(sorted(sorted(held_back, key=lambda one: -one.peak_ms)[:_EPISODES], key=lambda one: one.at_ms)),
         held_count=len(held_back),
@@ -148,7 +149,7 @@ def _trips(rtt_ns: I64) -> Trips | None:
     found = summary(rtt_ns)
     return Trips(
         count=len(rtt_ns),
-        min_ms=int(rtt_ns.min()) / _MS,
+        min_ms=to_ms(int(rtt_ns.min())),
         p50_ms=found.p50,
         p95_ms=found.p95,
         p99_ms=found.p99,
@@ -165,11 +166,11 @@ def _over_time(sent_ns: I64, rtt_ns: I64, total_ns: int) -> tuple[TripsThen, ...
     edges = np.searchsorted(sent_ns, np.arange(0, total_ns + bin_ns, bin_ns)).tolist()
     return tuple(
         TripsThen(
-            at * bin_ns / _MS,
+            to_ms(at * bin_ns),
             b - a,
-            int(rtt_ns[a:b].min()) / _MS,
-            _median(rtt_ns[a:b]) / _MS,
-            int(rtt_ns[a:b].max()) / _MS,
+            to_ms(int(rtt_ns[a:b].min())),
+            to_ms(_median(rtt_ns[a:b])),
+            to_ms(int(rtt_ns[a:b].max())),
         )
         for at, (a, b) in enumerate(pairwise([*edges, len(sent_ns)]))
         if b > a
@@ -233,9 +234,9 @@ def _clusters(talk: Talk, late: _Late, total_ns: int) -> tuple[DelayedAcks, ...]
                 timer_ms=None if timer == NULL else timer,
                 count=int(of.sum()),
                 waited_for=int(waited.sum()),
-                lost_ms=lost / _MS,
+                lost_ms=to_ms(lost),
                 share=lost / total_ns if total_ns else 0.0,
-                median_ms=_median(late.since_ns[of]) / _MS,
+                median_ms=to_ms(_median(late.since_ns[of])),
                 frames=tuple(frames[of][:_FRAMES].tolist()),
                 waited_frames=tuple(frames[waited][:_FRAMES].tolist()),
             )
@@ -250,8 +251,8 @@ def _held(talk: Talk, samples: Samples, sent_ns: I64, begin: int) -> tuple[HeldB
     rows = samples.sent[np.searchsorted(sent_ns, [one.begin_ns for one in found])]
     return tuple(
         HeldBack(
-            at_ms=(one.begin_ns - begin) / _MS,
-            ms=(one.release_ns - one.begin_ns) / _MS,
+            at_ms=to_ms(one.begin_ns - begin),
+            ms=to_ms(one.release_ns - one.begin_ns),
             packets=one.packets,
             peak_ms=one.peak_ms,
             slope=one.slope,
@@ -265,4 +266,4 @@ def _held(talk: Talk, samples: Samples, sent_ns: I64, begin: int) -> tuple[HeldB
 def _is_held(one: Held) -> bool:
     """Several ACKs let go together? A single one for all that was sent meanwhile is what a delayed ACK looks like, and
     what rides on an answer; none of these makes a receiver acknowledge piece by piece what it has had for long."""
-    return one.arrivals >= _ARRIVALS or one.peak_ms * _MS > DELAYED_ACK_NS[1]
+    return one.arrivals >= _ARRIVALS or one.peak_ms * NS_PER_MS > DELAYED_ACK_NS[1]

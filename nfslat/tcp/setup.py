@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.model.tables import I64
+from nfslat.model.units import to_ms
 from nfslat.tcp.packets import ACK, RST, SYN, Packets, Talk
 
 
@@ -46,8 +47,8 @@ def setup(talk: Talk) -> Setup | None:
         opener=opener,
         syns=len(syns),
         syn_acks=len(answers),
-        ms=int(t_ns[acks[0]] - t_ns[syns[0]]) / 1e6 if len(acks) and len(answers) else None,
-        waited_ms=max(int(t_ns[syns[-1]] - t_ns[syns[0]]), 0) / 1e6,
+        ms=to_ms(int(t_ns[acks[0]] - t_ns[syns[0]])) if len(acks) and len(answers) else None,
+        waited_ms=to_ms(max(int(t_ns[syns[-1]] - t_ns[syns[0]]), 0)),
         frames=tuple(packets.frame[syns].tolist()[:8]),
     )
 

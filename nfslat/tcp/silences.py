@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nfslat.model.causes import CAUSES, LOSS_STALLS, Cause, code
 from nfslat.model.details import Ended, Pauses, Went
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I8, I32, I64, Bool
@@ -20,7 +21,7 @@ from nfslat.tcp.delayed import by_timer
 from nfslat.tcp.floors import Floors
 from nfslat.tcp.packets import PSH, AckKind, Kind, Packets
 from nfslat.tcp.stream import Stream
-from nfslat.wire.stalls import DELAYED_ACK_NS, LOSS, RTO_MIN_NS, Cause, awaited, classify, code, silence_ns
+from nfslat.wire.stalls import DELAYED_ACK_NS, RTO_MIN_NS, awaited, classify, silence_ns
 from nfslat.wire.window_scales import with_windows
 
 LEAST_NS = 100_000  # a shorter one is the pace of a sender that has not stopped: no host answers an ACK much faster
@@ -44,7 +45,7 @@ class Silences:
 
     pauses: Pauses
     heard: I64  # row of the last packet of the other side in between
-    causes: I8  # places in `stalls.CAUSES`
+    causes: I8  # `causes.code`
     held_ns: I64  # for how long the receiver kept the ACK to itself, of a delayed one; else 0
     data: I64  # rows of all packets with payload, in order of sending, those that end no silence included
     data_ns: I64  # when they were sent, never going back
@@ -312,8 +313,8 @@ def _flight_ended(pauses: Pauses, causes: I8) -> Bool:
 
 def _most_before(under_way: I64, causes: I8) -> I64:
     """The most that was under way in front of each silence, from the last loss on."""
-    lost = np.zeros(len(Cause), dtype=np.bool_)
-    lost[[code(cause) for cause in (*LOSS, Cause.SPURIOUS)]] = True
+    lost = np.zeros(len(CAUSES), dtype=np.bool_)
+    lost[[code(cause) for cause in (*LOSS_STALLS, Cause.SPURIOUS)]] = True
     era = np.cumsum(lost[causes])
     # A running maximum that begins anew with each era: eras are lifted above all before them.
     lift = int(under_way.max(initial=0)) + 1

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from nfslat.model.causes import Cause, code
 from nfslat.model.tables import I64
+from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.bursts import Spill, find_bursts, spills
 from nfslat.tcp.packets import Kind
 from nfslat.tcp.progress import counted, data_rows, sender
 from nfslat.tcp.shared import Shared
-from nfslat.wire.stalls import Cause, code
 
 F64 = npt.NDArray[np.float64]
-MS = 1_000_000
 _MOST_MODES, _LEAST_SHARE = 8, 0.02  # of packets or of bytes: a size below both is no mode
 # Oracle Net Services Administrator's Guide, "Configuring Session Data Unit": an SDU holds 70 bytes more than the data.
 _BUFFER_HEADERS = 70
@@ -212,10 +212,10 @@ def _runts(shared: Shared, direction: int, mss: int, segments: int) -> Runts:
         count=len(at),
         share=len(at) / segments if segments else 0.0,
         bytes=rest,
-        queued=int(np.count_nonzero(gap <= MS)),
+        queued=int(np.count_nonzero(gap <= NS_PER_MS)),
         spare_segments=len(at) - -(-rest // mss),
         waited=len(delayed),
-        waited_ms=int(silences.held_ns[delayed].sum()) / MS,
+        waited_ms=to_ms(int(silences.held_ns[delayed].sum())),
     )
 
 
@@ -223,7 +223,7 @@ def _correlation(t_ns: I64, payload: I64) -> Correlation | None:
     """Over at most some hundred intervals of the run, those without data left out; 10 ms at least."""
     if len(payload) < _POINTS or payload.min() == payload.max():
         return None
-    interval = max(10 * MS, -(-(int(t_ns.max() - t_ns.min()) + 1) // 200))
+    interval = max(10 * NS_PER_MS, -(-(int(t_ns.max() - t_ns.min()) + 1) // 200))
     slot = (t_ns - t_ns.min()) // interval
     packets = np.bincount(slot)
     total = np.bincount(slot, weights=payload)
@@ -237,7 +237,7 @@ def _correlation(t_ns: I64, payload: I64) -> Correlation | None:
         return None
     rho = float(np.corrcoef(x, y)[0, 1])
     # Standard error of Spearman's rho where there is no relation: 1 / sqrt(n - 1) (Kendall, Rank Correlation Methods).
-    return Correlation(rho, len(used), interval / MS, abs(rho) * (len(used) - 1) ** 0.5 > _SURE)
+    return Correlation(rho, len(used), to_ms(interval), abs(rho) * (len(used) - 1) ** 0.5 > _SURE)
 
 
 def _ranks(values: F64) -> F64:

@@ -11,31 +11,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nfslat.model.causes import LIMITS, LOSS_STALLS, Cause, code
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
+from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.carried import Carried, carried
-from nfslat.tcp.limits import LIMITS, Limit
 from nfslat.tcp.packets import Talk
 from nfslat.tcp.progress import Progress, data_rows, sender
 from nfslat.tcp.shared import Shared
-from nfslat.wire.stalls import LOSS, code
 
-MS = 1_000_000
-_BUSY_NS = 10 * MS
-_SHORTEST_SILENCE_NS = 2 * MS
+_BUSY_NS = 10 * NS_PER_MS
+_SHORTEST_SILENCE_NS = 2 * NS_PER_MS
 _FLAT = 0.05  # the rates of a plateau differ by no more, either way
 _MUCH = 0.5  # of the busy time
 _FULL = 0.8  # of the plateau's bytes are in full segments
 _LEAST_SLOTS, _SLOT_PACKETS = 10, 40
-_LONGEST_SLOT_NS = 1000 * MS
+_LONGEST_SLOT_NS = 1000 * NS_PER_MS
 # A bucket of a shaper or policer holds some tens of ms of its rate, and lets 64 KB pass at the speed of the line.
-_SHORT_NS, _ROUND_TRIPS = 30 * MS, 4
+_SHORT_NS, _ROUND_TRIPS = 30 * NS_PER_MS, 4
 _MUCH_LOST, _HARDLY = 0.01, 0.1  # of the bytes; of the time, in which its sender had nothing to send
-_POLICED_NS, _NEAR = 100 * MS, 0.1
+_POLICED_NS, _NEAR = 100 * NS_PER_MS, 0.1
 _PATH = [
-    LIMITS.index(limit) for limit in (Limit.CONGESTION, Limit.UNKNOWN_WINDOW, Limit.LOSS, Limit.SPURIOUS, Limit.PACE)
+    LIMITS.index(limit) for limit in (Cause.CONGESTION, Cause.UNKNOWN_WINDOW, Cause.LOSS, Cause.SPURIOUS, Cause.PACE)
 ]
-_IDLE = [LIMITS.index(limit) for limit in (Limit.APPLICATION, Limit.UNKNOWN)]
+_IDLE = [LIMITS.index(limit) for limit in (Cause.APPLICATION, Cause.UNKNOWN)]
 _UNEVEN = 4  # mean spacings, or times that the packet takes at that rate: a longer gap is a silence
 
 
@@ -103,7 +102,7 @@ def throughput(shared: Shared) -> Throughput:
     packets = shared.talk.packets
     silence = max(shared.floors.whole_ns // 2, _SHORTEST_SILENCE_NS)
     begin, end = (int(packets.t_ns.min()), int(packets.t_ns.max())) if len(packets) else (0, 0)
-    return Throughput((end - begin) / MS, (_way(shared, 0, silence, begin, end), _way(shared, 1, silence, begin, end)))
+    return Throughput(to_ms(end - begin), (_way(shared, 0, silence, begin, end), _way(shared, 1, silence, begin, end)))
 
 
 def _way(shared: Shared, direction: int, silence: int, begin: int, end: int) -> WayThroughput:
@@ -121,19 +120,21 @@ def _way(shared: Shared, direction: int, silence: int, begin: int, end: int) -> 
     run_rate, sending_rate = _rate(fresh, end - begin), _rate(fresh, sending)
     sums = shared.splits[direction].sums_ns()
     is_short = (
-        path is not None and path is burst and path.ms * MS < max(_SHORT_NS, _ROUND_TRIPS * shared.floors.whole_ns)
+        path is not None
+        and path is burst
+        and path.ms * NS_PER_MS < max(_SHORT_NS, _ROUND_TRIPS * shared.floors.whole_ns)
     )
     return WayThroughput(
         sender=sender(talk, direction),
         receiver=sender(talk, 1 - direction),
         bytes=int(payload.sum()),
         new_bytes=fresh,
-        sending_ms=sending / MS,
+        sending_ms=to_ms(sending),
         run_mbit_s=run_rate,
         sending_mbit_s=sending_rate,
-        peak_10ms_mbit_s=_peak(t_ns, payload, 10 * MS, end - begin),
-        peak_100ms_mbit_s=_peak(t_ns, payload, 100 * MS, end - begin),
-        peak_1s_mbit_s=_peak(t_ns, payload, 1000 * MS, end - begin),
+        peak_10ms_mbit_s=_peak(t_ns, payload, 10 * NS_PER_MS, end - begin),
+        peak_100ms_mbit_s=_peak(t_ns, payload, 100 * NS_PER_MS, end - begin),
+        peak_1s_mbit_s=_peak(t_ns, payload, 1000 * NS_PER_MS, end - begin),
         carried=burst,
         sustained=sustained,
         used_share=None if path is None or run_rate is None else run_rate / path.mbit_s,
@@ -149,7 +150,7 @@ def _way(shared: Shared, direction: int, silence: int, begin: int, end: int) -> 
 def _policer(shared: Shared, direction: int, sums: I64) -> Policed | None:
     """Where its sender always had more to send, much was lost, and what arrived came at a rate that stays."""
     new, silences = shared.progress[direction], shared.silences[direction]
-    is_loss = np.isin(silences.causes, [code(cause) for cause in LOSS])
+    is_loss = np.isin(silences.causes, [code(cause) for cause in LOSS_STALLS])
     sent = int(shared.talk.packets.size[shared.streams[direction].rows].sum())
     lost = int(silences.pauses.size[is_loss].sum()) / max(sent, 1)
     idle = int(sums[_IDLE].sum())
@@ -165,7 +166,7 @@ def _policer(shared: Shared, direction: int, sums: I64) -> Policed | None:
         return None
     middle = float(np.median(rates))
     share = float((np.abs(rates - middle) <= _NEAR * middle).mean())
-    return Policed(middle, share, interval / MS, lost) if share >= _MUCH and middle > 0 else None
+    return Policed(middle, share, to_ms(interval), lost) if share >= _MUCH and middle > 0 else None
 
 
 def _busy_ns(t_ns: I64, silence: int) -> int:
@@ -253,4 +254,4 @@ def _level(t_ns: I64, size: I64) -> Plateau | None:
     wanted = size[1:] * 8e3 / mbit
     late = near & (gaps > _UNEVEN * np.maximum(wanted, spacing))
     even = int(gaps[late].sum()) <= _FLAT * max(busy, 1)
-    return Plateau(mbit, share if even else 0.0, interval / MS, len(rates))
+    return Plateau(mbit, share if even else 0.0, to_ms(interval), len(rates))

@@ -22,7 +22,7 @@ class Stops(Table):
     in_response: I8  # 1; 0: in the request
     ns: I64
     held_ns: I64  # of that the time for which the receiver held its ACK back; 0 where it is no delayed ACK
-    cause: I8  # place in `stalls.CAUSES`
+    cause: I8  # `causes.code`
 
 
 def find_stops(rows: TurnRows, silences: tuple[Silences, Silences], asker: int) -> Stops:

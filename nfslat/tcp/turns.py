@@ -14,8 +14,10 @@ from enum import StrEnum
 
 import numpy as np
 
+from nfslat.model.causes import STALLS, Cause, Stall, code
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
+from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.floors import Floors
 from nfslat.tcp.packets import Talk
 from nfslat.tcp.progress import Spread, sender, spread
@@ -23,13 +25,11 @@ from nfslat.tcp.shared import Shared
 from nfslat.tcp.turn_rows import NO_TURNS, TurnRows, turn_rows
 from nfslat.tcp.turn_shape import crossings, rpc_answers, who_asks
 from nfslat.tcp.turn_stops import Stops, find_stops
-from nfslat.wire.stalls import CAUSES, Cause, code
 
-MS = 1_000_000
 # Changes of direction at which the sender had not got all of what the other one had sent. Where they take turns there
 # are none, but for a protocol's rare interruptions.
 _PIPELINED = 0.05  # more than one, in any case
-_BACK_NS = MS  # by less packets change places where a host captures with several queues
+_BACK_NS = NS_PER_MS  # by less packets change places where a host captures with several queues
 _FAR_NS = 100_000  # to the asker and back: below this the capture is at its end
 
 
@@ -77,7 +77,7 @@ class TurnStall:
     """Silences of one cause within requests, or within responses."""
 
     where: str  # "request", "response"
-    cause: Cause
+    cause: Stall
     count: int
     turns: int
     total_ms: float
@@ -174,7 +174,7 @@ def turns(talk: Talk, taken: Taken) -> Turns:
         other_answer_share=taken.other_answers / taken.answers if taken.answers else None,
         count=count,
         whole=spread(whole),
-        whole_total_ms=total / MS,
+        whole_total_ms=to_ms(total),
         whole_share=total / conversation if count and conversation > 0 else None,
         parts=_parts(taken, conversation),
         request_bytes=float((rows.request_end - rows.request_begin).mean()) if count else None,
@@ -183,13 +183,13 @@ def turns(talk: Talk, taken: Taken) -> Turns:
         slowest_10_share=_slowest_share(whole, 0.1),
         stalls=_stalls(stops, total),
         delayed_ack_turns=len(np.unique(stops.turn[delayed])),
-        delayed_ack_ms=int(stops.held_ns.sum()) / MS,
-        without_delayed_ack_ms=(total - int(stops.held_ns.sum())) / MS,
-        round_trip_ms=None if whole_ns is None else whole_ns / MS,
-        round_trips_alone_ms=None if whole_ns is None or not count else whole_ns * count / MS,
-        asker_round_trip_ms=far / MS if far > _FAR_NS else None,
-        time_back_ms=taken.back_ns / MS,
-        conversation_ms=conversation / MS,
+        delayed_ack_ms=to_ms(int(stops.held_ns.sum())),
+        without_delayed_ack_ms=to_ms(total - int(stops.held_ns.sum())),
+        round_trip_ms=None if whole_ns is None else to_ms(whole_ns),
+        round_trips_alone_ms=None if whole_ns is None or not count else to_ms(whole_ns * count),
+        asker_round_trip_ms=to_ms(far) if far > _FAR_NS else None,
+        time_back_ms=to_ms(taken.back_ns),
+        conversation_ms=to_ms(conversation),
     )
 
 
@@ -214,7 +214,7 @@ def _parts(taken: Taken, conversation: int) -> tuple[TurnPart, ...]:
     return tuple(
         TurnPart(
             part=name,
-            total_ms=int(each.sum()) / MS,
+            total_ms=to_ms(int(each.sum())),
             share=int(each.sum()) / conversation if conversation > 0 else None,
             each=None if name in ("before", "after") else spread(each),
         )
@@ -234,14 +234,14 @@ def _slowest_share(durations_ns: I64, share: float) -> float | None:
 def _stalls(stops: Stops, total: int) -> tuple[TurnStall, ...]:
     out = []
     for in_response, where in ((0, "request"), (1, "response")):
-        for number in np.unique(stops.cause).tolist():
-            of = (stops.in_response == in_response) & (stops.cause == number)
+        for cause in STALLS:
+            of = (stops.in_response == in_response) & (stops.cause == code(cause))
             count = int(np.count_nonzero(of))
             if count:
                 ns = int(stops.ns[of].sum())
                 share = ns / total if total > 0 else None
                 turns_ = len(np.unique(stops.turn[of]))
-                out.append(TurnStall(where, CAUSES[number], count, turns_, ns / MS, ns / MS / count, share))
+                out.append(TurnStall(where, cause, count, turns_, to_ms(ns), to_ms(ns) / count, share))
     return tuple(sorted(out, key=lambda one: -one.total_ms))
 
 
@@ -293,11 +293,11 @@ def compare(client: TurnRows, server: TurnRows, shift: tuple[int, int] = (0, 0))
         server_only=len(server) - len(c),
         client=client_whole,
         server=server_own,
-        request_ms=float(request.mean()) / MS,
+        request_ms=to_ms(float(request.mean())),
         wait_ms=server_own.mean_ms,
-        response_ms=float(response.mean()) / MS,
+        response_ms=to_ms(float(response.mean())),
         network_ms=between.mean_ms,
-        network_least_ms=int(network.min()) / MS,
+        network_least_ms=to_ms(int(network.min())),
         network=between,
         wait_share=int(wait.sum()) / total if total > 0 else None,
         network_share=int(network.sum()) / total if total > 0 else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nfslat.model.protocol import NULL
+from nfslat.model.units import to_ms
 from nfslat.tcp.floors import Place
 from nfslat.tcp.limits import Limits, is_one_sided, limits
 from nfslat.tcp.progress import sender
@@ -33,8 +34,8 @@ def waits(shared: Shared) -> Waits:
     floor = shared.floors
     return Waits(
         place=floor.place,
-        to_a_ms=None if floor.to_a_ns == NULL else floor.to_a_ns / 1e6,
-        to_b_ms=None if floor.to_b_ns == NULL else floor.to_b_ns / 1e6,
+        to_a_ms=None if floor.to_a_ns == NULL else to_ms(floor.to_a_ns),
+        to_b_ms=None if floor.to_b_ns == NULL else to_ms(floor.to_b_ns),
         one_sided=_only(shared),
         setup=setup(shared.talk),
         rounds=(rounds(shared, 0), rounds(shared, 1)),

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nfslat.model.causes import LOSS_STALLS, Cause, code
 from nfslat.model.tables import I64
+from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.packets import AckKind, Kind, Packets, Talk
 from nfslat.tcp.turns import Shape, Taken
-from nfslat.wire.stalls import LOSS, Cause, code
 
-MS = 1_000_000
 _SLOW = 0.1
 _FEW, _MOST = 0.01, 0.5  # of the turns (one at the least), of the time in them
 _MOST_ROWS = 24  # more neighbours are folded together
-_SHORT_NS = 10 * MS  # a silence that has a row of its own
+_SHORT_NS = 10 * NS_PER_MS  # a silence that has a row of its own
 _NFS_PORT = 2049
 _ORACLE_PORTS = (1521, 1522, 1523, 1524, 1525, 1526)
 # Above it a delayed ACK is not likely Linux's usual one (40 ms), below it cannot be that of Windows (200 ms).
-_WINDOWS_NS = 120 * MS
+_WINDOWS_NS = 120 * NS_PER_MS
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def walk(talk: Talk, taken: Taken) -> Walk | None:
     order = slow[np.argsort(took[slow], kind="stable")]
     turn = int(order[-1] if chosen_by == "longest" else order[(len(order) - 1) // 2])
     here = np.flatnonzero(stops.turn == turn)
-    resent = np.isin(stops.cause[here], [code(cause) for cause in LOSS])
+    resent = np.isin(stops.cause[here], [code(cause) for cause in LOSS_STALLS])
     lost = int(stops.held_ns[here].sum()) + int(stops.ns[here][resent].sum())
     return Walk(
         turn=turn + 1,
@@ -92,8 +92,8 @@ def walk(talk: Talk, taken: Taken) -> Walk | None:
         slow_turns=len(slow),
         chosen_by=chosen_by,
         share=int(took[turn]) / total if total > 0 else None,
-        took_ms=int(rows.took_ns[turn]) / MS,
-        without_ms=(int(rows.took_ns[turn]) - lost) / MS,
+        took_ms=to_ms(int(rows.took_ns[turn])),
+        without_ms=to_ms(int(rows.took_ns[turn]) - lost),
         steps=_steps(talk.packets, taken, turn),
         notes=notes(talk, taken),
     )
@@ -117,8 +117,8 @@ def _steps(packets: Packets, taken: Taken, turn: int) -> tuple[Step, ...]:
     for number, (low, high) in enumerate(groups):
         silence = int(part.t_ns[low] - part.t_ns[low - 1]) if low else 0
         if silence >= _SHORT_NS:
-            at_ms = int(part.t_ns[low - 1] - begin) / MS
-            steps.append(Step(None, None, at_ms, None, f"{silence / MS:.1f} ms of silence", 0, 0, silence / MS))
+            at_ms = to_ms(int(part.t_ns[low - 1] - begin))
+            steps.append(Step(None, None, at_ms, None, f"{to_ms(silence):.1f} ms of silence", 0, 0, to_ms(silence)))
         group = part.take(slice(low, high))
         direction = int(group.direction[np.flatnonzero(group.size)[0]] if group.size.any() else group.direction[0])
         total = int(group.size.sum())
@@ -126,7 +126,7 @@ def _steps(packets: Packets, taken: Taken, turn: int) -> tuple[Step, ...]:
             Step(
                 frame=int(group.frame[0]),
                 last_frame=int(group.frame[-1]),
-                at_ms=int(group.t_ns[0] - begin) / MS,
+                at_ms=to_ms(int(group.t_ns[0] - begin)),
                 direction=direction,
                 what=_what(group, direction, asker, answered=answered, is_end=number == len(groups) - 1),
                 packets=len(group),

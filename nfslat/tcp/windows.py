@@ -12,11 +12,11 @@ import numpy as np
 from nfslat.model.blocks import ranked
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, endpoint
+from nfslat.model.units import to_ms
 from nfslat.tcp.packets import AckKind, Kind, Packets
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.stream import Stream
 
-_MS = 1e6
 _BINS = 200
 _MOST_SHIFT = 14  # RFC 7323 section 2.3
 _FRAMES = 8
@@ -192,8 +192,8 @@ def _zeros(one: Stream, begin: int) -> tuple[ZeroWindow, ...]:
         out.append(
             ZeroWindow(
                 frame=int(packets.frame[row]),
-                at_ms=(int(packets.t_ns[row]) - begin) / _MS,
-                ms=max(until - int(packets.t_ns[row]), 0) / _MS,
+                at_ms=to_ms(int(packets.t_ns[row]) - begin),
+                ms=to_ms(max(until - int(packets.t_ns[row]), 0)),
                 probes=int(np.searchsorted(probes, last + 1) - np.searchsorted(probes, row)),
                 opened_by=None if opened is None else _opening(packets, opened),
                 opened_frame=None if opened is None else int(packets.frame[opened]),
@@ -223,6 +223,6 @@ def _over_time(one: Stream, window: I64 | None, in_flight: I64) -> tuple[WindowT
         np.minimum.at(least, (packets.t_ns[one.said] - begin) // bin_ns, window)
     used = np.flatnonzero((most > 0) | (least < none))
     return tuple(
-        WindowThen(at * bin_ns / _MS, int(least[at]) if least[at] < none else None, int(most[at]))
+        WindowThen(to_ms(at * bin_ns), int(least[at]) if least[at] < none else None, int(most[at]))
         for at in used.tolist()
     )

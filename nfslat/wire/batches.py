@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nfslat.model.tables import I64, Bool
+from nfslat.model.units import NS_PER_MS, to_ms
 
-_MS = 1_000_000
-_LEAST_NS = 5 * _MS  # above the floor: interrupt coalescing, GRO and a scheduler's tick hold packets, too, but less
+# Above the floor: interrupt coalescing, GRO and a scheduler's tick hold packets, too, but less.
+_LEAST_NS = 5 * NS_PER_MS
 # Choices, but for the slope: each says what it parts from what.
 _TYPICAL = 5  # times the typical delay above the floor: random delay (exponential) is above that once in 30 packets
 _LEAST_PACKETS = 3  # two make a straight line of anything
@@ -93,7 +94,7 @@ def _tooth(sent: I64, above: I64) -> Held | None:
         release_ns=int(sent[peak_at]) + peak,
         packets=len(x),
         arrivals=len(np.unique(arrivals)),
-        peak_ms=peak / _MS,
+        peak_ms=to_ms(peak),
         slope=slope,
         straight=min(straight, 1.0),
     )

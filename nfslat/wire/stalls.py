@@ -11,67 +11,39 @@ the receiver's an ACK passes first, and the data that it released come a round t
 
 What cannot be told there: whether it was the receiver's window or the congestion window that an ACK opened (the
 sender had more under way than the receiver sees), unless the window is too small for a segment. Nor can it be told at
-the sender's end where the window is not known, for want of the handshake that says its scale (see `scales`).
+the sender's end where the window is not known, for want of the handshake that says its scale (see
+`nfslat.wire.window_scales`).
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import numpy as np
 
+from nfslat.model.causes import Cause, code
 from nfslat.model.details import Ended, Pauses, Went
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8, I64, Bool
+from nfslat.model.units import NS_PER_MS
 
-_MS = 1_000_000
-
-
-class Cause(StrEnum):
-    """What a sender waited for; its code in columns is its place in `CAUSES`."""
-
-    RTO = "rto"  # the retransmission timeout; each step of its backoff has a row of its own
-    TAIL_LOSS_PROBE = "tail-loss-probe"
-    FAST_RETRANSMIT = "fast-retransmit"  # duplicate ACKs, or SACKs, told of a loss
-    RECOVERY = "recovery"  # what is sent again beside it: little or no silence each
-    ZERO_WINDOW = "zero-window"
-    RECEIVE_WINDOW = "receive-window"  # open, and too small for the next segment
-    DELAYED_ACK = "delayed-ack"
-    CONGESTION_WINDOW = "congestion-window"  # for an ACK, about a round trip, with room in the receiver's window
-    UNKNOWN_WINDOW = "unknown-window"  # the same, and nothing says whether the receiver's window had room
-    SENDER = "sender"  # for nothing on the wire: its application, or its host
-    OVERTAKEN = "overtaken"  # no wait: the network brought packets in another order
-    UNKNOWN = "unknown"  # the capture does not show it; near the receiver this is the pace of path and sender
-    SPURIOUS = "spurious"  # it sent again what had arrived; not told by `classify`, which sees a pause alone
-
-
-CAUSES = tuple(Cause)
-LOSS = frozenset({Cause.RTO, Cause.TAIL_LOSS_PROBE, Cause.FAST_RETRANSMIT, Cause.RECOVERY})
-
-RTO_MIN_NS = 200 * _MS  # Linux and FreeBSD; Solaris has 400, RFC 6298 a second: there all the more
-DELAYED_ACK_NS = (30 * _MS, 550 * _MS)  # 40 ms, a tick early, to 500 (RFC 1122), a tick late
+RTO_MIN_NS = 200 * NS_PER_MS  # Linux and FreeBSD; Solaris has 400, RFC 6298 a second: there all the more
+DELAYED_ACK_NS = (30 * NS_PER_MS, 550 * NS_PER_MS)  # 40 ms, a tick early, to 500 (RFC 1122), a tick late
 # An answer to what was heard comes within so much: a wake-up of a busy or virtual host.
-_AT_ONCE_NS = 2 * _MS
+_AT_ONCE_NS = 2 * NS_PER_MS
 _AT_ONCE_LEAST, _AT_ONCE_MOST = 20, 8  # parts of the silence: a 20th where that is more, an 8th where that is less
-_TICK_NS = 10 * _MS  # of the slowest kernel clock: timers go off so much early or late
-_PROBE_SLACK_NS = 25 * _MS  # two ticks of the slowest clock, which Linux adds to a probe's timer, and a wake-up
+_TICK_NS = 10 * NS_PER_MS  # of the slowest kernel clock: timers go off so much early or late
+_PROBE_SLACK_NS = 25 * NS_PER_MS  # two ticks of the slowest clock, which Linux adds to a probe's timer, and a wake-up
 _DUP_ACKS = 3  # RFC 5681
-_RECOVERY_NS = 5 * _MS  # from one repeat to the next, where round trips are shorter: a busy host's jitter
+_RECOVERY_NS = 5 * NS_PER_MS  # from one repeat to the next, where round trips are shorter: a busy host's jitter
 
 # Timers of delayed ACKs: (name in ms, from, to), of the time that the ACK was held. They count in ticks of up to 10 ms,
 # of which the first is under way when they are set.
 _TIMERS_MS = ((40, 30, 49), (50, 49, 60), (100, 90, 115), (200, 190, 230), (500, 475, 575))
 
 
-def code(cause: Cause) -> int:
-    """What stands for `cause` in the columns of `classify`."""
-    return CAUSES.index(cause)
-
-
 def timer_ms(held_ns: int) -> int | None:
     """The delayed-ACK timer that goes with an ACK held so long: 40 (Linux), 50 or 100 (Solaris), 200 (Windows, BSD),
     500 (the most that RFC 1122 allows); None: no such timer."""
-    return next((name for name, least, most in _TIMERS_MS if least * _MS <= held_ns < most * _MS), None)
+    return next((name for name, least, most in _TIMERS_MS if least * NS_PER_MS <= held_ns < most * NS_PER_MS), None)
 
 
 def awaited(pauses: Pauses) -> I8:
@@ -93,7 +65,7 @@ def classify(
     sender_rtt_ns: int | I64 = NULL,
     jitter_ns: int | I64 = 0,
 ) -> I8:
-    """The cause of each pause, as the place in `CAUSES`. Round trips as above, in ns, and the MSS in bytes: one for
+    """The cause of each pause, as `causes.code`. Round trips as above, in ns, and the MSS in bytes: one for
     all rows or one a row, NULL where it is not known. `jitter_ns`: how much later than the shortest way to the sender
     and back takes an answer may come, where `pauses` were put into the sender's view by that way."""
     rows = _Rows(pauses, rtt_min_ns, mss, sender_rtt_ns, jitter_ns)

@@ -32,7 +32,7 @@ from nfslat.evidence.sunrpc_trace import SunrpcTrace
 from nfslat.export.output import output
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool
-from nfslat.results import Correlation, Side
+from nfslat.results import Analysis, Side
 
 from .compared import Comparison, Coverage, Difference, Row, as_json
 from .compared_text import text
@@ -78,8 +78,8 @@ def examine(folder: Path) -> Comparison:
         if not traces[side].is_file():
             notes.append(f"no {traces[side].name}: nothing of the {side} is compared")
             continue
-        trace = read(str(traces[side])).trace
-        if trace is None:
+        trace = read(str(traces[side])).record
+        if not isinstance(trace, SunrpcTrace):
             raise InputError(f"{traces[side]}: not a trace of the kernel")
         joined, covered = _join(getattr(c, side), side, trace)
         coverage.append(covered)
@@ -146,7 +146,7 @@ def _only(joined: Joined, kept: Bool) -> Joined:
 # --- The differences --------------------------------------------------------------------------------------------------
 
 
-def _client(c: Correlation, trace: SunrpcTrace, joined: Joined, notes: list[str]) -> list[Difference]:
+def _client(c: Analysis, trace: SunrpcTrace, joined: Joined, notes: list[str]) -> list[Difference]:
     ops = c.client.ops
     rows = np.flatnonzero(joined.row >= 0)
     # The kernel prints 0 for an RPC that was ended before a reply came.
@@ -161,7 +161,7 @@ def _client(c: Correlation, trace: SunrpcTrace, joined: Joined, notes: list[str]
     return made
 
 
-def _server(c: Correlation, trace: SunrpcTrace, joined: Joined, notes: list[str]) -> list[Difference]:
+def _server(c: Analysis, trace: SunrpcTrace, joined: Joined, notes: list[str]) -> list[Difference]:
     ops = c.server.ops
     rows = np.flatnonzero(joined.row >= 0)
     at = joined.row[rows]

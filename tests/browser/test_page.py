@@ -17,7 +17,6 @@ pytest.importorskip("vl_convert", reason="vl-convert-python (the extra html) is 
 pytest.importorskip("jinja2", reason="jinja2 (the extra html) is not installed")
 
 import nfslat
-from nfslat.answer.json import to_dict
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -80,7 +79,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Made]:
             report = nfslat.correlate(*captures)
             path = folder / f"{name}.html"
             path.write_text(report.html(), encoding="utf-8")
-            pages[name] = Made(path.as_uri(), to_dict(report.figures))
+            pages[name] = Made(path.as_uri(), report.figures.to_dict())
         return pages[name]
 
     return of

@@ -9,6 +9,21 @@ from pathlib import Path
 
 import numpy as np
 
+from nfslat.answer.model import SCHEMA as REPORT
+from nfslat.answer.model import (
+    Capture,
+    Charge,
+    Clock,
+    Finding,
+    MatchedOps,
+    MatchedRow,
+    Parts,
+    Report,
+    Selection,
+    Summary,
+    Tool,
+    Verdict,
+)
 from nfslat.diff.runs import Run, Single
 from nfslat.diff.statistics import F64
 from nfslat.model.tables import I64
@@ -103,3 +118,36 @@ def write_csv(one: Single, path: Path) -> str:
             end = begin + int(one.client_ns[at])
             rows.writerow(["0x1", "NFS", one.ops[one.op[at]], "" if size < 0 else size, begin, end, *parts])
     return str(path)
+
+
+def reported(
+    server_ms: float,
+    network_ms: float = 0.5,
+    *,
+    tail: Sequence[float] = (1.0, 1.5, 2.0, 4.0),
+    count: int = 1500,
+    charges: list[Charge] | None = None,
+    findings: bool = False,
+) -> Report:
+    """A report on READs that take so long at the client, so much of that the network's; `tail` is p50, p95, p99 and max
+    over the mean."""
+    server = Summary(server_ms, *(server_ms * factor for factor in tail))
+    parts = Parts(0.0, None, server_ms - network_ms, 0.0, None, network_ms, None)
+    network = Summary(*[network_ms] * 5)
+    row = MatchedRow("NFS", "READ", "3", count, server, server, network, 0, parts)
+    capture = Capture("x", [], "pcap", None, 0, None, None, {}, None, None, 0.0, 0, {}, 0, {})
+    found = Finding("server-storage", "server", "warning", 0.9, "likely", "slow", {}, {})
+    both = {"server": count, "client": count}
+    return Report(
+        schema=REPORT,
+        nfslat=Tool("0", "native", "nfslat", "nfslat"),
+        captures={"server": capture, "client": capture},
+        raw={"server": [], "client": []},
+        selection=Selection({}, {}),
+        notes=[],
+        matched=MatchedOps(both, count, 0, {"server": {}, "client": {}}, [row], row, row, None),
+        clock=Clock(False, None, None, None, None, None, [], 0, 0, 0),
+        charges=charges,
+        findings=[found] if findings else [],
+        verdict=Verdict("server", None, None, None, "low", "The server adds most.", [], []),
+    )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs_by_hand import MS, run, single, wandering
+from runs_by_hand import MS, reported, run, single, wandering
 
+from nfslat.answer.model import Charge
 from nfslat.cli import diff as command
 from nfslat.diff import coarse, compare, judge, verdict
 from nfslat.diff.parts import columns
@@ -184,29 +184,17 @@ def test_what_may_be_chance_is_held_back_as_such() -> None:
 def test_reports_move_what_their_charges_say() -> None:
     """Between two reports the layers are those of their verdicts, and the parts sum to what they did."""
 
-    def reported(server_ms: float, charges: list[dict[str, Any]]) -> Run:
-        of = {
-            "mean": server_ms + 1,
-            "p50": server_ms + 1,
-            "p95": server_ms + 1,
-            "p99": server_ms + 1,
-            "max": server_ms + 1,
-        }
-        parts = {"call_send": 0.0, "net_both": 1.0, "server": server_ms, "reply_send": 0.0}
-        row = {"op": "READ", "version": "3", "count": 1000, "client_ms": of, "server_ms": of, "network_ms": of}
-        row |= {"parts_ms": parts, "queue_ms": 0.0}
-        return Run("x", "report", {"matched": {"by_op": [row]}, "charges": charges, "inflight": None}, None)
-
-    b = reported(
-        5.0,
-        [
-            {"part": "server", "cause": "behind-loss", "mean_ms": 2.5},
-            {"part": "server", "cause": "sender", "mean_ms": 1.0},
-            {"part": "call_net", "cause": "host-pause", "mean_ms": 0.5},
-            {"part": "call_net", "cause": "rto", "mean_ms": 0.25},
-        ],
+    charges = [
+        Charge("server", "behind-loss", 1, 2500.0, 2.5, None, 0.0, None),
+        Charge("server", "sender", 1, 1000.0, 1.0, None, 0.0, None),
+        Charge("call_net", "host-pause", 1, 500.0, 0.5, None, 0.0, None),
+        Charge("call_net", "rto", 1, 250.0, 0.25, None, 0.0, None),
+    ]
+    a, b = (
+        Run("x", "report", reported(server_ms + 1, network_ms=1.0, tail=[1.0] * 4, count=1000, charges=of), None)
+        for server_ms, of in ((2.0, []), (5.0, charges))
     )
-    found = coarse.compare(reported(2.0, []), b)
+    found = coarse.compare(a, b)
     parts = {one.name: one.change.b for one in found.parts}
     assert parts == {
         "call_send": 0,

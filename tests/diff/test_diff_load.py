@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs_by_hand import MS, single, wandering
 
+from nfslat.answer.figures import Summary
 from nfslat.diff import coarse, compare, verdict
 from nfslat.diff.kinds import decompose, kinds, size_label
 from nfslat.diff.runs import Single
@@ -132,6 +133,6 @@ def test_the_part_that_moved_is_named() -> None:
 def test_the_most_variance_is_never_too_small(values: list[float]) -> None:
     """What a summary allows for is at least the variance of the durations that it is of."""
     ordered = np.sort(values)
-    ranks = {f"p{percent}": float(ordered[-(-len(ordered) * percent // 100) - 1]) for percent in (50, 95, 99)}
-    summary = {"mean": float(ordered.mean()), **ranks, "max": float(ordered[-1])}
+    p50, p95, p99 = (float(ordered[-(-len(ordered) * percent // 100) - 1]) for percent in (50, 95, 99))
+    summary = Summary(float(ordered.mean()), p50, p95, p99, float(ordered[-1]))
     assert coarse.most_variance(summary) >= float(ordered.var()) * (1 - 1e-6) - 1e-9

@@ -11,8 +11,8 @@ import pytest
 from nfslat.errors import InputError
 from nfslat.evidence import dtrace, fio, folded, oracle_trace, oracle_waits, perf_sched
 from nfslat.evidence.oracle_events import FILE_EVENTS, file_event
-from nfslat.evidence.read import Evidence, read
-from nfslat.evidence.records import Latency
+from nfslat.evidence.read import read
+from nfslat.evidence.records import Evidence, Latency
 
 DATA = Path(__file__).parent / "data"
 
@@ -30,7 +30,7 @@ def first(evidence: Evidence, op: str, layer: str = "application") -> Latency:
 
 def test_a_10046_trace_gives_waits_by_event() -> None:
     """Count, sum, percentiles, histogram and blocks of each event, the longest total first."""
-    oracle = of("app_10046.trc").oracle
+    oracle = of("app_10046.trc").record
     assert oracle is not None
     assert list(oracle.events)[:2] == ["SQL*Net message from client", "db file sequential read"]
     read_waits = oracle.events["db file sequential read"]
@@ -59,7 +59,7 @@ def test_the_waits_of_files_are_the_applications_latency() -> None:
 
 def test_a_wait_that_the_end_of_the_file_cuts_is_not_read() -> None:
     """ "ela= 502" of 50213 is another number: it is counted as unreadable."""
-    oracle = of("app_10046.trc").oracle
+    oracle = of("app_10046.trc").record
     assert oracle is not None
     assert oracle.unreadable == 1
     for cut in range(20, 90):
@@ -104,13 +104,13 @@ def test_an_awr_report_gives_means_counts_and_a_percentile() -> None:
     evidence = of("app_awr_19c.txt")
     found = first(evidence, "READ")
     assert (found.mean_ms, found.count, found.p99_ms) == (50.0, 412_908, 1000.0)
-    assert evidence.waits is not None
-    events = evidence.waits.events
+    assert evidence.record is not None
+    events = evidence.record.events
     assert (events["control file sequential re"].waits, events["control file sequential re"].mean_ms) == (1200, 0.65)
     assert (events["direct path read"].waits, events["direct path read"].mean_ms) == (4_200_000, 0.5)
     assert (events["log file parallel write"].mean_ms, events["log file sync"].mean_ms) == (1.2, 2.0)
     assert "DB CPU" not in events  # it waits for nothing
-    assert evidence.waits.complete
+    assert evidence.record.complete
 
 
 def test_the_more_exact_of_two_means_is_taken() -> None:
@@ -122,7 +122,7 @@ def test_the_more_exact_of_two_means_is_taken() -> None:
 
 def test_decimal_commas_are_read() -> None:
     """1.000 waits of 65,0 s in all, as a German server prints them."""
-    waits = of("app_awr_11g.txt").waits
+    waits = of("app_awr_11g.txt").record
     assert waits is not None
     assert waits.events["db file scattered read"].waits == 1000
     assert waits.events["db file scattered read"].mean_ms == pytest.approx(65.0)
@@ -131,8 +131,8 @@ def test_decimal_commas_are_read() -> None:
 def test_a_histogram_of_counts_bounds_the_mean() -> None:
     """Buckets of powers of two: the mean is known to a factor of two, and the note says between what."""
     evidence = of("app_event_histogram.txt")
-    assert evidence.waits is not None
-    event = evidence.waits.events["db file sequential read"]
+    assert evidence.record is not None
+    event = evidence.record.events["db file sequential read"]
     assert event.waits == 1000
     assert event.mean_between_ms == pytest.approx(((32 * 800 + 64 * 100) / 1000, (100 + 64 * 800 + 128 * 100) / 1000))
     assert first(evidence, "READ").p99_ms == 128
@@ -251,7 +251,7 @@ def test_lquantize_is_read_by_its_steps() -> None:
 
 def test_perf_sched_of_several_versions() -> None:
     """The last columns differ; "(8)" are eight tasks of one name."""
-    sched = of("app_perf_sched.txt").sched
+    sched = of("app_perf_sched.txt").record
     assert sched is not None
     nfsd, oracle, _, kworker = sched.tasks
     assert (nfsd.name, nfsd.pid, nfsd.tasks, nfsd.switches) == ("nfsd", None, 8, 789)
@@ -264,7 +264,7 @@ def test_perf_sched_of_several_versions() -> None:
 
 def test_stacks_are_grouped_by_what_their_functions_do() -> None:
     """A thread that waits for calls is idle; the shares are of all samples."""
-    stacks = of("app_stacks.folded").stacks
+    stacks = of("app_stacks.folded").record
     assert stacks is not None
     assert stacks.total == 1000
     assert stacks.share("NFS server, idle") == 0.3
@@ -354,7 +354,7 @@ def test_what_is_there_of_a_cut_gzip_file_is_read(tmp_path: Path) -> None:
         (b"", "holds no text"),
         (b"\n \n", "holds no text"),
         (b"\xd4\xc3\xb2\xa1\x02\0\x04\0", "is binary"),
-        (b"hello\nworld\n", "is not an Oracle 10046 trace, AWR text"),
+        (b"hello\nworld\n", "is not an Oracle 10046 trace, AWR or wait histogram"),
         (gzip.compress(b"", mtime=0)[:9], "holds no text"),
         (b"WORKLOAD REPOSITORY report for\n", "no wait events can be read"),
         (b"# tracer: nop\n", "without rpc_stats_latency and svc_stats_latency"),

@@ -35,7 +35,7 @@ def ops(*pairs: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
 
 def test_the_three_ways_to_print_a_trace() -> None:
     """tracing/trace, trace-cmd report and perf script, of old and new kernels; a torn last line is counted."""
-    trace = read(str(DATA / "app_sunrpc.txt")).trace
+    trace = read(str(DATA / "app_sunrpc.txt")).record
     assert trace is not None
     assert trace.side.tolist() == [CLIENT] * 4 + [SERVER] * 3
     assert [f"{xid:08x}" for xid in trace.xid.tolist()[:4]] == ["260eab5d", "260eab5e", "260eab5f", "ff9faaf9"]
@@ -51,7 +51,7 @@ def test_the_three_ways_to_print_a_trace() -> None:
 
 def test_the_wait_for_a_slot_is_told_from_the_wait_to_send() -> None:
     """Where xprt_reserve is traced: 39.9 of 40.01 ms."""
-    trace = read(str(DATA / "app_sunrpc.txt")).trace
+    trace = read(str(DATA / "app_sunrpc.txt")).record
     assert trace is not None
     assert trace.slot_us.tolist() == [39_900, -1, -1, -1, -1, -1, -1]
 
@@ -105,7 +105,7 @@ def test_threads_do_not_mix_up_their_calls(steps: list[tuple[int, int]], first: 
 
 def test_latencies_by_layer_leave_other_programs_out() -> None:
     """Client, slot wait and client wire for each operation; the server's thread."""
-    trace = read(str(DATA / "app_sunrpc.txt")).trace
+    trace = read(str(DATA / "app_sunrpc.txt")).record
     assert trace is not None
     found = {(latency.layer, latency.op): latency for latency in latencies(trace, "x")}
     assert set(found) == {
@@ -174,7 +174,7 @@ def test_a_clock_that_counts_no_seconds_joins_what_occurs_once() -> None:
 
 def test_sides_are_kept_apart() -> None:
     """One host may be client and server: its rows are looked for on the side that is asked for."""
-    trace = read(str(DATA / "app_sunrpc.txt")).trace
+    trace = read(str(DATA / "app_sunrpc.txt")).record
     assert trace is not None
     calls = ops((0x260EAB5D, 975_040_050 * US), (0x260EAB5E, 975_048_000 * US))
     assert join(trace, *calls).execute_us.tolist() == [41026, 2032]

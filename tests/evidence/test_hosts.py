@@ -200,7 +200,7 @@ def test_a_difference_and_what_was_before_add_up(counts: dict[str, list[int]], d
 
 def test_nfsiostat_leaves_out_what_was_before() -> None:
     """Several reports: the one since the mount is left out, the others are weighted by their operations."""
-    reports = nfsiostat.read(_data("nfsiostat-new.txt"), "n")
+    reports = nfsiostat.parse(_data("nfsiostat-new.txt").splitlines())
     assert [(each.path, each.since_mount, each.backlog) for each in reports] == [
         ("/mnt/my db", True, 0.25),
         ("/mnt/my db", False, 12.5),
@@ -216,7 +216,7 @@ def test_nfsiostat_leaves_out_what_was_before() -> None:
 @pytest.mark.parametrize("name", ["nfsiostat-old.txt", "nfsiostat-lines.txt"])
 def test_nfsiostat_of_old_versions(name: str) -> None:
     """Without the queue column there is no slot wait; numbers may stand on lines of their own."""
-    reports = nfsiostat.read(_data(name), "n")
+    reports = nfsiostat.parse(_data(name).splitlines())
     assert reports[0].backlog == 0
     means = {(each.op, each.layer): each.mean_ms for each in nfsiostat.latencies(reports)}
     assert means["READ", "client wire"] == 5.167
@@ -261,7 +261,7 @@ def test_pools_of_old_kernels_have_one_more_column() -> None:
 
 _READERS: list[Callable[[str], object]] = [
     lambda text: mountstats.read(text, "t"),
-    lambda text: nfsiostat.read(text, "t"),
+    lambda text: nfsiostat.parse(text.split("\n")),
     lambda text: nfsd.read(text, "t"),
     lambda text: pools.read(text, "t"),
     lambda text: sysctl.read(("t:1", line) for line in text.split("\n")),

@@ -359,7 +359,7 @@ def fleets() -> st.SearchStrategy[Fleet]:
 def _of(kind: Any, name: str) -> st.SearchStrategy[Any]:
     """Values of a field of this type and name."""
     origin, of = typing.get_origin(kind), typing.get_args(kind)
-    if isinstance(kind, types.UnionType):
+    if origin in (types.UnionType, typing.Union):
         return st.one_of(*(_of(one, name) for one in reversed(of)))
     if kind is type(None):
         return st.none()

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from nfslat import api
-from nfslat.answer.json import to_dict
 from nfslat.fleet.compare.windows import plan
 from nfslat.fleet.run.inputs import expand
 from nfslat.fleet.run.pair import Parts, Request, compare_client, correlate
@@ -26,7 +25,7 @@ def through_fleet(files: Sequence[str], folder: Path) -> dict[str, Any]:
     request = Request(client.name, client.addresses, _parts(server), _parts(own), kept="client.json")
     compare_client(store, request, plan(server.first_ns, server.last_ns, server.ops), None)
     kept = json.loads((folder / "client.json").read_text(encoding="utf-8"))
-    shown = json.loads(json.dumps(to_dict(api.Report(*correlate(store, request, None)).figures)))
+    shown = json.loads(json.dumps(api.Report(*correlate(store, request, None)).figures.to_dict()))
     assert kept == shown | {"pictures": None}
     return comparable(shown)
 
@@ -34,7 +33,7 @@ def through_fleet(files: Sequence[str], folder: Path) -> dict[str, Any]:
 def plain(server: str, client: str) -> dict[str, Any]:
     """The report on the pair."""
     options = api.Options(may_swap=False, command="")
-    return comparable(json.loads(json.dumps(to_dict(api.run([server, client], options).figures))))
+    return comparable(json.loads(json.dumps(api.run([server, client], options).figures.to_dict())))
 
 
 def comparable(report: dict[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from nfslat.fleet.compare.summary import ClientSummary
 from nfslat.fleet.compare.tops import Top
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Pattern, Phase, Server
-from nfslat.model.instants import iso
+from nfslat.model.units import iso
 
 SUBNET = 7
 FAR_MS = 16.4

@@ -234,7 +234,7 @@ def test_a_fleet_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def _decode(paths: list[Path]) -> int:
     found = _native.decode([str(path) for path in paths], b"", b"", 4, _native.Job())
-    return len(found["ops"]["xid"])
+    return len(found.tables.ops["xid"])
 
 
 def test_remote_files_come_through_pipes(memory: Any, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from captures import needs_native
 from fleet_made.fleets import small
 
 from nfslat.cli import main as cli
-from nfslat.fleet.as_json import to_dict
 from nfslat.fleet.run import cluster, run
 from nfslat.fleet.run.inputs import expand
 from nfslat.fleet.run.points import find_points
@@ -133,7 +132,7 @@ def test_a_server_that_is_decoded_in_slices_says_the_same(
         asked = run.Asked(keep_reports=True, out=str(done[0]), whole_bytes=1)
         fleet = run.Run(of_two, Store(str(tmp_path / "store")), points, asked, steps.append).fleet()
     assert [step for step in steps if step.startswith("decoded slice")]
-    want, found = (_figures(json.loads(json.dumps(one))) for one in (done[1], to_dict(fleet)))
+    want, found = (_figures(json.loads(json.dumps(one))) for one in (done[1], fleet.to_dict()))
     assert found == want
 
 

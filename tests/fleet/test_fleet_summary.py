@@ -21,11 +21,11 @@ from nfslat.fleet.compare.tops import Top, top_of, top_path, tops_of
 from nfslat.fleet.compare.windows import Windows
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.model.protocol import DATA_OPS
-from nfslat.results import Correlation
+from nfslat.results import Analysis
 
 pytestmark = needs_native
 NAMES = ("client-slots", "packet-loss", "server-threads", "session-slots", "slow-network")
-Both = tuple[Correlation, model.Report, ClientSummary]
+Both = tuple[Analysis, model.Report, ClientSummary]
 
 
 def summarized(name: str, count: int = 6) -> Both:
@@ -37,7 +37,7 @@ def summarized(name: str, count: int = 6) -> Both:
     return c, figures, made
 
 
-def windows(c: Correlation, count: int) -> Windows:
+def windows(c: Analysis, count: int) -> Windows:
     t_ns = c.server.ops.t1
     return Windows(int(t_ns.min()), int(t_ns.max() - t_ns.min()) // count + 1, count)
 

@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nfslat
-from nfslat.inflight.dispatch import Work, starts
+from nfslat.kernels.dispatch import Work, starts
 
 needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not here")
 pytestmark = needs_native

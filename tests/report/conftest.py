@@ -55,9 +55,10 @@ from nfslat.answer.pictures import (
     Way,
 )
 from nfslat.answer.pivots import IntervalRow, Intervals, Pivot, PivotRow
+from nfslat.model.causes import CHARGES
 from nfslat.model.protocol import _NAMES, op_name, program_name
 from nfslat.model.tables import Miss, State
-from nfslat.wire.charges.causes import CAUSES, PLACES
+from nfslat.wire.charges.places import PLACES
 
 _LABELS = ".1m .2m .5m 1m 2m 4m 8m 16m 33m 65m .1s .2s .5s 1s 2s 4s 8s 16s 33s 65s".split()
 _BOUNDS_US: list[int | None] = [0, *(128 << i for i in range(len(_LABELS))), None]
@@ -574,7 +575,7 @@ def _pictures(draw: st.DrawFn) -> Pictures:
         *[_ms] * 4,
         parts,
         st.none() | _ms,
-        st.dictionaries(st.sampled_from([*CAUSES]), _ms, max_size=2),
+        st.dictionaries(st.sampled_from([*CHARGES]), _ms, max_size=2),
         st.integers(1, 3),
         st.lists(event, min_size=1, max_size=4),
         st.dictionaries(side, _text, max_size=2),
@@ -646,9 +647,9 @@ def _reports(draw: st.DrawFn, compared: bool = False, pictured: bool = False) ->
     note = st.builds(AuditNote, _text, st.sampled_from(["info", "warning"]), _text, st.integers(0, 10**9))
     data = st.builds(TcpAmount, number, st.none() | number, number)
     way, caveats = st.sampled_from(["call", "reply"]), st.lists(st.sampled_from(["partial", "new"]), max_size=2)
-    tcp = (_text, _text, way, number, data, data, data, number, st.none() | number, number, number, caveats)
-    transport = st.builds(Transport, *tcp)
-    charged_to = st.sampled_from(PLACES), st.sampled_from([*CAUSES, "unexplained"])
+    tcp = (_text, _text, way, number, data, data, data, number, st.none() | number, number, caveats)
+    transport = st.builds(Transport, *tcp, doubled=number)
+    charged_to = st.sampled_from(PLACES), st.sampled_from([*CHARGES, "unexplained"])
     charge = st.builds(Charge, *charged_to, number, amount, amount, _share, amount, _share)
     return Report(
         schema=SCHEMA,

@@ -10,20 +10,18 @@ from captures import SHARED, needs_native
 from timeline import Timeline
 from wire import EPOCH_NS
 
-from nfslat.answer.json import plain
 from nfslat.decode import native
 from nfslat.decode.capture import Source
 from nfslat.decode.tools import Tools
+from nfslat.model.causes import LIMITS, Cause, code
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import Connection
 from nfslat.tcp import model, report
-from nfslat.tcp.limits import LIMITS, Limit
 from nfslat.tcp.packets import AckKind, Conversation, Kind, Packets, Trace, Way
 from nfslat.tcp.reading import read_trace
 from nfslat.tcp.sections.all import render
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.turns import Shape, part_durations, take
-from nfslat.wire.stalls import Cause, code
 
 _TOOL = model.Tool("0", "none", "nfslat transport")
 _CORPUS = SHARED / "corpus"
@@ -102,7 +100,7 @@ def test_any_packets_have_an_answer_that_adds_up(block: int) -> None:
     for seed in range(block * 6, block * 6 + 6):
         trace = _mangled(seed)
         found = _made(trace)
-        json.dumps(plain(found), allow_nan=False)
+        json.dumps(found.to_dict(), allow_nan=False)
         assert max(map(len, render(found, width=80, color=False).splitlines())) <= 80, seed
         for detail in found.details:
             shared = Shared(trace.talk(detail.stream))
@@ -126,7 +124,7 @@ def _agree(shared: Shared, detail: model.Detail) -> int:
     taken = take(shared)
     total = 0
     for way, limits in enumerate(detail.waits.limits):
-        row = limits.limits[LIMITS.index(Limit.DELAYED_ACK)]
+        row = limits.limits[LIMITS.index(Cause.DELAYED_ACK)]
         rounds = detail.waits.rounds[way]
         silences = shared.silences[way]
         delayed = silences.causes == code(Cause.DELAYED_ACK)
@@ -147,7 +145,7 @@ def _agree(shared: Shared, detail: model.Detail) -> int:
     assert sum(one.total_ms for one in stalls) >= detail.turns.delayed_ack_ms
     if detail.walk is not None and detail.walk.chosen_by != "longest":
         assert (detail.walk.chosen_by == "delayed-ack") == bool(stalls)
-    cost = [one for one in detail.costs if one.cause is Limit.DELAYED_ACK]
+    cost = [one for one in detail.costs if one.cause is Cause.DELAYED_ACK]
     assert sum(one.waits for one in cost) == total
     return total
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,11 @@ from timeline import Timeline
 from wire import write_pcap
 
 from nfslat.cli import main as cli
+from nfslat.tcp.model import Report
 
 pytestmark = needs_native
 
-_SCHEMA = jsonschema.Draft202012Validator(
-    json.loads(resources.files("nfslat.tcp").joinpath("schema.json").read_text(encoding="utf-8"))
-)
+_SCHEMA = jsonschema.Draft202012Validator(Report.json_schema())
 _TETO = "teto-pymptcpanalyzer__{}_1_tcp_only.snap128.pcapng.gz"
 
 
@@ -35,6 +33,7 @@ def _as_json(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str
 def _valid(text: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(text)
     _SCHEMA.validate(found)
+    assert Report.from_json(text).to_dict() == found
     return found
 
 

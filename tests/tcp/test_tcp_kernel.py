@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from timeline import Timeline
 
+from nfslat.model.causes import Cause, Limit, code
 from nfslat.report.text_writer import write
 from nfslat.tcp.delayed import by_timer, timers_ms
-from nfslat.tcp.limits import Limit, Limits
+from nfslat.tcp.limits import Limits
 from nfslat.tcp.packets import ACK, PSH, SYN, Kind, Talk
 from nfslat.tcp.sections.rounds import rounds_section
 from nfslat.tcp.sections.sizes import throughput_section
@@ -26,7 +27,6 @@ from nfslat.tcp.throughput import throughput
 from nfslat.tcp.turns import Shape, take, turns
 from nfslat.tcp.waits import waits
 from nfslat.tcp.walk import walk
-from nfslat.wire.stalls import Cause, code
 
 _MSS = 1460
 
@@ -75,14 +75,14 @@ def _bulk(*, rest: int = 0) -> Timeline:
 def test_a_bulk_sender_that_pushes_each_packet_of_two_segments_is_not_its_application() -> None:
     """Linux sets PSH on all that offload will cut; full segments that ACKs let go are the congestion window's."""
     found = _ms(_limits(Shared(_talk(_bulk()))))
-    assert found[Limit.APPLICATION] == pytest.approx(30)  # in front of the first data
-    assert found[Limit.CONGESTION] > 0.9 * (398 - 20)
+    assert found[Cause.APPLICATION] == pytest.approx(30)  # in front of the first data
+    assert found[Cause.CONGESTION] > 0.9 * (398 - 20)
 
 
 def test_an_application_whose_writes_end_is_still_one() -> None:
     """The same packets with a segment that is not full at the end of each: that was all there was."""
     found = _ms(_limits(Shared(_talk(_bulk(rest=100)))))
-    assert found[Limit.APPLICATION] > 300
+    assert found[Cause.APPLICATION] > 300
 
 
 def test_full_segments_that_nothing_lets_go_are_paced() -> None:
@@ -91,7 +91,7 @@ def test_full_segments_that_nothing_lets_go_are_paced() -> None:
     _open(line, rtt_ms=50)
     for number in range(40):
         line.send(100 + number, ">", 2 * _MSS, ack=0, flags=ACK | PSH)
-    assert _ms(_limits(Shared(_talk(line))))[Limit.PACE] == pytest.approx(39)
+    assert _ms(_limits(Shared(_talk(line))))[Cause.PACE] == pytest.approx(39)
 
 
 def test_at_the_receivers_end_flights_of_full_segments_are_parted_by_the_congestion_window() -> None:
@@ -103,7 +103,7 @@ def test_at_the_receivers_end_flights_of_full_segments_are_parted_by_the_congest
     for number in range(20):
         line.send(21 + 30 * number, ">", 2 * _MSS, ack=0, flags=ACK | PSH)
         line.ack(21.01 + 30 * number, "<")
-    assert _ms(_limits(Shared(_talk(line))))[Limit.CONGESTION] == pytest.approx(19 * 30)
+    assert _ms(_limits(Shared(_talk(line))))[Cause.CONGESTION] == pytest.approx(19 * 30)
 
 
 def test_a_window_that_is_full_when_the_silence_begins_is_the_receivers_however_late_the_data_come() -> None:
@@ -117,7 +117,7 @@ def test_a_window_that_is_full_when_the_silence_begins_is_the_receivers_however_
         line.burst(21 + 35 * number, ">", 4 * _MSS)
         line.ack(21.2 + 35 * number, "<")
     found = _limits(Shared(_talk(line)))
-    assert found.most is Limit.RECEIVE_WINDOW
+    assert found.most is Cause.RECEIVE_WINDOW
 
 
 def test_a_write_does_not_end_where_a_full_packet_is_pushed() -> None:
@@ -161,7 +161,7 @@ def test_what_a_dsack_tells_of_was_sent_for_nothing(dsack: bool) -> None:
     """RFC 2883: the bytes came twice, so nothing was lost, and the cost has a name of its own."""
     shared = Shared(_talk(_repeated(dsack=dsack)))
     found = _limits(shared)
-    assert _ms(found)[Limit.SPURIOUS if dsack else Limit.LOSS] == 22
+    assert _ms(found)[Cause.SPURIOUS if dsack else Cause.LOSS] == 22
     assert found.needless == int(dsack)
     assert ("sent 1 packet again that had arrived" in _text(windows_section, waits(shared))) == dsack
 
@@ -196,7 +196,7 @@ def test_a_repeat_long_after_its_ack_passed_is_what_a_lost_ack_costs() -> None:
     line.ack(270.01, "<", ack=100)
     found = _limits(Shared(_talk(line)))
     assert found.needless == 0
-    assert Limit.LOSS in _ms(found)
+    assert Cause.LOSS in _ms(found)
 
 
 def test_a_packet_with_an_older_timestamp_was_overtaken() -> None:
@@ -234,7 +234,7 @@ def _held(*held_ms: float) -> Timeline:
 def test_one_late_ack_at_no_timers_time_was_not_delayed_by_one(held_ms: tuple[float, ...], waits_: int) -> None:
     """The path, or a host, held it; again and again the same time is a timer, though it has no name."""
     found = waits(Shared(_talk(_held(*held_ms))))
-    assert found.limits[0].limits[[*Limit].index(Limit.DELAYED_ACK)].waits == waits_
+    assert found.limits[0].limits[[*Limit].index(Cause.DELAYED_ACK)].waits == waits_
     assert found.rounds[0].delayed_count == waits_
 
 
@@ -270,8 +270,8 @@ def test_lost_syns_are_told_and_charged() -> None:
     assert found.setup is not None
     assert (found.setup.syns, found.setup.syn_acks, found.setup.ms, found.setup.waited_ms) == (3, 1, 3010, 3000)
     assert found.setup.frames == (1, 2, 3)
-    assert _ms(found.limits[0])[Limit.LOSS] == 3000
-    assert Limit.LOSS not in _ms(found.limits[1])
+    assert _ms(found.limits[0])[Cause.LOSS] == 3000
+    assert Cause.LOSS not in _ms(found.limits[1])
     assert sum(_ms(found.limits[0]).values()) == pytest.approx(found.limits[0].total_ms)
     assert "It took 3.01 s: 10.0.0.1:40000 sent 3 SYNs (frames 1, 2, 3)" in _text(rounds_section, found)
 
@@ -296,7 +296,7 @@ def test_one_direction_alone_tells_no_limits() -> None:
         line.send(10 * number, ">", _MSS, ack=0)
     found = waits(Shared(_talk(line)))
     assert found.one_sided == "10.0.0.1:40000"
-    assert _ms(found.limits[0]) == {Limit.UNKNOWN: 190}
+    assert _ms(found.limits[0]) == {Cause.UNKNOWN: 190}
     assert "cannot be told" in _text(windows_section, found)
 
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timeline import Timeline
 
+from nfslat.model.causes import LIMITS, Cause, Limit
 from nfslat.report.text_writer import write
-from nfslat.tcp.limits import LIMITS, Limit, Limits
+from nfslat.tcp.limits import Limits
 from nfslat.tcp.packets import ACK, PSH, SYN
 from nfslat.tcp.sections.windows import windows_section
 from nfslat.tcp.shared import Shared
@@ -52,16 +53,16 @@ def _bulk(segments: int, *, rounds: int = 5, window: int | None = None, rtt_ms: 
 def test_the_receivers_window_limits_who_fills_it() -> None:
     """A window of four segments is full four times for a round trip."""
     found = _of(_bulk(4, window=4 * 1460))
-    assert found.most is Limit.RECEIVE_WINDOW
-    row = next(one for one in found.limits if one.limit is Limit.RECEIVE_WINDOW)
+    assert found.most is Cause.RECEIVE_WINDOW
+    row = next(one for one in found.limits if one.limit is Cause.RECEIVE_WINDOW)
     assert (row.waits, row.ms, row.longest_ms) == (4, pytest.approx(4 * 29.95), pytest.approx(29.95))
 
 
 def test_the_congestion_window_limits_who_has_room_and_waits_for_acks() -> None:
     """The same with a window of 64 KB."""
     found = _of(_bulk(10))
-    assert found.most is Limit.CONGESTION
-    assert _ms(found)[Limit.CONGESTION] == pytest.approx(4 * 29.65)
+    assert found.most is Cause.CONGESTION
+    assert _ms(found)[Cause.CONGESTION] == pytest.approx(4 * 29.65)
 
 
 def test_who_has_nothing_to_send_is_limited_by_its_application() -> None:
@@ -72,7 +73,7 @@ def test_who_has_nothing_to_send_is_limited_by_its_application() -> None:
         line.send(10 + 500 * turn, ">", 100)
         line.send(12 + 500 * turn, "<", 100)
     found = _of(line)
-    assert _ms(found) == {Limit.APPLICATION: 1512}
+    assert _ms(found) == {Cause.APPLICATION: 1512}
     assert found.most is None
 
 
@@ -85,8 +86,8 @@ def test_who_does_not_wait_goes_at_the_pace_of_host_and_path() -> None:
         if number > 9:
             line.ack(200 + 12 * number + 5, "<", ack=1460 * (number - 8))
     found = _of(line)
-    assert found.most is Limit.PACE
-    assert _ms(found)[Limit.PACE] == 39 * 12
+    assert found.most is Cause.PACE
+    assert _ms(found)[Cause.PACE] == 39 * 12
 
 
 def test_an_application_that_writes_a_little_each_time_is_no_pace() -> None:
@@ -95,7 +96,7 @@ def test_an_application_that_writes_a_little_each_time_is_no_pace() -> None:
     _handshake(line, 100)
     for number in range(40):
         line.send(200 + 12 * number, ">", 1400, flags=ACK | PSH)
-    assert Limit.PACE not in _ms(_of(line))
+    assert Cause.PACE not in _ms(_of(line))
 
 
 def test_timeouts_are_loss() -> None:
@@ -107,7 +108,7 @@ def test_timeouts_are_loss() -> None:
     line.send(610, ">", 1460, seq=0)
     line.ack(611, "<")
     found = _of(line)
-    assert _ms(found)[Limit.LOSS] == pytest.approx(599.99)
+    assert _ms(found)[Cause.LOSS] == pytest.approx(599.99)
 
 
 def test_a_silence_in_front_of_missing_packets_is_not_known() -> None:
@@ -119,7 +120,7 @@ def test_a_silence_in_front_of_missing_packets_is_not_known() -> None:
     line.ack(51, "<")
     line.send(51.1, ">", 100)
     found = waits(Shared(line.trace(without=[missed]).talk(0))).limits[0]
-    assert _ms(found)[Limit.UNKNOWN] == pytest.approx(41.1)
+    assert _ms(found)[Cause.UNKNOWN] == pytest.approx(41.1)
 
 
 def test_delayed_acks_have_a_row_of_their_own() -> None:
@@ -130,7 +131,7 @@ def test_delayed_acks_have_a_row_of_their_own() -> None:
     line.ack(211, "<")
     line.send(211.1, ">", 50)
     line.send(213, "<", 10)
-    assert _ms(_of(line))[Limit.DELAYED_ACK] == pytest.approx(200)
+    assert _ms(_of(line))[Cause.DELAYED_ACK] == pytest.approx(200)
 
 
 def test_at_the_receivers_end_a_full_window_is_told_all_the_same() -> None:
@@ -147,8 +148,8 @@ def test_at_the_receivers_end_a_full_window_is_told_all_the_same() -> None:
             line.ack(at + number * 0.05 + 0.01, "<")
         at += 30.1
     found = _of(line)
-    assert found.most is Limit.RECEIVE_WINDOW
-    assert _ms(found)[Limit.RECEIVE_WINDOW] == pytest.approx(4 * 29.95)
+    assert found.most is Cause.RECEIVE_WINDOW
+    assert _ms(found)[Cause.RECEIVE_WINDOW] == pytest.approx(4 * 29.95)
 
 
 _PACKET = st.tuples(

@@ -490,7 +490,7 @@ def test_what_cannot_be_read_is_refused_in_one_line(tmp_path: Path) -> None:
 def test_without_the_decoder_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """tshark does not stand in for it here."""
     source = _open(_two(tmp_path)[0])
-    monkeypatch.setattr("nfslat.tcp.reading.is_native_built", lambda: False)
+    monkeypatch.setattr("nfslat.kernels.compiled.native", None)
     with pytest.raises(UsageError, match=r"install Rust 1\.88 or newer and run scripts/nfslat once"):
         read_trace(source, _no_tools, lambda _: None)
 

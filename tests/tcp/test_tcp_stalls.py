@@ -9,6 +9,7 @@ from timeline import Timeline
 from wire import EPOCH_NS
 
 from nfslat.decode import native
+from nfslat.model.causes import CAUSES, LOSS_STALLS, Cause, code
 from nfslat.model.details import Ended, Pauses, Went
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8
@@ -16,7 +17,7 @@ from nfslat.tcp.packets import ACK, SYN
 from nfslat.tcp.reading import read_trace
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.silences import Silences
-from nfslat.wire.stalls import CAUSES, LOSS, Cause, classify, code, silence_ns, timer_ms
+from nfslat.wire.stalls import classify, silence_ns, timer_ms
 
 MS = 1_000_000
 needs_lab = pytest.mark.skipif(
@@ -262,7 +263,7 @@ def test_round_trips_may_be_given_row_by_row() -> None:
 def test_no_rows_no_causes() -> None:
     """An engine that knows no TCP leaves the table empty."""
     assert not len(classify(_pause().take(slice(0, 0)), rtt_min_ns=NULL, mss=NULL))
-    assert Cause.RTO in LOSS
+    assert Cause.RTO in LOSS_STALLS
 
 
 def _real(decoder: Decoder, scenario: str, side: str) -> list[tuple[Shared, int, Pauses]]:
@@ -321,7 +322,7 @@ def test_the_decoders_pauses_and_the_silences_of_the_packets_have_the_same_cause
 @needs_lab
 def test_a_healthy_path_has_no_losses_and_no_waits_for_windows(decoder: Decoder) -> None:
     """Nothing is found where nothing was done."""
-    wrong = [code(cause) for cause in (*LOSS, Cause.ZERO_WINDOW, Cause.DELAYED_ACK)]
+    wrong = [code(cause) for cause in (*LOSS_STALLS, Cause.ZERO_WINDOW, Cause.DELAYED_ACK)]
     assert not any(
         np.isin(shared.silences[way].causes, wrong).any()
         for shared, way, _ in _real(decoder, "a_v3_baseline", "client")

@@ -14,6 +14,7 @@ from timeline import MS, Timeline
 from wire import EPOCH_NS
 
 from nfslat.decode import native
+from nfslat.model.causes import Cause, code
 from nfslat.report.text_writer import write
 from nfslat.tcp.packets import ACK, PSH, AckKind, Kind, Packets, Talk, Trace
 from nfslat.tcp.reading import read_trace
@@ -21,7 +22,6 @@ from nfslat.tcp.sections.turns import compared_section, turns_section, walk_sect
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.turns import Shape, compare, part_durations, take, turns
 from nfslat.tcp.walk import walk
-from nfslat.wire.stalls import Cause, code
 
 
 def _talk(line: Timeline) -> Talk:

@@ -4,8 +4,9 @@
 use std::io::{Cursor, Read};
 
 use libfuzzer_sys::fuzz_target;
+use nfslat_native::capture::{Progress, read_all};
 use nfslat_native::compound::Ranks;
-use nfslat_native::decode::{Progress, decode, read_all};
+use nfslat_native::decoder::decode;
 use nfslat_native::packets::{Asked, Trace};
 
 /// Ethernet, raw IP, Linux "any" in both versions, loopback.

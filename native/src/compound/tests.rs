@@ -1,8 +1,10 @@
 //! COMPOUNDs built by hand in, their operations and main operation held against what was put in.
 
 use super::*;
+use crate::call::{ChannelAttrs, Channels, NONE, OpList, Sequence};
+use crate::protocol::NFS;
+use crate::rpc::parse_call;
 use crate::rpc::tests::build::*;
-use crate::rpc::{NFS, NONE, parse_call};
 use proptest::prelude::*;
 use std::sync::OnceLock;
 
@@ -368,7 +370,7 @@ fn long_and_empty() {
     ops.push(find(25));
     let bytes = nfs4(&ops);
     let call = parse_call(&bytes, ranks()).unwrap();
-    assert_eq!((call.op, call.ops.as_slice().len(), call.ops.complete), (25, Ops::MOST, false));
+    assert_eq!((call.op, call.ops.as_slice().len(), call.ops.complete), (25, OpList::MOST, false));
     let bytes = nfs4(&[]);
     let call = parse_call(&bytes, ranks()).unwrap();
     assert_eq!((call.op, call.minor, call.ops.complete), (1, 1, true));

@@ -8,7 +8,7 @@ use crate::testing::cases;
 const MS: i64 = 1_000_000;
 
 fn rows(loads: &Loads) -> Vec<(i32, i8, i64, i64)> {
-    let (conn, direction, begin_ns, bytes) = (loads.conn(), loads.direction(), loads.begin_ns(), loads.bytes());
+    let LoadColumns { conn, direction, begin_ns, bytes } = loads.columns();
     (0..conn.len()).map(|row| (conn[row], direction[row], begin_ns[row] / MS, bytes[row])).collect()
 }
 

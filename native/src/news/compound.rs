@@ -4,26 +4,10 @@
 //! last handle in front of it, and the names from there.
 
 use super::{Event, News};
-use crate::operations::{self, Arguments, PUTFH};
+use crate::operations::{self, Arguments};
+use crate::protocol::op;
 use crate::results;
 use crate::xdr::Xdr;
-
-const CREATE: u16 = 6;
-const GETATTR: u16 = 9;
-const GETFH: u16 = 10;
-const LINK: u16 = 11;
-const LOOKUP: u16 = 15;
-const LOOKUPP: u16 = 16;
-const OPEN: u16 = 18;
-const PUTPUBFH: u16 = 23;
-const PUTROOTFH: u16 = 24;
-const READDIR: u16 = 26;
-const REMOVE: u16 = 28;
-const RENAME: u16 = 29;
-const RESTOREFH: u16 = 31;
-const SAVEFH: u16 = 32;
-const SECINFO: u16 = 33;
-const SECINFO_NO_NAME: u16 = 52;
 
 /// What a current or saved filehandle is.
 #[derive(Clone, Default)]
@@ -109,37 +93,37 @@ impl<'a, F: FnMut(News<'_>)> Walk<'a, '_, F> {
         let arguments = operations::step(op, call, &mut found);
         let name = found.target.name;
         match op {
-            PUTFH => self.current = found.target.handle.map_or_else(Place::default, Place::of),
-            PUTROOTFH => self.current = Place::root(),
+            op::PUTFH => self.current = found.target.handle.map_or_else(Place::default, Place::of),
+            op::PUTROOTFH => self.current = Place::root(),
             // After SECINFO the current filehandle is none (RFC 8881 section 2.6.3.1.1.8), or the directory's, in NFSv4.0.
-            PUTPUBFH | SECINFO | SECINFO_NO_NAME => self.current = Place::default(),
-            SAVEFH => self.saved = self.current.clone(),
-            RESTOREFH => self.current = self.saved.clone(),
-            LOOKUP | CREATE => self.current = self.current.child(name),
-            LOOKUPP => self.current = self.current.parent(),
-            OPEN if name.is_some() => self.current = self.current.child(name),
-            LINK => (self.hear)(self.current.child(name).news(self.saved.handle)),
-            REMOVE => {
+            op::PUTPUBFH | op::SECINFO | op::SECINFO_NO_NAME => self.current = Place::default(),
+            op::SAVEFH => self.saved = self.current.clone(),
+            op::RESTOREFH => self.current = self.saved.clone(),
+            op::LOOKUP | op::CREATE => self.current = self.current.child(name),
+            op::LOOKUPP => self.current = self.current.parent(),
+            op::OPEN if name.is_some() => self.current = self.current.child(name),
+            op::LINK => (self.hear)(self.current.child(name).news(self.saved.handle)),
+            op::REMOVE => {
                 let gone = self.current.child(name);
                 (self.hear)(News { event: Event::Removed, ..gone.news(None) });
             }
-            RENAME => {
+            op::RENAME => {
                 let (from, to) = (self.saved.child(name), self.current.child(found.target.to_name));
                 (self.hear)(super::renamed((from.from, from.name()), (to.from, to.name())));
             }
-            READDIR => self.listing(reply)?,
-            GETFH => {
+            op::READDIR => self.listing(reply)?,
+            op::GETFH => {
                 let handle = operations::handle(reply)?;
                 self.is(handle);
             }
-            GETATTR => {
+            op::GETATTR => {
                 if let Some(handle) = attributes(reply)? {
                     self.is(handle);
                 }
             }
             _ => {}
         }
-        if !matches!(op, READDIR | GETFH | GETATTR) {
+        if !matches!(op, op::READDIR | op::GETFH | op::GETATTR) {
             results::step(op, reply)?;
         }
         arguments

@@ -1,10 +1,11 @@
 //! Calls and replies built by hand in, what they say of files held against what was put in.
 
 use super::*;
+use crate::call::NONE;
 use crate::compound::tests::ranks;
 use crate::results::clear;
+use crate::rpc::parse_call;
 use crate::rpc::tests::build::{self, Bytes, words};
-use crate::rpc::{NONE, parse_call};
 use crate::testing::cases;
 use proptest::prelude::*;
 

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::{COPY_NS, LATE_RETRANSMISSION_NS, LOST_ANSWER_NS, Pairing, Place};
+use crate::call::NONE;
 use crate::columns::State;
 use crate::compound::tests::ranks;
 use crate::rpc::tests::build::{self, Bytes, XID, nfs4, words};
-use crate::rpc::{NONE, parse_call, parse_reply};
+use crate::rpc::{parse_call, parse_reply};
 use crate::testing::*;
 
 /// What a call asks for, as far as it was captured: procedure, offset, count, handle.

@@ -114,14 +114,14 @@ fn rows_and_conversations_are_bounded() {
     let mut trace = Trace::default();
     let frame = tcp(CLIENT, SERVER).frame();
     (0..=MOST_ROWS).for_each(|_| take(&mut trace, 1, &frame, usize::MAX, 0));
-    assert!(matches!(trace.full(), Some(Error::TooManyRows)));
+    assert!(matches!(trace.full(), Some(Error::TooManyRows(_))));
     let mut trace = Trace::new(Asked { ports: vec![80], stream: None });
     for port in 0..=conversations::MOST as u16 {
         assert!(trace.full().is_none());
         take(&mut trace, 1, &tcp((1, 700 + port), SERVER).frame(), usize::MAX, 0);
         take(&mut trace, 1, &tcp((1, 700 + port), (2, 80)).frame(), usize::MAX, 0);
     }
-    assert!(matches!(trace.full(), Some(Error::TooManyConversations)));
+    assert!(matches!(trace.full(), Some(Error::TooManyConversations(_))));
 }
 
 #[test]

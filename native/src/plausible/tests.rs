@@ -1,7 +1,7 @@
 //! Records and what is none in, what they are taken for out.
 
 use super::{Plausible, plausible};
-use crate::rpc::NFS;
+use crate::protocol::NFS;
 use crate::rpc::tests::build::*;
 use crate::rpc::tests::calls;
 use proptest::prelude::*;

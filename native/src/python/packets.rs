@@ -5,51 +5,55 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-use super::{Job, column, failure, of_files, open, text};
+use super::found::Ends;
+use super::{File, Job, failure, of_files, open, table, text};
+use crate::capture::read_all;
 use crate::conversations::Conversation;
-use crate::decode::read_all;
-use crate::packets::{Asked, Trace};
+use crate::packets::{Asked, Trace as Rows};
+
+/// The TCP of a capture.
+#[pyclass(frozen, get_all, module = "nfslat._native")]
+pub(super) struct Trace {
+    packets: Py<PyDict>,
+    conversations: Py<PyList>,
+    total_packets: u32,
+    other_packets: u64,
+    skipped_packets: u64,
+    copies: u64,
+    files: Vec<Py<File>>,
+}
 
 /// The TCP packets of captures, one after the other, as one.
 #[pyfunction]
 #[pyo3(signature = (paths, ports, stream, job))]
-pub(super) fn packets<'py>(
-    py: Python<'py>,
+pub(super) fn packets(
+    py: Python<'_>,
     paths: Vec<std::path::PathBuf>,
     ports: Vec<u16>,
     stream: Option<u32>,
     job: &Job,
-) -> PyResult<Bound<'py, PyDict>> {
+) -> PyResult<Trace> {
     let progress = Arc::clone(&job.0);
     let done = py.detach(|| {
-        let mut trace = Trace::new(Asked { ports, stream });
+        let mut trace = Rows::new(Asked { ports, stream });
         read_all(paths.iter().map(open), &mut trace, &progress).map(|files| (trace, files))
     });
     let (mut trace, files) = done.map_err(failure)?;
-    let out = PyDict::new(py);
-    let rows = &mut trace.rows;
-    out.set_item(
-        "packets",
-        columns!(py, rows, conversation direction frame t_ns seq size ack window flags kind ack_kind sacks is_dsack
-            ip_id ts_val head head_size),
-    )?;
     let list = PyList::empty(py);
     for one in &trace.conversations.list {
         let ends = one.ends;
-        let ends = ("tcp", text(ends.src), ends.sport, text(ends.dst), ends.dport);
+        let ends: Ends = ("tcp", text(ends.src), ends.sport, text(ends.dst), ends.dport);
         list.append((ends, one.reconnect, way(py, one, 0)?, way(py, one, 1)?))?;
     }
-    out.set_item("conversations", list)?;
-    for (name, count) in [
-        ("total_packets", u64::from(trace.packets)),
-        ("other_packets", trace.other),
-        ("skipped_packets", trace.skipped),
-        ("copies", trace.copies),
-    ] {
-        out.set_item(name, count)?;
-    }
-    out.set_item("files", of_files(py, &files)?)?;
-    Ok(out)
+    Ok(Trace {
+        packets: table(py, trace.rows.take_columns())?,
+        conversations: list.unbind(),
+        total_packets: trace.packets,
+        other_packets: trace.other,
+        skipped_packets: trace.skipped,
+        copies: trace.copies,
+        files: of_files(py, files)?,
+    })
 }
 
 /// `nfslat.tcp.packets.Way`.

@@ -3,7 +3,7 @@
 use super::{Again, MOST_ROWS, RECENT, Recent, Resent, Stretch, WAITING};
 use crate::decoder::Decoder;
 use crate::link::ACK;
-use crate::ops::Row;
+use crate::place::Row;
 use crate::testing::*;
 
 const REPEATED: i8 = Again::Repeated as i8;

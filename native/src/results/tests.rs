@@ -1,10 +1,11 @@
 //! Results built by hand in, what is read of them held against what was put in.
 
 use super::{Channels, Key, Results, SequenceResult, SessionResult, parse_results};
-use crate::compound::ChannelAttrs;
+use crate::call::{ChannelAttrs, Gss, NONE};
 use crate::compound::tests::ranks;
+use crate::protocol::{NFS, NFSACL};
 use crate::rpc::tests::build::*;
-use crate::rpc::{Accept, Gss, NFS, NFSACL, NONE, parse_call, parse_reply};
+use crate::rpc::{Accept, parse_call, parse_reply};
 use proptest::prelude::*;
 
 fn key(program: u32, version: u32, procedure: u32) -> Key {

@@ -1,7 +1,9 @@
 //! Messages built by hand in, what the parser says of them held against what was put in.
 
 use super::*;
+use crate::call::Key;
 use crate::compound::tests::{callbacks, operations, ranks};
+use crate::protocol::NFSACL;
 use build::*;
 use proptest::prelude::*;
 

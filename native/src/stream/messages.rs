@@ -2,7 +2,7 @@
 
 use super::{Phase, Piece, Stream};
 use crate::feed::{Feed, Outcome};
-use crate::ops::Row;
+use crate::place::Row;
 use crate::plausible::{Plausible, plausible};
 
 /// Bytes of a message that are looked at: its header and arguments up to what names it.

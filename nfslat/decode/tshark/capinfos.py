@@ -67,7 +67,7 @@ def decompressed(name: str, path: Path, scratch: Path) -> tuple[Path, bool]:
     except EOFError:
         return target, False  # the end is missing: what came out is still worth reading
     except (OSError, lzma.LZMAError) as problem:
-        raise InputError(f"{name}: cannot be decompressed ({problem}); is the file complete?") from problem
+        raise InputError(f"cannot be decompressed ({problem}); is the file complete?", about=name) from problem
     return target, True
 
 
@@ -84,7 +84,7 @@ def inspect(name: str, path: Path, tools: Tools, scratch: Path) -> File:
     if not rows:
         readable = re.search(r"after reading ([1-9]\d*) packets", said)
         if readable is None:
-            raise InputError(f"{name}: {why_not(said)}")
+            raise InputError(why_not(said), about=name)
         # Damaged in the middle: what stands in front of the damage is good.
         whole_part = _new_file(scratch, path)
         command = [tools.tshark, "-r", os.fspath(path.absolute()), "-c", readable[1], "-w", os.fspath(whole_part)]

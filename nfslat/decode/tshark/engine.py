@@ -63,7 +63,9 @@ def read(
                     progress(reader.packets)
     except UnreadableLine as problem:
         if form != "columns":
-            raise ToolError(f"{source.name}: tshark printed what nfslat does not understand: {problem}") from problem
+            raise ToolError(
+                f"tshark printed what nfslat does not understand: {problem}", about=source.name
+            ) from problem
     else:
         progress(reader.packets)
         return reader.result(cut_short=any(file.cut_short for file in source.files), form=form)
@@ -149,4 +151,4 @@ def _lines(source: Source, tools: Tools, reassembly: Reassembly, form: str) -> G
             stderr.seek(0)
             said = [line for line in stderr.read().decode(errors="replace").splitlines() if line.startswith("tshark:")]
             message = said[-1].removeprefix("tshark: ") if said else f"exit status {status}"
-            raise ToolError(f"{source.name}: tshark says: {message}")
+            raise ToolError(f"tshark says: {message}", about=source.name)

@@ -12,11 +12,11 @@ from nfslat.errors import InputError
 from nfslat.model.decoded import Facts, Reassembly
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import Connection
+from nfslat.model.units import NS_PER_S
 
 _FRAGMENT_TIMES = 4096  # IP fragments whose time is remembered until their datagram is complete
 _LATEST_NS = 1 << 63  # year 2262: what int64 nanoseconds hold
 _PENDING_KEPT = 1024  # records whose last byte is awaited, before the finished ones are written back
-_SECOND_NS = 1_000_000_000
 _AUTH_TLS = "7"  # RFC 9289 section 4.1
 _ACK, _RST, _SYN, _FIN = 0x10, 0x04, 0x02, 0x01
 _NO_ID = ("", "0x0000")
@@ -148,7 +148,7 @@ class Reader:
             self._largest_backward = max(self._largest_backward, self._previous - t_ns)
         if self._began == NULL:
             self._began = t_ns
-        self._seconds[(t_ns - self._began) // _SECOND_NS] += 1
+        self._seconds[(t_ns - self._began) // NS_PER_S] += 1
         if self._first == NULL or t_ns < self._first:
             self._first = t_ns
         self._last = max(self._last, t_ns)
@@ -306,7 +306,7 @@ class Reader:
 def nanoseconds(seconds: str) -> int:
     """Decimal seconds as text -> integer nanoseconds, exactly. Raises ``ValueError`` for what is no number."""
     whole, _, fraction = seconds.partition(".")
-    ns = int(whole) * 1_000_000_000
+    ns = int(whole) * NS_PER_S
     below = int((fraction + "000000000")[:9])
     return ns - below if whole.startswith("-") else ns + below
 

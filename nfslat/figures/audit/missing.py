@@ -1,4 +1,4 @@
-"""One side -> how much of its traffic the capture does not show, and what that does to the answer."""
+"""One side, or two -> how much of their traffic the captures do not show, and what that does to the answer."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from nfslat.answer.model import AuditNote
 from nfslat.figures.audit.words import LEAN, MANY, be, have, note, share, size, some
-from nfslat.model.tables import I64, State, hosts
-from nfslat.results import Side
+from nfslat.model.tables import I64, Miss, State, hosts
+from nfslat.results import Analysis, Correlation, Side
 
 # Messages without a partner are no surprise where others are known to be missing: three for one, as those are "at
 # least" and "about" so many, and one for as many lost bytes as the smallest call has.
@@ -76,6 +76,14 @@ def missing_notes(side: Side, gaps: I64) -> list[AuditNote]:
     ]
 
 
+def most_unseen(c: Analysis) -> float:
+    """`unseen_share` of the side of which more is missing."""
+    return max(
+        unseen_share(c.server, c.client, c.missing_calls["server"]),
+        unseen_share(c.client, c.server, c.missing_calls["client"]),
+    )
+
+
 def unseen_share(side: Side, other: Side, gaps: I64) -> float:
     """Share of the RPC messages, or of the calls, that a capture should show and does not: without a partner, or not
     captured. What is missing is rarely like the rest (it was sent when much was going on), so figures lean.
@@ -95,3 +103,13 @@ def unseen_share(side: Side, other: Side, gaps: I64) -> float:
     missing = int(gaps[shared].sum())
     calls = ops + int((loose.state == State.NO_REPLY).sum()) + missing
     return max(alone / max(messages, 1), missing / max(calls, 1))
+
+
+def strangers(c: Correlation, side: str) -> int:
+    """Compared ops of `side` without a partner whose hosts do not both occur in the other capture: other clients, other
+    servers. Behind NAT a host has another address in each, so this says nothing there."""
+    one, other = (c.server, c.client) if side == "server" else (c.client, c.server)
+    known = hosts(other.ops.connections)
+    foreign = np.array([not hosts([ends]) <= known for ends in one.ops.connections], dtype=np.bool_)
+    unmatched = np.flatnonzero(c.compared(side) & (c.missed(side) == Miss.CONNECTION_UNMATCHED))
+    return int(np.count_nonzero(foreign[one.ops.conn[unmatched]])) if len(unmatched) else 0

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.answer.model import AuditNote
+from nfslat.figures.audit.missing import strangers
 from nfslat.figures.audit.words import note, span
 from nfslat.inflight.slots import Held
 from nfslat.match import overlap
 from nfslat.model.tables import Miss
-from nfslat.results import Correlation
+from nfslat.model.units import to_s
+from nfslat.results import Analysis, Correlation
 from nfslat.select import is_reverse
 
 _SIDES = ("server", "client")
@@ -21,7 +23,7 @@ _NEARLY_ALL, _ALIKE = 0.9, 0.25  # of the ops; of the amount
 _NO_NETWORK_NS = 1_000_000_000
 
 
-def pair_notes(c: Correlation) -> list[AuditNote]:
+def pair_notes(c: Analysis) -> list[AuditNote]:
     """What the two captures can bear together, most serious first."""
     found = [*_clock_notes(c), _overlap_note(c)]
     return sorted((one for one in found if one.count), key=lambda one: one.severity != "warning")
@@ -68,7 +70,7 @@ def _overlap_note(c: Correlation) -> AuditNote:
     common = _common(c)
     outside, compared = _outside(c, "client")
     text = (
-        f"the captures have {common.ns / 1e9:,.1f} s in common, {common.of_server * 100:.0f} % of the server's and "
+        f"the captures have {to_s(common.ns):,.1f} s in common, {common.of_server * 100:.0f} % of the server's and "
         f"{common.of_client * 100:.0f} % of the client's; only ops in that time are compared"
     )
     if max(common.of_server, common.of_client) < _HALF:
@@ -76,7 +78,7 @@ def _overlap_note(c: Correlation) -> AuditNote:
     return note("captures-overlap", compared - outside, text)
 
 
-def _clock_notes(c: Correlation) -> list[AuditNote]:
+def _clock_notes(c: Analysis) -> list[AuditNote]:
     """Two clocks in one capture that was sorted by time: the network time is wrong by the same amount for all ops.
 
     Nothing tells in which capture, nor by how much: the amount less the true network time. Where the files were
@@ -107,7 +109,7 @@ def _clock_notes(c: Correlation) -> list[AuditNote]:
     return []
 
 
-def remarks(c: Correlation, *, application_known: bool) -> list[str]:
+def remarks(c: Analysis, *, application_known: bool) -> list[str]:
     """What else must be said about the comparison."""
     out = []
     if c.swapped:
@@ -118,7 +120,7 @@ def remarks(c: Correlation, *, application_known: bool) -> list[str]:
     if not application_known:
         out += _above_the_wire(c)
     for name in _SIDES:
-        if count := c.strangers(name):
+        if count := strangers(c, name):
             out.append(f"{count} ops in the {name}'s capture belong to hosts that are not in the other one")
     out += _left_out(c)
     reverse = max(
@@ -135,7 +137,7 @@ def remarks(c: Correlation, *, application_known: bool) -> list[str]:
     return out
 
 
-def _above_the_wire(c: Correlation) -> list[str]:
+def _above_the_wire(c: Analysis) -> list[str]:
     """That it is not in the captures; nothing where slots are seen to be the limit, for the finding says it then."""
     mounts = c.inflight.mounts[:1]
     session = next((one for one in c.inflight.sessions if not one.callbacks), None)
@@ -165,6 +167,6 @@ def _left_out(c: Correlation) -> list[str]:
         return []
     common = _common(c)
     return [
-        f"the captures overlap only in part, for {common.ns / 1e9:,.1f} s: {' and '.join(parts)} happened while the "
+        f"the captures overlap only in part, for {to_s(common.ns):,.1f} s: {' and '.join(parts)} happened while the "
         "other was not running, and are left out"
     ]

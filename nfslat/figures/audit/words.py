@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nfslat.answer.model import AuditNote
+from nfslat.model.units import to_ms, to_s
 
 MANY = 0.02  # a share above this changes the answer, so it is a warning
 LEAN = "What is missing is rarely like the rest, so means and percentiles lean"
@@ -46,5 +47,5 @@ def span(ns: int) -> str:
     """A duration without its sign: ``37.000 s``, ``3.20 ms``, ``22 us``."""
     ns = abs(ns)
     if ns >= 1_000_000_000:
-        return f"{ns / 1e9:,.3f} s"
-    return f"{ns / 1e6:.2f} ms" if ns >= 1_000_000 else f"{ns / 1e3:.3g} us"
+        return f"{to_s(ns):,.3f} s"
+    return f"{to_ms(ns):.2f} ms" if ns >= 1_000_000 else f"{ns / 1e3:.3g} us"

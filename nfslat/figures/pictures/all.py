@@ -1,4 +1,4 @@
-"""A `Correlation` -> the part of the report that pictures are drawn from."""
+"""An `Analysis` -> the part of the report that pictures are drawn from."""
 
 from __future__ import annotations
 
@@ -17,18 +17,16 @@ from nfslat.figures.pictures.path import ways
 from nfslat.figures.pictures.slow import slow_ops
 from nfslat.figures.pictures.tallies import Tallies
 from nfslat.model.blocks import each_block
-from nfslat.model.instants import iso
 from nfslat.model.tables import I64
-from nfslat.results import Correlation
+from nfslat.model.units import iso, to_ms
+from nfslat.results import Analysis
 
 if TYPE_CHECKING:
     from nfslat.names.paths import Paths
 
-_NS_PER_MS = 1e6
-
 
 def pictures_of(
-    c: Correlation, inflight: model.InFlight, *, slowest: int = 20, paths: Callable[[I64], Paths] | None = None
+    c: Analysis, inflight: model.InFlight, *, slowest: int = 20, paths: Callable[[I64], Paths] | None = None
 ) -> Pictures | None:
     """All of it, on the client's clock; None without a matched op.
 
@@ -47,7 +45,7 @@ def pictures_of(
 
 
 def _pictures(
-    c: Correlation,
+    c: Analysis,
     bins: Bins,
     flown: Future[tuple[Flying, Flying]],
     slowest: int,
@@ -63,7 +61,7 @@ def _pictures(
         distributions=tallies.distributions([names_of(key) for key in keys]),
         over_time=OverTime(
             begin=iso(bins.begin_ns),
-            bin_ms=bins.width_ns / _NS_PER_MS,
+            bin_ms=to_ms(bins.width_ns),
             bins=bins.count,
             ops=tallies.ops.tolist(),
             client_ms=tallies.means_ms("client"),
@@ -81,17 +79,17 @@ def _pictures(
     )
 
 
-def _in_flight(c: Correlation, inflight: model.InFlight, bins: Bins) -> tuple[Flying, Flying]:
+def _in_flight(c: Analysis, inflight: model.InFlight, bins: Bins) -> tuple[Flying, Flying]:
     """At the server and at the client."""
-    ops, kept = c.client.ops, c.client.flying.compared
+    ops, kept = c.client.ops, c.client.flying
     starts, ends = (ops.t0, ops.t3) if kept.all() else (ops.t0[kept], ops.t3[kept])
     return (
-        flying(*ops_on_client(c, c.server.flying.compared), bins, limit_of_server(inflight.server)),
+        flying(*ops_on_client(c, c.server.flying), bins, limit_of_server(inflight.server)),
         flying(starts, ends, bins, limit_of_client(inflight)),
     )
 
 
-def _bins(c: Correlation) -> Bins:
+def _bins(c: Analysis) -> Bins:
     ops, rows = c.client.ops, c.matched.client
     begin = min(each_block(len(rows), lambda at: int(ops.t0[rows[at]].min())))
     last = max(each_block(len(rows), lambda at: int(max(ops.t0[rows[at]].max(), ops.t3[rows[at]].max()))))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.model.tables import I64
+from nfslat.model.units import NS_PER_MS
 
 MOST_BINS = 120
-_NS_PER_MS = 1_000_000
 _STEPS = (1, 2, 5)
 
 PER_DECADE = 10
@@ -42,7 +42,7 @@ class Bins:
         """At most `MOST_BINS` of a round width (1, 2 or 5 times a power of ten, in ms) that hold both instants."""
         for power in itertools.count():
             for step in _STEPS:
-                width_ns = step * 10**power * _NS_PER_MS
+                width_ns = step * 10**power * NS_PER_MS
                 count = (end_ns - begin_ns) // width_ns + 1
                 if count <= MOST_BINS:
                     return cls(begin_ns, width_ns, count)

@@ -10,9 +10,9 @@ from nfslat.clock.theta import sound
 from nfslat.figures.pictures.bins import Bins
 from nfslat.model.blocks import each_block
 from nfslat.model.tables import I64
+from nfslat.model.units import to_ms, to_s
 from nfslat.results import Correlation
 
-_NS_PER_MS, _NS_PER_S = 1e6, 1e9
 _FAR_NS = np.iinfo(np.int64).max
 
 
@@ -32,7 +32,7 @@ def envelope(c: Correlation, bins: Bins) -> list[EnvelopePoint]:
             says = int(most[number, at]) != _FAR_NS
             if says or (segments and number == in_effect[at]):
                 said = (int(least[number, at]), int(most[number, at])) if says else None
-                at_s = (middle_ns - bins.begin_ns) / _NS_PER_S
+                at_s = to_s(middle_ns - bins.begin_ns)
                 points.append(_point(at_s, middle_ns, said, segments[number] if segments else None))
     return points
 
@@ -72,8 +72,8 @@ def _point(at_s: float, t_ns: int, said: tuple[int, int] | None, segment: Segmen
     bounds = None if segment is None else segment.bounds_at(t_ns)
     return EnvelopePoint(
         at_s=at_s,
-        least_ms=None if said is None else said[0] / _NS_PER_MS,
-        most_ms=None if said is None else said[1] / _NS_PER_MS,
-        theta_ms=None if segment is None else segment.theta_at(t_ns) / _NS_PER_MS,
-        bound_ms=None if bounds is None else (bounds[0] / _NS_PER_MS, bounds[1] / _NS_PER_MS),
+        least_ms=None if said is None else to_ms(said[0]),
+        most_ms=None if said is None else to_ms(said[1]),
+        theta_ms=None if segment is None else to_ms(segment.theta_at(t_ns)),
+        bound_ms=None if bounds is None else (to_ms(bounds[0]), to_ms(bounds[1])),
     )

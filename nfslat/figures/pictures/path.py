@@ -8,16 +8,17 @@ from nfslat.answer.pictures import Way
 from nfslat.figures.pictures.bins import Bins
 from nfslat.figures.pictures.clocks import on_client
 from nfslat.model.blocks import tally
+from nfslat.model.causes import LOSSES, Cause, code
 from nfslat.model.details import TcpEvent
 from nfslat.model.tables import I32, I64, Bool, Ops
-from nfslat.results import Correlation
-from nfslat.wire.charges.causes import BEFORE, LOSSES, Cause, code, place
+from nfslat.model.units import to_ms
+from nfslat.results import Analysis
+from nfslat.wire.charges.places import BEFORE, place
 
-_NS_PER_MS = 1e6
 _MB_PER_S = 1e3  # in a byte per ns
 
 
-def ways(c: Correlation, bins: Bins) -> tuple[Way | None, Way | None]:
+def ways(c: Analysis, bins: Bins) -> tuple[Way | None, Way | None]:
     """Of the calls, and of the replies, on connections with matched ops; None where nothing counted what TCP did."""
     if not (len(c.server.decoded.details.tcp) and len(c.client.decoded.details.tcp)):
         return None, None
@@ -25,7 +26,7 @@ def ways(c: Correlation, bins: Bins) -> tuple[Way | None, Way | None]:
     return call, reply
 
 
-def _way(c: Correlation, bins: Bins, *, is_reply: bool) -> Way:
+def _way(c: Analysis, bins: Bins, *, is_reply: bool) -> Way:
     sender, rows = (c.server, c.matched.server) if is_reply else (c.client, c.matched.client)
     used = _used(sender.ops, rows, is_reply=is_reply)
     details = sender.decoded.details
@@ -70,7 +71,7 @@ def spread(begin_ns: I64, end_ns: I64, amount: I64, bins: Bins) -> np.ndarray[tu
     return out
 
 
-def _lost_ms(c: Correlation, bins: Bins, *, is_reply: bool) -> list[float]:
+def _lost_ms(c: Analysis, bins: Bins, *, is_reply: bool) -> list[float]:
     """Of the client SRT of the ops of each bin, what losses in this direction made."""
     charges = c.charges
     if charges is None:
@@ -83,4 +84,4 @@ def _lost_ms(c: Correlation, bins: Bins, *, is_reply: bool) -> list[float]:
     )
     rare = rare.only(~of_call if is_reply else of_call)
     at = bins.of(c.client.ops.t0[c.matched.client[rare.row]])
-    return [ns / _NS_PER_MS for ns in np.bincount(at, rare.ns, bins.count).tolist()]
+    return [to_ms(ns) for ns in np.bincount(at, rare.ns, bins.count).tolist()]

@@ -15,22 +15,22 @@ from nfslat.figures.op_view import place as gather
 from nfslat.figures.pictures.bins import Bins
 from nfslat.figures.stats import longest
 from nfslat.figures.wireshark import of_side
+from nfslat.model.causes import CAUSES, Cause
 from nfslat.model.details import Again
-from nfslat.model.instants import iso
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I64, endpoint
-from nfslat.results import Correlation, Side
-from nfslat.wire.charges.causes import BEFORE, CAUSES, Cause, place
+from nfslat.model.units import iso, to_ms, to_s
+from nfslat.results import Analysis, Side
+from nfslat.wire.charges.places import BEFORE, place
 
 if TYPE_CHECKING:
     from nfslat.names.paths import Paths
 
-_NS_PER_MS, _NS_PER_S = 1e6, 1e9
 _NEEDS_THETA = ("call_net", "reply_net")
 _AGAIN = {Again.REPEATED: "bytes sent again", Again.LATE: "bytes that come late"}
 
 
-def slow_ops(c: Correlation, bins: Bins, count: int, paths_of: Callable[[I64], Paths] | None) -> list[SlowOp]:
+def slow_ops(c: Analysis, bins: Bins, count: int, paths_of: Callable[[I64], Paths] | None) -> list[SlowOp]:
     """The `count` matched ops with the longest client SRT, slowest first; all where there are fewer."""
     rows = longest(c.client_srt_ns, count)
     charges = _charges_ms(c, rows)
@@ -38,7 +38,7 @@ def slow_ops(c: Correlation, bins: Bins, count: int, paths_of: Callable[[I64], P
     return [_slow_op(c, row, charged, bins, paths) for row, charged in zip(rows.tolist(), charges, strict=True)]
 
 
-def _slow_op(c: Correlation, row: int, charges_ms: dict[str, float], bins: Bins, paths: Paths | None) -> SlowOp:
+def _slow_op(c: Analysis, row: int, charges_ms: dict[str, float], bins: Bins, paths: Paths | None) -> SlowOp:
     op = gather(c, row)
     client_row, server_row = int(c.matched.client[row]), int(c.matched.server[row])
     client = op.sides["client"]
@@ -58,14 +58,12 @@ def _slow_op(c: Correlation, row: int, charges_ms: dict[str, float], bins: Bins,
         offset=None if op.offset == NULL else op.offset,
         bytes=None if op.size == NULL else op.size,
         at=iso(client.call.first_ns),
-        at_s=(client.call.first_ns - bins.begin_ns) / _NS_PER_S,
-        client_ms=op.client_srt_ns / _NS_PER_MS,
-        server_ms=op.server_srt_ns / _NS_PER_MS,
-        network_ms=(op.client_srt_ns - op.server_srt_ns) / _NS_PER_MS,
-        parts_ms={
-            part: ns / _NS_PER_MS if c.clock.fits or part not in _NEEDS_THETA else None for part, ns in parts.items()
-        },
-        queue_ms=None if queue_ns == NULL else queue_ns / _NS_PER_MS,
+        at_s=to_s(client.call.first_ns - bins.begin_ns),
+        client_ms=to_ms(op.client_srt_ns),
+        server_ms=to_ms(op.server_srt_ns),
+        network_ms=to_ms(op.client_srt_ns - op.server_srt_ns),
+        parts_ms={part: to_ms(ns) if c.clock.fits or part not in _NEEDS_THETA else None for part, ns in parts.items()},
+        queue_ms=None if queue_ns == NULL else to_ms(queue_ns),
         charges_ms=charges_ms,
         transmissions=client.transmissions,
         timeline=_timeline(op, sent_again),
@@ -101,11 +99,11 @@ def _timeline(op: OpView, sent_again: dict[str, list[_Again]]) -> list[Event]:
     out = []
     for packet in sorted(found, key=lambda one: one.ns):
         file, number = op.sides[packet.side].source.locate(packet.frame)
-        out.append(Event(packet.ns / _NS_PER_MS, packet.side, packet.what, number, file.name))
+        out.append(Event(to_ms(packet.ns), packet.side, packet.what, number, file.name))
     return out
 
 
-def _uid(c: Correlation, client_row: int, server_row: int) -> int | None:
+def _uid(c: Analysis, client_row: int, server_row: int) -> int | None:
     """On whose behalf, as the client's capture shows it, else the server's."""
     for side, row in ((c.client, client_row), (c.server, server_row)):
         uids = side.decoded.details.callers.uid
@@ -114,7 +112,7 @@ def _uid(c: Correlation, client_row: int, server_row: int) -> int | None:
     return None
 
 
-def _charges_ms(c: Correlation, rows: I64) -> list[dict[str, float]]:
+def _charges_ms(c: Analysis, rows: I64) -> list[dict[str, float]]:
     """Of each of the matched ops in `rows`, what of its client SRT each cause made."""
     charges = c.charges
     if charges is None:
@@ -127,5 +125,5 @@ def _charges_ms(c: Correlation, rows: I64) -> list[dict[str, float]]:
         in_srt = rare.place[here] < place(BEFORE)
         ns = np.bincount(rare.cause[here][in_srt], rare.ns[here][in_srt], len(CAUSES))
         ns[CAUSES.index(Cause.DISTANCE)] += distance
-        out.append({cause.value: one / _NS_PER_MS for cause, one in zip(CAUSES, ns.tolist(), strict=True) if one})
+        out.append({cause.value: to_ms(one) for cause, one in zip(CAUSES, ns.tolist(), strict=True) if one})
     return out

@@ -11,9 +11,9 @@ from nfslat.answer.pictures import Classes, Distribution, Heat
 from nfslat.figures.pictures.bins import CLASSES, LE_NS, PER_DECADE, Bins, classes_of
 from nfslat.model.blocks import each_block, ranked, side_by_side
 from nfslat.model.tables import I16, I64
-from nfslat.results import Correlation
+from nfslat.model.units import to_ms
+from nfslat.results import Analysis
 
-_NS_PER_MS = 1e6
 MEASURES = ("client", "server", "network")
 _P99 = 99
 
@@ -28,7 +28,7 @@ class Tallies:
     p99_ns: list[int | None]  # of the client, by bin
 
     @classmethod
-    def of(cls, c: Correlation, bins: Bins, of_kind: I16, groups: int) -> Tallies:
+    def of(cls, c: Analysis, bins: Bins, of_kind: I16, groups: int) -> Tallies:
         """Of all matched ops; `of_kind` is the operation (below `groups`) of each kind."""
         heat = np.zeros((len(MEASURES), bins.count * CLASSES), dtype=np.int64)
         by_op = np.zeros((len(MEASURES), groups * CLASSES), dtype=np.int64)
@@ -71,17 +71,17 @@ class Tallies:
     @property
     def classes(self) -> Classes:
         """Those."""
-        return Classes(PER_DECADE, [ns / _NS_PER_MS for ns in LE_NS[self.used].tolist()])
+        return Classes(PER_DECADE, [to_ms(ns) for ns in LE_NS[self.used].tolist()])
 
     def means_ms(self, measure: str) -> list[float | None]:
         """By bin; None without ops."""
         totals = self.total_ns[MEASURES.index(measure)].tolist()
-        return [ns / ops / _NS_PER_MS if ops else None for ns, ops in zip(totals, self.ops.tolist(), strict=True)]
+        return [to_ms(ns / ops) if ops else None for ns, ops in zip(totals, self.ops.tolist(), strict=True)]
 
     @property
     def p99_ms(self) -> list[float | None]:
         """Of the client, by bin; nearest rank, as in the tables of the report."""
-        return [None if ns is None else ns / _NS_PER_MS for ns in self.p99_ns]
+        return [None if ns is None else to_ms(ns) for ns in self.p99_ns]
 
     @property
     def heat_cells(self) -> Heat:

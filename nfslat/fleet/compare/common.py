@@ -13,8 +13,8 @@ from nfslat.fleet.compare.excess import TYPICAL_OF
 from nfslat.fleet.compare.summary import ClientSummary
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Pattern, Phase, Server
-from nfslat.model.instants import iso
 from nfslat.model.tables import I64, Bool
+from nfslat.model.units import NS_PER_MS, iso, to_ms, to_s
 from nfslat.select import parse_moment
 
 _LAYERS = ("server", "network", "client")
@@ -25,7 +25,6 @@ _WAITS = 0.5  # of what all wait on average, for a client to be one of those tha
 _WAITS_OF_OWN = 0.2  # ... of its own time
 _ALIKE = 2.0  # times the shortest wait; with a longer one among them the mean says little of each
 _LEAST_MS = 0.1
-_NS_PER_MS, _NS_PER_S = 1e6, 1e9
 _WORST_SHARE = 0.02  # of the fleet's time; a phase that makes less is not worth a line
 
 
@@ -85,11 +84,11 @@ def _phase(
     spent = np.array([_spent(one) for one in clients])
     in_phase = {name: values[:, span].sum(axis=1) for name, values in sums.items()}
     known = int(in_phase["queues"].sum())
-    queue_ms = int(in_phase["queue"].sum()) / known / _NS_PER_MS if known else phase.queue_ms
+    queue_ms = to_ms(int(in_phase["queue"].sum()) / known) if known else phase.queue_ms
     if queue_ms is None or queue_ms < _LEAST_MS:
         return None
     able = in_phase["queues"] >= _FEW if known else in_phase["ops"] >= _FEW
-    each_ms = in_phase["queue"] / np.maximum(in_phase["queues"], 1) / _NS_PER_MS
+    each_ms = to_ms(in_phase["queue"] / np.maximum(in_phase["queues"], 1))
     own_ns = spent[:, span].sum(axis=1)
     much = (each_ms >= _LEAST_MS) & (in_phase["queue"] >= _WAITS_OF_OWN * own_ns)
     hit = able & (much | (each_ms >= _WAITS * queue_ms)) if known else able
@@ -97,14 +96,14 @@ def _phase(
         return None
     # From here on all figures are of those that wait: of one in ten the mean over all would be a tenth of theirs.
     waits, known = int(in_phase["queue"][hit].sum()), int(in_phase["queues"][hit].sum())
-    queue_ms = waits / known / _NS_PER_MS if known else queue_ms
+    queue_ms = to_ms(waits / known) if known else queue_ms
     free = _free(span, spans, sums["queue"].sum(axis=0), sums["queues"].sum(axis=0))
     free_ops = int(sums["queues"][hit][:, free].sum())
-    before_ms = int(sums["queue"][hit][:, free].sum()) / free_ops / _NS_PER_MS if free_ops else 0.0
+    before_ms = to_ms(int(sums["queue"][hit][:, free].sum()) / free_ops) if free_ops else 0.0
     time_ns = int(own_ns[hit].sum())
     total_ns = int(spent.sum())
     of_time = waits / time_ns if known and time_ns else None
-    excess_ns = (queue_ms - before_ms) * _NS_PER_MS * (known or int(in_phase["ops"].sum()))
+    excess_ns = (queue_ms - before_ms) * NS_PER_MS * (known or int(in_phase["ops"].sum()))
     share = excess_ns / total_ns if total_ns else None
     if share is not None and share < _WORST_SHARE:
         return None
@@ -139,7 +138,7 @@ def _phase(
         begin=phase.begin if starts else None,
         end=phase.end if ends else None,
         effect_ms=queue_ms - before_ms,
-        excess_s=excess_ns / _NS_PER_S,
+        excess_s=to_s(excess_ns),
         share=share,
         confidence=sure if phase.threads is not None else "low",
         p_value=None,
@@ -203,7 +202,7 @@ def of_own_reports(clients: Sequence[ClientSummary], others: Sequence[Pattern]) 
         if any(client.name in one.clients and one.cause == words.code for one in others):
             continue
         effect_ms = words.share * _whole_ms(client)
-        spent = effect_ms * _NS_PER_MS * client.ops
+        spent = effect_ms * NS_PER_MS * client.ops
         found.append(
             Pattern(
                 scope="one",
@@ -216,7 +215,7 @@ def of_own_reports(clients: Sequence[ClientSummary], others: Sequence[Pattern]) 
                 begin=None,
                 end=None,
                 effect_ms=effect_ms,
-                excess_s=spent / _NS_PER_S,
+                excess_s=to_s(spent),
                 share=spent / total_ns if total_ns else None,
                 confidence=client.verdict.confidence,
                 p_value=None,
@@ -246,7 +245,7 @@ def _findings(clients: Sequence[ClientSummary]) -> list[Pattern]:
             continue
         shares = [one.share for _, one in having if one.share is not None]
         spent = sum(
-            one.share * _whole_ms(client) * _NS_PER_MS * client.ops for client, one in having if one.share is not None
+            one.share * _whole_ms(client) * NS_PER_MS * client.ops for client, one in having if one.share is not None
         )
         example, words = having[0]
         text = of_clients(len(having), len(able)) + (" with a capture of their own" if len(able) < len(clients) else "")
@@ -266,7 +265,7 @@ def _findings(clients: Sequence[ClientSummary]) -> list[Pattern]:
                 begin=None,
                 end=None,
                 effect_ms=median(effects) if effects else None,
-                excess_s=spent / _NS_PER_S if shares else None,
+                excess_s=to_s(spent) if shares else None,
                 share=spent / total_ns if shares and total_ns else None,
                 confidence="high" if certain >= MOST * len(having) else "medium",
                 p_value=None,

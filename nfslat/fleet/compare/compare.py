@@ -21,10 +21,10 @@ from nfslat.fleet.compare.slow_paths import slow_paths
 from nfslat.fleet.compare.summary import BOTH, ClientSummary, OpFigures
 from nfslat.fleet.compare.verdict import verdict
 from nfslat.fleet.compare.windows import Windows
+from nfslat.model.units import to_ms
 
 RELATIVE_ERROR = sketch.RELATIVE_ERROR  # of percentiles over clients
 _SCOPES = ("all", "group", "one")
-_NS_PER_MS = 1e6
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _row(key: tuple[str, str, str], figures: Sequence[OpFigures]) -> model.OpRow
     client = Sketch.merge(one.client for one in figures if one.client is not None)
     network = Sketch.merge(one.network for one in figures if one.network is not None)
     queues = sum(one.queues for one in figures)
-    queue_ms = sum(one.queue_ns for one in figures) / queues / _NS_PER_MS if queues else None
+    queue_ms = to_ms(sum(one.queue_ns for one in figures) / queues) if queues else None
     server = Sketch.merge(one.server for one in figures)
     return model.OpRow(*key, client.count, client.summary(), server.summary(), network.summary(), queue_ms)
 
@@ -145,10 +145,10 @@ def _windows(one: ClientSummary, beyond: Sequence[float | None]) -> list[model.C
     return [
         model.ClientWindow(
             ops=ops,
-            client_ms=client / ops / _NS_PER_MS if ops and both else None,
-            server_ms=server / ops / _NS_PER_MS if ops else None,
-            network_ms=(client - server) / ops / _NS_PER_MS if ops and both else None,
-            queue_ms=queue / queues / _NS_PER_MS if queues else None,
+            client_ms=to_ms(client / ops) if ops and both else None,
+            server_ms=to_ms(server / ops) if ops else None,
+            network_ms=to_ms((client - server) / ops) if ops and both else None,
+            queue_ms=to_ms(queue / queues) if queues else None,
             excess_ms=excess,
         )
         for ops, client, server, queue, queues, excess in rows

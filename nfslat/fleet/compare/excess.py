@@ -23,6 +23,7 @@ from nfslat.fleet.compare.cells import OpClass
 from nfslat.fleet.compare.summary import BOTH, ClientSummary
 from nfslat.fleet.model import Excess
 from nfslat.model.tables import I64, Bool
+from nfslat.model.units import to_ms, to_s
 
 F64 = npt.NDArray[np.float64]
 LAYERS = ("network", "server", "queue")
@@ -33,7 +34,6 @@ TYPICAL_OF = 3  # clients
 _MOST_CLASSES = 60
 _CELL_OPS, _MOST_BLOCKS = 25, 24  # a block of time holds so many ops of a client, if it can
 _CALM = 0.25  # of the time
-_S, _MS = 1e9, 1e6
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Grid:
             return [None] * len(self.clients)
         _, beyond = self.against(self.typical[None])
         out: list[Excess | None] = []
-        for client, (network, server, queue) in zip(self.clients, (beyond[:, 0] / _S).tolist(), strict=True):
+        for client, (network, server, queue) in zip(self.clients, (to_s(beyond[:, 0])).tolist(), strict=True):
             total = network + server + queue
             out.append(Excess(total, network, server, queue, total * 1e3 / client.ops) if client.ops else None)
         return out
@@ -153,7 +153,7 @@ def window_excess_ms(grid: Grid, row: int) -> list[float | None]:
     beyond = beyond + network[:, both].sum(axis=1)
     if len(grid.clients) < TYPICAL_OF - 1:
         return [None] * cells.windows
-    return [one / n / _MS if n else None for one, n in zip(beyond.tolist(), ops.tolist(), strict=True)]
+    return [to_ms(one / n) if n else None for one, n in zip(beyond.tolist(), ops.tolist(), strict=True)]
 
 
 def _classes(clients: Sequence[ClientSummary]) -> tuple[OpClass, ...]:

@@ -32,7 +32,6 @@ from nfslat.fleet.compare.steady import (
     FLOOR_NS,
     LEAST_CELL,
     LEAST_MS,
-    NS_PER_MS,
     Steadiness,
     cells_in,
     dense,
@@ -41,6 +40,7 @@ from nfslat.fleet.compare.steady import (
 )
 from nfslat.fleet.compare.summary import ClientSummary
 from nfslat.model.tables import Bool
+from nfslat.model.units import NS_PER_MS, to_ms
 
 _LEAST_SHARE = 0.10
 _LEAST_SHARE_OF_TWO, _T_OF_TWO = 0.25, 6.0  # of two clients, either may be the usual one
@@ -107,14 +107,14 @@ def standings(grid: Grid) -> list[list[Standing]]:
                     continue
             elif not _median_is_far(medians, client, layer, able):
                 continue
-            own_ms = float((typical + of_all)[client, layer] / total[client]) / NS_PER_MS
+            own_ms = to_ms(float((typical + of_all)[client, layer] / total[client]))
             out[client].append(
                 Standing(
                     client=client,
                     layer=layer,
-                    ms=float(more_ns[client]) / NS_PER_MS,
+                    ms=to_ms(float(more_ns[client])),
                     own_ms=own_ms,
-                    typical_ms=max(own_ms - float(more_ns[client]) / NS_PER_MS, 0.0),
+                    typical_ms=max(own_ms - to_ms(float(more_ns[client])), 0.0),
                     worse=steady.worse if steady else None,
                     cells=steady.cells if steady else 0,
                     confidence=steady.confidence if steady else "medium",
@@ -149,12 +149,12 @@ def of_two(grid: Grid) -> list[list[Standing]]:
             if (layer == NETWORK and not grid.has_network.all()) or (layer == QUEUE and not grid.has_queue.all()):
                 continue
             more = each[one, :, layer] - each[other, :, layer]
-            ms = float(beyond[one, 0, layer] / total[one] - beyond[other, 0, layer] / total[other]) / NS_PER_MS
+            ms = to_ms(float(beyond[one, 0, layer] / total[one] - beyond[other, 0, layer] / total[other]))
             varies = float(more.std(ddof=1)) / math.sqrt(len(more)) + 1
             worse = float((more > 0).mean())
             matters = ms >= LEAST_MS and ms * NS_PER_MS >= _LEAST_SHARE_OF_TWO * mean_ns[one]
             if matters and worse >= _SURELY and more.mean() / varies >= _T_OF_TWO:
-                own = float((expected + in_blocks)[one, :, layer].sum() / total[one]) / NS_PER_MS
+                own = to_ms(float((expected + in_blocks)[one, :, layer].sum() / total[one]))
                 sure = "medium" if worse == 1 and len(more) >= _MANY_CELLS else "low"
                 out[one].append(Standing(one, layer, ms, own, own - ms, worse, len(more), sure, None))
     return [_worst_first(one) for one in out]

@@ -15,7 +15,7 @@ from nfslat.fleet.compare.groups import Group, candidates, groups_of, together
 from nfslat.fleet.compare.summary import ClientSummary
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Excess, Pattern
-from nfslat.model.instants import iso
+from nfslat.model.units import iso
 
 _NAMED = 4  # clients that a sentence names; of more it gives the number
 _GROUP_OF = 2

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from nfslat.answer.figures import Summary
 from nfslat.model.blocks import each_block, rank
 from nfslat.model.tables import I64
+from nfslat.model.units import to_ms
 
 _STEP_BITS = 7
 RELATIVE_ERROR = 2.0 ** -(_STEP_BITS + 1)
@@ -32,7 +33,6 @@ _BINS = 63 * _STEPS + 1  # bin 0 is for what is zero or below; an int64 has 63 b
 _EXACT = 1 << 53  # below, a float64 holds each integer
 _ROUNDED_BITS = 63 - 53
 _MOST = 1 << 63
-_NS_PER_MS = 1e6
 _PERCENTILES = (50, 95, 99)
 
 
@@ -108,9 +108,9 @@ class Sketch:
 
     def summary(self) -> Summary:
         """Mean and maximum, which are exact, and percentiles. Raises ``ValueError`` where there are no durations."""
-        p50, p95, p99 = (self.quantile(percent) / _NS_PER_MS for percent in _PERCENTILES)
-        mean_ms = float(Fraction(self.sum_ns, self.count)) / _NS_PER_MS
-        return Summary(mean=mean_ms, p50=p50, p95=p95, p99=p99, max=self.max_ns / _NS_PER_MS)
+        p50, p95, p99 = (to_ms(self.quantile(percent)) for percent in _PERCENTILES)
+        mean_ms = to_ms(float(Fraction(self.sum_ns, self.count)))
+        return Summary(mean=mean_ms, p50=p50, p95=p95, p99=p99, max=to_ms(self.max_ns))
 
 
 def sketches_of(durations_ns: I64, spans: Sequence[slice]) -> list[Sketch]:

@@ -17,13 +17,13 @@ from nfslat.fleet.compare.groups import fisher
 from nfslat.fleet.compare.steady import dense, limit
 from nfslat.fleet.compare.summary import ClientSummary
 from nfslat.fleet.model import Pattern
+from nfslat.model.units import NS_PER_MS, to_ms, to_s
 
 _ENOUGH = 20  # ops of a client in a place
 _CELLS = 3  # clients that use it
 _HALF, _SURE = 0.5, 0.01
 _LEAST_MS, _LEAST_SHARE = 0.1, 0.10
 _FLOOR_NS = 50_000
-_NS_PER_MS, _NS_PER_S = 1e6, 1e9
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def slow_paths(clients: Sequence[ClientSummary], total_ns: int) -> list[Pattern]
         return []
     off = np.array([np.log((one.took_ns + _FLOOR_NS) / (one.usual_ns + _FLOOR_NS)) for one in cells])
     center, scale = dense(off)
-    matters = [one.took_ns - one.usual_ns >= max(_LEAST_MS * _NS_PER_MS, _LEAST_SHARE * one.usual_ns) for one in cells]
+    matters = [one.took_ns - one.usual_ns >= max(_LEAST_MS * NS_PER_MS, _LEAST_SHARE * one.usual_ns) for one in cells]
     slow = (off > center + limit(len(cells)) * scale) & np.array(matters)
     found = []
     for place in places:
@@ -79,8 +79,8 @@ def _cells(clients: Sequence[ClientSummary]) -> list[_Cell]:
 def _pattern(
     place: str, cells: Sequence[_Cell], clients: Sequence[ClientSummary], total_ns: int, p_value: float
 ) -> Pattern:
-    effect = median((one.took_ns - one.usual_ns) / _NS_PER_MS for one in cells)
-    own, usual = (median(getattr(one, name) for one in cells) / _NS_PER_MS for name in ("took_ns", "usual_ns"))
+    effect = median(to_ms(one.took_ns - one.usual_ns) for one in cells)
+    own, usual = (to_ms(median(getattr(one, name) for one in cells)) for name in ("took_ns", "usual_ns"))
     excess_ns = sum((one.took_ns - one.usual_ns) * one.ops for one in cells)
     return Pattern(
         scope="all" if len(cells) >= MOST * len(clients) else "group",
@@ -93,7 +93,7 @@ def _pattern(
         begin=None,
         end=None,
         effect_ms=effect,
-        excess_s=excess_ns / _NS_PER_S,
+        excess_s=to_s(excess_ns),
         share=excess_ns / total_ns if total_ns else None,
         confidence="high" if len(cells) > _CELLS else "medium",
         p_value=p_value,

@@ -17,10 +17,11 @@ import numpy as np
 
 from nfslat.fleet.compare.excess import F64, LAYERS
 from nfslat.model.tables import I64, Bool
+from nfslat.model.units import NS_PER_MS
 
 FEW_CELLS = 5
 LEAST_CELL = 10  # ops
-LEAST_MS, NS_PER_MS = 0.1, 1e6
+LEAST_MS = 0.1
 _CELL_OPS = 25
 _FAR = (1.5, 3.0)  # scales
 _SURE = 0.01

@@ -1,4 +1,4 @@
-"""One client's `Correlation` and report -> what is kept of it to be compared with others: a small `ClientSummary`."""
+"""One client's `Analysis` and report -> what is kept of it to be compared with others: a small `ClientSummary`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from nfslat.inflight.levels import in_order, levels_of
 from nfslat.model.blocks import filled, side_by_side
 from nfslat.model.protocol import DATA_OPS, NULL, NULL32
 from nfslat.model.tables import I16, I32, I64, Kind
-from nfslat.results import Correlation, Side
+from nfslat.model.units import to_ms
+from nfslat.results import Analysis, Side
 from nfslat.select import op_labels
 
 BOTH, SERVER_ONLY = "compared", "server only"
 CANNOT_TELL = "cannot tell"
-_NS_PER_MS = 1e6
 _SIZES = 34  # classes of sizes of 32 bits, and one for "none"
 
 
@@ -85,7 +85,7 @@ class ClientSummary:
     def queue_ms(self) -> float | None:
         """Mean wait for a thread; None where the packets do not tell."""
         known = self.cells.total("queues")
-        return self.cells.total("queue") / known / _NS_PER_MS if known else None
+        return to_ms(self.cells.total("queue") / known) if known else None
 
     @property
     def sent_again_share(self) -> float | None:
@@ -94,7 +94,7 @@ class ClientSummary:
 
 
 def summarize(
-    c: Correlation,
+    c: Analysis,
     report: model.Report,
     *,
     name: str,

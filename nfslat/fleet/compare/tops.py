@@ -9,7 +9,7 @@ import numpy as np
 
 from nfslat.model.protocol import DATA_OPS, NULL
 from nfslat.names.paths import paths_of
-from nfslat.results import Correlation
+from nfslat.results import Analysis
 
 _MOST_OPS = 20_000  # that are looked at; beyond them every second, third ... one is
 _MOST = 40  # places that are kept
@@ -29,7 +29,7 @@ class Top:
     server_ns: int
 
 
-def tops_of(c: Correlation) -> tuple[Top, ...]:
+def tops_of(c: Analysis) -> tuple[Top, ...]:
     """READs and WRITEs of `c` by place (two levels of the path), those with most ops first."""
     rows = {op: c.rows_of([op]) for op in DATA_OPS}
     rows = {op: of_op[:: max(-(-len(of_op) // _MOST_OPS), 1)] for op, of_op in rows.items() if len(of_op)}

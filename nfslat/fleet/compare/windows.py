@@ -9,17 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from nfslat.model.tables import I64
+from nfslat.model.units import NS_PER_MS, NS_PER_S
 
 F64 = npt.NDArray[np.float64]
 
 _MOST = 60  # windows
 _ENOUGH = 3_000  # ops in a window, on average: what a window says by itself is said of so many
-_MS, _S = 1_000_000, 1_000_000_000
 _STEPS_NS = (
-    *(_MS * step for step in (10, 20, 50, 100, 200, 500)),
-    *(_S * step for step in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)),
+    *(NS_PER_MS * step for step in (10, 20, 50, 100, 200, 500)),
+    *(NS_PER_S * step for step in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)),
 )
-_DAY_NS = 86_400 * _S
+_DAY_NS = 86_400 * NS_PER_S
 
 
 @dataclass(frozen=True)

@@ -13,18 +13,20 @@ from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.run.pair import Parts, Request, correlate
 from nfslat.fleet.run.server_threads import server_wide, wide_of
 from nfslat.fleet.run.store import Store
-from nfslat.results import Correlation
+from nfslat.results import Analysis
 
 RUN = "run.json"
 _NAMED = 5
 
 
-def correlation(out: str, name: str) -> tuple[Correlation, Options]:
+def correlation(out: str, name: str) -> tuple[Analysis, Options]:
     """As the run compared it, with the options of its report. Raises ``InputError`` where there is no such client."""
     store = Store(out)
     kept = store.read_json(RUN)
     if not isinstance(kept, dict):
-        raise InputError(f"{out}: no run of 'nfslat fleet --out' is kept there, or it was not finished; run it again")
+        raise InputError(
+            "no run of 'nfslat fleet --out' is kept there, or it was not finished; run it again", about=out
+        )
     try:
         request = _request(kept["requests"], name)
         names = kept["shards"]
@@ -42,7 +44,7 @@ def _request(requests: dict[str, Any], name: str) -> Request:
     if name not in requests:
         known = ", ".join(list(requests)[:_NAMED])
         more = f" and {len(requests) - _NAMED} more" if len(requests) > _NAMED else ""
-        raise InputError(f"{name}: no client of that run, which has {known}{more}")
+        raise InputError(f"no client of that run, which has {known}{more}", about=name)
     one = requests[name]
     parts = {
         side: None

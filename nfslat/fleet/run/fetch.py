@@ -194,7 +194,7 @@ class _Feed:
                 if not self._write(pipe, memoryview(piece)):
                     return  # the reader has had enough of this one
             if not self._stop.is_set() and sent < one.size_bytes:
-                raise InputError(f"{one.name}: ended after {sent:,} of {one.size_bytes:,} bytes; copy it again")
+                raise InputError(f"ended after {sent:,} of {one.size_bytes:,} bytes; copy it again", about=one.name)
 
     def _write(self, pipe: int, piece: memoryview) -> bool:
         poll = select.poll()
@@ -268,4 +268,4 @@ def _refuse(one: Input, problem: Exception) -> NoReturn:
         why = f"cannot be read ({problem.strerror}); check the file and its permissions"
     else:
         why = f"cannot be fetched: {remote.one_line(problem)}; try again, or copy it here first"
-    raise InputError(f"{one.name}: {why}") from problem
+    raise InputError(why, about=one.name) from problem

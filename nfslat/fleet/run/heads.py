@@ -13,7 +13,7 @@ import numpy as np
 
 from nfslat.decode import native
 from nfslat.decode.tools import find_tools
-from nfslat.errors import InputError, NfslatError
+from nfslat.errors import InputError, NfslatError, NoPacketsError
 from nfslat.fleet.run import fetch, tails
 from nfslat.fleet.run.inputs import Input
 from nfslat.model.decoded import Decoded
@@ -78,7 +78,7 @@ def look(one: Input, scratch: Path | None = None) -> Head:
             if few and not found.is_whole and not found.problem:
                 found = _look(one, Path(folder), _DEEPER * fetch.HEAD_BYTES)
         except NfslatError as problem:
-            return Head(one, problem=str(problem).removeprefix(f"{one.name}: "))
+            return Head(one, problem=problem.beside(one.name))
     return found
 
 
@@ -90,15 +90,14 @@ def _look(one: Input, folder: Path, size_bytes: int) -> Head:
     try:
         source = native.open_source(str(path), tools, folder, rereads=False)
         source, decoded = native.decode(source, tools, lambda _: None)
-    except NfslatError as problem:
-        text = str(problem).replace(str(path), one.name)
-        if "holds no packets" in text and one.size_bytes > _NO_PACKETS_BYTES:
+    except NoPacketsError:
+        if one.size_bytes > _NO_PACKETS_BYTES:
             raise InputError(
-                f"{one.name}: no packet in its {one.size_bytes:,} bytes can be read; is it damaged?"
+                f"no packet in its {one.size_bytes:,} bytes can be read; is it damaged?", about=one.name
             ) from None
-        if "holds no packets" in text:  # a rotated file that was just begun
-            return Head(one, is_whole=is_whole)
-        raise InputError(text) from problem
+        return Head(one, is_whole=is_whole)  # a rotated file that was just begun
+    except NfslatError as problem:
+        raise InputError(problem.beside(str(path)), about=one.name) from problem
     last_ns = decoded.last_ns if is_whole else _end_of(one, path, decoded)
     return Head(one, _pairs(decoded), decoded.first_ns, last_ns, is_whole, _samples(decoded.ops))
 

@@ -181,7 +181,7 @@ def _at_url(url: str) -> Given:
         fs, path = remote.file_system(url)
         return _found_at(url, fs, path)
     except InputError as problem:
-        return Given((), (Problem(name, str(problem).removeprefix(f"{name}: ")),))
+        return Given((), (Problem(name, problem.beside(name)),))
     except Exception as problem:  # each file system has its own
         return Given((), (Problem(name, _why_unreachable(problem)),))
 
@@ -238,7 +238,7 @@ def _remote_file(fs: Any, path: str, info: dict[str, Any]) -> Input | Problem:
             return Problem(name, magic.why_not(first))
         return Input(url, name, int(info.get("size") or 0), remote.token_of(fs, path, info), kind == "tar")
     except InputError as problem:
-        return Problem(name, str(problem).removeprefix(f"{name}: "))
+        return Problem(name, problem.beside(name))
     except Exception as problem:  # each file system has its own
         return Problem(name, _why_unreachable(problem))
 

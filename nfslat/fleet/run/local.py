@@ -71,7 +71,7 @@ def local_cluster(
         stack.close()
         why = (problem.strerror if isinstance(problem, OSError) else None) or str(problem).partition("\n")[0]
         raise InputError(
-            f"{scratch}: workers cannot be started ({why}); is there room for them? TMPDIR names another folder"
+            f"workers cannot be started ({why}); is there room for them? TMPDIR names another folder", about=scratch
         ) from problem
     try:
         yield cluster, bound

@@ -121,7 +121,7 @@ def _text(path: str, shown: str) -> str:
         raise
     except Exception as problem:  # each remote file system has its own
         why = problem.strerror if isinstance(problem, OSError) and problem.strerror else remote.one_line(problem)
-        raise InputError(f"{shown}: cannot be read ({why}); give the manifest's path") from problem
+        raise InputError(f"cannot be read ({why}); give the manifest's path", about=shown) from problem
 
 
 class _Reading:

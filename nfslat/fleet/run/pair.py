@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nfslat import api, pipeline
-from nfslat.answer.json import dump
 from nfslat.decode.capture import File
 from nfslat.decode.merge import merge
 from nfslat.errors import InputError
@@ -26,9 +25,8 @@ from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.run.shards import read_shard
 from nfslat.fleet.run.store import Store
 from nfslat.inflight.all_clients import ServerWide
-from nfslat.inflight.analysis import one_of_several
 from nfslat.match import overlap
-from nfslat.results import Correlation, Side
+from nfslat.results import Analysis, Side
 from nfslat.select import Filters, select
 
 _NAMED = 3  # files of a capture
@@ -61,28 +59,29 @@ class Request:
     kept: str | None = None  # name for the report (JSON) in the store
 
 
-def correlate(store: Store, request: Request, wide: ServerWide | None) -> tuple[Correlation, api.Options]:
-    """Both sides of a client, compared; raises ``InputError`` as `nfslat.pipeline.correlate` does.
+def correlate(store: Store, request: Request, wide: ServerWide | None) -> tuple[Analysis, api.Options]:
+    """Both sides of a client, compared and analysed; raises ``InputError`` as `nfslat.pipeline.correlate` does.
 
     `wide` is None where nobody else calls the server, or where it could not be worked out.
     """
     if request.client is None:
-        raise InputError(f"{request.name}: there is no capture of this client")
+        raise InputError("there is no capture of this client", about=request.name)
     with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
         one, two = (read_side(store, parts, Path(scratch)) for parts in (request.server, request.client))
     found = pipeline.compare(one, two, filters=Filters(), srt="nfslat", may_swap=False)
     if overlap.is_swapped(found.server.ops, found.client.ops, found.matched):
         raise InputError(
-            f"{request.name}: its ops take longer in the server's capture than in its own; one of the files is on the "
-            "wrong side: say in a manifest which files are whose"
+            "its ops take longer in the server's capture than in its own; one of the files is on the "
+            "wrong side: say in a manifest which files are whose",
+            about=request.name,
         )
-    if wide is None and request.is_shared:
-        wide = one_of_several(found.server.flying, _OTHERS)
-    found = dataclasses.replace(found, server_wide=wide)
+    analysis = pipeline.analyse(found, wide, cannot_tell=_OTHERS if request.is_shared else "")
     outside = Outside(Known(app_ms=dict(request.application_ms), threads=request.threads), request.sessions)
     if found.server.source.bundle or found.client.source.bundle:
         outside = with_bundled(outside, found)
-    return found, api.Options(known=outside.given, sessions=request.sessions, outside=outside, command=request.command)
+    return analysis, api.Options(
+        known=outside.given, sessions=request.sessions, outside=outside, command=request.command
+    )
 
 
 def read_side(store: Store, parts: Parts, scratch: Path) -> Side:
@@ -116,7 +115,7 @@ def kept_names(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _application_ms(of_op: Mapping[str, float], found: Correlation) -> float | None:
+def _application_ms(of_op: Mapping[str, float], found: Analysis) -> float | None:
     """The mean of what was given for operations, as often as they were done."""
     if "" in of_op:
         return of_op[""]
@@ -140,7 +139,7 @@ def compare_client(store: Store, request: Request, windows: Windows, wide: Serve
     if request.kept is not None:
         # Without its pictures, which take as long as all of the rest: --show makes them of the one that is looked at.
         text = io.StringIO()
-        dump(report.summary, text)
+        report.summary.write_json(text)
         with store.writing(request.kept) as out:
             out.write(text.getvalue().encode())
     return summarize(

@@ -32,15 +32,15 @@ def file_system(url: str) -> tuple[Any, str]:
     import fsspec  # noqa: PLC0415  (late: most runs read local files)
 
     if "::" in url:
-        raise InputError(f"{shown(url)}: URLs in URLs are not read; name the file itself")
+        raise InputError("URLs in URLs are not read; name the file itself", about=shown(url))
     try:
         return cast(tuple[Any, str], fsspec.core.url_to_fs(url))
     except ImportError as problem:
-        raise InputError(f"{shown(url)}: a Python package is missing: {one_line(problem)}") from problem
+        raise InputError(f"a Python package is missing: {one_line(problem)}", about=shown(url)) from problem
     except ValueError as problem:
-        raise InputError(f"{shown(url)}: {one_line(problem)}") from problem
+        raise InputError(f"{one_line(problem)}", about=shown(url)) from problem
     except Exception as problem:  # each file system has its own
-        raise InputError(f"{shown(url)}: cannot be reached: {one_line(problem)}") from problem
+        raise InputError(f"cannot be reached: {one_line(problem)}", about=shown(url)) from problem
 
 
 def open_stream(url: str) -> BinaryIO:

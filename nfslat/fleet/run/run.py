@@ -37,7 +37,7 @@ from nfslat.fleet.run.server_threads import figures_of, server_wide, wide_of
 from nfslat.fleet.run.shards import Decode, decode_point
 from nfslat.fleet.run.sliced import WHOLE_BYTES
 from nfslat.fleet.run.store import Store
-from nfslat.model.instants import iso
+from nfslat.model.units import iso, to_s
 
 _LONG_COMMAND = 300
 _SERVER_FIRST = 10  # its capture is the largest, and everything waits for it
@@ -286,7 +286,7 @@ class Run:
                 end=iso(server.last_ns),
             ),
             relative_error=comparison.RELATIVE_ERROR,
-            window_s=windows.step_ns / 1e9,
+            window_s=to_s(windows.step_ns),
             server=self._server_model,
             by_op=found.by_op,
             total=found.total,

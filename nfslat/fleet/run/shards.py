@@ -22,7 +22,7 @@ from nfslat.decode import bundle, native, stored
 from nfslat.decode.apart import Apart, decode_apart
 from nfslat.decode.capture import Bundle, File, Source, refuse_empty
 from nfslat.decode.tools import Tools, find_tools
-from nfslat.errors import InputError, NfslatError
+from nfslat.errors import InputError, NfslatError, NoPacketsError
 from nfslat.fleet.model import Problem
 from nfslat.fleet.run.fetch import content_hash, readable
 from nfslat.fleet.run.inputs import Input
@@ -103,7 +103,7 @@ def with_good(
         good, hashes, problems = _hashed(inputs, memo)
     while True:
         if not good:
-            raise InputError(f"{title}: none of its files can be read: {problems[0].what}: {problems[0].why}")
+            raise InputError(f"none of its files can be read: {problems[0].what}: {problems[0].why}", about=title)
         try:
             return work(good, name_of(hashes[one.url] for one in good), problems)
         except BadFile as bad:
@@ -227,10 +227,10 @@ def opened(title: str, inputs: Sequence[Input], scratch: Path) -> Iterator[tuple
             yield _open(title, inputs, stack, tools, scratch), tools
     except InputError as problem:
         # One that is not a file of this host is looked at for the first time when it is decoded.
-        bad = next((one for one in inputs if str(problem).startswith(f"{one.name}: ")), None)
+        bad = next((one for one in inputs if one.name == problem.about), None)
         if bad is None:
             raise
-        raise BadFile(bad, str(problem).removeprefix(f"{bad.name}: ")) from problem
+        raise BadFile(bad, problem.why) from problem
 
 
 def _open(
@@ -251,9 +251,10 @@ def _open(
                 name = one.name if len(parts) == 1 else f"{one.name}: {part.name}"
                 source = native.open_source(str(part), tools, scratch, rereads=False)
                 files += [dataclasses.replace(file, name=name) for file in source.files]
+        except NoPacketsError:
+            pass  # a rotated file that was just begun is no loss
         except InputError as problem:
-            if "holds no packets" not in str(problem):  # a rotated file that was just begun is no loss
-                raise BadFile(one, str(problem).replace(f"{one.url}: ", "")) from problem
+            raise BadFile(one, problem.beside(one.url)) from problem
     if not files:
         refuse_empty(title)
     return Source(title, tuple(sorted(files, key=lambda file: file.first_ns)), bundle=said)
@@ -278,8 +279,8 @@ def read_shard(store: Store, name: str, scratch: Path) -> tuple[Source, Decoded]
         with store.local(name, scratch) as path:
             source, decoded = stored.read_side(stored.open_source(store.place(name), path), lambda _: None)
     except OSError as problem:
-        raise InputError(f"{store.place(name)}: {_reason(problem)}; was the folder cleared?") from problem
+        raise InputError(f"{_reason(problem)}; was the folder cleared?", about=store.place(name)) from problem
     except InputError as problem:
         store.remove([f"{'/'.join(name.split('/')[:2])}/index.json"])
-        raise InputError(f"{store.place(name)}: is damaged; run again, and its capture is decoded anew") from problem
+        raise InputError("is damaged; run again, and its capture is decoded anew", about=store.place(name)) from problem
     return source, dataclasses.replace(decoded, engine=decoded.engine.removesuffix(_STORED))

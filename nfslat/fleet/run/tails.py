@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import struct
 
+from nfslat.model.units import NS_PER_S
+
 TAIL_BYTES = 1 << 20
 _SCAN_BYTES = 1 << 19  # two packets of the largest size lie in it
 _MOST_PACKET_BYTES = 1 << 18
 _DAY_S = 86_400
 _MOST_S = 60 * _DAY_S  # longer than anybody captures into one file
 _ENOUGH_RECORDS = 3
-_NS = 1_000_000_000
 _PCAP = {
     bytes.fromhex("d4c3b2a1"): ("<", 1000),
     bytes.fromhex("a1b2c3d4"): (">", 1000),
@@ -49,11 +50,11 @@ def _of_pcap(first: bytes, last: bytes) -> int | None:
     def plausible(at: int) -> tuple[int, int] | None:
         """(time, position behind it) of the record at `at`."""
         seconds, fraction, kept, whole = record.unpack_from(last, at)
-        if not begin_s - _DAY_S <= seconds <= begin_s + _MOST_S or fraction * unit_ns >= _NS:
+        if not begin_s - _DAY_S <= seconds <= begin_s + _MOST_S or fraction * unit_ns >= NS_PER_S:
             return None
         if not 0 < kept <= whole or whole > _MOST_PACKET_BYTES:
             return None
-        return seconds * _NS + fraction * unit_ns, at + record.size + kept
+        return seconds * NS_PER_S + fraction * unit_ns, at + record.size + kept
 
     for begin in range(min(len(last) - record.size, _SCAN_BYTES) + 1):
         at, found, records = begin, None, 0
@@ -83,7 +84,7 @@ def _of_pcapng(first: bytes, last: bytes) -> int | None:
         if kind == _PACKET and length >= 32:
             interface, high, low = struct.unpack_from(order + "III", last, end - length + 8)
             units = _units_per_s(first, order, interface)
-            return None if units is None else (high << 32 | low) * _NS // units
+            return None if units is None else (high << 32 | low) * NS_PER_S // units
         end -= length
     return None
 

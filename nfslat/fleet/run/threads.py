@@ -22,12 +22,11 @@ from nfslat.inflight.all_clients import Seen, ServerWide, seen_of, taken
 from nfslat.inflight.levels import hidden_share, in_order
 from nfslat.inflight.server import ServerLoad
 from nfslat.model.decoded import Decoded
-from nfslat.model.instants import iso
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64, Bool, Ops
+from nfslat.model.units import NS_PER_S, iso, to_ms
 from nfslat.select import is_reverse
 
-_NS_PER_MS, _NS_PER_S = 1e6, 1e9
 _SOME_WAIT = 0.05  # of the server's time in a window is a wait for a thread; less is no limit
 
 
@@ -147,7 +146,7 @@ def _windows(of: _OfWindows, by_time: ByTime, load: ServerLoad, windows: Windows
                 begin=iso(edges[at]),
                 end=iso(edges[at + 1]),
                 ops=ops,
-                ops_per_s=ops * _NS_PER_S / (edges[at + 1] - edges[at]),
+                ops_per_s=float(ops) * NS_PER_S / (edges[at + 1] - edges[at]),
                 in_flight_mean=float(of.area_ns[at] / of.busy_ns[at]) if of.busy_ns[at] > 0 else 0.0,
                 in_flight_max=int(of.most[at]),
                 server_ms=_mean_ms(of.server_ns[at], ops),
@@ -177,7 +176,7 @@ def _limit(by_time: ByTime, at: int) -> _Limit:
 def _phases(of: _OfWindows, by_time: ByTime, load: ServerLoad, windows: Windows, end_ns: int) -> list[Phase]:
     edges = [*windows.edges_ns[:-1].tolist(), end_ns]
     out = []
-    queue_ms = (of.queue_ns / np.maximum(of.waiting, 1) / _NS_PER_MS).tolist()
+    queue_ms = (to_ms(of.queue_ns / np.maximum(of.waiting, 1))).tolist()
     for begin, end, threads in runs(_limited(of, load), by_time.told_by, queue_ms):
         here = slice(begin, end)
         ops = int(of.ops[here].sum())
@@ -200,4 +199,4 @@ def _phases(of: _OfWindows, by_time: ByTime, load: ServerLoad, windows: Windows,
 
 
 def _mean_ms(total_ns: float, count: int) -> float | None:
-    return float(total_ns) / count / _NS_PER_MS if count else None
+    return to_ms(float(total_ns) / count) if count else None

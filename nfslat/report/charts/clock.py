@@ -7,6 +7,7 @@ from datetime import datetime
 
 from nfslat.answer.model import Clock, Report
 from nfslat.answer.pictures import EnvelopePoint, Pictures
+from nfslat.model.units import to_s
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.heat import time_axis
 from nfslat.report.charts.style import (
@@ -86,7 +87,7 @@ def _steps(clock: Clock | None, pictures: Pictures) -> list[tuple[float, float]]
         return []
     end = pictures.over_time.bins * pictures.over_time.bin_ms / 1e3
     begin = _moment_ns(pictures.over_time.begin)
-    found = [((_moment_ns(step.at) - begin) / 1e9, step.ms) for step in clock.steps]
+    found = [(to_s(_moment_ns(step.at) - begin), step.ms) for step in clock.steps]
     return [(at, jump) for at, jump in found if 0 <= at <= end][:_MOST_STEPS]
 
 

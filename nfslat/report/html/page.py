@@ -22,7 +22,6 @@ from nfslat.report.html import view
 from nfslat.report.sections.answer import SRT_MEANS, headline
 from nfslat.report.sections.findings import findings_section
 from nfslat.report.sections.tables import op_label
-from nfslat.report.sections.transport import CAUSES
 from nfslat.report.text_layout import count, escaped, ms, percent
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def render(report: Report) -> str:
         stacks=view.stacks(report),
         op_rows=view.op_rows(report),
         histograms=view.histograms(report),
-        slow=view.slow_ops(report, CAUSES),
+        slow=view.slow_ops(report),
         several_files={side: len(capture.files) > 1 for side, capture in report.captures.items()},
         intervals=intervals,
         intervals_left=intervals_left,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from nfslat.answer.model import MatchedRow, Report, StackRow, Summary
 from nfslat.answer.pictures import Event, SlowOp
 from nfslat.answer.pivots import IntervalRow, Pivot, PivotRow
+from nfslat.model.causes import in_words
 from nfslat.report.charts.waterfall import captured
 from nfslat.report.html.blocks import Shown, shown
 from nfslat.report.sections.all import blocks
@@ -227,12 +228,12 @@ def _spoken(label: str) -> str:
     return f"{'0.' if known[1] else ''}{known[2]} {_UNITS[known[3]]}" if known else label
 
 
-def slow_ops(report: Report, words: dict[str, str]) -> list[Slow]:
-    """The slowest ops with bars of their parts, and `words` for what they are charged with."""
-    return [] if report.pictures is None else [_slow(one, words) for one in report.pictures.slowest]
+def slow_ops(report: Report) -> list[Slow]:
+    """The slowest ops with bars of their parts, and what they are charged with."""
+    return [] if report.pictures is None else [_slow(one) for one in report.pictures.slowest]
 
 
-def _slow(op: SlowOp, words: dict[str, str]) -> Slow:
+def _slow(op: SlowOp) -> Slow:
     known = [(name, value) for name in PARTS if (value := op.parts_ms.get(name)) is not None]
     if len(known) < len(PARTS):  # the clocks do not tell the two ways apart
         inside = [(name, value) for name, value in known if not name.endswith("_net")]
@@ -246,7 +247,7 @@ def _slow(op: SlowOp, words: dict[str, str]) -> Slow:
         PartBar(name, _IN_WORDS[name], value, round(100 * max(value, 0.0) / whole, 2) if whole > 0 else 0.0)
         for name, value in known
     ]
-    charges = [(words.get(cause, cause), value) for cause, value in op.charges_ms.items()]
+    charges = [(in_words(cause), value) for cause, value in op.charges_ms.items()]
     main = max(known, key=lambda one: one[1])
     longest = max(charges, key=lambda one: one[1], default=("", 0.0))
     return Slow(

@@ -5,31 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nfslat.answer.model import Charge, TcpAmount, Transport
+from nfslat.model.causes import in_words
 from nfslat.report.blocks import Block, Cell, Item, Prose, Table, Title
 from nfslat.report.text_layout import count, count_of, ms, percent
 
 _WORTH, _WORTH_SLOWEST = 0.01, 0.05  # of the client SRT on average, or in the slowest 1 %: less has no row
-# Causes (charges/causes.py) in words.
-CAUSES = {
-    "rto": "lost: retransmission timeout",
-    "tail-loss-probe": "lost: tail-loss probe",
-    "fast-retransmit": "lost: fast retransmit",
-    "rpc-retransmit": "lost: sent again by RPC",
-    "loss": "lost: sent again",
-    "behind-loss": "arrived, behind what was lost",
-    "reordering": "arrived, behind what came late",
-    "host-pause": "receiving host did not run",
-    "held": "held, then released together",
-    "zero-window": "receiver's window closed",
-    "receive-window": "receiver's window too small",
-    "delayed-ack": "receiver delayed its ACK",
-    "bandwidth": "path carries no more",
-    "unknown-window": "an ACK (window, whose not known)",
-    "congestion-window": "an ACK (congestion window)",
-    "sender": "sender silent in mid-message",
-    "head-of-line": "behind other replies, at most",
-    "distance": "shortest way",
-}
 _PLACES = {"before": "before the call's first byte", "after": "after the reply's last byte"}
 
 
@@ -45,8 +25,7 @@ def charges_section(charges: Sequence[Charge]) -> Iterator[Block]:
         return
     yield Title("What TCP did to the operations, ms per matched op")
     rows: list[list[Cell]] = [
-        [CAUSES.get(one.cause, one.cause), one.part, one.ops, one.mean_ms, percent(one.share), one.slowest_ms]
-        for one in worth
+        [in_words(one.cause), one.part, one.ops, one.mean_ms, percent(one.share), one.slowest_ms] for one in worth
     ]
     small = [one for one in within if one not in worth]
     if small:
@@ -62,7 +41,7 @@ def charges_section(charges: Sequence[Charge]) -> Iterator[Block]:
     for one in outside:
         yield Item(
             f"{_PLACES[one.part]}, so in no SRT: {ms(one.mean_ms)} ms on average ({count_of(one.ops, 'op')}), "
-            f"{CAUSES.get(one.cause, one.cause)}.",
+            f"{in_words(one.cause)}.",
         )
     if any(one.part == "server" for one in worth):
         yield Prose(

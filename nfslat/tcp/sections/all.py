@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nfslat.model.causes import WORDS
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
 from nfslat.report.text_layout import count, count_of, ms, percent, shorten
 from nfslat.report.text_writer import write
-from nfslat.tcp.limits import Limit
 from nfslat.tcp.model import Capture, Detail, Ends, Line, Report
 from nfslat.tcp.sections.ends import ends_section
 from nfslat.tcp.sections.rounds import rounds_section
@@ -17,14 +17,6 @@ from nfslat.tcp.sections.turns import compared_section, duration, turns_section,
 from nfslat.tcp.sections.windows import windows_section
 from nfslat.tcp.turns import Shape
 
-COSTS = {
-    Limit.DELAYED_ACK: "delayed ACKs",
-    Limit.LOSS: "loss: until it was sent again",
-    Limit.SPURIOUS: "sending again what had arrived",
-    Limit.RECEIVE_WINDOW: "the receiver's window",
-    Limit.CONGESTION: "the congestion window: for ACKs on their way",
-    Limit.UNKNOWN_WINDOW: "a window that was full, the receiver's or the congestion window",
-}
 _LINES = 20  # conversations in the list
 _MOST_ENDPOINT = 21
 
@@ -60,7 +52,7 @@ def _answer(one: Detail) -> Iterator[Block]:
         )
         return
     if one.costs:
-        parts = [f"{COSTS[cost.cause]} {duration(cost.ms)} ({percent(cost.share)})" for cost in one.costs]
+        parts = [f"{WORDS[cost.cause].cost} {duration(cost.ms)} ({percent(cost.share)})" for cost in one.costs]
         yield Prose(f"TCP made its senders wait: {'; '.join(parts)}.", hanging=2)
     else:
         yield Prose("TCP made neither sender wait.", hanging=2)

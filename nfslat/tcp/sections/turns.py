@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nfslat.model.causes import WORDS
 from nfslat.report.blocks import Block, Cell, Command, Item, Prose, Table, Title
 from nfslat.report.text_layout import count, count_of, ms, percent, shorten
 from nfslat.tcp.turns import Compared, Shape, Turns, TurnStall
 from nfslat.tcp.walk import Walk
-from nfslat.wire.stalls import Cause
 
 _PARTS = {
     "before": "before first request",
@@ -19,21 +19,6 @@ _PARTS = {
     "after": "after last response",
 }
 _ASKER_BY = {"syn": "it opened the connection", "port": "by the ports", "first": "it sent first"}
-_CAUSES = {
-    Cause.RTO: "a retransmission timeout",
-    Cause.TAIL_LOSS_PROBE: "a tail-loss probe",
-    Cause.FAST_RETRANSMIT: "a fast retransmit",
-    Cause.RECOVERY: "more to be sent again",
-    Cause.ZERO_WINDOW: "a window to open",
-    Cause.RECEIVE_WINDOW: "room in the window",
-    Cause.DELAYED_ACK: "a delayed ACK",
-    Cause.CONGESTION_WINDOW: "an ACK on its way",
-    Cause.UNKNOWN_WINDOW: "an ACK, or a window",
-    Cause.SENDER: "its own application",
-    Cause.OVERTAKEN: "overtaken packets",
-    Cause.UNKNOWN: "what is not captured",
-    Cause.SPURIOUS: "to send again for nothing",
-}
 _FEW = 0.5  # of the time in the slowest tenth: few long ones
 _STEADY = 0.2  # in the slowest tenth: all take about as long
 
@@ -129,7 +114,7 @@ def _few_or_many(found: Turns) -> str:
 
 
 def _stall(stall: TurnStall) -> list[Cell]:
-    what: list[Cell] = [stall.where, _CAUSES[stall.cause], stall.count, stall.turns, stall.mean_ms]
+    what: list[Cell] = [stall.where, WORDS[stall.cause].sender, stall.count, stall.turns, stall.mean_ms]
     return [*what, duration(stall.total_ms), percent(stall.share)]
 
 

@@ -4,34 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nfslat.model.causes import LIMITS, WORDS, Cause
 from nfslat.report.blocks import Block, Cell, Gap, Prose, Table, Title
 from nfslat.report.text_layout import adding_up, count, count_of, ms, percent
-from nfslat.tcp.limits import Limit, Limits
+from nfslat.tcp.limits import Limits
 from nfslat.tcp.sections.rounds import times
 from nfslat.tcp.waits import Waits
 from nfslat.tcp.windows import Windows, ZeroWindow
 
-_WHAT = {
-    Limit.RECEIVE_WINDOW: "receive window",
-    Limit.CONGESTION: "congestion window",
-    Limit.UNKNOWN_WINDOW: "window, whose not known",
-    Limit.DELAYED_ACK: "delayed ACK",
-    Limit.LOSS: "loss",
-    Limit.SPURIOUS: "sent again for nothing",
-    Limit.PACE: "pace of host and path",
-    Limit.APPLICATION: "application, other's turn",
-    Limit.UNKNOWN: "not known",
-}
-_ANSWER = {
-    Limit.RECEIVE_WINDOW: "the receiver's window limited the sender",
-    Limit.CONGESTION: "the congestion window limited the sender (it went on when an ACK came)",
-    Limit.UNKNOWN_WINDOW: "a window limited the sender (it went on when an ACK came): the receiver's or the congestion "
-    "window, which cannot be told without the handshake",
-    Limit.DELAYED_ACK: "the sender waited for delayed ACKs",
-    Limit.LOSS: "the sender waited until it sent again what was lost",
-    Limit.SPURIOUS: "the sender sent again what had arrived",
-    Limit.PACE: "the sender did not wait for anything, and went at its own pace, or at that of its host or the path",
-}
 _NOTHING = "{}: else the application had nothing to send, or it was the other side's turn."
 _SHOWN = 5  # zero windows
 _LITTLE = 0.01  # of the run: a sender with less to send is limited by nothing that matters
@@ -89,13 +69,13 @@ def _answer(limits: Limits) -> str:
     most = next(one for one in limits.limits if one.limit is limits.most)
     busy = _part(limits.busy_ms, limits.total_ms)
     return (
-        f"{limits.sender}: {_ANSWER[limits.most]} for {percent(most.share_of_busy)} of the time it had data to send, "
-        f"which is {percent(busy)} of the run."
+        f"{limits.sender}: {WORDS[limits.most].limited} for {percent(most.share_of_busy)} of the time it had data "
+        f"to send, which is {percent(busy)} of the run."
     )
 
 
 def _needless(limits: Limits) -> str:
-    one = next(one for one in limits.limits if one.limit is Limit.SPURIOUS)
+    one = next(one for one in limits.limits if one.limit is Cause.SPURIOUS)
     return (
         f"{limits.sender} sent {count_of(limits.needless, 'packet')} again that had arrived, {ms(one.ms)} ms in all: "
         "no loss (its timer was early, or packets overtook each other; told by D-SACK, or by ACKs that were on their "
@@ -114,9 +94,9 @@ def _headers(used: list[Limits]) -> list[str]:
 def _rows(used: list[Limits]) -> list[list[Cell]]:
     shown = [adding_up([one.ms for one in limits.limits]) for limits in used]
     rows: list[list[Cell]] = []
-    for at, limit in enumerate(Limit):
+    for at, limit in enumerate(LIMITS):
         if any(limits.limits[at].ms for limits in used):
-            cells: list[Cell] = [_WHAT[limit]]
+            cells: list[Cell] = [WORDS[limit].limit]
             for limits, (parts, _) in zip(used, shown, strict=True):
                 cells += [parts[at], percent(limits.limits[at].share_of_busy)]
             rows.append(cells)

@@ -9,6 +9,7 @@ import numpy as np
 
 from nfslat.evidence.sqlnet_trace import SqlnetTrace
 from nfslat.model.tables import I64, Bool
+from nfslat.model.units import to_ms
 from nfslat.tcp.packets import SYN, Talk
 from nfslat.tcp.sqlnet.tns import (
     HEADER,
@@ -250,9 +251,9 @@ def _phases(talk: Talk, client: int, found: list[Headers]) -> Phases:
             begin += logon
             behind = data > data[answers[-1]]
     return Phases(
-        connect_ms=None if connected is None else connected / 1e6,
-        logon_ms=None if logon is None else logon / 1e6,
-        query_ms=(last - begin) / 1e6,
+        connect_ms=None if connected is None else to_ms(connected),
+        logon_ms=None if logon is None else to_ms(logon),
+        query_ms=to_ms(last - begin),
         turns=_turns(t_ns[behind], from_client[behind], begin, last),
     )
 
@@ -267,7 +268,7 @@ def _turns(t_ns: I64, from_client: Bool, begin: int, last: int) -> Turns:
     count = min(len(asks), len(answers))
     ends = np.append(asks[1:], len(t_ns)) - 1  # rows that end an answer, or a request that nobody answers any more
     waited = int((t_ns[ends[:count]] - t_ns[asks[:count]]).sum())
-    return Turns(count, waited / 1e6, (last - begin - waited) / 1e6)
+    return Turns(count, to_ms(waited), to_ms(last - begin - waited))
 
 
 def _logged_on(talk: Talk, client: int, found: list[Headers]) -> int | None:

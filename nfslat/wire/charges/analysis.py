@@ -9,12 +9,13 @@ import numpy as np
 
 from nfslat.decompose import PART_NAMES, Parts
 from nfslat.model.blocks import each_block
+from nfslat.model.causes import CAUSES, FROM_OUTSIDE, Cause, code
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I64, Ops
-from nfslat.wire.charges.causes import CAUSES, FROM_OUTSIDE, PLACES, Cause, code, place
 from nfslat.wire.charges.claims import Charges, Claims, Pair, charged
 from nfslat.wire.charges.hosts import Pause, held_claims
 from nfslat.wire.charges.losses import blocked_claims, overtaken_claims, waits_claims
+from nfslat.wire.charges.places import PLACES, place
 from nfslat.wire.charges.rate import Plateau, bandwidth_claims
 from nfslat.wire.charges.sending import before_claims, sending_claims, socket_claims
 from nfslat.wire.charges.silences import held_acks_ns, silences

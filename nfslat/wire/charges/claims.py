@@ -9,8 +9,9 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 
 from nfslat.decompose import ClientClock
+from nfslat.model.causes import CAUSES, CHARGES, code
 from nfslat.model.tables import I8, I64, Bool, Matched, Ops
-from nfslat.wire.charges.causes import AFTER, BEFORE, CAUSES, PLACES, place
+from nfslat.wire.charges.places import AFTER, BEFORE, PLACES, place
 
 _PARTS = 5
 _FAR_NS = 1 << 62
@@ -94,7 +95,7 @@ def charged(claims: Claims, instants: Instants, ahead: Ahead | None = None) -> C
     rows, begins, ends = where[sweep.group[waits]] // len(PLACES), sweep.edge[waits], sweep.next_edge[waits]
     left = sweep.next_edge - sweep.edge
     found = []
-    for cause in range(len(CAUSES)):
+    for cause in map(code, CHARGES):
         took = np.where(sweep.claimed(cause), left, 0)
         if ahead is not None and len(waits):
             spent = np.minimum(ahead.spent_ns(cause, rows, begins, ends), left[waits])

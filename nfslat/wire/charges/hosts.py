@@ -22,18 +22,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nfslat.model.causes import Cause, code
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import TcpEvent
 from nfslat.model.tables import I64
+from nfslat.model.units import NS_PER_MS
 from nfslat.wire.batches import held
-from nfslat.wire.charges.causes import Cause, code, place
 from nfslat.wire.charges.claims import Claims, Pair, overlapping
+from nfslat.wire.charges.places import place
 from nfslat.wire.charges.silences import came_again
 
-_MS = 1_000_000
-_SILENT_NS = 50 * _MS  # of a host that others send to; more than a scheduler's time slices
+_SILENT_NS = 50 * NS_PER_MS  # of a host that others send to; more than a scheduler's time slices
 _AT_ONCE = 20  # all that piled up is there within so small a part of the silence
-_AT_ONCE_NS = 5 * _MS
+_AT_ONCE_NS = 5 * NS_PER_MS
 _PILE = 2  # messages or segments, sent at different moments; one alone may have been anywhere
 _PACKETS = (TcpEvent.RETRANSMISSION, TcpEvent.DUPLICATE, TcpEvent.OUT_OF_ORDER)
 

@@ -6,15 +6,16 @@ from collections import Counter
 
 import numpy as np
 
+from nfslat.model.causes import CHARGES, LOSSES, Cause, code
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Again
 from nfslat.model.tables import I8, I64, Bool
-from nfslat.wire.charges.causes import AFTER, CAUSES, LOSSES, Cause, code, place
 from nfslat.wire.charges.claims import Claims, Pair
+from nfslat.wire.charges.places import AFTER, place
 from nfslat.wire.charges.silences import Silences, arrived_again, filled_holes
 from nfslat.wire.resends import Waits
 
-_LOSS_CODES = [code(one) for one in CAUSES if one in LOSSES]
+_LOSS_CODES = [code(one) for one in CHARGES if one in LOSSES]
 
 
 def waits_claims(pair: Pair, waits: tuple[Waits, Waits], client: Silences, server: Silences) -> Claims:

@@ -16,17 +16,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nfslat.model.causes import Cause, code
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Loads, Tcp
 from nfslat.model.protocol import NULL32, op_name
 from nfslat.model.tables import I8, I32, I64, Bool, Ops
-from nfslat.wire.charges.causes import Cause, code, place
+from nfslat.model.units import NS_PER_MS
 from nfslat.wire.charges.claims import Claims, Pair, of_each
+from nfslat.wire.charges.places import place
 from nfslat.wire.charges.sending import Socket
 
-_MS = 1_000_000
 # Choices, but where a line says else: each says what it parts from what.
-_LATE_NS = _MS  # beyond the distance: a queue; less is interrupt coalescing, and a scheduler's tick at 1000 Hz
+_LATE_NS = NS_PER_MS  # beyond the distance: a queue; less is interrupt coalescing, and a scheduler's tick at 1000 Hz
 _PACKETS = 10  # in a window: of random arrivals (Poisson) 6 to 14 come in the middle 80 %, of a shaper's 9 to 11
 _WIDER = (1, 2, 4)  # times that: what passes at once may be larger than its estimate; random arrivals fail all the more
 _WINDOWS = 8  # of random arrivals so many keep within the spread below once in a hundred times
@@ -38,7 +39,7 @@ _MOST = 1.15  # times the rate: twice that spread; a bucket's burst (tc-tbf(8)) 
 _BURSTS = 0.05  # ... in so many of the windows: it fills while the path is idle, so bursts come first and are rare
 _JITTER = 0.25  # of the delay: what the queue does not explain of it; beyond, most of the delay is something else's
 _HEADERS = 132  # bytes of an NFSv3 READ's reply without the data (RFC 5531, RFC 1813); others have about as many
-_QUEUE_NS = 10 * _MS  # on average, and twice the distance: more than a busy host's ACKs are late
+_QUEUE_NS = 10 * NS_PER_MS  # on average, and twice the distance: more than a busy host's ACKs are late
 _NOT_FEW = 0.25  # of the messages: more than a hiccup of a host touches
 _AT_RATE = 0.7  # of the rate, at least, in a queue that counts; at a half and less it waits for something else
 

@@ -12,15 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nfslat.model.causes import LOSSES, Cause, code
 from nfslat.model.details import Tcp
 from nfslat.model.protocol import NULL, NULL32, op_name
 from nfslat.model.tables import I64, Bool, Ops
-from nfslat.wire.charges.causes import BEFORE, LOSSES, Cause, code, place
+from nfslat.model.units import NS_PER_MS
 from nfslat.wire.charges.claims import WAITS, Claims, Pair, Stretches, exclusive, of_each, overlapping
+from nfslat.wire.charges.places import BEFORE, place
 from nfslat.wire.charges.silences import NOTHING, Silences
 
-_MS = 1_000_000
-_LONG_NS = _MS  # to be sent; what is sent sooner costs those behind it nothing that matters
+_LONG_NS = NS_PER_MS  # to be sent; what is sent sooner costs those behind it nothing that matters
 _AT_ONCE_NS = 20_000  # between two messages that wait for each other; a server's next reply may follow as fast
 _PACE = 10  # and a tenth of what the one in front took; where its packets can be told, ...
 _ACKED = 2  # packets, as far apart as its own: an ACK comes for every other one (RFC 5681 section 4.2)

@@ -6,29 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nfslat.model.causes import CAUSES, LOSSES, WORDS, Cause, code
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Ended, Pauses, Tcp, TcpEvent, TcpEvents, Went
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8, I64, Bool
-from nfslat.wire import stalls
-from nfslat.wire.charges.causes import LOSSES, Cause, code
+from nfslat.wire.stalls import classify
 from nfslat.wire.window_scales import with_windows
 
 _NUMBERS = 1 << 32
 _FAR_NS = 1 << 62
 NOTHING = -1  # costs nobody anything, or the capture does not show what it was
-_CAUSES = {
-    stalls.Cause.RTO: Cause.RTO,
-    stalls.Cause.TAIL_LOSS_PROBE: Cause.TAIL_LOSS_PROBE,
-    stalls.Cause.FAST_RETRANSMIT: Cause.FAST_RETRANSMIT,
-    stalls.Cause.RECOVERY: Cause.LOSS,
-    stalls.Cause.ZERO_WINDOW: Cause.ZERO_WINDOW,
-    stalls.Cause.RECEIVE_WINDOW: Cause.RECEIVE_WINDOW,
-    stalls.Cause.DELAYED_ACK: Cause.DELAYED_ACK,
-    stalls.Cause.UNKNOWN_WINDOW: Cause.UNKNOWN_WINDOW,
-    stalls.Cause.CONGESTION_WINDOW: Cause.CONGESTION_WINDOW,
-    stalls.Cause.SENDER: Cause.SENDER,
-}
+# By the code of a stall.
+_CHARGED = [NOTHING if (charge := WORDS[cause].charge) is None else code(charge) for cause in CAUSES]
 
 
 class Silences(NamedTuple):
@@ -53,14 +43,13 @@ def silences(side: Decoded, receiver: Decoded) -> Silences:
     if not len(pauses):
         return Silences(pauses, way, np.zeros(0, dtype=np.int8))
     own, other = _rows_of(pauses, tcp)
-    found = stalls.classify(
+    found = classify(
         pauses,
         rtt_min_ns=_known(tcp.rtt_min_ns, own),
         mss=_known(tcp.mss, other),
         sender_rtt_ns=_to_sender_ns(pauses, way, _known(tcp.rtt_min_ns, other)),
     )
-    codes = np.array([code(_CAUSES[one]) if one in _CAUSES else NOTHING for one in stalls.CAUSES], dtype=np.int8)
-    cause = _by_what_began_it(way, pauses.reconnect.astype(np.int64), codes[found], found)
+    cause = _by_what_began_it(way, pauses.reconnect.astype(np.int64), np.array(_CHARGED, dtype=np.int8)[found], found)
     twice = arrived_again(receiver)
     lost = (pauses.went != Went.NEW) & ~np.isin(_keys_and_numbers(side, pauses)[1], twice)
     told = np.isin(cause, [code(one) for one in LOSSES])
@@ -154,10 +143,8 @@ def _keys(table: Pauses | Tcp | TcpEvents) -> I64:
 
 def _by_what_began_it(way: I64, reconnect: I64, cause: I8, found: I8) -> I8:
     """What is sent again in a recovery goes by what began that: the loss in front of it, of the same direction."""
-    follows = found == stalls.code(stalls.Cause.RECOVERY)
-    losses = [
-        stalls.code(one) for one in (stalls.Cause.RTO, stalls.Cause.TAIL_LOSS_PROBE, stalls.Cause.FAST_RETRANSMIT)
-    ]
+    follows = found == code(Cause.RECOVERY)
+    losses = [code(one) for one in (Cause.RTO, Cause.TAIL_LOSS_PROBE, Cause.FAST_RETRANSMIT)]
     if not follows.any():
         return cause
     order = np.lexsort((np.arange(len(way)), reconnect, way))

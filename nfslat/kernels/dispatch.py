@@ -1,4 +1,7 @@
-"""Calls, the times of their replies and a number of threads -> when each call must have been taken by a thread."""
+"""Calls and the times of their replies -> how many were in threads at once, at least; when each one was taken.
+
+`most_at_once` holds whatever the server does; `starts` supposes a number of threads and an order.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,9 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from nfslat.kernels import compiled
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64
-
-try:
-    from nfslat import _native
-except ImportError:
-    compiled = None
-else:
-    compiled = _native if hasattr(_native, "bound") else None
 
 
 class Work(NamedTuple):
@@ -49,6 +46,38 @@ class Order(Enum):
     OLDEST_FIRST = "oldest first"  # as they arrive, whatever their connection
 
 
+def most_at_once(work: Work) -> tuple[int, int]:
+    """The most calls that were in threads at once, whatever the server does with connections, and at how many instants.
+
+    A server takes the calls of a connection in their order: those before an answered one have a thread, too.
+    """
+    if compiled.native is None:
+        return most_at_once_by_numpy(work)
+    most, times = compiled.native.bound(work)
+    return most, times
+
+
+def most_at_once_by_numpy(work: Work) -> tuple[int, int]:
+    """`most_at_once` without the compiled loop."""
+    rows = len(work.arrival_ns)
+    if not rows:
+        return 0, 0
+    order = np.argsort(work.stream, kind="stable")
+    reply, stream = work.reply_ns[order], work.stream[order]
+    shown = np.empty(rows, dtype=np.int64)  # by when it is known to be in a thread
+    ends = np.append(np.flatnonzero(np.diff(stream)) + 1, rows)
+    begin = 0
+    for end in ends.tolist():
+        shown[begin:end] = np.minimum.accumulate(reply[begin:end][::-1])[::-1]
+        begin = end
+    shown.sort()
+    reply = work.reply_ns[work.by_reply]
+    last = np.append(reply[1:] != reply[:-1], True)  # of the replies with one time
+    at = np.flatnonzero(last)
+    inside = np.searchsorted(shown, reply[at], side="right") - at
+    return int(inside.max()), int(np.count_nonzero(inside == inside.max()))
+
+
 def starts(work: Work, threads: int, order: Order = Order.TURNS_BY_START) -> I64:
     """When each call is taken by one of so many `threads`; NULL where it must have been taken before the model says so.
 
@@ -62,9 +91,9 @@ def starts(work: Work, threads: int, order: Order = Order.TURNS_BY_START) -> I64
     if order is Order.OLDEST_FIRST:
         work = work._replace(stream=np.zeros_like(work.stream))
     by_answer = order is Order.TURNS_BY_ANSWER
-    if compiled is None:
+    if compiled.native is None:
         return starts_in_python(work, threads, by_answer)
-    return np.asarray(compiled.starts(work, threads, by_answer))
+    return np.asarray(compiled.native.starts(work, threads, by_answer))
 
 
 def starts_in_python(work: Work, threads: int, by_answer: bool = False) -> I64:

@@ -1,14 +1,10 @@
-//! Capture files in; what each was out, and their packets in what was made for them (ops, or rows of TCP packets).
+//! Capture files in; what each was out, and their packets, one after the other, handed to whoever takes them.
 
 use std::fmt;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::compound::Ranks;
 use crate::container::{self, Packet, Reader};
-use crate::conversations;
-use crate::decoder::Decoder;
-use crate::packets;
 
 /// Frame numbers are 31 bits wide.
 const MOST_PACKETS: u32 = i32::MAX as u32;
@@ -58,8 +54,9 @@ pub enum Error {
         packet: u32,
     },
     TooMany,
-    TooManyRows,
-    TooManyConversations,
+    /// More TCP packets, or connections, than this.
+    TooManyRows(usize),
+    TooManyConversations(usize),
     Stopped,
 }
 
@@ -73,15 +70,13 @@ impl fmt::Display for Error {
             Error::Write { error, .. } => error.fmt(out),
             Error::Number { packet, .. } => write!(out, "packet {packet} has not the number of one of a slice"),
             Error::TooMany => write!(out, "more than {MOST_PACKETS} packets or ops; cut the capture with editcap -c"),
-            Error::TooManyRows => write!(
+            Error::TooManyRows(most) => write!(
                 out,
-                "more than {} TCP packets; choose some with --port or --stream, or cut the capture with editcap -c",
-                packets::MOST_ROWS
+                "more than {most} TCP packets; choose some with --port or --stream, or cut the capture with editcap -c"
             ),
-            Error::TooManyConversations => write!(
+            Error::TooManyConversations(most) => write!(
                 out,
-                "more than {} TCP connections; choose some with --port, or cut the capture with editcap -c",
-                conversations::MOST
+                "more than {most} TCP connections; choose some with --port, or cut the capture with editcap -c"
             ),
             Error::Stopped => write!(out, "stopped"),
         }
@@ -99,32 +94,6 @@ pub trait Take {
     fn packets(&self) -> u32;
     /// Why it takes no more.
     fn full(&self) -> Option<Error>;
-}
-
-impl Take for Decoder {
-    #[inline]
-    fn packet(&mut self, packet: &Packet<'_>) {
-        Decoder::packet(self, packet);
-    }
-
-    fn packets(&self) -> u32 {
-        self.packets
-    }
-
-    fn full(&self) -> Option<Error> {
-        self.pairing.is_full().then_some(Error::TooMany)
-    }
-}
-
-/// Read the ops of captures one after the other, as one.
-pub fn decode<I>(inputs: I, ranks: Ranks, progress: &Progress) -> Result<(Decoder, Vec<File>), Error>
-where
-    I: IntoIterator<Item = std::io::Result<Box<dyn Read + Send>>>,
-{
-    let mut decoder = Decoder::new(ranks);
-    let files = read_all(inputs, &mut decoder, progress)?;
-    decoder.finish();
-    Ok((decoder, files))
 }
 
 /// Let `taker` have the packets of captures one after the other, as one.

@@ -1,0 +1,120 @@
+//! Inner loops of later stages, as Python sees them; each has a twin there.
+
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+
+use super::column;
+use crate::dispatch;
+use crate::kernels;
+use crate::sweep;
+
+/// `nfslat.kernels.join.JoinSide`: connection, kind and XID of each op, and two small tables.
+type JoinSide<'py> = (
+    PyReadonlyArray1<'py, i32>,
+    PyReadonlyArray1<'py, i16>,
+    PyReadonlyArray1<'py, u32>,
+    PyReadonlyArray1<'py, i32>,
+    PyReadonlyArray1<'py, i32>,
+);
+/// Partner of each of the client's rows; rows of the keys that are not alone, and how many each group of them has.
+type Joined<'py> = (Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i32>>);
+
+/// Join the ops of two sides (`nfslat.kernels.join`).
+#[pyfunction]
+pub(super) fn join<'py>(
+    py: Python<'py>,
+    server: JoinSide<'py>,
+    client: JoinSide<'py>,
+    places: usize,
+) -> PyResult<Joined<'py>> {
+    let (one, two) = (side(&server)?, side(&client)?);
+    let found = py.detach(|| kernels::join(&one, &two, places));
+    let sizes = found.sizes.into_iter().flatten().collect();
+    Ok((column(py, found.partner), column(py, found.several), column(py, sizes)))
+}
+
+fn side<'a>((conn, kind, xid, place, number): &'a JoinSide<'_>) -> PyResult<kernels::Side<'a>> {
+    Ok(kernels::Side {
+        conn: conn.as_slice()?,
+        kind: kind.as_slice()?,
+        xid: xid.as_slice()?,
+        place: place.as_slice()?,
+        number: number.as_slice()?,
+    })
+}
+
+/// `nfslat.kernels.dispatch.Work`: arrival, reply and stream of each call, and the order of the replies.
+type Calls<'py> =
+    (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, i32>, PyReadonlyArray1<'py, i32>);
+
+fn work<'a>((arrival_ns, reply_ns, stream, by_reply): &'a Calls<'_>) -> PyResult<dispatch::Work<'a>> {
+    Ok(dispatch::Work {
+        arrival_ns: arrival_ns.as_slice()?,
+        reply_ns: reply_ns.as_slice()?,
+        stream: stream.as_slice()?,
+        by_reply: by_reply.as_slice()?,
+    })
+}
+
+/// Start of each call if the server had so many threads (`nfslat.kernels.dispatch.starts`).
+#[pyfunction]
+pub(super) fn starts<'py>(
+    py: Python<'py>,
+    calls: Calls<'py>,
+    threads: usize,
+    by_answer: bool,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let work = work(&calls)?;
+    let found = py.detach(|| dispatch::starts(&work, threads, by_answer));
+    Ok(column(py, found))
+}
+
+/// Threads that must exist, and how often so many were seen (`nfslat.kernels.dispatch.most_at_once`).
+#[pyfunction]
+pub(super) fn bound(py: Python<'_>, calls: Calls<'_>) -> PyResult<(i64, i64)> {
+    let work = work(&calls)?;
+    Ok(py.detach(|| dispatch::bound(&work)))
+}
+
+type Times<'py> = PyReadonlyArray1<'py, i64>;
+type Column<'py, T> = Bound<'py, PyArray1<T>>;
+
+/// Time and ends by the number in flight (`nfslat.kernels.levels.time_and_ends`).
+#[pyfunction]
+pub(super) fn levels<'py>(
+    py: Python<'py>,
+    starts: Times<'py>,
+    ends: Times<'py>,
+) -> PyResult<(Column<'py, i64>, Column<'py, i64>)> {
+    let (starts, ends) = (starts.as_slice()?, ends.as_slice()?);
+    let (time_ns, ended) = py.detach(|| sweep::levels(starts, ends));
+    Ok((column(py, time_ns), column(py, ended)))
+}
+
+/// Ends, time, and ops times time of each window (`nfslat.kernels.levels.windows_of`).
+#[pyfunction]
+pub(super) fn windows<'py>(
+    py: Python<'py>,
+    starts: Times<'py>,
+    ends: Times<'py>,
+    width_ns: i64,
+    count: usize,
+) -> PyResult<[Column<'py, f64>; 3]> {
+    let (starts, ends) = (starts.as_slice()?, ends.as_slice()?);
+    let columns = py.detach(|| sweep::windows(starts, ends, width_ns.max(1), count));
+    Ok(columns.map(|one| column(py, one)))
+}
+
+/// From an end to the start behind it (`nfslat.kernels.levels.turnarounds_ns`).
+#[pyfunction]
+pub(super) fn turnarounds<'py>(
+    py: Python<'py>,
+    starts: Times<'py>,
+    ends: Times<'py>,
+    low: usize,
+    top: usize,
+) -> PyResult<Column<'py, i64>> {
+    let (starts, ends) = (starts.as_slice()?, ends.as_slice()?);
+    let found = py.detach(|| sweep::turnarounds(starts, ends, low, top));
+    Ok(column(py, found))
+}

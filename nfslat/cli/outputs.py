@@ -1,0 +1,166 @@
+"""The files that a report can be written to, a row each: its option, what it needs, and what writes it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+from nfslat.errors import UsageError
+from nfslat.export.output import binary_output, is_standard, output, output_directory, writing_to
+
+if TYPE_CHECKING:
+    from nfslat.api import Report
+
+
+def _directory(name: str, _: Sequence[str]) -> contextlib.AbstractContextManager[Any]:
+    return output_directory(name)
+
+
+def _pyarrow(_: str) -> None:
+    from nfslat.decode.arrow import pyarrow  # noqa: PLC0415  (brings numpy)
+
+    pyarrow("pyarrow.parquet")
+
+
+def _packages(*modules: str) -> Callable[[str], None]:
+    def check(option: str) -> None:
+        try:
+            for module in modules:
+                importlib.import_module(module)
+        except ImportError as problem:
+            raise UsageError(f"{option} needs {module}: pip install 'nfslat[html]'") from problem
+
+    return check
+
+
+@dataclass(frozen=True)
+class Output:
+    """One format. `write` gets the report, what `open` made of the name, and the name."""
+
+    option: str
+    words: str  # in the help
+    write: Callable[[Report, Any, str], object]
+    open: Callable[[str, Sequence[str]], contextlib.AbstractContextManager[Any]] = output
+    metavar: str = "FILE"
+    both: bool = False  # of two captures only
+    check: Callable[[str], None] | None = None  # raises ``UsageError`` where it cannot be made here
+
+    def asked(self, options: argparse.Namespace) -> Any:
+        """The name that was given; None: this is not to be written."""
+        return getattr(options, self.option.strip("-").replace("-", "_"))
+
+
+OUTPUTS = (
+    Output(
+        "--html",
+        "write the report as one page with pictures, for browser and mail",
+        lambda report, out, _: out.write(report.html()),
+        check=_packages("vl_convert", "jinja2"),
+    ),
+    Output(
+        "--png",
+        "write the main pictures to files in DIR, for tickets",
+        lambda report, folder, _: report.write_png(folder),
+        open=_directory,
+        metavar="DIR",
+        check=_packages("vl_convert"),
+    ),
+    Output(
+        "--json",
+        "write the report as JSON to FILE; - is standard output",
+        lambda report, out, _: report.write_json(out),
+    ),
+    Output("--csv", "write one row per matched op to FILE", lambda report, out, _: report.write_csv(out), both=True),
+    Output(
+        "--parquet",
+        "the same as Parquet, for pandas, DuckDB, Spark",
+        lambda report, out, _: report.write_parquet(out),
+        open=binary_output,
+        both=True,
+        check=_pyarrow,
+    ),
+    Output(
+        "--ops-parquet",
+        "write one capture, decoded: FILE then stands for it wherever one is read",
+        lambda report, out, _: report.write_ops_parquet(out),
+        open=binary_output,
+        check=_pyarrow,
+    ),
+    Output(
+        "--perfetto",
+        "write each op as spans in time, for ui.perfetto.dev",
+        lambda report, out, name: report.write_perfetto(out, compress=name.endswith(".gz")),
+        both=True,
+    ),
+    Output(
+        "--missed",
+        "write one row per op that has no match to FILE: why, and where to look",
+        lambda report, out, _: report.write_missed(out),
+        both=True,
+    ),
+    Output(
+        "--files",
+        "write who did what with which file: one row per op that has one",
+        lambda report, out, _: report.write_files(out),
+    ),
+)
+
+
+def add_outputs(group: argparse._ArgumentGroup) -> None:
+    """An option for each."""
+    for row in OUTPUTS:
+        group.add_argument(row.option, metavar=row.metavar, help=row.words)
+
+
+def refuse(options: argparse.Namespace) -> None:
+    """Raise ``UsageError`` for two outputs to one place, and for what cannot be made here."""
+    named = {row.option: row.asked(options) for row in OUTPUTS}
+    places = {option: _place(name) for option, name in named.items() if name not in (None, os.devnull)}
+    for one, other in itertools.combinations(places, 2):
+        if places[one] == places[other]:
+            raise UsageError(f"{one} and {other} cannot both go to {named[other]}")
+    for row in OUTPUTS:
+        if row.check is not None and named[row.option] is not None:
+            row.check(row.option)
+
+
+@contextlib.contextmanager
+def opened(
+    options: argparse.Namespace, captures: Sequence[str], json_out: TextIO | None
+) -> Iterator[Callable[[Report], None]]:
+    """What writes a report to all that was asked for; each of them is complete when the block ends.
+
+    What cannot be written is found out here, before captures are read. `json_out` is where --json goes if it is open.
+    """
+    given = {"--json": contextlib.nullcontext(json_out)} if json_out is not None else {}
+    with contextlib.ExitStack() as stack:
+        streams = [
+            (row, name, stack.enter_context(given.get(row.option) or row.open(name, captures)))
+            for row in OUTPUTS
+            if (name := row.asked(options)) is not None
+        ]
+
+        def write(report: Report) -> None:
+            for row, name, stream in streams:
+                with writing_to(name):
+                    row.write(report, stream, name)
+                    if not isinstance(stream, os.PathLike):
+                        stream.flush()
+
+        yield write
+
+
+def to_standard(options: argparse.Namespace) -> bool:
+    """Whether any of them goes to standard output, where the text then does not."""
+    return any(is_standard(row.asked(options)) for row in OUTPUTS if row.open is not _directory)
+
+
+def _place(file: str) -> str:
+    """The same for all names of a file."""
+    return "-" if is_standard(file) else os.path.realpath(file)

@@ -1,0 +1,66 @@
+"""Capture files -> what was decoded of each, on one clock: one side, or both at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from threading import Event
+
+from nfslat.decode.capture import Source
+from nfslat.decode.directions import find_directions, on_one_clock
+from nfslat.decode.engine import Engine
+from nfslat.decode.protocols import refuse_without_nfs
+from nfslat.model.decoded import Decoded
+
+Progress = Callable[[int], None]  # is told how much more was read, in the engine's unit
+Read = tuple[Source, Decoded]
+
+
+def decode(source: Source, engine: Engine, progress: Progress) -> Read:
+    """One capture. Raises ``InputError`` where it holds no NFS."""
+    seen = 0
+
+    def more(amount: int) -> None:
+        nonlocal seen
+        progress(amount - seen)
+        seen = amount
+
+    source, decoded = engine.decode(source, more)
+    refuse_without_nfs(source, decoded, engine.tools)
+    return source, of_one_clock(decoded)
+
+
+def of_one_clock(decoded: Decoded) -> Decoded:
+    """The same, where the file has two clocks for what was sent and what was received; else `decoded`."""
+    if decoded.directions is None and (directions := find_directions(decoded.ops)) is not None:
+        return on_one_clock(decoded, directions)
+    return decoded
+
+
+class _Stopped(Exception):
+    """The other side failed, or the user has had enough."""
+
+
+def decode_both(server: Source, client: Source, engine: Engine, progress: Progress) -> tuple[Read, Read]:
+    """Each in a thread of its own; the first problem of either, or Ctrl-C, stops the other, too."""
+    stop = Event()
+
+    def checked(amount: int) -> None:
+        if stop.is_set():
+            raise _Stopped
+        progress(amount)
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        try:
+            sides = [pool.submit(decode, source, engine, checked) for source in (server, client)]
+            done, _ = wait(sides, return_when=FIRST_EXCEPTION)
+            if any(side.exception() for side in done):
+                stop.set()
+        except BaseException:
+            stop.set()
+            raise
+    for side in sides:
+        problem = side.exception()
+        if problem is not None and not isinstance(problem, _Stopped):
+            raise problem
+    return sides[0].result(), sides[1].result()

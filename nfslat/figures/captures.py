@@ -1,0 +1,70 @@
+"""Each side -> what is in its capture, the response times of its ops by themselves, and what the filters leave out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from nfslat.answer import model
+from nfslat.decompose import srt_ns
+from nfslat.figures.audit.capture import capture_notes
+from nfslat.figures.matched import Groups, names_of
+from nfslat.figures.stats import histogram, summary_of
+from nfslat.model.blocks import filled
+from nfslat.model.protocol import program_name
+from nfslat.model.tables import I64
+from nfslat.model.units import iso, to_s
+from nfslat.results import Side
+from nfslat.select import Filters, excluded
+
+
+def capture_of(side: Side, gaps: I64) -> model.Capture:
+    """What is in one capture, and the notes on it. `gaps` are its `missing_calls`."""
+    d, ops = side.decoded, side.ops
+    first_frame, files = 1, []
+    for file in side.source.files:
+        files.append(model.CaptureFile(file.name, file.packets, first_frame))
+        first_frame += file.packets
+    programs: Counter[str] = Counter()
+    for kind, count in zip(ops.classes.kind, ops.classes.count.tolist(), strict=True):
+        programs[program_name(ops.kinds[kind].program)] += count  # callback programs share a name
+    return model.Capture(
+        path=side.source.name,
+        files=files,
+        format=side.source.files[0].format,
+        snaplen=side.source.snaplen,
+        packets=sum(d.packet_kinds.values()),
+        wire_bytes=d.wire_bytes,
+        captured_bytes=d.captured_bytes,
+        packet_kinds={name: count for name, count in d.packet_kinds.items() if count},
+        first=iso(d.first_ns),
+        last=iso(d.last_ns),
+        duration_s=to_s(d.last_ns - d.first_ns),
+        flows=len(np.unique(ops.classes.conn)),
+        messages={state.name: count for state, count in d.states.items() if count},
+        ops=len(ops),
+        programs=dict(programs.most_common()),
+        audit=capture_notes(side, gaps),
+    )
+
+
+def raw_rows(side: Side, definition: str, role: str) -> list[model.RawRow]:
+    """Response times of the selected ops of one capture, matched or not, by operation."""
+    ops, kept = side.ops, side.kept
+    rows = None if kept.all() else np.flatnonzero(kept)
+    groups = Groups.of(ops.kinds, ops.kind if rows is None else ops.kind[rows])
+    order = groups.order if rows is None else rows[groups.order].astype(np.int32)
+    durations = filled(len(order), np.int64, lambda at: srt_ns(ops, definition, role, order[at].astype(np.int64)))
+    return [
+        model.RawRow(
+            *names_of(key), span.stop - span.start, histogram=histogram(d := durations[span]), srt_ms=summary_of(d)
+        )
+        for key, span in zip(groups.keys, groups.spans, strict=True)
+    ]
+
+
+def selection_of(sides: Mapping[str, Side], filters: Filters) -> model.Selection:
+    """The filters, and how many ops of each capture they leave out, by reason."""
+    return model.Selection(dict(filters.text), {name: excluded(side.reasons) for name, side in sides.items()})

@@ -1,0 +1,43 @@
+"""Nanoseconds -> the units that people and programs read: ms, s, and the time of day in UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+# Integers, so that a product of integers stays exact.
+NS_PER_US = 1_000
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+
+
+@overload
+def to_ms(ns: float | np.floating[Any] | np.integer[Any]) -> float: ...
+@overload
+def to_ms(ns: npt.NDArray[Any]) -> npt.NDArray[np.float64]: ...
+def to_ms(ns: Any) -> Any:
+    """A length of time, or an array of them, in ms."""
+    return ns / 1e6
+
+
+@overload
+def to_s(ns: float | np.floating[Any] | np.integer[Any]) -> float: ...
+@overload
+def to_s(ns: npt.NDArray[Any]) -> npt.NDArray[np.float64]: ...
+def to_s(ns: Any) -> Any:
+    """A length of time, or an array of them, in s."""
+    return ns / 1e9
+
+
+def iso(ns: int) -> str:
+    """ISO 8601: ``2026-02-03T14:15:16.123456789Z``."""
+    return f"{datetime.fromtimestamp(ns // NS_PER_S, UTC):%Y-%m-%dT%H:%M:%S}.{ns % NS_PER_S:09d}Z"
+
+
+def utc(ns: int, digits: int = 9) -> str:
+    """``2026-02-03 14:15:16.123 UTC``, cut off behind so many digits."""
+    fraction = f"{ns % NS_PER_S:09d}"[:digits]
+    return f"{datetime.fromtimestamp(ns // NS_PER_S, UTC):%Y-%m-%d %H:%M:%S}.{fraction} UTC"

@@ -1,0 +1,1 @@
+"""Two checkouts of nfslat -> whether they give the same output, byte for byte."""
