@@ -90,7 +90,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Cause:
+class RankedFinding:
     """A finding with its rank, 0 for one of little weight."""
 
     number: int
@@ -121,7 +121,7 @@ class Fitted:
     blocks: Callable[[int], Iterable[Block]]
 
 
-Block = Title | Prose | Item | Command | Table | Histogram | Cause | Gap | Lines | Fitted
+Block = Title | Prose | Item | Command | Table | Histogram | RankedFinding | Gap | Lines | Fitted
 
 
 def indented(text: str, depth: int) -> Label:

@@ -9,7 +9,7 @@ from itertools import groupby
 from tabulate import tabulate
 
 from nfslat.answer import model
-from nfslat.report.blocks import Advice, Block, Cause, Cell, Item, Label, Prose, Table, Title
+from nfslat.report.blocks import Advice, Block, Cell, Item, Label, Prose, RankedFinding, Table, Title
 from nfslat.report.sections.all import blocks
 from nfslat.report.text_layout import count, count_of, ms, plain
 
@@ -67,7 +67,7 @@ def paragraphs(shown: Iterable[Block]) -> list[str]:
 
 def _kind(block: Block) -> str:
     match block:
-        case Item() | Cause(number=0):
+        case Item() | RankedFinding(number=0):
             return "entries"
         case Prose():
             return "prose"
@@ -80,14 +80,14 @@ def _paragraphs(block: Block) -> Iterator[str]:
             yield f"### {_text(text)}"
         case Table():
             yield _table(block)
-        case Cause(number, code, _, confidence, explains, text, advice):
+        case RankedFinding(number, code, _, confidence, explains, text, advice):
             yield f"{number}. **{code}**, {confidence}: {_text(explains)}. {_text(text)}."
             yield from _advice(advice)
 
 
 def _entry(block: Block) -> str:
     match block:
-        case Cause():
+        case RankedFinding():
             return f"- {block.code}, {_text(block.explains)}: {_text(block.text)}."
         case Item(text, _, "accent"):
             return f"> **Note** {_text(text)}  "

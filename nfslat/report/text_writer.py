@@ -10,7 +10,6 @@ from tabulate import SEPARATING_LINE, DataRow, Line, TableFormat, tabulate
 
 from nfslat.report.blocks import (
     Block,
-    Cause,
     Cell,
     Command,
     Fitted,
@@ -20,6 +19,7 @@ from nfslat.report.blocks import (
     Label,
     Lines,
     Prose,
+    RankedFinding,
     Table,
     Title,
 )
@@ -48,8 +48,8 @@ def _expanded(blocks: Iterable[Block], width: int) -> Iterator[Block]:
     for block in blocks:
         if isinstance(block, Fitted):
             yield from _expanded(block.blocks(width), width)
-        elif isinstance(block, Cause):
-            yield from _cause(block)
+        elif isinstance(block, RankedFinding):
+            yield from _finding(block)
         else:
             yield block
 
@@ -80,7 +80,7 @@ def _lines(block: Block, width: int) -> list[str]:
     return []
 
 
-def _cause(one: Cause) -> Iterator[Block]:
+def _finding(one: RankedFinding) -> Iterator[Block]:
     if not one.number:
         yield Item(f"{one.code}, {one.confidence}, {one.explains}: {one.text}.")
         return

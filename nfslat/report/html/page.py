@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslat.answer.model import Report
 from nfslat.errors import UsageError
-from nfslat.report.blocks import Cause, Prose
+from nfslat.report.blocks import Prose, RankedFinding
 from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import VEGA_LITE, Chart
 from nfslat.report.charts.style import theme
@@ -41,7 +41,7 @@ def render(report: Report) -> str:
     pictures = charts(report)
     two = "capture" not in report.captures
     found = list(findings_section(report.findings, report.inflight))
-    causes = [block for block in found if isinstance(block, Cause)]
+    causes = [block for block in found if isinstance(block, RankedFinding)]
     intervals, intervals_left = view.interval_rows(report)
     return filled(
         "page.html",

@@ -7,7 +7,7 @@ from typing import Any
 
 from nfslat.answer.model import Finding, InFlight, MeanAndP99, WhatIf
 from nfslat.findings.catalogue import looked_for, looked_for_in_figures
-from nfslat.report.blocks import Advice, Block, Cause, Cell, Item, Prose, Table, Title
+from nfslat.report.blocks import Advice, Block, Cell, Item, Prose, RankedFinding, Table, Title
 from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
 
 LAYERS = ("server", "network", "client")  # those of the rest are about the captures, and stand with them
@@ -24,21 +24,21 @@ def findings_section(findings: Sequence[Finding], inflight: InFlight | None) -> 
     warnings = [one for one in causes if one.severity == "warning"]
     yield Title("What explains the time")
     for number, one in enumerate(warnings, 1):
-        yield _cause(one, number)
+        yield _finding(one, number)
     for line in not_found(findings, inflight):
         yield Prose(line)
     for one in causes:
         if one.severity != "warning":
-            yield _cause(one, 0)
+            yield _finding(one, 0)
 
 
-def _cause(one: Finding, number: int) -> Cause:
+def _finding(one: Finding, number: int) -> RankedFinding:
     said = {key: value for key, value in one.advice.items() if value}
     words = {key: str(said[key]) for key in ("knob", "suggested", "takes_effect", "verify", "risk") if key in said}
     advice = Advice(
         **words, now=str(said.get("value", "")), how=_listed(said.get("how")), sources=_listed(said.get("sources"))
     )
-    return Cause(number, one.code, one.layer, one.confidence, explains(one), one.text, advice)
+    return RankedFinding(number, one.code, one.layer, one.confidence, explains(one), one.text, advice)
 
 
 def _listed(said: Any) -> list[str]:
