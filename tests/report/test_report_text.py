@@ -218,7 +218,7 @@ def test_commands_can_be_pasted(small: Callable[[], Report]) -> None:
     remark = "# " + "say more " * 12
     how = {"knob": "a.b", "suggested": "1", "how": [command, remark, quoted]}
     text = render(dataclasses.replace(report, findings=[dataclasses.replace(report.findings[0], advice=how)]))
-    lines = text[text.index("   how     ") + 11 :].split("\n\n")[0]
+    lines = text[text.index("   how     ") + 11 : text.index("\ndocs/findings.md")]
     shell = [" ".join(line.split()) for line in lines.replace("\\\n", "").splitlines()]
     assert [line for line in shell if not line.startswith("#")] == [command, " ".join(quoted.split())]
     assert " ".join(line[2:] for line in shell if line.startswith("#")).split() == remark[2:].split()
@@ -362,6 +362,7 @@ What explains the time
    look at the storage behind the server
    how     iostat -x 1 on the server
            nfslat ... --storage-ms
+docs/findings.md says what each finding means, and what would refute it.
 - net-delay, certain, 3.1 % of the mean: the round trip is 0.62 ms.
 
 In flight: ops whose call has been seen and whose reply has not

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nfslat.answer.model import Finding, InFlight, MeanAndP99, WhatIf
-from nfslat.findings.catalogue import looked_for, looked_for_in_figures
+from nfslat.findings.catalogue import MANUAL, looked_for, looked_for_in_figures
 from nfslat.report.blocks import Advice, Block, Cell, Item, Prose, RankedFinding, Table, Title
 from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
 
@@ -46,7 +46,8 @@ def _listed(said: Any) -> list[str]:
 
 
 def not_found(findings: Sequence[Finding], inflight: InFlight | None) -> list[str]:
-    """What was looked for where nothing stands out, and what the captures may hide; `inflight` as above."""
+    """What was looked for where nothing stands out, what the captures may hide, and where the manual says more;
+    `inflight` as above."""
     causes = [one for one in findings if one.layer in LAYERS]
     lines: list[str] = []
     if all(one.severity != "warning" for one in causes):
@@ -60,6 +61,8 @@ def not_found(findings: Sequence[Finding], inflight: InFlight | None) -> list[st
     cannot = None if inflight is None else inflight.server.cannot
     if cannot and not any(one.code.startswith("server-") for one in causes):
         lines.append(f"Whether calls wait for a server thread cannot be told: {cannot}.")
+    if causes:
+        lines.append(f"{MANUAL} says what each finding means, and what would refute it.")
     return lines
 
 
