@@ -189,11 +189,11 @@ def report(
     from nfslat.findings.clock import clock_findings
 
     sides = {"server": c.server, "client": c.client}
+    inflight = inflight_of(c)
     # numpy lets go of Python's lock while it works.
     with ThreadPoolExecutor(len(sides)) as pool:
         raw = {name: pool.submit(raw_rows, side, tool.srt, name) for name, side in sides.items()}
         later = pool.submit(matched_ops, c)
-        inflight = inflight_of(c)
         captures = {name: capture_of(side, c.missing_calls[name]) for name, side in sides.items()}
         said = remarks(c, application_known=bool(known.app_ms))
         matched = later.result()
