@@ -203,7 +203,7 @@ def _queue(f: Facts) -> Diagnosis | None:
             "server-storage",
             "server",
             f"calls wait {split} in a queue{leaving}, and the storage's own figure "
-            f" ({ms(storage_ms)} ms) contains that wait: the queue is the storage's, not one for threads",
+            f"({ms(storage_ms)} ms) contains that wait: the queue is the storage's, not one for threads",
             share=share,
             slowest=slowest,
             confidence="certain",
