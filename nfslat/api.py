@@ -363,8 +363,9 @@ def correlate(
     """Two captures of the same traffic, one taken at the server and one at the client.
 
     `server` and `client` are files, globs, lists with commas, or ``-``; each may be a file that `write_ops_parquet`
-    made. The other parameters are the options of the command line (README), in which `op` is ``["READ"]``, moments are
-    seconds after the client capture's first packet or ISO 8601, and latencies are ms, one for all or by operation.
+    made. The other parameters are the options of the command line (docs/options.md), in which `op` is ``["READ"]``,
+    moments are seconds after the client capture's first packet or ISO 8601, and latencies are ms, one for all or by
+    operation.
     Raises ``UsageError`` and ``InputError``.
     """
     values = {"--app-ms": app_ms, "--storage-ms": storage_ms, "--thread-ms": thread_ms}

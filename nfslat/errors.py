@@ -12,8 +12,8 @@ from typing import Self
 class NfslatError(Exception):
     """A problem that the user can act on; its text is one line that says what to do.
 
-    ``exit_status`` is what the process returns: 2 for usage, 3 for input (README). ``about`` names the file or host in
-    question, "" where there is none, and stands in front of ``why`` in the text.
+    ``exit_status`` is what the process returns: 2 for usage, 3 for input (docs/use.md). ``about`` names the file or
+    host in question, "" where there is none, and stands in front of ``why`` in the text.
     """
 
     exit_status = 3

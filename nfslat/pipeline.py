@@ -7,13 +7,14 @@
     clock       matched ops -> what is known of the two clocks
     settle      matched ops + clock -> matched ops: what only time can tell
     select      ops + filters -> the ones that the user asked for
-    decompose   matched ops + clock -> the parts of each, and its response times
+    decompose   matched ops + clock -> the parts of each
 
 `analyse`: `Correlation` -> `Analysis`
     missing     ops of one side -> calls that its capture does not show
     resends     matched ops + what each side sent again -> how long they waited for it
     charges     matched ops + parts + waits + round trip -> what the time of each is charged to
     in flight   ops of both sides + waits in the server's socket -> levels, threads, slots, sessions
+    times       matched ops + clock -> response times at the client and at the server
 
 `report`: `Analysis` + what is known from outside (`nfslat.evidence.outside`, which needs it, too) -> the report
     figures     of threads and slots, captures, matched ops, clocks, what TCP did, and the stack of latencies
@@ -118,23 +119,10 @@ def decompose(
     swapped: bool = False,
     untimed: int = 0,
 ) -> Correlation:
-    """The parts and the response times of `matched`, those of the matched ops that the comparison is about."""
-    kind = client.ops.kind[matched.client]
-    return Correlation(
-        server=server,
-        client=client,
-        matching=matching,
-        matched=matched,
-        clock=clock,
-        parts=Parts(server.ops, client.ops, matched, clock),
-        srt=srt,
-        swapped=swapped,
-        untimed=untimed,
-        client_srt_ns=client_srt_ns(client.ops, matched, srt),
-        server_srt_ns=server_srt_ns(server.ops, matched, clock, srt),
-        kind=kind,
-        ops_of=count_ops(client.ops.kinds, kind),
-    )
+    """`matched` are those of the matched ops that the comparison is about; each of their parts is made when it is asked
+    for."""
+    parts = Parts(server.ops, client.ops, matched, clock)
+    return Correlation(server, client, matching, matched, clock, parts, srt, swapped, untimed)
 
 
 # --- What TCP and the hosts did to them -------------------------------------------------------------------------------
@@ -151,12 +139,19 @@ def analyse(found: Correlation, others: ServerWide | None = None, *, cannot_tell
     if others is None and cannot_tell:
         others = one_of_several(at_server, cannot_tell)
     at_server = dataclasses.replace(at_server, in_socket_ns=_in_socket_ns(found, charges))
+    flying = in_flight(at_server, _flying(client, missing["client"]), others)
+    # Behind what takes most memory.
+    kind = client.ops.kind[found.matched.client]
     return Analysis(
         **{field.name: getattr(found, field.name) for field in dataclasses.fields(Correlation)},
         missing_calls=missing,
         retrans_waits_ns=waits,
         charges=charges,
-        inflight=in_flight(at_server, _flying(client, missing["client"]), others),
+        inflight=flying,
+        client_srt_ns=client_srt_ns(client.ops, found.matched, found.srt),
+        server_srt_ns=server_srt_ns(server.ops, found.matched, found.clock, found.srt),
+        kind=kind,
+        ops_of=count_ops(client.ops.kinds, kind),
     )
 
 
@@ -190,7 +185,7 @@ def report(
     from nfslat.figures.transport import transport_rows
     from nfslat.figures.whatif import what_if
     from nfslat.findings.capture import capture_findings
-    from nfslat.findings.client import SLOT_CODES
+    from nfslat.findings.client import Slots
     from nfslat.findings.clock import clock_findings
 
     sides = {"server": c.server, "client": c.client}
@@ -207,7 +202,7 @@ def report(
         causes, verdict, facts = findings_and_verdict(c, known, matched, inflight, most_unseen(c), transport)
         of_clock = clock_findings(clock)
         threads = known.threads or inflight.server.threads_estimate
-        slots = next((one.evidence["slots_each"] for one in causes if one.code in SLOT_CODES), None)
+        slots = next((one.evidence.slots_each for one in causes if isinstance(one.evidence, Slots)), None)
         sessions = facts.sessions_needed if sessions is None and facts is not None else sessions
         replays = what_if(c, asked, threads=threads, slots=slots, sessions=sessions)
         return model.Report(
@@ -226,7 +221,7 @@ def report(
             what_if=replays,
             evidence=list(evidence),
             stack=layers.rows,
-            findings=[*causes, *capture_findings(captures, audit), *of_clock],
+            findings=[*(one.as_finding() for one in causes), *capture_findings(captures, audit), *of_clock],
             verdict=verdict,
         )
 

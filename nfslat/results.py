@@ -57,8 +57,8 @@ class Side:
 
 @dataclass(frozen=True)
 class Correlation:
-    """Two sides, matched. `matched` and what has a row for each matched op hold only selected ops that the client
-    called (no callbacks), and that were not under way when a clock was set: `untimed` counts those."""
+    """Two sides, matched. `matched` and `parts` hold only selected ops that the client called (no callbacks), and that
+    were not under way when a clock was set: `untimed` counts those."""
 
     server: Side
     client: Side
@@ -69,20 +69,11 @@ class Correlation:
     srt: str
     swapped: bool
     untimed: int
-    client_srt_ns: I64  # of each matched op
-    server_srt_ns: I64  # the same; on the client's clock where the two run at different rates
-    kind: I16  # of each matched op: row of the ``kinds`` of the client's ops
-    ops_of: Mapping[str, int]  # matched ops of each operation, by its name
 
     @property
     def engine(self) -> str:
         """What decoded the captures."""
         return " and ".join(dict.fromkeys((self.server.decoded.engine, self.client.decoded.engine)))
-
-    def rows_of(self, names: Collection[str]) -> I64:
-        """Rows of the matched ops whose operation has one of `names`."""
-        wanted = np.array([label in names for label in op_labels(self.client.ops.kinds)], dtype=np.bool_)
-        return np.flatnonzero(wanted[self.kind])
 
     def missed(self, side: str) -> I8:
         """`Miss` value of each op of `side` ("server" or "client")."""
@@ -95,9 +86,18 @@ class Correlation:
 
 @dataclass(frozen=True)
 class Analysis(Correlation):
-    """Two sides, matched, and what TCP and the hosts did to their ops."""
+    """Two sides, matched, with their response times, and what TCP and the hosts did to their ops."""
 
     missing_calls: Mapping[str, I64]  # of each side: calls of each connection that its capture does not show
     retrans_waits_ns: tuple[Waits, Waits] | None  # parts of call_net and reply_net, to be sent again; None: not known
     charges: Charged | None  # what the time of each matched op is charged to; None: the clocks, or TCP, are not known
     inflight: InFlight  # what was in flight, and what limits it
+    client_srt_ns: I64  # of each matched op
+    server_srt_ns: I64  # the same; on the client's clock where the two run at different rates
+    kind: I16  # of each matched op: row of the ``kinds`` of the client's ops
+    ops_of: Mapping[str, int]  # matched ops of each operation, by its name
+
+    def rows_of(self, names: Collection[str]) -> I64:
+        """Rows of the matched ops whose operation has one of `names`."""
+        wanted = np.array([label in names for label in op_labels(self.client.ops.kinds)], dtype=np.bool_)
+        return np.flatnonzero(wanted[self.kind])

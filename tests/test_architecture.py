@@ -7,9 +7,10 @@ import graphlib
 import re
 from pathlib import Path
 
-from rooms import MODULES, ROOMS, imports
+from rooms import MODULES, PACKAGE, ROOMS, imports
 
-ARCHITECTURE = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text()
+ROOT = Path(__file__).parents[1]
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 
 
 def test_a_room_imports_only_rooms_above_it() -> None:
@@ -50,3 +51,11 @@ def test_nothing_is_decided_by_the_english_of_an_exception() -> None:
                     asked.append(node.value)
                 found += [f"{name}:{node.lineno}" for one in asked if ast.unparse(one) == text]
     assert found == []
+
+
+def test_modules_that_the_document_names_are_there() -> None:
+    """Files in docs/architecture.md are given from the package, or from the root."""
+    named = set(re.findall(r"`([\w/]+\.(?:py|md))`", ARCHITECTURE))
+    assert {
+        name for name in named if "/" in name and not ((PACKAGE / name).exists() or (ROOT / name).exists())
+    } == set()

@@ -23,7 +23,7 @@ from nfslat.decode.engine import choose
 from nfslat.decode.xid_gaps import missing_calls
 from nfslat.figures.audit.capture import capture_notes
 from nfslat.figures.audit.pair import pair_notes
-from nfslat.pipeline import correlate
+from nfslat.pipeline import analyse, correlate
 from nfslat.select import Filters
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -561,7 +561,7 @@ def test_captures_that_overlap_say_so(decoder: Decoder, engine: str, tmp_path: P
         may_swap=True,
         progress=lambda _: None,
     )
-    (note,) = pair_notes(found)
+    (note,) = pair_notes(analyse(found))
     assert (note.code, note.severity, note.count) == ("captures-overlap", "info", OPS)
     assert "in common, 100 % of the server's and 100 % of the client's" in note.text
 

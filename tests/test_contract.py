@@ -16,7 +16,6 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nfslat.wire.charges.causes import CAUSES
 
 from nfslat.answer import model, schema
 from nfslat.answer.contract import BothSides, Count, Document, Layer, Must, Share
@@ -118,10 +117,9 @@ def test_every_report_has_its_schema(generator: ModuleType) -> None:
 
 
 def test_the_words_of_the_schema_are_those_of_the_tables() -> None:
-    """States of messages, reasons for a miss and causes of charges stand as words in the model, to load quickly."""
+    """States of messages and reasons for a miss stand as words in the model, to load quickly."""
     assert [state.name for state in State] == model.STATES
     assert [miss.name for miss in Miss if miss is not Miss.MATCHED] == model.MISSES
-    assert set(model.CAUSES) == {*CAUSES, "unexplained"}
 
 
 def test_a_schema_says_what_types_and_comments_say() -> None:

@@ -93,13 +93,14 @@ def _times(path: Path, tools: Tools) -> dict[tuple[str, int], int]:
 
 def _check(found: Correlation, rows: Sequence[int], times: dict[tuple[str, int], int]) -> None:
     """The instants between which the report's response times lie are those of packets in the file, to the ns."""
+    analysis = pipeline.analyse(found)
     for row in rows:
         client, server = int(found.matched.client[row]), int(found.matched.server[row])
         c, s = found.client.ops, found.server.ops
         begin, end = times["client", int(c.call_first_frame[client])], times["client", int(c.reply_last_frame[client])]
         came, left = times["server", int(s.call_last_frame[server])], times["server", int(s.reply_first_frame[server])]
-        assert end - begin == found.client_srt_ns[row]
-        assert left - came == found.server_srt_ns[row]
+        assert end - begin == analysis.client_srt_ns[row]
+        assert left - came == analysis.server_srt_ns[row]
         if found.clock.fits:
             parts = dict(zip(("send", "call", "server", "reply_send", "reply"), found.parts.all_ns(), strict=True))
             assert came - begin == parts["send"][row] + parts["call"][row]

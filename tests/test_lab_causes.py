@@ -13,8 +13,10 @@ from captures import SHARED, Decoder, needs_captures, needs_native
 
 from nfslat import pipeline
 from nfslat.answer import model
+from nfslat.answer.model import Finding
 from nfslat.decompose import PART_NAMES
 from nfslat.evidence.known import Known
+from nfslat.findings.diagnosis import Diagnosis, Evidence
 from nfslat.findings.rank import ranked
 from nfslat.model.causes import LOSSES, Cause, code
 from nfslat.results import Analysis
@@ -143,11 +145,18 @@ def test_no_limit_is_blamed_that_is_none(pair: Pair) -> None:
             assert not matter & {"client-slots", "session-slots"}
 
 
+def _diagnosis(one: Finding) -> Diagnosis:
+    """With all that the order goes by."""
+    slowest = one.evidence.get("share_slowest")
+    return Diagnosis(one.code, one.layer, one.severity, one.share, slowest, one.confidence, one.text, Evidence(), None)
+
+
 def test_findings_are_in_the_order_of_their_shares(pair: Pair) -> None:
     """What explains most comes first, among what matters and then among the rest; a share is never above the whole."""
     for report in (pair.report, pair.report_with_application):
         causes = [one for one in report.findings if one.layer != "capture"]
-        assert causes == ranked(reversed(causes))
+        made = [_diagnosis(one) for one in causes]
+        assert made == ranked(reversed(made))
         assert all(one.share is None or 0 <= one.share <= 1 for one in causes)
         assert report.verdict is not None
         assert len(report.verdict.proof) >= 2

@@ -8,9 +8,9 @@ import pytest
 from test_findings import DELAY, QUEUE, UNKNOWN, codes, row, server, stalls
 
 from nfslat.findings.facts import Facts, moved_ms
+from nfslat.findings.layers import Layers
 from nfslat.findings.network import network_findings
 from nfslat.findings.server import server_findings
-from nfslat.findings.verdict import Layers
 
 
 def beside(facts: Facts, in_server_ms: float) -> Facts:

@@ -9,8 +9,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from nfslat.answer.model import Finding
-from nfslat.findings.verdict import Ground, Layers, verdict
+from nfslat.findings.client import Slots
+from nfslat.findings.diagnosis import Diagnosis, Evidence
+from nfslat.findings.hosts import HostPause
+from nfslat.findings.layers import Layers
+from nfslat.findings.network import Asymmetry, Delay
+from nfslat.findings.server import ConnectionCap, Queue, Reconnect, Storage, Unknown, Workers
+from nfslat.findings.tcp import Waits
+from nfslat.findings.verdict import Ground, verdict
 
 SOUND = Ground(ops=1000, untimed=0, missed=0, negative=0, clock_fits=True, unseen_share=0.0)
 MEAN, SLOWEST = Layers(server_ms=9, network_ms=1), Layers(server_ms=80, network_ms=20)
@@ -109,11 +115,46 @@ def test_no_time_at_all_divides_by_nothing() -> None:
 # --- The cause --------------------------------------------------------------------------------------------------------
 
 
-def _finding(code: str, layer: str, share: float | None, confidence: str = "certain", **evidence: Any) -> Finding:
-    return Finding(code, layer, "warning", share, confidence, code, evidence, {})
+# Evidence of each kind with nothing in it, but for what a test says.
+_EVIDENCE: dict[str, Evidence] = {
+    "server-threads": Queue(queue_ms=0.0, in_thread_ms=0.0, server_ms=0.0),
+    "server-storage": Storage(in_thread_ms=0.0, data_ops=0, data_ms=0.0),
+    "server-queue-unknown": Unknown(server_ms=0.0, in_thread_ms=0.0),
+    "reconnect": Reconnect(
+        ops=0, mean_ms=None, excess_ms=0.0, above_wire_ms=0.0, counted_above_ms=0.0, interruptions=None,
+        no_connection_ms=None, longest_ms=None, at=None,
+    ),
+    "connection-cap": ConnectionCap(level=128, zero_windows=0, zero_window_ms=0.0),
+    "net-delay": Delay(least_round_trip_ms=0.0, network_ms=0.0),
+    "net-asymmetry": Asymmetry(call_net_ms=0.0, reply_net_ms=0.0, error_ms=0.0),
+    "host-pause": HostPause(
+        wait_ms=0.0, slowest_wait_ms=0.0, above_wire_ms=0.0, counted_above_ms=0.0, pauses=1, total_ms=0.0,
+        longest_ms=0.0, at="", frame=None, ops=0,
+    ),
+}  # fmt: skip
+_SLOTS_OF = Slots(
+    slots=0, slots_each=0, at_limit_share=None, reply_clocked_share=None, above_wire_ms=None, slot_wait_ms=None,
+    sessions_needed=None,
+)  # fmt: skip
+_EVIDENCE |= dict.fromkeys(("client-slots", "session-slots"), _SLOTS_OF)
+
+
+def _workers(**figures: Any) -> Workers:
+    return Workers(**{"threads_range": None, "threads_lower_bound": 1, "most_in_flight": 1, "witnesses": 0} | figures)
+
+
+def _finding(code: str, layer: str, share: float | None, confidence: str = "certain", **figures: Any) -> Diagnosis:
+    if "threads_estimate" in figures:
+        figures["workers"] = _workers(threads_estimate=figures.pop("threads_estimate"))
+    evidence = _EVIDENCE.get(code, Waits(wait_ms=0.0, slowest_wait_ms=None))
+    evidence = dataclasses.replace(evidence, **figures)
+    return Diagnosis(code, layer, "warning", share, None, confidence, code, evidence, None)
 
 
 _THREADS = _finding("server-threads", "server", 0.8, queue_ms=47.0, in_thread_ms=1.0, threads_estimate=16)
+_QUEUE_OF_STORAGE = dataclasses.replace(
+    _finding("server-threads", "server", 0.8, queue_ms=7.0, in_thread_ms=1.0), code="server-storage"
+)
 _SLOTS = _finding("client-slots", "client", 0.9, slots=16)
 
 
@@ -125,7 +166,13 @@ _SLOTS = _finding("client-slots", "client", 0.9, slots=16)
         (_finding("server-threads", "server", 0.8, queue_ms=5.0, threads=8, threads_estimate=7), MEAN, "its 8 threads"),
         (_finding("server-threads", "server", 0.8, queue_ms=5.0), MEAN, "5.00 ms of it the wait for a thread"),
         (_finding("server-storage", "server", 0.8, in_thread_ms=8.0), MEAN, "8.00 ms of it for storage"),
-        (_finding("server-storage", "server", 0.8, queue_ms=7.0, in_thread_ms=1.0), MEAN, "7.00 ms of it for storage"),
+        (
+            dataclasses.replace(
+                _finding("server-threads", "server", 0.8, queue_ms=7.0, in_thread_ms=1.0), code="server-storage"
+            ),
+            MEAN,
+            "7.00 ms of it for storage",
+        ),
         (_finding("server-queue-unknown", "server", 0.8, in_thread_ms=8.0), MEAN, "nothing says what it is for"),
         (_finding("reconnect", "server", 0.8, excess_ms=6.0, ops=4), MEAN, "6.00 ms of it by 4 ops that waited for a"),
         (_finding("net-delay", "network", 0.8, least_round_trip_ms=8.5), Layers(1, 9), "8.50 ms of it the round trip"),
@@ -144,7 +191,7 @@ _SLOTS = _finding("client-slots", "client", 0.9, slots=16)
         (_finding("bandwidth", "network", 0.8, wait_ms=7.5), Layers(1, 9), "7.50 ms of it because the path carries no"),
         (_finding("host-pause", "server", 0.8, wait_ms=7.5), MEAN, "7.50 ms of it while its host did not run"),
         (
-            _finding("host-pause", "client", 0.8, wait_ms=0.0, above_wire_ms=56.0),
+            _finding("host-pause", "client", 0.8, wait_ms=0.0, counted_above_ms=56.0),
             Layers(1, 0.5, 56.5),
             "up to 56.00 ms of it while its host did not run",
         ),
@@ -152,7 +199,7 @@ _SLOTS = _finding("client-slots", "client", 0.9, slots=16)
         (_finding("session-slots", "client", 0.9, slots=2), Layers(1, 0.5, 56.5), "for it has no more than 2 slots"),
     ],
 )
-def test_the_sentence_says_why(finding: Finding, mean: Layers, said: str) -> None:
+def test_the_sentence_says_why(finding: Diagnosis, mean: Layers, said: str) -> None:
     """The cause is named in a few words with its own figure, and by its code."""
     found = verdict(mean, SLOWEST, SOUND, [finding])
     assert (found.layer, found.cause) == (finding.layer, finding.code)
@@ -207,7 +254,7 @@ def test_no_cause_where_no_layer_is_named() -> None:
         (Layers(1, 0.5, 56.5), _SLOTS, ["application 58.00 ms", "client SRT 1.50 ms", "server SRT 1.00 ms"]),
     ],
 )
-def test_three_figures_prove_it(mean: Layers, finding: Finding, proof: list[str]) -> None:
+def test_three_figures_prove_it(mean: Layers, finding: Diagnosis, proof: list[str]) -> None:
     """Those of the layers, and the one that the cause rests on."""
     assert verdict(mean, SLOWEST, SOUND, [finding]).proof == proof
 

@@ -40,15 +40,13 @@ from nfslat.answer.pictures import Pictures as Pictures
 from nfslat.answer.pivots import Intervals, Pivot
 from nfslat.answer.pivots import PivotRow as PivotRow
 from nfslat.answer.tune import Advice
+from nfslat.model.causes import CHARGES
 
 SCHEMA = "nfslat.report/1"
 # The names of `nfslat.model.tables.State` and `Miss`; a test holds them to those, which would load numpy here.
 STATES = "PAIRED NO_REPLY NO_CALL RETRANSMITTED DUPLICATE_FRAME HEADER_NOT_CAPTURED MALFORMED".split()
 MISSES = "OUTSIDE_OVERLAP NOT_CAPTURED_AT_SERVER NOT_CAPTURED_AT_CLIENT CONNECTION_UNMATCHED AMBIGUOUS".split()
-CAUSES = """
-    rto tail-loss-probe fast-retransmit rpc-retransmit loss behind-loss reordering host-pause held zero-window
-    receive-window delayed-ack bandwidth unknown-window congestion-window sender head-of-line distance unexplained
-""".split()
+CAUSES = [*CHARGES, "unexplained"]
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,9 @@ def _reader(hint: Any) -> _Read:
         return _object(typing.cast(type, hint))
     if hint is Any:
         return lambda value: value
-    return _word(hint) if issubclass(hint, enum.Enum) else _scalar(hint)
+    if origin is typing.Literal:
+        return _word(inner)
+    return _word(tuple(hint)) if issubclass(hint, enum.Enum) else _scalar(hint)
 
 
 def _scalar(kind: Any) -> _Read:
@@ -118,12 +120,14 @@ def _scalar(kind: Any) -> _Read:
     return read
 
 
-def _word(kind: type[enum.Enum]) -> _Read:
+def _word(members: tuple[enum.Enum, ...]) -> _Read:
+    """All members of an enumeration, or those that a ``Literal`` names."""
+    by_value = {member.value: member for member in members}
+
     def read(value: Any) -> enum.Enum:
-        try:
-            return kind(value)
-        except ValueError:
-            raise _WrongError(f"{json.dumps(value)[:40]} is none of {', '.join(one.value for one in kind)}") from None
+        if isinstance(value, str) and value in by_value:
+            return by_value[value]
+        raise _WrongError(f"{json.dumps(value)[:40]} is none of {', '.join(by_value)}")
 
     return read
 

@@ -95,7 +95,8 @@ def _value(hint: Any, names: dict[type, str]) -> dict[str, Any]:
         return {"$ref": f"#/$defs/{names[hint]}"}
     if hint in _KINDS:
         return {"type": _KINDS[hint]}
-    return {"enum": [one.value for one in typing.cast(type[enum.Enum], hint)]}
+    members = inner if origin is typing.Literal else typing.cast(type[enum.Enum], hint)
+    return {"enum": [member.value for member in members]}
 
 
 def _or_null(value: dict[str, Any]) -> dict[str, Any]:

@@ -73,14 +73,14 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     Raises ``UsageError`` and ``InputError``.
     """
     # Here, not above: --help and usage errors need none of it.
-    from nfslat.diff import checks, text  # noqa: PLC0415
+    from nfslat.diff import checks, sections  # noqa: PLC0415
 
     thresholds = [checks.parse_check(one) for one in options.check]
     found = answer(*_runs(options, parse_filters(options)), thresholds)
     if json_out is not None:
         found.write_json(json_out)
     if options.json != "-":
-        out.write(text.render(found, width=width, color=color))
+        out.write(sections.render(found, width=width, color=color))
     out.flush()
     return int(any(one.result != "passed" for one in found.checks))
 

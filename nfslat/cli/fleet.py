@@ -91,9 +91,9 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             if page_out is not None:
                 page_out.write(page.render(fleet, folder=os.path.dirname(os.path.abspath(options.html))))
     if not any(map(is_standard, (options.json, options.html))):
-        from nfslat.fleet import text
+        from nfslat.fleet.sections.all import render
 
-        out.write(text.render(fleet, width=max(width, _width()), color=color, all_clients=options.all_clients))
+        out.write(render(fleet, width=max(width, _width()), color=color, all_clients=options.all_clients))
         out.flush()  # whether somebody reads it shows here, or when it is too late to say so
     return STATUS_IN_PART if any(one.fatal for one in fleet.problems) else 0
 

@@ -32,7 +32,7 @@ _WIDTH = 80  # tables are made for a terminal of this width and do not grow with
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run; returns the exit status (README). Every problem that the user can solve is one line, no traceback."""
+    """Run; returns the exit status (docs/use.md). Every problem that the user can solve is one line, no traceback."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if sys.stdout is None:
         _say("nfslat: standard output is closed")

@@ -15,9 +15,10 @@ from nfslat.evidence.records import Snapshot
 from nfslat.figures.stack import Layer, layers
 from nfslat.findings.client import client_findings
 from nfslat.findings.facts import Facts
+from nfslat.findings.layers import Layers
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings
-from nfslat.findings.verdict import Layers, verdict
+from nfslat.findings.verdict import verdict
 from nfslat.report.blocks import Block, Item, Prose
 from nfslat.report.sections.findings import findings_section
 from nfslat.report.sections.tables import stack_section
@@ -88,7 +89,7 @@ def answer(n: Numbers) -> Answer:
     )
     rows, notes = layers(layer, Known())
     rows = [dataclasses.replace(row, source=_OPTIONS.get(row.source, row.source)) for row in rows]
-    return Answer(verdict(mean, None, None, found), rows, notes, found)
+    return Answer(verdict(mean, None, None, found), rows, notes, [one.as_finding() for one in found])
 
 
 _CONTAINED = (

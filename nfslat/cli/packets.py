@@ -89,7 +89,7 @@ def inputs(options: argparse.Namespace) -> list[str]:
 
 def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool = False) -> int:
     """Text to `out` unless the JSON goes there; the exit status. Raises ``UsageError`` for what makes no sense."""
-    from nfslat.sizes import text as payload_text  # noqa: PLC0415 - --help and usage errors need none of it
+    from nfslat.sizes import sections  # noqa: PLC0415 - --help and usage errors need none of it
 
     wire = payload.Wire(options.mss, options.ip_tcp_header, options.ethernet_header)
     fetching = None if options.row is None else payload.fetching(_sqlnet(options), wire, options.rtt_ms)
@@ -113,7 +113,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
         json.dump(found, json_out, indent=2, allow_nan=False)
         json_out.write("\n")
     if options.json != "-":
-        out.write(payload_text.render(fetching, transfers, width=width))
+        out.write(sections.render(fetching, transfers, width=width))
     out.flush()
     return 0
 

@@ -59,8 +59,9 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     # Here, not above: --help and usage errors need none of it.
     from nfslat.decode.workspace import open_workspace  # noqa: PLC0415
     from nfslat.evidence.read import read_sqlnet_trace  # noqa: PLC0415
-    from nfslat.tcp import both, model, report, text  # noqa: PLC0415
+    from nfslat.tcp import both, model, report  # noqa: PLC0415
     from nfslat.tcp.reading import read_trace, refuse_without_decoder  # noqa: PLC0415
+    from nfslat.tcp.sections.all import render  # noqa: PLC0415
 
     refuse_without_decoder()
     from nfslat.decode.native import NAME  # noqa: PLC0415  (absent where it was not compiled)
@@ -83,7 +84,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     if json_out is not None:
         made.write_json(json_out)
     if options.json != "-":
-        out.write(text.render(made, width=width, color=color))
+        out.write(render(made, width=width, color=color))
     out.flush()
     return 0
 

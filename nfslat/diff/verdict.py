@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from nfslat.diff import judge
 from nfslat.diff.compare import Compared
 from nfslat.diff.model import Change, FindingChange, Load, Mix, Part, Row, Verdict
-from nfslat.diff.why import OF_PART, OF_THAT, WHAT, cause, leading
+from nfslat.diff.why import OF_THAT, WHAT, cause, leading
+from nfslat.findings.catalogue import explaining
 from nfslat.report.text_layout import ms
 
 
@@ -162,7 +163,7 @@ def _moved_part(compared: Compared) -> Part | None:
             if _speaks(one, compared) and (network.low > 0 if one.change.difference > 0 else network.high < 0)
         ]
     # Where a cause is as certain as the layer that it lies in, it says more.
-    named = [one for one in found if one.name in OF_PART]
+    named = [one for one in found if explaining(one.name)]
     return max(named or found, key=lambda one: abs(one.change.difference), default=None)
 
 

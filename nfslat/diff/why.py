@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from nfslat.diff import judge
 from nfslat.diff.compare import Compared
 from nfslat.diff.model import FindingChange, Part
+from nfslat.findings.catalogue import explaining
 from nfslat.report.text_layout import ms
 
 WHAT = {
@@ -39,20 +40,6 @@ OF_THAT = {
     "tcp_waits": "within the server's response time, where TCP kept calls or replies back",
     "call_send": "while calls were being sent",
     "reply_send": "while replies were being sent",
-}
-# Findings that a part of the response time can be the work of, beyond those of its layer.
-OF_PART = {
-    "queue": ("server-threads", "server-storage", "server-queue-unknown", "connection-cap"),
-    "in_thread": ("server-storage", "server-threads", "server-queue-unknown"),
-    "lost": ("net-loss",),
-    "server_paused": ("host-pause",),
-    "client_paused": ("host-pause",),
-    "held": ("host-pause",),
-    "window": ("zero-window", "receive-window"),
-    "delayed_ack": ("delayed-ack",),
-    "bandwidth": ("bandwidth",),
-    "head_of_line": ("head-of-line",),
-    "distance": ("net-delay",),
 }
 
 
@@ -92,18 +79,18 @@ def cause(part: Part, compared: Compared, found: Sequence[FindingChange], slower
     def growth(one: FindingChange) -> float:
         return 0.0 if one.ms_a is None or one.ms_b is None else sign * (one.ms_b - one.ms_a)
 
-    of_part = [one for one in found if one.code in OF_PART.get(part.name, ()) and growth(one) > 0]
+    of_part = [one for one in found if one.code in explaining(part.name) and growth(one) > 0]
     of_layer = [one for one in found if one.layer == part.layer and growth(one) > 0]
     most = max(of_part or of_layer, key=growth, default=None)
     if most is not None:
         return f" ({_moved(most)})", most.code
-    if part.layer != "network" or part.name in OF_PART:
-        return "", OF_PART.get(part.name, (None,))[0] if part.layer == "network" else None
+    if part.layer != "network" or explaining(part.name):
+        return "", next(iter(explaining(part.name)), None) if part.layer == "network" else None
     charge = max(compared.causes, key=lambda one: sign * one.change.difference, default=None)
     if charge is None or 2 * sign * charge.change.difference < sign * part.change.difference:
         return "", None
     words = WHAT[charge.name].rstrip(",")
-    return f" ({words}: {ms(charge.change.a)} -> {ms(charge.change.b)} ms)", OF_PART.get(charge.name, (None,))[0]
+    return f" ({words}: {ms(charge.change.a)} -> {ms(charge.change.b)} ms)", next(iter(explaining(charge.name)), None)
 
 
 def _moved(one: FindingChange) -> str:

@@ -14,7 +14,7 @@ from nfslat.evidence.records import Snapshot
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
-from nfslat.results import Analysis, Correlation
+from nfslat.results import Analysis
 from nfslat.select import op_labels, parse_ops
 
 MOST_MS = 1e9  # eleven days; more is a slip
@@ -64,18 +64,18 @@ class Known:
         changed: dict[str, Any] = {name: value, "sources": {**self.sources, name: source}}
         return dataclasses.replace(self, **changed)
 
-    def population(self, c: Correlation) -> I64:
+    def population(self, c: Analysis) -> I64:
         """Rows of the matched ops that the application's figures speak of.
 
         An operation whose figure is below its own client SRT adds nothing above the wire and takes nothing away.
         """
         return data_rows(c) if "" in self.app_ms else c.rows_of(self._above(c))
 
-    def title(self, c: Correlation) -> str:
+    def title(self, c: Analysis) -> str:
         """Names of the operations in `population`: ``"READ and WRITE"``."""
         return title_of(data_ops(c) if "" in self.app_ms else set(self._above(c)))
 
-    def above_wire_ms(self, c: Correlation) -> float | None:
+    def above_wire_ms(self, c: Analysis) -> float | None:
         """Mean time between application and wire; None where no application latency is known, or it is no longer."""
         rows = self.population(c) if self.app_ms else np.zeros(0, dtype=np.int64)
         if not len(rows):
@@ -86,7 +86,7 @@ class Known:
         above = app - float(to_ms(c.client_srt_ns[rows].mean()))
         return above if above > 0 else None
 
-    def mean_ms(self, name: str, c: Correlation, rows: I64 | slice) -> float | None:
+    def mean_ms(self, name: str, c: Analysis, rows: I64 | slice) -> float | None:
         """The field `name` ("storage_ms" ...) as a mean over the data ops among the matched ops `rows`.
 
         None where it is not known for each of their operations.
@@ -102,7 +102,7 @@ class Known:
             return None
         return sum(values[label] * count for label, count in used.items()) / sum(used.values())
 
-    def _above(self, c: Correlation) -> list[str]:
+    def _above(self, c: Analysis) -> list[str]:
         """Operations that take longer at the application than on the client's wire."""
         return [
             name
@@ -137,12 +137,12 @@ def title_of(operations: set[str]) -> str:
     return " and ".join(sorted(operations)) if len(operations) <= _FEW else "all"
 
 
-def data_ops(c: Correlation) -> set[str]:
+def data_ops(c: Analysis) -> set[str]:
     """READ, WRITE and READ_PLUS as far as there are matched ones, or all operations where there are none."""
     return c.ops_of.keys() & DATA_OPS or set(c.ops_of)
 
 
-def data_rows(c: Correlation) -> I64:
+def data_rows(c: Analysis) -> I64:
     """Rows of the matched ops of `data_ops`."""
     return c.rows_of(data_ops(c))
 
@@ -158,7 +158,7 @@ def rate_per_s(c: Analysis, names: Collection[str]) -> float:
     return ops * 1e9 / busy_ns if busy_ns else 0.0
 
 
-def counts_of(c: Correlation, rows: I64 | slice) -> dict[str, int]:
+def counts_of(c: Analysis, rows: I64 | slice) -> dict[str, int]:
     """Ops of each operation among the matched ops `rows`."""
     labels = op_labels(c.client.ops.kinds)
     counts: dict[str, int] = dict.fromkeys(labels, 0)

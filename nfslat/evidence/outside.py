@@ -184,7 +184,7 @@ def _between(taken: Sequence[Snapshot]) -> _Host:
     return taken[-1], interval.difference(*taken) if len(taken) == 2 else None
 
 
-def _with_latencies(known: Known, sources: Sequence[Sequence[Latency]], c: Correlation) -> Known:
+def _with_latencies(known: Known, sources: Sequence[Sequence[Latency]], c: Analysis) -> Known:
     """The first figure that each source has for a layer and operation, and the mean over the sources.
 
     A field that has values already is left as it is.
@@ -214,7 +214,7 @@ def _mean_ms(found: Sequence[Latency]) -> float:
     return sum(one.mean_ms * count for one, count in zip(found, counts, strict=True)) / sum(counts)
 
 
-def _is_foreign(source: Sequence[Latency], c: Correlation) -> bool:
+def _is_foreign(source: Sequence[Latency], c: Analysis) -> bool:
     """Does a client's kernel say times from sending to answer that are not those on its wire?"""
     for one in source:
         if one.layer == "client wire" and one.op in DATA_OPS and one.op in c.ops_of:
@@ -224,7 +224,7 @@ def _is_foreign(source: Sequence[Latency], c: Correlation) -> bool:
     return False
 
 
-def _traced(known: Known, name: str, trace: SunrpcTrace, c: Correlation) -> tuple[Known, list[str]]:
+def _traced(known: Known, name: str, trace: SunrpcTrace, c: Analysis) -> tuple[Known, list[str]]:
     """Slot waits and times in a thread, op by op."""
     from nfslat.evidence.sunrpc_join import join  # noqa: PLC0415
 

@@ -14,13 +14,15 @@ from nfslat.figures.audit.missing import strangers
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.matched import row_of
 from nfslat.findings.client import client_findings
+from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import Facts, Reconnects, moved_ms
 from nfslat.findings.hosts import host_findings
+from nfslat.findings.layers import Layers
 from nfslat.findings.network import network_findings
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
-from nfslat.findings.verdict import Ground, Layers, verdict
+from nfslat.findings.verdict import Ground, verdict
 from nfslat.model.tables import Miss
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
@@ -36,7 +38,7 @@ def findings_and_verdict(
     inflight: model.InFlight,
     unseen_share: float,
     transport: list[model.Transport] | None,
-) -> tuple[list[model.Finding], model.Verdict | None, Facts | None]:
+) -> tuple[list[Diagnosis], model.Verdict | None, Facts | None]:
     """What explains the time, by the share that it explains; the verdict; what both rest on.
 
     Nothing where no op is matched.

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from nfslat.decode.capture import Source
-from nfslat.decompose import PART_NAMES, ClientClock, ConstantOffset, Parts
+from nfslat.decompose import PART_NAMES, ClientClock, ConstantOffset, Parts, client_srt_ns, server_srt_ns
 from nfslat.model.protocol import NULL, NULL32, op_name, program_name, version_name
 from nfslat.model.tables import CALL_SHOWN_LAST, REPLY_SHOWN_LAST, State, last_sent_ns
 from nfslat.results import Correlation, Side
@@ -102,8 +102,8 @@ def place(found: Correlation, row: int) -> OpView:
         size=known("size"),
         fh=known("fh"),
         sides={name: _side(side, rows[name]) for name, side in sides.items()},
-        client_srt_ns=int(found.client_srt_ns[row]),
-        server_srt_ns=int(found.server_srt_ns[row]),
+        client_srt_ns=int(client_srt_ns(client, matched, found.srt)[0]),
+        server_srt_ns=int(server_srt_ns(server, matched, found.clock, found.srt)[0]),
         theta_ns=theta_ns,
         theta_error_ns=error_ns,
         theta_of_all=found.clock.fits,

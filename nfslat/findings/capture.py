@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
 
 from nfslat.answer.model import AuditNote, Capture, Finding
+from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence
 
 # What a wrong clock touches is wrong, what is missing is not there, and the rest is noise; codes that are not here are
 # in between.
 _GRAVEST = ("no-overlap", "capture-two-clocks", "two-clocks-suspected", "capture-clock-step", "capture-drops")
 _LEAST = ("observer-effect", "capture-duplicates", "capture-reordered")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audited(Evidence):
+    """Of all findings on the captures themselves."""
+
+    capture: str  # server, client or both
+    count: int
+    share: float | None = field(default=None, metadata=OPTIONAL)
+    of: str | None = field(default=None, metadata=OPTIONAL)  # what
 
 
 def _messages(capture: Capture) -> int:
@@ -34,9 +45,9 @@ _OF: dict[str, tuple[str, Callable[[Capture], int]]] = {
 def capture_findings(captures: Mapping[str, Capture], pair: Sequence[AuditNote] = ()) -> list[Finding]:
     """One finding for each warning of the audit of `captures` (side -> capture), and of the two together (`pair`)."""
     found = [
-        _finding(note, side, _share(note, capture)) for side, capture in captures.items() for note in capture.audit
+        _finding(note, side, *_share(note, capture)) for side, capture in captures.items() for note in capture.audit
     ]
-    found += [_finding(note, "both", {}) for note in pair]
+    found += [_finding(note, "both") for note in pair]
     return sorted((finding for finding in found if finding.severity == "warning"), key=_gravity)
 
 
@@ -46,22 +57,23 @@ def _gravity(finding: Finding) -> int:
     return len(_GRAVEST) + 1 + _LEAST.index(finding.code) if finding.code in _LEAST else len(_GRAVEST)
 
 
-def _share(note: AuditNote, capture: Capture) -> dict[str, Any]:
+def _share(note: AuditNote, capture: Capture) -> tuple[float | None, str | None]:
     if note.code not in _OF:
-        return {}
+        return None, None
     what, of = _OF[note.code]
     whole = of(capture) + (note.count if note.code == "capture-missing-calls" else 0)
-    return {"share": note.count / max(whole, 1), "of": what}
+    return note.count / max(whole, 1), what
 
 
-def _finding(note: AuditNote, where: str, share: Mapping[str, Any]) -> Finding:
-    return Finding(
+def _finding(note: AuditNote, where: str, share: float | None = None, of: str | None = None) -> Finding:
+    return Diagnosis(
         code=note.code,
         layer="capture",
         severity=note.severity,
         share=None,
+        slowest=None,
         confidence="likely" if note.code == "two-clocks-suspected" else "certain",
         text=note.text,
-        evidence={"capture": where, "count": note.count, **share},
-        advice={},
-    )
+        evidence=Audited(capture=where, count=note.count, share=share, of=of),
+        advice=None,
+    ).as_finding()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from nfslat.answer.model import Finding
-from nfslat.findings.facts import Facts, finding
+from dataclasses import dataclass
+
+from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
+from nfslat.findings.facts import Facts
 from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, percent, times
 from nfslat.wire.above import Why
@@ -22,13 +24,45 @@ _KEPT = {
 }
 
 
-def client_findings(facts: Facts) -> list[Finding]:
+@dataclass(frozen=True, kw_only=True)
+class Slots(Evidence):
+    """Of client-slots and session-slots."""
+
+    slots: int  # of the mount, or of the session
+    slots_each: int  # of each connection, or of the session
+    at_limit_share: float | None  # of the busy time, with all of them in use
+    reply_clocked_share: float | None  # of the calls, those that went out as a reply came
+    above_wire_ms: float | None  # of the application's mean
+    slot_wait_ms: float | None  # as the client counts it
+    sessions_needed: int | None  # requests that the application has open at once, by Little's law
+
+    @property
+    def no_more_slots(self) -> str:
+        """``1 slot``, ``16 slots``."""
+        return f"{self.slots} slot{'' if self.slots == 1 else 's'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AboveWire(Evidence):
+    """Of above-wire."""
+
+    above_wire_ms: float  # of the application's mean
+    paused_ms: float  # of that, at most, while the client did not run
+    no_connection_ms: float  # while it had no connection
+    window_ms: float  # while the server's window had no room
+    behind_loss_ms: float  # behind data that were lost
+    slot_wait_ms: float | None  # as the client counts it
+    unseen_share: float  # of the messages, those that are not captured
+    unseen_ms: float | None  # what each of their ops would have to take to explain all of it
+
+
+def client_findings(facts: Facts) -> list[Diagnosis]:
     """In no order."""
     slots = _slots(facts)
     return [one for one in (slots, None if slots is not None and slots.share else _above(facts)) if one is not None]
 
 
-def _slots(f: Facts) -> Finding | None:
+def _slots(f: Facts) -> Diagnosis | None:
     """A number of slots that is reached for most of the time: from packets alone likely, with outside proof certain."""
     above = f.above_ms
     limit = _limit(f)
@@ -65,22 +99,22 @@ def _slots(f: Facts) -> Finding | None:
         confidence = "likely"
         text += "; requests that wait for a slot are not on the wire: give the application's mean (--app-ms)"
     share = f.share(above) if above is not None else None
-    return finding(
+    return diagnosis(
         code,
         "client",
         text,
         share=share,
         confidence=confidence,
-        evidence={
-            "slots": count,
-            "slots_each": count // connections,  # of each connection, or of the session
-            "at_limit_share": share_at,
-            "reply_clocked_share": f.client.reply_clocked_share if f.client else None,
-            "above_wire_ms": above,
-            "slot_wait_ms": f.slot_wait_ms,
-            "sessions_needed": f.sessions_needed,
-        },
-        advice=advice.slots(f.client_host, count // connections, each, version).as_dict(),
+        evidence=Slots(
+            slots=count,
+            slots_each=count // connections,
+            at_limit_share=share_at,
+            reply_clocked_share=f.client.reply_clocked_share if f.client else None,
+            above_wire_ms=above,
+            slot_wait_ms=f.slot_wait_ms,
+            sessions_needed=f.sessions_needed,
+        ),
+        advice=advice.slots(f.client_host, count // connections, each, version),
     )
 
 
@@ -123,7 +157,7 @@ def _where(f: Facts) -> str:
     return "on its connection" if connections == 1 else f"on its {connections} connections together"
 
 
-def _above(f: Facts) -> Finding | None:
+def _above(f: Facts) -> Diagnosis | None:
     """Time between the application and the wire that no limit explains, nor that nothing could leave the client."""
     above, left = f.mean.client_ms, f.above_ms
     if above is None or left is None or f.share(left) < _SOME:
@@ -135,7 +169,7 @@ def _above(f: Facts) -> Finding | None:
         else f", {ms(f.slot_wait_ms)} ms of it before an RPC is sent, as the client counts it"
     )
     unseen = f.unseen_ms
-    return finding(
+    return diagnosis(
         "above-wire",
         "client",
         f"{ms(above)} ms of the application's {ms(f.mean.total_ms)} ms lie above the client's wire{wait}"
@@ -150,21 +184,21 @@ def _above(f: Facts) -> Finding | None:
         ),
         share=f.share(left),
         confidence="certain" if unseen is None else "likely",
-        evidence={
-            "above_wire_ms": above,
-            "paused_ms": kept[Why.HOST_PAUSE],
-            "no_connection_ms": kept[Why.NO_CONNECTION],
-            "window_ms": kept[Why.WINDOW],
-            "behind_loss_ms": kept[Why.LOSS],
-            "slot_wait_ms": f.slot_wait_ms,
-            "unseen_share": f.unseen_share,
-            "unseen_ms": unseen,
-        },
-        advice={
-            "knob": "evidence from the client",
-            "how": [
+        evidence=AboveWire(
+            above_wire_ms=above,
+            paused_ms=kept[Why.HOST_PAUSE],
+            no_connection_ms=kept[Why.NO_CONNECTION],
+            window_ms=kept[Why.WINDOW],
+            behind_loss_ms=kept[Why.LOSS],
+            slot_wait_ms=f.slot_wait_ms,
+            unseen_share=f.unseen_share,
+            unseen_ms=unseen,
+        ),
+        advice=LookAt(
+            knob="evidence from the client",
+            how=(
                 "scripts/snapshot.sh before and after, then nfslat ... --client-snapshot BEFORE AFTER",
                 "perf sched latency, vmstat 1, pidstat -w -p PID 1",
-            ],
-        },
+            ),
+        ),
     )

@@ -2,11 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from nfslat.answer.model import Clock, ClockStep, Finding
+from nfslat.findings.diagnosis import Diagnosis, Evidence
 
 # A quartz is off by up to 100 ppm; beyond that a clock is being slewed, or its tick is set wrong.
 _UNUSUAL_PPM = 100
 _MOST_STEPS = 3  # that are named one by one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step(Evidence):
+    """Of clock-step."""
+
+    ms: float
+    bound_ms: tuple[float, float]
+    at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoreSteps(Evidence):
+    """Of clock-step: those that are not named one by one."""
+
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoFit(Evidence):
+    """Of clock-unknown."""
+
+    contradicting: int  # calls and replies that agree with no offset that the others allow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift(Evidence):
+    """Of clock-drift."""
+
+    drift_ppm: float
+    bound_ppm: tuple[float, float]
 
 
 def clock_findings(clock: Clock) -> list[Finding]:
@@ -16,21 +50,21 @@ def clock_findings(clock: Clock) -> list[Finding]:
         text = (
             f"and {len(clock.steps) - _MOST_STEPS} times more; a host whose clock is set so often gives no good figures"
         )
-        found.append(_finding("clock-step", "warning", text, {"count": len(clock.steps) - _MOST_STEPS}))
+        found.append(_finding("clock-step", "warning", text, MoreSteps(count=len(clock.steps) - _MOST_STEPS)))
     if not clock.fits:
         text = (
             f"no offset of the two clocks explains the ops: {clock.contradicting} of {clock.messages} calls and "
             "replies agree with none that the others allow, or the clocks run apart by 1 % or more; time stamps or "
             "matches are wrong"
         )
-        found.append(_finding("clock-unknown", "warning", text, {"contradicting": clock.contradicting}))
+        found.append(_finding("clock-unknown", "warning", text, NoFit(contradicting=clock.contradicting)))
     if clock.drift_ppm and clock.drift_bound_ppm:
         text = (
             f"the two clocks run at different rates: theta changes by {clock.drift_ppm:+,.1f} ppm "
             f"({clock.drift_ppm * 3.6:+,.1f} ms an hour); all times are put on the client's clock"
         )
         severity = "warning" if abs(clock.drift_ppm) > _UNUSUAL_PPM else "info"
-        evidence = {"drift_ppm": clock.drift_ppm, "bound_ppm": list(clock.drift_bound_ppm)}
+        evidence = Drift(drift_ppm=clock.drift_ppm, bound_ppm=clock.drift_bound_ppm)
         found.append(_finding("clock-drift", severity, text, evidence))
     return found
 
@@ -45,8 +79,8 @@ def _step(step: ClockStep) -> Finding:
         f"{what} at {step.at}; ops that were under way then have a wrong SRT in the raw data, and are left out of all "
         "other figures"
     )
-    return _finding("clock-step", "warning", text, {"ms": step.ms, "bound_ms": list(step.bound_ms), "at": step.at})
+    return _finding("clock-step", "warning", text, Step(ms=step.ms, bound_ms=step.bound_ms, at=step.at))
 
 
-def _finding(code: str, severity: str, text: str, evidence: dict[str, object]) -> Finding:
-    return Finding(code, "capture", severity, None, "certain", text, evidence, {})
+def _finding(code: str, severity: str, text: str, evidence: Evidence) -> Finding:
+    return Diagnosis(code, "capture", severity, None, None, "certain", text, evidence, None).as_finding()

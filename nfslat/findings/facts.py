@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from nfslat.answer.model import CapInFlight, ClientInFlight, Finding, MatchedRow, Parts, ServerInFlight, SessionInFlight
+from nfslat.answer.model import CapInFlight, ClientInFlight, MatchedRow, Parts, ServerInFlight, SessionInFlight
 from nfslat.decompose import PART_NAMES
 from nfslat.evidence.records import Snapshot
-from nfslat.findings.verdict import Layers
+from nfslat.findings.layers import Layers
 from nfslat.model.causes import FROM_OUTSIDE, Cause
 from nfslat.model.protocol import DATA_OPS
 from nfslat.wire.above import Why
@@ -234,25 +233,6 @@ class Facts:
         if self.mean.client_ms is None or self.throughput_per_s is None:
             return None
         return max(round(self.throughput_per_s * self.mean.total_ms / 1e3), 1)
-
-
-def finding(
-    code: str,
-    layer: str,
-    text: str,
-    *,
-    share: float | None,
-    slowest: float | None = None,
-    confidence: str,
-    evidence: dict[str, Any],
-    advice: dict[str, Any] | None = None,
-) -> Finding:
-    """One with its severity: an info where it explains less than 10 % of the mean and of the slowest ops."""
-    known = [one for one in (share, slowest) if one is not None]
-    severity = "warning" if not known or max(known) >= MATTERS else "info"
-    if slowest is not None:
-        evidence = {**evidence, "share_slowest": slowest}
-    return Finding(code, layer, severity, share, confidence, text, evidence, advice or {})
 
 
 MATTERS = 0.10

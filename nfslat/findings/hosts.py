@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from nfslat.answer.model import Finding
-from nfslat.findings.facts import AT_CLIENT, AT_SERVER, Facts, finding, worth
+from dataclasses import dataclass, field
+
+from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
+from nfslat.findings.facts import AT_CLIENT, AT_SERVER, Facts, worth
 from nfslat.findings.words import ms, times
 from nfslat.model.causes import Cause
 from nfslat.wire.above import Why
@@ -11,12 +13,39 @@ from nfslat.wire.above import Why
 _PARTS = {"server": AT_SERVER, "client": AT_CLIENT}
 
 
-def host_findings(facts: Facts) -> list[Finding]:
+@dataclass(frozen=True, kw_only=True)
+class HostPause(Evidence):
+    """Of host-pause."""
+
+    wait_ms: float  # mean, of the ops on the wire
+    slowest_wait_ms: float  # of the slowest 1 %
+    above_wire_ms: float  # mean, at most: what requests waited in the client meanwhile
+    counted_above_ms: float  # of that what is counted, where the application's time is known
+    pauses: int
+    total_ms: float
+    longest_ms: float
+    at: str  # when the longest began, by the client's clock
+    frame: int | None  # of that host's capture: the first that it then took
+    ops: int  # that waited, at least
+    share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
+
+    @property
+    def in_all_ms(self) -> float:
+        """On the wire and above it."""
+        return self.wait_ms + self.counted_above_ms
+
+    @property
+    def up_to(self) -> str:
+        """What is above the wire is known at most."""
+        return "up to " if self.counted_above_ms else ""
+
+
+def host_findings(facts: Facts) -> list[Diagnosis]:
     """In no order."""
     return [one for one in (_host_pause(facts, side) for side in _PARTS) if one is not None]
 
 
-def _host_pause(f: Facts, side: str) -> Finding | None:
+def _host_pause(f: Facts, side: str) -> Diagnosis | None:
     """A host that takes nothing and sends nothing for a while.
 
     What ops on the wire lose by it is known. A client stops its application, too: that is above the wire, and known
@@ -49,33 +78,33 @@ def _host_pause(f: Facts, side: str) -> Finding | None:
             f"; its application stood still as well, up to {ms(above)} ms for each op, which is above the wire: give "
             "the application's mean (--app-ms)"
         )
-    return finding(
+    return diagnosis(
         "host-pause",
         side,
         text,
         share=f.share_within(side, waits + counted) if on_wire or known else None,
         slowest=f.slowest_share(slowest) if on_wire else None,
         confidence="likely",
-        evidence={
-            "wait_ms": waits,
-            "slowest_wait_ms": slowest,
-            "above_wire_ms": above,
-            "counted_above_ms": counted,
-            "pauses": pauses.count,
-            "total_ms": pauses.total_ms,
-            "longest_ms": pauses.longest_ms,
-            "at": pauses.at,
-            "frame": pauses.frame,  # of that host's capture
-            "ops": f.stalls.hits({Cause.HOST_PAUSE}, _PARTS[side]),
-        },
-        advice={
-            "knob": f"the {side}'s host",
-            "how": [
+        evidence=HostPause(
+            wait_ms=waits,
+            slowest_wait_ms=slowest,
+            above_wire_ms=above,
+            counted_above_ms=counted,
+            pauses=pauses.count,
+            total_ms=pauses.total_ms,
+            longest_ms=pauses.longest_ms,
+            at=pauses.at,
+            frame=pauses.frame,
+            ops=f.stalls.hits({Cause.HOST_PAUSE}, _PARTS[side]),
+        ),
+        advice=LookAt(
+            knob=f"the {side}'s host",
+            how=(
                 "# a virtual machine: steal time (vmstat 1), live migration, snapshots, in the hypervisor's log",
                 "# else: dmesg -T (soft lockups, link down), and perf sched timehist around that moment",
-            ],
-            "verify": "no silence of that host in a new capture while others send to it",
-        },
+            ),
+            verify="no silence of that host in a new capture while others send to it",
+        ),
     )
 
 

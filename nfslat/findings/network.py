@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
-from nfslat.answer.model import Finding
-from nfslat.findings.facts import Facts, finding
+from dataclasses import dataclass, field
+
+from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
+from nfslat.findings.facts import Facts
 from nfslat.findings.words import ms
 from nfslat.model.causes import LOSSES, Cause
 
+DELAY = "net-delay"
 _DELAY_MS = 1.0  # a round trip; a machine room has less
 _DELAY_SHARE = 0.10
 _ASYMMETRY_SHARE = 0.10
 _VARIES = 0.2  # of the shortest round trip, and ...
 
 
-def network_findings(facts: Facts) -> list[Finding]:
+@dataclass(frozen=True, kw_only=True)
+class Delay(Evidence):
+    """Of net-delay."""
+
+    least_round_trip_ms: float  # between the hosts
+    network_ms: float  # mean
+    varying_ms: float | None = field(default=None, metadata=OPTIONAL)  # of that what comes and goes
+    held_ms: float | None = field(default=None, metadata=OPTIONAL)  # of that what was held on the way
+    share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asymmetry(Evidence):
+    """Of net-asymmetry."""
+
+    call_net_ms: float  # mean, of the call on the network
+    reply_net_ms: float
+    error_ms: float  # of either, as the clocks are known
+
+
+def network_findings(facts: Facts) -> list[Diagnosis]:
     """In no order."""
     return [one for one in (_delay(facts), _asymmetry(facts)) if one is not None]
 
 
-def _delay(f: Facts) -> Finding | None:
+def _delay(f: Facts) -> Diagnosis | None:
     """Every op pays the round trip, however small it is."""
     trip = f.least_round_trip_ms
     if trip is None or trip < _DELAY_MS or f.share(trip) < _DELAY_SHARE:
@@ -27,35 +50,34 @@ def _delay(f: Facts) -> Finding | None:
         f"the shortest round trip between the hosts is {ms(trip)} ms, and every op pays it: distance, or a device that "
         "delays"
     )
-    evidence = {"least_round_trip_ms": trip, "network_ms": f.mean.network_ms}
+    held = varies = None
     if f.stalls is not None:
         held = f.stalls.ms({Cause.HELD})
         varies = held + f.stalls.ms({"unexplained"}, ("call_net", "reply_net"))
-        evidence |= {"varying_ms": varies, "held_ms": held}
         if varies >= max(_VARIES * trip, _DELAY_MS):
             text += f"; {ms(varies)} ms more on average come and go (jitter, or queues of a path that is not full)"
     # Where something is always in front, nothing shows how far it is.
     full = f.stalls is not None and f.share(f.stalls.ms({Cause.BANDWIDTH})) >= _DELAY_SHARE
     if full:
         text += "; part of it may be the queue of the path, which is full"
-    return finding(
-        "net-delay",
+    return diagnosis(
+        DELAY,
         "network",
         text,
         share=f.share(trip),
         slowest=f.slowest_share(trip),
         confidence="likely" if full else "certain",
-        evidence=evidence,
-        advice={
-            "knob": "the path",
-            "how": ["ping -c 20 SERVER from the client: compare", "traceroute or mtr: find the hop that adds it"],
-            "verify": "the bounds of theta in a new pair of captures are as wide as the shortest round trip",
-            "risk": "more requests in flight (slots, nconnect) hide a delay, they do not shorten it",
-        },
+        evidence=Delay(least_round_trip_ms=trip, network_ms=f.mean.network_ms, varying_ms=varies, held_ms=held),
+        advice=LookAt(
+            knob="the path",
+            how=("ping -c 20 SERVER from the client: compare", "traceroute or mtr: find the hop that adds it"),
+            verify="the bounds of theta in a new pair of captures are as wide as the shortest round trip",
+            risk="more requests in flight (slots, nconnect) hide a delay, they do not shorten it",
+        ),
     )
 
 
-def _asymmetry(f: Facts) -> Finding | None:
+def _asymmetry(f: Facts) -> Diagnosis | None:
     p = f.parts
     if p is None or p.call_net is None or p.reply_net is None or p.one_way_error is None:
         return None
@@ -64,14 +86,14 @@ def _asymmetry(f: Facts) -> Finding | None:
     if beyond <= 0 or f.share(beyond) < _ASYMMETRY_SHARE or abs(more) < _DELAY_MS:
         return None
     longer, shorter = ("call", "reply") if more > 0 else ("reply", "call")
-    return finding(
+    return diagnosis(
         "net-asymmetry",
         "network",
         f"on the network the {longer} takes {ms(abs(more))} ms longer than the {shorter} (+/- {ms(2 * p.one_way_error)}"
         " ms), waits for lost data aside: that direction is loaded, shaped, or waits in a socket of its sender",
         share=f.share(abs(more)),
         confidence="likely",
-        evidence={"call_net_ms": p.call_net, "reply_net_ms": p.reply_net, "error_ms": p.one_way_error},
+        evidence=Asymmetry(call_net_ms=p.call_net, reply_net_ms=p.reply_net, error_ms=p.one_way_error),
     )
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from dataclasses import dataclass, field
 
-from nfslat.answer.model import Finding, MatchedRow, ServerInFlight
-from nfslat.findings.facts import AT_SERVER, MATTERS, STORAGE_OPS, Facts, finding
+from nfslat.answer.model import MatchedRow, ServerInFlight
+from nfslat.findings.diagnosis import INLINED, OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
+from nfslat.findings.facts import AT_SERVER, MATTERS, STORAGE_OPS, Facts
 from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, times
 from nfslat.model.causes import FROM_OUTSIDE, Cause
 from nfslat.model.protocol import IN_MEMORY_OPS
 from nfslat.wire.above import Why
 
+THREADS = "server-threads"
 _SLOW_MS = 5.0  # in a thread; a healthy disk or cache answers sooner
 _SOME = 0.05  # of the whole; less is not worth a finding
 _FAST = 0.1  # of the time of data ops: light ops that take no more show that the server itself is quick
@@ -27,17 +29,148 @@ _UNNAMED = frozenset(("COMPOUND",))  # NFSv4 that shows no operation
 _BLIND = 0.25  # of the messages unseen: in flight is not what it seems
 
 
-def server_findings(facts: Facts) -> list[Finding]:
+@dataclass(frozen=True, kw_only=True)
+class Workers(Evidence):
+    """How many calls the server works on at once, as the packets show it."""
+
+    threads_estimate: int | None
+    threads_range: tuple[int, int] | None
+    threads_lower_bound: int  # so many were seen at work at once
+    most_in_flight: int
+    witnesses: int  # light ops that waited as long as the others
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window(Evidence):
+    """What the server's TCP window kept above the wire."""
+
+    above_wire_ms: float  # mean, at most
+    counted_above_ms: float  # of that what is counted
+    window_ms: float  # how long it had no room, in all
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queue(Evidence):
+    """Of server-threads; and of server-storage and server-queue-unknown where there is a queue that is not threads'."""
+
+    queue_ms: float  # mean wait
+    in_thread_ms: float  # mean
+    server_ms: float  # both
+    workers: Workers | None = field(default=None, metadata=INLINED)
+    storage_ms: float | None = field(default=None, metadata=OPTIONAL)  # the storage's own mean
+    threads: int | None = field(default=None, metadata=OPTIONAL)  # as the server says
+    share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
+    window: Window | None = field(default=None, metadata=INLINED)
+
+    @property
+    def who(self) -> str:
+        """``a thread``, ``its only thread``, ``one of its 14 to 18 threads``."""
+        estimate, span = (self.workers.threads_estimate, self.workers.threads_range) if self.workers else (None, None)
+        threads = self.threads or estimate
+        low, high = span or (threads, threads)
+        if threads is None:
+            return "a thread"
+        number = threads if self.threads is not None or low == high else f"{low} to {high}"
+        return "its only thread" if number == 1 else f"one of its {number} threads"
+
+    @property
+    def room(self) -> str:
+        """That calls wait for room in the window, too."""
+        return (
+            ""
+            if self.window is None
+            else f", and up to {ms(self.window.counted_above_ms)} ms for room in its TCP window"
+        )
+
+    @property
+    def storage_wait_ms(self) -> float:
+        """The queue, where it is the storage's."""
+        return self.queue_ms if self.storage_ms is None else min(self.queue_ms, self.storage_ms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storage(Evidence):
+    """Of server-storage."""
+
+    in_thread_ms: float  # mean
+    data_ops: int  # that read or change the disk
+    data_ms: float  # their mean time in a thread
+    storage_ms: float | None = field(default=None, metadata=OPTIONAL)  # the storage's own mean
+    light_ops: int | None = field(default=None, metadata=OPTIONAL)  # that need neither data nor a name
+    light_ms: float | None = field(default=None, metadata=OPTIONAL)  # their mean time in a thread
+    share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
+
+    @property
+    def storage_wait_ms(self) -> float:
+        """No more than the storage's own figure."""
+        return self.in_thread_ms if self.storage_ms is None else min(self.in_thread_ms, self.storage_ms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unknown(Evidence):
+    """Of server-queue-unknown."""
+
+    server_ms: float  # mean
+    in_thread_ms: float  # mean, as far as a wait for a thread is known
+    share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reconnect(Evidence):
+    """Of reconnect."""
+
+    ops: int  # that were sent again on a new connection
+    mean_ms: float | None  # their client SRT
+    excess_ms: float  # what they add to the mean of all
+    above_wire_ms: float  # mean, at most: what requests waited in the client for a connection
+    counted_above_ms: float  # of that what is counted, where the application's time is known
+    interruptions: int | None  # times without a connection
+    no_connection_ms: float | None  # in all
+    longest_ms: float | None
+    at: str | None  # when the longest began
+
+    @property
+    def cut(self) -> str:
+        """What it cost, in words."""
+        if self.counted_above_ms:
+            return f"up to {ms(self.excess_ms + self.counted_above_ms)} ms of it while the client had no connection"
+        return f"{ms(self.excess_ms)} ms of it by {times(self.ops, 'op')} that waited for a new connection"
+
+    @property
+    def may_be_more(self) -> bool:
+        """Requests may have waited for a connection."""
+        return bool(self.above_wire_ms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionCap(Evidence):
+    """Of connection-cap."""
+
+    level: int  # calls in flight at which the server closes its window
+    zero_windows: int
+    zero_window_ms: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerWindow(Window):
+    """Of server-window."""
+
+    longest_ms: float
+    at: str  # when the longest began
+    times: int
+
+
+def server_findings(facts: Facts) -> list[Diagnosis]:
     """In no order."""
     found = [_queue(facts), _storage(facts), _unknown(facts), _reconnect(facts)]
-    by_code: dict[str, Finding] = {}
+    by_code: dict[str, Diagnosis] = {}
     for one in found:
         if one is not None:
             by_code.setdefault(one.code, one)  # the queue itself says more than what is left of the server's time
     return [*by_code.values(), *_caps(facts)]
 
 
-def _queue(f: Facts) -> Finding | None:
+def _queue(f: Facts) -> Diagnosis | None:
     """Calls that wait for a thread, or as if for one."""
     if f.queue_ms is None:
         return None
@@ -49,42 +182,43 @@ def _queue(f: Facts) -> Finding | None:
     estimate = s.threads_estimate if s is not None else None
     low, high = s.threads_range if s is not None and s.threads_range else (None, None)
     known = f.threads
-    evidence: dict[str, Any] = {"queue_ms": f.queue_ms, "in_thread_ms": f.in_thread_ms, "server_ms": f.mean.server_ms}
-    if s is not None:
-        evidence |= {
-            "threads_estimate": estimate,
-            "threads_range": list(s.threads_range) if s.threads_range else None,
-            "threads_lower_bound": s.threads_lower_bound,
-            "most_in_flight": s.max,
-            "witnesses": s.witnesses,
-        }
-    shares: dict[str, Any] = {
-        "share": share,
-        "slowest": slowest,
-    }
+    workers = (
+        None
+        if s is None
+        else Workers(
+            threads_estimate=estimate,
+            threads_range=s.threads_range or None,
+            threads_lower_bound=s.threads_lower_bound,
+            most_in_flight=s.max,
+            witnesses=s.witnesses,
+        )
+    )
+    evidence = Queue(queue_ms=f.queue_ms, in_thread_ms=f.in_thread_ms, server_ms=f.mean.server_ms, workers=workers)
     split = f"{ms(f.queue_ms)} of the server's {ms(f.mean.ms('server'))} ms"
     storage_ms = f.storage_ms
     leaving = "" if estimate is None else f" that {_number(s)} at a time leave{'s' if estimate == 1 else ''}"
     witnesses = s.witnesses if s is not None else 0
     if storage_ms is not None and storage_ms >= _MOSTLY * f.mean.server_ms and witnesses < _WITNESSES:
-        return finding(
+        return diagnosis(
             "server-storage",
             "server",
             f"calls wait {split} in a queue{leaving}, and the storage's own figure "
             f" ({ms(storage_ms)} ms) contains that wait: the queue is the storage's, not one for threads",
-            **shares,
+            share=share,
+            slowest=slowest,
             confidence="certain",
-            evidence=evidence | {"storage_ms": storage_ms},
+            evidence=dataclasses.replace(evidence, storage_ms=storage_ms),
         )
     if known is not None and low is not None and high is not None and not f.queue_is_measured and known > high:
-        return finding(
+        return diagnosis(
             "server-queue-unknown",
             "server",
             f"calls wait {split} in a queue{leaving}, but the server has "
             f"{times(known, 'thread')}: look for a lock, or storage that takes no more at once",
-            **shares,
+            share=share,
+            slowest=slowest,
             confidence="likely",
-            evidence=evidence | {"threads": known},
+            evidence=dataclasses.replace(evidence, threads=known),
         )
     count = known if known is not None else estimate
     sure = (
@@ -101,14 +235,15 @@ def _queue(f: Facts) -> Finding | None:
     text = f"calls wait {split} for {who}, and are worked on for {ms(f.in_thread_ms)} ms"
     if not sure:
         text += "; storage that takes no more requests at once would look alike, so check the number of threads"
-    return finding(
-        "server-threads",
+    return diagnosis(
+        THREADS,
         "server",
         text,
-        **shares,
+        share=share,
+        slowest=slowest,
         confidence="certain" if sure else "likely",
-        evidence=evidence | ({} if known is None else {"threads": known}),
-        advice=advice.threads(f.server_host, count, s.max if s is not None else None).as_dict(),
+        evidence=dataclasses.replace(evidence, threads=known),
+        advice=advice.threads(f.server_host, count, s.max if s is not None else None),
     )
 
 
@@ -125,7 +260,7 @@ def _number(s: ServerInFlight | None) -> str:
     return times(s.threads_estimate, "call") if low == high else f"{low} to {high} calls"
 
 
-def _storage(f: Facts) -> Finding | None:
+def _storage(f: Facts) -> Diagnosis | None:
     """Data that takes long in the server although nothing waits for a thread."""
     if (f.queue_ms is None and f.storage_ms is None) or (f.server is not None and f.server.cannot):
         return None
@@ -137,21 +272,20 @@ def _storage(f: Facts) -> Finding | None:
     rows = sorted((row for row in f.by_op if row.op in STORAGE_OPS), key=lambda row: -row.count * row.server_ms.mean)
     if data is not None and not f.queue_ms and rows[0].server_ms.p50 < _SLOW_MS / 2:
         return None  # a few ops make the mean: an event, not a slow back end
-    evidence = {"in_thread_ms": f.in_thread_ms, "data_ops": count, "data_ms": work_ms}
+    evidence = Storage(in_thread_ms=f.in_thread_ms, data_ops=count, data_ms=work_ms, storage_ms=f.storage_ms)
     proof = ""
     confidence = "likely"
     if f.storage_ms is not None:
-        evidence["storage_ms"] = f.storage_ms
         if f.storage_ms < (1 - _MOSTLY) * work_ms:
             return None  # the storage is quick: `_unknown` says so
         confidence, proof = "certain", f"; the storage's own figure is {ms(f.storage_ms)} ms"
     if light is not None and light[0] >= _FEW_LIGHT:
-        evidence |= {"light_ops": light[0], "light_ms": light[2]}
+        evidence = dataclasses.replace(evidence, light_ops=light[0], light_ms=light[2])
         if light[2] > _FAST * work_ms and confidence != "certain":
             return None
         proof += f", while {times(light[0], 'op')} that need no data take {ms(light[2])} ms"
     thread = " once a thread has them" if f.queue_ms else "" if f.queue_ms is None else ", and none waits for a thread"
-    return finding(
+    return diagnosis(
         "server-storage",
         "server",
         f"{_named(rows)} {ms(work_ms)} ms in the server{thread}{proof}",
@@ -159,11 +293,14 @@ def _storage(f: Facts) -> Finding | None:
         slowest=_slowest_in_thread(f),
         confidence=confidence,
         evidence=evidence,
-        advice={
-            "knob": "the storage behind the server, or the file system's locks",
-            "how": ["iostat -x 1 on the server: await and aqu-sz of the exported device", "nfslat ... --storage-ms"],
-            "verify": "the device's await against this figure",
-        },
+        advice=LookAt(
+            knob="the storage behind the server, or the file system's locks",
+            how=(
+                "iostat -x 1 on the server: await and aqu-sz of the exported device",
+                "nfslat ... --storage-ms",
+            ),
+            verify="the device's await against this figure",
+        ),
     )
 
 
@@ -184,7 +321,7 @@ def _slowest_in_thread(f: Facts) -> float | None:
     return f.slowest_share(max(f.slowest.ms("server") - (f.slowest_queue_ms or 0.0) - paused, 0.0))
 
 
-def _unknown(f: Facts) -> Finding | None:
+def _unknown(f: Facts) -> Diagnosis | None:
     """The server is slow, and the packets do not say why."""
     slow_ms = f.in_thread_ms
     if slow_ms < _SLOW_MS or f.share(slow_ms) < _SOME:
@@ -213,22 +350,25 @@ def _unknown(f: Facts) -> Finding | None:
     takes = f"calls take {ms(slow_ms)} ms in the server, and whether they wait for a thread,"
     if f.queue_ms and not (f.server is not None and f.server.cannot):
         takes = f"calls take {ms(slow_ms)} ms once a thread has them, and whether they wait"
-    return finding(
+    return diagnosis(
         "server-queue-unknown",
         "server",
         f"{takes} for storage or for a lock cannot be told from {source}: {why}",
         share=f.share(slow_ms),
         slowest=_slowest_in_thread(f),
         confidence="certain",
-        evidence={"server_ms": f.mean.server_ms, "in_thread_ms": slow_ms},
-        advice={
-            "knob": "evidence from the server",
-            "how": ["nfslat ... --server-snapshot BEFORE AFTER (scripts/snapshot.sh)", "nfslat ... --storage-ms MS"],
-        },
+        evidence=Unknown(server_ms=f.mean.server_ms, in_thread_ms=slow_ms),
+        advice=LookAt(
+            knob="evidence from the server",
+            how=(
+                "nfslat ... --server-snapshot BEFORE AFTER (scripts/snapshot.sh)",
+                "nfslat ... --storage-ms MS",
+            ),
+        ),
     )
 
 
-def _reconnect(f: Facts) -> Finding | None:
+def _reconnect(f: Facts) -> Diagnosis | None:
     """Ops that had to wait until a connection was made anew, and requests that could not even be sent.
 
     What those on the wire lose by it is known, and of the others the most that it can be, with the application's time.
@@ -256,40 +396,43 @@ def _reconnect(f: Facts) -> Finding | None:
             f"requests that waited for one are not on the wire, up to {ms(above)} ms for each op: give the "
             "application's mean (--app-ms)"
         )
-    return finding(
+    return diagnosis(
         "reconnect",
         "server",
         f"{'; '.join(said)}: the NFS server was restarted or failed over, or something between the hosts ended it",
         share=min(f.share(excess + kept), 1.0) if on_wire or kept else None,
         confidence="likely",
-        evidence={
-            "ops": r.ops if r is not None else 0,
-            "mean_ms": r.mean_ms if r is not None else None,
-            "excess_ms": excess,
-            "above_wire_ms": above,
-            "counted_above_ms": kept,
-            "interruptions": none.count if none is not None else None,
-            "no_connection_ms": none.total_ms if none is not None else None,
-            "longest_ms": none.longest_ms if none is not None else None,
-            "at": none.at if none is not None else None,
-        },
-        advice={
-            "knob": "the server's log at that time",
-            "how": ["journalctl -u nfs-server", "nfslat show ... --slowest 3"],
-        },
+        evidence=Reconnect(
+            ops=r.ops if r is not None else 0,
+            mean_ms=r.mean_ms if r is not None else None,
+            excess_ms=excess,
+            above_wire_ms=above,
+            counted_above_ms=kept,
+            interruptions=none.count if none is not None else None,
+            no_connection_ms=none.total_ms if none is not None else None,
+            longest_ms=none.longest_ms if none is not None else None,
+            at=none.at if none is not None else None,
+        ),
+        advice=LookAt(
+            knob="the server's log at that time",
+            how=(
+                "journalctl -u nfs-server",
+                "nfslat show ... --slowest 3",
+            ),
+        ),
     )
 
 
-def with_window(f: Facts, found: list[Finding]) -> list[Finding]:
+def with_window(f: Facts, found: list[Diagnosis]) -> list[Diagnosis]:
     """`found`, and what the server's TCP window kept above the wire: its threads' doing where calls wait for those."""
     kept, shut = f.kept_ms(Why.WINDOW), f.kept_above.get(Why.WINDOW)
     if not kept or shut is None:
         return found
-    evidence = {"above_wire_ms": shut.above_wire_ms, "counted_above_ms": kept, "window_ms": shut.total_ms}
+    window = Window(above_wire_ms=shut.above_wire_ms, counted_above_ms=kept, window_ms=shut.total_ms)
     closed = f"the server's TCP window had no room for calls for {ms(shut.total_ms)} ms in all"
     stood = f"up to {ms(kept)} ms on average of what lies above the wire"
-    threads = next((one for one in found if one.code == "server-threads" and one.share is not None), None)
-    if threads is not None and threads.share is not None:
+    threads = next((one for one in found if one.code == THREADS and one.share is not None), None)
+    if threads is not None and threads.share is not None and isinstance(threads.evidence, Queue):
         more = dataclasses.replace(
             threads,
             severity="warning" if threads.share + f.share(kept) >= MATTERS else threads.severity,
@@ -298,36 +441,36 @@ def with_window(f: Facts, found: list[Finding]) -> list[Finding]:
             confidence="likely" if f.share(kept) > threads.share else threads.confidence,
             text=f"{threads.text}; {closed}, which its threads empty late, and {stood} are calls that stood in the "
             "client's socket meanwhile",
-            evidence=threads.evidence | evidence,
+            evidence=dataclasses.replace(threads.evidence, window=window),
         )
         return [more if one is threads else one for one in found]
     return [
         *found,
-        finding(
+        diagnosis(
             "server-window",
             "server",
             f"{closed}: {stood} are calls that stood in the client's socket until the server read, for which it had "
             "too few threads, or too small a receive buffer",
             share=f.share(kept),
             confidence="likely",
-            evidence=evidence | {"longest_ms": shut.longest_ms, "at": shut.at, "times": shut.count},
-            advice={
-                "knob": "the server's threads, or its receive buffer",
-                "how": [
+            evidence=ServerWindow(**vars(window), longest_ms=shut.longest_ms, at=shut.at, times=shut.count),
+            advice=LookAt(
+                knob="the server's threads, or its receive buffer",
+                how=(
                     "ss -tn dport = :2049 # on the client: Send-Q, what waits in the socket for the server's window",
                     "grep ^th /proc/net/rpc/nfsd; cat /proc/fs/nfsd/pool_stats # on the server: threads, and who waits",
                     "sysctl net.ipv4.tcp_rmem # on the server: its third figure is what the buffer grows to",
-                ],
-                "verify": "no times without room in the window in a new capture",
-                "risk": "a larger buffer hides a server that reads late, it does not make it faster",
-            },
+                ),
+                verify="no times without room in the window in a new capture",
+                risk="a larger buffer hides a server that reads late, it does not make it faster",
+            ),
         ),
     ]
 
 
-def _caps(f: Facts) -> list[Finding]:
+def _caps(f: Facts) -> list[Diagnosis]:
     return [
-        finding(
+        diagnosis(
             "connection-cap",
             "server",
             f"connection {cap.client} keeps {cap.level} calls in flight, the server closed its window "
@@ -336,8 +479,8 @@ def _caps(f: Facts) -> list[Finding]:
             "each connection",
             share=None,
             confidence="likely",
-            evidence={"level": cap.level, "zero_windows": cap.zero_windows, "zero_window_ms": cap.zero_window_ms},
-            advice=advice.connection_cap(f.server_host, cap.level, cap.level).as_dict(),
+            evidence=ConnectionCap(level=cap.level, zero_windows=cap.zero_windows, zero_window_ms=cap.zero_window_ms),
+            advice=advice.connection_cap(f.server_host, cap.level, cap.level),
         )
         for cap in f.caps
         if cap.likely

@@ -4,19 +4,91 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
-from nfslat.answer.model import Finding
-from nfslat.findings.facts import Facts, Stalls, finding, worth
+from nfslat.findings.catalogue import SYMPTOM, row
+from nfslat.findings.diagnosis import INLINED, OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
+from nfslat.findings.facts import Facts, Stalls, worth
 from nfslat.findings.words import ms, times
-from nfslat.model.causes import LOSSES, Cause
+from nfslat.model.causes import LOSSES, Cause, Charge
 from nfslat.wire.above import Why
 
 _LOSS = 0.01  # of the mean, or of what is lost: loss is never as it should be
 _OF_MEAN = 0.10  # ACKs take a round trip by nature, so waits for them are told of where they matter only
-_BY_NATURE = ("congestion-window", "unknown-window")
 _TO_SERVER = ("call_send", "call_net")  # parts in which a call waits
 _TIMERS = {40: "Linux's 40 ms", 50: "Solaris' 50 ms", 100: "Solaris' 100 ms", 200: "the 200 ms of Windows and BSD"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waits(Evidence):
+    """Of all findings on what TCP made of the path."""
+
+    wait_ms: float  # mean
+    slowest_wait_ms: float | None  # of the slowest 1 %
+    own: Evidence | None = field(default=None, metadata=INLINED)  # of one kind alone
+    ops: int | None = field(default=None, metadata=OPTIONAL)  # that waited, at least
+    share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss(Evidence):
+    """Of net-loss."""
+
+    lost_segments: int | None  # between the captures
+    spurious_segments: int | None  # sent again although they had arrived
+    by_recovery_ms: dict[str, float] | None = field(default=None, metadata=OPTIONAL)  # by what told of the loss
+    behind_loss_ms: float | None = field(default=None, metadata=OPTIONAL)  # had arrived, behind what had not
+    after_reply_ms: float | None = field(default=None, metadata=OPTIONAL)  # of the application, behind a reply's end
+    kept_above_ms: float | None = field(default=None, metadata=OPTIONAL)  # at most: stood in the client
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reordering(Evidence):
+    """Of net-reordering."""
+
+    in_server_ms: float  # of it what looks like the server's response time
+
+
+@dataclass(frozen=True, kw_only=True)
+class DelayedAck(Evidence):
+    """Of delayed-ack."""
+
+    delayed_by: str  # server or client
+    timer_ms: int | None  # that goes with most of the pauses
+    pauses: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZeroWindow(Evidence):
+    """Of zero-window."""
+
+    closed_by: str  # server or client
+    in_server_ms: float  # of it what looks like the server's response time
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReceiveWindow(Evidence):
+    """Of receive-window."""
+
+    narrowed_by: str  # server or client
+    in_server_ms: float  # of it what looks like the server's response time
+
+
+@dataclass(frozen=True, kw_only=True)
+class SendersWindow(Evidence):
+    """Of congestion-window and unknown-window."""
+
+    sender: str  # server or client
+    in_server_ms: float  # of it what looks like the server's response time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bandwidth(Evidence):
+    """Of bandwidth."""
+
+    in_server_ms: float  # of it what looks like the server's response time
+    mbit_per_s: float  # payload
+    way: str  # call or reply
+    busy_share: float  # of the time in which it carried any
 
 
 @dataclass(frozen=True)
@@ -25,17 +97,18 @@ class _Said:
 
     text: str
     confidence: str
-    advice: dict[str, Any]
-    evidence: dict[str, object] = field(default_factory=dict)  # beside the waits, and the ops that they hit
+    advice: LookAt
+    evidence: Evidence | None = None  # beside the waits, and the ops that they hit
 
 
-def tcp_findings(facts: Facts) -> list[Finding]:
+def tcp_findings(facts: Facts) -> list[Diagnosis]:
     """In no order."""
     found = [_loss(facts)]
     if (stalls := facts.stalls) is not None:
-        for code, (causes, say) in _KINDS.items():
+        for code, say in _KINDS.items():
+            causes = row(code).causes
             waits, slowest = stalls.ms(causes), stalls.slow_ms(causes)
-            if code in _BY_NATURE and facts.share(waits) < _OF_MEAN:
+            if row(code).least == SYMPTOM and facts.share(waits) < _OF_MEAN:
                 continue
             if worth(facts, waits, slowest):
                 ops = stalls.hits(causes)
@@ -45,40 +118,39 @@ def tcp_findings(facts: Facts) -> list[Finding]:
 
 def _finding(
     f: Facts, code: str, waits: float, slowest: float | None, said: _Said | None, ops: int | None, kept: float = 0.0
-) -> Finding | None:
+) -> Diagnosis | None:
     """`kept` is what lies above the wire, beside the `waits` of ops that are on it."""
     if said is None:
         return None
-    hit = {} if ops is None else {"ops": ops}
-    return finding(
+    return diagnosis(
         code,
         "network",
         said.text,
         share=f.share_within("network", waits) + f.share(kept),
         slowest=f.slowest_share(slowest),
         confidence=said.confidence,
-        evidence={"wait_ms": waits, "slowest_wait_ms": slowest, **said.evidence, **hit},
+        evidence=Waits(wait_ms=waits, slowest_wait_ms=slowest, own=said.evidence, ops=ops),
         advice=said.advice,
     )
 
 
-def _end(stalls: Stalls, causes: frozenset[Cause], waits: float) -> bool:
+def _end(stalls: Stalls, causes: frozenset[Charge], waits: float) -> bool:
     """Is it the server's end that most of the waits are for? Calls wait for it, replies for the client's."""
     by_server = stalls.ms(causes, _TO_SERVER)
     return by_server > waits - by_server
 
 
-def _inside(stalls: Stalls, causes: frozenset[Cause]) -> tuple[float, str]:
+def _inside(stalls: Stalls, causes: frozenset[Charge]) -> tuple[float, str]:
     """What of the waits looks like the server's response time, and how a finding says so."""
     within = stalls.ms(causes, ("server",))
     return within, "" if not within else f"; {ms(within)} ms of it look like the server's response time"
 
 
-def _loss(f: Facts) -> Finding | None:
+def _loss(f: Facts) -> Diagnosis | None:
     """Waits until lost segments were sent again; loss that costs nothing is no finding."""
     waits, slowest = _waits_ms(f.parts), _waits_ms(f.slowest_parts)
     kinds = ""
-    evidence: dict[str, object] = {}
+    by_kind = behind = after = None
     if f.stalls is not None:
         waits, slowest = f.stalls.ms(LOSSES), f.stalls.slow_ms(LOSSES)
         by_kind = {kind.value: f.stalls.ms({kind}) for kind in Cause if kind in LOSSES and f.stalls.ms({kind})}
@@ -92,7 +164,6 @@ def _loss(f: Facts) -> Finding | None:
             kinds += f"; {ms(behind)} ms of it calls that had arrived waited behind what was missing, at the server"
         if after:
             kinds += f"; the application waits {ms(after)} ms more, for replies that had arrived behind a hole"
-        evidence = {"by_recovery_ms": by_kind, "behind_loss_ms": behind, "after_reply_ms": after}
     kept, stops = f.kept_ms(Why.LOSS), f.kept_above.get(Why.LOSS)
     if waits is None or not (worth(f, waits, slowest or 0.0, _LOSS) or kept):
         return None
@@ -101,19 +172,25 @@ def _loss(f: Facts) -> Finding | None:
             f"; up to {ms(kept)} ms more stood in the client behind what was lost, which it sent again after "
             f"{ms(stops.longest_ms)} ms at the longest"
         )
-        evidence["kept_above_ms"] = kept
     lost = "" if f.lost_segments is None else f" ({times(f.lost_segments, 'segment')} lost between the captures)"
     said = _Said(
         f"ops wait {ms(waits)} ms on average for lost data{lost}"
         + ("" if slowest is None else f", the slowest 1 % {ms(slowest)} ms")
         + kinds,
         "likely" if kept > waits else "certain",
-        {
-            "knob": "the path",
-            "how": ["ethtool -S on both hosts and the switch ports between them: errors, drops, pause frames"],
-            "verify": "nstat -az TcpRetransSegs on both hosts stands still",
-        },
-        {"lost_segments": f.lost_segments, "spurious_segments": f.spurious_segments, **evidence},
+        LookAt(
+            knob="the path",
+            how=("ethtool -S on both hosts and the switch ports between them: errors, drops, pause frames",),
+            verify="nstat -az TcpRetransSegs on both hosts stands still",
+        ),
+        Loss(
+            lost_segments=f.lost_segments,
+            spurious_segments=f.spurious_segments,
+            by_recovery_ms=by_kind,
+            behind_loss_ms=behind,
+            after_reply_ms=after,
+            kept_above_ms=kept if kept and stops is not None else None,
+        ),
     )
     ops = None if f.stalls is None else f.stalls.hits(LOSSES)
     return _finding(f, "net-loss", waits, slowest, said, ops, kept)
@@ -125,7 +202,7 @@ def _waits_ms(parts: object) -> float | None:
     return sum(known) if known else None
 
 
-_OVERTAKEN = frozenset({Cause.REORDERING})
+_OVERTAKEN = row("net-reordering").causes
 
 
 def _reordering(stalls: Stalls, waits: float) -> _Said:
@@ -134,19 +211,19 @@ def _reordering(stalls: Stalls, waits: float) -> _Said:
     return _Said(
         f"ops wait {ms(waits)} ms on average for packets that others have overtaken on the way{inside}",
         "certain",
-        {
-            "knob": "the path",
-            "how": [
+        LookAt(
+            knob="the path",
+            how=(
                 "# links that are used together: balance by connection (hash of addresses and ports), not by packet",
                 "# on the receiver: ethtool -x, ethtool -l: one connection's packets belong in one receive queue",
-            ],
-            "verify": "nstat -az TcpExtTCPOFOQueue on both hosts stands still",
-        },
-        {"in_server_ms": within},
+            ),
+            verify="nstat -az TcpExtTCPOFOQueue on both hosts stands still",
+        ),
+        Reordering(in_server_ms=within),
     )
 
 
-_ACKS = frozenset({Cause.DELAYED_ACK})
+_ACKS = row("delayed-ack").causes
 
 
 def _delayed_ack(stalls: Stalls, waits: float) -> _Said:
@@ -162,22 +239,22 @@ def _delayed_ack(stalls: Stalls, waits: float) -> _Said:
         f"{sent} wait {ms(waits)} ms on average for ACKs that the {who} keeps back{named}{count}: their sender had no "
         "room to send more before one came",
         "certain" if timer is not None else "likely",
-        {
-            "knob": f"delayed ACKs of the {who}",
-            "how": [
+        LookAt(
+            knob=f"delayed ACKs of the {who}",
+            how=(
                 "# Linux: ip route change NETWORK ... quickack 1, on the host that delays",
                 "# Windows: TcpAckFrequency=1 for the interface in the registry, then a reboot",
                 "# a larger message in one piece (rsize, wsize), or a sender with more window, needs no ACK in between",
-            ],
-            "verify": "the pauses of this length are gone from a new capture",
-            "risk": "more ACKs: a few percent of CPU and of small packets. Nagle is not to blame between Linux NFS "
+            ),
+            verify="the pauses of this length are gone from a new capture",
+            risk="more ACKs: a few percent of CPU and of small packets. Nagle is not to blame between Linux NFS "
             "peers, which both set TCP_NODELAY",
-        },
-        {"delayed_by": who, "timer_ms": timer, "pauses": acks.count if acks else None},
+        ),
+        DelayedAck(delayed_by=who, timer_ms=timer, pauses=acks.count if acks else None),
     )
 
 
-_CLOSED, _NARROW = frozenset({Cause.ZERO_WINDOW}), frozenset({Cause.RECEIVE_WINDOW})
+_CLOSED, _NARROW = row("zero-window").causes, row("receive-window").causes
 
 
 def _zero_window(stalls: Stalls, waits: float) -> _Said:
@@ -188,17 +265,17 @@ def _zero_window(stalls: Stalls, waits: float) -> _Said:
         f"{sent} wait {ms(waits)} ms on average because the {who}'s TCP window is closed: the {who} does not read as "
         f"fast as data come{inside}",
         "certain",
-        {
-            "knob": f"the {who}: processor, memory, socket buffers",
-            "how": [
+        LookAt(
+            knob=f"the {who}: processor, memory, socket buffers",
+            how=(
                 f"# on the {who}: vmstat 1, mpstat -P ALL 1, nstat -az TcpExtTCPRcvCollapsed TcpExtTCPToZeroWindowAdv",
                 "ss -tmi dport = :2049 or sport = :2049 # rcv_space, and skmem: rb is the receive buffer",
                 "sysctl net.ipv4.tcp_rmem # its third figure is what the buffer grows to",
-            ],
-            "verify": "no zero windows in a new capture",
-            "risk": "a larger buffer hides a reader that is too slow, it does not make it faster",
-        },
-        {"closed_by": who, "in_server_ms": within},
+            ),
+            verify="no zero windows in a new capture",
+            risk="a larger buffer hides a reader that is too slow, it does not make it faster",
+        ),
+        ZeroWindow(closed_by=who, in_server_ms=within),
     )
 
 
@@ -210,27 +287,27 @@ def _receive_window(stalls: Stalls, waits: float) -> _Said:
         f"{sent} wait {ms(waits)} ms on average because the {who}'s TCP window, though open, has no room for the next "
         f"segment: its buffer is smaller than bandwidth x round trip, or the {who} reads late{inside}",
         "likely",
-        {
-            "knob": f"net.ipv4.tcp_rmem of the {who}",
-            "how": [
+        LookAt(
+            knob=f"net.ipv4.tcp_rmem of the {who}",
+            how=(
                 "# its third figure: twice bandwidth x round trip or more, as about half of a buffer is window",
                 f"sysctl net.ipv4.tcp_rmem # on the {who}; a program's own SO_RCVBUF ends autotuning",
                 "ss -tmi dport = :2049 or sport = :2049 # rcv_space, and skmem: rb is the receive buffer",
-            ],
-            "takes_effect": "at a new connection: the window's scale is chosen with the SYN",
-            "verify": "no full windows in a new capture, and the time to send a large message is down",
-            "risk": "memory: each connection may take that much (net.ipv4.tcp_mem limits the sum); if the reader is "
+            ),
+            takes_effect="at a new connection: the window's scale is chosen with the SYN",
+            verify="no full windows in a new capture, and the time to send a large message is down",
+            risk="memory: each connection may take that much (net.ipv4.tcp_mem limits the sum); if the reader is "
             "late a larger buffer only hides it",
-            "sources": [
+            sources=(
                 "tcp_rmem, tcp_adv_win_scale: Documentation/networking/ip-sysctl.rst",
                 "window and its scale: RFC 9293 section 3.8.6, RFC 7323 section 2",
-            ],
-        },
-        {"narrowed_by": who, "in_server_ms": within},
+            ),
+        ),
+        ReceiveWindow(narrowed_by=who, in_server_ms=within),
     )
 
 
-_UNDER_WAY = frozenset({Cause.CONGESTION_WINDOW})
+_UNDER_WAY = row("congestion-window").causes
 
 
 def _congestion_window(stalls: Stalls, waits: float) -> _Said:
@@ -241,27 +318,27 @@ def _congestion_window(stalls: Stalls, waits: float) -> _Said:
         f"{sent} wait {ms(waits)} ms on average for ACKs on their way to the {who}, with room in the receiver's "
         f"window: the path's round trip, and its congestion window{inside}",
         "likely",
-        {
-            "knob": "the path, and the sender's congestion window",
-            "how": [
+        LookAt(
+            knob="the path, and the sender's congestion window",
+            how=(
                 f"ss -ti dport = :2049 or sport = :2049 # on the {who}: cwnd, ssthresh, rtt, retrans",
                 "# losses make the window small: ethtool -S on both hosts and the switch ports between them",
                 "mount -o nconnect=4 ... # each connection has a congestion window of its own",
                 "sysctl net.ipv4.tcp_slow_start_after_idle # 1: the window falls back when a connection was idle",
-            ],
-            "verify": "ss -ti: a larger cwnd, and these waits are down in a new capture",
-            "risk": "a larger rsize or wsize does not help: a message waits for more round trips then; more "
+            ),
+            verify="ss -ti: a larger cwnd, and these waits are down in a new capture",
+            risk="a larger rsize or wsize does not help: a message waits for more round trips then; more "
             "connections take more of a path that others share",
-            "sources": [
+            sources=(
                 "congestion window: RFC 5681; after idle: RFC 5681 section 4.1, Documentation/networking/ip-sysctl.rst",
                 "nconnect: nfs(5)",
-            ],
-        },
-        {"sender": who, "in_server_ms": within},
+            ),
+        ),
+        SendersWindow(sender=who, in_server_ms=within),
     )
 
 
-_WHOSE = frozenset({Cause.UNKNOWN_WINDOW})
+_WHOSE = row("unknown-window").causes
 
 
 def _unknown_window(stalls: Stalls, waits: float) -> _Said:
@@ -275,19 +352,19 @@ def _unknown_window(stalls: Stalls, waits: float) -> _Said:
         f"the {receiver}'s receive window or the {sender}'s congestion window. Which one cannot be told, for the "
         f"captures have no handshake, which says how windows are scaled{inside}",
         "likely",
-        {
-            "knob": f"which window it is: the {sender}'s cwnd, the {receiver}'s receive buffer",
-            "how": [
+        LookAt(
+            knob=f"which window it is: the {sender}'s cwnd, the {receiver}'s receive buffer",
+            how=(
                 f"ss -tmi dport = :2049 or sport = :2049 # on the {sender}: bytes in flight are cwnd x mss, or snd_wnd",
                 f"ss -tmi dport = :2049 or sport = :2049 # on the {receiver}: skmem: rb is the receive buffer; and "
                 "sysctl net.ipv4.tcp_rmem",
                 "# or capture from before the mount, on both hosts: with the handshake nfslat tells",
-            ],
-            "verify": "the same waits are receive-window or congestion-window in a new capture with the handshake",
-            "risk": "ss shows the moment: run it while the waits are there",
-            "sources": ["scale of windows: RFC 7323 section 2.2"],
-        },
-        {"sender": sender, "in_server_ms": within},
+            ),
+            verify="the same waits are receive-window or congestion-window in a new capture with the handshake",
+            risk="ss shows the moment: run it while the waits are there",
+            sources=("scale of windows: RFC 7323 section 2.2",),
+        ),
+        SendersWindow(sender=sender, in_server_ms=within),
     )
 
 
@@ -297,20 +374,20 @@ def _head_of_line(_: Stalls, waits: float) -> _Said:
         f"replies wait up to {ms(waits)} ms on average behind others that take long to be sent on the same connection; "
         "it looks like the server's response time",
         "likely",
-        {
-            "knob": "nconnect",
-            "how": [
+        LookAt(
+            knob="nconnect",
+            how=(
                 "mount -o nconnect=4 ... # up to 16 connections, over which the client spreads its calls",
                 "mount -o rsize=131072 ... # smaller replies let others through sooner",
-            ],
-            "takes_effect": "at a new mount: unmount every mount of that server first",
-            "verify": "small ops are as fast beside large ones as without them",
-            "risk": "smaller rsize: more ops for the same data, so less throughput where the distance is long",
-        },
+            ),
+            takes_effect="at a new mount: unmount every mount of that server first",
+            verify="small ops are as fast beside large ones as without them",
+            risk="smaller rsize: more ops for the same data, so less throughput where the distance is long",
+        ),
     )
 
 
-_FULL = frozenset({Cause.BANDWIDTH})
+_FULL = row("bandwidth").causes
 
 
 def _bandwidth(stalls: Stalls, waits: float) -> _Said | None:
@@ -324,27 +401,27 @@ def _bandwidth(stalls: Stalls, waits: float) -> _Said | None:
         f"ops wait {ms(waits)} ms on average because the path {way} carries no more than {rate.mbit_per_s:.3g} Mbit/s "
         f"of payload, which it does for {rate.share * 100:.0f} % of its busy time{inside}",
         "likely",
-        {
-            "knob": "the path",
-            "how": [
+        LookAt(
+            knob="the path",
+            how=(
                 "ethtool on both hosts: the speed that was negotiated; tc qdisc show: shapers",
                 "iperf3 -c SERVER, and with -R: what the path carries without NFS",
-            ],
-            "verify": "payload at a higher rate than this in a new capture",
-            "risk": "more slots or connections make the queue longer, not the path faster",
-        },
-        {"in_server_ms": within, "mbit_per_s": rate.mbit_per_s, "way": rate.way, "busy_share": rate.share},
+            ),
+            verify="payload at a higher rate than this in a new capture",
+            risk="more slots or connections make the queue longer, not the path faster",
+        ),
+        Bandwidth(in_server_ms=within, mbit_per_s=rate.mbit_per_s, way=rate.way, busy_share=rate.share),
     )
 
 
-# Of each code the causes whose waits it is about, and what it says of them; None: nothing after all.
-_KINDS: dict[str, tuple[frozenset[Cause], Callable[[Stalls, float], _Said | None]]] = {
-    "net-reordering": (_OVERTAKEN, _reordering),
-    "delayed-ack": (_ACKS, _delayed_ack),
-    "zero-window": (_CLOSED, _zero_window),
-    "receive-window": (_NARROW, _receive_window),
-    "congestion-window": (_UNDER_WAY, _congestion_window),
-    "unknown-window": (_WHOSE, _unknown_window),
-    "head-of-line": (frozenset({Cause.HEAD_OF_LINE}), _head_of_line),
-    "bandwidth": (_FULL, _bandwidth),
+# What each of these codes says of the waits for its causes; None: nothing after all.
+_KINDS: dict[str, Callable[[Stalls, float], _Said | None]] = {
+    "net-reordering": _reordering,
+    "delayed-ack": _delayed_ack,
+    "zero-window": _zero_window,
+    "receive-window": _receive_window,
+    "congestion-window": _congestion_window,
+    "unknown-window": _unknown_window,
+    "head-of-line": _head_of_line,
+    "bandwidth": _bandwidth,
 }

@@ -9,7 +9,7 @@ from typing import Any
 from nfslat.fleet.charts_clients import bars_chart, rows_axis, scatter_chart
 from nfslat.fleet.charts_time import Times, parts, server_lanes, time_axis, times_of
 from nfslat.fleet.model import Client, Fleet
-from nfslat.fleet.text_words import compared, mean_over
+from nfslat.fleet.sections.words import compared, mean_over
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.style import STRONG, lane, lanes, tips, words
 from nfslat.report.html.page import visible

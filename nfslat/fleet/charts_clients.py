@@ -8,7 +8,7 @@ import statistics
 from typing import Any
 
 from nfslat.fleet.model import Client, Fleet
-from nfslat.fleet.text_words import common_prefix, compared
+from nfslat.fleet.sections.words import common_prefix, compared
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.style import (
     COLOUR,

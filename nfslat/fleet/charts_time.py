@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from nfslat.fleet.model import ClientWindow, Fleet, ServerWindow
-from nfslat.fleet.text_words import mean_over, moment, threads
+from nfslat.fleet.sections.words import mean_over, moment, threads
 from nfslat.report.charts.chart import Spec
 from nfslat.report.charts.style import COLOUR, PLAIN, Lane, channel, lane, rule, tips, words
 

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from nfslat.fleet.charts import charts
 from nfslat.fleet.model import Client, Fleet, OpRow, Pattern
-from nfslat.fleet.text_patterns import SCOPES, how_much, how_sure, no_pattern, sentence, who
-from nfslat.fleet.text_words import (
+from nfslat.fleet.sections.patterns import SCOPES, how_much, how_sure, no_pattern, sentence, who
+from nfslat.fleet.sections.words import (
     STATES,
     blamed,
     cause_of,

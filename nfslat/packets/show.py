@@ -16,6 +16,7 @@ import numpy as np
 
 from nfslat.decode.capture import File
 from nfslat.decode.tools import Tools
+from nfslat.decompose import client_srt_ns
 from nfslat.errors import InputError
 from nfslat.figures.op_view import OpView, Sent, SideView, place
 from nfslat.figures.stats import longest
@@ -62,7 +63,7 @@ def by_xid(found: Correlation, xid: int) -> list[int]:
 
 def slowest_ops(found: Correlation, count: int) -> list[int]:
     """Rows of the `count` matched ops with the longest client SRT, slowest first."""
-    return [int(row) for row in longest(found.client_srt_ns, count)]
+    return [int(row) for row in longest(client_srt_ns(found.client.ops, found.matched, found.srt), count)]
 
 
 def render(

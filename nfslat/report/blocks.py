@@ -62,7 +62,7 @@ class Table:
     align: str
     headers: Sequence[str]
     rows: Sequence[Sequence[Cell]]
-    wrapped: bool = False  # the last column takes what room is left, in several lines
+    last: str = ""  # the last column takes what room is left: "wrapped" in several lines, or "cut" at its left
     narrower: Table | None = None  # in place of this one where it has no room as it is
 
 

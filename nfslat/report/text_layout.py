@@ -36,6 +36,11 @@ def shorten(text: str, width: int) -> str:
     return f"{text[:head]}...{text[len(text) - (width - 3 - head) :]}"
 
 
+def shorten_left(text: str, width: int) -> str:
+    """`text` cut at its left to `width` columns: the end of a path says which file, which line."""
+    return text if len(text) <= width else "..." + text[len(text) - width + 3 :]
+
+
 def wrap(text: str, width: int, indent: int = 0, hanging: int = 0) -> list[str]:
     """`text` as lines of at most `width` columns; a hyphen is no place to break, for it may be part of a path."""
     lines = textwrap.wrap(

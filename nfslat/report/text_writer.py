@@ -23,13 +23,13 @@ from nfslat.report.blocks import (
     Table,
     Title,
 )
-from nfslat.report.text_layout import columns_needed, command_lines, count, ms, plain, shorten, wrap
+from nfslat.report.text_layout import columns_needed, command_lines, count, ms, plain, shorten, shorten_left, wrap
 
 MIN_WIDTH = 80  # narrower terminals get 80 columns: the tables hold seven numbers a row
 PROSE_WIDTH = 100  # longer lines of prose are hard to read, however wide the terminal
 _STYLES = {"": "", "bold": "1", "dim": "2", "accent": "33"}
 _LABEL = 8  # columns of "check   "
-_WRAPPED_AT_LEAST = 16
+_WRAPPED_AT_LEAST, _CUT_AT_LEAST = 16, 8
 
 
 def write(blocks: Iterable[Block], *, width: int = 80, color: bool = False) -> str:
@@ -200,14 +200,20 @@ def _show(cell: Cell, max_decimals: int | None) -> str:
 
 def _table(one: Table, width: int) -> list[str]:
     rows = one.rows
-    if one.wrapped:
+    if one.last:
         bare = table(one.align[:-1], one.headers[:-1], [row[:-1] for row in rows], width)
-        room = max(width - max(map(len, bare)) - 2, _WRAPPED_AT_LEAST)
-        rows = [[*row[:-1], "\n".join(wrap(str(row[-1]), room))] for row in rows]
+        room = width - max(map(len, bare)) - 2
+        rows = [[*row[:-1], _fitted(str(row[-1]), room, one.last)] for row in rows]
     if one.narrower is not None:
         lines = _lay_out(one.align, one.headers, rows, *_TIGHTER[0])
         return lines if max(map(len, lines)) <= width else _table(one.narrower, width)
     return table(one.align, one.headers, rows, width)
+
+
+def _fitted(text: str, room: int, how: str) -> str:
+    if how == "cut":
+        return shorten_left(text, max(room, _CUT_AT_LEAST))
+    return "\n".join(wrap(text, max(room, _WRAPPED_AT_LEAST)))
 
 
 def _histogram(one: Histogram, width: int) -> list[str]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tabulate import tabulate
-
 from nfslat.answer import json
-from nfslat.answer.tune import SCHEMA, Change, HostLine, Remark, Row, Tuning
-from nfslat.report.text_layout import command_lines, plain
+from nfslat.answer.tune import SCHEMA, Change, HostLine, Row, Tuning
+from nfslat.report.blocks import Block, Gap, Item, Prose, Table, Title
+from nfslat.report.text_layout import plain, shorten_left
+from nfslat.report.text_writer import commands, labelled, write
 
-_LABEL = 8  # columns of "source  "
-_SOURCE_AT_LEAST = 8
 _SETTING_AT_MOST = 35  # the longest name of a knob
 _VALUE_AT_MOST = 9
 
@@ -25,99 +22,78 @@ def as_dict(found: Tuning) -> dict[str, Any]:
 
 def render(found: Tuning, *, width: int) -> str:
     """All of it, a line feed behind each line. No line is wider than `width` but a command that cannot be broken."""
-    lines = _summary(found, width)
+    return write(_blocks(found), width=width)
+
+
+def _blocks(found: Tuning) -> Iterator[Block]:
+    yield from _summary(found)
     for number, change in enumerate(found.changes, 1):
-        lines += ["", *_change(number, change, width)]
+        yield Gap()
+        yield from _change(number, change)
     if found.remarks:
-        lines += ["", "To know"]
-        lines += [line for remark in found.remarks for line in _remark(remark, width)]
+        yield Title("To know")
+    for remark in found.remarks:
+        ids = f" [{_ids(remark.sources)}]" if remark.sources else ""
+        yield Item(f"{remark.host}: {remark.text}{ids}")
     for host in found.hosts:
         marked = {change.advice.knob for change in found.changes if change.host == host.name}
-        lines += ["", *_host(host, [row for row in found.rows if row.host == host.name], marked, width)]
+        yield from _host(host, [row for row in found.rows if row.host == host.name], marked)
     if found.warnings:
-        lines += ["", "About the snapshots"]
-        lines += [line for text in found.warnings for line in _wrap(text, width, "  ", "    ")]
-    lines += ["", "docs/tuning.md has each fact by its name, and where it is written."]
-    return "".join(line.rstrip() + "\n" for line in lines)
+        yield Title("About the snapshots")
+    for text in found.warnings:
+        yield Prose(text, indent=2, hanging=2)
+    yield Gap()
+    yield Prose("docs/tuning.md has each fact by its name, and where it is written.")
 
 
-def _summary(found: Tuning, width: int) -> list[str]:
+def _summary(found: Tuning) -> Iterator[Block]:
     count = len(found.changes)
     if not count:
         judged = any(host.roles for host in found.hosts)
-        first = "Nothing here has to change." if judged else "No NFS mount and no NFS server: nothing to judge."
+        yield Prose("Nothing here has to change." if judged else "No NFS mount and no NFS server: nothing to judge.")
     else:
-        first = f"{count} things to change, the most urgent first:" if count > 1 else "1 thing to change:"
-    lines = _wrap(first, width)
+        yield Prose(f"{count} things to change, the most urgent first:" if count > 1 else "1 thing to change:")
     for number, change in enumerate(found.changes, 1):
-        advice = change.advice
-        seen = ", measured" if change.measured else ""
-        text = f"{number}. {change.host}: {advice.knob} {advice.value} -> {advice.suggested}{seen}"
-        lines += _wrap(text, width, "  ", "     ")
+        yield Prose(f"{_what(number, change)}{', measured' if change.measured else ''}", indent=2, hanging=3)
     if not any(change.measured for change in found.changes):
-        hint = "From settings and counters alone. Captures measure how many are needed: nfslat SERVER CLIENT"
-        lines += _wrap(hint, width)
-    return lines
+        yield Prose("From settings and counters alone. Captures measure how many are needed: nfslat SERVER CLIENT")
 
 
-def _change(number: int, change: Change, width: int) -> list[str]:
+def _what(number: int, change: Change) -> str:
     advice = change.advice
-    lines = _wrap(f"{number}. {change.host}: {advice.knob} {advice.value} -> {advice.suggested}", width, "", "   ")
-    lines += _labelled("why", " ".join(change.why), width)
-    for place, command in enumerate(advice.how):
-        label = "how" if place == 0 else ""
-        if command.startswith("#"):
-            lines += _labelled(label, command, width, "# ")
-        else:
-            lines += command_lines(f"{label:<{_LABEL}}", command, width, indent=3)
+    return f"{number}. {change.host}: {advice.knob} {advice.value} -> {advice.suggested}"
+
+
+def _change(number: int, change: Change) -> Iterator[Block]:
+    advice = change.advice
+    yield Prose(_what(number, change), hanging=3)
+    yield labelled("why", " ".join(change.why))
+    yield from commands(advice.how)
     for label, text in (("acts", advice.takes_effect), ("check", advice.verify), ("risk", advice.risk)):
-        lines += _labelled(label, text, width)
-    return lines + _labelled("facts", _ids(advice.sources), width)
+        yield labelled(label, text)
+    yield labelled("facts", _ids(advice.sources))
 
 
 def _ids(sources: Sequence[str]) -> str:
     return ", ".join(source.partition(":")[0] for source in sources)
 
 
-def _labelled(label: str, text: str, width: int, hanging: str = "") -> list[str]:
-    blank = " " * (3 + _LABEL)
-    return _wrap(text, width, f"   {label:<{_LABEL}}", blank + hanging)
-
-
-def _remark(remark: Remark, width: int) -> list[str]:
-    ids = f" [{_ids(remark.sources)}]" if remark.sources else ""
-    text = f"{remark.host}: {remark.text}{ids}"
-    return _wrap(text, width, "- ", "  ")
-
-
-def _host(host: HostLine, rows: Sequence[Row], marked: set[str], width: int) -> list[str]:
-    title = f"{host.name}: {host.roles or 'neither NFS mount nor NFS server'}"
-    title += f" ({host.system})" if host.system else ""
-    lines = _wrap(title, width)
+def _host(host: HostLine, rows: Sequence[Row], marked: set[str]) -> Iterator[Block]:
+    system = f" ({host.system})" if host.system else ""
+    yield Title(f"{host.name}: {host.roles or 'neither NFS mount nor NFS server'}{system}")
     if not rows:
-        return [*lines, "  no setting of NFS in the snapshot"]
+        yield Prose("no setting of NFS in the snapshot", indent=2)
+        return
     mark = bool(marked & {row.setting for row in rows})
     cells = [_cells(row, "!" if row.setting in marked else "") for row in rows]
-    headers = ["", "setting", "now", "default", "limit", "from"]
-    cells, headers = (cells, headers) if mark else ([row[1:] for row in cells], headers[1:])
-    wide = [max(len(headers[place]) + 2, *(len(row[place]) for row in cells)) for place in range(len(headers) - 1)]
-    taken = sum(wide) + 2 * len(wide)  # tabulate makes a column two wider than its header, and two blanks go between
-    room = max(width - taken, _SOURCE_AT_LEAST)
-    align = ["left", "left", "right", "right", "right", "left"]
-    table = tabulate(
-        [[*row[:-1], _shorten(row[-1], room)] for row in cells],
-        headers=headers,
-        tablefmt="simple",
-        disable_numparse=True,
-        colalign=align if mark else align[1:],
-    )
-    lines += [line.rstrip() for line in table.splitlines()]
+    align, headers = "llrrrl", ["", "setting", "now", "default", "limit", "from"]
+    if not mark:
+        align, headers, cells = align[1:], headers[1:], [line[1:] for line in cells]
+    yield Table(align, headers, cells, last="cut")
     for row in rows:
-        if row.note:
-            lines += _wrap(f"{row.setting}: {row.note}", width, "  ", "    ")
-        if row.configured:
-            lines += _wrap(f"{row.setting}: configured is {row.configured}", width, "  ", "    ")
-    return lines
+        for text in (row.note, f"configured is {row.configured}" if row.configured else ""):
+            if text:
+                yield Prose(f"{row.setting}: {text}", indent=2, hanging=2)
 
 
 def _cells(row: Row, mark: str) -> list[str]:
@@ -131,16 +107,5 @@ def _cells(row: Row, mark: str) -> list[str]:
     rooms = (_SETTING_AT_MOST, _VALUE_AT_MOST, None, None, None)
     return [
         mark,
-        *((cell if room is None else _shorten(cell, room)) or "-" for cell, room in zip(cells, rooms, strict=True)),
+        *((cell if room is None else shorten_left(cell, room)) or "-" for cell, room in zip(cells, rooms, strict=True)),
     ]
-
-
-def _wrap(text: str, width: int, first: str = "", others: str = "") -> list[str]:
-    return textwrap.wrap(
-        plain(text), width, initial_indent=first, subsequent_indent=others, break_on_hyphens=False
-    ) or [first]
-
-
-def _shorten(text: str, room: int) -> str:
-    """The end of a path says most: which file, which line."""
-    return text if len(text) <= room else "..." + text[len(text) - room + 3 :]

@@ -77,7 +77,7 @@ def walk(talk: Talk, taken: Taken) -> Walk | None:
     if len(rows) > 1 and int(took[longest].sum()) > _MOST * total:
         slow, chosen_by = longest, "longest"
     elif len(delayed):
-        slow, chosen_by = delayed, "delayed-ack"
+        slow, chosen_by = delayed, Cause.DELAYED_ACK.value
     else:
         slow, chosen_by = np.argpartition(took, len(rows) - few)[-few:], "slowest"
     # The middle one itself, nearest rank, the earliest of equals.

@@ -22,10 +22,10 @@ from nfslat.wire.charges.claims import exclusive
 class Why(StrEnum):
     """What keeps requests in their client. Where two do so at once, the one that stands first here has the time."""
 
-    HOST_PAUSE = "host-pause"  # which also stops the application: nothing piles up
-    NO_CONNECTION = "reconnect"
-    WINDOW = "server-window"  # of the server: closed, or too small for the next segment
-    LOSS = "net-loss"  # the client's TCP waits until it sends again what was lost: its congestion window is full
+    HOST_PAUSE = "pause"  # which also stops the application: nothing piles up
+    NO_CONNECTION = "no connection"
+    WINDOW = "window"  # of the server: closed, or too small for the next segment
+    LOSS = "loss"  # the client's TCP waits until it sends again what was lost: its congestion window is full
 
 
 @dataclass(frozen=True)

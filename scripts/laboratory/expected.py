@@ -7,17 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from nfslat.findings.catalogue import CODES, ROWS
+
 PACKETS, APPLICATION = "packets", "application"  # what is known: the captures alone, or the application's mean too
 SLOW_DISK_MS = 5.0  # a disk that takes longer is the slow one of a scenario: healthy ones of the lab take 0 to 1.2 ms
 
-# Causes that must not be blamed where they were not made. Not among them is what a healthy run of the lab has, too:
+# Not among the causes that must not be blamed where they were not made is what a healthy run of the lab has, too:
 # above-wire (guests have one processor each), congestion-window (1 MB in one message), and what captures lack.
+_NATURAL = frozenset(
+    ("above-wire", "congestion-window", "unknown-window", "net-asymmetry", "server-queue-unknown", "server-window")
+)
 _LIMITS = ("server-threads", "client-slots", "session-slots", "connection-cap")
 _OF_PATH = ("net-delay", "net-loss", "net-reordering", "bandwidth", "zero-window", "receive-window", "delayed-ack")
-_COSTLY = (*_LIMITS, *_OF_PATH, "server-storage", "reconnect", "host-pause", "head-of-line")
+_COSTLY = tuple(one.code for one in ROWS if one.code not in _NATURAL)
 # What nfslat may say at all: a name that is mistyped would be absent for ever. The audit's codes begin as below.
-_NO_LIMITS = ("above-wire", "congestion-window", "unknown-window", "net-asymmetry", "server-queue-unknown")
-CODES = frozenset((*_COSTLY, *_NO_LIMITS, "server-window"))
 _AUDIT = ("capture", "clock-", "no-overlap", "observer-effect")
 _WORDS = {
     "layer": frozenset(("server", "network", "client", "unknown")),

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from nfslat.fleet.model import Client, Fleet
-from nfslat.fleet.text import render
-from nfslat.fleet.text_clients import arrange
-from nfslat.fleet.text_patterns import how_sure, sentence, who
-from nfslat.fleet.text_words import common_prefix, few_digits, moment, run_lines, server_line, span
+from nfslat.fleet.sections.all import render
+from nfslat.fleet.sections.clients import arrange
+from nfslat.fleet.sections.patterns import how_sure, sentence, who
+from nfslat.fleet.sections.words import common_prefix, few_digits, moment, run_lines, server_line, span
 from nfslat.report.text_layout import plain
 
 _MAKERS: dict[str, Callable[[], Fleet]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import json
 import shutil
@@ -311,25 +310,6 @@ def test_a_table_that_is_mistyped_is_refused(table: object, says: str) -> None:
     """A wrong key, word or code would else be right for ever."""
     with pytest.raises(expected.BadExpectation, match=says):
         expected.expected({"expect": table})
-
-
-def test_all_codes_of_findings_are_known() -> None:
-    """Whatever nfslat's findings are called can be expected, and nothing else."""
-    said: set[object] = set()
-    for path in (_ROOT / "nfslat" / "findings").glob("*.py"):
-        if path.name in ("capture.py", "clock.py"):
-            continue  # the audit's, told by how they begin
-        for node in ast.walk(ast.parse(path.read_text())):
-            match node:
-                case ast.Call(func=ast.Name(id="finding"), args=[ast.Constant(value=str(code)), *_]):
-                    said.add(code)
-                case ast.Call(func=ast.Name(id="_finding"), args=[_, ast.Constant(value=str(code)), *_]):
-                    said.add(code)
-                case ast.AnnAssign(target=ast.Name(id="_KINDS"), value=ast.Dict(keys=keys)):
-                    said |= {key.value for key in keys if isinstance(key, ast.Constant)}
-                case ast.Assign(targets=[ast.Name(id="SLOT_CODES")], value=value):
-                    said |= set(ast.literal_eval(value))
-    assert said == expected.CODES
 
 
 @given(st.lists(st.lists(st.sampled_from(["right", "wrong", "not judged"]), min_size=2, max_size=2)))

@@ -16,9 +16,10 @@ from nfslat.decode.tools import Tools
 from nfslat.model.causes import LIMITS, Cause, code
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import Connection
-from nfslat.tcp import model, report, text
+from nfslat.tcp import model, report
 from nfslat.tcp.packets import AckKind, Conversation, Kind, Packets, Trace, Way
 from nfslat.tcp.reading import read_trace
+from nfslat.tcp.sections.all import render
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.turns import Shape, part_durations, take
 
@@ -100,7 +101,7 @@ def test_any_packets_have_an_answer_that_adds_up(block: int) -> None:
         trace = _mangled(seed)
         found = _made(trace)
         json.dumps(found.to_dict(), allow_nan=False)
-        assert max(map(len, text.render(found, width=80, color=False).splitlines())) <= 80, seed
+        assert max(map(len, render(found, width=80, color=False).splitlines())) <= 80, seed
         for detail in found.details:
             shared = Shared(trace.talk(detail.stream))
             packets = shared.talk.packets

@@ -16,13 +16,13 @@ from nfslat.report.text_writer import write
 from nfslat.tcp.delayed import by_timer, timers_ms
 from nfslat.tcp.limits import Limits
 from nfslat.tcp.packets import ACK, PSH, SYN, Kind, Talk
+from nfslat.tcp.sections.rounds import rounds_section
+from nfslat.tcp.sections.sizes import throughput_section
+from nfslat.tcp.sections.turns import turns_section, walk_section
+from nfslat.tcp.sections.windows import windows_section
 from nfslat.tcp.setup import setup
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.sizes import sizes
-from nfslat.tcp.text_rounds import rounds_section
-from nfslat.tcp.text_sizes import throughput_section
-from nfslat.tcp.text_turns import turns_section, walk_section
-from nfslat.tcp.text_windows import windows_section
 from nfslat.tcp.throughput import throughput
 from nfslat.tcp.turns import Shape, take, turns
 from nfslat.tcp.waits import waits

@@ -12,8 +12,8 @@ from nfslat.model.causes import LIMITS, Cause, Limit
 from nfslat.report.text_writer import write
 from nfslat.tcp.limits import Limits
 from nfslat.tcp.packets import ACK, PSH, SYN
+from nfslat.tcp.sections.windows import windows_section
 from nfslat.tcp.shared import Shared
-from nfslat.tcp.text_windows import windows_section
 from nfslat.tcp.waits import waits
 
 MS = 1_000_000

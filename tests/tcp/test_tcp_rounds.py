@@ -19,8 +19,8 @@ from nfslat.tcp.floors import Place
 from nfslat.tcp.packets import ACK, SYN, Talk
 from nfslat.tcp.reading import read_trace
 from nfslat.tcp.rounds import Rounds
+from nfslat.tcp.sections.rounds import rounds_section
 from nfslat.tcp.shared import Shared
-from nfslat.tcp.text_rounds import rounds_section
 from nfslat.tcp.waits import Waits, waits
 from nfslat.wire.batches import held
 

@@ -12,9 +12,9 @@ from timeline import Timeline
 
 from nfslat.report.text_writer import write
 from nfslat.tcp.packets import ACK, PSH
+from nfslat.tcp.sections.sizes import sizes_section
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.sizes import Sizes, WaySizes, sizes
-from nfslat.tcp.text_sizes import sizes_section
 
 
 def _sizes(line: Timeline) -> Sizes:

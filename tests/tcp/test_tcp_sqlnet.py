@@ -22,8 +22,8 @@ from nfslat.evidence import sqlnet_trace
 from nfslat.report.text_writer import write
 from nfslat.tcp.packets import Kind, Talk, Trace
 from nfslat.tcp.reading import read_trace
+from nfslat.tcp.sections.sqlnet import sqlnet_section, trace_section
 from nfslat.tcp.sqlnet.conversation import Sqlnet, Turns, compare, find
-from nfslat.tcp.sqlnet.text import sqlnet_section, trace_section
 from nfslat.tcp.sqlnet.tns import Type
 
 ORACLE = SHARED / "corpus" / "cisco-system-traffic-generator-trex-core__Oracle.pcap"

@@ -19,8 +19,8 @@ from nfslat.decode import native
 from nfslat.report.text_writer import write
 from nfslat.tcp.packets import ACK, PSH, AckKind, Kind, Packets, Talk
 from nfslat.tcp.reading import read_trace
+from nfslat.tcp.sections.sizes import throughput_section
 from nfslat.tcp.shared import Shared
-from nfslat.tcp.text_sizes import throughput_section
 from nfslat.tcp.throughput import Throughput, throughput
 
 _MSS = 1460

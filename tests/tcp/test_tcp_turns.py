@@ -19,8 +19,8 @@ from nfslat.model.causes import Cause, code
 from nfslat.report.text_writer import write
 from nfslat.tcp.packets import ACK, PSH, AckKind, Kind, Packets, Talk, Trace
 from nfslat.tcp.reading import read_trace
+from nfslat.tcp.sections.turns import compared_section, turns_section, walk_section
 from nfslat.tcp.shared import Shared
-from nfslat.tcp.text_turns import compared_section, turns_section, walk_section
 from nfslat.tcp.turns import Shape, compare, part_durations, take, turns
 from nfslat.tcp.walk import walk
 

@@ -11,8 +11,8 @@ from timeline import Timeline
 
 from nfslat.report.text_writer import write
 from nfslat.tcp.packets import ACK, SYN
+from nfslat.tcp.sections.windows import windows_section
 from nfslat.tcp.shared import Shared
-from nfslat.tcp.text_windows import windows_section
 from nfslat.tcp.waits import waits
 from nfslat.tcp.windows import Windows, windows
 

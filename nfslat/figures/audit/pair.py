@@ -23,7 +23,7 @@ _NEARLY_ALL, _ALIKE = 0.9, 0.25  # of the ops; of the amount
 _NO_NETWORK_NS = 1_000_000_000
 
 
-def pair_notes(c: Correlation) -> list[AuditNote]:
+def pair_notes(c: Analysis) -> list[AuditNote]:
     """What the two captures can bear together, most serious first."""
     found = [*_clock_notes(c), _overlap_note(c)]
     return sorted((one for one in found if one.count), key=lambda one: one.severity != "warning")
@@ -78,7 +78,7 @@ def _overlap_note(c: Correlation) -> AuditNote:
     return note("captures-overlap", compared - outside, text)
 
 
-def _clock_notes(c: Correlation) -> list[AuditNote]:
+def _clock_notes(c: Analysis) -> list[AuditNote]:
     """Two clocks in one capture that was sorted by time: the network time is wrong by the same amount for all ops.
 
     Nothing tells in which capture, nor by how much: the amount less the true network time. Where the files were

@@ -7,6 +7,7 @@ from statistics import median
 
 import numpy as np
 
+from nfslat.findings.server import THREADS
 from nfslat.findings.words import ms, percent
 from nfslat.fleet.compare.distinct import MOST
 from nfslat.fleet.compare.excess import TYPICAL_OF
@@ -130,7 +131,7 @@ def _phase(
     return Pattern(
         scope="all" if len(names) >= MOST * len(clients) else "group",
         layer="server",
-        cause="server-threads",
+        cause=THREADS,
         dimension=None,
         value=None,
         clients=names,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from nfslat.findings.client import SLOT_CODES
+from nfslat.findings.server import THREADS
 from nfslat.findings.words import ms, percent, times
 from nfslat.fleet.compare.excess import LAYERS
 from nfslat.fleet.compare.outliers import Standing
@@ -109,17 +110,17 @@ def _usual_shares(clients: Sequence[ClientSummary]) -> dict[str, float]:
 def _cause(client: ClientSummary, kind: str, usual: dict[str, float]) -> str | None:
     """The finding of its own report that explains most beyond what it explains at the others."""
     if kind == "queue":
-        return "server-threads"
+        return THREADS
     able = [
         ((one.share or 0.0) - usual.get(one.code, 0.0), one.code)
         for one in client.findings
-        if one.layer == LAYER_OF[kind] and one.code != "server-threads"
+        if one.layer == LAYER_OF[kind] and one.code != THREADS
     ]
     more, code = max(able, default=(0.0, ""))
     if more >= _FEWER_SHARE:
         return code
     verdict = client.verdict
-    if verdict is not None and verdict.layer == LAYER_OF[kind] and verdict.cause != "server-threads":
+    if verdict is not None and verdict.layer == LAYER_OF[kind] and verdict.cause != THREADS:
         return verdict.cause
     return None
 

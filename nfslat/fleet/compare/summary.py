@@ -11,7 +11,8 @@ from nfslat.answer import model
 from nfslat.answer.figures import Summary
 from nfslat.figures.matched import keys_of, names_of
 from nfslat.figures.pivots import sizes_of
-from nfslat.findings.client import SLOT_CODES
+from nfslat.findings.client import SLOT_CODES, Slots
+from nfslat.findings.network import DELAY, Delay
 from nfslat.fleet.compare.attributes import attributes, servers_of
 from nfslat.fleet.compare.cells import Cells, OpClass, cells_of
 from nfslat.fleet.compare.sketch import Sketch, exact_sum, sketches_of
@@ -244,14 +245,14 @@ def _round_trip_ms(report: model.Report) -> float | None:
     """The shortest: the span that causality leaves for theta is as wide as that."""
     clock = report.clock
     seen = [] if clock is None or clock.bound_ms is None else [clock.bound_ms[1] - clock.bound_ms[0]]
-    seen += [one.evidence["least_round_trip_ms"] for one in report.findings if "least_round_trip_ms" in one.evidence]
+    seen += [Delay.read(one).least_round_trip_ms for one in report.findings if one.code == DELAY]
     return max(min(seen), 0.0) if seen else None
 
 
 def _slots(report: model.Report) -> int | None:
     for one in report.findings:
-        if one.code in SLOT_CODES and one.evidence.get("slots") is not None:
-            return int(one.evidence["slots"])
+        if one.code in SLOT_CODES:
+            return Slots.read(one).slots
     return report.inflight.client.slots_estimate if report.inflight else None
 
 

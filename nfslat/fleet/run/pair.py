@@ -26,7 +26,7 @@ from nfslat.fleet.run.shards import read_shard
 from nfslat.fleet.run.store import Store
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.match import overlap
-from nfslat.results import Analysis, Correlation, Side
+from nfslat.results import Analysis, Side
 from nfslat.select import Filters, select
 
 _NAMED = 3  # files of a capture
@@ -115,7 +115,7 @@ def kept_names(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _application_ms(of_op: Mapping[str, float], found: Correlation) -> float | None:
+def _application_ms(of_op: Mapping[str, float], found: Analysis) -> float | None:
     """The mean of what was given for operations, as often as they were done."""
     if "" in of_op:
         return of_op[""]

@@ -76,8 +76,9 @@ def write_extract(
     """
     rows = list(dict.fromkeys(rows))
     views = {row: place(found, row) for row in rows}
-    labels = op_labels(found.client.ops.kinds)
-    names = {row: f"{labels[found.kind[row]]} 0x{view.xid:08x}" for row, view in views.items()}
+    ops, labels = found.client.ops, op_labels(found.client.ops.kinds)
+    label_of = {row: labels[ops.kind[found.matched.client[row]]] for row in rows}
+    names = {row: f"{label_of[row]} 0x{view.xid:08x}" for row, view in views.items()}
     with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch, ThreadPoolExecutor(2) as pool:
         of_sides = pool.map(lambda side: _side(found, side, views, names, tools, Path(scratch), context=context), SIDES)
         carried, made = zip(*of_sides, strict=True)
@@ -93,7 +94,7 @@ def write_extract(
         Written(
             row,
             views[row].xid,
-            labels[found.kind[row]],
+            label_of[row],
             views[row].client_srt_ns,
             views[row].server_srt_ns,
             {side: counts[row, side] for side in SIDES},

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from nfslat.answer.model import Report
 from nfslat.errors import UsageError
+from nfslat.report.blocks import Cause, Prose
 from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import VEGA_LITE, Chart
 from nfslat.report.charts.style import theme
 from nfslat.report.html import view
 from nfslat.report.sections.answer import SRT_MEANS, headline
-from nfslat.report.sections.findings import LAYERS, explains, not_found
+from nfslat.report.sections.findings import findings_section
 from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count, escaped, ms, percent
 
@@ -39,7 +40,8 @@ def render(report: Report) -> str:
     """
     pictures = charts(report)
     two = "capture" not in report.captures
-    causes = [one for one in report.findings if one.layer in LAYERS]
+    found = list(findings_section(report.findings, report.inflight))
+    causes = [block for block in found if isinstance(block, Cause)]
     intervals, intervals_left = view.interval_rows(report)
     return filled(
         "page.html",
@@ -60,9 +62,9 @@ def render(report: Report) -> str:
         several_files={side: len(capture.files) > 1 for side, capture in report.captures.items()},
         intervals=intervals,
         intervals_left=intervals_left,
-        causes=[one for one in causes if one.severity == "warning"],
-        minor=[one for one in causes if one.severity != "warning"],
-        not_found=not_found(report.findings, report.inflight),
+        causes=[one for one in causes if one.number],
+        minor=[one for one in causes if not one.number],
+        not_found=[block.text for block in found if isinstance(block, Prose)],
         srt_means=_srt_means(report, two),
         no_pictures=_no_pictures(report),
     )
@@ -118,9 +120,7 @@ def _environment(package: str) -> Environment:
         "percent": percent,
         "sentence": _sentence,
         "lines": _lines,
-        "as_list": _as_list,
         "clock_time": _clock_time,
-        "explains": explains,
         "op_label": lambda row: op_label(row.program, row.op),
         "pivot_rows": view.pivot_rows,
         "unsized": view.unsized,
@@ -228,15 +228,11 @@ def _contents(report: Report, two: bool) -> list[tuple[str, str]]:
     ]  # fmt: skip
 
 
-def _as_list(how: Any) -> list[str]:
-    return [how] if isinstance(how, str) else [str(line) for line in how] if isinstance(how, list | tuple) else []
-
-
-def _lines(how: Any) -> Any:
+def _lines(how: Sequence[str]) -> Any:
     """What is to be copied as it is: the ends of its lines are the only thing in it that does not show."""
     from markupsafe import Markup, escape  # noqa: PLC0415  (comes with jinja2)
 
-    return Markup("\n").join(escape(visible(line)) for line in _as_list(how))
+    return Markup("\n").join(escape(visible(line)) for line in how)
 
 
 def _sentence(text: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from nfslat.answer.model import Report
+from nfslat.answer.model import Report, Tool
 from nfslat.report.blocks import Block, Gap, Prose
-from nfslat.report.sections import answer, findings, inflight, parts, pivots, tables, transport
+from nfslat.report.sections import answer, brief, findings, inflight, parts, pivots, tables, transport
 
 
 def blocks(report: Report, *names: str) -> Iterator[Block]:
@@ -44,8 +44,8 @@ def _pivots(report: Report) -> Iterator[Block]:
         yield from pivots.pivot_section(pivot)
 
 
-def _made_by(report: Report) -> Iterator[Block]:
-    tool = report.nfslat
+def made_by(tool: Tool) -> Iterator[Block]:
+    """What made the report, and how to make it again."""
     yield Gap()
     yield Prose(f"nfslat {tool.version}, engine {tool.engine}: {tool.command}", hanging=2, style="dim")
 
@@ -75,5 +75,14 @@ SECTIONS: dict[str, Callable[[Report], Iterable[Block]]] = {
     "messages": lambda of: tables.messages_section(of.captures),
     "programs": tables.programs_section,
     "legend": answer.legend_section,
-    "made by": _made_by,
+    "made by": lambda of: made_by(of.nfslat),
+    # In brief, for a ticket.
+    "notes": brief.notes_section,
+    "brief by op": brief.by_op_section,
+    "brief parts": brief.parts_section,
+    "brief stack": brief.stack_section,
+    "brief pivots": brief.pivots_section,
+    "brief raw": brief.raw_section,
+    "slowest": brief.slowest_section,
+    "brief captures": brief.captures_section,
 }

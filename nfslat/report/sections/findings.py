@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nfslat.answer.model import Finding, InFlight, MeanAndP99, WhatIf
+from nfslat.findings.catalogue import looked_for, looked_for_in_figures
 from nfslat.report.blocks import Advice, Block, Cause, Cell, Item, Prose, Table, Title
 from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
 
 LAYERS = ("server", "network", "client")  # those of the rest are about the captures, and stand with them
-# Codes of findings in words, by whose they are.
-_LOOKED_FOR = {
-    "server": {
-        "server-threads": "a wait for a server thread", "server-storage": "slow storage",
-        "reconnect": "a connection made anew", "connection-cap": "a limit for each connection",
-        "server-window": "its TCP window shut",
-    },
-    "network": {
-        "net-delay": "distance", "net-loss": "loss", "net-reordering": "reordering",
-        "net-asymmetry": "one slow direction", "delayed-ack": "delayed ACKs", "zero-window": "closed windows",
-        "receive-window": "small windows", "congestion-window": "waits for ACKs", "unknown-window": "full windows",
-        "head-of-line": "replies behind others", "bandwidth": "bandwidth",
-    },
-    "client": {"client-slots": "slots of connections", "session-slots": "slots of sessions"},
-    "either": {"host-pause": "a host that stood still"},
-}  # fmt: skip
-_IN_FIGURES = "a wait for a server thread, slow storage, time above the wire"
 _MUCH_UNSEEN = 0.1
 _WAITS = {"threads": "a thread", "slots": "a slot", "load": "nothing much"}
 
@@ -68,8 +52,8 @@ def not_found(findings: Sequence[Finding], inflight: InFlight | None) -> list[st
     if all(one.severity != "warning" for one in causes):
         # What is listed below was found.
         found = {one.code for one in causes}
-        looked_for = _IN_FIGURES if inflight is None else _looked_for(found)
-        lines.append(f"Nothing stands out: looked for {looked_for}.")
+        words = looked_for_in_figures() if inflight is None else looked_for(found)
+        lines.append(f"Nothing stands out: looked for {words}.")
     unseen = 0.0 if inflight is None else max(inflight.hidden_share.values(), default=0.0)
     if unseen > _MUCH_UNSEEN:
         lines.append(f"{percent(unseen)} of the ops are not captured: waits for threads and slots may be missed.")
@@ -77,12 +61,6 @@ def not_found(findings: Sequence[Finding], inflight: InFlight | None) -> list[st
     if cannot and not any(one.code.startswith("server-") for one in causes):
         lines.append(f"Whether calls wait for a server thread cannot be told: {cannot}.")
     return lines
-
-
-def _looked_for(found: Collection[str]) -> str:
-    """All but what was found."""
-    left = {who: [words for code, words in of.items() if code not in found] for who, of in _LOOKED_FOR.items()}
-    return "; ".join(f"{', '.join(words)} ({who})" for who, words in left.items() if words)
 
 
 def explains(one: Finding) -> str:

@@ -44,7 +44,7 @@ def stack_section(stack: Sequence[StackRow]) -> Iterator[Block]:
             [indented(shorten(row.layer, 36), min(row.depth, 4)), float(row.ms), percent(row.share), row.source]
             for row in rows
         ]
-        yield Table("ldrl", ("layer", "ms", "share", "source"), cells, wrapped=True)
+        yield Table("ldrl", ("layer", "ms", "share", "source"), cells, last="wrapped")
 
 
 def raw_section(side: str, rows: Sequence[RawRow]) -> Iterator[Block]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from nfslat.fleet.model import Fleet, Server
-from nfslat.fleet.text_words import mean_over, moment, phase_line, server_line
+from nfslat.fleet.sections.words import mean_over, moment, phase_line, server_line
 from nfslat.report.blocks import Block, Fitted, Item, Lines, Prose, Title
 from nfslat.report.text_layout import count, ms
 

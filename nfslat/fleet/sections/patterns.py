@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nfslat.fleet.model import Fleet, Pattern
-from nfslat.fleet.text_words import seconds
+from nfslat.fleet.sections.words import seconds
 from nfslat.report.text_layout import count, count_of, ms, percent, plain
 
 SCOPES = {"all": "All clients", "group": "Groups of clients", "one": "Single clients"}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nfslat.fleet.model import Fleet, Pattern
-from nfslat.fleet.text_clients import clients_section
-from nfslat.fleet.text_patterns import SCOPES, how_much, how_sure, no_pattern, sentence, who
-from nfslat.fleet.text_server import server_section
-from nfslat.fleet.text_words import compared, definitions, facts_line, few_digits, problem_line, run_lines, span
-from nfslat.report.blocks import Block, Cell, Command, Gap, Item, Prose, Table, Title
+from nfslat.fleet.sections.clients import clients_section
+from nfslat.fleet.sections.patterns import SCOPES, how_much, how_sure, no_pattern, sentence, who
+from nfslat.fleet.sections.server import server_section
+from nfslat.fleet.sections.words import compared, definitions, facts_line, few_digits, problem_line, run_lines, span
+from nfslat.report.blocks import Block, Cell, Command, Item, Prose, Table, Title
+from nfslat.report.sections.all import made_by
 from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count, shorten
 from nfslat.report.text_writer import write
@@ -43,10 +44,7 @@ def _blocks(fleet: Fleet, *, all_clients: bool) -> Iterator[Block]:
     yield Title("Every number explained")
     for word, meaning in definitions(fleet):
         yield Prose(f"{word}: {meaning}", hanging=2, style="dim")
-    yield Gap()
-    yield Prose(
-        f"nfslat {fleet.nfslat.version}, engine {fleet.nfslat.engine}: {fleet.nfslat.command}", hanging=2, style="dim"
-    )
+    yield from made_by(fleet.nfslat)
 
 
 def patterns_section(fleet: Fleet, *, all_clients: bool = False) -> Iterator[Block]:

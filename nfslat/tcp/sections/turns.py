@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nfslat.model.causes import WORDS
+from nfslat.model.causes import WORDS, Cause
 from nfslat.report.blocks import Block, Cell, Command, Item, Prose, Table, Title
 from nfslat.report.text_layout import count, count_of, ms, percent, shorten
 from nfslat.tcp.turns import Compared, Shape, Turns, TurnStall
@@ -122,7 +122,7 @@ def walk_section(found: Walk) -> Iterator[Block]:
     """One slow turn, frame by frame, and what can be done."""
     title, few = "A typical slow turn", count_of(found.slow_turns, "turn")
     why = {
-        "delayed-ack": f"the median of the {few} that a delayed ACK held up",
+        Cause.DELAYED_ACK: f"the median of the {few} that a delayed ACK held up",
         "longest": f"{percent(found.share)} of the time in turns",
         "slowest": f"the median of the slowest tenth, {few}" if found.slow_turns > 1 else "the slowest one",
     }[found.chosen_by]

@@ -9,12 +9,12 @@ from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
 from nfslat.report.text_layout import count, count_of, ms, percent, shorten
 from nfslat.report.text_writer import write
 from nfslat.tcp.model import Capture, Detail, Ends, Line, Report
-from nfslat.tcp.sqlnet.text import sqlnet_section, trace_section
-from nfslat.tcp.text_ends import ends_section
-from nfslat.tcp.text_rounds import rounds_section
-from nfslat.tcp.text_sizes import rate, sizes_section, throughput_section
-from nfslat.tcp.text_turns import compared_section, duration, turns_section, walk_section
-from nfslat.tcp.text_windows import windows_section
+from nfslat.tcp.sections.ends import ends_section
+from nfslat.tcp.sections.rounds import rounds_section
+from nfslat.tcp.sections.sizes import rate, sizes_section, throughput_section
+from nfslat.tcp.sections.sqlnet import sqlnet_section, trace_section
+from nfslat.tcp.sections.turns import compared_section, duration, turns_section, walk_section
+from nfslat.tcp.sections.windows import windows_section
 from nfslat.tcp.turns import Shape
 
 _LINES = 20  # conversations in the list

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from nfslat.fleet.model import Client, Fleet, Pattern
-from nfslat.fleet.text_words import (
+from nfslat.fleet.sections.words import (
     LETTERS,
     STATES,
     blamed,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from nfslat.diff import judge
 from nfslat.diff import verdict as verdicts
-from nfslat.diff.model import Change, Diff, Row, Setting
+from nfslat.diff.model import Change, Diff, Part, Row, Setting
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title, indented
 from nfslat.report.text_layout import adding_up, count, count_of, ms, percent
 from nfslat.report.text_writer import write
@@ -54,8 +54,8 @@ def _blocks(found: Diff) -> Iterator[Block]:
             yield Prose(run.verdict, indent=3)
     yield from _load(found)
     yield from _mix(found)
-    yield from _parts(found)
-    yield from _causes(found)
+    yield from _parts("Where it moved", "part", found.parts)
+    yield from _parts("What TCP and the path made of it", "cause", found.causes)
     yield from _rows(found.rows)
     yield from _findings(found)
     yield from _settings("Differs in the reports", found.settings)
@@ -103,40 +103,19 @@ def _mix(found: Diff) -> Iterator[Block]:
         yield Prose(f"At the same mix: {verdicts.figures(m.same_mix)}; of kinds that both have: {covered}.")
 
 
-def _parts(found: Diff) -> Iterator[Block]:
-    if not found.parts:
+def _parts(title: str, column: str, parts: Sequence[Part]) -> Iterator[Block]:
+    if not parts:
         return
-    yield Title("Where it moved, ms at the same mix")
+    yield Title(f"{title}, ms at the same mix")
     rows: list[list[Cell]] = [
         [
-            indented(_NAMES.get(one.name, one.name), one.depth),
-            one.change.a,
-            one.change.b,
-            one.change.difference,
-            *_interval(one.change),
+            indented(_NAMES.get(one.name, one.name.replace("_", " ")), one.depth),
+            *(one.change.a, one.change.b, one.change.difference, *_interval(one.change)),
             _certain(one.change),
         ]
-        for one in found.parts
+        for one in parts
     ]
-    yield Table("ldddddl", ["part", "A", "B", "B - A", "from", "to", ""], rows)
-
-
-def _causes(found: Diff) -> Iterator[Block]:
-    if not found.causes:
-        return
-    yield Title("What TCP and the path made of it, ms at the same mix")
-    rows: list[list[Cell]] = [
-        [
-            _NAMES.get(one.name, one.name.replace("_", " ")),
-            one.change.a,
-            one.change.b,
-            one.change.difference,
-            *_interval(one.change),
-            _certain(one.change),
-        ]
-        for one in found.causes
-    ]
-    yield Table("ldddddl", ["cause", "A", "B", "B - A", "from", "to", ""], rows)
+    yield Table("ldddddl", [column, "A", "B", "B - A", "from", "to", ""], rows)
 
 
 def _interval(change: Change) -> tuple[Cell, Cell]:

@@ -8,8 +8,8 @@ from nfslat.report.blocks import Block, Cell, Gap, Prose, Table, Title
 from nfslat.report.text_layout import count, count_of, ms, percent
 from nfslat.tcp.floors import Place
 from nfslat.tcp.rounds import DelayedAcks, HeldBack, Rounds
+from nfslat.tcp.sections.turns import duration
 from nfslat.tcp.setup import Setup
-from nfslat.tcp.text_turns import duration
 from nfslat.tcp.waits import Waits
 
 _TIMERS = {40: "Linux", 50: "Solaris", 100: "Solaris", 200: "Windows or BSD", 500: "the most that RFC 1122 allows"}

@@ -8,7 +8,7 @@ from nfslat.model.causes import LIMITS, WORDS, Cause
 from nfslat.report.blocks import Block, Cell, Gap, Prose, Table, Title
 from nfslat.report.text_layout import adding_up, count, count_of, ms, percent
 from nfslat.tcp.limits import Limits
-from nfslat.tcp.text_rounds import times
+from nfslat.tcp.sections.rounds import times
 from nfslat.tcp.waits import Waits
 from nfslat.tcp.windows import Windows, ZeroWindow
 

@@ -1,0 +1,476 @@
+"""The catalogue of findings: a row for each, with all that is said of it in every place; no input, no output.
+
+To add a finding: write a function that makes it, with its evidence, in a module beside this one; add its row here; run
+``scripts/generate``, which writes the manual (docs/findings.md). The verdict, the list of what was looked for, `nfslat
+diff`, the fleet and the laboratory read it from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nfslat.findings.words import filled
+from nfslat.model.causes import LOSSES, Cause, Charge
+
+MANUAL = "docs/findings.md"
+CAUSE, SYMPTOM = 0.3, 0.5  # of what its layer adds: a finding that explains less is not the cause
+
+
+class Needs(StrEnum):
+    """What it takes to look for a finding."""
+
+    PACKETS = "packets"
+    FIGURES = "figures"  # of the application: the time above the wire
+    EITHER = "either"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A finding. Braces in a text name fields and properties of its evidence, which are put in their place."""
+
+    code: str
+    layer: str  # server, network, client; "either" end
+    title: str
+    looked_for: str = ""  # in the list of what was looked for, where nothing stands out; "": not in it
+    needs: Needs = Needs.PACKETS
+    # In the verdict: why its layer adds so much; what follows where that is only likely; of which layer, while nothing
+    # is known above the wire, the sentence says that by itself; what it says of time above the wire that is not known.
+    because: str
+    if_likely: str = ""
+    unsaid_of: str = ""
+    beyond: str = ""
+    # Among the proofs: the first of these fields that the evidence has, and what its figure is called.
+    proof: tuple[tuple[str, str], ...] = ()
+    least: float = CAUSE  # of what its layer adds; `SYMPTOM` where something else mostly lies behind it
+    decides: bool = False  # where it is only likely so is the verdict: who has to act depends on it
+    causes: frozenset[Charge] = frozenset()  # whose waits it is about
+    explains: tuple[str, ...] = ()  # parts of the response time, and columns of causes, that may grow with it
+    knob: str = ""  # what its advice is about; "": there is none
+    # The manual. `told` is where it is found, `certain` where its confidence is more than likely.
+    means: str
+    told: str
+    certain: str
+    refuted: str
+    do: str
+
+    def phrase(self, evidence: object, *, sure: bool) -> str:
+        """Why its layer adds so much, in a verdict."""
+        return filled(self.because, evidence, if_likely="" if sure else self.if_likely)
+
+    @property
+    def link(self) -> str:
+        """Its place in the manual."""
+        return f"{MANUAL}#{self.code}"
+
+
+def _waits(words: str) -> tuple[tuple[str, str], ...]:
+    return (("wait_ms", words),)
+
+
+_QUEUE_UNKNOWN = (("queue_ms", "wait in its queue"), ("in_thread_ms", "in the server's threads"))
+_NOT_CAPTURED = ", and what its application waited then is not captured."
+
+ROWS = (
+    Row(
+        code="server-threads",
+        layer="server",
+        title="Calls wait for a thread of the NFS server",
+        looked_for="a wait for a server thread",
+        needs=Needs.EITHER,
+        because="{queue_ms} ms of it the wait for {who}{if_likely}{room}",
+        if_likely=", or for storage that takes no more at once",
+        proof=(("queue_ms", "wait for a thread"), ("in_thread_ms", "in the server's threads")),
+        decides=True,
+        explains=("queue", "in_thread"),
+        knob="the number of NFS server threads",
+        means="All threads of the NFS server are busy, and calls that have arrived stand in its queue until one is "
+        "free. The server's response time is then mostly that wait, not work.",
+        told="The wait for a thread is 5 % or more of the mean or of the slowest 1 %.",
+        certain="Five witnesses (light ops that waited as long), or the server's own number of threads is not below "
+        "the range, or of its queued sockets 20 % or fewer found an idle thread (pool_stats), or the time in a thread "
+        "was measured.",
+        refuted="The server has more threads than the estimate, or its threads-woken in pool_stats keeps up with "
+        "sockets-enqueued, or the storage's own latency contains the wait: then storage takes no more at once.",
+        do="Give the server more threads than it had calls in flight at most, and capture again. If the storage is "
+        "slow, a longer queue stands there afterwards.",
+    ),
+    Row(
+        code="server-storage",
+        layer="server",
+        title="The server's storage is slow",
+        looked_for="slow storage",
+        needs=Needs.EITHER,
+        because="{storage_wait_ms} ms of it for storage",
+        proof=_QUEUE_UNKNOWN,
+        explains=("queue", "in_thread"),
+        knob="the storage behind the server, or the file system's locks",
+        means="Ops that read or change the disk take long once a thread works on them, and those that need no data do "
+        "not: the server waits for its storage, or for a lock of its file system.",
+        told="What reads or changes the disk (READ, WRITE, COMMIT, and CREATE, MKDIR, REMOVE, RENAME and their like, "
+        "which a server has to have on stable storage before it answers) takes 5 ms or more in a thread, which is 5 % "
+        "or more of the whole; not where the time in a thread is not known, where light ops (those that need neither "
+        "data nor a name: GETATTR, ACCESS, ...) take more than a tenth of it, where half of the ops of the kind that "
+        "takes most are quick (2.5 ms) and none waits, or where the storage's own figure is below 30 % of it. Or there "
+        "is a queue, and the storage's own figure is 70 % or more of the server's time.",
+        certain="The storage's own figure is known (--storage-ms).",
+        refuted="The device's own latency (await of iostat -x) is far below this figure at the same time: then look "
+        "for locks, or for a processor that is busy.",
+        do="Compare iostat -x on the server with the figure; give it to nfslat with --storage-ms.",
+    ),
+    Row(
+        code="server-queue-unknown",
+        layer="server",
+        title="The server is slow, and the packets do not say why",
+        because="by a queue of which nothing says what it is for",
+        proof=_QUEUE_UNKNOWN,
+        explains=("queue", "in_thread"),
+        knob="evidence from the server",
+        means="Calls take long in the server, and whether they wait for a thread, for storage or for a lock cannot be "
+        "told from what is known.",
+        told="5 ms or more in the server, 5 % of the whole, and the packets cannot tell why: no answer about threads, "
+        "over 25 % of the messages unseen, light ops as slow as data, 70 % of the operations COMPOUNDs that show no "
+        "operation (encrypted, or cut off), storage that is quicker than that. Or there is a queue, and more threads "
+        "than leave it.",
+        certain="Always but for a queue with more threads: that the packets do not tell is certain.",
+        refuted="Evidence from the server (a snapshot, storage latency, tracepoints) that names the wait.",
+        do="Take snapshots of the server before and after, and its storage latency, beside the captures.",
+    ),
+    Row(
+        code="reconnect",
+        layer="server",
+        title="A connection ended, and requests waited for a new one",
+        looked_for="a connection made anew",
+        because="{cut}",
+        proof=(("excess_ms", "waits for a new connection"),),
+        beyond="the client had no connection for {no_connection_ms} ms" + _NOT_CAPTURED,
+        knob="the server's log at that time",
+        means="The NFS server was restarted or failed over, or something between the hosts ended the connection. Ops "
+        "that were under way were sent again on the new one; others could not even be sent.",
+        told="Ops that were sent again on a new connection add 1 % or more to the mean, or requests that waited for "
+        "one above the wire 5 % (at most; its share is known with the application's time only).",
+        certain="Never.",
+        refuted="The old connection was closed by the client while nothing was under way (idle timeout).",
+        do="Read the server's log at that time (journalctl -u nfs-server), and look at the slowest ops (nfslat show).",
+    ),
+    Row(
+        code="connection-cap",
+        layer="server",
+        title="The server takes no more requests of one connection",
+        looked_for="a limit for each connection",
+        because="by a limit for each connection",
+        explains=("queue",),
+        knob="nconnect, or the server's limit for each connection",
+        means="One connection is held at a number of calls in flight while others of the same server are quick.",
+        told="A connection is held back by its window, which the server closes at a level of calls in flight, and "
+        "others are fast. Its share is not known.",
+        certain="Never.",
+        refuted="Other connections are as slow: then it is the server as a whole.",
+        do="More connections (nconnect) with no more slots each than the server takes, or the server's own limit.",
+    ),
+    Row(
+        code="server-window",
+        layer="server",
+        title="The server's TCP window has no room for calls",
+        looked_for="its TCP window shut",
+        because="up to {counted_above_ms} ms of it for room in its TCP window",
+        knob="the server's threads, or its receive buffer",
+        means="The server does not read its socket as fast as the client writes. Calls stand in the client's socket, "
+        "above the wire, where no capture shows them.",
+        told="The server's TCP window may have kept requests above the wire for 5 % of the application's time, and "
+        "calls are not seen to wait for a thread (else server-threads has it, which is then no more than likely where "
+        "that is the larger part).",
+        certain="Never.",
+        refuted="Send-Q of ss -tn on the client stays at 0 while the application waits.",
+        do="Look at the server's threads (pool_stats) first, then at its receive buffer (tcp_rmem).",
+    ),
+    Row(
+        code="net-delay",
+        layer="network",
+        title="The hosts are far apart",
+        looked_for="distance",
+        because="{least_round_trip_ms} ms of it the round trip that every op pays",
+        proof=(("least_round_trip_ms", "shortest round trip"),),
+        explains=("distance",),
+        knob="the path",
+        means="Every op pays the shortest round trip between the hosts, however small it is: distance, or a device "
+        "that delays.",
+        told="The shortest round trip (what calls and replies leave free, at the best moment, and no more than the "
+        "network's time of the fastest op) is 1 ms or more, and 10 % of the mean.",
+        certain="Always, but where the path is full: then part of it may be its queue.",
+        refuted="ping between the hosts is much shorter while nothing is sent: then it is a queue.",
+        do="Compare with ping, and find the hop that adds it (traceroute, mtr). More requests in flight hide a delay, "
+        "they do not shorten it.",
+    ),
+    Row(
+        code="net-loss",
+        layer="network",
+        title="Packets are lost",
+        looked_for="loss",
+        because="{wait_ms} ms of it until lost data were sent again",
+        proof=_waits("wait for lost data"),
+        causes=LOSSES,
+        explains=("lost",),
+        knob="the path",
+        means="Ops wait until lost segments are sent again, or stand behind others that wait for them.",
+        told="Waits for lost data (sent again, or behind what was) are 1 % of the mean, or 10 % of the slowest 1 %.",
+        certain="Always, but where more of it is above the wire than on it.",
+        refuted="What was sent again had arrived (spurious_segments): then it is a late ACK, not a loss.",
+        do="Read the error, drop and pause counters of both hosts (ethtool -S) and of the switches between them.",
+    ),
+    Row(
+        code="net-reordering",
+        layer="network",
+        title="Packets overtake each other",
+        looked_for="reordering",
+        because="{wait_ms} ms of it for packets that others had overtaken",
+        proof=_waits("wait for overtaken packets"),
+        causes=frozenset({Cause.REORDERING}),
+        knob="the path",
+        means="Messages had arrived in part and waited for bytes which others had overtaken on the way.",
+        told="Waits for packets that others had overtaken are 5 % of the mean, or 10 % of the slowest 1 %.",
+        certain="Always.",
+        refuted="The order is the capture's own: a host that captures with several queues may change it.",
+        do="Balance links by connection, not by packet; keep a connection in one receive queue.",
+    ),
+    Row(
+        code="net-asymmetry",
+        layer="network",
+        title="One direction of the path is slower",
+        looked_for="one slow direction",
+        because="in one direction more than in the other",
+        means="Calls and replies take unequally long on the network: a direction is loaded, shaped, or waits in a "
+        "socket of its sender.",
+        told="One way takes 1 ms longer than the other, what is charged to loss, bandwidth and pauses aside, by more "
+        "than twice the clock's error, and what is beyond it is 10 % of the mean.",
+        certain="Never.",
+        refuted="A path that is asymmetric by nature: the clock's offset is known only within the round trip.",
+        do="Look at the load of either direction, at shapers (tc qdisc show), and at the sender's socket (ss -tm).",
+    ),
+    Row(
+        code="delayed-ack",
+        layer="network",
+        title="Senders wait for ACKs that are kept back",
+        looked_for="delayed ACKs",
+        because="{wait_ms} ms of it for ACKs that were kept back",
+        proof=_waits("wait for delayed ACKs"),
+        causes=frozenset({Cause.DELAYED_ACK}),
+        explains=("delayed_ack",),
+        knob="delayed ACKs of the receiver",
+        means="A sender had no room to send more before an ACK came, and its receiver kept that back by a timer.",
+        told="Waits for an ACK that its receiver kept back are 5 % of the mean, or 10 % of the slowest 1 %.",
+        certain="The ACKs were late by a timer that is known (40, 50, 100, 200, 500 ms).",
+        refuted="The pauses vary in length: no timer makes them, but a host that is slow to answer.",
+        do="Quick ACKs on the receiver (quickack, TcpAckFrequency), larger messages in one piece, or more window.",
+    ),
+    Row(
+        code="zero-window",
+        layer="network",
+        title="A receiver does not read",
+        looked_for="closed windows",
+        because="{wait_ms} ms of it for a receiver that did not read",
+        proof=_waits("wait for the receiver's window"),
+        causes=frozenset({Cause.ZERO_WINDOW}),
+        explains=("window",),
+        knob="the receiver: processor, memory, socket buffers",
+        means="The receiver's TCP buffer is full, so its window is closed: its application reads more slowly than "
+        "data come.",
+        told="Waits for a window that was closed are 5 % of the mean, or 10 % of the slowest 1 %.",
+        certain="Always.",
+        refuted="No zero windows in the capture at the receiver itself: then a device between them made them.",
+        do="Find what keeps the receiver from reading: processor, memory, locks. A larger buffer only hides it.",
+    ),
+    Row(
+        code="receive-window",
+        layer="network",
+        title="A receiver's window is smaller than the path",
+        looked_for="small windows",
+        because="{wait_ms} ms of it for room in the receiver's TCP window",
+        proof=_waits("wait for room in the receiver's window"),
+        causes=frozenset({Cause.RECEIVE_WINDOW}),
+        explains=("window",),
+        knob="net.ipv4.tcp_rmem of the receiver",
+        means="The receiver's window is open and has no room for the next segment: its buffer is smaller than "
+        "bandwidth x round trip, or it reads late.",
+        told="Waits for such a window are 5 % of the mean, or 10 % of the slowest 1 %.",
+        certain="Never.",
+        refuted="ss -tmi shows a window (rcv_space) well above what is in flight.",
+        do="Let the buffer grow to twice bandwidth x round trip (third figure of tcp_rmem), then connect anew.",
+    ),
+    Row(
+        code="congestion-window",
+        layer="network",
+        title="Senders wait for the path's round trips",
+        looked_for="waits for ACKs",
+        because="{wait_ms} ms of it for ACKs, as the congestion window was full",
+        proof=_waits("wait for ACKs"),
+        least=SYMPTOM,
+        causes=frozenset({Cause.CONGESTION_WINDOW}),
+        knob="the path, and the sender's congestion window",
+        means="A sender may have no more under way, with room in the receiver's window, and waits a round trip for "
+        "each window of data. Loss, distance or idle times mostly lie behind it.",
+        told="Waits for ACKs, with room in the receiver's window, are 10 % of the mean.",
+        certain="Never.",
+        refuted="ss -ti on the sender shows a cwnd well above what is in flight.",
+        do="Find what keeps the window small: losses, slow start after idle times. More connections have more windows.",
+    ),
+    Row(
+        code="unknown-window",
+        layer="network",
+        title="A window is full, and whose is not known",
+        looked_for="full windows",
+        because="{wait_ms} ms of it for ACKs, as a TCP window was full: whose is not known",
+        proof=_waits("wait for ACKs, as a window was full"),
+        least=SYMPTOM,
+        causes=frozenset({Cause.UNKNOWN_WINDOW}),
+        knob="which window it is: the sender's cwnd, the receiver's receive buffer",
+        means="A sender waits for ACKs because a window is full: the receiver's or the congestion window. The capture "
+        "has no handshake, which says how windows are scaled.",
+        told="Waits for ACKs, where it is not known whether the receiver's window had room, are 10 % of the mean.",
+        certain="Never.",
+        refuted="A capture with the handshake names the window.",
+        do="Capture from before the mount, on both hosts; or run ss -tmi on both while it happens.",
+    ),
+    Row(
+        code="head-of-line",
+        layer="network",
+        title="Replies stand behind others on their connection",
+        looked_for="replies behind others",
+        because="{wait_ms} ms of it behind other replies on the same connection",
+        proof=_waits("wait behind other replies"),
+        causes=frozenset({Cause.HEAD_OF_LINE}),
+        explains=("head_of_line",),
+        knob="nconnect",
+        means="Small replies wait in the server's socket behind large ones that take long to be sent. It looks like "
+        "the server's response time.",
+        told="Replies waited in the server's socket behind others that took 1 ms or more to be sent, for 5 % of the "
+        "mean, or 10 % of the slowest 1 %.",
+        certain="Never: it is the most that it can be.",
+        refuted="Small ops are as slow on a connection that carries no large ones.",
+        do="More connections (nconnect), or smaller replies (rsize).",
+    ),
+    Row(
+        code="bandwidth",
+        layer="network",
+        title="The path is full",
+        looked_for="bandwidth",
+        because="{wait_ms} ms of it because the path carries no more",
+        proof=_waits("wait for the path's bandwidth"),
+        causes=frozenset({Cause.BANDWIDTH}),
+        explains=("bandwidth",),
+        knob="the path",
+        means="A direction carries all that it can, and what is sent beyond that stands in a queue.",
+        told="A direction goes at an even highest rate for much of its busy time, and waits for it are 5 % of the "
+        "mean, or 10 % of the slowest 1 %.",
+        certain="Never.",
+        refuted="iperf3 between the hosts carries much more.",
+        do="Look at negotiated speeds and shapers; measure the path without NFS. More slots make the queue longer.",
+    ),
+    Row(
+        code="host-pause",
+        layer="either",
+        title="A host did not run for a while",
+        looked_for="a host that stood still",
+        because="{up_to}{in_all_ms} ms of it while its host did not run",
+        unsaid_of="client",
+        beyond="the client did not run for {total_ms} ms" + _NOT_CAPTURED,
+        proof=_waits("while the host did not run"),
+        causes=frozenset({Cause.HOST_PAUSE}),
+        explains=("server_paused", "client_paused", "held"),
+        knob="the host",
+        means="A host took nothing and sent nothing while data were on the way to it, and then had all of them at "
+        "once: a virtual machine that was not scheduled, or a link that was down.",
+        told="A host took nothing and sent nothing for 50 ms or more while messages, or segments that were sent again, "
+        "were on the way to it, two or more of which it then had at once; and that cost 5 % of the mean or 10 % of the "
+        "slowest 1 %, or may have cost the application as much: then the share is known with its time only.",
+        certain="Never.",
+        refuted="The other host's link was down at that time, or packets were held on the way in one direction alone.",
+        do="Steal time, migration and snapshots of a virtual machine; else dmesg -T and perf sched around that moment.",
+    ),
+    Row(
+        code="client-slots",
+        layer="client",
+        title="Requests wait for a slot of their connection",
+        looked_for="slots of connections",
+        because="for it has no more than {no_more_slots}",
+        beyond="the client is held at {slots} calls in flight, and those that wait are not captured.",
+        knob="the slots of a connection",
+        means="The client keeps no more calls in flight than it has slots, and other requests wait in it, where no "
+        "capture shows them.",
+        told="The mount is likely held by slots; or half of the application's time is above the wire and the "
+        "connections are at their top for half of the busy time, and less than 25 % of the messages are unseen. Not "
+        "where the client's own settings or counters show more slots, unless it counts a wait for one; nor where by "
+        "Little's law the application has no more requests open than there are slots. Not where the application's "
+        "time exceeds the wire's by less than 5 %.",
+        certain="Time above the wire is 30 % of the application's, and ops that are not captured cannot be it, or the "
+        "client says that it has so many slots, or it counts 30 % of that time as a wait for one (any wait, where the "
+        "application's time is not known).",
+        refuted="The client has more slots than calls in flight, or its backlog (mountstats) is 0: then the "
+        "application has no more to ask for.",
+        do="More slots, or more connections (nconnect); give the application's mean (--app-ms) to see what it cost.",
+    ),
+    Row(
+        code="session-slots",
+        layer="client",
+        title="Requests wait for a slot of their NFSv4.1 session",
+        looked_for="slots of sessions",
+        because="for it has no more than {no_more_slots}",
+        beyond="the client is held at {slots} calls in flight, and those that wait are not captured.",
+        knob="nfs.max_session_slots",
+        means="All slots of the NFSv4.1 session are in use, and other requests wait in the client, where no capture "
+        "shows them.",
+        told="All slots of the session are in use for half of the busy time, or the client keeps to fewer by itself; "
+        "the same limit below as for slots of connections.",
+        certain="The application's time is known, or the client counts a wait.",
+        refuted="The highest slot that was granted is above the calls in flight.",
+        do="Raise what the client asks for (nfs.max_session_slots), and what the server grants.",
+    ),
+    Row(
+        code="above-wire",
+        layer="client",
+        title="Time above the wire that no limit explains",
+        looked_for="time above the wire",
+        needs=Needs.FIGURES,
+        because="and no limit of the client is seen to explain it",
+        decides=True,
+        knob="evidence from the client",
+        means="The application waits longer than its requests are on the wire, and no number of slots is seen to be "
+        "reached: run queue, paging, the page cache, or the application itself.",
+        told="5 % or more of the application's time is above the wire, and neither slots explain it nor times in which "
+        "nothing could leave the client.",
+        certain="Ops that are not captured cannot be it.",
+        refuted="The application's figure is over other requests than the captures, or ops are missing in them.",
+        do="Snapshots of the client before and after; perf sched latency, vmstat and pidstat there.",
+    ),
+)
+_BY_CODE = {one.code: one for one in ROWS}
+CODES = frozenset(_BY_CODE)
+
+
+def row(code: str) -> Row:
+    """Raises ``KeyError`` for a code that there is not."""
+    return _BY_CODE[code]
+
+
+def looked_for(found: Collection[str]) -> str:
+    """By whose they are, all that packets are searched for, but for the codes that were found."""
+    said = []
+    for layer in dict.fromkeys(("server", "network", "client", *(one.layer for one in ROWS))):
+        of = [
+            one.looked_for
+            for one in ROWS
+            if one.layer == layer and one.looked_for and one.needs is not Needs.FIGURES and one.code not in found
+        ]
+        said += [f"{', '.join(of)} ({layer})"] if of else []
+    return "; ".join(said)
+
+
+def looked_for_in_figures() -> str:
+    """The same where there are no captures."""
+    return ", ".join(one.looked_for for one in ROWS if one.needs is not Needs.PACKETS)
+
+
+def explaining(part: str) -> tuple[str, ...]:
+    """Codes of what may make this part of the response time, or this column of causes, grow."""
+    return tuple(one.code for one in ROWS if part in one.explains)

@@ -1,0 +1,114 @@
+"""What a finding says, with evidence and advice as typed fields -> a finding of the report, whose JSON holds both."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from nfslat.answer.model import Finding
+from nfslat.answer.tune import Advice
+from nfslat.findings.catalogue import row
+from nfslat.findings.facts import MATTERS
+
+# Metadata of fields of evidence: not in the JSON where it is None; evidence whose own fields stand there in its place.
+OPTIONAL = {"optional": True}
+INLINED = {"inlined": True}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The figures that a finding rests on; a dataclass of its own for each kind, in the order that the JSON has.
+
+    A finding that knows its share of the slowest 1 % has a field ``share_slowest``, which `diagnosis` fills.
+    """
+
+    def as_dict(self) -> dict[str, Any]:
+        """As the report has it."""
+        out: dict[str, Any] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if "inlined" in one.metadata:
+                out |= {} if value is None else value.as_dict()
+            elif value is not None or "optional" not in one.metadata:
+                out[one.name] = list(value) if isinstance(value, tuple) else value
+        return out
+
+    @classmethod
+    def read(cls, found: Finding) -> Self:
+        """Of a finding of the report. Raises ``TypeError`` where it has other fields; none of them may be inlined."""
+        return cls(**found.evidence)
+
+    @property
+    def may_be_more(self) -> bool:
+        """Is there time above the wire of which no share can be said?"""
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookAt:
+    """Advice where there is no value to set: what to look at, and how."""
+
+    knob: str
+    how: tuple[str, ...]
+    takes_effect: str = ""
+    verify: str = ""
+    risk: str = ""
+    sources: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """As the report has it: without what is not said."""
+        said = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items() if value}
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A finding while it is reasoned on; `code` is a row of the catalogue."""
+
+    code: str
+    layer: str
+    severity: str  # "warning", or "info" where it explains less than 10 % of the mean and of the slowest ops
+    share: float | None  # of the mean; None: not known
+    slowest: float | None  # of the slowest 1 %
+    confidence: str  # "certain" or "likely"
+    text: str
+    evidence: Evidence
+    advice: Advice | LookAt | None
+
+    def because(self) -> str:
+        """What a verdict says of its cause: a few words, with the figure that matters."""
+        return row(self.code).phrase(self.evidence, sure=self.confidence == "certain")
+
+    def as_finding(self) -> Finding:
+        """As the report has it."""
+        advice = {} if self.advice is None else self.advice.as_dict()
+        return Finding(
+            self.code,
+            self.layer,
+            self.severity,
+            self.share,
+            self.confidence,
+            self.text,
+            self.evidence.as_dict(),
+            advice,
+        )
+
+
+def diagnosis(
+    code: str,
+    layer: str,
+    text: str,
+    *,
+    share: float | None,
+    slowest: float | None = None,
+    confidence: str,
+    evidence: Evidence,
+    advice: Advice | LookAt | None = None,
+) -> Diagnosis:
+    """One with its severity."""
+    known = [one for one in (share, slowest) if one is not None]
+    severity = "warning" if not known or max(known) >= MATTERS else "info"
+    if slowest is not None:
+        evidence = dataclasses.replace(evidence, share_slowest=slowest)  # type: ignore[call-arg]  # see `Evidence`
+    return Diagnosis(code, layer, severity, share, slowest, confidence, text, evidence, advice)

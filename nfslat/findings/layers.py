@@ -1,0 +1,42 @@
+"""Mean times of one population of ops -> what each layer adds to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+LAYERS = {"server": "the server", "network": "the network", "client": "the client, above the wire,"}
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Mean ms that each layer adds to one population of ops; `client_ms` only where the application's is known."""
+
+    server_ms: float
+    network_ms: float
+    client_ms: float | None = None
+    ops: str = ""  # which ops the means are over, where it is not all of them
+    # By layer, ms that are its own though they lie within the time of another; they sum to 0 (`facts.moved_ms`).
+    moved_ms: Mapping[str, float] = field(default_factory=dict)
+    # By layer, of `client_ms` what it kept above the wire, at most: that is its own.
+    kept_ms: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def total_ms(self) -> float:
+        """Client SRT, or the application's time where it is known."""
+        return self.server_ms + self.network_ms + (self.client_ms or 0.0)
+
+    def ms(self, layer: str) -> float:
+        """What `layer` adds; of a client that is not known, what is known of it."""
+        own = {"server": self.server_ms, "network": self.network_ms, "client": self.client_ms or 0.0}[layer]
+        kept = -sum(self.kept_ms.values()) if layer == "client" else self.kept_ms.get(layer, 0.0)
+        return own + self.moved_ms.get(layer, 0.0) + kept
+
+    def share(self, layer: str) -> float:
+        """Share of `layer` in the total, 0 to 1 where no part is negative; 0 of a total of 0."""
+        return self.ms(layer) / self.total_ms if self.total_ms else 0.0
+
+    @property
+    def largest(self) -> str:
+        """The layer that adds most."""
+        return max(LAYERS, key=self.share)

@@ -1,0 +1,84 @@
+"""The catalogue, and the fields of what each finding rests on -> its manual, docs/findings.md."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import fields
+from types import NoneType
+from typing import get_args, get_type_hints
+
+from nfslat.findings import client, hosts, network, server, tcp
+from nfslat.findings.catalogue import ROWS, Row
+from nfslat.findings.diagnosis import INLINED, OPTIONAL, Evidence
+
+_LAYERS = {
+    "server": "the server",
+    "network": "the network",
+    "client": "the client",
+    "either": "the server or the client",
+}
+_FIELD = re.compile(r"^    (\w+): [^#\n]*?(?:  # (.*))?$", re.MULTILINE)
+_HEAD = """# Findings: what each means
+
+Written by `scripts/generate` from nfslat/findings; edit it there. docs/method.md says how shares,
+confidence and the verdict come about.
+
+| finding | layer | |
+|---|---|---|
+"""
+
+
+def manual() -> str:
+    """Markdown, an anchor a finding."""
+    table = "".join(f"| [`{one.code}`](#{one.code}) | {one.layer} | {one.title} |\n" for one in ROWS)
+    return _HEAD + table + "".join(map(_page, ROWS))
+
+
+def evidence_of(one: Row) -> list[type[Evidence]]:
+    """Kinds of evidence that a finding may rest on: those whose docstring names it; all waits for TCP share one."""
+    kinds = [
+        kind
+        for module in (server, network, tcp, hosts, client)
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, Evidence) and kind.__module__ == module.__name__
+    ]
+    own = [kind for kind in kinds if re.search(rf"\b{one.code}\b(?!-)", inspect.getdoc(kind) or "")]
+    is_wait = bool(one.causes) and all(kind.__module__ == tcp.__name__ for kind in own)
+    return [tcp.Waits, *own] if is_wait else own
+
+
+def _page(one: Row) -> str:
+    answers = (
+        ("What it means", one.means),
+        ("How it is told", one.told),
+        ("Certain, where else it is likely", one.certain),
+        ("What would refute it", one.refuted),
+        ("What to do", one.do),
+    )
+    body = "".join(f"**{title}.** {text}\n\n" for title, text in answers)
+    knob = f"Its advice is about {one.knob}." if one.knob else "It has no advice of its own."
+    least = f"It is the cause in a verdict from {one.least * 100:.0f} % of what its layer adds."
+    figures = [line for kind in evidence_of(one) for line in _figures(kind)]
+    listed = "\n".join(dict.fromkeys(figures))
+    head = f"\n## {one.code}\n\n{one.title}: {_LAYERS[one.layer]}.\n\n"
+    return f"{head}{body}{knob} {least}\n\nEvidence in the JSON:\n\n{listed}\n"
+
+
+def _figures(kind: type[Evidence]) -> list[str]:
+    said = {name: words for base in reversed(kind.__mro__) for name, words in _comments(base).items()}
+    lines = []
+    for one in fields(kind):
+        if one.metadata == INLINED:
+            hint = get_type_hints(kind)[one.name]
+            lines += [line for inner in get_args(hint) if inner not in (Evidence, NoneType) for line in _figures(inner)]
+            continue
+        more = " (where it is known)" if one.metadata == OPTIONAL else ""
+        lines.append(f"- `{one.name}`{f': {said[one.name]}' if said.get(one.name) else ''}{more}")
+    return lines
+
+
+def _comments(kind: type) -> dict[str, str]:
+    if not issubclass(kind, Evidence) or kind is Evidence:
+        return {}
+    return {name: words or "" for name, words in _FIELD.findall(inspect.getsource(kind))}
