@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tune_snapshots import STARVED, a_client, a_server, settings
 
@@ -189,6 +189,7 @@ def test_headroom_is_a_power_of_two_and_never_less_than_half_as_much_again(neede
 
 
 @given(st.sampled_from(SYSTEMS), st.none() | st.integers(1, 1 << 17), st.none() | st.integers(0, 1 << 17))
+@example("FreeBSD", 1, 0)
 def test_suggestions_are_never_below_what_is_there(system: str, in_effect: int | None, needed: int | None) -> None:
     """Advice to raise something never lowers it, but to a limit that the system has."""
     snapshot = _on(system)

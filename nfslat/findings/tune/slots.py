@@ -29,7 +29,7 @@ def slots(snapshot: Snapshot | None, in_effect: int | None, needed: int | None, 
         return Advice(
             knob="requests in flight of the NFS client",
             value=told(in_effect),
-            suggested=told(needed and with_headroom(needed)),
+            suggested=told(None if needed is None else max(with_headroom(needed), in_effect or 0)),
             how=(f"# nfslat knows no such setting for {system}: see its manual",),
             takes_effect="not known",
             verify="take the captures again",
