@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from timeline import Timeline
 
-from nfslat.model.causes import Cause, Limit, code
+from nfslat.model.causes import LIMITS, Cause, Limit, code
 from nfslat.report.text_writer import write
 from nfslat.tcp.delayed import by_timer, timers_ms
 from nfslat.tcp.limits import Limits
@@ -234,7 +234,7 @@ def _held(*held_ms: float) -> Timeline:
 def test_one_late_ack_at_no_timers_time_was_not_delayed_by_one(held_ms: tuple[float, ...], waits_: int) -> None:
     """The path, or a host, held it; again and again the same time is a timer, though it has no name."""
     found = waits(Shared(_talk(_held(*held_ms))))
-    assert found.limits[0].limits[[*Limit].index(Cause.DELAYED_ACK)].waits == waits_
+    assert found.limits[0].limits[LIMITS.index(Cause.DELAYED_ACK)].waits == waits_
     assert found.rounds[0].delayed_count == waits_
 
 
