@@ -22,14 +22,10 @@ pub struct Call<'a> {
     pub op: u32,
     /// Minor version of NFSv4 and its callbacks.
     pub minor: u32,
-    /// Of READ, WRITE and COMMIT; -1 where unknown or from 2^63 on.
-    pub offset: i64,
-    /// READ and COMMIT: bytes asked for; WRITE: bytes sent.
-    pub size: u32,
     /// CRC-32 (Wireshark's nfs.fh.hash) of the handle that the main operation works on.
     pub fh: u32,
-    /// Name of the file that the main operation is about, within the handle's directory; MOUNT: the path.
-    pub name: Option<&'a [u8]>,
+    /// What the call, or the main operation of a COMPOUND, works on.
+    pub target: Target<'a>,
     /// COMPOUND: its operations.
     pub ops: OpList,
     /// Arguments of SEQUENCE or CB_SEQUENCE.
@@ -38,6 +34,27 @@ pub struct Call<'a> {
     pub create_session: Option<Channels>,
     /// All of its arguments that can be read.
     pub arguments: &'a [u8],
+}
+
+/// What an operation works on, as its arguments say.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Target<'a> {
+    /// NFSv4: the operation's own handle, or that of the last PUTFH before it.
+    pub handle: Option<&'a [u8]>,
+    /// Of READ, WRITE and COMMIT; -1 where unknown or from 2^63 on.
+    pub offset: i64,
+    /// READ and COMMIT: bytes asked for; WRITE: bytes sent.
+    pub size: u32,
+    /// Name of the file, within the handle's directory; MOUNT: the path.
+    pub name: Option<&'a [u8]>,
+    /// RENAME of NFSv4: the other one.
+    pub to_name: Option<&'a [u8]>,
+}
+
+impl Default for Target<'_> {
+    fn default() -> Self {
+        Self { handle: None, offset: -1, size: NONE, name: None, to_name: None }
+    }
 }
 
 /// Credential of RPCSEC_GSS (RFC 2203 section 5.3.1).

@@ -1,9 +1,9 @@
 //! Arguments of a COMPOUND or CB_COMPOUND in, its operations, its main operation and what that works on out.
 
-use crate::call::Call;
+use crate::call::{Call, Target};
 use crate::callbacks;
 use crate::nfs;
-use crate::operations::{self, Arguments, Target};
+use crate::operations::{self, Arguments};
 use crate::protocol::is_callback;
 use crate::xdr::Xdr;
 
@@ -61,9 +61,7 @@ pub(crate) fn arguments<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>, ranks: &Rank
     // Of a list that is not complete, only an operation that could be its purpose is believed.
     let (op, target) = main.filter(|_| seen == count || main_rank >= Some(ranks.action))?;
     call.op = op.into();
-    call.offset = target.offset;
-    call.size = target.size;
-    call.name = target.name;
+    call.target = target;
     if let Some(handle) = target.handle {
         call.fh = nfs::hash(handle);
     }

@@ -24,16 +24,16 @@ fn version3<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>) -> Option<()> {
     match call.procedure {
         // They begin alike: offset, count; that of a WRITE is its data's (RFC 1813 section 3.3.7).
         v3::READ | v3::WRITE | v3::COMMIT => {
-            call.offset = offset(xdr.u64()?);
-            call.size = xdr.u32()?;
+            call.target.offset = offset(xdr.u64()?);
+            call.target.size = xdr.u32()?;
         }
         v3::LOOKUP | v3::CREATE | v3::MKDIR | v3::SYMLINK | v3::MKNOD | v3::REMOVE | v3::RMDIR | v3::RENAME => {
-            call.name = Some(xdr.opaque()?)
+            call.target.name = Some(xdr.opaque()?)
         }
         // The file, then the directory and the name in it
         v3::LINK => {
             nfs_fh3(xdr)?;
-            call.name = Some(xdr.opaque()?);
+            call.target.name = Some(xdr.opaque()?);
         }
         _ => {}
     }
@@ -52,23 +52,23 @@ fn version2<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>) -> Option<()> {
     call.fh = hash(xdr.take(FHSIZE)?);
     match call.procedure {
         v2::READ => {
-            call.offset = xdr.u32()?.into();
-            call.size = xdr.u32()?;
+            call.target.offset = xdr.u32()?.into();
+            call.target.size = xdr.u32()?;
         }
         // beginoffset, offset, totalcount, data; the first and third are unused (RFC 1094 section 2.2.9).
         v2::WRITE => {
             xdr.skip(4)?;
-            call.offset = xdr.u32()?.into();
+            call.target.offset = xdr.u32()?.into();
             xdr.skip(4)?;
-            call.size = xdr.u32()?;
+            call.target.size = xdr.u32()?;
         }
         v2::LOOKUP | v2::CREATE | v2::REMOVE | v2::RENAME | v2::SYMLINK | v2::MKDIR | v2::RMDIR => {
-            call.name = Some(xdr.opaque()?)
+            call.target.name = Some(xdr.opaque()?)
         }
         // The file, then the directory and the name in it
         v2::LINK => {
             xdr.skip(FHSIZE)?;
-            call.name = Some(xdr.opaque()?);
+            call.target.name = Some(xdr.opaque()?);
         }
         _ => {}
     }
@@ -78,7 +78,7 @@ fn version2<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>) -> Option<()> {
 /// The path that MNT and UMNT name (RFC 1813 sections 5.2.1 and 5.2.3; as in RFC 1094 appendix A).
 pub(crate) fn mount_arguments<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>) -> Option<()> {
     if matches!(call.procedure, mount::MNT | mount::UMNT) {
-        call.name = Some(xdr.opaque()?);
+        call.target.name = Some(xdr.opaque()?);
     }
     Some(())
 }

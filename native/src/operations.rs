@@ -2,7 +2,7 @@
 //!
 //! The XDR is that of RFC 7531 (NFSv4.0), 5662 (4.1), 7863 (4.2) and 8276 (extended attributes). `None` ends the walk.
 
-use crate::call::{ChannelAttrs, Channels, NONE, Sequence};
+use crate::call::{ChannelAttrs, Channels, Sequence, Target};
 use crate::nfs::offset;
 use crate::protocol::{AUTH_NONE, AUTH_SYS, RPCSEC_GSS, claim, create_mode, file_type, layout, netloc, op, protect};
 use crate::xdr::Xdr;
@@ -14,24 +14,6 @@ pub(crate) struct Arguments<'a> {
     pub target: Target<'a>,
     pub sequence: Option<Sequence>,
     pub create_session: Option<Channels>,
-}
-
-/// What one operation works on.
-#[derive(Clone, Copy)]
-pub(crate) struct Target<'a> {
-    /// The operation's own handle, or that of the last PUTFH before it.
-    pub handle: Option<&'a [u8]>,
-    pub offset: i64,
-    pub size: u32,
-    pub name: Option<&'a [u8]>,
-    /// RENAME: the other one.
-    pub to_name: Option<&'a [u8]>,
-}
-
-impl Default for Target<'_> {
-    fn default() -> Self {
-        Self { handle: None, offset: -1, size: NONE, name: None, to_name: None }
-    }
 }
 
 /// Step over the arguments of an operation.

@@ -239,7 +239,7 @@ impl Pairing {
         if let Some(sequence) = &call.sequence {
             self.slots.ask(row, sequence);
         }
-        if let Some(name) = call.name {
+        if let Some(name) = call.target.name {
             self.names.add(row, name);
         }
         self.files.ask(row, call);
@@ -248,7 +248,7 @@ impl Pairing {
 
     fn is_sent_again(&self, row: usize, at: Place, call: &Call<'_>, kind: i16) -> bool {
         let ops = &self.ops;
-        let same = self.asks_the_same(row, kind, call.offset, call.size, call.fh);
+        let same = self.asks_the_same(row, kind, call.target.offset, call.target.size, call.fh);
         if !same || ops.t2[row] == -1 {
             return same;
         }

@@ -3,7 +3,7 @@
 //!
 //! The bytes may end anywhere. What they do not reach is unknown; what they do is not changed by what would follow.
 
-use crate::call::{Call, Gss, NONE, OpList};
+use crate::call::{Call, Gss, NONE, OpList, Target};
 use crate::compound::{self, Ranks};
 use crate::nfs;
 use crate::protocol::{AUTH_NONE, AUTH_SYS, LONGEST_AUTH, MOUNT, NFS, RPCSEC_GSS, message};
@@ -71,10 +71,8 @@ pub fn parse_call<'a>(bytes: &'a [u8], ranks: &Ranks) -> Result<Call<'a>, Bad> {
         uid: NONE,
         op: procedure,
         minor: NONE,
-        offset: -1,
-        size: NONE,
         fh: NONE,
-        name: None,
+        target: Target::default(),
         ops: OpList::default(),
         sequence: None,
         create_session: None,

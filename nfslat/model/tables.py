@@ -1,7 +1,7 @@
 """Every table that passes between stages: frozen numpy columns of one length, and what must hold for them.
 
 Conventions for all tables: times are int64 nanoseconds since 1970 on the clock of their capture; null is all bits set,
--1 (``constants.NULL``) in signed columns, 2^32 - 1 (``constants.NULL32``) in unsigned ones; frame numbers are 1-based
+-1 (``protocol.NULL``) in signed columns, 2^32 - 1 (``protocol.NULL32``) in unsigned ones; frame numbers are 1-based
 and count through a set of rotated files. A table checks its dtypes and lengths when it is made and sets its columns
 read-only; `check` holds the invariants that cost a pass.
 """
@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nfslat.model.blocks import filled, tally
+from nfslat.model.protocol import NULL
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -100,6 +101,16 @@ class Table:
     def columns(cls) -> list[str]:
         """Names of the columns."""
         return [f.name for f in dataclasses.fields(cls) if str(f.type) in _DTYPES]
+
+    @classmethod
+    def with_nulls(cls, rows: int, **known: Any) -> Self:
+        """A table of which some columns are known: all others are null, which is all bits set in every dtype."""
+        unknown: dict[str, Any] = {
+            f.name: np.full(rows, NULL, dtype=np.int64).astype(_DTYPES[str(f.type)])
+            for f in dataclasses.fields(cls)
+            if str(f.type) in _DTYPES and f.name not in known
+        }
+        return cls(**unknown, **known)
 
     @classmethod
     def from_columns(cls, columns: dict[str, Any], **others: Any) -> Self:

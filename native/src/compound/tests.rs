@@ -286,7 +286,7 @@ fn data() {
             5 => (4096, 512),
             _ => (-1, NONE),
         };
-        assert_eq!((call.offset, call.size), expected, "{}", op.0);
+        assert_eq!((call.target.offset, call.target.size), expected, "{}", op.0);
     }
 }
 
@@ -296,7 +296,7 @@ fn names() {
     for op in operations() {
         let bytes = nfs4(&[putfh(), op.clone()]);
         let named = op.1.0.windows(8).any(|part| part == b"\0\0\0\x04name");
-        assert_eq!(parse_call(&bytes, ranks()).unwrap().name, named.then_some(&b"name"[..]), "{}", op.0);
+        assert_eq!(parse_call(&bytes, ranks()).unwrap().target.name, named.then_some(&b"name"[..]), "{}", op.0);
     }
 }
 
@@ -345,7 +345,7 @@ fn cut_off() {
     let write = (38, b().id().hypers(&[512]).words(&[2]).opaque(&[0; 4000]));
     let bytes = nfs4(&[find(53), putfh(), write, getattr()]);
     let call = parse_call(&bytes[..400], ranks()).unwrap();
-    assert_eq!((call.op, call.offset, call.size, call.ops.complete), (38, 512, 4000, false));
+    assert_eq!((call.op, call.target.offset, call.target.size, call.ops.complete), (38, 512, 4000, false));
     let bytes = nfs4(&[find(53), putfh(), find(3), getattr()]);
     let call = parse_call(&bytes[..bytes.len() - 20], ranks()).unwrap();
     assert_eq!(call.ops.as_slice(), [53, 22, 3]);
@@ -358,7 +358,7 @@ fn unknown_operation() {
     let bytes = nfs4(&[putfh(), find(25), (80, words(&[1])), getattr()]);
     let call = parse_call(&bytes, ranks()).unwrap();
     assert_eq!(call.ops.as_slice(), [22, 25, 80]);
-    assert_eq!((call.op, call.size, call.ops.complete), (25, 4096, false));
+    assert_eq!((call.op, call.target.size, call.ops.complete), (25, 4096, false));
     let bytes = nfs4(&[putfh(), (1 << 20, b())]);
     assert_eq!(parse_call(&bytes, ranks()).unwrap().ops.as_slice(), [22]);
 }

@@ -125,7 +125,7 @@ fn version_3_data() {
         let call = parse(&bytes);
         assert_eq!((call.xid, call.program, call.version, call.procedure), (XID, NFS, 3, procedure));
         assert_eq!((call.flavor, call.gss, call.op, call.minor), (1, None, procedure, NONE));
-        assert_eq!((call.fh, call.offset, call.size, call.name), (hash(), 1 << 33, 5, None));
+        assert_eq!((call.fh, call.target.offset, call.target.size, call.target.name), (hash(), 1 << 33, 5, None));
     }
 }
 
@@ -134,7 +134,7 @@ fn version_3_data() {
 fn large_offset() {
     let arguments = Bytes::default().opaque(HANDLE).hypers(&[1 << 63]).words(&[5]);
     let bytes = call([NFS, 3, 6], &arguments);
-    assert_eq!((parse(&bytes).offset, parse(&bytes).size), (-1, 5));
+    assert_eq!((parse(&bytes).target.offset, parse(&bytes).target.size), (-1, 5));
 }
 
 /// Calls of NFSv3 and v2 that name a file say its name: of RENAME the old one, of LINK the new one.
@@ -147,14 +147,14 @@ fn names() {
     for (version, procedures) in [(3, &[3, 8, 9, 10, 11, 12, 13, 14][..]), (2, &[4, 9, 10, 11, 13, 14, 15])] {
         for procedure in procedures {
             let bytes = call([NFS, version, *procedure], &directory(version).opaque(b"name").opaque(b"other"));
-            assert_eq!(parse(&bytes).name, Some(&b"name"[..]), "{version} {procedure}");
+            assert_eq!(parse(&bytes).target.name, Some(&b"name"[..]), "{version} {procedure}");
             assert_ne!(parse(&bytes).fh, NONE);
         }
     }
     for (version, link) in [(3, 15), (2, 12)] {
         let two = directory(version).raw(&directory(version).0);
         let bytes = call([NFS, version, link], &two.opaque(b"name"));
-        assert_eq!(parse(&bytes).name, Some(&b"name"[..]));
+        assert_eq!(parse(&bytes).target.name, Some(&b"name"[..]));
     }
 }
 
@@ -166,7 +166,7 @@ fn version_2_data() {
     let write = call([NFS, 2, 8], &Bytes::default().raw(&handle).words(&[1, 8192, 2]).opaque(b"data."));
     for (bytes, offset, size) in [(read, 4096, 512), (write, 8192, 5)] {
         let call = parse(&bytes);
-        assert_eq!((call.fh, call.offset, call.size), (crc32fast::hash(&handle), offset, size));
+        assert_eq!((call.fh, call.target.offset, call.target.size), (crc32fast::hash(&handle), offset, size));
     }
 }
 
@@ -190,11 +190,11 @@ fn other_programs() {
     for (program, procedure) in [(NFSACL, 1), (100_021, 2), (100_024, 6), (100_000, 3), (100_011, 1)] {
         let bytes = call([program, 3, procedure], &Bytes::default().opaque(HANDLE));
         let call = parse(&bytes);
-        assert_eq!((call.program, call.op, call.fh, call.name), (program, procedure, NONE, None));
+        assert_eq!((call.program, call.op, call.fh, call.target.name), (program, procedure, NONE, None));
     }
     for (procedure, name) in [(1, Some(&b"/export"[..])), (3, Some(b"/export")), (5, None)] {
         let bytes = call([MOUNT, 3, procedure], &Bytes::default().opaque(b"/export"));
-        assert_eq!(parse(&bytes).name, name);
+        assert_eq!(parse(&bytes).target.name, name);
     }
 }
 
@@ -222,7 +222,10 @@ fn gss_services() {
         let call = parse(&bytes);
         assert_eq!(call.gss, Some(Gss { version: 1, procedure: Gss::DATA, seq: 40, service }));
         assert_eq!((call.op, call.flavor), (6, RPCSEC_GSS));
-        assert_eq!((call.fh, call.offset, call.size), if shown { (hash(), 512, 8) } else { (NONE, -1, NONE) });
+        assert_eq!(
+            (call.fh, call.target.offset, call.target.size),
+            if shown { (hash(), 512, 8) } else { (NONE, -1, NONE) }
+        );
         let bytes = call_with(&data(40, service), [NFS, 4, 1], &cover(&v4));
         let call = parse(&bytes);
         assert_eq!((call.op, call.fh, call.minor), if shown { (9, hash(), 1) } else { (1, NONE, NONE) });
@@ -348,11 +351,11 @@ fn cut_calls_invent_nothing() {
             assert!(cut.create_session.is_none() || cut.create_session == whole.create_session);
             assert!(whole.ops.as_slice().starts_with(cut.ops.as_slice()));
             if cut.op == whole.op {
-                assert!(agree(cut.fh, whole.fh) && agree(cut.size, whole.size));
-                assert!(cut.offset == -1 || cut.offset == whole.offset);
-                assert!(cut.name.is_none() || cut.name == whole.name);
+                assert!(agree(cut.fh, whole.fh) && agree(cut.target.size, whole.target.size));
+                assert!(cut.target.offset == -1 || cut.target.offset == whole.target.offset);
+                assert!(cut.target.name.is_none() || cut.target.name == whole.target.name);
             } else if cut.op == 1 {
-                assert_eq!((cut.fh, cut.size, cut.offset, cut.name), (NONE, NONE, -1, None));
+                assert_eq!((cut.fh, cut.target.size, cut.target.offset, cut.target.name), (NONE, NONE, -1, None));
             } else {
                 assert!(whole.ops.as_slice().contains(&(cut.op as u16)) && !cut.ops.complete);
             }
@@ -387,7 +390,7 @@ proptest! {
         bytes.truncate(length.index(bytes.len() + 1));
         if let Ok(call) = parse_call(&bytes, ranks()) {
             prop_assert!(call.ops.as_slice().len() * 4 <= bytes.len());
-            prop_assert!(call.name.is_none_or(|name| name.len() <= bytes.len()));
+            prop_assert!(call.target.name.is_none_or(|name| name.len() <= bytes.len()));
         }
         let _ = parse_reply(&bytes);
     }

@@ -255,8 +255,10 @@ def _shown_last(m: Messages, rows: I64) -> npt.NDArray[np.bool_]:
 
 
 def _ops(m: Messages, call: I64, reply: I64, transmissions: I64, kinds: tuple[Kind, ...], kind: I64) -> Ops:
-    # The connection is the one that carried the answer: only there do both captures see the op.
-    return Ops(
+    # Of the rest, as the status, tshark is not asked.
+    return Ops.with_nulls(
+        len(call),
+        # The one that carried the answer: only there do both captures see the op.
         conn=m.conn[reply],
         direction=(1 - m.direction[reply]).astype(np.int8),
         xid=_unsigned(m.xid[call]),
@@ -273,8 +275,6 @@ def _ops(m: Messages, call: I64, reply: I64, transmissions: I64, kinds: tuple[Ki
         reply_first_frame=m.first_frame[reply].astype(np.int32),
         reply_last_frame=m.last_frame[reply].astype(np.int32),
         transmissions=np.minimum(transmissions, _MOST).astype(np.int16),
-        status=np.full(len(call), NULL, dtype=np.int16),  # tshark is not asked for it
-        accept=np.full(len(call), NULL, dtype=np.int8),
         flags=(
             (m.whole[call] & m.whole[reply]) * WHOLE
             | _shown_last(m, call) * CALL_SHOWN_LAST
