@@ -132,7 +132,6 @@ def test_hosts_that_die(hosts: Hosts, fleet: Path, undisturbed: Ran, tmp_path: P
     assert "no worker that takes tasks for 2 seconds" in ran.said + ran.problems()
 
 
-@pytest.mark.long
 def test_workers_that_do_not_fit(hosts: Hosts, fleet: Path, tmp_path: Path) -> None:
     """Another nfslat, none, or another view of the disks: refused at once, with the worker and what it lacks."""
     hosts.scheduler("head", tmp_path)
