@@ -191,12 +191,12 @@ def test_two_checkouts_are_compared_and_one_is_kept(tmp_path: Path) -> None:
     assert equal.stdout.endswith(" equal, 0 differ\n")
     assert "samples/a/report: same\n" in equal.stdout
 
-    (tmp_path / "new" / "nfslat" / "cli.py").write_text("def main(argv):\n    print('fast', *argv)\n    return 0\n")
+    (tmp_path / "new" / "nfslat" / "cli.py").write_text("def main(argv):\n    print('quicker', *argv)\n    return 0\n")
     changed = compare("--cases", "samples/a/page")
     assert changed.returncode == 1
     assert "samples/a/page: differs\n" in changed.stdout
     assert "    -slow samples/a/server.pcap.gz" in changed.stdout
-    assert "    +fast samples/a/server.pcap.gz" in changed.stdout
+    assert "    +quicker samples/a/server.pcap.gz" in changed.stdout
     assert f"{tmp_path / 'old'}: 0 cases" in changed.stderr
 
     (tmp_path / "new" / "nfslat" / "cli.py").write_text("import missing\n")
