@@ -48,6 +48,7 @@ from nfslat.findings.rank import ranked
 from nfslat.findings.server import Unknown, server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
+from nfslat.findings.witness import WARNED
 from nfslat.findings.words import ms, times
 from nfslat.model.causes import CHARGES
 from nfslat.wire.above import Why
@@ -299,6 +300,21 @@ def test_the_manual_is_the_catalogues() -> None:
         assert evidence_of(one)
         page = made.split(f"\n## {one.code}\n")[1].split("\n## ")[0]
         assert all(f"`{name}`" in page for name in CASES[one.code][5])
+
+
+def test_the_manual_has_a_section_on_each_note_of_captures_and_clocks() -> None:
+    """Every code that the audit or the clock can give has one, and no section is of a code that there is not."""
+    sources = [*(ROOT / "nfslat" / "figures" / "audit").glob("*.py"), ROOT / "nfslat" / "findings" / "clock.py"]
+    given = {
+        node.args[0].value
+        for path in sources
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("note", "_finding")
+        if isinstance(node.args[0], ast.Constant)
+    }
+    assert {one.code for one in WARNED} == given
+    assert len(WARNED) == len(given)
+    assert not given & CODES
 
 
 def test_codes_of_findings_are_written_in_the_catalogue_and_where_they_are_made_only() -> None:

@@ -38,8 +38,6 @@ The tars are kept in --out: nfslat server.tar client.tar makes the report again.
 
 exit status: 0 done, 2 usage, 3 a host cannot be captured, or nothing to correlate"""
 
-_MOST_SECONDS = 86_400
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `nfslat capture` takes."""

@@ -60,9 +60,15 @@ class Row:
         return filled(self.because, evidence, if_likely="" if sure else self.if_likely)
 
     @property
-    def link(self) -> str:
-        """Its place in the manual."""
-        return f"{MANUAL}#{self.code}"
+    def answers(self) -> tuple[tuple[str, str], ...]:
+        """What the manual says of it: question and answer."""
+        return (
+            ("What it means", self.means),
+            ("How it is told", self.told),
+            ("Certain, where else it is likely", self.certain),
+            ("What would refute it", self.refuted),
+            ("What to do", self.do),
+        )
 
 
 def _waits(words: str) -> tuple[tuple[str, str], ...]:

@@ -11,6 +11,7 @@ from typing import get_args, get_type_hints
 from nfslat.findings import client, hosts, network, server, tcp
 from nfslat.findings.catalogue import ROWS, Row
 from nfslat.findings.diagnosis import INLINED, OPTIONAL, Evidence
+from nfslat.findings.witness import WARNED, Warned
 
 _LAYERS = {
     "server": "the server",
@@ -27,12 +28,17 @@ confidence and the verdict come about.
 | finding | layer | |
 |---|---|---|
 """
+_CAPTURES = """
+# Notes on the captures and their clocks
+
+What makes the captures a poor witness, the gravest first. One that is a warning is among the findings.
+"""
 
 
 def manual() -> str:
     """Markdown, an anchor a finding."""
     table = "".join(f"| [`{one.code}`](#{one.code}) | {one.layer} | {one.title} |\n" for one in ROWS)
-    return _HEAD + table + "".join(map(_page, ROWS))
+    return _HEAD + table + "".join(map(_page, ROWS)) + _CAPTURES + "".join(map(_warned, WARNED))
 
 
 def evidence_of(one: Row) -> list[type[Evidence]]:
@@ -49,20 +55,17 @@ def evidence_of(one: Row) -> list[type[Evidence]]:
 
 
 def _page(one: Row) -> str:
-    answers = (
-        ("What it means", one.means),
-        ("How it is told", one.told),
-        ("Certain, where else it is likely", one.certain),
-        ("What would refute it", one.refuted),
-        ("What to do", one.do),
-    )
-    body = "".join(f"**{title}.** {text}\n\n" for title, text in answers)
+    body = "".join(f"**{title}.** {text}\n\n" for title, text in one.answers)
     knob = f"Its advice is about {one.knob}." if one.knob else "It has no advice of its own."
     least = f"It is the cause in a verdict from {one.least * 100:.0f} % of what its layer adds."
     figures = [line for kind in evidence_of(one) for line in _figures(kind)]
     listed = "\n".join(dict.fromkeys(figures))
     head = f"\n## {one.code}\n\n{one.title}: {_LAYERS[one.layer]}.\n\n"
     return f"{head}{body}{knob} {least}\n\nEvidence in the JSON:\n\n{listed}\n"
+
+
+def _warned(one: Warned) -> str:
+    return f"\n## {one.code}\n\n{one.title}.\n\n**What it costs.** {one.costs}\n\n**What to do.** {one.do}\n"
 
 
 def _figures(kind: type[Evidence]) -> list[str]:

@@ -100,6 +100,7 @@ class RankedFinding:
     explains: str
     text: str
     advice: Advice
+    manual: tuple[tuple[str, str], ...] = ()  # question and answer; pages have room for it
 
 
 @dataclass(frozen=True)

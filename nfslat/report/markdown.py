@@ -80,7 +80,7 @@ def _paragraphs(block: Block) -> Iterator[str]:
             yield f"### {_text(text)}"
         case Table():
             yield _table(block)
-        case RankedFinding(number, code, _, confidence, explains, text, advice):
+        case RankedFinding(number, code, _, confidence, explains, text, advice, _):
             yield f"{number}. **{code}**, {confidence}: {_text(explains)}. {_text(text)}."
             yield from _advice(advice)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import html
 import itertools
 import json
 import re
@@ -24,6 +25,7 @@ from nfslat.answer.model import MatchedOps, Report, StackRow, Verdict
 from nfslat.answer.pictures import Event, Pictures, SlowOp
 from nfslat.answer.pivots import IntervalRow, Intervals, Pivot, PivotRow
 from nfslat.errors import UsageError
+from nfslat.findings.catalogue import row
 
 pytest.importorskip("vl_convert", reason="vl-convert-python (the extra html) is not installed")
 pytest.importorskip("jinja2", reason="jinja2 (the extra html) is not installed")
@@ -198,6 +200,17 @@ def test_the_sections_stand_in_the_order_of_the_question(small: Callable[[], Rep
     assert "No other number of threads or slots was tried" in text
     assert "This report was made without the figures that pictures are drawn from" in text
     assert "nfsd.threads" in text
+
+
+def test_each_finding_says_what_would_refute_it(small: Callable[[], Report]) -> None:
+    """Where it stands, folded: the page may be all that its reader has."""
+    report = small()
+    text = render(report)
+    causes = [one.code for one in report.findings if one.layer != "capture" and one.severity == "warning"]
+    assert causes
+    for code in causes:
+        shown = html.unescape(text.split(f"What {code} means, and what would refute it")[1].split("</details>")[0])
+        assert all(answer in shown for _, answer in row(code).answers)
 
 
 def test_a_verdict_on_the_application_shows_its_numbers(small: Callable[[], Report]) -> None:

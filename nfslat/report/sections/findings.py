@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nfslat.answer.model import Finding, InFlight, MeanAndP99, WhatIf
-from nfslat.findings.catalogue import MANUAL, looked_for, looked_for_in_figures
+from nfslat.findings.catalogue import MANUAL, looked_for, looked_for_in_figures, row
 from nfslat.report.blocks import Advice, Block, Cell, Item, Prose, RankedFinding, Table, Title
 from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
 
@@ -38,7 +38,8 @@ def _finding(one: Finding, number: int) -> RankedFinding:
     advice = Advice(
         **words, now=str(said.get("value", "")), how=_listed(said.get("how")), sources=_listed(said.get("sources"))
     )
-    return RankedFinding(number, one.code, one.layer, one.confidence, explains(one), one.text, advice)
+    manual = row(one.code).answers
+    return RankedFinding(number, one.code, one.layer, one.confidence, explains(one), one.text, advice, manual)
 
 
 def _listed(said: Any) -> list[str]:
