@@ -7,8 +7,9 @@ beginning; else nobody knows.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,9 +20,20 @@ from nfslat.names.news import News
 _Way = tuple[int, tuple[bytes, ...]]  # a handle, or TOP; the names from there
 
 
-def renamed_ways(news: News, top: int) -> tuple[list[tuple[int, int, int, int]], tuple[bytes, ...]]:
+class Change(NamedTuple):
+    """A RENAME or REMOVE, by one of its names: the same place may have been told from another beginning."""
+
+    row: int  # of `news`
+    server: int
+    directory: int  # where it begins: a handle, TOP, or NULL: not known
+    name: bytes  # the last one
+    is_way: bool  # from there it may be any place of this name
+    is_new: bool  # what was there, if anything, is replaced; else it leaves
+
+
+def renamed_ways(news: News, top: int) -> tuple[list[tuple[int, int, int, int]], deque[Change], tuple[bytes, ...]]:
     """Rows of `news` that move a handle, the handle, its directory and name from then on (NULL: nobody knows), in
-    order; and all names.
+    order; what may have changed a place that was told otherwise; and all names.
 
     `top` stands, as directory, for the root of the server. What names one by one tell is not in it.
     """
@@ -30,23 +42,27 @@ def renamed_ways(news: News, top: int) -> tuple[list[tuple[int, int, int, int]],
     renamed = (news.event == FileEvent.RENAMED) & (news.name != NULL)
     by_way = (named & (news.event == FileEvent.ROOT)) | (renamed & (news.directory < 0))
     by_way |= (named | renamed) & (several[news.name] | (renamed & several[news.to_name]))
-    if not renamed.any() or not by_way.any():
-        return [], news.names
+    removed = (news.event == FileEvent.REMOVED) & (news.name != NULL)
+    if not renamed.any() or not (by_way | (removed & (news.directory == top))).any():
+        return [], deque(), news.names
     ways = _Ways(list(news.names), {name: row for row, name in enumerate(news.names)})
     directory = np.where(news.event == FileEvent.ROOT, top, news.directory)
-    removed = (news.event == FileEvent.REMOVED) & (news.name != NULL) & (news.directory < 0)
     at = np.flatnonzero(named | renamed | removed)
     columns = (news.server, directory, news.name, news.to_directory, news.to_name, news.handle, by_way)
     for row, server, *ends, handle, is_way in zip(
         at.tolist(), *(column[at].tolist() for column in columns), strict=True
     ):
         if removed[row]:
-            ways.remove(row, server, *ends[:2])
+            ways.change(row, server, *ends[:2], is_new=False)
+            if ends[0] < 0:
+                ways.remove(row, server, *ends[:2])
         elif handle == NULL:
+            ways.change(row, server, *ends[:2], is_new=False)
+            ways.change(row, server, *ends[2:], is_new=True)
             ways.rename(row, server, *ends, is_way=is_way)
         else:
             ways.find(row, server, handle, *ends[:2], is_way=is_way)
-    return ways.rows, tuple(ways.names)
+    return ways.rows, ways.changes, tuple(ways.names)
 
 
 @dataclass
@@ -56,11 +72,13 @@ class _Ways:
     names: list[bytes]
     row_of: dict[bytes, int]
     now: dict[int, tuple[_Way, bool]] = field(default_factory=dict)
+    since: dict[int, int] = field(default_factory=dict)  # row of `news` from which on it was there
     through: defaultdict[tuple[int, bytes], dict[int, None]] = field(default_factory=lambda: defaultdict(dict))
     found: dict[int, int] = field(default_factory=dict)  # row of `news` that said so last
     # Row of the last RENAME to a name; that may concern what is told by ways, and what is not.
     renamed_to: dict[tuple[int, bytes, bool], int] = field(default_factory=dict)
     rows: list[tuple[int, int, int, int]] = field(default_factory=list)
+    changes: deque[Change] = field(default_factory=deque)
 
     def find(self, row: int, server: int, handle: int, directory: int, name: int, *, is_way: bool) -> None:
         way = directory, self._parts(name)
@@ -69,7 +87,13 @@ class _Ways:
             # In front of that RENAME it had another name: this one does not hold backwards.
             self.rows.append((row - 1, handle, NULL, NULL))
         self.found[handle] = row
-        self._put(server, handle, way, is_way=is_way)
+        self._put(row, server, handle, way, is_way=is_way)
+
+    def change(self, row: int, server: int, directory: int, name: int, *, is_new: bool) -> None:
+        parts = self._parts(name) if name != NULL else ()
+        if parts:
+            is_way = directory < 0 or len(parts) > 1
+            self.changes.append(Change(row, server, directory, parts[-1], is_way, is_new))
 
     def remove(self, row: int, server: int, directory: int, name: int) -> None:
         old = self._parts(name)
@@ -85,10 +109,6 @@ class _Ways:
         old = self._parts(name)
         if not old:
             return
-        if to_name != NULL and (new_parts := self._parts(to_name)):
-            self.renamed_to[server, new_parts[-1], True] = row
-            if is_way or (server, old[-1], False) in self.renamed_to:
-                self.renamed_to[server, new_parts[-1], False] = row
         # What has been elsewhere for long is forgotten here.
         for handle in list(self.through.pop((server, old[-1]), ())):
             way, was_way = self.now.get(handle, ((NULL, ()), False))
@@ -98,17 +118,28 @@ class _Ways:
             is_other = parts[: len(old)] != old if directory == begin != NULL else not (is_way or was_way)
             if is_other:
                 self.through[server, old[-1]][handle] = None
-            elif directory != begin or NULL in (begin, to_directory, to_name):
+            elif directory != begin or NULL in (begin, to_directory, to_name) or self._is_doubted(server, handle, old):
                 del self.now[handle]
                 self.rows.append((row, handle, NULL, NULL))
             else:
                 new = (to_directory, self._parts(to_name) + parts[len(old) :])
-                self._put(server, handle, new, is_way=is_way or was_way)
+                self._put(row, server, handle, new, is_way=is_way or was_way)
                 if is_way or was_way:
                     self.rows.append((row, handle, to_directory, self._name(new)))
+        if to_name != NULL and (new_parts := self._parts(to_name)):
+            self.renamed_to[server, new_parts[-1], True] = row
+            if is_way or (server, old[-1], False) in self.renamed_to:
+                self.renamed_to[server, new_parts[-1], False] = row
 
-    def _put(self, server: int, handle: int, way: _Way, *, is_way: bool) -> None:
+    def _is_doubted(self, server: int, handle: int, place: tuple[bytes, ...]) -> bool:
+        """May it be another file, that was renamed to this name since, that is there?"""
+        (_, parts), is_way = self.now[handle]
+        last = self.renamed_to.get((server, parts[-1], True), -1)
+        return is_way and parts == place and last > self.since[handle]
+
+    def _put(self, row: int, server: int, handle: int, way: _Way, *, is_way: bool) -> None:
         self.now[handle] = way, is_way
+        self.since[handle] = row
         for part in way[1]:
             self.through[server, part][handle] = None
 

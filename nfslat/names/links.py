@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -13,7 +14,7 @@ import numpy as np
 from nfslat.model.details import FileEvent
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, Table
-from nfslat.names.chains import renamed_ways
+from nfslat.names.chains import Change, renamed_ways
 from nfslat.names.news import TOP, News
 
 _ELSEWHERE = -1  # stands beside `FileEvent`: what was told by another way moves a file
@@ -54,7 +55,7 @@ def follow(news: News) -> Links:
     roots[NULL] = False
     found = (news.handle != NULL) & (name != NULL)
     found &= (event == FileEvent.ROOT) | ((event == FileEvent.FOUND) & ~roots[news.handle])
-    moved, names = renamed_ways(news, TOP)
+    moved, changes, names = renamed_ways(news, TOP)
     width = len(names) + 1
     found &= ~_says_less(news.handle, directory, name, (event == FileEvent.FOUND) & found)
     link, to_link = _codes(directory, name, width), _codes(news.to_directory, to_name, width)
@@ -71,14 +72,19 @@ def follow(news: News) -> Links:
     plain = found & ~in_turn
     rows = [(news.handle[plain], t_ns[plain], link[plain])]
     if in_turn.any():
-        walk = _Walk(len(news.servers), 2 * width)
+        walk = _Walk(len(news.servers), 2 * width, _Spelt(names, news.servers) if changes else None)
         at = np.flatnonzero(in_turn)
-        at = at if moved else told.first_of_each(at)
+        at = at if changes else told.first_of_each(at)
         columns = (at, event[at], t_ns[at], news.handle[at], link[at], to_link[at])
         said = zip(*(column.tolist() for column in columns), strict=True)
         ways = ((row, _ELSEWHERE, int(t_ns[row]), of, _code(end, width), NULL) for row, of, *end in moved)
-        for _, *one in heapq.merge(said, ways, key=itemgetter(0)):
+        for row, *one in heapq.merge(said, ways, key=itemgetter(0)):
+            while changes and changes[0].row <= row:
+                change = changes.popleft()
+                walk.doubt(change, int(t_ns[change.row]))
             walk.hear(*one)
+        for change in changes:
+            walk.doubt(change, int(t_ns[change.row]))
         rows.append(walk.rows())
     handle, from_ns, link = (np.concatenate(column) for column in zip(*rows, strict=True))
     order = np.lexsort((np.arange(len(handle)), from_ns, handle))
@@ -182,6 +188,37 @@ def _differ(group: I64, value: I64, groups: int) -> Bool:
 
 
 @dataclass
+class _Spelt:
+    """Places by the names in them: one place may be told as "b" of a directory, and by a way from elsewhere."""
+
+    names: tuple[bytes, ...]
+    servers: tuple[int, ...]  # of each handle
+    # Server and name -> places; those of one name, and those of several.
+    places: defaultdict[tuple[int, bytes, bool], dict[int, None]] = field(default_factory=lambda: defaultdict(dict))
+
+    def add(self, place: int) -> None:
+        directory, parts = self._read(place)
+        for part in parts:
+            self.places[self.servers[directory], part, len(parts) > 1][place] = None
+
+    def take(self, change: Change) -> list[int]:
+        """Places that may be the one of `change`, or below it, and are told from another beginning; no longer kept."""
+        out = []
+        for several in (True, False) if change.is_way else (True,):
+            here = self.places.pop((change.server, change.name, several), {})
+            for place in here:
+                if self._read(place)[0] == change.directory:
+                    self.places[change.server, change.name, several][place] = None
+                else:
+                    out.append(place)
+        return out
+
+    def _read(self, place: int) -> tuple[int, list[bytes]]:
+        directory, name = divmod(place, len(self.names) + 1)
+        return directory + TOP, self.names[name].split(b"/")
+
+
+@dataclass
 class _Walk:
     """Where each handle is now, row by row. Handles from `handles` on are of files that a RENAME moved, and that
     nothing has named by their handle so far.
@@ -191,9 +228,12 @@ class _Walk:
 
     handles: int
     least: int  # of the numbers that are places
+    spelt: _Spelt | None  # only where ways are told, too
     at: dict[int, int] = field(default_factory=dict)  # place -> handle
     places: dict[int, list[int]] = field(default_factory=dict)  # handle -> its places, the last found last
     gone: dict[int, int] = field(default_factory=dict)  # handle -> since when it has no place
+    doubted: dict[int, int] = field(default_factory=dict)  # place -> handle that may have been replaced there
+    changed: dict[int, int] = field(default_factory=dict)  # place -> when what was there may have become another file
     links: dict[int, list[int]] = field(default_factory=dict)  # handle -> time and link, time and link ...
     unnamed: int = 0
 
@@ -207,6 +247,7 @@ class _Walk:
         else:
             moved = self.at.get(link)
             if moved is None:
+                self._lose(link, t_ns)
                 self.unnamed += 1
                 moved = self.handles + self.unnamed
                 self._enter(moved, link, _BEGIN_NS)
@@ -232,6 +273,33 @@ class _Walk:
             self._leave(link, t_ns)
         self._enter(handle, link, t_ns)
 
+    def doubt(self, change: Change, t_ns: int) -> None:
+        """What is in a place that may be the one that was changed by another name is not known to be there."""
+        if self.spelt is None:
+            return
+        for place in self.spelt.take(change):
+            handle = self.at.pop(place, None)
+            if handle is not None:
+                self.changed[place] = t_ns
+                places = self.places[handle]
+                places.remove(place)
+                if handle >= self.handles:
+                    del self.links[handle], self.places[handle]
+                    continue
+                if places and self.links[handle][-1] == place:
+                    self._enter(handle, places[-1], t_ns)
+                self.doubted[place] = handle
+            # A file that is replaced keeps its last name; one that was renamed has another.
+            if not change.is_new:
+                self._lose(place, t_ns)
+            elif place in self.doubted:
+                self.spelt.add(place)
+
+    def _lose(self, place: int, t_ns: int) -> None:
+        handle = self.doubted.pop(place, None)
+        if handle is not None and self.links[handle][-1] == place:
+            self.links[handle] += t_ns, NULL
+
     def _take(self, t_ns: int, handle: int, link: int) -> None:
         """It is by another way from now on, or (NULL) nobody knows where."""
         for one in self.places.pop(handle, []):
@@ -245,6 +313,14 @@ class _Walk:
     def _enter(self, handle: int, link: int, t_ns: int) -> None:
         links = self.links.setdefault(handle, [])
         since = self.gone.pop(handle, t_ns)
+        if since < t_ns and links[-1] < self.least:
+            # Only one of its names is gone for certain: the other one was told otherwise.
+            links += since, NULL
+            since = t_ns
+        if not links and link in self.changed:
+            # It need not be what was there in front of that.
+            links += _BEGIN_NS, NULL
+            since = self.changed[link]
         if not links or links[-1] != link:
             links += since, link
         places = self.places.setdefault(handle, [])
@@ -253,6 +329,9 @@ class _Walk:
                 places.remove(link)
             places.append(link)
             self.at[link] = handle
+            self.doubted.pop(link, None)
+            if self.spelt is not None:
+                self.spelt.add(link)
 
     def _leave(self, link: int, t_ns: int) -> None:
         handle = self.at.pop(link, None)

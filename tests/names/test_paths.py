@@ -160,6 +160,60 @@ def test_another_file_in_its_place_takes_the_name() -> None:
     assert _of(story)[-2:] == ["/export/a", "/export/c"]
 
 
+def test_a_file_that_was_replaced_by_a_way_is_no_longer_there() -> None:
+    """A RENAME told from the root may replace a file told by its directory: when its handle is found elsewhere, what
+    happens in the old place does not concern it."""
+    story = _mounted().ask(2, "CREATE", b"root", b"b").tell(FOUND, b"root", b"b", b"B")
+    story.ask(4, "CREATE", b"root", b"a").tell(FOUND, b"root", b"a", b"A")
+    story.ask(6, "RENAME", None, b"a", version=4, before="PUTROOTFH LOOKUP")
+    story.tell(RENAMED, None, b"/export/a", None, None, b"/export/b").ask(8, "READ", b"B")
+    story.ask(10, "CREATE", b"root", b"a").tell(FOUND, b"root", b"a", b"B").ask(12, "READ", b"B")
+    story.ask(14, "RENAME", b"root", b"a").tell(RENAMED, b"root", b"a", None, b"root", b"b").ask(16, "READ", b"B")
+    assert [_of(story)[at] for at in (4, 6, 8)] == ["/export/b", "/export/a", "/export/b"]
+
+
+def test_a_name_that_a_way_may_have_changed_is_nobody_s() -> None:
+    """Where a way led from the place that RENAMEs had led to, a file that is found there later was not that one."""
+    story = _mounted().ask(2, "CREATE", None, b"a", version=4, before="PUTROOTFH LOOKUP")
+    story.tell(ROOT, None, b"/export/a", b"A").ask(4, "RENAME", b"root", b"a")
+    story.tell(RENAMED, b"root", b"a", None, b"root", b"b").ask(6, "RENAME", b"root", b"b")
+    story.tell(RENAMED, b"root", b"b", None, b"root", b"c").ask(8, "RENAME", None, b"c", version=4, before="PUTROOTFH")
+    story.tell(RENAMED, None, b"/export/c", None, None, b"/export/d").ask(10, "READ", b"A")
+    story.ask(12, "REMOVE", b"root", b"d").tell(REMOVED, b"root", b"d")
+    story.ask(14, "CREATE", b"root", b"c").tell(FOUND, b"root", b"c", b"A").ask(16, "READ", b"A")
+    assert [_of(story)[at] for at in (1, 5, 8)] == ["/export/a", None, "/export/c"]
+
+
+def test_what_is_found_where_a_way_may_have_led_from_has_no_history() -> None:
+    """It need not be what a RENAME moved there: no name holds back beyond what may have changed the place."""
+    story = _mounted().ask(2, "READ", b"A").ask(4, "RENAME", b"root", b"a")
+    story.tell(RENAMED, b"root", b"a", None, b"root", b"b").ask(6, "READ", b"A").ask(8, "RENAME", b"root", b"b")
+    story.tell(RENAMED, b"root", b"b", None, b"root", b"a").ask(10, "REMOVE", None, b"a", version=4, before="PUTROOTFH")
+    story.tell(REMOVED, None, b"/export/b/a").ask(12, "READ", b"A")
+    story.ask(14, "LOOKUP", b"root", b"a").tell(FOUND, b"root", b"a", b"A").ask(16, "READ", b"A")
+    assert [_of(story)[at] for at in (1, 3, 6, 8)] == [None, None, "/export/a", "/export/a"]
+
+
+def test_what_may_have_been_replaced_is_not_followed() -> None:
+    """It keeps its last name until the file in its place is renamed: either may be that file, so it has none."""
+    story = _mounted().ask(2, "CREATE", None, b"b", version=4, before="PUTROOTFH LOOKUP")
+    story.tell(ROOT, None, b"/export/b", b"B").ask(4, "LOOKUP", b"root", b"c").tell(FOUND, b"root", b"c", b"C")
+    story.ask(6, "RENAME", b"root", b"x").tell(RENAMED, b"root", b"x", None, b"root", b"b").ask(8, "READ", b"B")
+    story.ask(10, "RENAME", None, b"b", version=4, before="PUTROOTFH LOOKUP")
+    story.tell(RENAMED, None, b"/export/b", None, None, b"/export/c").ask(12, "READ", b"B").ask(14, "READ", b"C")
+    story.ask(16, "RENAME", b"root", b"c").tell(RENAMED, b"root", b"c", None, b"root", b"d").ask(18, "READ", b"C")
+    assert [_of(story)[at] for at in (4, 6, 7, 9)] == ["/export/b", None, "/export/c", None]
+
+
+def test_of_two_names_told_in_two_ways_one_that_is_removed_is_not_the_file() -> None:
+    """Where the other name may be the same or a link, a name that is found later does not hold back to the REMOVE."""
+    story = _mounted().ask(2, "LOOKUP", b"root", b"b").tell(FOUND, b"root", b"b", b"B")
+    story.ask(4, "LOOKUP", None, b"a", version=4, before="PUTROOTFH LOOKUP").tell(ROOT, None, b"/export/a", b"B")
+    story.ask(6, "REMOVE", b"root", b"b").tell(REMOVED, b"root", b"b").ask(8, "READ", b"B")
+    story.ask(10, "LINK", b"B", b"c").tell(FOUND, b"root", b"c", b"B").ask(12, "READ", b"B")
+    assert [_of(story)[at] for at in (4, 6)] == [None, "/export/c"]
+
+
 def test_a_row_that_was_cut_takes_nothing_away() -> None:
     """A name without its directory says less than what was known of the same name; another name is news."""
     story = _mounted().ask(2, "LOOKUP", b"root", b"a").tell(FOUND, b"root", b"a", b"A")
