@@ -218,7 +218,7 @@ def join(server: _JoinSide, client: _JoinSide, places: int) -> tuple[_I32, _I32,
 
 _Calls: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], _I32, _I32]
 
-def starts(calls: _Calls, threads: int, by_answer: bool) -> npt.NDArray[np.int64]:
+def starts(calls: _Calls, threads: int, by_answer: bool, leaving: bool) -> npt.NDArray[np.int64]:
     """`nfslat.kernels.dispatch.starts`: when each call got a thread, NULL where the model has none for it."""
 
 def bound(calls: _Calls) -> tuple[int, int]:

@@ -36,6 +36,14 @@ def work_of(calls: list[Call]) -> Work:
     return Work.of(arrival.copy(), reply.copy(), stream.astype(np.int32))
 
 
+TURNS = (Order.TURNS_BY_START, Order.TURNS_BY_ANSWER, Order.LEAVING)
+
+
+def in_python(work: Work, threads: int, order: Order) -> I64:
+    """The twin of `dispatch.starts`."""
+    return starts_in_python(work, threads, order is Order.TURNS_BY_ANSWER, order is Order.LEAVING)
+
+
 # Few times, so that they coincide; a call takes no time at all, or any; streams that are not used in between.
 CALLS = st.lists(
     st.tuples(st.sampled_from((0, 1, 2, 5)), st.integers(0, 12), st.integers(0, 12)).map(
@@ -46,25 +54,23 @@ CALLS = st.lists(
 
 
 @needs_compiled
-@given(CALLS, st.integers(1, 6), st.booleans())
-def test_the_compiled_loop_equals_its_twin(calls: list[Call], threads: int, by_answer: bool) -> None:
+@given(CALLS, st.integers(1, 6), st.sampled_from(TURNS))
+def test_the_compiled_loop_equals_its_twin(calls: list[Call], threads: int, order: Order) -> None:
     """Whatever the streams, with ties and calls that take no time, both give the same starts."""
     work = work_of(calls)
-    order = Order.TURNS_BY_ANSWER if by_answer else Order.TURNS_BY_START
-    assert dispatch.starts(work, threads, order).tolist() == starts_in_python(work, threads, by_answer).tolist()
+    assert dispatch.starts(work, threads, order).tolist() == in_python(work, threads, order).tolist()
 
 
 @needs_compiled
-@pytest.mark.parametrize("by_answer", [False, True])
+@pytest.mark.parametrize("order", TURNS)
 @pytest.mark.parametrize("threads", [1, 3, 4, 5, 1000])
-def test_the_compiled_loop_equals_its_twin_on_a_load(threads: int, by_answer: bool) -> None:
+def test_the_compiled_loop_equals_its_twin_on_a_load(threads: int, order: Order) -> None:
     """On thousands of calls of eight connections too, with the right number of threads and with wrong ones."""
     traffic = simulate(threads=4, workers=24, connections=8, count=3_000)
     order = np.argsort(traffic.arrival_ns, kind="stable")
     columns = (traffic.arrival_ns, traffic.reply_ns, traffic.conn.astype(np.int32))
     work = Work.of(*(column[order] for column in columns))
-    supposed = Order.TURNS_BY_ANSWER if by_answer else Order.TURNS_BY_START
-    assert (dispatch.starts(work, threads, supposed) == starts_in_python(work, threads, by_answer)).all()
+    assert (dispatch.starts(work, threads, order) == in_python(work, threads, order)).all()
 
 
 @needs_compiled
@@ -112,6 +118,13 @@ def test_without_the_compiled_loop_the_twin_is_used(monkeypatch: pytest.MonkeyPa
 def test_starts_by_pencil(starts: Starts, calls: list[Call], threads: int, taken: list[int]) -> None:
     """Small cases that can be followed with a pencil."""
     assert starts(work_of(calls), threads).tolist() == taken
+
+
+def test_a_connection_without_calls_may_leave_the_line_at_once() -> None:
+    """Then a call that comes on it stands behind those of other connections that came while it had none."""
+    work = work_of([(0, 0, 10), (1, 1, 20), (1, 2, 40), (0, 5, 30)])
+    assert dispatch.starts(work, 1, Order.LEAVING).tolist() == [0, 10, 30, 20]
+    assert dispatch.starts(work, 1, Order.TURNS_BY_START).tolist() != [0, 10, 30, 20]
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def server(**others: Any) -> ServerInFlight:
         "server": "10.0.0.2", "servers": 1, "max": 64, "mean": 40.0, "levels": [], "knee": 16,
         "threads_lower_bound": 15, "lower_bound_seen": 3, "threads_estimate": 16, "threads_range": (16, 16),
         "limited": True, "waiting_share": 0.9, "queue_ms": 47.0, "queue_range_ms": (47.0, 47.0), "service_ms": 1.0,
-        "witnesses": 0, "held": 0, "unseen_first": 0, "cannot": None,
+        "witnesses": 0, "held": 0, "unseen_first": 0, "cannot": None, "instead": None,
     }  # fmt: skip
     return ServerInFlight(**usual | others)  # type: ignore[arg-type]
 
@@ -207,7 +207,8 @@ SHUT = replace(ABOVE, kept_above={Why.WINDOW: kept(7.9)})
 CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] = {
     "server-threads": (QUEUE, server_findings, "server", 47 / 49, "likely",
                        {"queue_ms", "in_thread_ms", "server_ms", "threads_estimate", "threads_range",
-                        "threads_lower_bound", "most_in_flight", "witnesses", "share_slowest"}, "nfsd.threads"),
+                        "threads_lower_bound", "most_in_flight", "witnesses", "share_slowest", "proven"},
+                       "how many threads"),
     "server-storage": (STORAGE, server_findings, "server", 20 / 21, "likely",
                        {"in_thread_ms", "data_ops", "light_ops", "light_ms", "share_slowest"}, "the storage behind"),
     "server-queue-unknown": (UNKNOWN, server_findings, "server", 20 / 21, "certain",
@@ -407,16 +408,17 @@ def test_nothing_known_finds_nothing() -> None:
 @pytest.mark.parametrize(
     ("changes", "confidence", "said"),
     [
-        ({}, "likely", "check the number of threads"),
+        ({}, "likely", "for a limit of 16 at once, and"),
         ({"threads": 16}, "certain", "one of the server's 16 threads"),
         ({"queue_is_measured": True, "server": None}, "certain", "for a server thread"),
         ({"threads": 8}, "likely", "one of the server's 8 threads"),
         ({"woken_share": 0.03}, "certain", "one of the server's 16 threads"),
-        ({"woken_share": 0.9}, "likely", "look alike"),
+        ({"woken_share": 0.6}, "likely", "look alike"),
         ({"server": server(witnesses=5)}, "certain", "one of the server's 16 threads, and"),
         ({"server": server(witnesses=4)}, "likely", "look alike"),
-        ({"server": server(threads_range=(15, 18))}, "likely", "16 threads (15 to 18)"),
-        ({"server": server(threads_estimate=1, threads_range=(1, 1))}, "likely", "the server's only thread,"),
+        ({"server": server(threads_range=(15, 18))}, "likely", "a limit of 16 at once (15 to 18)"),
+        ({"server": server(threads_estimate=1, threads_range=(1, 1))}, "likely", "a limit of 1 at once"),
+        ({"server": server(threads_estimate=1, threads_range=(1, 1), witnesses=5)}, "certain", "the server's only"),
     ],
 )
 def test_a_wait_for_threads_is_certain_with_a_witness_only(changes: dict[str, Any], confidence: str, said: str) -> None:
@@ -426,6 +428,31 @@ def test_a_wait_for_threads_is_certain_with_a_witness_only(changes: dict[str, An
     assert found.confidence == confidence
     assert said in found.text
     assert "47.00 of the server's 48.00 ms" in found.text
+
+
+def test_a_limit_that_may_be_the_storages_has_no_number_of_threads_to_set() -> None:
+    """What is an estimate of something that may not be threads is never "now", and the advice is to look."""
+    found = one(server_findings(QUEUE), "server-threads")
+    assert not {"value", "suggested"} & found.advice.keys()
+    assert "cat /proc/fs/nfsd/threads" in found.advice["how"]
+    sure = one(server_findings(replace(QUEUE, server=server(witnesses=5))), "server-threads")
+    assert sure.advice["value"] == "16"
+
+
+def test_sockets_that_find_an_idle_thread_refute_a_limit_of_threads() -> None:
+    """Where pool_stats say that nearly each socket woke a thread at once, what calls wait for is something else."""
+    found = one(server_findings(replace(QUEUE, woken_share=0.98)), "server-queue-unknown")
+    assert "98 % of them found an idle thread" in found.text
+    assert found.confidence == "certain"
+
+
+def test_storage_is_named_where_no_number_of_threads_fits() -> None:
+    """What speaks against threads does not speak for them being idle: the storage is named, and no more is said."""
+    found = one(
+        server_findings(replace(STORAGE, server=replace(UNLIMITED, instead="they share a disk"))), "server-storage"
+    )
+    assert "none waits for a thread" not in found.text
+    assert "none waits for a thread" in one(server_findings(STORAGE), "server-storage").text
 
 
 def test_more_threads_than_the_queue_shows_are_not_the_limit() -> None:

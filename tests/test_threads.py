@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rivals
 from examples import examples
 from grids import grid
 from hypothesis import example, given, settings
@@ -414,10 +415,20 @@ def test_quick_writes_are_no_witnesses() -> None:
 
 def test_light_calls_that_wait_as_long_are_witnesses() -> None:
     """GETATTRs that need no disk wait for a thread like the READs: what all wait for is in front of the threads."""
-    traffic = simulate(threads=2, workers=24)
+    traffic = simulate(threads=2, workers=24, mean_ns={"READ": 10 * MS, "WRITE": 10 * MS, GETATTR: 50 * US})
     found = load_of(traffic)
     small = int(np.count_nonzero(traffic.kind == GETATTR))
     assert 0.8 * small <= found.witnesses <= np.count_nonzero(traffic.kind != "READ")
+
+
+def test_short_work_has_no_witnesses() -> None:
+    """A processor that works on calls of 1 ms one after another lets GETATTRs wait, too: they prove no thread."""
+    traffic = rivals.simulate(
+        {"READ": [("cpu", 1.0)], GETATTR: [("cpu", 0.05)]}, {"cpu": rivals.line(1)}, threads=64, workers=16
+    )
+    found = load_of(traffic)
+    assert found.threads.estimate == 1
+    assert found.witnesses == 0
 
 
 # --- What cannot be told ----------------------------------------------------------------------------------------------

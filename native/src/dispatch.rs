@@ -33,11 +33,13 @@ const NONE: i32 = -1;
 /// call that has no thread shows that the calls of its stream up to it had one, and that calls of other streams were given
 /// theirs too early. Panics where a row is out of range.
 ///
+/// In a server whose connections are `leaving`, one that has no more calls leaves the line at once.
+///
 /// Which of the calls in threads was not there yet is a guess: the one that was taken last, or the one that is answered
 /// last (`by_answer`).
-pub fn starts(work: &Work, threads: usize, by_answer: bool) -> Vec<i64> {
+pub fn starts(work: &Work, threads: usize, by_answer: bool, leaving: bool) -> Vec<i64> {
     let rows = work.arrival_ns.len();
-    let mut model = Model::new(work, threads, by_answer);
+    let mut model = Model { by_answer, leaving, ..Model::new(work, threads) };
     let mut arrived = 0;
     for answered in work.by_reply.chunk_by(|&one, &next| work.reply_ns[one as usize] == work.reply_ns[next as usize]) {
         let now = work.reply_ns[answered[0] as usize];
@@ -108,6 +110,7 @@ struct Model<'a> {
     work: &'a Work<'a>,
     threads: usize,
     by_answer: bool,
+    leaving: bool,
     busy: usize,
     waiting: Vec<Stream>,
     /// The next call of the same stream.
@@ -124,13 +127,14 @@ struct Model<'a> {
 const FEW: usize = 64;
 
 impl<'a> Model<'a> {
-    fn new(work: &'a Work<'a>, threads: usize, by_answer: bool) -> Self {
+    fn new(work: &'a Work<'a>, threads: usize) -> Self {
         let rows = work.arrival_ns.len();
         let streams = work.stream.iter().max().map_or(0, |&last| last as usize + 1);
         Self {
             work,
             threads,
-            by_answer,
+            by_answer: false,
+            leaving: false,
             busy: 0,
             waiting: (0..streams).map(|_| Stream { first: NONE, last: NONE, is_ready: false }).collect(),
             after: vec![NONE; rows],
@@ -172,6 +176,9 @@ impl<'a> Model<'a> {
             self.given.push(row);
             self.busy += 1;
             stream.first = self.after[row as usize];
+            if self.leaving && stream.first == NONE {
+                continue;
+            }
             stream.is_ready = true;
             self.ready.push_back(number);
         }
@@ -263,6 +270,7 @@ mod tests {
         starts(
             &Work { arrival_ns: &arrival_ns, reply_ns: &reply_ns, stream: &stream, by_reply: &by_reply },
             threads,
+            false,
             false,
         )
     }

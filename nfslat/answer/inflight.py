@@ -46,6 +46,7 @@ class ServerInFlight:
     held: Count  # ops left out, which a server may hold back without a thread
     unseen_first: Count  # ops whose first transmission is not in the capture; their arrival is taken from their XID
     cannot: str | None  # why there is no answer on threads; None where there is one
+    instead: str | None  # what speaks against any number of threads, where calls wait as if for some
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,7 @@ def server_in_flight(seen: Seen, load: ServerLoad, rows: I32 | I64, server_ms: f
         held=load.jobs.held,
         unseen_first=load.jobs.unseen_first,
         cannot=threads.cannot or None,
+        instead=threads.instead or None,
     )
 
 

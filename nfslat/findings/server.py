@@ -22,6 +22,7 @@ _FEW_LIGHT = 5
 _NAMED = 0.1  # of the time of all ops that wait for storage: kinds that take less are not named
 _MOSTLY = 0.7
 _WITNESSES = 5
+_IDLE = 0.9  # of them did: nothing waited for one
 _STARVED = 0.2  # of the server's queued sockets found an idle thread: 0.02 to 0.04 in the lab, else 0.9 to 1
 # Those that go by a name meet the disk where nobody has read that directory lately: one of them would speak for all.
 _LIGHT = IN_MEMORY_OPS - {"LOOKUP", "OPEN"}
@@ -60,17 +61,20 @@ class Queue(Evidence):
     storage_ms: float | None = field(default=None, metadata=OPTIONAL)  # the storage's own mean
     threads: int | None = field(default=None, metadata=OPTIONAL)  # as the server says
     share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
+    proven: bool = False  # that it is threads that calls wait for
     window: Window | None = field(default=None, metadata=INLINED)
 
     @property
     def who(self) -> str:
-        """``a thread``, ``its only thread``, ``one of its 14 to 18 threads``."""
+        """``a thread``, ``its only thread``, ``one of its 14 to 18 threads``; ``one of 3 at once``."""
         estimate, span = (self.workers.threads_estimate, self.workers.threads_range) if self.workers else (None, None)
         threads = self.threads or estimate
         low, high = span or (threads, threads)
         if threads is None:
             return "a thread"
         number = threads if self.threads is not None or low == high else f"{low} to {high}"
+        if self.threads is None and not self.proven:
+            return f"a limit of {number} at once: its threads"
         return "its only thread" if number == 1 else f"one of its {number} threads"
 
     @property
@@ -220,6 +224,17 @@ def _queue(f: Facts) -> Diagnosis | None:
             confidence="likely",
             evidence=dataclasses.replace(evidence, threads=known),
         )
+    if f.woken_share is not None and f.woken_share >= _IDLE and witnesses < _WITNESSES:
+        return diagnosis(
+            "server-queue-unknown",
+            "server",
+            f"calls wait {split} in a queue{leaving}, but {f.woken_share * 100:.0f} % of them found an idle thread "
+            "(pool_stats): look for a lock, or storage that takes no more at once",
+            share=share,
+            slowest=slowest,
+            confidence="certain",
+            evidence=dataclasses.replace(evidence, threads=known),
+        )
     count = known if known is not None else estimate
     sure = (
         f.queue_is_measured
@@ -227,14 +242,9 @@ def _queue(f: Facts) -> Diagnosis | None:
         or (f.woken_share is not None and f.woken_share <= _STARVED)
         or witnesses >= _WITNESSES
     )
-    who = "a server thread"
-    if count is not None:
-        who = "the server's only thread" if count == 1 else f"one of the server's {count:,} threads"
-    if known is None and s is not None and low != high:
-        who += f" ({low} to {high})"
-    text = f"calls wait {split} for {who}, and are worked on for {ms(f.in_thread_ms)} ms"
+    text = f"calls wait {split} for {_whom(known, s, sure=sure)}, and are worked on for {ms(f.in_thread_ms)} ms"
     if not sure:
-        text += "; storage that takes no more requests at once would look alike, so check the number of threads"
+        text += "; storage (or processors) that takes no more at once would look alike: the number of threads decides"
     return diagnosis(
         THREADS,
         "server",
@@ -242,9 +252,28 @@ def _queue(f: Facts) -> Diagnosis | None:
         share=share,
         slowest=slowest,
         confidence="certain" if sure else "likely",
-        evidence=dataclasses.replace(evidence, threads=known),
-        advice=advice.threads(f.server_host, count, s.max if s is not None else None),
+        evidence=dataclasses.replace(evidence, threads=known, proven=sure),
+        advice=advice.threads(f.server_host, count, s.max if s is not None else None) if sure else _ASK,
     )
+
+
+_ASK = LookAt(
+    knob="how many threads the NFS server has",
+    how=("cat /proc/fs/nfsd/threads", "nfslat ... --server-snapshot BEFORE AFTER (scripts/snapshot.sh)"),
+    verify="as many as work at once here: they are the limit, give the server more; more: look at the storage",
+)
+
+
+def _whom(known: int | None, s: ServerInFlight | None, *, sure: bool) -> str:
+    """What calls wait for."""
+    count = known if known is not None or s is None else s.threads_estimate
+    if count is None:
+        return "a server thread"
+    low, high = s.threads_range or (count, count) if s is not None else (count, count)
+    spread = f" ({low} to {high})" if known is None and low != high else ""
+    if not sure and known is None:
+        return f"a limit of {count:,} at once{spread}"
+    return f"the server's only thread{spread}" if count == 1 else f"one of the server's {count:,} threads{spread}"
 
 
 def _slowest_queue(f: Facts) -> float | None:
@@ -284,7 +313,9 @@ def _storage(f: Facts) -> Diagnosis | None:
         if light[2] > _FAST * work_ms and confidence != "certain":
             return None
         proof += f", while {times(light[0], 'op')} that need no data take {ms(light[2])} ms"
-    thread = " once a thread has them" if f.queue_ms else "" if f.queue_ms is None else ", and none waits for a thread"
+    thread = " once a thread has them" if f.queue_ms else ", and none waits for a thread"
+    if f.queue_ms is None or (f.server is not None and f.server.instead):
+        thread = ""
     return diagnosis(
         "server-storage",
         "server",

@@ -17,7 +17,10 @@ _WITNESS = 0.1  # a call whose work is so much less than that of the main operat
 _SOME_HIDDEN, _SOME_RESENT = 0.10, 0.02  # together they make late answers, and a wrong bound
 _IN_SOCKET = 0.25  # of the time from call to reply; what was done in the rest of it is not known
 _HIDDEN = 0.25  # of the ops; what those did in threads is not known
-_PATIENT = 0.5  # and waits at least so much of the time that those of the main operation wait
+_PATIENT = 0.5  # and waits at least so much of the time that those of the main operation wait, which have to
+# Of the main operation. Work that is shorter may be that of a few processors, one call after another: all calls wait
+# for those. Longer work is interrupted, and short calls go first (base_slice_ns of Linux's scheduler: 3 ms at most).
+_PREEMPTED_NS = 3_000_000
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def server_load(
     socket, which is no time in a thread, and no wait for one.
     """
     jobs = find_jobs(ops, loose, reverse, None if details is None else details.blocked)
-    threads = find_threads(jobs.work, jobs.kind, jobs.plain, jobs.uncalled_ns)
+    threads = find_threads(jobs.work, jobs.kind, jobs.plain, jobs.uncalled_ns, _is_light(ops, jobs))
     if in_socket_ns is not None:
         threads = _beside_socket(threads, jobs, in_socket_ns)
     return load_of(ops, jobs, told(threads, jobs, hidden, details), in_socket_ns)
@@ -161,7 +164,14 @@ def _witnesses(ops: Ops, jobs: Jobs, threads: Threads) -> int:
     service = jobs.work.reply_ns - threads.start_ns
     kinds = int(jobs.kind.max()) + 1
     main = jobs.kind == np.argmax(np.bincount(jobs.kind, np.where(jobs.op == NULL, 0, service), kinds))
-    in_memory = np.array([op_name(*kind[:2], kind.op) in IN_MEMORY_OPS for kind in ops.kinds], dtype=np.bool_)
-    light = ~main & (jobs.op != NULL) & in_memory[ops.kind[jobs.op]]
+    if np.median(service[main]) < _PREEMPTED_NS or not (main & (queue > 0)).any():
+        return 0
+    light = ~main & _is_light(ops, jobs)
     light &= service <= _WITNESS * np.median(service[main])
-    return int(np.count_nonzero(light & (queue >= _PATIENT * np.median(queue[main]))))
+    return int(np.count_nonzero(light & (queue >= _PATIENT * np.median(queue[main & (queue > 0)]))))
+
+
+def _is_light(ops: Ops, jobs: Jobs) -> Bool:
+    """Calls that are known to need neither data nor a name."""
+    in_memory = np.array([op_name(*kind[:2], kind.op) in IN_MEMORY_OPS for kind in ops.kinds], dtype=np.bool_)
+    return np.asarray((jobs.op != NULL) & in_memory[ops.kind[jobs.op]])

@@ -24,6 +24,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nfslat.inflight.entropy import RESOLUTION_NS, RULED_OUT, SURE, Scores, is_worse
+from nfslat.inflight.fit import Replay, in_lockstep, misfit
 from nfslat.kernels.dispatch import Order, Work, most_at_once, starts
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I16, I64, Bool
@@ -32,15 +34,7 @@ F64 = npt.NDArray[np.float64]
 
 FEWEST = 60  # calls; fewer do not tell a queue from chance
 _SAMPLE, _PIECE = 60_000, 10_000  # calls that a search looks at, in pieces of so many that follow each other
-_BLOCKS = 24  # of time
-_FORCED = 7.0  # nats that a call costs which is answered without a thread: e^-7, one in a thousand
 _PARTS = 6  # of a multiple of the right number
-_MOST_FORCED = 0.03  # of the calls, in half of the blocks; with the right number it is well below 1 %
-_RULED_OUT = 1e3  # nats
-_RESOLUTION_NS = 2_000.0  # times of work that are closer are the same: stamps are in us
-_SURE = 3.0  # standard errors
-_NEARLY_ALL = 22  # of the blocks; by chance so many agree once in 50,000
-_FEW = 8  # calls of one operation; fewer have no density
 _FEW_ALONE = 3  # calls that surely met no queue; fewer are no measure of the work
 _LONGER = 1.25  # so much longer than those the others must take
 _FASTER = 0.8  # of that number of threads: fewer are ruled out
@@ -72,12 +66,13 @@ class Threads:
     low_start_ns: I64  # the same with `low` and with `high` threads: the error of a mean
     high_start_ns: I64
     cannot: str = ""  # why there is no answer
+    instead: str = ""  # what speaks against any number of threads, where calls wait as if for some
 
     def untold(self, cannot: str) -> Threads:
         """The same without an answer, for a reason."""
         return dataclasses.replace(
             self, estimate=None, low=self.bound.threads, high=None, limited=False, forced_share=0.0, waiting_share=0.0,
-            cannot=cannot,
+            cannot=cannot, instead="",
         )  # fmt: skip
 
     @property
@@ -102,28 +97,36 @@ def in_flight_at_arrival(work: Work) -> I64:
     return depth
 
 
-def find_threads(work: Work, kind: I16, plain: Bool | None = None, uncalled_ns: I64 | None = None) -> Threads:
+def find_threads(
+    work: Work,
+    kind: I16,
+    plain: Bool | None = None,
+    uncalled_ns: I64 | None = None,
+    light: Bool | None = None,
+) -> Threads:
     """`kind` numbers the operation of each call: times in a thread are compared within one.
 
     `plain` masks the calls whose place in the stream is sure (all of them), `uncalled_ns` are the times of replies to
-    calls that were not captured, ascending (none).
+    calls that were not captured, ascending (none), `light` masks calls that need neither data nor a name (none).
     """
     bound = lower_bound(work if plain is None or plain.all() else work.part(np.flatnonzero(plain)))
     depth = in_flight_at_arrival(work)
     most = int(depth.max(initial=0))
 
-    def unknown(cannot: str) -> Threads:
+    def unknown(cannot: str, instead: str = "") -> Threads:
         nothing = work.arrival_ns
-        return Threads(len(depth), bound, most, None, bound.threads, None, False, 0.0, 0.0, *(nothing,) * 3, cannot)
+        none = Threads(len(depth), bound, most, None, bound.threads, None, False, 0.0, 0.0, *(nothing,) * 3, cannot)
+        return dataclasses.replace(none, instead=instead)
 
     if len(depth) < FEWEST:
         return unknown(f"only {len(depth)} calls: too few to tell")
     if most <= bound.threads or (depth > bound.threads).mean() < _SOME_WAIT / 10:
         return unknown("")  # nothing ever waits
     samples = list(_pieces(work, kind, depth))
-    alone = _the_unqueued(work, kind, np.where(_is_known(work, uncalled_ns), depth, most + 1), bound)
+    known = np.where(_is_known(work, uncalled_ns), depth, most + 1)
+    alone = _the_unqueued(work, kind, known, bound)
     one_stream = bool((work.stream == work.stream[0]).all())
-    scores = [_Scores(samples, order, one_stream) for order in ([Order.TURNS_BY_START] if one_stream else Order)]
+    scores = [Scores(samples, order, one_stream) for order in ([Order.TURNS_BY_START] if one_stream else Order)]
     found_by = [(score, _search(score, bound.threads, alone.least, most)) for score in scores]
     score, best = min(found_by, key=lambda one: one[0](one[1]))
     allowed = _allowed(found_by, score, best)
@@ -143,6 +146,22 @@ def find_threads(work: Work, kind: I16, plain: Bool | None = None, uncalled_ns: 
     waits = float((start - work.arrival_ns).mean())
     if waits < _SOME_WAIT * server_ns:
         return unknown("")
+    none = np.zeros(len(depth), dtype=np.bool_)
+    main = kind == np.argmax(np.bincount(kind, work.reply_ns - work.arrival_ns))
+    light = none if light is None else light
+    sent_once = ~none if plain is None else plain
+
+    def replay(threads: int) -> Replay:
+        taken = starts(work, threads, score.order)
+        without = taken == NULL
+        return Replay(work, threads, np.where(without, work.reply_ns, taken), without, known, main, light, sent_once)
+
+    together = in_lockstep(replay(best))
+    if best < together < most and score(together) < RULED_OUT / 2:
+        best = low = high = together
+        start, forced = _started(work, best, score.order)
+    if instead := misfit(replay(best)) or _better_below(score, best, bound.threads):
+        return unknown("", instead)
     return Threads(
         calls=len(depth),
         bound=bound,
@@ -159,12 +178,20 @@ def find_threads(work: Work, kind: I16, plain: Bool | None = None, uncalled_ns: 
     )
 
 
-def _allowed(found_by: list[tuple[_Scores, int]], score: _Scores, best: int) -> set[int]:
-    """What fits by each order that fits; turns are one order, of which it is not known how it began."""
+def _better_below(score: Scores, best: int, seen: int) -> str:
+    """Fewer threads than were seen at work cannot be right. Where they fit better all the same, the model is wrong."""
+    for threads in {max(seen * part // 4, 1) for part in (1, 2, 3)} | {seen - 1}:
+        if 0 < threads < seen and score(threads) < score(best) and is_worse(score.known[best] - score.known[threads]):
+            return "fewer threads than were seen at work would fit better: it is not threads that calls wait for"
+    return ""
+
+
+def _allowed(found_by: list[tuple[Scores, int]], score: Scores, best: int) -> set[int]:
+    """What fits by each order that fits; by start and by answer are one, of which it is not known how it began."""
     allowed = set(score.as_good_as(best))
     for other, its_best in found_by:
-        both_turns = Order.OLDEST_FIRST not in (score.order, other.order)
-        if both_turns or not _is_worse(other.known[its_best] - score.known[best]):
+        both_turns = {score.order, other.order} <= {Order.TURNS_BY_START, Order.TURNS_BY_ANSWER}
+        if both_turns or not is_worse(other.known[its_best] - score.known[best]):
             allowed.update(other.as_good_as(its_best))
     return allowed
 
@@ -211,12 +238,12 @@ def _the_unqueued(work: Work, kind: I16, depth: I64, bound: Bound) -> _Unqueued:
 def _median(times: I64) -> tuple[float, float, float]:
     """The median, between what it is at least and at most: as many ranks off as chance may be; of few times, all."""
     ordered, count = np.sort(times), len(times)
-    off = _SURE * np.sqrt(count) / 2
+    off = SURE * np.sqrt(count) / 2
     low, high = max(int(count / 2 - off), 0), min(int(np.ceil(count / 2 + off)), count - 1)
     return float(ordered[low]), float(np.median(ordered)), float(ordered[high])
 
 
-def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: _Scores) -> int | str:
+def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: Scores) -> int | str:
     """The T of those that fit that explains best why calls take longer than unqueued ones; text: why there is none."""
     server_ns = (work.reply_ns - work.arrival_ns)[alone.others]
     if alone.calls < _FEW_ALONE:
@@ -231,7 +258,7 @@ def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: _S
 
     def misfit(threads: int) -> float:
         start, _ = _started(work, threads, score.order)
-        service_ns = np.maximum(work.reply_ns - start, _RESOLUTION_NS)[alone.others]
+        service_ns = np.maximum(work.reply_ns - start, RESOLUTION_NS)[alone.others]
         return abs(float(np.log(np.median(service_ns) / alone.work_ns)))
 
     best: int = min(score.known, key=score)
@@ -267,7 +294,7 @@ def _pieces(work: Work, kind: I16, depth: I64) -> Iterator[tuple[Work, I16]]:
         yield work.part(piece), kind[piece]
 
 
-def _search(score: _Scores, seen: int, least: int, most: int) -> int:
+def _search(score: Scores, seen: int, least: int, most: int) -> int:
     """The T with the least entropy, `least` to `most`, or `seen`: a coarse grid first, then what is around its best.
 
     `seen` threads were seen at work, and few calls say what `least` is: where a disk begins slowly, it is too much.
@@ -288,7 +315,7 @@ def _search(score: _Scores, seen: int, least: int, most: int) -> int:
         best = _around(score, better)
 
 
-def _around(score: _Scores, best: int) -> int:
+def _around(score: Scores, best: int) -> int:
     """The best between `best` and its neighbours among those that were looked at, nearer and nearer."""
     while True:
         known = sorted(score.known)
@@ -300,77 +327,3 @@ def _around(score: _Scores, best: int) -> int:
         for threads in fresh[:: max(len(fresh) // 8, 1)]:
             score(threads)
         best = min((threads for threads in near if threads in score.known), key=score)
-
-
-class _Scores:
-    """Entropy of the times in a thread by the number of threads, each looked at once."""
-
-    def __init__(self, samples: list[tuple[Work, I16]], order: Order, one_stream: bool) -> None:
-        self._samples, self.order, self._one_stream = samples, order, one_stream
-        kind = np.concatenate([kind for _, kind in samples])
-        by_kind = np.argsort(kind, kind="stable")
-        self._groups = np.split(by_kind, np.flatnonzero(np.diff(kind[by_kind])) + 1)
-        self._block = np.arange(len(kind)) * _BLOCKS // len(kind)
-        server_ns = np.concatenate([work.reply_ns - work.arrival_ns for work, _ in samples])
-        # As if no call ever waited. What is forced costs more than that, or an operation of which all calls are
-        # forced would be cheap.
-        self._unqueued = [float(_log_spacing(server_ns[rows]).mean()) for rows in self._groups]
-        self.known: dict[int, F64] = {}
-        self._forced: dict[int, F64] = {}  # what of that is for forced calls
-
-    def __call__(self, threads: int) -> float:
-        if threads not in self.known:
-            self.known[threads], self._forced[threads] = self._by_block(threads)
-        return float(self.known[threads].mean())
-
-    def as_good_as(self, best: int) -> list[int]:
-        """Those that were looked at and are not clearly worse than `best`, ascending."""
-        return sorted(threads for threads in self.known if self._is_as_good(threads, best))
-
-    def _is_as_good(self, one: int, best: int) -> bool:
-        worse = self.known[one] - self.known[best]
-        if self._one_stream:
-            return not _is_worse(worse)
-        # Of several connections some calls are forced because turns were guessed wrong.
-        return not (_is_worse(worse) and _is_worse(worse - self._forced[one] + self._forced[best]))
-
-    def _by_block(self, threads: int) -> tuple[F64, F64]:
-        nats = np.empty(len(self._block))
-        services, forced = [], []
-        for work, _ in self._samples:
-            start = starts(work, threads, self.order)
-            forced.append(start == NULL)
-            services.append(work.reply_ns - start)
-        service, without = np.concatenate(services), np.concatenate(forced)
-        for rows, unqueued in zip(self._groups, self._unqueued, strict=True):
-            there = rows[~without[rows]]
-            nats[there] = _log_spacing(service[there]) if len(there) >= _FEW else unqueued
-            nats[rows[without[rows]]] = unqueued + _FORCED
-        calls = np.bincount(self._block, minlength=_BLOCKS)
-        share = np.bincount(self._block, without, _BLOCKS) / calls
-        # Turns that got out of step force many calls for a while, a wrong number forces some all the time.
-        if np.median(share) > _MOST_FORCED:
-            nats += _RULED_OUT
-        return np.bincount(self._block, nats, _BLOCKS) / calls, share * _FORCED
-
-
-def _is_worse(nats: F64) -> bool:
-    """Is what costs so many nats more, block by block, clearly worse?"""
-    # One odd block (a load that begins) makes a large error of the mean; all the others may agree.
-    nearly_all = np.count_nonzero(nats > 0) >= _NEARLY_ALL and nats.mean() > 0
-    return bool(nats.mean() > _SURE * nats.std(ddof=1) / np.sqrt(_BLOCKS) or nearly_all)
-
-
-def _log_spacing(times: I64) -> F64:
-    """Minus the log density at each of `times`, from how far its neighbours are; 0 where there are too few."""
-    count = len(times)
-    if count < _FEW:
-        return np.zeros(count)
-    near = max(int(np.sqrt(count)), 2)
-    order = np.argsort(times, kind="stable")
-    ordered = times[order].astype(np.float64)
-    at = np.arange(count)
-    below, above = np.maximum(at - near, 0), np.minimum(at + near, count - 1)
-    out = np.empty(count)
-    out[order] = np.log(np.maximum(ordered[above] - ordered[below], _RESOLUTION_NS) * count / (above - below))
-    return out

@@ -43,6 +43,7 @@ class Order(Enum):
     # yet: the one that was taken last, or the one that is answered last.
     TURNS_BY_START = "turns, by start"
     TURNS_BY_ANSWER = "turns, by answer"
+    LEAVING = "turns, leaving"  # in turn, but a connection without more calls leaves the line at once
     OLDEST_FIRST = "oldest first"  # as they arrive, whatever their connection
 
 
@@ -90,15 +91,15 @@ def starts(work: Work, threads: int, order: Order = Order.TURNS_BY_START) -> I64
     """
     if order is Order.OLDEST_FIRST:
         work = work._replace(stream=np.zeros_like(work.stream))
-    by_answer = order is Order.TURNS_BY_ANSWER
+    by_answer, leaving = order is Order.TURNS_BY_ANSWER, order is Order.LEAVING
     if compiled.native is None:
-        return starts_in_python(work, threads, by_answer)
-    return np.asarray(compiled.native.starts(work, threads, by_answer))
+        return starts_in_python(work, threads, by_answer, leaving)
+    return np.asarray(compiled.native.starts(work, threads, by_answer, leaving))
 
 
-def starts_in_python(work: Work, threads: int, by_answer: bool = False) -> I64:
+def starts_in_python(work: Work, threads: int, by_answer: bool = False, leaving: bool = False) -> I64:
     """`starts` without the compiled loop."""
-    model = _Model(work, threads, by_answer)
+    model = _Model(work, threads, by_answer, leaving)
     reply = work.reply_ns.tolist()
     arrivals = work.arrival_ns.tolist()
     arrived = 0
@@ -127,10 +128,10 @@ _FEW = 64  # so far back calls are looked for that were given a thread too early
 
 
 class _Model:
-    def __init__(self, work: Work, threads: int, by_answer: bool) -> None:
+    def __init__(self, work: Work, threads: int, by_answer: bool, leaving: bool) -> None:
         rows = len(work.arrival_ns)
         self.stream, self.reply = work.stream.tolist(), work.reply_ns.tolist()
-        self.threads, self.by_answer, self.busy = threads, by_answer, 0
+        self.threads, self.by_answer, self.leaving, self.busy = threads, by_answer, leaving, 0
         self.waiting: dict[int, deque[int]] = {number: deque() for number in set(self.stream)}
         self.last_taken: dict[int, list[int]] = {number: [] for number in self.waiting}
         self.start = [NULL] * rows
@@ -155,7 +156,8 @@ class _Model:
             self.start[row], self.state[row] = now, _IN_THREAD
             self.given.append(row)
             self.busy += 1
-            self.ready.append(number)
+            if calls or not self.leaving:
+                self.ready.append(number)
 
     def force(self, row: int) -> None:
         """`row` is answered and had no thread: it and the calls of its stream before it have had one all the same."""

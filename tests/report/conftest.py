@@ -120,6 +120,7 @@ def _in_flight() -> InFlight:
             held=0,
             unseen_first=0,
             cannot=None,
+            instead=None,
         ),
         client=ClientInFlight(32, 27.5, levels, 16, None, 0.7, 0.41, False, "workers", [mount]),
         sessions=[],

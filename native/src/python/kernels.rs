@@ -63,9 +63,10 @@ pub(super) fn starts<'py>(
     calls: Calls<'py>,
     threads: usize,
     by_answer: bool,
+    leaving: bool,
 ) -> PyResult<Bound<'py, PyArray1<i64>>> {
     let work = work(&calls)?;
-    let found = py.detach(|| dispatch::starts(&work, threads, by_answer));
+    let found = py.detach(|| dispatch::starts(&work, threads, by_answer, leaving));
     Ok(column(py, found))
 }
 

@@ -90,6 +90,8 @@ def _threads(s: ServerInFlight) -> str:
     bound = f"at least {count(s.threads_lower_bound)} exist (seen {count_of(s.lower_bound_seen, 'time')})"
     if s.cannot:
         return f"{bound}; more cannot be told: {s.cannot}"
+    if s.instead:
+        return f"{bound}; no number of threads fits: {s.instead}"
     if s.threads_estimate is None:
         return f"{bound}; no wait for one is seen, so how many there are is not known"
     low, high = s.threads_range or (s.threads_estimate, s.threads_estimate)

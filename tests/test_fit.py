@@ -1,0 +1,118 @@
+"""Servers whose threads never run out, and some whose threads do -> no number is made up for the first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import queues
+from hypothesis import given
+from hypothesis import strategies as st
+from queues import GETATTR, Traffic, ops
+from rivals import commits, line, shared, simulate
+
+from nfslat.inflight.fit import rank_correlation
+from nfslat.inflight.server import server_load
+from nfslat.inflight.threads import Threads
+from nfslat.model.tables import Loose
+from nfslat.select import is_reverse
+
+_FREELY = shared(float("inf"))
+_READS = {"READ": [("cpu", 0.1), ("disk", 3.0)], GETATTR: [("cpu", 0.05)]}
+_MOSTLY_READS = {"READ": 0.95, GETATTR: 0.05}
+
+
+def threads_of(traffic: Traffic) -> Threads:
+    """What is said of the threads of this server."""
+    table = ops(traffic, "server")
+    nothing: dict[str, list[int]] = {name: [] for name in Loose.columns()}
+    loose = Loose.from_columns(nothing, kinds=table.kinds, connections=table.connections)
+    return server_load(table, loose, is_reverse(table)).threads
+
+
+# Ways, stations, and how the load comes; 64 threads, and never a call that waits for one.
+IDLE: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "one processor, shared": ({"READ": [("cpu", 1.0)], GETATTR: [("cpu", 0.1)]}, {"cpu": shared(1)}, {"workers": 16}),
+    "four processors": ({"READ": [("cpu", 1.0)], GETATTR: [("cpu", 0.1)]}, {"cpu": shared(4)}, {"workers": 20}),
+    "a page cache and a disk": (
+        {"READ": [("cpu", 0.1), ("disk", 0.01)]},
+        {"cpu": line(1), "disk": line(1)},
+        {"workers": 12, "think_ms": 3.0, "rare": {"disk": (0.1, 8.0)}},
+    ),
+    "three disks": (_READS, {"cpu": line(1), "disk": line(3)}, {"workers": 20, "connections": 8}),
+    "three disks, bursts": (_READS, {"cpu": line(1), "disk": line(3)}, {"workers": 20, "think_ms": 10.0}),
+    "a journal": (
+        {"WRITE": [("cpu", 0.1), ("journal", 4.0)]}, {"cpu": line(1), "journal": commits()}, {"workers": 20},
+    ),
+    "bursts": (
+        {"READ": [("cpu", 0.3), ("wait", 0.5)], GETATTR: [("cpu", 0.1)]},
+        {"cpu": line(1), "wait": _FREELY},
+        {"workers": 12, "think_ms": 5.0, "together": True},
+    ),
+    "a host that stands still": (
+        {"READ": [("cpu", 0.2), ("wait", 1.0)], GETATTR: [("cpu", 0.05)]},
+        {"cpu": line(1), "wait": _FREELY},
+        {"workers": 8, "think_ms": 3.0, "stall_every_ms": 400, "stall_ms": 100},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("name", IDLE)
+def test_what_is_not_for_want_of_threads_gets_no_number(name: str, seed: int) -> None:
+    """Processors, disks, a journal, bursts and stalls make calls wait although a thread is idle each time: no number of
+    threads is said, and where calls wait as if for some, what speaks against that."""
+    ways, stations, load = IDLE[name]
+    shares = {other: _MOSTLY_READS.get(other, 1.0) for other in ways}
+    traffic = simulate(ways, stations, threads=64, shares=shares, seed=seed, **load)
+    assert traffic.queue_ns.max() == 0
+    found = threads_of(traffic)
+    assert (found.estimate, found.limited) == (None, False)
+
+
+@pytest.mark.parametrize("connections", [1, 8])
+@pytest.mark.parametrize("law", [{"law": "exponential"}, {"law": "lognormal"}, {"law": "constant"}])
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_threads_that_are_the_limit_are_counted_all_the_same(
+    threads: int, law: dict[str, Any], connections: int
+) -> None:
+    """With disks enough behind them, and with half as many disks, the number is exact."""
+    for stations in ({"cpu": shared(4), "disk": _FREELY}, {"cpu": shared(4), "disk": line(max(threads // 2, 1))}):
+        made = simulate(
+            _READS, stations, threads=threads, workers=20, shares=_MOSTLY_READS, connections=connections, **law
+        )
+        found = threads_of(made)
+        assert (found.estimate, found.low, found.high, found.instead) == (threads, threads, threads, "")
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_threads_in_lockstep_are_counted_by_their_groups(threads: int) -> None:
+    """A disk whose timer ticks answers all threads at one moment, and they take the next calls together: one thread
+    with work of no time and of all the time in turn would be as regular."""
+    made = simulate(
+        {"READ": [("disk", 15.0)]}, {"disk": _FREELY}, threads=threads, workers=20, law="constant", tick_ms=20.0
+    )
+    assert threads_of(made).estimate == threads
+
+
+def test_what_fits_no_pool_of_threads_is_said() -> None:
+    """GETATTRs that pass by READs which wait for three disks say that the wait is behind the threads."""
+    made = queues.simulate(threads=16, disks=3, workers=8, connections=8, mix={"READ": 0.97, GETATTR: 0.03}, seed=2)
+    found = threads_of(made)
+    assert found.estimate is None
+    assert "need no data do not wait" in found.instead
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 10**9)), max_size=300),
+    st.integers(1, 10**6),
+)
+def test_a_rank_correlation_is_one_of_ranks(pairs: list[tuple[int, int]], scale: int) -> None:
+    """It lies between -1 and 1, changes its sign with one of the two, and not with their scale."""
+    x, y = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    found, error = rank_correlation(x, y)
+    assert -1.0 - 1e-9 <= found <= 1.0 + 1e-9
+    assert error >= 0
+    assert rank_correlation(x, -y)[0] == pytest.approx(-found)
+    assert rank_correlation(x * scale + 7, y)[0] == pytest.approx(found)
