@@ -980,7 +980,7 @@ def test_record_marks_that_lie(measured: Measured, tmp_path: Path, mark: int) ->
     assert found["MiB"] < 64
 
 
-@pytest.mark.parametrize("step", [2, 3, 100_003])
+@pytest.mark.parametrize("step", [pytest.param(2, marks=pytest.mark.long), 3, 100_003])
 def test_segments_behind_holes_that_are_never_filled(measured: Measured, tmp_path: Path, step: int) -> None:
     """100,000 segments with a hole in front of each are held for a while and let go, within their bound."""
     count, flow = 100_000, _one(">", wire.write(0, 0, 900))

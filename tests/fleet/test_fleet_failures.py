@@ -52,10 +52,12 @@ def _decoded(run: FleetRun, out: Path, count: int) -> None:
     run.until(lambda: len(list(out.glob("shards/*/index.json"))) >= count)
 
 
-def test_a_worker_that_is_killed_costs_nothing(fleet: Path, undisturbed_run: Ran, tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_costs_nothing(tmp_path: Path) -> None:
     """Its tasks are done by others: the report is the same, a note says what happened, and the run was a success."""
-    out = tmp_path / "out"
-    run = begin(tmp_path, [*captures(fleet), "--out", out, "--quiet"])
+    fleet, out = tmp_path / "fleet", tmp_path / "out"
+    make(replace(_PLAN, clients=_PLAN.clients[:6]), fleet)
+    undisturbed_run = run_here(tmp_path / "undisturbed", [*captures(fleet), "--out", tmp_path / "other"])
+    run = begin(tmp_path / "disturbed", [*captures(fleet), "--out", out, "--quiet"])
     _decoded(run, out, 1)
     os.kill(workers_of(run)[0], signal.SIGKILL)
     ran = run.end()
