@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
+from functools import cache
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -29,7 +30,8 @@ path.implied { stroke: #bbb; stroke-width: .5; marker-end: none }
 """
 
 
-def imports(name: str) -> set[str]:
+@cache
+def imports(name: str) -> frozenset[str]:
     """Modules that `name` imports, at once or late, or names in a string as cli.main does its commands."""
     found = set()
     for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
@@ -41,7 +43,8 @@ def imports(name: str) -> set[str]:
             found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module or ""}
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("nfslat."):
             found.add(node.value)
-    return {module for module in (text.removeprefix("nfslat.") for text in found) if module in MODULES} - {name}
+    modules = {text.removeprefix("nfslat.") for text in found}
+    return frozenset(module for module in modules if module in MODULES) - {name}
 
 
 def picture() -> str:

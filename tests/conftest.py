@@ -8,12 +8,14 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from captures import NATIVE, SAMPLES, Decoder, id_of, needs_native
 from hypothesis import settings
 from kept_answers import Oracle, name_in
 
+from nfslat.decode import tools as wireshark
 from nfslat.decode.capture import Source
 from nfslat.decode.engine import ENGINES
 from nfslat.decode.tools import Tools, find_tools
@@ -87,6 +89,23 @@ _THERE = pytest.StashKey[set[str]]()
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
     """tshark, capinfos and mergecap as nfslat finds them."""
     return find_tools(tmp_path_factory.mktemp("tools"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _wireshark_is_asked_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Its version and its protocols do not change meanwhile; a tshark that a test made is asked each time."""
+    ask, folder = wireshark._run, tmp_path_factory.getbasetemp()
+    told: dict[tuple[str, ...], str] = {}
+
+    def run(command: list[str], environment: dict[str, str]) -> str:
+        if Path(command[0]).is_relative_to(folder):
+            return ask(command, environment)
+        if tuple(command) not in told:
+            told[tuple(command)] = ask(command, environment)
+        return told[tuple(command)]
+
+    with mock.patch.object(wireshark, "_run", run):
+        yield
 
 
 @pytest.fixture(scope="session")

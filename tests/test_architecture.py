@@ -36,10 +36,12 @@ def test_nothing_is_decided_by_the_english_of_an_exception() -> None:
     """Its type and its fields say what it is; its text is for people."""
     found = []
     for name, path in MODULES.items():
-        for handler in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        # To parse all modules takes as long as a hundred tests.
+        for handler in ast.walk(ast.parse(text)) if "str(" in text else ():
             if not (isinstance(handler, ast.ExceptHandler) and handler.name):
                 continue
-            text = f"str({handler.name})"
+            wanted = f"str({handler.name})"
             for node in ast.walk(handler):
                 asked = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
                 if isinstance(node, ast.Attribute) and node.attr in (
@@ -49,7 +51,7 @@ def test_nothing_is_decided_by_the_english_of_an_exception() -> None:
                     "removeprefix",
                 ):
                     asked.append(node.value)
-                found += [f"{name}:{node.lineno}" for one in asked if ast.unparse(one) == text]
+                found += [f"{name}:{node.lineno}" for one in asked if ast.unparse(one) == wanted]
     assert found == []
 
 

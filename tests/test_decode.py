@@ -39,6 +39,9 @@ def _found(pattern: str) -> list[Path]:
 
 
 CORPUS = [path for path in _found("corpus/*.*") if ".json" not in path.name]
+# Each runs tshark, once or twice. By day there is one of each kind here, and the other tests of this engine read what
+# tshark said when it was asked (kept_answers.py).
+_by_night = pytest.mark.long
 CAPTURES = CORPUS + [path for name in LAB for path in _found(f"lab/{name}/*.gz")]
 
 
@@ -95,6 +98,7 @@ def opened(**kwargs: object) -> Tcp:
 # --- What a message says ----------------------------------------------------------------------------------------------
 
 
+@_by_night
 def test_nfsv3_calls_show_their_arguments_and_replies_their_xid(read: Reader) -> None:
     """Procedure, offset, size and handle are those of the call; a reply has none of them."""
     tcp = Tcp()
@@ -125,6 +129,7 @@ def test_nfsv3_calls_show_their_arguments_and_replies_their_xid(read: Reader) ->
     assert rows(replies, "xid", "direction", "program", "op", "offset") == [(x, 1, -1, -1, -1) for x in range(1, 6)]
 
 
+@_by_night
 def test_a_compound_is_named_by_its_main_operation(read: Reader) -> None:
     """READ, not SEQUENCE or PUTFH; offset, size and handle are the main operation's; a bare SEQUENCE is SEQUENCE."""
     tcp = Tcp()
@@ -147,6 +152,7 @@ def test_a_compound_is_named_by_its_main_operation(read: Reader) -> None:
     assert m.fh.tolist() == [2435219082, 4138075875, 2435219082, NULL]
 
 
+@_by_night
 def test_a_callback_runs_the_other_way_on_the_same_connection(read: Reader) -> None:
     """CB_COMPOUND is a call from the server with an XID of its own choice, here one that the client uses too."""
     tcp = Tcp()
@@ -163,6 +169,7 @@ def test_a_callback_runs_the_other_way_on_the_same_connection(read: Reader) -> N
     ]
 
 
+@_by_night
 def test_nfsv2_mount_and_portmap_are_decoded_too(read: Reader) -> None:
     """Other versions and programs are messages like any other; XIDs use all 32 bits."""
     tcp, udp = Tcp(), Udp(server=("10.0.0.2", 111))
@@ -180,8 +187,8 @@ def test_nfsv2_mount_and_portmap_are_decoded_too(read: Reader) -> None:
     assert [c.transport for c in m.connections] == ["tcp", "udp"]
 
 
-@pytest.mark.parametrize("vlan", [None, 42])
-@pytest.mark.parametrize("hosts", [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")])
+@pytest.mark.parametrize("vlan", [pytest.param(None, marks=_by_night), 42])
+@pytest.mark.parametrize("hosts", [pytest.param(("10.0.0.1", "10.0.0.2"), marks=_by_night), ("fd00::1", "fd00::2")])
 def test_ipv4_ipv6_and_vlan_make_no_difference(read: Reader, hosts: tuple[str, str], vlan: int | None) -> None:
     """The same talk gives the same messages, whatever carries it; only IPv4 has an IP identification."""
     tcp = Tcp(client=(hosts[0], 700), server=(hosts[1], 2049), vlan=vlan)
@@ -194,6 +201,7 @@ def test_ipv4_ipv6_and_vlan_make_no_difference(read: Reader, hosts: tuple[str, s
     assert (connection.source(0), connection.destination(0)) == ((hosts[0], 700), (hosts[1], 2049))
 
 
+@_by_night
 def test_nanoseconds_are_kept(read: Reader) -> None:
     """A nanosecond pcap keeps its last digit, a microsecond pcap its last microsecond."""
     tcp = Tcp()
@@ -220,7 +228,7 @@ def test_several_messages_in_one_segment(read: Reader) -> None:
     assert set(rows(m, "first_frame", "last_frame", "first_ns", "last_ns")) == {(1, 1, 0, 0)}
 
 
-@pytest.mark.parametrize("first", [4, 7, 20, 28, 40])
+@pytest.mark.parametrize("first", [7, *(pytest.param(at, marks=_by_night) for at in (4, 20, 28, 40))])
 def test_a_header_split_over_segments(read: Reader, first: int) -> None:
     """A call whose header lies in two segments begins in the first and ends in the last."""
     tcp = opened()
@@ -229,6 +237,7 @@ def test_a_header_split_over_segments(read: Reader, first: int) -> None:
     assert rows(m, "xid", "first_frame", "last_frame")[2:] == [(1, 3, 5), (2, 5, 5)]
 
 
+@_by_night
 def test_a_record_in_several_fragments(read: Reader) -> None:
     """RFC 5531 section 11: a record of three fragments is one message, from the first mark to the last byte."""
     tcp = opened()
@@ -238,6 +247,7 @@ def test_a_record_in_several_fragments(read: Reader) -> None:
     assert rows(m, "xid", "offset", "first_frame", "last_frame")[2:] == [(1, 5, 3, 5), (2, 9, 5, 5), (3, 11, 6, 6)]
 
 
+@_by_night
 def test_messages_behind_one_that_tshark_loses_keep_their_frames(read: Reader) -> None:
     """tshark 4.0 does not find a record whose mark itself is cut (2 and 2 bytes); the next ones are not moved back."""
     tcp = opened()
@@ -258,6 +268,7 @@ def test_segments_out_of_order(read: Reader) -> None:
     assert rows(m, "xid", "first_ns", "last_ns")[2:] == [(1, 1, 2), (2, 9, 9)]
 
 
+@_by_night
 def test_segments_that_overlap(read: Reader) -> None:
     """Bytes that come twice count where they came first."""
     tcp = opened()
@@ -269,6 +280,7 @@ def test_segments_that_overlap(read: Reader) -> None:
     assert rows(m, "xid", "offset", "first_ns", "last_ns")[2:] == [(1, 0, 0, 2), (2, 7, 2, 2)]
 
 
+@_by_night
 def test_a_tcp_retransmission_moves_nothing(read: Reader) -> None:
     """A segment sent again changes no message, neither its own nor the following ones."""
     tcp = opened()
@@ -293,6 +305,7 @@ def test_a_packet_captured_twice_is_counted_as_duplicate(read: Reader) -> None:
     assert rows(decoded.messages, "xid", "is_reply", "first_ns")[2:] == [(1, 0, 0), (1, 1, 5)]
 
 
+@_by_night
 def test_sequence_numbers_wrap(read: Reader) -> None:
     """Every 4 GB a direction starts again at 0: the messages around that point are found like any other."""
     tcp = opened(isn=(2**32 - 300, 2**32 - 100))
@@ -311,6 +324,7 @@ def test_sequence_numbers_wrap(read: Reader) -> None:
     ]
 
 
+@_by_night
 def test_a_packet_that_the_capture_missed_costs_one_message(read: Reader) -> None:
     """Whole packets, one of them dropped by the capture: only the message that it was part of may be missing."""
     tcp = opened()
@@ -326,6 +340,7 @@ def test_a_packet_that_the_capture_missed_costs_one_message(read: Reader) -> Non
     assert [row for row in seen if row[0] in (2, 3)] == [(2, 0, 1), (2, 1, 3), (3, 0, 4), (3, 1, 5)]
 
 
+@_by_night
 def test_a_reply_without_its_call_is_a_message_and_hides_none_behind_it(read: Reader) -> None:
     """The call of 77 was sent before the capture began; its reply shares a segment with another one."""
     tcp = opened()
@@ -337,6 +352,7 @@ def test_a_reply_without_its_call_is_a_message_and_hides_none_behind_it(read: Re
     assert rows(m, "xid", "is_reply", "first_ns")[2:] == [(5, 0, 0), (77, 1, 1), (5, 1, 1), (6, 0, 2), (6, 1, 3)]
 
 
+@_by_night
 def test_a_packet_that_the_capture_missed_ends_no_message_later_than_its_ack(read: Reader) -> None:
     """Cut packets: the call keeps its first byte and ends with the last segment seen before it was answered."""
     tcp = opened()
@@ -370,6 +386,7 @@ def test_under_a_short_snaplen_the_last_byte_is_still_known(read: Reader) -> Non
     assert decoded.hidden == 1  # where 3 begins is known; behind it nothing is
 
 
+@_by_night
 def test_arguments_beyond_the_snaplen_are_null(read: Reader) -> None:
     """-s 150 cuts the READ's arguments off: its procedure is known, its offset is not."""
     tcp = Tcp()
@@ -378,7 +395,7 @@ def test_arguments_beyond_the_snaplen_are_null(read: Reader) -> None:
     assert rows(decoded.messages, "xid", "op", "offset", "size") == [(1, 6, -1, -1)]
 
 
-@pytest.mark.parametrize("hosts", [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")])
+@pytest.mark.parametrize("hosts", [("10.0.0.1", "10.0.0.2"), pytest.param(("fd00::1", "fd00::2"), marks=_by_night)])
 def test_udp_in_ip_fragments(read: Reader, hosts: tuple[str, str]) -> None:
     """A datagram in three fragments begins with the first one; fragments are a kind of packet of their own."""
     udp = Udp(client=(hosts[0], 700), server=(hosts[1], 2049))
@@ -410,7 +427,10 @@ def test_packets_of_every_kind_are_counted(read: Reader) -> None:
 # --- Both forms of output ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("calls", "form"), [(100, "columns"), (187, "fields"), (1480, "fields")])
+@pytest.mark.parametrize(
+    ("calls", "form"),
+    [pytest.param(100, "columns", marks=_by_night), (187, "fields"), pytest.param(1480, "fields", marks=_by_night)],
+)
 def test_a_frame_with_more_messages_than_a_column_holds(read: Reader, calls: int, form: str) -> None:
     """A 64 KB frame of NULL calls: a column ends at 2047 bytes (186 XIDs), then the fields are read; all are there."""
     tcp = Tcp()
@@ -462,7 +482,7 @@ def test_random_segments_give_the_times_of_first_and_last_bytes(read: Reader) ->
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, id=f"{path.parent.name}/{path.name}", marks=pytest.mark.long if number > 1 else ())
+        pytest.param(path, id=f"{path.parent.name}/{path.name}", marks=_by_night if number else ())
         for number, path in enumerate(CAPTURES[::2])
     ],
 )

@@ -109,7 +109,8 @@ def _check(found: Correlation, rows: Sequence[int], times: dict[tuple[str, int],
 
 def _pairs() -> Iterator[ParameterSet]:
     for path in SAMPLES:
-        yield pytest.param(path.parent, id=path.parent.name)
+        marks = [] if path.parent.name in ("packet-loss", "session-slots") else [pytest.mark.long]
+        yield pytest.param(path.parent, id=path.parent.name, marks=marks)
     for name in LAB:
         folder = SHARED / "lab" / name
         marks = [pytest.mark.skipif(not folder.is_dir(), reason="no ../shared/lab"), pytest.mark.long]
@@ -133,10 +134,16 @@ SCENARIOS = (
     *("clock_drift_and_step", "clock_of_received_packets", "clock_unknown", "duplicate_frames", "load_balancer"),
     *("reconnect_new_port", "segment_lost", "vxlan", "vlan", "xid_reuse_same_request"),
 )
+_BY_DAY = ("clock_drift_and_step", "load_balancer", "segment_lost")  # clocks, addresses, loss; each run asks tshark
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in scenario.FILES if path.stem in SCENARIOS], ids=lambda path: path.stem
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=() if path.stem in _BY_DAY else pytest.mark.long)
+        for path in scenario.FILES
+        if path.stem in SCENARIOS
+    ],
 )
 def test_every_way_to_carry_an_op_is_found_again(path: Path, tools: Tools, tmp_path: Path) -> None:
     """Whatever is around a frame, was lost, came late, twice or with rewritten addresses: its ops are in the file."""
@@ -212,7 +219,7 @@ def test_two_ops_in_one_packet_share_it(tools: Tools, tmp_path: Path) -> None:
     assert "READ 0x00000007 client call;" in first[0]
 
 
-@pytest.mark.parametrize("host", ["10.0.0.{}", "fd00::{}"])
+@pytest.mark.parametrize("host", [pytest.param("10.0.0.{}", marks=pytest.mark.long), "fd00::{}"])
 def test_datagrams_in_fragments_are_found(tools: Tools, tmp_path: Path, host: str) -> None:
     """IP fragments have no ports: those of one datagram belong to the op, those of another do not."""
     udp = wire.Udp(client=(host.format(1), 700), server=(host.format(2), 2049))
@@ -229,6 +236,7 @@ def test_datagrams_in_fragments_are_found(tools: Tools, tmp_path: Path, host: st
     assert one.packets == {"client": 4, "server": 4}
 
 
+@pytest.mark.long
 def test_tshark_measures_the_same_on_one_interface(tools: Tools, tmp_path: Path) -> None:
     """With the packets of one interface tshark's own response times are the report's, as `--srt tshark` has them."""
     folder = ROOT / "samples" / "server-threads"

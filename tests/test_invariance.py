@@ -143,7 +143,15 @@ for _sample in ("server-threads", "slow-network"):
     )
 
 any_pair = pytest.mark.parametrize("name", PAIRS)
-any_side = pytest.mark.parametrize("side", ["server", "client"])
+# Each pair and each side by day, both sides of each pair by night.
+any_side_of_any_pair = pytest.mark.parametrize(
+    ("name", "side"),
+    [
+        pytest.param(name, side, marks=pytest.mark.long if (number + (side == "client")) % 2 else ())
+        for number, name in enumerate(PAIRS)
+        for side in ("server", "client")
+    ],
+)
 
 
 def _changed(name: str, side: str, change: Callable[[int], int]) -> tuple[Answer, Answer]:
@@ -156,8 +164,7 @@ def _changed(name: str, side: str, change: Callable[[int], int]) -> tuple[Answer
 # --- Clocks -----------------------------------------------------------------------------------------------------------
 
 
-@any_pair
-@any_side
+@any_side_of_any_pair
 @_few
 @given(shift_ns=st.integers(-40 * YEAR_NS, 40 * YEAR_NS))
 def test_a_clock_that_is_off_changes_nothing(name: str, side: str, shift_ns: int) -> None:
@@ -174,8 +181,7 @@ def test_a_clock_that_is_off_changes_nothing(name: str, side: str, shift_ns: int
     assert theta_ms[1] - theta_ms[0] == pytest.approx(sign * shift_ns / MS, rel=1e-12, abs=1e-6)
 
 
-@any_pair
-@any_side
+@any_side_of_any_pair
 @_few
 @given(ppm=st.integers(-5000, 5000))
 @example(ppm=-5000)  # 290 ms are then shorter at the client than at the server, and the files in the right order still
@@ -196,8 +202,7 @@ def test_a_clock_that_is_fast_changes_nothing_but_its_own_unit(name: str, side: 
     assert after.layer == before.layer
 
 
-@any_pair
-@any_side
+@any_side_of_any_pair
 @_few
 @given(
     at=st.floats(0.25, 0.75),  # what a handful of ops before or behind it say is not taken for a step
@@ -292,8 +297,14 @@ def _truth(xids: int) -> Truth:
     return Truth({side: _seen(flows, side) for side in op_at}, op_at)
 
 
-@pytest.mark.parametrize("xids", [100, 40, 17], ids=lambda xids: f"{xids}_xids")
-@any_side
+@pytest.mark.parametrize(
+    ("xids", "side"),
+    [
+        pytest.param(xids, side, id=f"{side}-{xids}_xids", marks=() if side == by_day else pytest.mark.long)
+        for xids, by_day in ((100, "server"), (40, "client"), (17, "server"))
+        for side in ("server", "client")
+    ],
+)
 @settings(max_examples=examples(25))
 @given(seed=st.integers(0, 1 << 32), share=st.sampled_from([0.01, 0.05, 0.2, 0.5]))
 def test_lost_packets_make_no_wrong_match(xids: int, side: str, seed: int, share: float) -> None:

@@ -151,9 +151,24 @@ def test_import_is_light() -> None:
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_cells_of_the_notebook_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every cell of the example runs behind the one before, where pandas is."""
+    for needed in ("pandas", "pyarrow", "vl_convert"):
+        pytest.importorskip(needed)
+    notebook = ROOT / "docs" / "library.ipynb"
+    monkeypatch.chdir(notebook.parent)
+    names: dict[str, object] = {}
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), notebook.name, "exec"), names)  # noqa: S102  (it is ours)
+    assert "wait for one of its 2 threads" in capsys.readouterr().out
+
+
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Every cell of the example runs, where pandas and a kernel are."""
+    """A kernel runs every cell of the example, too, where there is one."""
     for needed in ("nbclient", "ipykernel", "pandas", "pyarrow", "vl_convert"):
         if importlib.util.find_spec(needed) is None:
             pytest.skip(f"{needed} is not installed")

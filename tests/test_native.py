@@ -187,7 +187,9 @@ def test_standard_input_is_read_as_it_comes(tmp_path: Path) -> None:
     assert nfslat.returncode == 0
 
 
-@pytest.mark.parametrize("form", ["pcap.bz2", "snoop.xz", "pipe"])
+@pytest.mark.parametrize(
+    "form", [pytest.param("pcap.bz2", marks=pytest.mark.long), pytest.param("snoop.xz", marks=pytest.mark.long), "pipe"]
+)
 def test_show_reads_again_what_tshark_cannot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], plain: Path, tools: Tools, form: str
 ) -> None:
@@ -456,7 +458,14 @@ def test_names_are_known_as_they_are_on_the_wire(tmp_path: Path) -> None:
     assert decoded.ops.status.tolist() == [2, 2, 2, 2, 0]
 
 
-@pytest.mark.parametrize(("n", "shown"), [(0, "report.txt"), (1, r"""\xff\x00\x1b[31mred'"\n"""), (2, "x" * 255)])
+@pytest.mark.parametrize(
+    ("n", "shown"),
+    [
+        pytest.param(0, "report.txt", marks=pytest.mark.long),
+        (1, r"""\xff\x00\x1b[31mred'"\n"""),
+        pytest.param(2, "x" * 255, marks=pytest.mark.long),
+    ],
+)
 def test_show_names_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str], n: int, shown: str) -> None:
     """``nfslat show`` prints the path of the op in full, so that no byte of it reaches the terminal."""
     tcp = _lookups(NAMES)
@@ -803,29 +812,52 @@ def test_datagrams_of_a_sender_that_does_not_count_them(tmp_path: Path) -> None:
 # --- Hostile captures -------------------------------------------------------------------------------------------------
 
 _MEASURED = """
-import json, re, sys
+import json, os, re, sys
 from pathlib import Path
 from nfslat.decode.engine import choose
 import nfslat.decode.native
 # Not ru_maxrss, which a process inherits from the one that started it.
 peak = lambda: int(re.search("VmHWM: *\\t* *([0-9]+) kB", Path("/proc/self/status").read_text())[1])
-before = peak()
-engine = choose("native", None, Path("."), rereads=False)
-_, decoded = engine.decode(engine.open(sys.argv[1]), lambda _: None)
-states = {state.name: count for state, count in decoded.states.items()}
-packets = sum(decoded.packet_kinds.values())
-print(json.dumps({**states, "packets": packets, **decoded.packet_kinds, "MiB": (peak() - before) / 1024}))
+while path := sys.stdin.readline().rstrip():
+    if child := os.fork():
+        os.waitpid(child, 0)
+        print(flush=True)  # behind what the child said, if it came to that
+        continue
+    before = peak()
+    engine = choose("native", None, Path("."), rereads=False)
+    _, decoded = engine.decode(engine.open(path), lambda _: None)
+    states = {state.name: count for state, count in decoded.states.items()}
+    packets = sum(decoded.packet_kinds.values())
+    print(json.dumps({**states, "packets": packets, **decoded.packet_kinds, "MiB": (peak() - before) / 1024}), end="")
+    sys.exit()
 """
 
 
-def _measured(path: Path) -> dict[str, float]:
-    """Messages by state, packets by kind, and by how many MiB a process of its own grew to decode `path`."""
+Measured = Callable[[Path], dict[str, float]]
+
+
+@pytest.fixture(scope="module")
+def measured() -> Iterator[Measured]:
+    """Messages by state, packets by kind, and by how many MiB a process of its own grew to decode a capture.
+
+    Each is the child of one that has imported all there is to import, and has decoded nothing.
+    """
     if not Path("/proc/self/status").exists():
         pytest.skip("no /proc: how much memory a process takes cannot be seen")
-    done = subprocess.run([sys.executable, "-c", _MEASURED, path], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    command = [sys.executable, "-c", _MEASURED]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+        told, said = process.stdin, process.stdout
+        assert told is not None
+        assert said is not None
+
+        def ask(path: Path) -> dict[str, float]:
+            told.write(f"{path}\n")
+            line = said.readline()
+            assert line.strip(), "it did not come to its end"
+            found: dict[str, float] = json.loads(line)
+            return found
+
+        yield ask
 
 
 def _many(path: Path, template: wire.Tcp | wire.Udp, count: int, **fields: np.ndarray) -> Path:
@@ -884,38 +916,38 @@ def _xids(count: int, kind: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("kind", "limit"), [("random", 64), ("apart", 64), ("eighths", 64), ("same", 64)], ids=str)
-def test_calls_without_a_reply(tmp_path: Path, kind: str, limit: int) -> None:
+def test_calls_without_a_reply(measured: Measured, tmp_path: Path, kind: str, limit: int) -> None:
     """200,000 calls that nobody answers, whatever their XIDs: each is counted, with some 300 bytes each at most."""
     count, flow = 200_000, _one(">", wire.null(0))
     path = _many(tmp_path / "x.pcap", flow, count, seq=_sequence_numbers(flow, count), xid=_xids(count, kind))
-    found = _measured(path)
+    found = measured(path)
     assert found["NO_REPLY"] + found["RETRANSMITTED"] == count
     assert found["MiB"] < limit
 
 
-def test_replies_without_a_call(tmp_path: Path) -> None:
+def test_replies_without_a_call(measured: Measured, tmp_path: Path) -> None:
     """200,000 replies to calls that are not in the capture are each counted, in bounded memory."""
     count, flow = 200_000, _one("<", wire.reply(0))
     xids = _xids(count, "random")
     path = _many(tmp_path / "x.pcap", flow, count, seq=_sequence_numbers(flow, count), xid=xids)
-    found = _measured(path)
+    found = measured(path)
     assert found["NO_CALL"] == count
     assert found["MiB"] < 64
 
 
-def test_connections_beyond_the_bound_are_forgotten(tmp_path: Path) -> None:
+def test_connections_beyond_the_bound_are_forgotten(measured: Measured, tmp_path: Path) -> None:
     """300,000 SYNs, each of an endpoint of its own: what is kept of connections stays below its bound."""
     tcp = wire.Tcp()
     tcp.syn(0)
     tcp.packets = tcp.packets[:1]
     count = 300_000
     source = 0x0B000000 + np.arange(count) // 60_000
-    found = _measured(_many(tmp_path / "x.pcap", tcp, count, source=source, sport=np.arange(count) % 60_000))
+    found = measured(_many(tmp_path / "x.pcap", tcp, count, source=source, sport=np.arange(count) % 60_000))
     assert found["packets"] == count
     assert found["MiB"] < 192
 
 
-def test_connections_that_begin_anew_all_the_time(tmp_path: Path) -> None:
+def test_connections_that_begin_anew_all_the_time(measured: Measured, tmp_path: Path) -> None:
     """100,000 SYNs between the same two endpoints that have spoken RPC: some 400 bytes each at most."""
     tcp = wire.Tcp()
     tcp.syn(0)
@@ -923,13 +955,13 @@ def test_connections_that_begin_anew_all_the_time(tmp_path: Path) -> None:
     path = _many(tmp_path / "x.pcap", tcp, 100_000, seq=np.arange(100_000) * 1000)
     rpc = wire.write_pcap(tmp_path / "rpc.pcap", _ops(1).seen_by("client")).read_bytes()
     path.write_bytes(rpc + path.read_bytes()[24:])
-    found = _measured(path)
+    found = measured(path)
     assert found["PAIRED"] == 2
     assert found["MiB"] < 64
 
 
 @pytest.mark.parametrize("mark", [0xFFFFFFFF, 0x7FFFFFFF, 0x80000000, 0, 0x03FFFFFF])
-def test_record_marks_that_lie(tmp_path: Path, mark: int) -> None:
+def test_record_marks_that_lie(measured: Measured, tmp_path: Path, mark: int) -> None:
     """Records of 2 GiB, of no bytes, and endless fragments: behind each the stream goes on."""
     count, flow = 50_000, _one(">", wire.null(0))
     marks = np.full(count, mark)
@@ -942,38 +974,38 @@ def test_record_marks_that_lie(tmp_path: Path, mark: int) -> None:
         mark=marks,
         xid=_xids(count, "random"),
     )
-    found = _measured(path)
+    found = measured(path)
     assert found["packets"] == count
     assert found["NO_REPLY"] >= 1
     assert found["MiB"] < 64
 
 
-@pytest.mark.parametrize("step", [2, 3, 100_003])
-def test_segments_behind_holes_that_are_never_filled(tmp_path: Path, step: int) -> None:
+@pytest.mark.parametrize("step", [pytest.param(2, marks=pytest.mark.long), 3, 100_003])
+def test_segments_behind_holes_that_are_never_filled(measured: Measured, tmp_path: Path, step: int) -> None:
     """100,000 segments with a hole in front of each are held for a while and let go, within their bound."""
     count, flow = 100_000, _one(">", wire.write(0, 0, 900))
     size = len(flow.packets[0].data)  # type: ignore[attr-defined]
     order = np.arange(count) * step % count if step > 3 else np.arange(count) * step
     path = _many(tmp_path / "x.pcap", flow, count, seq=1000 + order * size, xid=_xids(count, "random"))
-    found = _measured(path)
+    found = measured(path)
     assert found["packets"] == count
     assert found["MiB"] < 128
 
 
 @pytest.mark.parametrize("overlapping", [False, True])
-def test_fragments_that_never_make_a_packet(tmp_path: Path, *, overlapping: bool) -> None:
+def test_fragments_that_never_make_a_packet(measured: Measured, tmp_path: Path, *, overlapping: bool) -> None:
     """100,000 IP fragments, each of a packet of its own, or many of one and the same: the oldest make room."""
     count, udp = 100_000, wire.Udp()
     udp.send(0, ">", wire.write(1, 0, 1000))
     number = np.arange(count)
     ids = number % 16 if overlapping else number
     where = 0x2000 | (1 + number * 7919 % 8000)
-    found = _measured(_many(tmp_path / "x.pcap", udp, count, ip_id=ids, fragment=where, source=number // 65536 + 1))
+    found = measured(_many(tmp_path / "x.pcap", udp, count, ip_id=ids, fragment=where, source=number // 65536 + 1))
     assert found["ip fragment"] == count
     assert found["MiB"] < 128
 
 
-def test_programs_beyond_number(tmp_path: Path) -> None:
+def test_programs_beyond_number(measured: Measured, tmp_path: Path) -> None:
     """100,000 calls, each of another program: each is counted, and what is kept of programs is bounded."""
     count, flow = 100_000, _one(">", wire.null(0))
     programs = 200_000 + np.arange(count)
@@ -985,6 +1017,6 @@ def test_programs_beyond_number(tmp_path: Path) -> None:
         xid=_xids(count, "random"),
         program=programs,
     )
-    found = _measured(path)
+    found = measured(path)
     assert found["NO_REPLY"] == count
     assert found["MiB"] < 64

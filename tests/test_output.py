@@ -155,7 +155,7 @@ def test_two_outputs_are_two_files(
     assert [path.name for path in tmp_path.iterdir()] == ["link"]
 
 
-@pytest.mark.parametrize("option", ["--html", "--json"])
+@pytest.mark.parametrize("option", [pytest.param("--html", marks=pytest.mark.long), "--json"])
 def test_a_reader_that_goes_is_noticed(option: str) -> None:
     """Whoever pipes into head gets the status of a broken pipe, in containers that set PYTHONUNBUFFERED, too."""
     for module in ("vl_convert", "jinja2"):
@@ -215,6 +215,7 @@ def test_pictures_of_somebody_else_stay(tmp_path: Path) -> None:
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("b.png", b"mine")]
 
 
+@pytest.mark.long
 def test_pictures_are_replaced_by_later_ones(tmp_path: Path) -> None:
     """A second run writes its pictures over those of the first: they carry the name of nfslat."""
     pytest.importorskip("vl_convert", reason="vl-convert-python is not installed")

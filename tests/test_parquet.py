@@ -200,7 +200,9 @@ def report_of(server: Source, client: Source, engine: Engine) -> str:
 
 
 @pytest.mark.parametrize(
-    "folder", [*PAIRS, *(pytest.param(lab, marks=needs_captures) for lab in LAB)], ids=lambda path: path.name
+    "folder",
+    [*PAIRS, *(pytest.param(lab, marks=[needs_captures, pytest.mark.long]) for lab in LAB)],
+    ids=lambda path: path.name,
 )
 def test_parquet_in_gives_the_report_of_the_captures(folder: Path, tmp_path: Path) -> None:
     """From two files of decoded sides comes the report that the captures give, in every figure and word."""

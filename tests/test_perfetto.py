@@ -33,7 +33,8 @@ from nfslat.select import Filters
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = [path.parent for path in sorted((ROOT / "samples").glob("*/server.*"))]
-FOLDERS += [SHARED / "lab" / name for name in ("g_clock_drift5000ppm", "g_clock_step3s", "b4_v3_rpc_retransmit")]
+FOLDERS += [SHARED / "lab" / "g_clock_step3s"]
+_BY_NIGHT = [SHARED / "lab" / name for name in ("g_clock_drift5000ppm", "b4_v3_rpc_retransmit")]
 _NESTED = ("queue", "in thread", "call_send", "reply_send")
 
 
@@ -59,7 +60,10 @@ def _ns(us: str) -> int:
     return int(whole) * 1000 + int(fraction)
 
 
-@pytest.fixture(params=FOLDERS, ids=lambda folder: folder.name)
+@pytest.fixture(
+    params=[*FOLDERS, *(pytest.param(folder, marks=pytest.mark.long) for folder in _BY_NIGHT)],
+    ids=lambda folder: folder.name,
+)
 def found(request: pytest.FixtureRequest, tools: Tools, tmp_path: Path) -> Analysis:
     """Both captures of a folder."""
     folder: Path = request.param

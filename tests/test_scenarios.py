@@ -26,11 +26,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import wire
 from captures import SHARED, needs_captures, needs_native
 from scenario import FILES, Scenario
+from valid import validator
 
 from nfslat.answer.model import Report
 from nfslat.cli import main as cli
@@ -114,7 +114,7 @@ def test_the_step_of_the_lab(capsys: pytest.CaptureFixture[str]) -> None:
 def _report(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
     assert cli.main([*map(str, arguments), "--json", "-"]) == 0
     report: dict[str, Any] = json.loads(capsys.readouterr().out)
-    jsonschema.validate(report, Report.json_schema())
+    validator(Report).validate(report)
     return report
 
 

@@ -33,7 +33,13 @@ FOLDERS = (ROOT / "samples", ROOT.parent / "shared" / "lab")
 SLOTS = "client-slots"  # NFSv3, cut at 512 bytes
 V41 = "session-slots"
 WHOLE = "i_v3_full_1M"  # whole packets, 1 MiB a READ or WRITE
-SCENARIOS = (SLOTS, V41, WHOLE, "i_v3_fmt_snoop", "i_v3_snap96", "n_v3_nfsd_restart", "g_clock_step3s")
+SCENARIOS = [
+    *(SLOTS, V41, WHOLE),
+    *(
+        pytest.param(name, marks=pytest.mark.long)
+        for name in ("i_v3_fmt_snoop", "i_v3_snap96", "n_v3_nfsd_restart", "g_clock_step3s")
+    ),
+]
 
 
 def _pair(scenario: str) -> list[str]:
@@ -123,7 +129,7 @@ def test_the_gaps_lead_from_one_packet_to_the_next(
         assert Decimal(row[0]) == Decimal(above[0]) + Decimal(row[-1])
 
 
-@pytest.mark.parametrize("scenario", [SLOTS, V41, WHOLE])
+@pytest.mark.parametrize("scenario", [pytest.param(SLOTS, marks=pytest.mark.long), V41, WHOLE])
 def test_wireshark_finds_the_op_in_the_frames_named(
     shown: dict[tuple[str, ...], str], capsys: pytest.CaptureFixture[str], tools: Tools, scenario: str
 ) -> None:
@@ -253,7 +259,7 @@ def test_a_filtered_xid_is_explained(tools: Tools, tmp_path: Path) -> None:
         show.by_xid(found, int(found.client.ops.xid[row]))
 
 
-@pytest.mark.parametrize("option", ["--slowest", "--xid"])
+@pytest.mark.parametrize("option", ["--slowest", pytest.param("--xid", marks=pytest.mark.long)])
 def test_rotated_files_are_named_with_their_own_frame_numbers(
     tmp_path: Path, tools: Tools, capsys: pytest.CaptureFixture[str], option: str
 ) -> None:

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import termios
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ SAMPLE = Path(__file__).parents[1] / "samples" / "slow-network"
 COMMAND = [sys.executable, "-m", "nfslat", str(SAMPLE / "server.pcap.gz"), str(SAMPLE / "client.pcap.gz")]
 
 
+@cache  # what is printed of the samples is the same each time
 def _on_a_terminal(*options: str, out: bool, err: bool, **environment: str) -> tuple[str, str]:
     """Run with standard output and error each on a terminal of 80 columns or on a pipe; what they received."""
     pipes = {}

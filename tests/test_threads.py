@@ -238,7 +238,7 @@ def test_a_disk_that_begins_slowly_hides_no_threads() -> None:
     assert (found.estimate, found.low, found.high) == (8, 8, 8)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_of_many_connections_a_long_piece_is_looked_at(seed: int) -> None:
     """100 clients and more calls than a search looks at: where a queue stands before the first of these, whose turn it
     is is learnt within them, and 8 threads are 8, not 9 or 10 by what went wrong until then."""

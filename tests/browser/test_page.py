@@ -30,7 +30,7 @@ _PAIRS = {
     **{name: SHARED / "lab" / name for name in _LAB if (SHARED / "lab" / name).is_dir()},
 }
 _SAMPLE = "packet-loss"
-_BY_DAY = ("packet-loss", "client-slots")  # lost segments and a limit in the pictures of one and of the other
+_BY_DAY = ("packet-loss",)  # with lost segments in its pictures
 
 # Headings by level; texts of pictures that stick out of them; numbers of a table's rows; cells of a picture's data.
 _LEVELS = "() => [...document.querySelectorAll('main :is(h1,h2,h3,h4,h5,h6)')].map((one) => Number(one.tagName[1]))"

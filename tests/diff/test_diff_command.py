@@ -10,18 +10,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 from captures import needs_native
 from runs_by_hand import reported, run, single, wandering, write_csv
+from valid import validator
 
 from nfslat.cli import diff as command
 from nfslat.diff import checks, model
 from nfslat.errors import InputError, UsageError
 
 SAMPLES = Path(__file__).parents[2] / "samples"
-_SCHEMA = model.Diff.json_schema()
 
 
 def _run(arguments: Sequence[str]) -> tuple[int, str, dict[str, Any]]:
@@ -32,7 +31,7 @@ def _run(arguments: Sequence[str]) -> tuple[int, str, dict[str, Any]]:
     options = parser.parse_args([*arguments, "-q"])
     status = command.run(options, out, as_json, width=80, color=False)
     found = json.loads(as_json.getvalue())
-    jsonschema.Draft202012Validator(_SCHEMA).validate(found)
+    validator(model.Diff).validate(found)
     assert model.Diff.from_json(as_json.getvalue()).to_dict() == found
     assert max(map(len, out.getvalue().splitlines())) <= 80
     return status, out.getvalue(), found

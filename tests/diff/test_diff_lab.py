@@ -17,6 +17,10 @@ from nfslat.select import Filters
 
 pytestmark = [needs_captures, needs_native]
 LAB = SHARED / "lab"
+# A warm-up, one pause, a restart, a clock that is set, lost packets, too few threads; these are compared below, too.
+_BY_DAY = """
+    a_v3_baseline b_v3_nfsd_threads2 c_v3_slots2 d3_v3_loss1 g_clock_step3s j_v3_client_stall n_v3_nfsd_restart
+""".split()
 PAIRS = sorted(path.parent.name for path in LAB.glob("*/truth.json"))
 
 
@@ -26,7 +30,9 @@ def run_of(decoder: Decoder) -> Callable[[str], Run]:
     return cache(lambda name: of_correlation(decoder.pair(name), Filters(), name))
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in _BY_DAY else pytest.mark.long) for name in PAIRS]
+)
 def test_halves_of_a_pair_do_not_differ(name: str, run_of: Callable[[str], Run]) -> None:
     """Warm-up, one pause, a restart, phases of other work: none of it is called slower or faster."""
     whole = run_of(name).single

@@ -8,6 +8,7 @@ import statistics
 import types
 import typing
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -51,6 +52,7 @@ def summary(mean: float, tail: float = 3.0) -> Summary:
     return Summary(mean, 0.8 * mean, (1 + tail) / 2 * mean, tail * mean, 2.2 * tail * mean)
 
 
+@cache  # a thousand take as long as a hundred tests; nobody changes what they are given
 def story(clients: int = 100, *, ipv6: bool = False) -> Fleet:
     """Too few threads for everybody from half time on; up to 7 clients behind a slow path, and one with 2 slots.
 

@@ -57,7 +57,7 @@ class FleetRun:
         while not (found := condition()):
             assert self.process.poll() is None, f"the run ended early: {self.process.communicate()}"
             assert time.monotonic() < end, "it never came to that"
-            time.sleep(0.005)
+            time.sleep(0.02)
         return found
 
     def end(self, limit_s: float = _LONGEST_S) -> Ran:

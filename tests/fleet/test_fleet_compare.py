@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -427,7 +426,14 @@ def test_slots_that_all_clients_have_are_nobodys_peculiarity() -> None:
 # --- Few clients, and none that stand out -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("noise", "spread"), [("exponential", 0.15), ("lognormal", 0.0), ("pareto", 0.15)])
+@pytest.mark.parametrize(
+    ("noise", "spread"),
+    [
+        ("exponential", 0.15),
+        pytest.param("lognormal", 0.0, marks=pytest.mark.long),
+        pytest.param("pareto", 0.15, marks=pytest.mark.long),
+    ],
+)
 def test_equal_clients_do_not_stand_out(noise: str, spread: float) -> None:
     """Several fleets, one of them large: none, whatever the noise, and where clients differ a little by nature."""
     for seed in range(6):
@@ -555,12 +561,12 @@ def test_no_clients_at_all() -> None:
     assert compare([empty], None, WINDOWS).clients[0].ops == 0
 
 
-def test_a_thousand_clients_take_no_time() -> None:
-    """Less than two seconds on one core."""
-    fleet = summaries(plain(1000, ops=200))
-    began = time.process_time()
-    compare(fleet, None, WINDOWS)
-    assert time.process_time() - began < 2.0
+@pytest.mark.long
+def test_of_a_thousand_equal_clients_none_stands_out() -> None:
+    """However many there are to be the slowest by chance."""
+    found = compare(summaries(plain(1000, ops=200)), None, WINDOWS)
+    assert not found.patterns
+    assert sum(one.ops for one in found.clients) == 200_000
 
 
 def test_fishers_test() -> None:

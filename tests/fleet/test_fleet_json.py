@@ -14,6 +14,7 @@ import pytest
 from examples import examples
 from fleet_by_hand import few, fleets, mixed, story, without_server
 from hypothesis import HealthCheck, Phase, given, settings
+from valid import validator
 
 from nfslat.answer.model import Report
 from nfslat.fleet import model
@@ -33,7 +34,7 @@ def test_a_fleet_by_hand_is_valid(make: Callable[[], model.Fleet]) -> None:
     stream = io.StringIO()
     make().write_json(stream)
     read = json.loads(stream.getvalue())
-    jsonschema.Draft202012Validator(model.Fleet.json_schema()).validate(read)
+    validator(model.Fleet).validate(read)
     assert read == make().to_dict()
     assert model.Fleet.from_json(stream.getvalue()) == make()
     assert list(read) == [field.name for field in dataclasses.fields(model.Fleet)]
@@ -47,7 +48,7 @@ def test_any_fleet_is_valid_and_survives_the_round_trip(fleet: model.Fleet) -> N
     fleet.write_json(stream)
     stream.getvalue().encode("ascii")
     read = json.loads(stream.getvalue())
-    jsonschema.Draft202012Validator(model.Fleet.json_schema()).validate(read)
+    validator(model.Fleet).validate(read)
     assert read == fleet.to_dict()
     assert model.Fleet.from_json(stream.getvalue()) == fleet
 
@@ -68,10 +69,10 @@ def test_any_fleet_is_valid_and_survives_the_round_trip(fleet: model.Fleet) -> N
 def test_the_fleets_schema_refuses_what_the_model_has_not(spoil: Callable[[dict[str, Any]], object]) -> None:
     """A report with one thing wrong does not validate."""
     document = fleet_by_hand.story(2).to_dict()
-    jsonschema.Draft202012Validator(model.Fleet.json_schema()).validate(document)
+    validator(model.Fleet).validate(document)
     spoil(document)
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.Draft202012Validator(model.Fleet.json_schema()).validate(document)
+        validator(model.Fleet).validate(document)
 
 
 def test_no_number_that_json_has_not_is_written() -> None:

@@ -23,6 +23,7 @@ from nfslat.fleet.run.points import Points, assign, find_points
 pytestmark = needs_native
 SAMPLES = Path(__file__).parents[2] / "samples"
 LAB = sorted({path.parent for path in (SHARED / "lab").glob("*/server.pcap.gz")})
+_BY_DAY = ("d_v3_netdelay5", "i_v3_any_sll2", "i_v3_fmt_snoop")  # a path, every interface, a format of Wireshark's
 A, B, C = "10.0.0.11", "10.0.0.12", "10.0.0.13"
 
 
@@ -39,7 +40,14 @@ def _files(points: Points) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    "folder", LAB or sorted(path.parent for path in SAMPLES.glob("*/server.pcap.gz")), ids=lambda folder: folder.name
+    "folder",
+    [
+        *(pytest.param(path.parent, id=path.parent.name) for path in sorted(SAMPLES.glob("*/server.pcap.gz"))),
+        *(
+            pytest.param(folder, id=folder.name, marks=() if folder.name in _BY_DAY else pytest.mark.long)
+            for folder in LAB
+        ),
+    ],
 )
 def test_real_pairs_in_either_order_and_in_one_directory(folder: Path, tmp_path: Path) -> None:
     """Whichever comes first, and if both lie in one folder under names that say nothing, each finds its side."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,15 +17,18 @@ import dask_processes
 import pytest
 from captures import needs_native
 from dask_processes import Hosts, kill
+from distributed import LocalCluster
 from fleet_made.fleets import small
 from fleet_runs import FleetRun, Ran, begin, captures, figures
 from in_process import run_here
 
 import nfslat
+from nfslat.cli import main as cli
 from nfslat.errors import InputError, UsageError
 from nfslat.fleet.run.peers import remote
 
 pytestmark = needs_native
+SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
 # As the command, which gives up after less time without workers.
 _IMPATIENT = (
     "-c",
@@ -132,13 +139,70 @@ def test_hosts_that_die(hosts: Hosts, fleet: Path, undisturbed: Ran, tmp_path: P
     assert "no worker that takes tasks for 2 seconds" in ran.said + ran.problems()
 
 
+def _another_nfslat(folder: Path) -> dict[str, str]:
+    """The environment of a worker that has one."""
+    other = folder / "other" / "nfslat"
+    shutil.copytree(Path(nfslat.__file__).parent, other, ignore=shutil.ignore_patterns("__pycache__"))
+    (other / "__init__.py").write_text((other / "__init__.py").read_text().replace(nfslat.__version__, "0.0.9"))
+    return {"PYTHONPATH": str(other.parent), "PYTHONSAFEPATH": "1"}
+
+
+@contextlib.contextmanager
+def _stranger(folder: Path, hidden: Path) -> Iterator[str]:
+    """The address of a scheduler in this process, whose worker has another nfslat, and does not see `hidden`."""
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-nanny", "--no-dashboard", "--nthreads", "1"]
+    command += ["--death-timeout", "60", "--local-directory", str(folder)]
+    hide = ["unshare", "-m", "sh", "-c", f'mount -t tmpfs nfslat-test {hidden} && exec "$@"', "sh"]
+    with (
+        LocalCluster(
+            n_workers=0,
+            processes=False,
+            protocol="tcp",
+            host="127.0.0.1",
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(
+            [*hide, *command, cluster.scheduler_address],
+            env=os.environ | _another_nfslat(folder),
+            stdout=log,
+            stderr=log,
+        ) as worker,
+    ):
+        try:
+            yield cluster.scheduler_address
+        finally:
+            worker.kill()
+
+
+def test_a_worker_that_does_not_fit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Another nfslat, or another view of the disks: refused at once, with the worker and what it lacks."""
+    if why := dask_processes.why_not():
+        pytest.skip(why)
+    captures = tmp_path / "captures"
+    shutil.copytree(SAMPLE, captures)
+    with _stranger(tmp_path, captures) as address:
+        command = ["fleet", *(str(captures / f"{side}.pcap.gz") for side in ("server", "client"))]
+        command += ["--scheduler", address, "--out", str(tmp_path / "out")]
+        assert cli.main(command) == 2
+        said = capsys.readouterr().err
+        assert "worker tcp://127.0.0.1:" in said
+        assert f"has nfslat 0.0.9, native 0.1.0, this is nfslat {nfslat.__version__}" in said
+
+        monkeypatch.setattr("nfslat.fleet.run.peers.version", lambda: "the same")
+        assert cli.main(command) == 3
+        said = capsys.readouterr().err
+        assert f"{os.uname().nodename} cannot read {captures}/server.pcap.gz; all workers need to see" in said
+
+
+@pytest.mark.long
 def test_workers_that_do_not_fit(hosts: Hosts, fleet: Path, tmp_path: Path) -> None:
     """Another nfslat, none, or another view of the disks: refused at once, with the worker and what it lacks."""
     hosts.scheduler("head", tmp_path)
-    other = tmp_path / "other" / "nfslat"
-    shutil.copytree(Path(nfslat.__file__).parent, other, ignore=shutil.ignore_patterns("__pycache__"))
-    (other / "__init__.py").write_text((other / "__init__.py").read_text().replace(nfslat.__version__, "0.0.9"))
-    worker = hosts.worker("one", "head", tmp_path, env={"PYTHONPATH": str(other.parent), "PYTHONSAFEPATH": "1"})
+    worker = hosts.worker("one", "head", tmp_path, env=_another_nfslat(tmp_path))
     ran = _begin(hosts, fleet, tmp_path / "run").end()
     kill(worker)
     assert ran.status == 2

@@ -55,7 +55,9 @@ def test_one_seed_makes_the_same_bytes(tmp_path: Path) -> None:
     assert not set(first.values()) & set(other.values())
 
 
-@pytest.mark.parametrize("name", ["c000", "c003", "c005", "c011"])
+@pytest.mark.parametrize(
+    "name", ["c003", "c011", *(pytest.param(name, marks=pytest.mark.long) for name in ("c000", "c005"))]
+)
 def test_a_report_says_what_is_true(folder: Path, truth: dict[str, Any], name: str) -> None:
     """Response times, waits for a thread, threads, slots, the path and the clock, of each kind of client."""
     client = next(one for one in truth["clients"] if one["name"] == name)
@@ -77,6 +79,7 @@ def test_a_report_says_what_is_true(folder: Path, truth: dict[str, Any], name: s
     assert {note["severity"] for note in audit} == {"info"}
 
 
+@pytest.mark.long
 @needs_tshark
 def test_tshark_reads_the_same(folder: Path, truth: dict[str, Any]) -> None:
     """Wireshark finds as many calls and replies of each kind, nothing malformed, names of files, and what was lost."""

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 from laboratory import client, host, kerberos, scenario, server
+from laboratory.__main__ import main as lab
 from laboratory.guest import Guest, LabError
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -43,14 +44,13 @@ def recorded(tmp_path: Path, *names: str) -> list[Guest]:
     return [cast(Guest, Recorded(name, tmp_path)) for name in names]
 
 
-def _packages(tmp_path: Path, *words: str) -> str:
-    """What `lab packages` says where the programs of Kerberos are missing, and only those."""
+@pytest.fixture
+def without_kerberos(tmp_path: Path) -> str:
+    """A PATH where the programs of Kerberos are missing, and only those."""
     for name in host.PROGRAMS:
         if name not in kerberos.PROGRAMS:
             (tmp_path / name).touch(mode=0o755)
-    environment = os.environ | {"PATH": str(tmp_path), "PYTHONPATH": str(SCRIPTS)}
-    command = [sys.executable, "-m", "laboratory", "packages", *words]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+    return str(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,27 @@ def _packages(tmp_path: Path, *words: str) -> str:
     ],
 )
 def test_only_scenarios_with_kerberos_need_its_packages(
-    tmp_path: Path, words: tuple[str, ...], *, wanted: bool
+    without_kerberos: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    *,
+    wanted: bool,
 ) -> None:
     """Nobody installs a KDC to see a slow disk."""
-    assert ("krb5-kdc" in _packages(tmp_path, *words)) is wanted
+    monkeypatch.setenv("PATH", without_kerberos)
+    monkeypatch.setattr(sys, "argv", ["lab", "packages", *words])
+    assert lab() == 0
+    assert ("krb5-kdc" in capsys.readouterr().out.split()) is wanted
+
+
+def test_the_packages_are_told_to_a_shell(without_kerberos: str) -> None:
+    """As a process of its own, as scripts/lab starts it, it prints them in one line."""
+    environment = os.environ | {"PATH": without_kerberos, "PYTHONPATH": str(SCRIPTS)}
+    command = [sys.executable, "-m", "laboratory", "packages", "run", "krb5_baseline"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "krb5-kdc" in done.stdout.split()
+    assert (done.stdout.count("\n"), done.stderr) == (1, "")
 
 
 def test_a_machine_without_a_kdc_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from captures import SHARED, SHARED_CAPTURES, id_of, needs_captures, needs_native
 from timeline import Timeline
+from valid import validator
 from wire import write_pcap
 
 from nfslat.cli import main as cli
@@ -17,7 +17,7 @@ from nfslat.tcp.model import Report
 
 pytestmark = needs_native
 
-_SCHEMA = jsonschema.Draft202012Validator(Report.json_schema())
+_SCHEMA = validator(Report)
 _TETO = "teto-pymptcpanalyzer__{}_1_tcp_only.snap128.pcapng.gz"
 
 
