@@ -52,7 +52,17 @@ from nfslat.match.settle import settle
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I64, Matched
 from nfslat.results import Analysis, Correlation, Side
-from nfslat.select import Filters, count_ops, forward, is_reverse, only, refuse_nothing_left, select, select_both
+from nfslat.select import (
+    Filters,
+    count_ops,
+    forward,
+    in_time,
+    is_reverse,
+    only,
+    refuse_nothing_left,
+    select,
+    select_both,
+)
 from nfslat.wire.charges.analysis import Charged, charge
 from nfslat.wire.resends import Waits, retrans_waits_ns
 from nfslat.wire.round_trip import half_trip_ns
@@ -61,6 +71,7 @@ if TYPE_CHECKING:
     from nfslat.answer.pictures import Pictures
     from nfslat.answer.pivots import Intervals, Pivot
     from nfslat.evidence.known import Known
+    from nfslat.figures.phases import Told
     from nfslat.figures.whatif import Asked
     from nfslat.names.paths import Paths
 
@@ -181,6 +192,7 @@ def report(
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.notes import notes_of
+    from nfslat.figures.phases import leading
     from nfslat.figures.stack import stack
     from nfslat.figures.transport import transport_rows
     from nfslat.figures.whatif import what_if
@@ -201,6 +213,10 @@ def report(
         transport, layers = transport_rows(c), stack(known, c)
         causes, verdict, facts = findings_and_verdict(c, known, matched, inflight, most_unseen(c), transport)
         of_clock = clock_findings(clock)
+        phases = _phases(c, known)
+        leads = leading(phases, verdict, inflight.server.threads_estimate) if not known.app_ms else None
+        if leads is not None:
+            causes, verdict = leads.causes, leads.verdict
         threads = known.threads or inflight.server.threads_estimate
         slots = next((one.evidence.slots_each for one in causes if isinstance(one.evidence, Slots)), None)
         sessions = facts.sessions_needed if sessions is None and facts is not None else sessions
@@ -223,7 +239,42 @@ def report(
             stack=layers.rows,
             findings=[*(one.as_finding() for one in causes), *capture_findings(captures, audit), *of_clock],
             verdict=verdict,
+            phases=[one.row for one in phases],
         )
+
+
+def _phases(c: Analysis, known: Known) -> list[Told]:
+    """What is said of each stretch of time in which response times keep a level; nothing where there is only one.
+
+    Means that somebody gave are of the whole, and are left out.
+    """
+    from nfslat.evidence.known import Known
+    from nfslat.figures.audit.missing import most_unseen
+    from nfslat.figures.findings import findings_and_verdict
+    from nfslat.figures.inflight import inflight_of
+    from nfslat.figures.matched import matched_ops
+    from nfslat.figures.phases import Told, phase_row, spans_of
+
+    hosts = Known(server_host=known.server_host, client_host=known.client_host)
+    told = []
+    for span in spans_of(c):
+        one = within(c, span.begin_ns, span.end_ns)
+        inflight = inflight_of(one)
+        causes, verdict, _ = findings_and_verdict(one, hosts, matched_ops(one), inflight, most_unseen(one), None)
+        if verdict is not None:
+            told.append(Told(span, phase_row(c, one, span, verdict, inflight), causes, verdict))
+    return told
+
+
+def within(c: Analysis, begin_ns: int | None, end_ns: int | None) -> Analysis:
+    """What of `c` was called in a stretch of time, ns on the client's clock, analysed by itself."""
+    times = in_time(c.server.ops, c.client.ops, c.matching.matched, begin_ns, end_ns)
+    server, client = (
+        dataclasses.replace(side, reasons=np.where(side.reasons == 0, by_time, side.reasons))
+        for side, by_time in zip((c.server, c.client), times, strict=True)
+    )
+    matched = only(c.matched, client.kept[c.matched.client])
+    return analyse(decompose(server, client, c.matching, matched, c.clock, srt=c.srt, swapped=c.swapped))
 
 
 def tables(
@@ -333,4 +384,5 @@ def _in_socket_ns(found: Correlation, charges: Charged | None) -> I64 | None:
 def one_side(side: Side, missing: I64) -> OneSide:
     """What `in_flight` goes by; `missing` are the `missing_calls` of the side."""
     d = side.decoded
-    return OneSide(d.ops, d.loose, d.details, d.states, int(missing.sum()), side.flying, is_reverse(d.ops))
+    reverse = is_reverse(d.ops)
+    return OneSide(d.ops, d.loose, d.details, d.states, int(missing.sum()), side.flying, reverse, span_ns=side.span_ns)

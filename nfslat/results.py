@@ -14,7 +14,7 @@ from nfslat.inflight.analysis import InFlight
 from nfslat.match.match import Matching
 from nfslat.model.decoded import Decoded, Directions
 from nfslat.model.tables import I8, I16, I64, Bool, Matched, Ops
-from nfslat.select import REASONS, is_reverse, op_labels
+from nfslat.select import OF_TIME, REASONS, is_reverse, op_labels
 from nfslat.wire.charges.analysis import Charged
 from nfslat.wire.resends import Waits
 
@@ -53,6 +53,16 @@ class Side:
         slots."""
         counts = self.kept | (self.reasons == REASONS.index("not --op"))
         return np.asarray(counts & ~self.ops.spread(is_reverse(self.ops)))
+
+    @property
+    def span_ns(self) -> tuple[int, int] | None:
+        """From the arrival of the first op that is in the time which was asked for to that of the last; None: no time
+        was."""
+        outside = np.isin(self.reasons, [REASONS.index(one) for one in OF_TIME])
+        if not outside.any() or outside.all():
+            return None
+        arrived = self.ops.t1[~outside]
+        return int(arrived.min()), int(arrived.max())
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ REASONS = (
     "before --start",
     "at or after --end",
 )
+OF_TIME = REASONS[-2:]
 _ABSOLUTE_S = 100_000_000  # a number of seconds this large (1973) is a date, not a distance from the first packet
 
 
@@ -186,6 +187,12 @@ def select_both(server: Ops, client: Ops, matched: Matched, filters: Filters, fi
         agreed = np.where(of_server[matched.server] == 0, 0, of_client[matched.client]).astype(np.int8)
         of_client[matched.client] = of_server[matched.server] = agreed
     return of_server, of_client
+
+
+def in_time(server: Ops, client: Ops, matched: Matched, begin_ns: int | None, end_ns: int | None) -> tuple[I8, I8]:
+    """`select_both` by time alone, ns on the client's clock; None: no such edge."""
+    edges = [None if ns is None else Moment(ns, True, "") for ns in (begin_ns, end_ns)]
+    return select_both(server, client, matched, Filters(start=edges[0], end=edges[1], all_programs=True), 0)
 
 
 def _on_client_clock(server: Ops, client: Ops, matched: Matched) -> I64:

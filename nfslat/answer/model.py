@@ -343,6 +343,23 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Phase:
+    """A stretch of time in which response times kept a level; what is said of it rests on it alone."""
+
+    begin: str  # first call, on the client's clock
+    end: str  # first call of the next phase; of the last phase its last call
+    ops: Count  # matched ops whose calls were sent in it
+    time_share: float  # of the sum of all client SRTs
+    client_ms: float  # mean SRT at the client
+    server_ms: float  # mean SRT at the server
+    network_ms: float  # mean of the differences
+    layer: LayerOrUnknown  # the layer that adds most to the mean
+    cause: str | None  # code of the leading finding
+    threads_estimate: Positive | None  # number of threads for which calls wait; None where none is seen
+    text: str  # the verdict
+
+
+@dataclass(frozen=True)
 class Selection:
     """What the user asked for, and what that and the defaults left out."""
 
@@ -380,6 +397,9 @@ class Report(Document):
     # causes, largest share first; then what makes the captures a poor witness (layer capture)
     findings: list[Finding] = field(default_factory=list)
     verdict: Verdict | None = None  # None where no op is matched
+    # where response times changed for good, the stretches between; empty where they did not. The verdict and the
+    # findings are of one of them where it makes most of the time and says something else than the whole
+    phases: list[Phase] = field(default_factory=list)
     pivots: list[Pivot] = field(default_factory=list)  # matched ops in groups, one table for each --by
     intervals: Intervals | None = None  # matched ops by time; None unless --interval asked for it
     # what pictures are drawn from; None where nothing asked for them, or only one capture was given

@@ -33,6 +33,7 @@ class OneSide:
     compared: Bool
     reverse: Bool
     in_socket_ns: I64 | None = None
+    span_ns: tuple[int, int] | None = None  # from the first call to the last that were asked for; None: all
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def one_of_several(server: OneSide, why: str) -> ServerWide:
 def _load(server: OneSide, hidden: tuple[float, float], wide: ServerWide | None) -> ServerLoad:
     one = server.ops, server.loose, server.reverse
     if wide is None:
-        return server_load(*one, hidden, server.details, server.in_socket_ns)
+        return server_load(*one, hidden, server.details, server.in_socket_ns, server.span_ns)
     if server.in_socket_ns is None:
         return wide.load
     return of_one_client(wide.load, *one, server.details, server.in_socket_ns)

@@ -41,6 +41,18 @@ class Jobs:
     unseen: int  # calls that are not in the capture, and whose place in the stream the XID of the reply tells
     unseen_first: int  # ops whose arrival is that of a first transmission that the capture does not show
 
+    def within(self, span_ns: tuple[int, int] | None) -> Jobs:
+        """Those that were at the server at some time of `span_ns`, its clock; None: all."""
+        if span_ns is None:
+            return self
+        first_ns, last_ns = span_ns
+        rows = np.flatnonzero((self.work.reply_ns >= first_ns) & (self.work.arrival_ns <= last_ns))
+        uncalled = self.uncalled_ns[(self.uncalled_ns >= first_ns) & (self.uncalled_ns <= last_ns)]
+        return dataclasses.replace(
+            self, work=self.work.part(rows), op=self.op[rows], kind=self.kind[rows], plain=self.plain[rows],
+            uncalled_ns=uncalled,
+        )  # fmt: skip
+
     @property
     def counts(self) -> Jobs:
         """The same without the rows, which take memory."""

@@ -48,15 +48,16 @@ def server_load(
     hidden: tuple[float, float] = (0.0, 0.0),
     details: Details | None = None,
     in_socket_ns: I64 | None = None,
+    span_ns: tuple[int, int] | None = None,
 ) -> ServerLoad:
     """`reverse` is `nfslat.select.is_reverse` of `ops`; `hidden` the share of the ops that were not captured,
     and of it those by the halves of ops that were.
 
     `details`, of the same capture, say when the server could read calls that TCP had kept back.
     `in_socket_ns` has one row an op: for how long before its first byte its reply may have stood in the server's
-    socket, which is no time in a thread, and no wait for one.
+    socket, which is no time in a thread, and no wait for one. Only what was at the server in `span_ns` counts.
     """
-    jobs = find_jobs(ops, loose, reverse, None if details is None else details.blocked)
+    jobs = find_jobs(ops, loose, reverse, None if details is None else details.blocked).within(span_ns)
     threads = find_threads(jobs.work, jobs.kind, jobs.plain, jobs.uncalled_ns, _is_light(ops, jobs))
     if in_socket_ns is not None:
         threads = _beside_socket(threads, jobs, in_socket_ns)

@@ -25,7 +25,7 @@ _SECTIONS = {
     "warnings": ("warnings",), "one_side": ("one side",), "in_flight": ("in flight",),
     "parts": ("parts", "percentiles"), "misses": ("misses",), "clock": ("clock",),
     "transport": ("charges", "transport"), "what_if": ("what if",), "evidence": ("evidence",),
-    "messages": ("messages", "programs"), "excluded": ("excluded",),
+    "messages": ("messages", "programs"), "phases": ("phases",), "excluded": ("excluded",),
 }  # fmt: skip
 _SHOWN = 0.0005  # shares are printed to 0.1 %
 _OF_APPLICATION = (

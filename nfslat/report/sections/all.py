@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from nfslat.answer.model import Report, Tool
 from nfslat.report.blocks import Block, Gap, Prose
-from nfslat.report.sections import answer, brief, findings, inflight, parts, pivots, tables, transport
+from nfslat.report.sections import answer, brief, findings, inflight, parts, phases, pivots, tables, transport
 
 
 def blocks(report: Report, *names: str) -> Iterator[Block]:
@@ -55,6 +55,7 @@ SECTIONS: dict[str, Callable[[Report], Iterable[Block]]] = {
     "one side": lambda of: answer.one_side_section(of) if "capture" in of.captures else (),
     "warnings": answer.warnings_section,
     "findings": _findings,
+    "phases": lambda of: phases.phases_section(of.phases),
     "stack": lambda of: tables.stack_section(of.stack),
     "what if": lambda of: findings.what_if_section(of.what_if),
     "evidence": lambda of: findings.evidence_section(of.evidence),

@@ -1,0 +1,87 @@
+"""Times of ops, in the order of their calls -> the rows from which on they are others: where phases begin.
+
+Binary segmentation (Scott and Knott 1974, Biometrics 30:507) of medians of pieces that follow each other. Response
+times come in runs, so a small step that chance explains badly is still no phase: it has to be large beside the spread
+of both its sides, and nearly all pieces have to lie on their side of the middle.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from nfslat.model.tables import I64
+
+F64 = npt.NDArray[np.float64]
+
+MOST = 6  # phases
+_PIECES, _OPS = 60, 20  # at most; in each at least
+_FEWEST = 4  # pieces in a phase
+_FACTOR = 1.0  # of two, at least: log2
+_LEAST_NS = 1_000_000.0  # and by so much: less is no phase worth a line
+_OF_ITS_SIDE = 0.9  # of the pieces
+_SPREADS = 3.0  # medians of absolute deviations
+
+
+def changes(columns: Sequence[I64]) -> list[int]:
+    """Rows, ascending, at which one of `columns` (ns, one row an op) jumps to another level; never the first row."""
+    rows = len(columns[0])
+    pieces = min(_PIECES, rows // _OPS)
+    if pieces < 2 * _FEWEST:
+        return []
+    edges = np.linspace(0, rows, pieces + 1).astype(np.int64)
+    medians = np.array(
+        [[np.median(one[a:b]) for a, b in itertools.pairwise(edges.tolist())] for one in columns], dtype=np.float64
+    )
+    cuts = sorted(_split(medians, 0, pieces))
+    cuts = cuts[: MOST - 1]
+    return [_exact(columns, edges, cut) for cut in cuts]
+
+
+def _split(medians: F64, begin: int, end: int) -> list[int]:
+    """The cuts between `begin` and `end`, in no order."""
+    best, gain = -1, 0.0
+    for row in medians:
+        values = np.log2(np.maximum(row[begin:end], 1.0))
+        for cut in range(_FEWEST, len(values) - _FEWEST + 1):
+            step = abs(float(np.median(values[cut:]) - np.median(values[:cut])))
+            weighed = step * np.sqrt(cut * (len(values) - cut))
+            if weighed > gain and _is_step(row[begin:end], cut):
+                best, gain = begin + cut, weighed
+    return [] if best < 0 else [*_split(medians, begin, best), best, *_split(medians, best, end)]
+
+
+def _is_step(values_ns: F64, cut: int) -> bool:
+    before_ns, after_ns = values_ns[:cut], values_ns[cut:]
+    low_ns, high_ns = float(np.median(before_ns)), float(np.median(after_ns))
+    if abs(high_ns - low_ns) < _LEAST_NS:
+        return False
+    before, after = np.log2(np.maximum(before_ns, 1.0)), np.log2(np.maximum(after_ns, 1.0))
+    step = float(np.median(after) - np.median(before))
+    spread = max(_deviation(before), _deviation(after))
+    if abs(step) < max(_FACTOR, _SPREADS * spread):
+        return False
+    middle = (np.median(before) + np.median(after)) / 2
+    way = np.sign(step)
+    return bool(
+        np.mean(way * (before - middle) < 0) >= _OF_ITS_SIDE and np.mean(way * (after - middle) > 0) >= _OF_ITS_SIDE
+    )
+
+
+def _deviation(values: F64) -> float:
+    return float(np.median(np.abs(values - np.median(values))))
+
+
+def _exact(columns: Sequence[I64], edges: I64, cut: int) -> int:
+    """The row near a cut before which most lie on the one side of the middle, and from which on on the other."""
+    first, middle, last = (int(edges[at]) for at in (cut - 1, cut, cut + 1))
+    cost = np.zeros(last - first + 1)
+    for one in columns:
+        values = np.log2(np.maximum(one[first:last], 1))
+        before, after = np.median(values[: middle - first]), np.median(values[middle - first :])
+        wrong = (values - (before + after) / 2) * np.sign(after - before)  # above 0 as behind the cut
+        cost += abs(after - before) * np.append(0.0, np.cumsum(np.clip(wrong, -1, 1)))
+    return first + int(np.argmin(cost))

@@ -1,0 +1,38 @@
+"""Report -> its phases: when response times changed for good, and what is said of each stretch of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nfslat.answer.model import Phase
+from nfslat.report.blocks import Block, Prose, Table, Title
+from nfslat.report.text_layout import count, ms, percent
+
+_SECONDS = slice(11, 21)  # of ISO 8601: to the tenth
+
+
+def phases_section(phases: Sequence[Phase]) -> Iterator[Block]:
+    """A row each; nothing where there is only one."""
+    if not phases:
+        return
+    yield Title("Phases: when response times changed for good")
+    rows = [
+        [
+            one.begin[_SECONDS],
+            one.end[_SECONDS],
+            count(one.ops),
+            percent(one.time_share),
+            *(ms(value) for value in (one.client_ms, one.server_ms, one.network_ms)),
+            _said(one),
+        ]
+        for one in phases
+    ]
+    yield Table("llrrdddl", ["from", "to", "ops", "time", "client", "server", "network", "mostly"], rows)
+    yield Prose("Means, ms; time is the share of all response times. --start and --end show one of them by itself.")
+
+
+def _said(one: Phase) -> str:
+    if one.cause is None:
+        return one.layer
+    limit = f" ({count(one.threads_estimate)})" if one.cause == "server-threads" and one.threads_estimate else ""
+    return f"{one.cause}{limit}"

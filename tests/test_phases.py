@@ -1,0 +1,105 @@
+"""Hosts that change in mid-capture -> the moment, and what is said of the time before and after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from queues import GETATTR, MS, S, Traffic, ops, simulate
+
+from nfslat import api
+from nfslat.inflight.changes import MOST, changes
+from nfslat.inflight.server import server_load
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import Loose
+from nfslat.select import is_reverse
+
+HALF = Path(__file__).resolve().parents[2] / "shared" / "lab2" / "half_threads"
+LAWS: list[dict[str, Any]] = [{"law": "exponential"}, {"law": "lognormal", "sigma": 1.0}, {"law": "constant"}]
+
+
+def _after(first: Traffic, second: Traffic) -> Traffic:
+    """One after the other, ten milliseconds apart."""
+    late_ns = int(first.received_ns.max()) + 10 * MS
+    times = {name: late_ns for name in vars(first) if name.endswith("_ns") and name != "service_ns"}
+    columns = {
+        name: np.concatenate((column, getattr(second, name) + times[name] if name in times else getattr(second, name)))
+        for name, column in vars(first).items()
+    }
+    return Traffic(**columns)
+
+
+def _changes(traffic: Traffic) -> list[int]:
+    order = np.argsort(traffic.sent_ns, kind="stable")
+    server_ns = traffic.server_ns[order]
+    return changes([server_ns, traffic.client_ns[order] - server_ns])
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: str(law["law"]))
+@pytest.mark.parametrize("workers", [2, 8, 40])
+def test_a_load_that_goes_on_as_it_began_has_no_phases(workers: int, law: dict[str, Any]) -> None:
+    """Whatever the law of the work, and whether calls wait or not."""
+    for seed in range(1, 4):
+        assert _changes(simulate(threads=4, workers=workers, count=3_000, seed=seed, **law)) == []
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: str(law["law"]))
+@pytest.mark.parametrize(
+    "then",
+    [
+        {"threads": 2},
+        {"mean_ns": {"READ": 12 * MS, "WRITE": 12 * MS, GETATTR: 50_000}},
+        {"network_ns": 8 * MS},
+    ],
+    ids=["fewer threads", "a slower disk", "a longer way"],
+)
+def test_a_cause_that_begins_in_mid_capture_is_dated(then: dict[str, Any], law: dict[str, Any]) -> None:
+    """Threads that are taken away, a disk that slows, a delay: there is one change, and it is where it was made."""
+    usual: dict[str, Any] = {"threads": 32, "workers": 16, "count": 2_000, **law}
+    first, second = simulate(**usual), simulate(**usual | then, seed=2)
+    found = _changes(_after(first, second))
+    assert len(found) == 1
+    assert abs(found[0] - len(first.conn)) <= 20
+
+
+@given(st.lists(st.integers(0, 10**10), min_size=1, max_size=2_000), st.integers(1, 50))
+def test_phases_are_few_and_in_order(times: list[int], often: int) -> None:
+    """Whatever the times are, rows are inside, ascending, and no more than a reader can take."""
+    column = np.repeat(np.array(times, dtype=np.int64), often)[:5_000]
+    found = changes([column, column[::-1].copy()])
+    assert found == sorted(set(found))
+    assert all(0 < row < len(column) for row in found)
+    assert len(found) < MOST
+
+
+def test_the_time_that_is_asked_for_is_all_that_threads_are_told_by() -> None:
+    """Where only the time after the change is asked for, more threads that were seen before it count for nothing."""
+    usual: dict[str, Any] = {"workers": 24, "mean_ns": {"READ": 10 * MS, "WRITE": 10 * MS, GETATTR: 50_000}}
+    first = simulate(threads=32, count=2_000, **usual)
+    traffic = _after(first, simulate(threads=2, count=2_000, seed=2, **usual))
+    table = ops(traffic, "server")
+    nothing: dict[str, list[int]] = {name: [] for name in Loose.columns()}
+    loose = Loose.from_columns(nothing, kinds=table.kinds, connections=table.connections)
+    begin = int(table.t1[np.searchsorted(table.t1, table.t1[0] + first.received_ns.max())])
+    whole = server_load(table, loose, is_reverse(table))
+    part = server_load(table, loose, is_reverse(table), span_ns=(begin, begin + 3_600 * S))
+    assert whole.threads.bound.threads > 2
+    assert (part.threads.estimate, part.threads.bound.threads) == (2, 2)
+    assert (part.queue_ns[table.t2 < begin] == NULL).all()
+
+
+@pytest.mark.skipif(not HALF.is_dir(), reason="no ../shared/lab2")
+def test_threads_that_are_taken_away_are_named_with_their_time() -> None:
+    """A real server went from 32 threads to 2 in the sixth second: the verdict dates it and counts them."""
+    report = api.correlate(HALF / "server.pcap.gz", HALF / "client.pcap.gz").summary
+    assert report.verdict is not None
+    assert report.verdict.cause == "server-threads"
+    assert report.verdict.text.startswith("From 2026-11-22 14:04:18.")
+    assert [one.threads_estimate for one in report.phases] == [None, 2]
+    assert [one.layer for one in report.phases] == ["server", "server"]
+    assert sum(one.ops for one in report.phases) == report.matched.ops  # type: ignore[union-attr]
+    assert sum(one.time_share for one in report.phases) == pytest.approx(1.0)
