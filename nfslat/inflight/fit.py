@@ -27,7 +27,7 @@ _BLOCKS = 24  # of time: what changes slowly is no mark of anything
 _FEWEST = 8  # calls in a block
 _SURE = 4.0  # standard errors of the mean over the blocks
 # Rank correlations. Of 1,000 simulated servers, pools of threads have -0.05 to 0.06 where nothing is shared behind
-# them; processors, disks and bursts that were taken for one have 0.15 to 0.94 (benchmarks/rivals.py).
+# them; processors, disks, bursts that were taken for one have 0.15 to 0.94 (benchmarks/thread_rivals.py).
 _GROWS = 0.15
 _WORK_GROWS = 0.1
 _SOME = 20  # calls that met an idle thread

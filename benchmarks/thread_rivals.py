@@ -125,7 +125,7 @@ def main() -> None:
         ]  # fmt: skip
         print(f"| {title} | " + " | ".join(map(str, cells)) + " |")
     print(
-        "\n(*) The packets cannot tell these from threads: all that may be said is that so many are worked on at once."
+        "\n(*) The packets cannot tell these from threads: that so many are worked on at once is all there is to say."
     )
 
 
