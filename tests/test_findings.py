@@ -35,6 +35,7 @@ from nfslat.findings.facts import (
     Facts,
     HostPauses,
     KeptAbove,
+    PutOff,
     Rate,
     Reconnects,
     Stalls,
@@ -44,6 +45,7 @@ from nfslat.findings.hosts import host_findings
 from nfslat.findings.layers import Layers
 from nfslat.findings.manual import evidence_of, manual
 from nfslat.findings.network import network_findings
+from nfslat.findings.put_off import error_findings
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import Unknown, server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
@@ -199,6 +201,23 @@ STOPPED = stalled("host-pause", {"reply_net": 1.5}, host_pauses={"client": HostP
 SESSION = Facts(
     Layers(3, 1, 180), queue_ms=0.0, server=UNLIMITED, client=client(2), sessions=(session(),), version="4.1"
 )
+
+
+def put_off(reason: str, status: str, **more: Any) -> Facts:
+    """Of 2 ms an op on the wire and 6 ms between tries, those of four requests that took 10 s each."""
+    told: dict[str, Any] = {
+        "requests": 4, "tries": 20, "answers": 16, "statuses": {status: 16}, "ops": ["LOCK"], "succeeded": 4, "open": 0,
+        "mean_ms": 10_000.0, "longest_ms": 11_000.0, "total_between_ms": 39_000.0, "between_ms": 6.0,
+        "since": "2026-02-03 14:15:16.123 UTC", "until": "2026-02-03 14:15:26.123 UTC", "back_off_fits": 15,
+        "back_off_of": 16,
+    }  # fmt: skip
+    return Facts(Layers(1, 1), put_off={reason: PutOff(**told | more)}, ops=100)
+
+
+IN_GRACE, JUKEBOX = put_off("grace", "NFS4ERR_GRACE"), put_off("delay", "NFS3ERR_JUKEBOX")
+GONE_SESSION, DENIED = put_off("state", "NFS4ERR_BADSESSION"), put_off("locked", "NFS4ERR_DENIED")
+STALE = put_off("lost", "NFS3ERR_STALE", requests=0, tries=0, answers=30, between_ms=0.0)
+RETRIED = {"requests", "tries", "statuses", "mean_ms", "longest_ms", "between_ms", "open", "back_off_fits"}
 ABOVE = Facts(Layers(1, 1, 8), queue_ms=0.0, server=UNLIMITED)
 
 SHUT = replace(ABOVE, kept_above={Why.WINDOW: kept(7.9)})
@@ -243,6 +262,12 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                   {"wait_ms", "mbit_per_s", "way", "busy_share", "in_server_ms"}, "the path"),
     "host-pause": (STOPPED, host_findings, "client", 0.5, "likely", {"wait_ms", "pauses", "longest_ms", "ops"},
                    "the client's host"),
+    "server-grace": (IN_GRACE, error_findings, "server", 0.75, "certain", RETRIED, "the server's start"),
+    "server-delay": (JUKEBOX, error_findings, "server", 0.75, "certain", RETRIED, "what the server waits for"),
+    "state-lost": (GONE_SESSION, error_findings, "server", 0.75, "likely", RETRIED, "why state was lost"),
+    "handles-lost": (STALE, error_findings, "server", None, "likely", {"answers", "statuses", "answers_share"},
+                     "the export"),
+    "lock-wait": (DENIED, error_findings, "client", 0.75, "likely", RETRIED, "who holds the lock"),
     "client-slots": (SLOTS, client_findings, "client", 56.5 / 58, "certain",
                      {"slots", "at_limit_share", "reply_clocked_share", "above_wire_ms", "slot_wait_ms",
                       "sessions_needed"}, "sunrpc.tcp_max_slot_table_entries"),
@@ -265,7 +290,7 @@ def codes(findings: list[Diagnosis]) -> list[str]:
 
 def every(facts: Facts) -> list[Diagnosis]:
     """All findings, ranked."""
-    stages = (server_findings, network_findings, tcp_findings, host_findings, client_findings)
+    stages = (server_findings, network_findings, tcp_findings, host_findings, client_findings, error_findings)
     return ranked(with_window(facts, [one for stage in stages for one in stage(facts)]))
 
 
@@ -323,7 +348,7 @@ def test_codes_of_findings_are_written_in_the_catalogue_and_where_they_are_made_
     Codes of a single word, and those that are names of causes as well, are left out where those have another meaning;
     facts of the tuning manual have ids of their own.
     """
-    own = {"catalogue", "server", "network", "tcp", "hosts", "client"}
+    own = {"catalogue", "server", "network", "tcp", "hosts", "client", "put_off"}
     elsewhere = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"
         for path in (ROOT / "nfslat").rglob("*.py")

@@ -129,11 +129,12 @@ def _put_off(mean: Layers, findings: Sequence[Diagnosis], ground: Ground | None)
 
 
 def _between_tries(findings: Sequence[Diagnosis]) -> str:
-    """A sentence on what passed between tries, where it is not most of the time, and the application's is not known."""
-    waits_ms = sum(getattr(one.evidence, "between_ms", 0.0) for one in findings)
-    if not waits_ms:
+    """A sentence on requests that were tried again, where they are not most of the time, and the application's is not
+    known."""
+    if not findings:
         return ""
-    return f" Above the wire {ms(waits_ms)} ms an op pass between tries of requests that got NFS errors."
+    most = max(findings, key=lambda one: one.share or 0.0)
+    return f" Above the wire there is more: {filled('{each}, {answered}', most.evidence)}."
 
 
 def _kept(of: Layers, layer: str) -> str:
