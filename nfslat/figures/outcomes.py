@@ -109,6 +109,9 @@ def put_off_of(ops: Ops, tried: Sequence[Request], rows: I32 | I64, *, as_asked:
 
     Their mean is over those ops; `as_asked` over what an application asked for, of which further tries are no part.
     """
+    bad = np.flatnonzero(ops.status > 0)
+    if not len(bad):
+        return {}
     mine = np.zeros(len(ops), dtype=np.bool_)
     mine[rows] = True
     some = [one for one in tried if mine[one.tries[0]]]
@@ -118,7 +121,7 @@ def put_off_of(ops: Ops, tried: Sequence[Request], rows: I32 | I64, *, as_asked:
     for one in some:
         by_reason[one.reason].append(one)
     found = {reason.value: _put_off(ops, of, over) for reason, of in by_reason.items()}
-    bad = np.flatnonzero(mine & (ops.status > 0))
+    bad = bad[mine[bad]]
     lost = bad[meanings(ops, bad) == list(Says).index(Says.LOST)] if len(bad) else bad
     return found | ({Says.LOST.value: _told(ops, lost.tolist())} if len(lost) else {})
 

@@ -15,6 +15,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from nfslat.model.blocks import each_block
 from nfslat.model.details import Details, Names
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.statuses import Says
@@ -38,6 +39,7 @@ _WITHOUT_FILE = frozenset(
     "SEQUENCE RENEW EXCHANGE_ID CREATE_SESSION DESTROY_SESSION BIND_CONN_TO_SESSION RECLAIM_COMPLETE SETCLIENTID "
     "SETCLIENTID_CONFIRM DESTROY_CLIENTID FREE_STATEID TEST_STATEID RELEASE_LOCKOWNER SECINFO_NO_NAME".split()
 )
+_HASH_BITS = 22
 _ASKING = frozenset(("LOCKT",))  # DENIED is what it asks for
 
 
@@ -93,7 +95,7 @@ def requests(ops: Ops, details: Details, mask: Bool, end_ns: int) -> list[Reques
     bad = bad[_puts_off(ops, bad)]
     if not len(bad):
         return []
-    rows = _same_kind_of_op(ops, mask, bad)
+    rows = _alike(ops, mask, bad)
     key = _keys(ops, details, rows)
     rows, key = _near(ops, rows, key, np.isin(rows, bad))
     says = meanings(ops, rows).tolist()
@@ -136,14 +138,25 @@ def _puts_off(ops: Ops, rows: I64) -> Bool:
     return np.asarray(of_state & ~asks[ops.kind[rows]] & (ops.t3[rows] != NULL))
 
 
-def _same_kind_of_op(ops: Ops, mask: Bool, bad: I64) -> I64:
-    """Rows of the ops in `mask` that ask for the operation of one of `bad`, and the same file."""
+def _alike(ops: Ops, mask: Bool, bad: I64) -> I64:
+    """Rows of the ops in `mask` that may ask for the same as one of `bad`; few others among them.
+
+    To sort all ops by what they ask for would take seconds where there are millions: a table of hashes takes none.
+    """
     title = _titles(ops)
-    wanted = np.unique(title[ops.kind[bad]].astype(np.int64) << 32 | ops.fh[bad])
-    # Two steps: most captures have few kinds that fail, and a look-up of few numbers costs least.
-    kinds = np.isin(title, title[ops.kind[bad]])
-    rows = np.flatnonzero(kinds[ops.kind] & mask)
-    return rows[np.isin(title[ops.kind[rows]].astype(np.int64) << 32 | ops.fh[rows], wanted)]
+    wanted = np.zeros(1 << _HASH_BITS, dtype=np.bool_)
+    wanted[_hashes(ops, title, bad)] = True
+    found = each_block(len(ops), lambda at: at.start + np.flatnonzero(mask[at] & wanted[_hashes(ops, title, at)]))
+    return np.concatenate(found)
+
+
+def _hashes(ops: Ops, title: I64, rows: I64 | slice) -> I64:
+    """By operation, file, offset and size: multiples of odd numbers (that of Fibonacci hashing, and primes)."""
+    mixed = title[ops.kind[rows]].astype(np.uint64) + ops.fh[rows] * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= ops.offset[rows].astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)
+    mixed ^= ops.size[rows] * np.uint64(0x165667B19E3779F9)
+    mixed ^= mixed >> np.uint64(29)
+    return (mixed * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(64 - _HASH_BITS)).astype(np.int64)
 
 
 def _titles(ops: Ops) -> I64:
