@@ -13,7 +13,7 @@
     missing     ops of one side -> calls that its capture does not show
     resends     matched ops + what each side sent again -> how long they waited for it
     charges     matched ops + parts + waits + round trip -> what the time of each is charged to
-    in flight   ops of both sides + waits in the server's socket -> levels, threads, slots, sessions
+    in flight   ops of both sides + waits in the server's socket -> levels, threads, slots, sessions, calls in series
     outcomes    the client's ops -> requests that the server put off with errors, and state that was made anew
     times       matched ops + clock -> response times at the client and at the server
 
@@ -47,6 +47,7 @@ from nfslat.decode.xid_gaps import missing_calls
 from nfslat.decompose import Parts, client_srt_ns, server_srt_ns
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.inflight.analysis import OneSide, in_flight, one_of_several
+from nfslat.inflight.serial import serial_calls
 from nfslat.match import overlap
 from nfslat.match.match import Matching, match
 from nfslat.match.settle import settle
@@ -152,6 +153,7 @@ def analyse(found: Correlation, others: ServerWide | None = None, *, cannot_tell
         retrans_waits_ns=waits,
         charges=charges,
         inflight=flying,
+        serial=serial_calls(client.ops, client.decoded.details.names, client.decoded.details.callers, client.forward),
         tried_again=tried,
         recoveries=recovered,
         client_srt_ns=client_srt_ns(client.ops, found.matched, found.srt),

@@ -11,6 +11,7 @@ from nfslat.clock.clock import Clock
 from nfslat.decode.capture import Source
 from nfslat.decompose import Parts
 from nfslat.inflight.analysis import InFlight
+from nfslat.inflight.serial import Serial
 from nfslat.match.match import Matching
 from nfslat.model.decoded import Decoded, Directions
 from nfslat.model.tables import I8, I16, I64, Bool, Matched, Ops
@@ -94,6 +95,7 @@ class Analysis(Correlation):
     retrans_waits_ns: tuple[Waits, Waits] | None  # parts of call_net and reply_net, to be sent again; None: not known
     charges: Charged | None  # what the time of each matched op is charged to; None: the clocks, or TCP, are not known
     inflight: InFlight  # what was in flight, and what limits it
+    serial: Serial | None  # calls that ask one after the other, where they are most of the time
     tried_again: Sequence[Request]  # requests that the server put off with errors, as the client's capture shows them
     recoveries: Sequence[Recovery]  # when the client made state anew that the server had lost
     client_srt_ns: I64  # of each matched op

@@ -34,6 +34,7 @@ from nfslat.findings.facts import (
     DelayedAcks,
     Facts,
     HostPauses,
+    InSeries,
     KeptAbove,
     PutOff,
     Rate,
@@ -217,6 +218,7 @@ def put_off(reason: str, status: str, **more: Any) -> Facts:
 IN_GRACE, JUKEBOX = put_off("grace", "NFS4ERR_GRACE"), put_off("delay", "NFS3ERR_JUKEBOX")
 GONE_SESSION, DENIED = put_off("state", "NFS4ERR_BADSESSION"), put_off("locked", "NFS4ERR_DENIED")
 STALE = put_off("lost", "NFS3ERR_STALE", requests=0, tries=0, answers=30, between_ms=0.0)
+SERIAL = Facts(Layers(1, 1), in_series=InSeries(400, 0.9, 900.0, 100, 300, 4))
 RETRIED = {"requests", "tries", "statuses", "mean_ms", "longest_ms", "between_ms", "open", "back_off_fits"}
 ABOVE = Facts(Layers(1, 1, 8), queue_ms=0.0, server=UNLIMITED)
 
@@ -273,6 +275,8 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                       "sessions_needed"}, "sunrpc.tcp_max_slot_table_entries"),
     "session-slots": (SESSION, client_findings, "client", 180 / 184, "certain",
                       {"slots", "at_limit_share", "above_wire_ms"}, "nfs.max_session_slots"),
+    "serial-calls": (SERIAL, client_findings, "client", None, "likely", {"calls", "wire_share", "files", "again"},
+                     "how often the client asks"),
     "above-wire": (ABOVE, client_findings, "client", 0.8, "certain", {"above_wire_ms", "slot_wait_ms"},
                    "evidence from the client"),
 }  # fmt: skip
@@ -303,7 +307,8 @@ def test_each_finding(code: str) -> None:
     facts, function, layer, share, confidence, evidence, knob = CASES[code]
     assert codes(every(facts)) == [code]
     found = one(function(facts), code)
-    assert (found.layer, found.severity, found.confidence) == (layer, "warning", confidence)
+    weight = "info" if code == "serial-calls" else "warning"
+    assert (found.layer, found.severity, found.confidence) == (layer, weight, confidence)
     assert found.share == (None if share is None else pytest.approx(share))
     assert evidence <= found.evidence.keys()
     assert found.advice.get("knob", "").startswith(knob)

@@ -399,3 +399,49 @@ def test_a_real_grace_period_is_the_verdict(app_ms: dict[str, float] | None) -> 
     assert sum(row.count for row in rows) == 83
     (recovery,) = report.figures.outcomes.recoveries
     assert recovery.waited == 4
+
+
+# --- Calls in series --------------------------------------------------------------------------------------------------
+
+
+class Listing(NamedTuple):
+    """An ls -l: GETATTRs of as many files, 1 ms each, `callers` of them at work at once."""
+
+    files: int
+    times: int = 1
+    pause_ms: float = 0.05
+    callers: int = 1
+
+    def write(self, folder: Path) -> tuple[Path, Path]:
+        tcp = wire.Tcp()
+        lines: list[tuple[float, str, bytes]] = []
+        for caller in range(self.callers):
+            for number in range(self.files * self.times):
+                xid = 1 + number + 10_000 * caller
+                at = (1.2 + self.pause_ms) * number + 0.3 * caller
+                handle = (number % self.files).to_bytes(32, "big")
+                lines += [(at, ">", wire.getattr3(xid, handle)), (at + 1, "<", wire.reply(xid, wire.GETATTR3))]
+        for at, way, message in sorted(lines, key=lambda line: line[0]):
+            tcp.send(at, way, message)
+        seen = tcp.seen_by("server", there_ms=0.1, back_ms=0.1), tcp.seen_by("client")
+        server, client = (wire.write_pcap(folder / f"{n}.pcap", one) for n, one in zip("sc", seen, strict=True))
+        return server, client
+
+
+@needs_native
+def test_one_caller_who_asks_one_after_the_other_is_told_of(tmp_path: Path) -> None:
+    """300 GETATTRs of 100 files, each sent as the answer before has come: of little weight, and not the verdict's."""
+    report = _report(Listing(100, times=3).write(tmp_path))
+    found = _found(report, "serial-calls")
+    assert found is not None
+    assert (found.severity, found.evidence["files"], found.evidence["again"]) == ("info", 100, 200)
+    assert "less than 3 s before" in found.text
+    assert report.figures.verdict is not None
+    assert report.figures.verdict.cause != "serial-calls"
+
+
+@needs_native
+@pytest.mark.parametrize("other", [Listing(300, callers=2), Listing(300, pause_ms=5), Listing(50)])
+def test_what_is_not_one_caller_in_series_is_not_told_of(tmp_path: Path, other: Listing) -> None:
+    """Two at once, one that thinks in between, and one that asks for little."""
+    assert _found(_report(other.write(tmp_path)), "serial-calls") is None

@@ -16,7 +16,7 @@ from nfslat.figures.matched import row_of
 from nfslat.figures.outcomes import put_off_of
 from nfslat.findings.client import client_findings
 from nfslat.findings.diagnosis import Diagnosis
-from nfslat.findings.facts import Facts, Reconnects, moved_ms
+from nfslat.findings.facts import Facts, InSeries, Reconnects, moved_ms
 from nfslat.findings.hosts import host_findings
 from nfslat.findings.layers import Layers
 from nfslat.findings.network import network_findings
@@ -25,6 +25,7 @@ from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
+from nfslat.inflight.serial import Serial
 from nfslat.model.tables import Miss
 from nfslat.model.units import to_ms, utc
 from nfslat.outcomes.recovery import Recovery
@@ -123,6 +124,7 @@ def _facts(
         kept_above=times_kept_above(c, rows, sessions),
         put_off=put_off_of(c.client.ops, c.tried_again, c.matched.client[rows], as_asked=above is not None),
         recoveries=_times_of(c.recoveries),
+        in_series=_in_series(c.serial),
         ops=len(rows),
         sessions_open=sessions,
         longest_ms=float(to_ms(c.client_srt_ns[rows].max())) if len(rows) else None,
@@ -144,6 +146,13 @@ def _facts(
         server_host=known.server_host,
         client_host=known.client_host,
     )
+
+
+def _in_series(found: Serial | None) -> InSeries | None:
+    if found is None:
+        return None
+    share = found.spent_ns / found.all_ns
+    return InSeries(found.calls, share, to_ms(found.elapsed_ns), found.files, found.again, found.listings)
 
 
 def _times_of(recoveries: Sequence[Recovery]) -> list[tuple[str, float]]:

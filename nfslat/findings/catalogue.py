@@ -517,6 +517,22 @@ ROWS = (
         do="Raise what the client asks for (nfs.max_session_slots), and what the server grants.",
     ),
     Row(
+        code="serial-calls",
+        layer="client",
+        title="One caller asks about files one after the other",
+        because="by calls that ask about files one after the other",
+        knob="how often the client asks",
+        means="A program looks at many files, as ls -l, find and backups do, and sends each call as the answer before "
+        "has come. It takes the number of calls times their response time, and no call is slow.",
+        told="100 or more calls (GETATTR, ACCESS, LOOKUP, READLINK, READDIR, READDIRPLUS) in rows of 20 and more, each "
+        "sent with nothing else in flight and within 1 ms of the answer before, have half of all response times. It is "
+        "always of little weight, and has no share: what it would take otherwise is not known.",
+        certain="Never: several callers who wait for each other look alike.",
+        refuted="Nobody waits for that program.",
+        do="Let the client keep attributes (actimeo, no noac), list with READDIRPLUS, or look in parallel; a shorter "
+        "round trip helps as much.",
+    ),
+    Row(
         code="above-wire",
         layer="client",
         title="Time above the wire that no limit explains",

@@ -91,6 +91,18 @@ class PutOff:
 
 
 @dataclass(frozen=True)
+class InSeries:
+    """Calls that ask what files are, each as the answer before has come."""
+
+    calls: int
+    share: float  # of all response times
+    elapsed_ms: float
+    files: int
+    again: int  # of the calls, those that ask what was answered less than 3 s before
+    listings: int  # READDIRs whose replies hold no attributes
+
+
+@dataclass(frozen=True)
 class Stalls:
     """What TCP and the path made of the time, by (part, cause): mean ms over the same ops as the facts' `mean`."""
 
@@ -166,6 +178,7 @@ class Facts:
     kept_above: Mapping[str, KeptAbove] = field(default_factory=dict)  # by `Why`
     put_off: Mapping[str, PutOff] = field(default_factory=dict)  # by `Says`
     recoveries: Sequence[tuple[str, float]] = ()  # when the client made its session or leases anew, and for how long
+    in_series: InSeries | None = None  # where they are half of all response times
     ops: int = 0  # that `mean` is over
     longest_ms: float | None = None  # client SRT of the slowest op of those that `mean` is over
     unseen_share: float = 0.0  # of the RPC messages that the captures should show
