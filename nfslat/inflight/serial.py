@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nfslat.model.blocks import each_block
 from nfslat.model.details import Callers, Names
 from nfslat.model.protocol import NULL, NULL32, op_name
 from nfslat.model.tables import I64, Bool, Ops
@@ -41,10 +42,11 @@ def serial_calls(ops: Ops, names: Names, callers: Callers, mask: Bool) -> Serial
     asks = np.array([op_name(kind.program, kind.version, kind.op) in _ASKING for kind in ops.kinds], dtype=np.bool_)
     if int(ops.classes.count[asks[ops.classes.kind]].sum()) < _FEW:
         return None
-    rows = np.flatnonzero(mask & (ops.t3 != NULL))
-    by_kind = np.bincount(ops.kind[rows], weights=ops.t3[rows] - ops.t0[rows], minlength=len(ops.kinds))
-    if by_kind[asks].sum() < _MOST * by_kind.sum():
+    all_ns = sum(each_block(len(ops), lambda at: _spent_ns(ops, mask, at)))
+    asking = np.flatnonzero(asks[ops.kind] & mask & (ops.t3 != NULL))
+    if int((ops.t3[asking] - ops.t0[asking]).sum()) < _MOST * all_ns:
         return None
+    rows = np.flatnonzero(mask & (ops.t3 != NULL))
     rows = rows[np.argsort(ops.t0[rows], kind="stable")]
     mount = _mounts(ops)[ops.conn[rows]]
     order = np.argsort(mount, kind="stable")
@@ -65,7 +67,7 @@ def serial_calls(ops: Ops, names: Names, callers: Callers, mask: Bool) -> Serial
     np.add.at(inside, end[long], -1)
     mine = rows[np.cumsum(inside[:-1]) > 0]
     spent_ns = int((ops.t3[mine] - ops.t0[mine]).sum())
-    if len(mine) < _FEW or spent_ns < _MOST * (t3 - t0).sum():
+    if len(mine) < _FEW or spent_ns < _MOST * all_ns:
         return None
     listing = np.array(
         [kind.version < 4 and op_name(kind.program, kind.version, kind.op) == "READDIR" for kind in ops.kinds]
@@ -73,12 +75,17 @@ def serial_calls(ops: Ops, names: Names, callers: Callers, mask: Bool) -> Serial
     return Serial(
         calls=len(mine),
         spent_ns=spent_ns,
-        all_ns=int((t3 - t0).sum()),
+        all_ns=all_ns,
         elapsed_ns=int((t3[end[long] - 1] - t0[begin[long]]).sum()),
         files=len(np.unique(ops.fh[mine])),
         again=_asked_before(ops, names, callers, mine),
         listings=int(np.count_nonzero(listing[ops.kind[mine]])),
     )
+
+
+def _spent_ns(ops: Ops, mask: Bool, at: slice) -> int:
+    """Response times of the ops in `mask` among the rows `at`."""
+    return int(np.where(mask[at] & (ops.t3[at] != NULL), ops.t3[at] - ops.t0[at], 0).sum())
 
 
 def _asked_before(ops: Ops, names: Names, callers: Callers, rows: I64) -> int:
