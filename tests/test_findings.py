@@ -216,7 +216,8 @@ def put_off(reason: str, status: str, **more: Any) -> Facts:
 
 
 IN_GRACE, JUKEBOX = put_off("grace", "NFS4ERR_GRACE"), put_off("delay", "NFS3ERR_JUKEBOX")
-GONE_SESSION, DENIED = put_off("state", "NFS4ERR_BADSESSION"), put_off("locked", "NFS4ERR_DENIED")
+GONE_SESSION = put_off("state", "NFS4ERR_BADSESSION")
+DENIED = replace(put_off("locked", "NFS4ERR_DENIED"), mean=Layers(1, 1, 6, "LOCK"))
 STALE = put_off("lost", "NFS3ERR_STALE", requests=0, tries=0, answers=30, between_ms=0.0)
 SERIAL = Facts(Layers(1, 1), in_series=InSeries(400, 0.9, 900.0, 100, 300, 4))
 RETRIED = {"requests", "tries", "statuses", "mean_ms", "longest_ms", "between_ms", "open", "back_off_fits"}
@@ -269,7 +270,7 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
     "state-lost": (GONE_SESSION, error_findings, "server", 0.75, "likely", RETRIED, "why state was lost"),
     "handles-lost": (STALE, error_findings, "server", None, "likely", {"answers", "statuses", "answers_share"},
                      "the export"),
-    "lock-wait": (DENIED, error_findings, "client", 0.75, "likely", RETRIED, "who holds the lock"),
+    "lock-wait": (DENIED, error_findings, "client", 6 / 8, "likely", RETRIED, "who holds the lock"),
     "client-slots": (SLOTS, client_findings, "client", 56.5 / 58, "certain",
                      {"slots", "at_limit_share", "reply_clocked_share", "above_wire_ms", "slot_wait_ms",
                       "sessions_needed"}, "sunrpc.tcp_max_slot_table_entries"),
@@ -1005,3 +1006,13 @@ def test_layers_add_up_whatever_was_kept_above_the_wire(facts: Facts) -> None:
     whole = (left or 0.0) + sum(facts.kept_ms(why) for why in Why)
     assert whole == pytest.approx(facts.mean.client_ms or whole)
     assert all(facts.kept_ms(why) >= 0 for why in Why)
+
+
+def test_who_stands_by_for_a_lock_is_not_said_to_wait() -> None:
+    """Without the application's time a lock that is asked for again and again is of little weight, and takes no share
+    from a grace period beside it."""
+    polled = put_off("locked", "NFS4ERR_DENIED", between_ms=3600.0).put_off
+    alone = one(error_findings(replace(DELAY, put_off=polled, ops=100)), "lock-wait")
+    assert (alone.share, alone.severity) == (None, "info")
+    beside = one(error_findings(replace(IN_GRACE, put_off={**IN_GRACE.put_off, **polled})), "server-grace")
+    assert beside.share == pytest.approx(0.75)

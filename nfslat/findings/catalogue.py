@@ -473,7 +473,8 @@ ROWS = (
         knob="who holds the lock",
         means="The server answers NFS4ERR_DENIED or NFS4ERR_LOCKED, for another owner has the lock, and the client, or "
         "its application, asks again: Linux after 1 s, doubled up to 30 s. The lock may have been free for that long.",
-        told="Tries are joined as for server-grace, up to 35 s apart, and weighed like them.",
+        told="Tries are joined as for server-grace, up to 35 s apart, and weighed like them. Without the application's "
+        "time it has no share and is of little weight: a program that stands by asks for a lock for hours.",
         certain="Never: an application that only looks whether a lock is free looks alike.",
         refuted="The application asks without wanting to wait, and does something else meanwhile.",
         do="See who holds it: /proc/locks and /proc/fs/nfsd/clients/*/states on the server.",

@@ -126,6 +126,7 @@ class Stalls:
         return max((n for (part, cause), n in self.ops.items() if part in parts and cause in causes), default=0)
 
 
+_WAITED_FOR = ("grace", "delay", "state")  # of `Says`
 _MOVES = 0.01  # of the layer that it is taken from; less is not worth figures that differ from those of the SRTs
 
 
@@ -250,9 +251,10 @@ class Facts:
         return ms * min(there_is / sum(one.between_ms for one in self.put_off.values()), 1.0)
 
     def put_off_share(self, reason: str) -> float:
-        """Of the application's time; where that is not known of all the time of requests, that between tries too."""
-        between = 0.0 if self.mean.client_ms is not None else sum(one.between_ms for one in self.put_off.values())
-        whole = self.mean.total_ms + between
+        """Of the application's time; else of all response times and what passes between tries, but for those of others'
+        locks: who stands by for hours makes nothing slow."""
+        counted = [one.between_ms for name, one in self.put_off.items() if name in (reason, *_WAITED_FOR)]
+        whole = self.mean.total_ms + (0.0 if self.mean.client_ms is not None else sum(counted))
         return self.put_off_ms(reason) / whole if whole > 0 else 0.0
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts, PutOff
@@ -95,16 +95,19 @@ def _tried_again(f: Facts, reason: str, p: PutOff) -> Diagnosis | None:
         recoveries=len(f.recoveries),
         recovery_ms=sum(one for _, one in f.recoveries),
     )
+    # Nobody may wait for a lock that is looked at again and again: only an application's time tells.
+    known = reason != "locked" or f.mean.client_ms is not None
     fits = p.back_off_of and p.back_off_fits >= _FITS * p.back_off_of
-    return diagnosis(
+    found = diagnosis(
         _CODES[reason],
         _LAYERS[reason],
         _text(f, reason, evidence, p, share),
-        share=share if waits else None,
+        share=share if waits and known else None,
         confidence="certain" if reason in ("grace", "delay") and fits else "likely",
         evidence=evidence,
         advice=_ADVICE[reason],
     )
+    return found if known else replace(found, severity="info")
 
 
 _WHY = {
@@ -124,11 +127,15 @@ def _text(f: Facts, reason: str, e: TriedAgain, p: PutOff, share: float) -> str:
     text = f"{_WHY[reason]}: it answered {answers} to {of} from {p.since} to {p.until}"
     if p.requests:
         whole = "of the application's time" if f.mean.client_ms is not None else "of all the time of requests"
+        much = "" if reason == "locked" and f.mean.client_ms is None else f", {percent(share)} {whole}"
         text += (
-            f". {e.each}, {times(p.tries, 'try') if p.tries == 1 else f'{p.tries:,} tries'} in all; "
-            f"{span(p.total_between_ms)} of it passed between tries, {percent(share)} {whole}, and no response time "
-            "holds it"
+            f". {e.each}, {p.tries:,} tries in all; {span(p.total_between_ms)} of it passed between tries{much}, and "
+            "no response time holds it"
         )
+        if not much:
+            text += (
+                "; whether anybody waited for it, or stood by, the application knows: give its mean (--app-ms LOCK=)"
+            )
     if p.open:
         still = "it was" if p.requests == 1 else f"{p.open:,} of them were"
         text += f". {still[0].upper()}{still[1:]} still put off when the capture ended: at least that long"
