@@ -161,6 +161,13 @@ def test_several_who_wait_for_the_same_are_counted_and_so_is_the_sum_of_their_wa
     assert sum(one.waited_ns for one in found) == 3 * 303 * MS
 
 
+def test_one_who_comes_again_sooner_than_linux_is_not_taken_for_several() -> None:
+    """A client of another make that asks again after 10 ms, at even steps, is one that waits."""
+    (one,) = _requests([Call(11 * at, DELAY) for at in range(40)] + [Call(440, 0)])
+    assert len(one.tries) == 41
+    assert one.waited_ns == 441 * MS
+
+
 def test_what_is_still_put_off_as_the_capture_ends_is_open() -> None:
     """And not where the capture goes on for longer than any client waits: then nobody came again."""
     calls = [Call(0, GRACE), Call(101, GRACE)]
@@ -331,6 +338,7 @@ def test_what_a_client_adds_beyond_the_tries_stays_the_clients(tmp_path: Path) -
     assert report.figures.verdict.layer == "client"
     above = [one for one in report.figures.findings if one.layer == "client"]
     assert [one.share for one in above] == [pytest.approx(0.8, abs=0.01)]
+    assert "ms more pass between tries" in report.figures.verdict.text
 
 
 @needs_native

@@ -251,8 +251,7 @@ class Facts:
         return ms * min(there_is / sum(one.between_ms for one in self.put_off.values()), 1.0)
 
     def put_off_share(self, reason: str) -> float:
-        """Of the application's time; else of all response times and what passes between tries, but for those of others'
-        locks: who stands by for hours makes nothing slow."""
+        """Of the application's time; else of all response times and what passes between tries, but those for a lock."""
         counted = [one.between_ms for name, one in self.put_off.items() if name in (reason, *_WAITED_FOR)]
         whole = self.mean.total_ms + (0.0 if self.mean.client_ms is not None else sum(counted))
         return self.put_off_ms(reason) / whole if whole > 0 else 0.0

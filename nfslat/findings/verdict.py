@@ -84,6 +84,7 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
         text += f"; in the slowest 1 % {LAYERS[other]} adds most: {tail.share(other) * 100:.1f} % "
         text += f"of {ms(tail.total_ms)} ms."
     text += _kept(mean, layer) or _moved(mean, layer, "The")
+    text += _of_tries(mean, layer)
     if tail is not None and (tail.largest != layer or not mean.moved_ms.get(layer)):
         text += _moved(tail, tail.largest, "In the slowest the")
     if mean.client_ms is None:
@@ -135,6 +136,15 @@ def _between_tries(findings: Sequence[Diagnosis]) -> str:
         return ""
     most = max(findings, key=lambda one: one.share or 0.0)
     return f" Above the wire there is more: {filled('{each}, {answered}', most.evidence)}."
+
+
+def _of_tries(of: Layers, layer: str) -> str:
+    """A sentence: what of an application's time passes between tries, which is whose answers put them off."""
+    if layer != "client":
+        some = of.put_off_ms.get(layer, 0.0)
+        return f" {ms(some)} ms of them pass between tries of requests that got NFS errors." if some else ""
+    some = sum(of.put_off_ms.values())
+    return f" {ms(some)} ms more pass between tries of requests that got NFS errors of the server." if some else ""
 
 
 def _kept(of: Layers, layer: str) -> str:

@@ -9,9 +9,12 @@ is counted low: what comes in the time in which a client tries again is taken fo
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +37,7 @@ _SOONEST_NS = {Says.GRACE: 50 * NS_PER_MS, Says.DELAY: 50 * NS_PER_MS}
 _LATEST_NS = {Says.LOCKED: 35 * NS_PER_S}
 _LATEST_OF_OTHERS_NS = 20 * NS_PER_S
 _LATEST_OF_ALL_NS = max(_LATEST_OF_OTHERS_NS, *_LATEST_NS.values())
+_SEVERAL, _EVEN = 3, 4  # waits; the longest of them over the shortest
 # They ask for no file; of all others without a handle it was not captured.
 _WITHOUT_FILE = frozenset(
     "SEQUENCE RENEW EXCHANGE_ID CREATE_SESSION DESTROY_SESSION BIND_CONN_TO_SESSION RECLAIM_COMPLETE SETCLIENTID "
@@ -60,7 +64,7 @@ class Request:
     says: tuple[Says, ...]  # of each try that was put off: all, or all but the last
     waits_ns: tuple[int, ...]  # behind each of them but the last of a request that is open or left: until the next one
     outcome: Outcome
-    waited_ns: int  # from the first try's call to the last one's reply, or to the end of the capture where it is open
+    waited_ns: int  # from the first try's call to the last one's reply: where it is open, at least that long
 
     @property
     def between_ns(self) -> int:
@@ -76,13 +80,14 @@ class Request:
         return max(spent, key=lambda one: (spent[one], self.says.count(one)))
 
 
-@dataclass
+@dataclass(eq=False)
 class _Open:
     """A request while it is put off."""
 
-    tries: list[int]
-    says: list[Says]
-    heard_ns: int  # the last reply's end
+    begin_ns: int
+    heard_ns: int = 0  # the last reply's end
+    tries: list[int] = field(default_factory=list)
+    says: list[Says] = field(default_factory=list)
     waits_ns: list[int] = field(default_factory=list)
 
 
@@ -98,36 +103,59 @@ def requests(ops: Ops, details: Details, mask: Bool, end_ns: int) -> list[Reques
     rows = _alike(ops, mask, bad)
     key = _keys(ops, details, rows)
     rows, key = _near(ops, rows, key, np.isin(rows, bad))
-    says = meanings(ops, rows).tolist()
-    t0, t3 = ops.t0[rows].tolist(), ops.t3[rows].tolist()
-    late = set(np.flatnonzero(~np.isin(rows, bad)).tolist())
+    columns = rows, ops.t0[rows], ops.t3[rows], meanings(ops, rows), np.isin(rows, bad)
+    answers = [_Answer(*one) for one in zip(*(column.tolist() for column in columns), strict=True)]
+    edges = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1], [True]])).tolist()
+    done = [one for begin, end in itertools.pairwise(edges) for one in _of_key(answers[begin:end], end_ns)]
+    return sorted(done, key=lambda one: one.tries[0])
+
+
+class _Answer(NamedTuple):
+    """Of an op."""
+
+    row: int
+    t0: int
+    t3: int
+    says: int  # a number in the order of `Says`
+    is_bad: bool  # put off
+
+
+def _of_key(answers: list[_Answer], end_ns: int) -> list[Request]:
+    found = _joined(answers, _SOONEST_NS, end_ns)
+    if sum(len(one.waits_ns) > 0 for one in found) < _SEVERAL:
+        return found
+    # Several who wait as Linux does come at about the same time; one who waits less than that comes at even steps.
+    alone = _joined(answers, {}, end_ns)
+    return alone if all(_is_even(one) for one in alone) else found
+
+
+def _is_even(one: Request) -> bool:
+    waits = one.waits_ns
+    return len(waits) >= _SEVERAL and max(waits) < min(_SOONEST_NS.values()) and max(waits) <= _EVEN * min(waits)
+
+
+def _joined(answers: list[_Answer], soonest_ns: Mapping[Says, int], end_ns: int) -> list[Request]:
     done: list[Request] = []
     waiting: deque[_Open] = deque()
-    last = NULL
-    for at, (row, asked) in enumerate(zip(rows.tolist(), key.tolist(), strict=True)):
-        if asked != last:
-            done += [_ended(ops, one, end_ns) for one in waiting]
-            waiting.clear()
-            last = asked
-        while waiting and t0[at] - waiting[0].heard_ns > _latest_ns(waiting[0]):
-            done.append(_ended(ops, waiting.popleft(), end_ns))
-        one = next((one for one in waiting if t0[at] - one.heard_ns >= _SOONEST_NS.get(one.says[-1], 0)), None)
-        if one is None and at in late:
+    for row, t0, t3, number, is_bad in answers:
+        while waiting and t0 - waiting[0].heard_ns > _latest_ns(waiting[0]):
+            done.append(_ended(waiting.popleft(), end_ns))
+        one = next((one for one in waiting if t0 - one.heard_ns >= soonest_ns.get(one.says[-1], 0)), None)
+        if one is None and not is_bad:
             continue  # it was never put off
         if one is None:
-            one = _Open([], [], 0)
+            one = _Open(t0)
         else:
             waiting.remove(one)
-            one.waits_ns.append(t0[at] - one.heard_ns)
+            one.waits_ns.append(t0 - one.heard_ns)
         one.tries.append(row)
-        one.heard_ns = t3[at]
-        if at in late:
-            done.append(_answered(ops, one, _SAYS[says[at]]))
-        else:
-            one.says.append(_SAYS[says[at]])
+        one.heard_ns = t3
+        if is_bad:
+            one.says.append(_SAYS[number])
             waiting.append(one)
-    done += [_ended(ops, one, end_ns) for one in waiting]
-    return sorted(done, key=lambda one: one.tries[0])
+        else:
+            done.append(_answered(one, _SAYS[number]))
+    return done + [_ended(one, end_ns) for one in waiting]
 
 
 def _puts_off(ops: Ops, rows: I64) -> Bool:
@@ -215,20 +243,18 @@ def _latest_ns(one: _Open) -> int:
     return _LATEST_NS.get(one.says[-1], _LATEST_OF_OTHERS_NS)
 
 
-def _answered(ops: Ops, one: _Open, says: Says) -> Request:
+def _answered(one: _Open, says: Says) -> Request:
     outcome = {Says.DONE: Outcome.SUCCEEDED, Says.UNKNOWN: Outcome.LEFT}.get(says, Outcome.FAILED)
-    return _made(ops, one, outcome, one.heard_ns)
+    return _made(one, outcome)
 
 
-def _ended(ops: Ops, one: _Open, end_ns: int) -> Request:
+def _ended(one: _Open, end_ns: int) -> Request:
     """Nothing came any more: the capture ended within the time in which something might have."""
-    is_open = end_ns - one.heard_ns <= _latest_ns(one)
-    return _made(ops, one, Outcome.OPEN if is_open else Outcome.LEFT, one.heard_ns)
+    return _made(one, Outcome.OPEN if end_ns - one.heard_ns <= _latest_ns(one) else Outcome.LEFT)
 
 
-def _made(ops: Ops, one: _Open, outcome: Outcome, until_ns: int) -> Request:
-    waited = until_ns - int(ops.t0[one.tries[0]])
-    return Request(tuple(one.tries), tuple(one.says), tuple(one.waits_ns), outcome, waited)
+def _made(one: _Open, outcome: Outcome) -> Request:
+    return Request(tuple(one.tries), tuple(one.says), tuple(one.waits_ns), outcome, one.heard_ns - one.begin_ns)
 
 
 def fits_back_off(request: Request) -> tuple[int, int]:
