@@ -13,7 +13,8 @@
     missing     ops of one side -> calls that its capture does not show
     resends     matched ops + what each side sent again -> how long they waited for it
     charges     matched ops + parts + waits + round trip -> what the time of each is charged to
-    in flight   ops of both sides + waits in the server's socket -> levels, threads, slots, sessions
+    in flight   ops of both sides + waits in the server's socket -> levels, threads, slots, sessions, calls in series
+    outcomes    the client's ops -> requests that the server put off with errors, and state that was made anew
     times       matched ops + clock -> response times at the client and at the server
 
 `report`: `Analysis` + what is known from outside (`nfslat.evidence.outside`, which needs it, too) -> the report
@@ -46,11 +47,14 @@ from nfslat.decode.xid_gaps import missing_calls
 from nfslat.decompose import Parts, client_srt_ns, server_srt_ns
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.inflight.analysis import OneSide, in_flight, one_of_several
+from nfslat.inflight.serial import serial_calls
 from nfslat.match import overlap
 from nfslat.match.match import Matching, match
 from nfslat.match.settle import settle
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I64, Matched
+from nfslat.outcomes.recovery import Recovery, recoveries
+from nfslat.outcomes.tries import Request, requests
 from nfslat.results import Analysis, Correlation, Side
 from nfslat.select import (
     Filters,
@@ -151,6 +155,7 @@ def analyse(found: Correlation, others: ServerWide | None = None, *, cannot_tell
         others = one_of_several(at_server, cannot_tell)
     at_server = dataclasses.replace(at_server, in_socket_ns=_in_socket_ns(found, charges))
     flying = in_flight(at_server, one_side(client, missing["client"]), others)
+    tried, recovered = _put_off(client)
     # Behind what takes most memory.
     kind = client.ops.kind[found.matched.client]
     return Analysis(
@@ -159,6 +164,9 @@ def analyse(found: Correlation, others: ServerWide | None = None, *, cannot_tell
         retrans_waits_ns=waits,
         charges=charges,
         inflight=flying,
+        serial=serial_calls(client.ops, client.decoded.details.names, client.decoded.details.callers, client.forward),
+        tried_again=tried,
+        recoveries=recovered,
         client_srt_ns=client_srt_ns(client.ops, found.matched, found.srt),
         server_srt_ns=server_srt_ns(server.ops, found.matched, found.clock, found.srt),
         kind=kind,
@@ -192,6 +200,7 @@ def report(
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.notes import notes_of
+    from nfslat.figures.outcomes import outcomes_of
     from nfslat.figures.phases import leading
     from nfslat.figures.stack import stack
     from nfslat.figures.transport import transport_rows
@@ -234,6 +243,7 @@ def report(
             transport=transport,
             charges=charge_rows(c),
             inflight=inflight,
+            outcomes=outcomes_of(sides, c.client, c.tried_again, c.recoveries),
             what_if=replays,
             evidence=list(evidence),
             stack=layers.rows,
@@ -303,10 +313,13 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Rep
     Where it was taken cannot be known, so the SRT is the span that both kinds of side can give (definition "client").
     """
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
+    from nfslat.figures.findings import findings_of_one
     from nfslat.figures.inflight import inflight_of_one
+    from nfslat.figures.outcomes import outcomes_of
 
     missing = missing_calls(side.decoded)
     flying = one_side(side, missing)
+    tried, recovered = _put_off(side)
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
@@ -315,6 +328,8 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Rep
         selection=selection_of({"capture": side}, filters),
         notes=[],
         inflight=inflight_of_one(side, in_flight(flying, flying)),
+        outcomes=outcomes_of({"capture": side}, side, tried, recovered),
+        findings=[one.as_finding() for one in findings_of_one(side, tried, recovered)],
     )
 
 
@@ -362,6 +377,12 @@ def _select(server: Side, client: Side, matching: Matching, filters: Filters) ->
     reasons = select_both(server.ops, client.ops, matching.matched, filters, client.decoded.first_ns)
     refuse_nothing_left(filters, *reasons)
     return dataclasses.replace(server, reasons=reasons[0]), dataclasses.replace(client, reasons=reasons[1])
+
+
+def _put_off(side: Side) -> tuple[list[Request], list[Recovery]]:
+    d, calls = side.decoded, side.forward
+    tried = requests(d.ops, d.details, calls, d.last_ns)
+    return tried, recoveries(d.ops, calls, tried)
 
 
 def _charge(found: Correlation, waits: tuple[Waits, Waits] | None) -> Charged | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +11,12 @@ from nfslat.clock.clock import Clock
 from nfslat.decode.capture import Source
 from nfslat.decompose import Parts
 from nfslat.inflight.analysis import InFlight
+from nfslat.inflight.serial import Serial
 from nfslat.match.match import Matching
 from nfslat.model.decoded import Decoded, Directions
 from nfslat.model.tables import I8, I16, I64, Bool, Matched, Ops
+from nfslat.outcomes.recovery import Recovery
+from nfslat.outcomes.tries import Request
 from nfslat.select import OF_TIME, REASONS, is_reverse, op_labels
 from nfslat.wire.charges.analysis import Charged
 from nfslat.wire.resends import Waits
@@ -102,6 +105,9 @@ class Analysis(Correlation):
     retrans_waits_ns: tuple[Waits, Waits] | None  # parts of call_net and reply_net, to be sent again; None: not known
     charges: Charged | None  # what the time of each matched op is charged to; None: the clocks, or TCP, are not known
     inflight: InFlight  # what was in flight, and what limits it
+    serial: Serial | None  # calls that ask one after the other, where they are most of the time
+    tried_again: Sequence[Request]  # requests that the server put off with errors, as the client's capture shows them
+    recoveries: Sequence[Recovery]  # when the client made state anew that the server had lost
     client_srt_ns: I64  # of each matched op
     server_srt_ns: I64  # the same; on the client's clock where the two run at different rates
     kind: I16  # of each matched op: row of the ``kinds`` of the client's ops

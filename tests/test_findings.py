@@ -34,7 +34,9 @@ from nfslat.findings.facts import (
     DelayedAcks,
     Facts,
     HostPauses,
+    InSeries,
     KeptAbove,
+    PutOff,
     Rate,
     Reconnects,
     Stalls,
@@ -44,6 +46,7 @@ from nfslat.findings.hosts import host_findings
 from nfslat.findings.layers import Layers
 from nfslat.findings.manual import evidence_of, manual
 from nfslat.findings.network import network_findings
+from nfslat.findings.put_off import error_findings
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import Unknown, server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
@@ -199,6 +202,25 @@ STOPPED = stalled("host-pause", {"reply_net": 1.5}, host_pauses={"client": HostP
 SESSION = Facts(
     Layers(3, 1, 180), queue_ms=0.0, server=UNLIMITED, client=client(2), sessions=(session(),), version="4.1"
 )
+
+
+def put_off(reason: str, status: str, **more: Any) -> Facts:
+    """Of 2 ms an op on the wire and 6 ms between tries, those of four requests that took 10 s each."""
+    told: dict[str, Any] = {
+        "requests": 4, "tries": 20, "answers": 16, "statuses": {status: 16}, "ops": ["LOCK"], "succeeded": 4, "open": 0,
+        "mean_ms": 10_000.0, "longest_ms": 11_000.0, "total_between_ms": 39_000.0, "between_ms": 6.0,
+        "since": "2026-02-03 14:15:16.123 UTC", "until": "2026-02-03 14:15:26.123 UTC", "back_off_fits": 15,
+        "back_off_of": 16,
+    }  # fmt: skip
+    return Facts(Layers(1, 1), put_off={reason: PutOff(**told | more)}, ops=100)
+
+
+IN_GRACE, JUKEBOX = put_off("grace", "NFS4ERR_GRACE"), put_off("delay", "NFS3ERR_JUKEBOX")
+GONE_SESSION = put_off("state", "NFS4ERR_BADSESSION")
+DENIED = replace(put_off("locked", "NFS4ERR_DENIED"), mean=Layers(1, 1, 6, "LOCK"))
+STALE = put_off("lost", "NFS3ERR_STALE", requests=0, tries=0, answers=30, between_ms=0.0)
+SERIAL = Facts(Layers(1, 1), in_series=InSeries(400, 0.9, 900.0, 100, 300, 4))
+RETRIED = {"requests", "tries", "statuses", "mean_ms", "longest_ms", "between_ms", "open", "back_off_fits"}
 ABOVE = Facts(Layers(1, 1, 8), queue_ms=0.0, server=UNLIMITED)
 
 SHUT = replace(ABOVE, kept_above={Why.WINDOW: kept(7.9)})
@@ -244,11 +266,19 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                   {"wait_ms", "mbit_per_s", "way", "busy_share", "in_server_ms"}, "the path"),
     "host-pause": (STOPPED, host_findings, "client", 0.5, "likely", {"wait_ms", "pauses", "longest_ms", "ops"},
                    "the client's host"),
+    "server-grace": (IN_GRACE, error_findings, "server", 0.75, "certain", RETRIED, "the server's start"),
+    "server-delay": (JUKEBOX, error_findings, "server", 0.75, "certain", RETRIED, "what the server waits for"),
+    "state-lost": (GONE_SESSION, error_findings, "server", 0.75, "likely", RETRIED, "why state was lost"),
+    "handles-lost": (STALE, error_findings, "server", None, "likely", {"answers", "statuses", "answers_share"},
+                     "the export"),
+    "lock-wait": (DENIED, error_findings, "client", 6 / 8, "likely", RETRIED, "who holds the lock"),
     "client-slots": (SLOTS, client_findings, "client", 56.5 / 58, "certain",
                      {"slots", "at_limit_share", "reply_clocked_share", "above_wire_ms", "slot_wait_ms",
                       "sessions_needed"}, "sunrpc.tcp_max_slot_table_entries"),
     "session-slots": (SESSION, client_findings, "client", 180 / 184, "certain",
                       {"slots", "at_limit_share", "above_wire_ms"}, "nfs.max_session_slots"),
+    "serial-calls": (SERIAL, client_findings, "client", None, "likely", {"calls", "wire_share", "files", "again"},
+                     "how often the client asks"),
     "above-wire": (ABOVE, client_findings, "client", 0.8, "certain", {"above_wire_ms", "slot_wait_ms"},
                    "evidence from the client"),
 }  # fmt: skip
@@ -266,7 +296,7 @@ def codes(findings: list[Diagnosis]) -> list[str]:
 
 def every(facts: Facts) -> list[Diagnosis]:
     """All findings, ranked."""
-    stages = (server_findings, network_findings, tcp_findings, host_findings, client_findings)
+    stages = (server_findings, network_findings, tcp_findings, host_findings, client_findings, error_findings)
     return ranked(with_window(facts, [one for stage in stages for one in stage(facts)]))
 
 
@@ -279,7 +309,8 @@ def test_each_finding(code: str) -> None:
     facts, function, layer, share, confidence, evidence, knob = CASES[code]
     assert codes(every(facts)) == [code]
     found = one(function(facts), code)
-    assert (found.layer, found.severity, found.confidence) == (layer, "warning", confidence)
+    weight = "info" if code == "serial-calls" else "warning"
+    assert (found.layer, found.severity, found.confidence) == (layer, weight, confidence)
     assert found.share == (None if share is None else pytest.approx(share))
     assert evidence <= found.evidence.keys()
     assert found.advice.get("knob", "").startswith(knob)
@@ -324,7 +355,7 @@ def test_codes_of_findings_are_written_in_the_catalogue_and_where_they_are_made_
     Codes of a single word, and those that are names of causes as well, are left out where those have another meaning;
     facts of the tuning manual have ids of their own.
     """
-    own = {"catalogue", "server", "network", "tcp", "hosts", "client"}
+    own = {"catalogue", "server", "network", "tcp", "hosts", "client", "put_off"}
     elsewhere = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"
         for path in (ROOT / "nfslat").rglob("*.py")
@@ -1002,3 +1033,13 @@ def test_layers_add_up_whatever_was_kept_above_the_wire(facts: Facts) -> None:
     whole = (left or 0.0) + sum(facts.kept_ms(why) for why in Why)
     assert whole == pytest.approx(facts.mean.client_ms or whole)
     assert all(facts.kept_ms(why) >= 0 for why in Why)
+
+
+def test_who_stands_by_for_a_lock_is_not_said_to_wait() -> None:
+    """Without the application's time a lock that is asked for again and again is of little weight, and takes no share
+    from a grace period beside it."""
+    polled = put_off("locked", "NFS4ERR_DENIED", between_ms=3600.0).put_off
+    alone = one(error_findings(replace(DELAY, put_off=polled, ops=100)), "lock-wait")
+    assert (alone.share, alone.severity) == (None, "info")
+    beside = one(error_findings(replace(IN_GRACE, put_off={**IN_GRACE.put_off, **polled})), "server-grace")
+    assert beside.share == pytest.approx(0.75)

@@ -36,6 +36,7 @@ from nfslat.answer.inflight import Level as Level
 from nfslat.answer.inflight import MountInFlight as MountInFlight
 from nfslat.answer.inflight import ServerInFlight as ServerInFlight
 from nfslat.answer.inflight import SessionInFlight as SessionInFlight
+from nfslat.answer.outcomes import Outcomes as Outcomes
 from nfslat.answer.pictures import Pictures as Pictures
 from nfslat.answer.pivots import Intervals, Pivot
 from nfslat.answer.pivots import PivotRow as PivotRow
@@ -389,6 +390,7 @@ class Report(Document):
     # what TCP and the path did to the operations; None where that, or the clocks, are not known, and for one capture
     charges: list[Charge] | None = None
     inflight: InFlight | None = None  # threads, slots and sessions; None for one capture
+    outcomes: Outcomes | None = None  # what the server answered: statuses, requests that were tried again, lost state
     # the load replayed with other numbers of threads or slots, one row a --what-if
     what_if: list[WhatIf] = field(default_factory=list)
     evidence: list[str] = field(default_factory=list)  # what hosts, applications and tracers say besides, in words

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -13,19 +13,24 @@ from nfslat.figures.above import sessions_open, times_kept_above
 from nfslat.figures.audit.missing import strangers
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.matched import row_of
+from nfslat.figures.outcomes import put_off_of
 from nfslat.findings.client import client_findings
 from nfslat.findings.diagnosis import Diagnosis
-from nfslat.findings.facts import Facts, Reconnects, moved_ms
+from nfslat.findings.facts import Facts, InSeries, Reconnects, moved_ms
 from nfslat.findings.hosts import host_findings
 from nfslat.findings.layers import Layers
 from nfslat.findings.network import network_findings
+from nfslat.findings.put_off import error_findings, put_off_by_layer
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
+from nfslat.inflight.serial import Serial
 from nfslat.model.tables import Miss
-from nfslat.model.units import to_ms
-from nfslat.results import Analysis
+from nfslat.model.units import to_ms, utc
+from nfslat.outcomes.recovery import Recovery
+from nfslat.outcomes.tries import Request
+from nfslat.results import Analysis, Side
 from nfslat.wire.reconnects import sent_on_a_new_connection
 
 _SAME = 1.1
@@ -56,7 +61,8 @@ def findings_and_verdict(
     )
     # Where a layer is negative, stamps or matches are wrong, and nothing explains anything.
     is_sound = facts.mean.network_ms >= 0 and facts.mean.server_ms >= 0
-    by_layer = (server_findings, network_findings, tcp_findings, host_findings, client_findings) if is_sound else ()
+    questions = (server_findings, network_findings, tcp_findings, host_findings, client_findings, error_findings)
+    by_layer = questions if is_sound else ()
     found = ranked(with_window(facts, [one for findings in by_layer for one in findings(facts)]) if is_sound else ())
     missed = max(
         sum(count for miss, count in matched.unmatched[name].items() if miss != Miss.OUTSIDE_OVERLAP.name)
@@ -72,7 +78,7 @@ def findings_and_verdict(
         unseen_explain=facts.unseen_ms is not None,
         clock_fits=c.clock.fits,
     )
-    mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by)
+    mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
     return found, verdict(mean, worst, ground, found), facts
 
 
@@ -116,6 +122,10 @@ def _facts(
         by_op=_beside_socket(c, by_op),
         reconnects=_reconnects(c),
         kept_above=times_kept_above(c, rows, sessions),
+        put_off=put_off_of(c.client.ops, c.tried_again, c.matched.client[rows], as_asked=above is not None),
+        recoveries=_times_of(c.recoveries),
+        in_series=_in_series(c.serial),
+        ops=len(rows),
         sessions_open=sessions,
         longest_ms=float(to_ms(c.client_srt_ns[rows].max())) if len(rows) else None,
         queue_ms=focus.queue_ms if thread_ms is None else max(mean.ms("server") - thread_ms, 0.0),
@@ -136,6 +146,30 @@ def _facts(
         server_host=known.server_host,
         client_host=known.client_host,
     )
+
+
+def _in_series(found: Serial | None) -> InSeries | None:
+    if found is None:
+        return None
+    share = found.spent_ns / found.all_ns
+    return InSeries(found.calls, share, to_ms(found.elapsed_ns), found.files, found.again, found.listings)
+
+
+def _times_of(recoveries: Sequence[Recovery]) -> list[tuple[str, float]]:
+    return [(utc(one.begin_ns, digits=3), to_ms(one.end_ns - one.begin_ns)) for one in recoveries]
+
+
+def findings_of_one(side: Side, tried: Sequence[Request], recoveries: Sequence[Recovery]) -> list[Diagnosis]:
+    """What one capture by itself tells: errors that the server answered. Shares are of the response times there."""
+    ops, rows = side.ops, np.flatnonzero(side.forward)
+    srt_ms = float(to_ms((ops.t3[rows] - ops.t0[rows]).mean())) if len(rows) else 0.0
+    facts = Facts(
+        mean=Layers(0.0, srt_ms),
+        put_off=put_off_of(ops, tried, rows, as_asked=False),
+        recoveries=_times_of(recoveries),
+        ops=len(rows),
+    )
+    return ranked(error_findings(facts))
 
 
 def _beside_socket(c: Analysis, by_op: list[model.MatchedRow]) -> list[model.MatchedRow]:

@@ -12,6 +12,7 @@ import numpy as np
 from nfslat.answer import model
 from nfslat.figures.pivots import begins_ns
 from nfslat.findings.diagnosis import Diagnosis
+from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.inflight.changes import changes
 from nfslat.model.units import iso, to_ms, utc
 from nfslat.results import Analysis
@@ -85,8 +86,8 @@ def phase_row(c: Analysis, of: Analysis, span: Span, verdict: model.Verdict, inf
 def leading(phases: Sequence[Told], whole: model.Verdict | None, threads: int | None) -> Told | None:
     """The phase that makes most of the time, where that is half of it or more, and what is said of the whole is not
     what is said of it. `threads` is what calls of the whole were found to wait for."""
-    if not phases or whole is None:
-        return None
+    if not phases or whole is None or whole.cause in PUT_OFF_CODES:
+        return None  # what passes between tries is in no phase's response times
     most = max(phases, key=lambda one: one.row.time_share)
     of_whole = whole.layer, whole.cause, threads
     if most.row.time_share < _LEADS or of_whole == (most.verdict.layer, most.verdict.cause, most.row.threads_estimate):

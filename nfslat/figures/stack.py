@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from nfslat.answer.model import StackRow
 from nfslat.evidence.known import Known, data_ops, data_rows, title_of
 from nfslat.figures.inflight import queue_ms
+from nfslat.figures.outcomes import put_off_of
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
 
 _SAME = 1.05
+_SOME = 0.05  # of the application's time, as for findings
 
 
 @dataclass(frozen=True)
@@ -25,13 +27,15 @@ class Stack:
 
 @dataclass(frozen=True)
 class Layer:
-    """The figures of one block, ms; None: not known. `queue` is part of `server`, `slot_wait` of the rest."""
+    """The figures of one block, ms; None: not known. `queue` is part of `server`, `slot_wait` and `between_tries` of
+    what the application's time is more than the client's."""
 
     title: str
     client: float
     server: float
     app: float | None = None
     slot_wait: float | None = None
+    between_tries: float = 0.0
     queue: float | None = None
     queue_source: str = ""  # who measured the time in a thread; "": it is inferred from packets
     storage: float | None = None
@@ -81,11 +85,18 @@ def _layer(name: str, known: Known, c: Analysis, at: I64) -> Layer:
         server=server,
         app=of(known.app_ms, data_only=False),
         slot_wait=of(known.slot_wait_ms, data_only=False),
+        between_tries=_between_tries(c, at),
         queue=queue if thread is not None or threads.limited else None,
         queue_source="" if thread is None else known.source("thread_ms", "--thread-ms"),
         storage=of(known.storage_ms, data_only=True),
         threads=threads.estimate if known.threads is None else known.threads,
     )
+
+
+def _between_tries(c: Analysis, at: I64) -> float:
+    """Of what an application asked for with the matched ops in `at`, mean ms."""
+    put_off = put_off_of(c.client.ops, c.tried_again, c.matched.client[at], as_asked=True)
+    return sum(one.between_ms for one in put_off.values())
 
 
 def layers(one: Layer, known: Known) -> tuple[list[StackRow], list[str]]:
@@ -105,6 +116,9 @@ def layers(one: Layer, known: Known) -> tuple[list[StackRow], list[str]]:
         if one.slot_wait is not None and one.slot_wait <= _SAME * (one.app - client):
             # Two clocks, two means: a little more than the whole is the whole.
             add("waiting for a slot", 2, min(one.slot_wait, one.app - client), known.source("slot_wait_ms", "client"))
+        if one.between_tries >= _SOME * one.app:
+            between = min(one.between_tries, one.app - client)
+            add("between tries that got NFS errors", 2, between, "client capture")
     else:
         if one.app is not None:
             notes.append(

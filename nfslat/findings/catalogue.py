@@ -86,7 +86,7 @@ ROWS = (
         looked_for="a wait for a server thread",
         needs=Needs.EITHER,
         because="{queue_ms} ms of it the wait for {who}{if_likely}{room}",
-        if_likely=", or storage that takes no more at once",
+        if_likely=", or storage or processors that take no more at once",
         proof=(("queue_ms", "wait for a thread"), ("in_thread_ms", "in the server's threads")),
         decides=True,
         explains=("queue", "in_thread"),
@@ -395,6 +395,91 @@ ROWS = (
         do="Steal time, migration and snapshots of a virtual machine; else dmesg -T and perf sched around that moment.",
     ),
     Row(
+        code="server-grace",
+        layer="server",
+        title="The server is in its grace period",
+        looked_for="its grace period",
+        because="for it was in its grace period: {each}, {answered}",
+        decides=True,
+        knob="the server's start and its grace period",
+        means="After a start the NFS server lets clients claim the locks and files that they had, and answers "
+        "everything new with NFS4ERR_GRACE. Clients wait and ask again by themselves; their applications see one call "
+        "that takes as long as all tries together. Each try is quick by itself, so response times show nothing.",
+        told="Calls of one client for the same operation on the same file, name and offset are joined where the one "
+        "before was answered NFS4ERR_GRACE and a client's back-off (50 ms to 20 s) lies between. What passes between "
+        "tries is 5 % or more of the application's time, or of all response times and these waits together, and one "
+        "request took 1 s or more, or three further tries were needed.",
+        certain="70 % of the waits for the next try are those that Linux makes: 0.1 s, doubled up to 15 s.",
+        refuted="The server's log shows no start; or the application itself asks again and again.",
+        do="Find out who restarted the server, and why its grace period did not end early (nfsdcld). The last wait is "
+        "the client's own and takes up to 15 s.",
+    ),
+    Row(
+        code="server-delay",
+        layer="server",
+        title="The server has clients come again later",
+        looked_for="requests that it puts off",
+        because="for it had clients come again later: {each}, {answered}",
+        decides=True,
+        knob="what the server waits for",
+        means="The server answers NFS4ERR_DELAY, or NFS3ERR_JUKEBOX, instead of keeping the call: it calls a "
+        "delegation back from another client, or waits for a file from tape, for mountd, for memory. A Linux client "
+        "waits 5 s with NFSv3, and 0.1 s that it doubles up to 15 s with NFSv4, and asks again.",
+        told="Tries are joined and weighed as for server-grace. One that is put off once, for a tenth of a second, is "
+        "no finding: so delegations work.",
+        certain="70 % of the waits for the next try are those that Linux makes.",
+        refuted="The application itself asks again; or the waits are of clients that have nothing to do meanwhile "
+        "(read-ahead, write-back).",
+        do="See which clients hold delegations on these files (/proc/fs/nfsd/clients/*/states), and what the server's "
+        "log says.",
+    ),
+    Row(
+        code="state-lost",
+        layer="server",
+        title="The server does not know the client's session, lease or state",
+        looked_for="lost state",
+        because="for it did not know the client's session, lease or state: {each}, {answered}",
+        decides=True,
+        knob="why state was lost",
+        means="Replies say that a session, client ID, lease or stateid is gone, old or of another start of the server. "
+        "The client makes its state anew and asks again.",
+        told="Tries are joined and weighed as for server-grace; or 10 % of all ops, and 20 or more, are answered so. "
+        "Each recovery has a row of its own in the report: when, how long, and how many requests waited for it.",
+        certain="Never: who lost it is not in the packets.",
+        refuted="The statuses belong to a client that was fenced on purpose, or to a test.",
+        do="Was the server started anew, or did a lease expire while the client was cut off? Do two clients have the "
+        "same name, and with it the same client ID (nfs4_unique_id)?",
+    ),
+    Row(
+        code="handles-lost",
+        layer="server",
+        title="Clients ask for files that the server does not have any more",
+        because="by calls for files that are gone",
+        knob="the export behind these handles",
+        means="NFS3ERR_STALE, NFS4ERR_STALE and their like: the file behind a handle is gone, and no further try "
+        "helps.",
+        told="10 % of all ops, and 20 or more, are answered so.",
+        certain="Never: the packets do not say where the file went.",
+        refuted="Another client removes files as its work.",
+        do="Compare exports (fsid) before and after a restart or a failover; mount again on the client.",
+    ),
+    Row(
+        code="lock-wait",
+        layer="client",
+        title="Requests wait for a lock that somebody else holds",
+        looked_for="locks of others",
+        because="for somebody else held a lock: {each}, {answered}",
+        decides=True,
+        knob="who holds the lock",
+        means="The server answers NFS4ERR_DENIED or NFS4ERR_LOCKED, for another owner has the lock, and the client, or "
+        "its application, asks again: Linux after 1 s, doubled up to 30 s. The lock may have been free for that long.",
+        told="Tries are joined as for server-grace, up to 35 s apart, and weighed like them. Without the application's "
+        "time it has no share and is of little weight: a program that stands by asks for a lock for hours.",
+        certain="Never: an application that only looks whether a lock is free looks alike.",
+        refuted="The application asks without wanting to wait, and does something else meanwhile.",
+        do="See who holds it: /proc/locks and /proc/fs/nfsd/clients/*/states on the server.",
+    ),
+    Row(
         code="client-slots",
         layer="client",
         title="Requests wait for a slot of their connection",
@@ -431,6 +516,22 @@ ROWS = (
         certain="The application's time is known, or the client counts a wait.",
         refuted="The highest slot that was granted is above the calls in flight.",
         do="Raise what the client asks for (nfs.max_session_slots), and what the server grants.",
+    ),
+    Row(
+        code="serial-calls",
+        layer="client",
+        title="One caller asks about files one after the other",
+        because="by calls that ask about files one after the other",
+        knob="how often the client asks",
+        means="A program looks at many files, as ls -l, find and backups do, and sends each call as the answer before "
+        "has come. It takes the number of calls times their response time, and no call is slow.",
+        told="100 or more calls (GETATTR, ACCESS, LOOKUP, READLINK, READDIR, READDIRPLUS) in rows of 20 and more, each "
+        "sent with nothing else in flight and within 1 ms of the answer before, have half of all response times. It is "
+        "always of little weight, and has no share: what it would take otherwise is not known.",
+        certain="Never: several callers who wait for each other look alike.",
+        refuted="Nobody waits for that program.",
+        do="Let the client keep attributes (actimeo, no noac), list with READDIRPLUS, or look in parallel; a shorter "
+        "round trip helps as much.",
     ),
     Row(
         code="above-wire",

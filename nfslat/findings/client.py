@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
 from nfslat.findings.tune import advice
-from nfslat.findings.words import ms, percent, times
+from nfslat.findings.words import ms, percent, span, times
 from nfslat.wire.above import Why
 
 SLOT_CODES = ("client-slots", "session-slots")
@@ -15,6 +15,8 @@ _SOME = 0.05
 _AT_LIMIT = 0.5  # of the busy time, where the application's time is known to lie above the wire
 _PROVES = 0.3  # of the application's time above the wire: the wait that slots make is seen from outside
 _WAITS = 0.3  # of the time above the wire: so much of it the client's own figures explain
+_ASKED_AGAIN = 0.3  # of calls in series
+_PER_LISTING = 10  # calls about files that a READDIR listed
 _HIDDEN = 0.25  # of the ops not in the captures: no level in flight says anything (as in `inflight.slots`)
 _KEPT = {
     Why.HOST_PAUSE: "the client did not run for a while",
@@ -56,10 +58,66 @@ class AboveWire(Evidence):
     unseen_ms: float | None  # what each of their ops would have to take to explain all of it
 
 
+@dataclass(frozen=True, kw_only=True)
+class Serial(Evidence):
+    """Of serial-calls."""
+
+    calls: int
+    wire_share: float  # of all response times
+    elapsed_ms: float  # from the first call to the last reply
+    files: int
+    again: int  # of the calls, those that ask what was answered less than 3 s before
+    listings: int  # READDIRs whose replies hold no attributes
+
+
 def client_findings(facts: Facts) -> list[Diagnosis]:
     """In no order."""
     slots = _slots(facts)
-    return [one for one in (slots, None if slots is not None and slots.share else _above(facts)) if one is not None]
+    above = None if slots is not None and slots.share else _above(facts)
+    return [one for one in (slots, above, _serial(facts)) if one is not None]
+
+
+def _serial(f: Facts) -> Diagnosis | None:
+    """One caller that asks what files are, one after the other: of little weight, for no call is slow by that."""
+    s = f.in_series
+    if s is None:
+        return None
+    each = s.calls / max(s.files, 1)
+    text = (
+        f"one caller asks what {times(s.files, 'file')} {'is' if s.files == 1 else 'are'}, with {s.calls:,} calls "
+        f"({each:.1f} a file), each sent as the answer before had come: {span(s.elapsed_ms)}, and "
+        f"{percent(s.share)} of all response times"
+    )
+    if s.again >= _ASKED_AGAIN * s.calls:
+        text += (
+            f"; {s.again:,} of them ask again what was answered less than 3 s before: noac or a short actimeo, or "
+            "files that are opened again and again"
+        )
+    if s.listings and s.calls - s.listings >= _PER_LISTING * s.listings:
+        text += f"; {times(s.listings, 'READDIR')} listed names alone, which READDIRPLUS has with what they are"
+    found = diagnosis(
+        "serial-calls",
+        "client",
+        text + "; fewer calls, or several at once, would take less, however quick each of them is",
+        share=None,
+        confidence="likely",
+        evidence=Serial(
+            calls=s.calls,
+            wire_share=s.share,
+            elapsed_ms=s.elapsed_ms,
+            files=s.files,
+            again=s.again,
+            listings=s.listings,
+        ),
+        advice=LookAt(
+            knob="how often the client asks",
+            how=(
+                "# on the client: mount options (noac, actimeo, lookupcache, nordirplus): grep nfs /proc/mounts",
+                "# the program: does it stat every file (ls -l, find, backup), and could it do so in parallel?",
+            ),
+        ),
+    )
+    return replace(found, severity="info")
 
 
 def _slots(f: Facts) -> Diagnosis | None:

@@ -70,6 +70,39 @@ class KeptAbove:
 
 
 @dataclass(frozen=True)
+class PutOff:
+    """Requests that the server answered with errors of one kind, and that were tried again as new calls."""
+
+    requests: int  # that were tried again
+    tries: int  # of these
+    answers: int  # with such errors, those included that no further try came behind
+    statuses: Mapping[str, int]  # of the answers, by name, the most frequent first
+    ops: Sequence[str]  # operations of the answers, the most frequent first
+    succeeded: int  # of the requests
+    open: int  # put off to the end of the capture: their times are at least those
+    mean_ms: float  # of the requests, from the first try to the last answer
+    longest_ms: float
+    total_between_ms: float  # of all of them what passed between tries
+    between_ms: float  # the same as a mean over the ops that the facts' `mean` is over: in no response time
+    since: str  # the first of these answers' calls
+    until: str  # the last answer
+    back_off_fits: int  # waits for the next try that a client's known back-off makes
+    back_off_of: int  # of so many of which one is known
+
+
+@dataclass(frozen=True)
+class InSeries:
+    """Calls that ask what files are, each as the answer before has come."""
+
+    calls: int
+    share: float  # of all response times
+    elapsed_ms: float
+    files: int
+    again: int  # of the calls, those that ask what was answered less than 3 s before
+    listings: int  # READDIRs whose replies hold no attributes
+
+
+@dataclass(frozen=True)
 class Stalls:
     """What TCP and the path made of the time, by (part, cause): mean ms over the same ops as the facts' `mean`."""
 
@@ -93,6 +126,7 @@ class Stalls:
         return max((n for (part, cause), n in self.ops.items() if part in parts and cause in causes), default=0)
 
 
+_WAITED_FOR = ("grace", "delay", "state")  # of `Says`
 _MOVES = 0.01  # of the layer that it is taken from; less is not worth figures that differ from those of the SRTs
 
 
@@ -143,6 +177,10 @@ class Facts:
     reconnects: Reconnects | None = None
     sessions_open: float | None = None  # requests that the application has open on average, by Little's law
     kept_above: Mapping[str, KeptAbove] = field(default_factory=dict)  # by `Why`
+    put_off: Mapping[str, PutOff] = field(default_factory=dict)  # by `Says`
+    recoveries: Sequence[tuple[str, float]] = ()  # when the client made its session or leases anew, and for how long
+    in_series: InSeries | None = None  # where they are half of all response times
+    ops: int = 0  # that `mean` is over
     longest_ms: float | None = None  # client SRT of the slowest op of those that `mean` is over
     unseen_share: float = 0.0  # of the RPC messages that the captures should show
     version: str = ""  # of NFS: "3", "4.1"
@@ -198,7 +236,25 @@ class Facts:
         """Of the application's time above the wire what its client made while requests could leave it."""
         if self.mean.client_ms is None:
             return None
-        return max(self.mean.client_ms - sum(self.kept_ms(why) for why in Why), 0.0)
+        kept = sum(self.kept_ms(why) for why in Why) + sum(self.put_off_ms(one) for one in self.put_off)
+        return max(self.mean.client_ms - kept, 0.0)
+
+    def put_off_ms(self, reason: str) -> float:
+        """What passes between tries of requests that the server put off: a mean over the ops of `mean`, above the wire.
+
+        Of an application's time no more than what is there.
+        """
+        ms = self.put_off[reason].between_ms if reason in self.put_off else 0.0
+        if self.mean.client_ms is None or not ms:
+            return ms
+        there_is = max(self.mean.client_ms - sum(self.kept_ms(why) for why in Why), 0.0)
+        return ms * min(there_is / sum(one.between_ms for one in self.put_off.values()), 1.0)
+
+    def put_off_share(self, reason: str) -> float:
+        """Of the application's time; else of all response times and what passes between tries, but those for a lock."""
+        counted = [one.between_ms for name, one in self.put_off.items() if name in (reason, *_WAITED_FOR)]
+        whole = self.mean.total_ms + (0.0 if self.mean.client_ms is not None else sum(counted))
+        return self.put_off_ms(reason) / whole if whole > 0 else 0.0
 
     @property
     def unseen_ms(self) -> float | None:

@@ -20,6 +20,8 @@ class Layers:
     moved_ms: Mapping[str, float] = field(default_factory=dict)
     # By layer, of `client_ms` what it kept above the wire, at most: that is its own.
     kept_ms: Mapping[str, float] = field(default_factory=dict)
+    # By layer, of `client_ms` what passes between tries that were answered with its errors: that is its own, too.
+    put_off_ms: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def total_ms(self) -> float:
@@ -29,7 +31,10 @@ class Layers:
     def ms(self, layer: str) -> float:
         """What `layer` adds; of a client that is not known, what is known of it."""
         own = {"server": self.server_ms, "network": self.network_ms, "client": self.client_ms or 0.0}[layer]
-        kept = -sum(self.kept_ms.values()) if layer == "client" else self.kept_ms.get(layer, 0.0)
+        if layer == "client":
+            kept = -sum(self.kept_ms.values()) - sum(self.put_off_ms.values())
+        else:
+            kept = self.kept_ms.get(layer, 0.0) + self.put_off_ms.get(layer, 0.0)
         return own + self.moved_ms.get(layer, 0.0) + kept
 
     def share(self, layer: str) -> float:

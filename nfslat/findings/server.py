@@ -244,7 +244,7 @@ def _queue(f: Facts) -> Diagnosis | None:
     )
     text = f"calls wait {split} for {_whom(known, s, sure=sure)}, and are worked on for {ms(f.in_thread_ms)} ms"
     if not sure:
-        text += "; storage (or processors) that takes no more at once would look alike: the number of threads decides"
+        text += "; storage or processors that take no more at once would look alike: the number of threads decides"
     return diagnosis(
         THREADS,
         "server",

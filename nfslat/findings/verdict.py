@@ -9,13 +9,15 @@ from nfslat.answer.model import Verdict
 from nfslat.findings.catalogue import ROWS, row
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import LAYERS, Layers
-from nfslat.findings.words import filled, ms
+from nfslat.findings.put_off import PUT_OFF_CODES
+from nfslat.findings.words import filled, ms, percent, span
 
 # Thresholds of the confidence word. A layer that adds less than half of the time cannot be called the cause of it.
 _HIGH_MATCH, _LOW_MATCH = 0.95, 0.70
 _HIGH_SHARE, _LOW_SHARE = 0.60, 0.45
 _SOME_UNSEEN, _MUCH_UNSEEN = 0.02, 0.10
 _FEW_OPS, _VERY_FEW_OPS = 100, 20
+_MOST = 0.5  # of all the time of requests: so much of it between tries is the answer
 _BOUND = 0.5  # of what its layer adds: so much of it that is known at most makes all of it no more than likely
 
 
@@ -50,6 +52,9 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
             "stamps are wrong: calls and replies may be stamped by two clocks."
         )
         return Verdict("unknown", None, None, None, "low", text, [], ["the mean server time is negative"])
+    put_off = [one for one in findings if one.code in PUT_OFF_CODES and one.share is not None]
+    if sum(one.share or 0.0 for one in put_off) >= _MOST:
+        return _put_off(mean, put_off, ground)
     layer = mean.largest
     share = mean.share(layer)
     # What the application waited for its slowest requests is not known, only the mean is.
@@ -79,10 +84,11 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
         text += f"; in the slowest 1 % {LAYERS[other]} adds most: {tail.share(other) * 100:.1f} % "
         text += f"of {ms(tail.total_ms)} ms."
     text += _kept(mean, layer) or _moved(mean, layer, "The")
+    text += _of_tries(mean, layer)
     if tail is not None and (tail.largest != layer or not mean.moved_ms.get(layer)):
         text += _moved(tail, tail.largest, "In the slowest the")
     if mean.client_ms is None:
-        text += _beyond_the_wire(findings)
+        text += _beyond_the_wire(findings) + _between_tries(put_off)
     if cause is not None and cause.confidence != "certain":
         reasons.append(f"the cause, {cause.code}, is {cause.confidence}")
         if row(cause.code).decides and confidence == "high":
@@ -95,6 +101,50 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
         confidence = min(confidence, "medium", key=("low", "medium", "high").index)
     proof = _proof(mean, cause)
     return Verdict(layer, cause.code if cause else None, share, share_slowest, confidence, text, proof, reasons)
+
+
+def _put_off(mean: Layers, findings: Sequence[Diagnosis], ground: Ground | None) -> Verdict:
+    """Most of the time lies between tries of requests that were answered with errors: the layers of the wire, and what
+    a client has above it, are the rest."""
+    cause = max(findings, key=lambda one: one.share or 0.0)
+    share = sum(one.share or 0.0 for one in findings)
+    waits_ms = sum(getattr(one.evidence, "between_ms", 0.0) for one in findings)
+    wire_ms = mean.server_ms + mean.network_ms
+    if mean.client_ms is None:
+        of = f"{percent(share)} of all the time of requests"
+    else:
+        ops = "" if mean.ops in ("", "all") else f"{mean.ops} "
+        of = f"{ms(waits_ms)} of {ms(mean.total_ms)} ms of the application's {ops}time ({percent(share)})"
+    who = "The server's NFS errors" if cause.layer == "server" else "NFS errors"
+    text = (
+        f"{who} make requests wait above the wire, {cause.because()}. So {of} "
+        f"{'passes' if mean.client_ms is None else 'pass'} between tries; on the wire a call takes {ms(wire_ms)} ms."
+    )
+    confidence, reasons = _confidence(cause.layer, share, None, None, ground)
+    if cause.confidence != "certain":
+        reasons.append(f"the cause, {cause.code}, is {cause.confidence}")
+        confidence = min(confidence, "medium", key=("low", "medium", "high").index)
+    total = sum(getattr(one.evidence, "total_between_ms", 0.0) for one in findings)
+    proof = [f"between tries {span(total)} in all", *_proof(mean, None)]
+    return Verdict(cause.layer, cause.code, share, None, confidence, text, proof, reasons)
+
+
+def _between_tries(findings: Sequence[Diagnosis]) -> str:
+    """A sentence on requests that were tried again, where they are not most of the time, and the application's is not
+    known."""
+    if not findings:
+        return ""
+    most = max(findings, key=lambda one: one.share or 0.0)
+    return f" Above the wire there is more: {filled('{each}, {answered}', most.evidence)}."
+
+
+def _of_tries(of: Layers, layer: str) -> str:
+    """A sentence: what of an application's time passes between tries, which is whose answers put them off."""
+    if layer != "client":
+        some = of.put_off_ms.get(layer, 0.0)
+        return f" {ms(some)} ms of them pass between tries of requests that got NFS errors." if some else ""
+    some = sum(of.put_off_ms.values())
+    return f" {ms(some)} ms more pass between tries of requests that got NFS errors of the server." if some else ""
 
 
 def _kept(of: Layers, layer: str) -> str:

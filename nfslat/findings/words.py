@@ -31,3 +31,8 @@ def filled(text: str, figures: object, **words: str) -> str:
         return ms(value) if name.endswith("_ms") else str(value)
 
     return re.sub(r"\{(\w+)\}", of, text)
+
+
+def span(value_ms: float) -> str:
+    """A length of time that may be long: ``60.2 s``, ``12.0 ms``."""
+    return f"{value_ms / 1e3:.1f} s" if value_ms >= 1e3 else f"{ms(value_ms)} ms"

@@ -7,7 +7,8 @@ from nfslat.report.sections.all import blocks
 from nfslat.report.text_writer import write
 
 _SHOWN = (
-    *("answer", "warnings", "findings", "phases", "stack", "what if", "evidence", "in flight", "raw", "histograms"),
+    *("answer", "warnings", "findings", "phases", "stack", "what if", "evidence", "outcomes", "in flight"),
+    *("raw", "histograms"),
     *("matched", "misses", "parts", "charges", "percentiles", "pivots", "intervals", "transport", "clock"),
     *("excluded", "captures", "messages", "programs", "legend", "made by"),
 )

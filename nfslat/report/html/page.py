@@ -21,6 +21,7 @@ from nfslat.report.charts.style import theme
 from nfslat.report.html import view
 from nfslat.report.sections.answer import SRT_MEANS, headline
 from nfslat.report.sections.findings import findings_section
+from nfslat.report.sections.outcomes import is_quiet
 from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count, escaped, ms, percent
 
@@ -212,14 +213,16 @@ def _no_pictures(report: Report) -> str:
 
 
 def _contents(report: Report, two: bool) -> list[tuple[str, str]]:
+    quiet = report.outcomes is None or is_quiet(report.outcomes)
+    errors = [] if quiet else [("outcomes", "NFS errors")]
     if not two:
         return [
-            ("answer", "What it shows"), ("distributions", "Each operation"), ("in-flight", "In flight"),
+            ("answer", "What it shows"), ("distributions", "Each operation"), *errors, ("in-flight", "In flight"),
             ("audit", "Capture audit"), ("definitions", "Definitions"),
         ]  # fmt: skip
     return [
         ("answer", "Answer"), ("stack", "Latency stack"), ("distributions", "Each operation"),
-        ("over-time", "Over time"), ("in-flight", "Threads and slots"), ("parts", "Part by part"),
+        ("over-time", "Over time"), *errors, ("in-flight", "Threads and slots"), ("parts", "Part by part"),
         ("clock", "Clocks"), ("transport", "TCP and the path"), ("slowest", "Slowest ops"),
         *((f"by-{number}", f"By {pivot.by}") for number, pivot in enumerate(report.pivots, 1)),
         *([("intervals", "Intervals")] if report.intervals is not None else []),

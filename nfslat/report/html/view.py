@@ -22,7 +22,7 @@ _IN_WORDS = {
     "queue": "wait for a server thread", "in a thread": "in a server thread",
 }  # fmt: skip
 _SECTIONS = {
-    "warnings": ("warnings",), "one_side": ("one side",), "in_flight": ("in flight",),
+    "warnings": ("warnings",), "one_side": ("one side",), "outcomes": ("outcomes",), "in_flight": ("in flight",),
     "parts": ("parts", "percentiles"), "misses": ("misses",), "clock": ("clock",),
     "transport": ("charges", "transport"), "what_if": ("what if",), "evidence": ("evidence",),
     "messages": ("messages", "programs"), "phases": ("phases",), "excluded": ("excluded",),

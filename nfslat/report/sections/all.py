@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterable, Iterator
 
 from nfslat.answer.model import Report, Tool
 from nfslat.report.blocks import Block, Gap, Prose
-from nfslat.report.sections import answer, brief, findings, inflight, parts, phases, pivots, tables, transport
+from nfslat.report.sections import (
+    answer,
+    brief,
+    findings,
+    inflight,
+    outcomes,
+    parts,
+    phases,
+    pivots,
+    tables,
+    transport,
+)
 
 
 def blocks(report: Report, *names: str) -> Iterator[Block]:
@@ -16,6 +27,8 @@ def blocks(report: Report, *names: str) -> Iterator[Block]:
 
 
 def _findings(report: Report) -> Iterable[Block]:
+    if "capture" in report.captures:
+        return findings.one_side_findings_section(report.findings)
     found = report.matched is not None and report.matched.ops
     return findings.findings_section(report.findings, report.inflight) if found else ()
 
@@ -60,6 +73,7 @@ SECTIONS: dict[str, Callable[[Report], Iterable[Block]]] = {
     "what if": lambda of: findings.what_if_section(of.what_if),
     "evidence": lambda of: findings.evidence_section(of.evidence),
     "in flight": _in_flight,
+    "outcomes": lambda of: () if of.outcomes is None else outcomes.outcomes_section(of.outcomes),
     "raw": _raw,
     "histograms": lambda of: tables.histogram_section(of.raw),
     "matched": lambda of: () if of.matched is None else tables.matched_section(of.matched),

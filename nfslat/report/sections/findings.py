@@ -32,6 +32,15 @@ def findings_section(findings: Sequence[Finding], inflight: InFlight | None) -> 
             yield _finding(one, 0)
 
 
+def one_side_findings_section(findings: Sequence[Finding]) -> Iterator[Block]:
+    """Of one capture by itself, whose findings are few: nothing where there are none."""
+    if not findings:
+        return
+    yield Title("What stands out in this capture")
+    for number, one in enumerate(findings, 1):
+        yield _finding(one, number if one.severity == "warning" else 0)
+
+
 def _finding(one: Finding, number: int) -> RankedFinding:
     said = {key: value for key, value in one.advice.items() if value}
     words = {key: str(said[key]) for key in ("knob", "suggested", "takes_effect", "verify", "risk") if key in said}

@@ -1,0 +1,1 @@
+"""Ops and the statuses that servers answered -> counts, requests that were tried again, recovery of lost state."""

@@ -1,0 +1,96 @@
+"""Outcomes -> what the server answered: statuses, requests that were tried again, and state that was made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nfslat.answer.outcomes import Outcomes, Recovery, StatusRow, TriedAgain
+from nfslat.report.blocks import Block, Cell, Item, Prose, Table, Title
+from nfslat.report.sections.tables import op_label
+from nfslat.report.text_layout import count_of, ms, plain
+
+_QUIET = ("done", "everyday", "unknown")
+_IN_WORDS = {
+    "everyday": "everyday",
+    "grace": "come again: grace period",
+    "delay": "come again later",
+    "locked": "locked by another",
+    "state": "state not known",
+    "lost": "gone for good",
+    "other": "",
+}
+_MOST_RECOVERIES = 10
+
+
+def outcomes_section(outcomes: Outcomes) -> Iterator[Block]:
+    """Nothing where all statuses are everyday ones."""
+    if is_quiet(outcomes):
+        return
+    yield Title("NFS errors: ops by status")
+    yield _statuses(outcomes)
+    if outcomes.tried_again:
+        yield Title("Requests that were put off and tried again, s from the first try to the last answer")
+        yield from _tried_again(outcomes.tried_again)
+    if outcomes.recoveries:
+        yield Title("State that the client made anew")
+        yield from _recoveries(outcomes.recoveries)
+
+
+def is_quiet(outcomes: Outcomes) -> bool:
+    """Are all statuses such as applications meet every day?"""
+    return all(row.means in _QUIET for rows in outcomes.statuses.values() for row in rows)
+
+
+def _statuses(outcomes: Outcomes) -> Table:
+    """All but what went well; the same row for each side."""
+    counts: dict[tuple[str, str, str, str, str], dict[str, int]] = {}
+    for side, rows in outcomes.statuses.items():
+        for row in rows:
+            if row.status:
+                counts.setdefault(_key(row), {})[side] = row.count
+    sides = list(outcomes.statuses)
+    ordered = sorted(counts.items(), key=lambda one: (one[0][4] == "everyday", -max(one[1].values()), one[0]))
+    cells: list[list[Cell]] = [[*key, *(of.get(side, 0) for side in sides)] for key, of in ordered]
+    counted = ["count" if one == "capture" else one for one in sides]
+    right = "r" * len(sides)
+    narrower = Table("lll" + right, ["op", "status", "failed in", *counted], [[c[0], *c[2:4], *c[5:]] for c in cells])
+    headers = ["op", "vers", "status", "failed in", "says", *counted]
+    return Table("lrlll" + right, headers, cells, narrower=narrower)
+
+
+def _key(row: StatusRow) -> tuple[str, str, str, str, str]:
+    name = plain(row.name or "")
+    failed = "" if row.failed_op in (None, row.op) else str(row.failed_op)
+    return op_label(row.program, row.op), plain(row.version), name, failed, _IN_WORDS.get(row.means, plain(row.means))
+
+
+def _tried_again(rows: Sequence[TriedAgain]) -> Iterator[Block]:
+    cells: list[list[Cell]] = [
+        [
+            plain(row.op),
+            plain(row.version),
+            " ".join(row.statuses),
+            row.requests,
+            row.tries,
+            row.succeeded,
+            row.open,
+            f"{row.mean_ms / 1e3:.3f}",
+            f"{row.max_ms / 1e3:.3f}",
+            f"{row.between_ms / 1e3:.3f}",
+        ]
+        for row in rows
+    ]
+    headers = ("op", "vers", "put off with", "requests", "tries", "well in\nthe end", "still\nopen")
+    narrow = Table("lrrrrrrrr", (*headers[:2], *headers[3:], "mean", "max", "between"), [r[:2] + r[3:] for r in cells])
+    yield Table("lrlrrrrrrr", (*headers, "mean", "max", "between"), cells, narrower=narrow)
+    if any(row.open for row in rows):
+        yield Prose("Those that are still open were put off to the end of the capture: at least that long.")
+
+
+def _recoveries(rows: Sequence[Recovery]) -> Iterator[Block]:
+    for row in rows[:_MOST_RECOVERIES]:
+        calls = ", ".join(f"{plain(name)}{'' if count == 1 else f' x {count}'}" for name, count in row.calls.items())
+        waited = f"; {count_of(row.waited, 'request')} waited for it" if row.waited else ""
+        yield Item(f"{row.at}, for {ms(row.ms)} ms: {calls}{waited}")
+    if len(rows) > _MOST_RECOVERIES:
+        yield Prose(f"and {count_of(len(rows) - _MOST_RECOVERIES, 'time')} more, which the JSON report has.")
