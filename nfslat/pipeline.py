@@ -52,10 +52,21 @@ from nfslat.match.settle import settle
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I64, Matched
 from nfslat.results import Analysis, Correlation, Side
-from nfslat.select import Filters, count_ops, forward, is_reverse, only, refuse_nothing_left, select, select_both
+from nfslat.select import (
+    Filters,
+    count_ops,
+    forward,
+    is_reverse,
+    is_without_filters,
+    only,
+    refuse_nothing_left,
+    select,
+    select_both,
+)
 from nfslat.wire.charges.analysis import Charged, charge
 from nfslat.wire.resends import Waits, retrans_waits_ns
 from nfslat.wire.round_trip import half_trip_ns
+from nfslat.wire.unseen import Unseen, unseen
 
 if TYPE_CHECKING:
     from nfslat.answer.pictures import Pictures
@@ -145,6 +156,7 @@ def analyse(found: Correlation, others: ServerWide | None = None, *, cannot_tell
     return Analysis(
         **{field.name: getattr(found, field.name) for field in dataclasses.fields(Correlation)},
         missing_calls=missing,
+        unseen={name: _unseen(found, name, missing[name]) for name in ("server", "client")},
         retrans_waits_ns=waits,
         charges=charges,
         inflight=flying,
@@ -194,7 +206,7 @@ def report(
     with ThreadPoolExecutor(len(sides)) as pool:
         raw = {name: pool.submit(raw_rows, side, tool.srt, name) for name, side in sides.items()}
         later = pool.submit(matched_ops, c)
-        captures = {name: capture_of(side, c.missing_calls[name]) for name, side in sides.items()}
+        captures = {name: capture_of(side, c.missing_calls[name], c.unseen[name]) for name, side in sides.items()}
         said = remarks(c, application_known=bool(known.app_ms))
         matched = later.result()
         audit, clock = pair_notes(c), clock_of(c.clock)
@@ -259,12 +271,18 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Rep
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
-        captures={"capture": capture_of(side, missing)},
+        captures={"capture": capture_of(side, missing, _unseen_of_one(side, missing))},
         raw={"capture": raw_rows(side, tool.srt, "client")},
         selection=selection_of({"capture": side}, filters),
         notes=[],
         inflight=inflight_of_one(side, in_flight(flying, flying)),
     )
+
+
+def _unseen_of_one(side: Side, missing: I64) -> Unseen | None:
+    if not len(side.decoded.details.unread) or not is_without_filters(side.reasons):
+        return None
+    return unseen(side.decoded, side.forward, missing, at_server=False)
 
 
 # --- Tables that stages take, out of sides ----------------------------------------------------------------------------
@@ -328,6 +346,17 @@ def _in_socket_ns(found: Correlation, charges: Charged | None) -> I64 | None:
     of_op = np.zeros(len(found.server.ops), dtype=np.int64)
     of_op[found.matched.server] = of_matched
     return of_op
+
+
+def _unseen(found: Correlation, name: str, missing: I64) -> Unseen | None:
+    """What the capture of a side does not show of the connections that both have. None where filters leave out some of
+    what it shows: nobody knows what they leave out of the rest."""
+    side = found.server if name == "server" else found.client
+    if not len(side.decoded.details.unread) or not is_without_filters(side.reasons):
+        return None
+    of_both = np.zeros(len(side.ops.connections), dtype=np.bool_)
+    of_both[side.ops.conn[found.matched.server if name == "server" else found.matched.client]] = True
+    return unseen(side.decoded, found.compared(name) & of_both[side.ops.conn], missing, at_server=name == "server")
 
 
 def one_side(side: Side, missing: I64) -> OneSide:

@@ -55,7 +55,13 @@ def not_found(findings: Sequence[Finding], inflight: InFlight | None) -> list[st
         # What is listed below was found.
         found = {one.code for one in causes}
         words = looked_for_in_figures() if inflight is None else looked_for(found)
-        lines.append(f"Nothing stands out: looked for {words}.")
+        if any(one.code == "capture-unseen" for one in findings):
+            lines.append(
+                "In the operations that the captures show nothing stands out, and others that they do not show have much "
+                f"of the time: capture whole packets (--snaplen 0) to see what those waited for. Looked for {words}."
+            )
+        else:
+            lines.append(f"Nothing stands out: looked for {words}.")
     unseen = 0.0 if inflight is None else max(inflight.hidden_share.values(), default=0.0)
     if unseen > _MUCH_UNSEEN:
         lines.append(f"{percent(unseen)} of the ops are not captured: waits for threads and slots may be missed.")
