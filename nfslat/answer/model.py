@@ -90,6 +90,7 @@ class Unseen:
     share_of_time: tuple[Share, Share]  # of the time of all ops what they took, at least and at most
     seen_mean_ms: float  # mean SRT of the ops that it shows, ms
     mean_ms: tuple[float, float]  # mean SRT of all ops, at least and at most, ms
+    matters: bool  # is that far from the mean of those that it shows, or did the others take much of the time?
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def missing_calls(decoded: Decoded) -> I64:
 
 
 def in_order(xids: U32, others: U32) -> tuple[I64, I64] | None:
-    """XIDs of a connection's calls, and `others` of it, as the numbers that its client counts up; None where it does not.
+    """XIDs of a connection's calls, and `others` of it, as the numbers that its client counts up; None if it does not.
 
     Such numbers are in the order in which the calls were made.
     """

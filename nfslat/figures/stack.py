@@ -102,7 +102,10 @@ def _with_unseen(one: Layer, c: Analysis, at: I64) -> tuple[Layer, list[str]]:
     client = mean.server_ms + mean.network_ms
     # What those waited for is not known.
     queue = one.queue if one.queue_source else None
-    said = f"{one.title}: the latency stack is with the {found.ops:,} ops that the captures do not show, other tables are not"
+    said = (
+        f"{one.title}: the latency stack is with the {found.ops:,} ops that the captures do not show; "
+        "other tables are not"
+    )
     return dataclasses.replace(one, client=client, server=mean.server_ms, queue=queue), [said]
 
 

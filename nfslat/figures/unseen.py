@@ -7,15 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.answer import model
-from nfslat.figures.audit.words import note, some
 from nfslat.findings.layers import Layers
-from nfslat.findings.unseen import WithUnseen, between, matters, percent_between
+from nfslat.findings.unseen import WithUnseen, matters
 from nfslat.model.tables import I64, Miss
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
 from nfslat.wire.unseen import Unseen
 
-_SOME = 0.01  # of the ops: fewer are worth a word only where they took long
 _MOST_OF = 0.9  # of the ops of a capture: then the others may be of these, too
 
 
@@ -23,7 +21,9 @@ def figures_of(unseen: Unseen | None) -> model.Unseen | None:
     """As the report has them."""
     if unseen is None:
         return None
-    low, high = unseen.mean_ns
+    seen_ms = float(to_ms(unseen.seen_ns / max(unseen.seen, 1)))
+    low_ns, high_ns = unseen.mean_ns
+    mean_ms = float(to_ms(low_ns)), float(to_ms(high_ns))
     return model.Unseen(
         ops=unseen.ops,
         without_reply=unseen.without_reply,
@@ -31,29 +31,10 @@ def figures_of(unseen: Unseen | None) -> model.Unseen | None:
         without_both=unseen.without_both,
         share=unseen.share,
         share_of_time=unseen.share_of_time,
-        seen_mean_ms=float(to_ms(unseen.seen_ns / max(unseen.seen, 1))),
-        mean_ms=(float(to_ms(low)), float(to_ms(high))),
+        seen_mean_ms=seen_ms,
+        mean_ms=mean_ms,
+        matters=matters(seen_ms, mean_ms, unseen.share_of_time),
     )
-
-
-def unseen_notes(unseen: Unseen | None) -> list[model.AuditNote]:
-    """That the means of a capture are not those of all its ops; a warning where they are far from them."""
-    found = figures_of(unseen)
-    if found is None:
-        return []
-    is_much = matters(found.seen_mean_ms, found.mean_ms, found.share_of_time)
-    if not is_much and found.share < _SOME:
-        return []
-    text = (
-        f"{some(found.ops, 'op')} ({found.share * 100:.1f} %) are known only by their call, their reply or a gap in the "
-        f"XIDs, and took {percent_between(found.share_of_time)} of the time: the mean response time with them is "
-        f"{between(found.mean_ms)} ms, without them {between((found.seen_mean_ms,) * 2)}"
-    )
-    if is_much:
-        text += (
-            ". Other figures are without them. Whole packets (--snaplen 0) show them; docs/capture.md says at what cost"
-        )
-    return [note("capture-unseen", found.ops, text, warn=is_much)]
 
 
 def with_unseen(c: Analysis, mean: Layers, rows: I64) -> WithUnseen | None:

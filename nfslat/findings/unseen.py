@@ -34,7 +34,7 @@ def percent_between(shares: Bounds) -> str:
 
 @dataclass(frozen=True)
 class WithUnseen:
-    """Means over one population of ops, ms, those included that the captures only know of; each at least and at most."""
+    """Means over one population of ops, ms, with those that the captures only know of; each at least and at most."""
 
     ops: int  # those
     share: float  # of all ops

@@ -31,7 +31,9 @@ class Ground:
     clock_fits: bool  # one constant offset explains all ops
     unseen_share: float  # of RPC messages or calls that the captures should show and do not, the worse side
     unseen_explain: bool = False  # what is left above the wire might be of ops that are not in the captures
-    unseen: WithUnseen | None = None  # where the means of the ops that are shown mislead; the verdict's are with the rest
+    unseen: WithUnseen | None = (
+        None  # where the means of the ops that are shown mislead; the verdict's are with the rest
+    )
 
 
 def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, findings: Sequence[Diagnosis] = ()) -> Verdict:
@@ -104,7 +106,9 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
         reasons.append("what lies above the wire may be of ops that are not in the captures")
         confidence = min(confidence, "medium", key=("low", "medium", "high").index)
     if unseen is not None:
-        reasons.append("operations that are not shown have much of the time; their sums are known, not what they waited for")
+        reasons.append(
+            "operations that are not shown have much of the time; their sums are known, not what they waited for"
+        )
         confidence = "low" if confidence == "low" else "medium"
     proof = _proof(mean, cause)
     return Verdict(layer, cause.code if cause else None, share, share_slowest, confidence, text, proof, reasons)

@@ -1,4 +1,4 @@
-"""One capture, decoded -> the ops that it knows of and does not show, and what they took together, at least and at most.
+"""One capture, decoded -> the ops that it knows of and does not show, and what they took together, with bounds.
 
 Such an op has its call, its reply or both behind the snaplen, or in packets that were lost. That it exists is known by
 the other half, or by a gap in the client's XIDs; `Unread` has the packets in which the half that is missing must lie.

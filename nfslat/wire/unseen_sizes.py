@@ -9,7 +9,7 @@ import numpy as np
 
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NULL32, op_name
-from nfslat.model.tables import I64, U32, Kind, Ops, Loose, State
+from nfslat.model.tables import I64, U32, Kind, Loose, Ops, State
 from nfslat.wire.unseen_fit import Rows, Waiting
 
 _SHORTEST = 28  # bytes of a reply: mark, XID, direction, status, verifier, accept_stat (RFC 5531 section 9)
@@ -68,7 +68,10 @@ def waiting_of(
     `calls` are rows of `loose`, sent at `called_ns`; of those that were sent at `gaps_ns` nothing else is known. What
     they asked for may show in the bytes that the others leave.
     """
-    each = [sizes.reply(kind, size) for kind, size in zip(loose.kind[calls].tolist(), sizes.asked[calls].tolist(), strict=True)]
+    each = [
+        sizes.reply(kind, size)
+        for kind, size in zip(loose.kind[calls].tolist(), sizes.asked[calls].tolist(), strict=True)
+    ]
     of_size: dict[tuple[int, int], list[int]] = {}
     for size, at in zip(each, called_ns.tolist(), strict=True):
         of_size.setdefault(size, []).append(at)
@@ -83,7 +86,7 @@ def waiting_of(
 
 
 def _split(sizes: Sizes, seen: Ops, count: int, bytes_left: int) -> list[tuple[tuple[int, int], int]]:
-    """Sizes of `count` replies to calls of which nothing is known, which have `bytes_left` bytes, and how many have each.
+    """Sizes of `count` replies with `bytes_left` bytes to calls of which nothing is known, and how many have each.
 
     READs of one size, and the most frequent other operation; where these do not make just so many bytes, any size.
     """
@@ -111,7 +114,7 @@ def _split(sizes: Sizes, seen: Ops, count: int, bytes_left: int) -> list[tuple[t
 def _coarser(of_size: dict[tuple[int, int], list[int]]) -> dict[tuple[int, int], list[int]]:
     """Sizes that are near each other as one: with the least bytes of any, and the most."""
     sizes = sorted(of_size)
-    out = {}
+    out: dict[tuple[int, int], list[int]] = {}
     for one, other in zip(sizes[::2], [*sizes[1::2], None], strict=False):
         both = [one] if other is None else [one, other]
         size = min(least for least, _ in both), max(most for _, most in both)

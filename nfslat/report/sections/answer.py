@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nfslat.answer.model import AuditNote, Capture, MatchedOps, RawRow, Report, Verdict
-from nfslat.findings.unseen import between, matters
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
 from nfslat.report.sections.pivots import legend
 from nfslat.report.sections.tables import (
@@ -84,11 +83,16 @@ def _proof(matched: MatchedOps) -> Iterator[Block]:
 def _with_unseen(captures: dict[str, Capture]) -> Iterator[Block]:
     """The means of all ops, where the captures do not show some that matter."""
     known = {side: one.unseen for side, one in captures.items() if one.unseen is not None}
-    shown = [one for one in known.values() if one.share >= _SOME_UNSEEN or matters(one.seen_mean_ms, one.mean_ms, one.share_of_time)]
+    shown = [one for one in known.values() if one.share >= _SOME_UNSEEN or one.matters]
     if shown:
         most = max(one.ops for one in shown)
-        means = ", ".join(f"{side} SRT {between(one.mean_ms)}" for side, one in sorted(known.items()))
-        yield Prose(f"With the {count_of(most, 'op')} that the captures do not show: mean {means} ms.")
+        means = ", ".join(f"{side} SRT {_between(*one.mean_ms)} ms" for side, one in sorted(known.items()))
+        yield Prose(f"With the {count_of(most, 'op')} that the captures do not show, mean {means}.")
+
+
+def _between(low_ms: float, high_ms: float) -> str:
+    one, other = ms(low_ms), ms(high_ms)
+    return one if one == other else f"{one} to {other}"
 
 
 def one_side_section(report: Report) -> Iterator[Block]:

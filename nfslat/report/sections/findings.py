@@ -57,8 +57,8 @@ def not_found(findings: Sequence[Finding], inflight: InFlight | None) -> list[st
         words = looked_for_in_figures() if inflight is None else looked_for(found)
         if any(one.code == "capture-unseen" for one in findings):
             lines.append(
-                "In the operations that the captures show nothing stands out, and others that they do not show have much "
-                f"of the time: capture whole packets (--snaplen 0) to see what those waited for. Looked for {words}."
+                "In the operations that the captures show nothing stands out; others, which they do not show, have "
+                f"much of the time. Whole packets (--snaplen 0) show what those waited for. Looked for {words}."
             )
         else:
             lines.append(f"Nothing stands out: looked for {words}.")
