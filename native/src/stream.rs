@@ -548,9 +548,10 @@ impl Stream {
         if self.phase != Phase::Lost {
             self.lose(feed, true);
         }
-        let until_ns =
-            self.buffers.as_ref().and_then(|buffers| buffers.held.first()).map_or(self.taken_ns, |first| first.t_ns);
-        self.cannot_read(end - from, self.taken_ns.min(until_ns), until_ns, feed);
+        let first = self.buffers.as_ref().and_then(|buffers| buffers.held.first());
+        let until_ns = first.map_or(self.taken_ns, |first| first.t_ns);
+        let from_ns = if self.taken_ns == i64::MIN { until_ns } else { self.taken_ns.min(until_ns) };
+        self.cannot_read(end - from, from_ns, until_ns, feed);
         self.next = end;
     }
 }

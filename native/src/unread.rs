@@ -50,7 +50,7 @@ impl Open {
         self.goes_on = true;
         if let Some(row) = self.row.filter(|_| !begins) {
             let row = row as usize;
-            if (0..=SAME_NS).contains(&(bytes.end_ns - unread.begin_ns[row])) {
+            if (0..=SAME_NS).contains(&bytes.end_ns.saturating_sub(unread.begin_ns[row])) {
                 unread.end_ns[row] = unread.end_ns[row].max(bytes.end_ns);
                 unread.bytes[row] += bytes.bytes as i64;
                 return;
@@ -156,3 +156,6 @@ table! {
         size: u32,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ import numpy as np
 from nfslat.answer import model
 from nfslat.decompose import srt_ns
 from nfslat.figures.audit.capture import capture_notes
-from nfslat.figures.audit.unseen import unseen_notes
+from nfslat.figures.audit.unseen import with_unseen
 from nfslat.figures.matched import Groups, names_of
 from nfslat.figures.stats import histogram, summary_of
 from nfslat.figures.unseen import figures_of
@@ -50,7 +50,7 @@ def capture_of(side: Side, gaps: I64, unseen: Unseen | None) -> model.Capture:
         messages={state.name: count for state, count in d.states.items() if count},
         ops=len(ops),
         programs=dict(programs.most_common()),
-        audit=[*unseen_notes(hidden), *capture_notes(side, gaps)],
+        audit=with_unseen(capture_notes(side, gaps), hidden),
         unseen=hidden,
     )
 

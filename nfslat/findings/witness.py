@@ -84,8 +84,8 @@ WARNED = (
         code="capture-unseen",
         title="Operations that the capture knows of and does not show make its means wrong",
         costs="With GRO, LRO or TSO a packet holds several messages, and a snaplen keeps the header of the first. "
-        "Replies that come in a train are the slow ones. Bounds of the means with them are stated, and the verdict goes "
-        "by these.",
+        "Replies that come in a train are the slow ones. Bounds of the means with them are stated, and the verdict "
+        "goes by these.",
         do="Capture whole packets: capture.sh --snaplen 0, tcpdump -s 0. Or switch GRO, LRO and TSO off while the "
         "capture runs (ethtool -K eth0 gro off lro off tso off), which costs processor time.",
     ),

@@ -17,7 +17,7 @@ def blocks(report: Report, *names: str) -> Iterator[Block]:
 
 def _findings(report: Report) -> Iterable[Block]:
     found = report.matched is not None and report.matched.ops
-    return findings.findings_section(report.findings, report.inflight) if found else ()
+    return findings.findings_section(report.findings, report.inflight, report.captures) if found else ()
 
 
 def _in_flight(report: Report) -> Iterable[Block]:
