@@ -350,9 +350,10 @@ def _in_socket_ns(found: Correlation, charges: Charged | None) -> I64 | None:
 
 def _unseen(found: Correlation, name: str, missing: I64) -> Unseen | None:
     """What the capture of a side does not show of the connections that both have. None where filters leave out some of
-    what it shows: nobody knows what they leave out of the rest."""
+    what it shows, for nobody knows what they leave out of the rest; and where a clock was set."""
     side = found.server if name == "server" else found.client
-    if not len(side.decoded.details.unread) or not is_without_filters(side.reasons):
+    is_known = is_without_filters(side.reasons) and not found.clock.steps
+    if not len(side.decoded.details.unread) or not is_known:
         return None
     of_both = np.zeros(len(side.ops.connections), dtype=np.bool_)
     of_both[side.ops.conn[found.matched.server if name == "server" else found.matched.client]] = True

@@ -291,6 +291,7 @@ impl Pairing {
                 });
             }
         }
+        self.unanswered.close();
         let order = self.ops.order();
         let new_row = order.as_ref().map(|order| {
             let mut new_row = vec![-1i32; self.ops.t0.len()];

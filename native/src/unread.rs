@@ -157,5 +157,14 @@ table! {
     }
 }
 
+impl Unanswered {
+    /// By frame.
+    pub fn close(&mut self) {
+        let mut rows: Vec<u32> = (0..self.frame.len() as u32).collect();
+        rows.sort_by_key(|row| self.frame[*row as usize]);
+        self.keep(&rows);
+    }
+}
+
 #[cfg(test)]
 mod tests;

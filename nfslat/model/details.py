@@ -301,7 +301,7 @@ class Replies(Table):
 
 @dataclass(frozen=True, eq=False)
 class Unanswered(Table):
-    """What the calls asked for that are in `Loose` as NO_REPLY, one row each, in any order."""
+    """What the calls asked for that are in `Loose` as NO_REPLY, one row each, by frame."""
 
     conn: I32
     frame: I32  # first one of the call
