@@ -218,6 +218,11 @@ class Facts:
         return each_ms if each_ms <= self.longest_ms else None
 
     @property
+    def is_reckoned(self) -> bool:
+        """Are the means the middle of bounds, since ops that are not shown have much of the time?"""
+        return self.unseen is not None and self.unseen.matters
+
+    @property
     def in_thread_ms(self) -> float:
         """The server's own time without the wait for a thread, as far as that is known, and while it did run."""
         paused = 0.0 if self.stalls is None else self.stalls.ms({Cause.HOST_PAUSE}, AT_SERVER)
@@ -226,7 +231,7 @@ class Facts:
     @property
     def _unseen_server_ms(self) -> float:
         """Of the server's in `mean` what ops that are not shown bring: nobody knows what it did with them."""
-        if self.unseen is None or not self.unseen.matters:
+        if self.unseen is None or not self.is_reckoned:
             return 0.0
         return max(self.mean.server_ms - self.unseen.seen.server_ms, 0.0)
 
