@@ -67,6 +67,9 @@ class Tables:
     events: Columns  # TcpEvents
     pauses: Columns
     loads: Columns
+    unread: Columns
+    replies: Columns
+    unanswered: Columns
     turns: Columns  # of a part of a capture; else empty
 
 @final
@@ -79,6 +82,7 @@ class Dropped:
     events: int
     pauses: int
     loads: int
+    unread: int
 
 @final
 class Counts:

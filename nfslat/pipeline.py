@@ -62,6 +62,7 @@ from nfslat.select import (
     forward,
     in_time,
     is_reverse,
+    is_without_filters,
     only,
     refuse_nothing_left,
     select,
@@ -70,6 +71,7 @@ from nfslat.select import (
 from nfslat.wire.charges.analysis import Charged, charge
 from nfslat.wire.resends import Waits, retrans_waits_ns
 from nfslat.wire.round_trip import half_trip_ns
+from nfslat.wire.unseen import Unseen, unseen
 
 if TYPE_CHECKING:
     from nfslat.answer.pictures import Pictures
@@ -161,6 +163,7 @@ def analyse(found: Correlation, others: ServerWide | None = None, *, cannot_tell
     return Analysis(
         **{field.name: getattr(found, field.name) for field in dataclasses.fields(Correlation)},
         missing_calls=missing,
+        unseen={name: _unseen(found, name, missing[name]) for name in ("server", "client")},
         retrans_waits_ns=waits,
         charges=charges,
         inflight=flying,
@@ -215,7 +218,7 @@ def report(
     with ThreadPoolExecutor(len(sides)) as pool:
         raw = {name: pool.submit(raw_rows, side, tool.srt, name) for name, side in sides.items()}
         later = pool.submit(matched_ops, c)
-        captures = {name: capture_of(side, c.missing_calls[name]) for name, side in sides.items()}
+        captures = {name: capture_of(side, c.missing_calls[name], c.unseen[name]) for name, side in sides.items()}
         said = remarks(c, application_known=bool(known.app_ms))
         matched = later.result()
         audit, clock = pair_notes(c), clock_of(c.clock)
@@ -223,7 +226,9 @@ def report(
         causes, verdict, facts = findings_and_verdict(c, known, matched, inflight, most_unseen(c), transport)
         of_clock = clock_findings(clock)
         phases = _phases(c, known)
-        leads = leading(phases, verdict, inflight.server.threads_estimate) if not known.app_ms else None
+        # What the application measured, and what is not shown, are of the whole.
+        is_of_phases = not known.app_ms and not (facts is not None and facts.unseen is not None and facts.unseen.matters)
+        leads = leading(phases, verdict, inflight.server.threads_estimate) if is_of_phases else None
         if leads is not None:
             causes, verdict = leads.causes, leads.verdict
         threads = known.threads or inflight.server.threads_estimate
@@ -323,7 +328,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Rep
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
-        captures={"capture": capture_of(side, missing)},
+        captures={"capture": capture_of(side, missing, _unseen_of_one(side, missing))},
         raw={"capture": raw_rows(side, tool.srt, "client")},
         selection=selection_of({"capture": side}, filters),
         notes=[],
@@ -331,6 +336,12 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Rep
         outcomes=outcomes_of({"capture": side}, side, tried, recovered),
         findings=[one.as_finding() for one in findings_of_one(side, tried, recovered)],
     )
+
+
+def _unseen_of_one(side: Side, missing: I64) -> Unseen | None:
+    if not len(side.decoded.details.unread) or not is_without_filters(side.reasons):
+        return None
+    return unseen(side.decoded, side.forward, missing, at_server=False)
 
 
 # --- Tables that stages take, out of sides ----------------------------------------------------------------------------
@@ -400,6 +411,18 @@ def _in_socket_ns(found: Correlation, charges: Charged | None) -> I64 | None:
     of_op = np.zeros(len(found.server.ops), dtype=np.int64)
     of_op[found.matched.server] = of_matched
     return of_op
+
+
+def _unseen(found: Correlation, name: str, missing: I64) -> Unseen | None:
+    """What the capture of a side does not show of the connections that both have. None where filters leave out some of
+    what it shows, for nobody knows what they leave out of the rest; and where a clock was set."""
+    side = found.server if name == "server" else found.client
+    is_known = is_without_filters(side.reasons) and not found.clock.steps
+    if not len(side.decoded.details.unread) or not is_known:
+        return None
+    of_both = np.zeros(len(side.ops.connections), dtype=np.bool_)
+    of_both[side.ops.conn[found.matched.server if name == "server" else found.matched.client]] = True
+    return unseen(side.decoded, found.compared(name) & of_both[side.ops.conn], missing, at_server=name == "server")
 
 
 def one_side(side: Side, missing: I64) -> OneSide:

@@ -20,6 +20,7 @@ from nfslat.outcomes.tries import Request
 from nfslat.select import OF_TIME, REASONS, is_reverse, op_labels
 from nfslat.wire.charges.analysis import Charged
 from nfslat.wire.resends import Waits
+from nfslat.wire.unseen import Unseen
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ class Analysis(Correlation):
     """Two sides, matched, with their response times, and what TCP and the hosts did to their ops."""
 
     missing_calls: Mapping[str, I64]  # of each side: calls of each connection that its capture does not show
+    unseen: Mapping[str, Unseen | None]  # of each side: ops that its capture knows of and does not show
     retrans_waits_ns: tuple[Waits, Waits] | None  # parts of call_net and reply_net, to be sent again; None: not known
     charges: Charged | None  # what the time of each matched op is charged to; None: the clocks, or TCP, are not known
     inflight: InFlight  # what was in flight, and what limits it

@@ -142,6 +142,11 @@ def is_reverse(ops: Ops) -> Bool:
     return np.array(reverse, dtype=np.bool_)
 
 
+def is_without_filters(reasons: I8) -> bool:
+    """Are all ops there but those of other programs, which none asked for?"""
+    return bool((reasons <= REASONS.index("other RPC programs than NFS")).all())
+
+
 def select(ops: Ops, filters: Filters, time_ns: I64, first_ns: int) -> I8:
     """Row of ``REASONS`` for each op: 0 for the ops to show, else the first filter that it fails (int8).
 

@@ -21,7 +21,7 @@ On the client --peer is its server, on the server its clients; start both at abo
 --side WHICH       server or client, if it cannot tell
 --port N[,N]       2049
 --interface IF     else the one towards the peers
---snaplen N        bytes of a packet that are kept, 512
+--snaplen N        bytes of a packet that are kept; else all of it, as far as that can be borne
 --max-mb N         keeps the last N MB only, in a ring of files
 --keep-free-mb N   free disk that is left alone, 512
 --dir DIR          for files meanwhile; else the roomiest of TMPDIR, /var/tmp and /tmp
@@ -29,10 +29,11 @@ On the client --peer is its server, on the server its clients; start both at abo
 --watch-stdin      ends when standard input does
 --yes, --force     does not ask a terminal before it starts; goes on where it would refuse
 
-Costs: a copy of the first 512 bytes of each NFS packet, 5 % of one processor or less at 20,000 packets/s;
-the buffer; disk, twice where FILE is on the disk of DIR. It measures first, says what it will take, lowers
-the snaplen or refuses where that is too much, and stops before the disk is full.
-Collects: heads of NFS packets, which hold names of files, user ids, file handles and, of small ones, data;
+Costs: a copy of each NFS packet, 5 % of one processor or less at 20,000 packets/s; the buffer; as much disk
+as NFS moves, twice where FILE is on the disk of DIR. It measures first, says what it will take, lowers the
+snaplen to 512 and less or refuses where that is too much, and stops before the disk is full. Behind a
+snaplen lie headers of the slowest operations, where cards put packets together (GRO, LRO, TSO).
+Collects: NFS packets, with names of files, user ids, file handles and data (--snaplen 512: little of these);
 what snapshot.sh beside it prints, before and after; clock, load, drop counters of the network.
 It changes no setting, and leaves nothing behind but the tar, however it ends.
 
@@ -47,10 +48,11 @@ max_packets=300000   # a second
 cost_ns=2500         # of all processors, for a packet
 max_cpu_percent=25   # of all processors
 max_write_mb=50      # a second: less than half of what one slow disk takes, for it may be the one that is exported
+usual_snaplen=512    # where whole packets are too much: the first header of each, and its arguments
 floor_v4=256         # of the snaplen: Ethernet, IP, TCP 66, RPC with a long credential 150, then an NFSv4 COMPOUND
 floor_v3=128         # the same up to the procedure; the offset of a READ is behind it and will be missed
 
-peers='' all_peers='' out='' seconds=20 measure='' sudo='' side=unknown ports=2049 interface='' snaplen=512 max_mb='' keep_free_mb=512
+peers='' all_peers='' out='' seconds=20 measure='' sudo='' side=unknown ports=2049 interface='' snaplen=0 max_mb='' keep_free_mb=512
 buffer_mb='' dir='' force='' yes='' watch_stdin=''
 work='' tool_pid='' guard_pid='' watch_pid='' nap_pid='' partial='' phase=preparing ended_by=''
 host=$(uname -n) system=$(uname -s)
@@ -168,7 +170,7 @@ for port in $ports; do
 done
 [ -n "${port-}" ] || die 2 '--port takes ports'
 { [ "$seconds" -ge 1 ] && [ "$seconds" -le 86400 ]; } || die 2 '--seconds takes 1 to 86400'
-[ "$snaplen" -ge 96 ] || die 2 'a --snaplen below 96 shows no RPC'
+[ "$snaplen" = 0 ] || [ "$snaplen" -ge 96 ] || die 2 'a --snaplen below 96 shows no RPC'
 [ -z "$max_mb" ] || [ "$max_mb" -ge 1 ] || die 2 '--max-mb takes 1 or more'
 [ -z "$measure" ] || { [ "$measure" -ge 1 ] && [ "$measure" -le 3600 ]; } || die 2 '--measure takes 1 to 3600 seconds'
 
@@ -610,6 +612,8 @@ if [ "$tool" = tcpdump ]; then
 else
     buffer_mb='' version=snoop
     # Without a ring: the number of packets that take as much at most.
+    # snoop has no word for whole packets, and takes no more than that of one.
+    [ "$snaplen" != 0 ] || snaplen=$([ -n "$max_mb" ] && echo "$usual_snaplen" || echo 65535)
     [ -z "$max_mb" ] || set -- -c $((max_mb * 1048576 / (snaplen + 24) + 1))
 fi
 
@@ -702,11 +706,11 @@ measure_end
 
 # --- What it will cost ---------------------------------------------------------------------------------------------------
 
-# KB/s in the file at a snaplen. Payload and 66 bytes of headers a packet; the mean's part below the snaplen is never less
+# KB/s in the file at a snaplen (0: whole packets). Payload and 66 bytes of headers a packet; the mean's part below the snaplen is never less
 # than the mean of the parts, so this is an upper bound.
 kb_per_s() {
     each=$((pps > 0 ? bps / pps + 66 : 0))
-    [ "$each" -le "$1" ] || each=$1
+    [ "$1" = 0 ] || [ "$each" -le "$1" ] || each=$1
     echo $((pps * (each + 16) / 1024))
 }
 asked_snaplen=$snaplen exact='at most ' trial_pps=''
@@ -733,19 +737,28 @@ if too_fast && [ -z "$force" ]; then
 fi
 floor=$floor_v4
 [ "$v4" != no ] || floor=$floor_v3
-while too_much "$snaplen" && [ "$snaplen" -gt "$floor" ] && [ -z "$force" ]; do
-    snaplen=$((snaplen / 2))
-    [ "$snaplen" -ge "$floor" ] || snaplen=$floor
-done
+shorter() {
+    if [ "$snaplen" = 0 ] || [ "$snaplen" -gt $((usual_snaplen * 2)) ]; then
+        snaplen=$usual_snaplen
+    else
+        snaplen=$((snaplen / 2))
+        [ "$snaplen" -ge "$floor" ] || snaplen=$floor
+    fi
+}
+while too_much "$snaplen" && { [ "$snaplen" = 0 ] || [ "$snaplen" -gt "$floor" ]; } && [ -z "$force" ]; do shorter; done
 if too_much "$snaplen" && [ -z "$force" ]; then
     die 4 "$host would write $(($(kb_per_s "$snaplen") / 1024)) MB/s with $pps NFS packets/s;" \
         "capture fewer peers, or say --force"
 fi
+in_words() { [ "$1" = 0 ] && echo 'whole packets' || echo "$1 bytes of a packet"; }
 [ "$snaplen" = "$asked_snaplen" ] ||
-    say "keeping $snaplen bytes of a packet instead of $asked_snaplen, or it would be more than $max_write_mb MB/s"
+    say "keeping $(in_words "$snaplen") instead of $(in_words "$asked_snaplen"), or it would be more than $max_write_mb MB/s"
 
-estimate_mb=$((($(kb_per_s "$snaplen") * (seconds + 1) + 1023) / 1024))
-[ -z "$max_mb" ] || [ "$estimate_mb" -le "$max_mb" ] || estimate_mb=$max_mb
+estimate() {
+    estimate_mb=$((($(kb_per_s "$snaplen") * (seconds + 1) + 1023) / 1024))
+    [ -z "$max_mb" ] || [ "$estimate_mb" -le "$max_mb" ] || estimate_mb=$max_mb
+}
+estimate
 # The tar is made while the files are still there.
 copies=1
 free=$(room "$work") there=none
@@ -753,8 +766,15 @@ free=$(room "$work") there=none
 [ "${there#* }" != "${free#* }" ] || copies=2
 free=$(free_mb)
 is_number "$free" || die 1 "cannot tell how much room is in $dir"
+if [ "$snaplen" = 0 ] && [ -z "$max_mb" ] && [ "$free" -lt $((keep_free_mb + estimate_mb * copies)) ]; then
+    shorter
+    estimate
+    say "keeping $(in_words "$snaplen") instead of whole packets, for which $dir has no room"
+fi
+[ "$snaplen" = 0 ] || [ "$asked_snaplen" != 0 ] ||
+    say 'operations may be missing whose headers are not the first of their packet (GRO, LRO, TSO): often the slowest ones'
 say "$interface of $host: $exact$pps NFS packets/s, $((bps / 1000000)) MB/s;" \
-    "about $estimate_mb MB in $seconds s at $snaplen bytes a packet; $free MB free in $dir"
+    "about $estimate_mb MB in $seconds s for $(in_words "$snaplen"); $free MB free in $dir"
 if [ "$free" -lt $((keep_free_mb + estimate_mb * copies)) ]; then
     die 4 "$dir has $free MB free, and $keep_free_mb MB are to be left:" \
         "say --dir, --max-mb, --keep-free-mb or fewer --seconds"

@@ -322,7 +322,8 @@ def test_calls_missing_by_the_gaps_in_the_xids(capsys: pytest.CaptureFixture[str
     report = _report(capsys, *files)
     found = _audit(report, "server")
     assert found["capture-missing-calls"] == ("info", 6)
-    assert set(found) == {"capture-missing-calls", "capture-drops", *_also(engine, truncated=("info", 6))}
+    unseen = {"capture-unseen"} if engine == "native" else set()  # they may have taken long
+    assert set(found) == {"capture-missing-calls", "capture-drops", *unseen, *_also(engine, truncated=("info", 6))}
     assert "about 6 calls (6.0 %) are not shown" in _text(report, "server", "capture-drops")
     assert _audit(report, "client") == {}
 

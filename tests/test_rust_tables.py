@@ -16,11 +16,14 @@ from nfslat.model.details import (
     Loads,
     Names,
     Pauses,
+    Replies,
     Resent,
     Slots,
     Tcp,
     TcpEvents,
     Turns,
+    Unanswered,
+    Unread,
 )
 from nfslat.model.protocol import MOUNT, NFS, NFSACL, TRANSIENT_FIRST, op_name
 from nfslat.model.tables import Loose, Ops, Table
@@ -56,6 +59,7 @@ def test_operations_have_one_name(module: str, program: int, version: int, first
 
 _TABLES: tuple[type[Table], ...] = (
     *(Ops, Loose, Callers, Slots, Names, Failures, Files, Resent, Tcp, TcpEvents, Pauses, Blocked, Loads, Turns),
+    *(Unread, Unanswered, Replies),
     Packets,
 )
 _DTYPES = {f"{kind}{bits}": f"{letter}{bits}" for kind, letter in (("I", "i"), ("U", "u")) for bits in (8, 16, 32, 64)}

@@ -387,6 +387,7 @@ impl Decoder {
             (from.0, to.0, to.1)
         });
         self.loads.close();
+        self.tally.unread.close();
         self.finished.sort_by_key(|done| (done.conn, done.reconnect, done.direction));
     }
 

@@ -10,6 +10,7 @@ use crate::plausible::Plausible;
 use crate::protocol::{AUTH_TLS, is_callback};
 use crate::results::parse_results;
 use crate::rpc::{Bad, parse_call, parse_reply};
+use crate::unread::Unread;
 
 /// The two addresses of a connection, the lower one first.
 pub type Hosts = (Addr, Addr);
@@ -32,6 +33,8 @@ pub struct Tally {
     pub collected_bytes: usize,
     /// Flow of each connection that has shown RPC.
     pub connections: Vec<u32>,
+    /// Where messages begin that cannot be read.
+    pub unread: Unread,
 }
 
 impl Tally {

@@ -51,6 +51,7 @@ pub mod stream;
 pub mod sweep;
 pub mod table;
 pub mod traffic;
+pub mod unread;
 pub mod waits;
 pub mod xdr;
 

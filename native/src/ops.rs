@@ -15,6 +15,7 @@ use crate::place::{Place, Row};
 use crate::resent::{Blocked, Resent};
 use crate::results::Results;
 use crate::rpc::{Accept, ReplyHead};
+use crate::unread::{Replies, Unanswered, UnansweredCall};
 
 /// A call that comes again after its answer has left was sent before the answer arrived (`nfslat/decode/tshark/pair.py`).
 const LATE_RETRANSMISSION_NS: i64 = 1_000_000_000;
@@ -40,6 +41,8 @@ pub struct Pairing {
     pub files: Files,
     pub resent: Resent,
     pub blocked: Blocked,
+    pub replies: Replies,
+    pub unanswered: Unanswered,
     index: Index,
     /// Op -> the unanswered one whose XID it took over.
     superseded: HashMap<u32, u32>,
@@ -104,6 +107,15 @@ impl Pairing {
                 self.index.set(owner, call.xid, row);
                 Row::Call(row)
             }
+        }
+    }
+
+    /// The message that went to `row` has so many bytes, its record mark included.
+    #[inline]
+    pub fn measured(&mut self, row: Row, bytes: u64) {
+        if let Row::Reply(row) = row {
+            let row = row as usize;
+            self.replies.push(self.ops.kind[row], bytes, self.ops.size[row]);
         }
     }
 
@@ -271,8 +283,15 @@ impl Pairing {
         for row in 0..self.ops.t2.len() {
             if self.ops.t2[row] == -1 {
                 self.loose.push_call(&self.ops, row, State::NoReply);
+                self.unanswered.push_row(UnansweredCall {
+                    conn: self.ops.conn[row],
+                    frame: self.ops.call_first_frame[row],
+                    xid: self.ops.xid[row],
+                    size: self.ops.size[row],
+                });
             }
         }
+        self.unanswered.close();
         let order = self.ops.order();
         let new_row = order.as_ref().map(|order| {
             let mut new_row = vec![-1i32; self.ops.t0.len()];

@@ -12,6 +12,7 @@ use crate::feed::Feed;
 use crate::link::Segment;
 use crate::place::Row;
 use crate::resent::{Again, Recent, Stretch};
+use crate::unread::Open;
 
 /// What is held ahead of a hole, per direction: segments, and bytes of them.
 const HELD: usize = 1024;
@@ -139,6 +140,12 @@ pub struct Stream {
     given_up: (u64, u64),
     /// The packet that has just filled a hole, as long as what waited behind it is taken: frame and time; 0 else.
     filled_by: (u32, i64),
+    /// When the last bytes that were taken went by.
+    taken_ns: i64,
+    /// The stretch in which the messages that begin cannot be read.
+    unread: Open,
+    /// The message that is being read is such a one, though its length is known.
+    is_unread: bool,
     buffers: Option<Box<Buffers>>,
     pub lost_ranges: u32,
     pub lost_bytes: u64,
@@ -171,6 +178,9 @@ impl Default for Stream {
             waited: 0,
             given_up: (0, 0),
             filled_by: (0, 0),
+            taken_ns: i64::MIN,
+            unread: Open::default(),
+            is_unread: false,
             buffers: None,
             lost_ranges: 0,
             lost_bytes: 0,
@@ -524,6 +534,7 @@ impl Stream {
             self.deliver_head(self.next, feed);
         }
         let within = self.phase == Phase::Body && end <= self.fragment_end;
+        let from = if self.phase == Phase::Body { self.fragment_end } else { self.next };
         if self.phase == Phase::Body {
             self.whole = false;
         }
@@ -537,6 +548,10 @@ impl Stream {
         if self.phase != Phase::Lost {
             self.lose(feed, true);
         }
+        let first = self.buffers.as_ref().and_then(|buffers| buffers.held.first());
+        let until_ns = first.map_or(self.taken_ns, |first| first.t_ns);
+        let from_ns = if self.taken_ns == i64::MIN { until_ns } else { self.taken_ns.min(until_ns) };
+        self.cannot_read(end - from, from_ns, until_ns, feed);
         self.next = end;
     }
 }

@@ -80,6 +80,21 @@ class CaptureFile:
 
 
 @dataclass(frozen=True)
+class Unseen:
+    """Ops that a capture knows of and does not show: by one half of them, or by a gap in the client's XIDs."""
+
+    ops: Count  # those
+    without_reply: Count  # of them, those of which it shows the call
+    without_call: Count  # those of which it shows the reply
+    without_both: Count  # those of which it shows neither
+    share: Share  # of all ops of its connections
+    share_of_time: tuple[Share, Share]  # of the time of all ops what they took, at least and at most
+    seen_mean_ms: float  # mean SRT of the ops that it shows, ms
+    mean_ms: tuple[float, float]  # mean SRT of all ops, at least and at most, ms
+    matters: bool  # is that far from the mean of those that it shows, or did the others take much of the time?
+
+
+@dataclass(frozen=True)
 class Capture:
     """One capture: a file, or an ordered set of rotated files, taken at one point."""
 
@@ -100,6 +115,7 @@ class Capture:
     ops: Count  # calls paired with their replies
     programs: dict[str, Count]  # ops by RPC program; they sum to ops
     audit: list[AuditNote] = field(default_factory=list)  # notes on the capture
+    unseen: Unseen | None = None  # None where it shows all ops that it knows of, or filters leave some out
 
 
 @dataclass(frozen=True)

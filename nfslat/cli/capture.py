@@ -53,7 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--port", type=a_port, metavar="N", default=2049, help="port of NFS (2049)")
     parser.add_argument(
-        "--snaplen", type=_a_number, metavar="BYTES", default=512, help="of a packet that are kept (512)"
+        "--snaplen",
+        type=_a_snaplen,
+        metavar="BYTES",
+        default=0,
+        help="of a packet that are kept (0: all, as far as that can be borne)",
     )
     parser.add_argument("--max-mb", type=_a_number, metavar="N", help="keep the last N MB of each capture only")
     parser.add_argument(
@@ -190,6 +194,10 @@ def _refuse_no_address(options: argparse.Namespace, name: str) -> None:
     text = getattr(options, name)
     if text is not None and address(text) is None:
         raise UsageError(f"--{name.replace('_', '-')} {text}: give an address, not a name")
+
+
+def _a_snaplen(text: str) -> int:
+    return 0 if text == "0" else _a_number(text)
 
 
 def _a_number(text: str) -> int:

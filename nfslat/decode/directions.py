@@ -213,6 +213,7 @@ def _replies_way(ops: Ops) -> Bool:
 def _details_on_one_clock(decoded: Decoded, found: Directions, replies_way: Bool) -> Details:
     details, ops = decoded.details, decoded.ops
     tcp, events, resent, blocked = details.tcp, details.events, details.resent, details.blocked
+    unread = details.unread
 
     def amended(t_ns: I64, moved: Bool) -> I64:
         return np.where(moved & (t_ns != NULL), t_ns - found.at(t_ns), t_ns).astype(np.int64)
@@ -238,6 +239,11 @@ def _details_on_one_clock(decoded: Decoded, found: Directions, replies_way: Bool
             until_ns=of_messages(blocked.until_ns, blocked.op, blocked.is_reply),
         ),
         loads=_loads_on_one_clock(details.loads, amended, replies_way),
+        unread=dataclasses.replace(
+            unread,
+            begin_ns=amended(unread.begin_ns, replies_way[unread.conn, unread.direction]),
+            end_ns=amended(unread.end_ns, replies_way[unread.conn, unread.direction]),
+        ),
         tcp=dataclasses.replace(
             tcp,
             first_ns=amended(tcp.first_ns, replies_way[tcp.conn, tcp.direction]),

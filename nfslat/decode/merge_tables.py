@@ -27,11 +27,14 @@ from nfslat.model.details import (
     Met,
     Names,
     Pauses,
+    Replies,
     Resent,
     Slots,
     Tcp,
     TcpEvents,
     Turns,
+    Unanswered,
+    Unread,
 )
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I64, Loose, Ops, Table
@@ -59,6 +62,9 @@ _LEADS: dict[type[Table], dict[str, str]] = {
     TcpEvents: {"conn": "conn"},
     Pauses: {"conn": "conn"},
     Loads: {"conn": "conn"},
+    Unread: {"conn": "conn"},
+    Replies: {"kind": "kind"},
+    Unanswered: {"conn": "conn"},
 }
 # Columns as wide as row numbers that are none.
 _NO_ROWS = {
@@ -78,6 +84,9 @@ _SORTED: dict[type[Table], tuple[str, ...]] = {
     TcpEvents: ("frame",),
     Pauses: ("frame",),
     Loads: ("begin_ns", "conn", "direction"),
+    Unread: ("conn", "direction"),
+    Replies: ("kind",),
+    Unanswered: ("frame",),
 }
 # The decoder's own bounds: rows of these have 16 bits.
 _KINDS_WITH_LISTS = 4096
@@ -184,6 +193,9 @@ class _Merger:
             "pauses": self._joined(Pauses, lambda part: part.details.pauses),
             "blocked": self._joined(Blocked, lambda part: part.details.blocked),
             "loads": self._loads(),
+            "unread": self._joined(Unread, lambda part: part.details.unread),
+            "replies": self._replies(),
+            "unanswered": self._joined(Unanswered, lambda part: part.details.unanswered),
             "callers": self._callers(order),
             "files": self._files(ops, names=names, handles=handles),
             "sessions": created,
@@ -239,6 +251,20 @@ class _Merger:
         rows = dataclasses.replace(loads, begin_ns=begin_ns).take(order[begins])
         return dataclasses.replace(
             rows, bytes=np.add.reduceat(loads.bytes[order], begins) if len(begins) else rows.bytes
+        )
+
+    def _replies(self) -> Replies:
+        """One row a kind, of whichever parts."""
+        replies = self._joined(Replies, lambda part: part.details.replies)
+        first = np.flatnonzero(np.diff(replies.kind, prepend=np.int16(NULL)))
+        if len(first) == len(replies):
+            return replies
+        return Replies(
+            kind=replies.kind[first],
+            count=np.add.reduceat(replies.count, first),
+            short=np.add.reduceat(replies.short, first),
+            least=np.minimum.reduceat(replies.least, first),
+            most=np.maximum.reduceat(replies.most, first),
         )
 
     def _turns(self) -> Turns:

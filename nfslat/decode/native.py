@@ -29,12 +29,15 @@ from nfslat.model.details import (
     Loads,
     Names,
     Pauses,
+    Replies,
     Resent,
     SessionLimits,
     Slots,
     Tcp,
     TcpEvents,
     Turns,
+    Unanswered,
+    Unread,
 )
 from nfslat.model.protocol import NULL, RANK_ACTION, op_ranks
 from nfslat.model.tables import Connection, Kind, Loose, Ops, State
@@ -265,6 +268,9 @@ def decoded(found: _native.Found, **facts: Any) -> Decoded:
             pauses=Pauses(**tables.pauses),
             blocked=Blocked(**tables.blocked),
             loads=Loads(**tables.loads, stretch_ns=found.load_stretch_ns),
+            unread=Unread(**tables.unread),
+            replies=Replies(**tables.replies),
+            unanswered=Unanswered(**tables.unanswered),
             callers=Callers(**tables.callers),
             files=Files(**tables.files, names=names, handles=tuple(found.file_handles)),
             sessions=tuple(SessionLimits(t_ns, name, *limits) for t_ns, name, limits in found.created_sessions),
@@ -274,6 +280,7 @@ def decoded(found: _native.Found, **facts: Any) -> Decoded:
             pauses_dropped=dropped.pauses,
             blocked_dropped=dropped.blocked,
             loads_dropped=dropped.loads,
+            unread_dropped=dropped.unread,
             files_dropped=dropped.files,
         ),
     )

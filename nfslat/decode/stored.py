@@ -25,7 +25,7 @@ from nfslat.errors import InputError
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NULL, op_name, program_name, version_name
 
-SCHEMA = "nfslat.side/1"
+SCHEMA = "nfslat.side/2"
 _KEY = "nfslat"
 _STORED = " (stored)"  # behind the name of the engine that decoded the capture
 _ROW_GROUP = 1 << 17  # rows

@@ -44,6 +44,36 @@ def missing_calls(decoded: Decoded) -> I64:
     return missing
 
 
+def in_order(xids: U32, others: U32) -> tuple[I64, I64] | None:
+    """XIDs of a connection's calls, and `others` of it, as the numbers that its client counts up; None if it does not.
+
+    Such numbers are in the order in which the calls were made.
+    """
+    if len(xids) < 2:
+        return None
+    is_wire, counted = _as_counted(xids)
+    if np.count_nonzero(counted == 1) < _COUNTS_UP * len(counted) or not len(counted):
+        return None
+    calls, rest = ((some if is_wire else some.byteswap()).astype(np.int64) for some in (xids, others))
+    return calls, rest
+
+
+def left_out(calls: I64, known: I64, missing: int) -> I64:
+    """Numbers that `calls` leave out and nothing else of the capture shows (`known`), `missing` of both together.
+
+    Fewer are `missing` where other connections of the client have some; then those in the largest gaps are theirs.
+    """
+    ordered = np.unique(calls)
+    steps = np.diff(ordered)
+    gaps = np.flatnonzero((steps > 1) & (steps <= _LARGEST_GAP))
+    gaps = gaps[np.argsort(steps[gaps], kind="stable")]
+    sizes = steps[gaps] - 1
+    firsts = np.repeat(ordered[gaps] + 1 - (np.cumsum(sizes) - sizes), sizes)
+    out = firsts + np.arange(len(firsts))
+    out = out[~np.isin(out, known)]
+    return np.sort(out[: max(missing - len(known), 0)] if missing < int(sizes.sum()) else out)
+
+
 def _gaps_of_all(xids: list[U32], gaps: I64) -> I64:
     """Of several connections of one client: gaps in all their XIDs together, of each connection those behind its own.
 

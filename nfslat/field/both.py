@@ -35,7 +35,7 @@ class Wanted:
     seconds: int = 20
     port: int = 2049
     ssh: str = "ssh"
-    snaplen: int = 512
+    snaplen: int = 0  # 0: whole packets, as far as that can be borne
     keep_free_mb: int = 512
     max_mb: int | None = None
     folder: str | None = None  # on the hosts
@@ -196,12 +196,14 @@ def _show(hosts: Hosts, costs: Mapping[str, cost.Cost], wanted: Wanted, voice: V
             free = "" if one.free_mb is None else f" of {one.free_mb:,} MB free"
             voice.say(
                 f"{name}: {one.packets_per_s:,} NFS packets/s, {one.bytes_per_s / 1e6:,.1f} MB/s; {wanted.seconds} s "
-                f"at {one.snaplen} bytes a packet are at most {one.file_mb:,} MB{free}, and {one.core_percent:.1f} % "
+                f"of {cost.in_words(one.snaplen)} are at most {one.file_mb:,} MB{free}, and {one.core_percent:.1f} % "
                 f"of one of {one.cpus} processors"
             )
-        if one.snaplen < wanted.snaplen:
+        if one.snaplen != wanted.snaplen:
             voice.say(
-                f"{name}: {one.snaplen} bytes of a packet instead of {wanted.snaplen}, or it would write too much"
+                f"{name}: {cost.in_words(one.snaplen)} instead of {cost.in_words(wanted.snaplen)}, or it would write "
+                "too much; operations may be missing whose headers are not the first of their packet (GRO, LRO, TSO), "
+                "and these are often the slowest"
             )
         if one.doubt and one.packets_per_s is not None:
             voice.say(f"{name}: {one.doubt}; it looks closer before it starts, and may refuse (--force insists)")

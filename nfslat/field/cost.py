@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-_LIMIT = re.compile(r"^(max_packets|cost_ns|max_cpu_percent|max_write_mb|floor_v4|floor_v3)=([0-9]{1,12})\b", re.M)
+_LIMIT = re.compile(
+    r"^(max_packets|cost_ns|max_cpu_percent|max_write_mb|usual_snaplen|floor_v4|floor_v3)=([0-9]{1,12})\b", re.M
+)
 _HEADERS_BYTES = 66  # Ethernet, IP and TCP with a time stamp: the hosts count payload
 _RECORD_BYTES = 16  # in front of each packet in the file
 _MB = 1 << 20
@@ -26,6 +28,7 @@ class Limits:
     cost_ns: int  # of all processors, for a packet
     max_cpu_percent: int  # of all processors
     max_write_mb: int  # MB/s
+    usual_snaplen: int  # bytes of a packet, where whole ones are too much
     floor_v4: int  # bytes of a packet, below which headers of NFSv4 are cut off
     floor_v3: int
 
@@ -37,7 +40,7 @@ class Cost:
 
     packets_per_s: int | None
     bytes_per_s: int | None
-    snaplen: int  # with which it is bearable
+    snaplen: int  # with which it is bearable; 0: whole packets
     file_mb: int | None
     core_percent: float | None  # of one processor
     cpus: int
@@ -63,12 +66,16 @@ def estimate(
     if packets is None or payload is None:
         return Cost(None, None, snaplen, None, None, cpus, free, doubt="it cannot measure its NFS traffic")
     floor = bound.floor_v3 if measured.get("nfsv4") == "no" else bound.floor_v4
-    while _per_s(packets, payload, snaplen) > bound.max_write_mb * _MB and snaplen > floor:
-        snaplen = max(snaplen // 2, floor)
-    per_s = _per_s(packets, payload, snaplen)
-    file_mb = -(-per_s * (seconds + 1) // _MB)
-    if max_mb is not None:
-        file_mb = min(file_mb, max_mb)
+    while _per_s(packets, payload, snaplen) > bound.max_write_mb * _MB and (snaplen == 0 or snaplen > floor):
+        snaplen = _shorter(snaplen, floor)
+
+    def mb() -> int:
+        needed = -(-_per_s(packets, payload, snaplen) * (seconds + 1) // _MB)
+        return needed if max_mb is None else min(needed, max_mb)
+
+    if snaplen == 0 and free is not None and free < keep_free_mb + mb():
+        snaplen = _shorter(snaplen, floor)
+    per_s, file_mb = _per_s(packets, payload, snaplen), mb()
     core = packets * bound.cost_ns / 1e7
     refusal = doubt = ""
     if packets > bound.max_packets or core > bound.max_cpu_percent * cpus:
@@ -83,10 +90,20 @@ def estimate(
     return Cost(packets, payload, snaplen, file_mb, core, cpus, free, refusal, doubt)
 
 
+def _shorter(snaplen: int, floor: int) -> int:
+    usual = limits().usual_snaplen
+    return usual if snaplen == 0 or snaplen > 2 * usual else max(snaplen // 2, floor)
+
+
+def in_words(snaplen: int) -> str:
+    """``whole packets``, ``512 bytes of a packet``."""
+    return f"{snaplen} bytes of a packet" if snaplen else "whole packets"
+
+
 def _per_s(packets: int, payload: int, snaplen: int) -> int:
     """Bytes a second in the file. Short packets beside long ones make it less, never more."""
     each = payload // packets + _HEADERS_BYTES if packets else 0
-    return packets * (min(each, snaplen) + _RECORD_BYTES)
+    return packets * (min(each, snaplen or each) + _RECORD_BYTES)
 
 
 def _number(measured: Mapping[str, str], key: str) -> int | None:

@@ -14,6 +14,7 @@ from nfslat.figures.audit.missing import strangers
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.matched import row_of
 from nfslat.figures.outcomes import put_off_of
+from nfslat.figures.unseen import with_unseen
 from nfslat.findings.client import client_findings
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import Facts, InSeries, Reconnects, moved_ms
@@ -76,6 +77,7 @@ def findings_and_verdict(
         negative=matched.total.negative_network,
         unseen_share=unseen_share,
         unseen_explain=facts.unseen_ms is not None,
+        unseen=facts.unseen if facts.unseen is not None and facts.unseen.matters else None,
         clock_fits=c.clock.fits,
     )
     mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
@@ -108,6 +110,9 @@ def _facts(
         stalls = stalls_of(c, rows)
         on_wire = _layers(focus, None if stalls is None else stalls.mean_ms)
         mean = dataclasses.replace(on_wire, client_ms=above, ops=known.title(c))
+    unseen = with_unseen(c, mean, rows)
+    if unseen is not None and unseen.matters:
+        mean = unseen.layers()
     thread_ms = _believed(known.mean_ms("thread_ms", c, rows), mean.server_ms)
     if thread_ms is not None and _all_in_threads(inflight.server):
         thread_ms = None
@@ -116,6 +121,7 @@ def _facts(
     sessions = None if above is None or per_s is None else sessions_open(c, rows, per_s * mean.total_ms / 1e3)
     return Facts(
         mean=mean,
+        unseen=unseen,
         stalls=stalls,
         parts=focus.parts_ms,
         slowest_parts=slowest.parts_ms,

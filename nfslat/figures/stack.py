@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from nfslat.answer.model import StackRow
 from nfslat.evidence.known import Known, data_ops, data_rows, title_of
 from nfslat.figures.inflight import queue_ms
 from nfslat.figures.outcomes import put_off_of
+from nfslat.figures.unseen import with_unseen
+from nfslat.findings.layers import Layers
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
@@ -56,9 +59,10 @@ def stack(known: Known, c: Analysis) -> Stack:
         if not len(at):
             notes.append(f"--app-ms/--storage-ms {name}: no matched {name} op to compare it with")
             continue
-        block, remarks = layers(_layer(name, known, c, at), known)
+        one, with_unseen = _with_unseen(_layer(name, known, c, at), c, at)
+        block, remarks = layers(one, known)
         rows += block
-        notes += remarks
+        notes += [*with_unseen, *remarks]
     return Stack(rows, notes)
 
 
@@ -97,6 +101,23 @@ def _between_tries(c: Analysis, at: I64) -> float:
     """Of what an application asked for with the matched ops in `at`, mean ms."""
     put_off = put_off_of(c.client.ops, c.tried_again, c.matched.client[at], as_asked=True)
     return sum(one.between_ms for one in put_off.values())
+
+
+def _with_unseen(one: Layer, c: Analysis, at: I64) -> tuple[Layer, list[str]]:
+    """The same with the ops that the captures do not show, where these matter; and that it is so."""
+    above = None if one.app is None else max(one.app - one.client, 0.0)
+    found = with_unseen(c, Layers(one.server, one.client - one.server, above), at)
+    if found is None or not found.matters:
+        return one, []
+    mean = found.layers()
+    client = mean.server_ms + mean.network_ms
+    # What those waited for is not known.
+    queue = one.queue if one.queue_source else None
+    said = (
+        f"{one.title}: the latency stack is with the {found.ops:,} ops that the captures do not show; "
+        "other tables are not"
+    )
+    return dataclasses.replace(one, client=client, server=mean.server_ms, queue=queue), [said]
 
 
 def layers(one: Layer, known: Known) -> tuple[list[StackRow], list[str]]:

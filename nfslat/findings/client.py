@@ -137,7 +137,7 @@ def _slots(f: Facts) -> Diagnosis | None:
         return None  # so many workers, then
     if code == "client-slots" and not measured and f.sessions_open is not None and f.sessions_open < count + 0.5:
         return None  # no request is open that has no slot: the client is slow with those that have one
-    proves = above is not None and f.share(above) >= _PROVES and f.unseen_ms is None
+    proves = above is not None and f.share(above) >= _PROVES and f.unseen_ms is None and not f.is_reckoned
     proven = measured or proves or (above is not None and f.slots == count // connections)
     text = (
         f"the client keeps {times(count, 'call')} in flight {where} and hardly ever more"
@@ -241,7 +241,7 @@ def _above(f: Facts) -> Diagnosis | None:
             f"{ms(unseen)} ms each, as some do, that explains all of it"
         ),
         share=f.share(left),
-        confidence="certain" if unseen is None else "likely",
+        confidence="certain" if unseen is None and not f.is_reckoned else "likely",
         evidence=AboveWire(
             above_wire_ms=above,
             paused_ms=kept[Why.HOST_PAUSE],

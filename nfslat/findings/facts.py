@@ -9,6 +9,7 @@ from nfslat.answer.model import CapInFlight, ClientInFlight, MatchedRow, Parts, 
 from nfslat.decompose import PART_NAMES
 from nfslat.evidence.records import Snapshot
 from nfslat.findings.layers import Layers
+from nfslat.findings.unseen import WithUnseen
 from nfslat.model.causes import FROM_OUTSIDE, Cause
 from nfslat.model.protocol import DATA_OPS
 from nfslat.wire.above import Why
@@ -183,6 +184,7 @@ class Facts:
     ops: int = 0  # that `mean` is over
     longest_ms: float | None = None  # client SRT of the slowest op of those that `mean` is over
     unseen_share: float = 0.0  # of the RPC messages that the captures should show
+    unseen: WithUnseen | None = None  # means with the ops that are not shown; None: not known, or there are none
     version: str = ""  # of NFS: "3", "4.1"
     threads: int | None = None  # as the server says
     woken_share: float | None = None  # of its queued sockets, those that found an idle thread
@@ -260,8 +262,11 @@ class Facts:
     def unseen_ms(self) -> float | None:
         """What ops that are not in the captures would have to take, each, for nothing to be left above the wire.
 
-        None where none of those that are there took as long: they would be of another kind.
+        None where none of those that are there took as long: they would be of another kind; and where it is known what
+        they took.
         """
+        if self.unseen is not None:
+            return None
         left = self.above_ms
         if not left or not self.unseen_share or self.longest_ms is None:
             return None
@@ -269,10 +274,22 @@ class Facts:
         return each_ms if each_ms <= self.longest_ms else None
 
     @property
+    def is_reckoned(self) -> bool:
+        """Are the means the middle of bounds, since ops that are not shown have much of the time?"""
+        return self.unseen is not None and self.unseen.matters
+
+    @property
     def in_thread_ms(self) -> float:
         """The server's own time without the wait for a thread, as far as that is known, and while it did run."""
         paused = 0.0 if self.stalls is None else self.stalls.ms({Cause.HOST_PAUSE}, AT_SERVER)
-        return max(self.mean.ms("server") - (self.queue_ms or 0.0) - paused, 0.0)
+        return max(self.mean.ms("server") - self._unseen_server_ms - (self.queue_ms or 0.0) - paused, 0.0)
+
+    @property
+    def _unseen_server_ms(self) -> float:
+        """Of the server's in `mean` what ops that are not shown bring: nobody knows what it did with them."""
+        if self.unseen is None or not self.is_reckoned:
+            return 0.0
+        return max(self.mean.server_ms - self.unseen.seen.server_ms, 0.0)
 
     def op(self, names: frozenset[str]) -> tuple[int, float, float] | None:
         """Of the matched ops with one of `names`: how many, and means of queue and of time in a thread."""

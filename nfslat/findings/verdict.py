@@ -10,6 +10,7 @@ from nfslat.findings.catalogue import ROWS, row
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import LAYERS, Layers
 from nfslat.findings.put_off import PUT_OFF_CODES
+from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.words import filled, ms, percent, span
 
 # Thresholds of the confidence word. A layer that adds less than half of the time cannot be called the cause of it.
@@ -32,6 +33,9 @@ class Ground:
     clock_fits: bool  # one constant offset explains all ops
     unseen_share: float  # of RPC messages or calls that the captures should show and do not, the worse side
     unseen_explain: bool = False  # what is left above the wire might be of ops that are not in the captures
+    unseen: WithUnseen | None = (
+        None  # where the means of the ops that are shown mislead; the verdict's are with the rest
+    )
 
 
 def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, findings: Sequence[Diagnosis] = ()) -> Verdict:
@@ -55,11 +59,17 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
     put_off = [one for one in findings if one.code in PUT_OFF_CODES and one.share is not None]
     if sum(one.share or 0.0 for one in put_off) >= _MOST:
         return _put_off(mean, put_off, ground)
+    unseen = None if ground is None else ground.unseen
+    if unseen is not None and not unseen.is_sure(mean):
+        reasons = ["what the operations that are not shown took can change the layer; capture whole packets"]
+        text = unseen.first_words() + unseen.cannot_tell(mean)
+        return Verdict("unknown", None, None, None, "low", text, _proof(mean, None), reasons)
     layer = mean.largest
     share = mean.share(layer)
     # What the application waited for its slowest requests is not known, only the mean is.
     # And a part of a whole that holds negative parts is no share.
-    tail = None if mean.client_ms is not None or slowest is None or slowest.network_ms < 0 else slowest
+    is_known = mean.client_ms is None and unseen is None
+    tail = slowest if is_known and slowest is not None and slowest.network_ms >= 0 else None
     share_slowest = None if tail is None else tail.share(layer)
     confidence, reasons = _confidence(layer, share, tail, slowest, ground)
     of = (
@@ -70,7 +80,9 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
     of_layer = [one for one in findings if one.layer == layer and (one.share or 0.0) >= row(one.code).least * share]
     cause = max(of_layer, key=lambda one: one.share or 0.0, default=None)
     name = "the client" if layer == "client" and mean.client_ms is None else LAYERS[layer]
-    text = f"{_capital(name)} adds {ms(mean.ms(layer))} of {ms(mean.total_ms)} ms {of} "
+    text = "" if unseen is None else unseen.first_words()
+    about = "" if unseen is None or unseen.is_one_figure else "about "
+    text += f"{_capital(name)} adds {about}{ms(mean.ms(layer))} of {ms(mean.total_ms)} ms {of} "
     text += f"({share * 100:.1f} %)"
     # A client that did not run, and of which no more is known, is its own reason.
     if cause is not None and not (row(cause.code).unsaid_of == layer and mean.client_ms is None):
@@ -99,6 +111,11 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
     if layer == "client" and mean.client_ms is not None and ground is not None and ground.unseen_explain:
         reasons.append("what lies above the wire may be of ops that are not in the captures")
         confidence = min(confidence, "medium", key=("low", "medium", "high").index)
+    if unseen is not None:
+        reasons.append(
+            "operations that are not shown have much of the time; their sums are known, not what they waited for"
+        )
+        confidence = "low" if confidence == "low" else "medium"
     proof = _proof(mean, cause)
     return Verdict(layer, cause.code if cause else None, share, share_slowest, confidence, text, proof, reasons)
 

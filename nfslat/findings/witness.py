@@ -81,6 +81,15 @@ WARNED = (
         do=_RECAPTURE,
     ),
     Warned(
+        code="capture-unseen",
+        title="Operations that the capture knows of and does not show make its means wrong",
+        costs="With GRO, LRO or TSO a packet holds several messages, and a snaplen keeps the header of the first. "
+        "Replies that come in a train are the slow ones. Bounds of the means with them are stated, and the verdict "
+        "goes by these.",
+        do="Capture whole packets: capture.sh --snaplen 0, tcpdump -s 0. Or switch GRO, LRO and TSO off while the "
+        "capture runs (ethtool -K eth0 gro off lro off tso off), which costs processor time.",
+    ),
+    Warned(
         code="capture-truncated",
         title="RPC headers were not captured",
         costs="They lie behind the snaplen or in lost packets; their ops are left out of all figures.",

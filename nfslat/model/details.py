@@ -267,6 +267,48 @@ class Loads(Table):
     stretch_ns: int = 10_000_000  # doubled until what is kept fits
 
 
+@dataclass(frozen=True, eq=False)
+class Unread(Table):
+    """Bytes of messages whose headers are not in the capture: behind the snaplen, in a hole, or where the place of the
+    next message is not known. By connection and direction, each in the order of its stream.
+
+    A stretch of such bytes goes from one message that can be read to the next one; it has a row for each packet (for
+    those within 0.1 ms one, for a hole one). On a connection that has not shown RPC yet there are none.
+    """
+
+    conn: I32
+    direction: I8
+    begins: I8  # 1: first row of a stretch
+    begin_ns: I64  # of the first packet; of a hole: of the last packet in front of it
+    end_ns: I64  # of the last packet; of a hole: of the first packet behind it
+    bytes: I64
+
+
+@dataclass(frozen=True, eq=False)
+class Replies(Table):
+    """How long replies are, record marks included: one row a kind of call, by kind.
+
+    Of a reply to a call that names a size (READ: asked for; WRITE: sent) only what it has beyond that counts, or all of
+    it where it is `short`er; other replies count with all their bytes. Replies in several fragments are in no row.
+    """
+
+    kind: I16  # row of `Ops.kinds`
+    count: I64
+    short: I64  # of them, those with fewer bytes than the size
+    least: I64  # bytes
+    most: I64
+
+
+@dataclass(frozen=True, eq=False)
+class Unanswered(Table):
+    """What the calls asked for that are in `Loose` as NO_REPLY, one row each, by frame."""
+
+    conn: I32
+    frame: I32  # first one of the call
+    xid: U32
+    size: U32  # as `Ops.size`
+
+
 class Met(IntEnum):
     """What a decoder numbers in the order in which it meets it."""
 
@@ -308,6 +350,9 @@ class Details:
     loads: Loads
     callers: Callers = field(default_factory=lambda: _empty(Callers))
     files: Files = field(default_factory=lambda: _empty(Files))
+    unread: Unread = field(default_factory=lambda: _empty(Unread))
+    replies: Replies = field(default_factory=lambda: _empty(Replies))
+    unanswered: Unanswered = field(default_factory=lambda: _empty(Unanswered))
     sessions: tuple[SessionLimits, ...] = ()
     turns: Turns = field(default_factory=lambda: _empty(Turns))
     events_dropped: int = 0
@@ -316,6 +361,7 @@ class Details:
     blocked_dropped: int = 0
     loads_dropped: int = 0
     files_dropped: int = 0
+    unread_dropped: int = 0
 
     @property
     def stalls_dropped(self) -> int:

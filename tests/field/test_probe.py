@@ -144,6 +144,18 @@ def test_the_snaplen_is_lowered_where_too_much_would_be_written() -> None:
     assert cost.estimate(busy | {"nfsv4": "no"}, 20, 512, keep_free_mb=0).snaplen < cost.limits().floor_v4
 
 
+def test_whole_packets_are_kept_where_they_can_be_borne() -> None:
+    """A snaplen hides headers in packets that were put together, so it is for what would be too much for a disk."""
+    calm = _measured(1000, 1_000_000)
+    assert cost.estimate(calm, 20, 0, keep_free_mb=0).snaplen == 0
+    assert cost.estimate(calm, 20, 0, keep_free_mb=0).file_mb == -(-1000 * (1000 + 66 + 16) * 21 // (1 << 20))
+    usual = cost.limits().usual_snaplen
+    assert cost.estimate(_measured(100_000, 200_000_000) | {"nfsv4": "no"}, 20, 0, keep_free_mb=0).snaplen < usual
+    assert cost.estimate(_measured(50_000, 200_000_000), 20, 0, keep_free_mb=0).snaplen == usual
+    small = cost.estimate(calm | {"disk_free_mb": "15"}, 20, 0, keep_free_mb=0)
+    assert (small.snaplen, small.refusal) == (usual, "")
+
+
 def test_a_capture_that_does_not_fit_or_slows_the_host_is_not_waved_through() -> None:
     """A disk without room is refused, a rate above the limits is doubted, and what is not known is not made up."""
     assert "--max-mb" in cost.estimate(_measured(1000, 10**6, disk_free_mb=515), 20, 512, keep_free_mb=512).refusal

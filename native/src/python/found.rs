@@ -34,6 +34,9 @@ pub(super) struct Tables {
     events: Py<PyDict>,
     pauses: Py<PyDict>,
     loads: Py<PyDict>,
+    unread: Py<PyDict>,
+    replies: Py<PyDict>,
+    unanswered: Py<PyDict>,
     turns: Py<PyDict>,
 }
 
@@ -46,6 +49,7 @@ pub(super) struct Dropped {
     events: u64,
     pauses: u64,
     loads: u64,
+    unread: u64,
 }
 
 /// What is counted.
@@ -96,6 +100,7 @@ impl Found {
         let mut pairing = std::mem::take(&mut decoder.pairing);
         // A dissector that puts a message together shows it where it is complete; one that sees cut packets, where it begins.
         pairing.ops.publish_flags(if is_cut { 0 } else { CALL_SHOWN_LAST | REPLY_SHOWN_LAST });
+        pairing.replies.close();
         let dropped = Dropped {
             files: pairing.files.dropped,
             resent: pairing.resent.dropped,
@@ -103,6 +108,7 @@ impl Found {
             events: decoder.events.dropped,
             pauses: decoder.pauses.dropped,
             loads: decoder.loads.dropped,
+            unread: decoder.tally.unread.dropped,
         };
         let tables = Tables {
             ops: table(py, pairing.ops.take_columns())?,
@@ -118,6 +124,9 @@ impl Found {
             events: table(py, decoder.events.take_columns())?,
             pauses: table(py, decoder.pauses.take_columns())?,
             loads: table(py, decoder.loads.columns().take_columns())?,
+            unread: table(py, decoder.tally.unread.take_columns())?,
+            replies: table(py, pairing.replies.take_columns())?,
+            unanswered: table(py, pairing.unanswered.take_columns())?,
             turns: table(py, turns)?,
         };
         Ok(Found {

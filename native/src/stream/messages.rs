@@ -4,6 +4,7 @@ use super::{Phase, Piece, Stream};
 use crate::feed::{Feed, Outcome};
 use crate::place::Row;
 use crate::plausible::{Plausible, plausible};
+use crate::unread::Bytes;
 
 /// Bytes of a message that are looked at: its header and arguments up to what names it.
 const HEAD: usize = 1024;
@@ -37,6 +38,15 @@ impl Stream {
         }
     }
 
+    /// So many of the next bytes belong to messages whose beginnings cannot be read.
+    #[cold]
+    pub(super) fn cannot_read(&mut self, bytes: u64, begin_ns: i64, end_ns: i64, feed: &mut Feed<'_>) {
+        if bytes > 0 && feed.knows_rpc() {
+            let bytes = Bytes { conn: feed.flow.conn, direction: feed.direction, begin_ns, end_ns, bytes };
+            self.unread.push(&bytes, &mut feed.tally.unread);
+        }
+    }
+
     /// The last of a message's bytes is the one in the latest frame.
     #[inline]
     fn saw(&mut self, piece: Piece<'_>) {
@@ -58,6 +68,10 @@ impl Stream {
             }
             feed.pairing.finish(row, self.last_frame, self.last_ns, self.whole);
         }
+        if std::mem::take(&mut self.is_unread) {
+            self.unread.until(self.last_ns, &mut feed.tally.unread);
+            self.unread.end();
+        }
         self.open = false;
     }
 
@@ -72,6 +86,7 @@ impl Stream {
     /// Take a piece that begins at `next`.
     pub(super) fn take(&mut self, piece: Piece<'_>, feed: &mut Feed<'_>) {
         self.next = piece.end;
+        self.taken_ns = piece.t_ns;
         let mut at = piece.start;
         while at < piece.end {
             match self.phase {
@@ -85,18 +100,20 @@ impl Stream {
                 }
                 Phase::Lost => match self.find(piece.at(at), feed) {
                     Some(skip) => {
+                        self.cannot_read(skip as u64, piece.t_ns, piece.t_ns, feed);
+                        self.unread.end();
                         at += skip as u64;
                         self.phase = Phase::Mark;
                     }
-                    None => return,
+                    None => return self.cannot_read(piece.end - at, piece.t_ns, piece.t_ns, feed),
                 },
                 Phase::Mark => match self.mark(piece, at, feed) {
                     Some(taken) => at += taken,
-                    None => return,
+                    None => return self.cannot_read(piece.end - at, piece.t_ns, piece.t_ns, feed),
                 },
                 Phase::Head => match self.head(piece, at, feed) {
                     Some(taken) => at += taken,
-                    None => return,
+                    None => return self.cannot_read(piece.end - at, piece.t_ns, piece.t_ns, feed),
                 },
             }
         }
@@ -202,6 +219,9 @@ impl Stream {
                 self.is_rpc = true;
                 self.end_unknown = !self.is_last_fragment;
                 let end = if self.end_unknown { self.message_start } else { self.fragment_end };
+                if !self.end_unknown {
+                    feed.pairing.measured(row, end - self.message_start);
+                }
                 let recent = &mut self.buffers.get_or_insert_default().recent;
                 recent.message(self.message_start, end, row, &mut feed.pairing.resent);
                 if feed.pairing.awaits_all(row) {
@@ -212,7 +232,13 @@ impl Stream {
                     }
                 }
             }
-            Outcome::Short if self.is_rpc => feed.tally.hidden += 1,
+            Outcome::Short if self.is_rpc => {
+                feed.tally.hidden += 1;
+                if self.is_last_fragment {
+                    self.cannot_read(self.fragment_end - self.message_start, self.first_ns, self.last_ns, feed);
+                    self.is_unread = true;
+                }
+            }
             Outcome::Short => {}
             Outcome::NotRpc => {
                 self.no_rpc(feed);

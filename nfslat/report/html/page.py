@@ -41,7 +41,7 @@ def render(report: Report) -> str:
     """
     pictures = charts(report)
     two = "capture" not in report.captures
-    found = list(findings_section(report.findings, report.inflight))
+    found = list(findings_section(report.findings, report.inflight, report.captures))
     causes = [block for block in found if isinstance(block, RankedFinding)]
     intervals, intervals_left = view.interval_rows(report)
     return filled(

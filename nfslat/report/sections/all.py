@@ -30,7 +30,7 @@ def _findings(report: Report) -> Iterable[Block]:
     if "capture" in report.captures:
         return findings.one_side_findings_section(report.findings)
     found = report.matched is not None and report.matched.ops
-    return findings.findings_section(report.findings, report.inflight) if found else ()
+    return findings.findings_section(report.findings, report.inflight, report.captures) if found else ()
 
 
 def _in_flight(report: Report) -> Iterable[Block]:

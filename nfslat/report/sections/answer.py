@@ -20,6 +20,8 @@ SRT_MEANS = {
     "first": "from the first frame of the call to the first frame of the reply, on either side",
 }
 
+_SOME_UNSEEN = 0.01  # of the ops
+
 _IN_FLIGHT_MEANS = (
     "In flight: shares of time are of that in which any op is. most: at once; level: hardly ever exceeded; time at it: "
     "or below it by as many as may be in flight unseen; held by: what keeps more from being in flight.",
@@ -41,6 +43,7 @@ def answer_section(report: Report) -> Iterator[Block]:
     yield Prose(headline(verdict, report.matched), style="bold")
     if report.matched is not None:
         yield from _proof(report.matched)
+        yield from _with_unseen(report.captures)
     if verdict is not None:
         yield Gap()
         yield Prose(
@@ -75,6 +78,21 @@ def _proof(matched: MatchedOps) -> Iterator[Block]:
         for (name, row), ((network, server), client) in zip(named, sums, strict=True)
     ]
     yield Table("ldldldl", (), rows, narrower=Table("ldldldl", (), [[*row[:-1], "ms"] for row in rows]))
+
+
+def _with_unseen(captures: dict[str, Capture]) -> Iterator[Block]:
+    """The means of all ops, where the captures do not show some that matter."""
+    known = {side: one.unseen for side, one in captures.items() if one.unseen is not None}
+    shown = [one for one in known.values() if one.share >= _SOME_UNSEEN or one.matters]
+    if shown:
+        most = max(one.ops for one in shown)
+        means = ", ".join(f"{side} SRT {_between(*one.mean_ms)} ms" for side, one in sorted(known.items()))
+        yield Prose(f"With the {count_of(most, 'op')} that the captures do not show, mean {means}.")
+
+
+def _between(low_ms: float, high_ms: float) -> str:
+    one, other = ms(low_ms), ms(high_ms)
+    return one if one == other else f"{one} to {other}"
 
 
 def one_side_section(report: Report) -> Iterator[Block]:

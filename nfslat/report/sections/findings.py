@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nfslat.answer.model import Finding, InFlight, MeanAndP99, WhatIf
+from nfslat.answer.model import Capture, Finding, InFlight, MeanAndP99, WhatIf
 from nfslat.findings.catalogue import MANUAL, looked_for, looked_for_in_figures, row
 from nfslat.report.blocks import Advice, Block, Cell, Item, Prose, RankedFinding, Table, Title
 from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
@@ -15,17 +15,19 @@ _MUCH_UNSEEN = 0.1
 _WAITS = {"threads": "a thread", "slots": "a slot", "load": "nothing much"}
 
 
-def findings_section(findings: Sequence[Finding], inflight: InFlight | None) -> Iterator[Block]:
+def findings_section(
+    findings: Sequence[Finding], inflight: InFlight | None, captures: Mapping[str, Capture] | None = None
+) -> Iterator[Block]:
     """Each finding with its share and what to do; those that explain little in a line; or that there are none.
 
-    `inflight` is None where the findings rest on figures alone, without captures.
+    `inflight` and `captures` are None where the findings rest on figures alone.
     """
     causes = [one for one in findings if one.layer in LAYERS]
     warnings = [one for one in causes if one.severity == "warning"]
     yield Title("What explains the time")
     for number, one in enumerate(warnings, 1):
         yield _finding(one, number)
-    for line in not_found(findings, inflight):
+    for line in not_found(findings, inflight, captures):
         yield Prose(line)
     for one in causes:
         if one.severity != "warning":
@@ -55,16 +57,24 @@ def _listed(said: Any) -> list[str]:
     return [said] if isinstance(said, str) else [str(line) for line in said] if isinstance(said, list | tuple) else []
 
 
-def not_found(findings: Sequence[Finding], inflight: InFlight | None) -> list[str]:
+def not_found(
+    findings: Sequence[Finding], inflight: InFlight | None, captures: Mapping[str, Capture] | None = None
+) -> list[str]:
     """What was looked for where nothing stands out, what the captures may hide, and where the manual says more;
-    `inflight` as above."""
+    `inflight` and `captures` as above."""
     causes = [one for one in findings if one.layer in LAYERS]
     lines: list[str] = []
     if all(one.severity != "warning" for one in causes):
         # What is listed below was found.
         found = {one.code for one in causes}
         words = looked_for_in_figures() if inflight is None else looked_for(found)
-        lines.append(f"Nothing stands out: looked for {words}.")
+        if any(one.unseen is not None and one.unseen.matters for one in (captures or {}).values()):
+            lines.append(
+                "In the operations that the captures show nothing stands out; others, which they do not show, have "
+                f"much of the time. Whole packets (--snaplen 0) show what those waited for. Looked for {words}."
+            )
+        else:
+            lines.append(f"Nothing stands out: looked for {words}.")
     unseen = 0.0 if inflight is None else max(inflight.hidden_share.values(), default=0.0)
     if unseen > _MUCH_UNSEEN:
         lines.append(f"{percent(unseen)} of the ops are not captured: waits for threads and slots may be missed.")

@@ -1,0 +1,233 @@
+"""Ops that a capture knows of and does not show: what they took together lies between the bounds."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+import wire
+from captures import SHARED, needs_native
+from hypothesis import given
+from hypothesis import strategies as st
+from test_native import _read
+
+from nfslat.cli.main import main
+from nfslat.decode.xid_gaps import missing_calls
+from nfslat.findings.layers import Layers
+from nfslat.findings.unseen import WithUnseen
+from nfslat.findings.verdict import Ground, verdict
+from nfslat.model.decoded import Decoded
+from nfslat.wire.unseen import Unseen, unseen
+
+pytestmark = needs_native
+MOST = 60_000  # bytes of a packet that was put together
+STALLS = SHARED / "lab2" / "disk_stalls_full"
+
+
+def _swapped(xid: int) -> int:
+    return int.from_bytes(xid.to_bytes(4, "little"), "big")
+
+
+@dataclass(frozen=True)
+class Load:
+    """A connection of which calls, and replies, that come close together are one packet each; and a snaplen."""
+
+    size: int  # of READs and WRITEs
+    swaps: bool  # XIDs count up in the other byte order
+    near_ms: float
+    ops: list[tuple[str, float, float]]  # what, ms from the call in front, ms that it took
+    snaplen: int
+
+    def flow(self) -> wire.Tcp:
+        sent: dict[str, list[tuple[float, bytes]]] = {">": [], "<": []}
+        t_ms = 1.0
+        for n, (kind, later_ms, took_ms) in enumerate(self.ops):
+            t_ms += later_ms + 0.001
+            xid = _swapped(0x1000 + n) if self.swaps else 0x1000 + n
+            call, reply = {
+                "read": (wire.read(xid, self.size * n, self.size), wire.read3(self.size)),
+                "write": (wire.write(xid, self.size * n, self.size), wire.WRITE3),
+                "getattr": (wire.getattr3(xid), wire.GETATTR3),
+            }[kind]
+            sent[">"].append((t_ms, call))
+            sent["<"].append((t_ms + took_ms + 0.0013 * n, wire.reply(xid, reply)))
+        tcp = wire.Tcp()
+        tcp.syn(0.0)
+        packets = [(at_ms, way, train) for way in sent for at_ms, train in self._trains(sent[way])]
+        for at_ms, way, train in sorted(packets, key=lambda packet: packet[:2]):
+            tcp.send(at_ms + (self.near_ms if way == "<" else 0), way, *train)
+        return tcp
+
+    def _trains(self, messages: list[tuple[float, bytes]]) -> Iterator[tuple[float, list[bytes]]]:
+        train: list[bytes] = []
+        begin_ms = last_ms = 0.0
+        for at_ms, message in sorted(messages):
+            if train and (at_ms - begin_ms > self.near_ms or sum(map(len, train)) + len(message) >= MOST):
+                yield last_ms, train
+                train = []
+            begin_ms = begin_ms if train else at_ms
+            train.append(message)
+            last_ms = at_ms
+        yield last_ms, train
+
+
+_AFTER_MS, _TOOK_MS = st.sampled_from([0.0, 0.01, 1.0, 7.0]), st.sampled_from([0.2, 1.0, 5.0, 40.0])
+LOADS = st.sampled_from([["read"], ["read", "read", "write"], ["read", "getattr", "write"], ["getattr"]]).flatmap(
+    lambda kinds: st.builds(
+        Load,
+        st.sampled_from([1024, 4096, 8192]),
+        st.booleans(),
+        st.sampled_from([0.0, 0.5, 3.0]),
+        st.lists(st.tuples(st.sampled_from(kinds), _AFTER_MS, _TOOK_MS), min_size=5, max_size=60),
+        st.sampled_from([140, 200, 300, 512, 1500, 9000]),
+    )
+)
+
+
+def _bounds(decoded: Decoded, *, at_server: bool) -> Unseen | None:
+    every = np.ones(len(decoded.ops), dtype=np.bool_)
+    return unseen(decoded, every, missing_calls(decoded), at_server=at_server)
+
+
+def _sum_ns(decoded: Decoded, *, at_server: bool) -> float:
+    ops = decoded.ops
+    return float((ops.t2 - ops.t1 if at_server else ops.t3 - ops.t0).sum())
+
+
+@given(LOADS)
+def test_the_bounds_hold_what_a_snaplen_hides(tmp_path_factory: pytest.TempPathFactory, load: Load) -> None:
+    """Whatever is put together and wherever it is cut: of as many ops as there are, the sum lies between the bounds."""
+    folder = tmp_path_factory.getbasetemp()
+    seen = load.flow().seen_by("client", back_ms=0)
+    whole = _read(wire.write_pcap(folder / "whole.pcap", seen), folder)[1]
+    cut = _read(wire.write_pcap(folder / "cut.pcap", seen, snaplen=load.snaplen), folder)[1]
+    assert _bounds(whole, at_server=False) is None
+    for at_server in (False, True):
+        found = _bounds(cut, at_server=at_server)
+        if found is None or found.seen + found.ops != len(whole.ops):
+            continue  # calls in front of the first that is seen, or behind the last, leave no gap
+        true_ns = _sum_ns(whole, at_server=at_server)
+        assert found.seen_ns + found.low_ns - 1e5 <= true_ns <= found.seen_ns + found.high_ns + 1e5
+
+
+def test_replies_in_one_packet_are_known_to_the_packet(tmp_path: Path) -> None:
+    """READs that came while a disk stood still are answered in a train, of which the snaplen shows the first: the bytes
+    of the packet say how many there were, and so what they took."""
+    tcp, xids = wire.Tcp(), count(1)
+    for n in range(30):
+        xid = next(xids)
+        tcp.send(10 * n, ">", wire.read(xid, 8192 * n))
+        tcp.send(10 * n + 1, "<", wire.reply(xid, wire.read3()))
+    held = [next(xids) for _ in range(6)]
+    for n, xid in enumerate(held):
+        tcp.send(400 + n, ">", wire.read(xid, 8192 * n))
+    tcp.send(700, "<", *(wire.reply(xid, wire.read3()) for xid in held))
+    last = next(xids)
+    tcp.send(710, ">", wire.read(last))
+    tcp.send(711, "<", wire.reply(last, wire.read3()))
+    seen = tcp.seen_by("client", back_ms=0)
+    decoded = _read(wire.write_pcap(tmp_path / "cut.pcap", seen, snaplen=512), tmp_path)[1]
+    found = _bounds(decoded, at_server=False)
+    assert found is not None
+    assert (found.seen, found.without_reply, found.without_call, found.without_both) == (32, 5, 0, 0)
+    assert found.low_ns == pytest.approx(sum(300 - n for n in range(1, 6)) * 1e6)
+    assert found.high_ns == pytest.approx(found.low_ns)
+
+
+def test_calls_under_way_at_the_end_are_no_ops(tmp_path: Path) -> None:
+    """A call that is not answered before the capture ends is hidden nowhere."""
+    tcp = wire.Tcp()
+    for n in range(20):
+        tcp.send(10 * n, ">", wire.read(n + 1), wire.read(n + 101))
+        tcp.send(10 * n + 1, "<", wire.reply(n + 1, wire.read3()), wire.reply(n + 101, wire.read3()))
+    tcp.send(300, ">", wire.read(300))
+    seen = tcp.seen_by("client", back_ms=0)
+    decoded = _read(wire.write_pcap(tmp_path / "cut.pcap", seen, snaplen=512), tmp_path)[1]
+    found = _bounds(decoded, at_server=False)
+    assert found is not None
+    assert found.ops == 20
+
+
+def _cut(path: Path, to: Path, snaplen: int) -> Path:
+    """The packets of a pcap file with the time in seconds and parts, cut."""
+    data = gzip.decompress(path.read_bytes())
+    order = "<" if data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
+    out, at = [data[:16], struct.pack(order + "I", snaplen), data[20:24]], 24
+    while at + 16 <= len(data):
+        seconds, part, kept, length = struct.unpack_from(order + "IIII", data, at)
+        out += [struct.pack(order + "IIII", seconds, part, min(kept, snaplen), length)]
+        out += [data[at + 16 : at + 16 + min(kept, snaplen)]]
+        at += 16 + kept
+    to.write_bytes(b"".join(out))
+    return to
+
+
+needs_stalls = pytest.mark.skipif(not STALLS.exists(), reason="no captures at ../shared: lab2 left out")
+
+
+@needs_stalls
+@pytest.mark.parametrize("snaplen", [200, 512, 1500])
+def test_a_real_capture_gives_back_its_mean_when_it_is_cut(tmp_path: Path, snaplen: int) -> None:
+    """A disk that stalls, whole packets, cut: as many ops as there were, and their mean to 1 %."""
+    path = STALLS / "client.pcap.gz"
+    whole = _read(path, tmp_path)[1]
+    found = _bounds(_read(_cut(path, tmp_path / "cut.pcap", snaplen), tmp_path)[1], at_server=False)
+    assert found is not None
+    assert found.seen + found.ops == len(whole.ops)
+    true_ns = _sum_ns(whole, at_server=False)
+    assert found.seen_ns + found.low_ns - 1e6 <= true_ns <= found.seen_ns + found.high_ns + 1e6
+    assert found.seen_ns + found.high_ns <= 1.01 * true_ns
+
+
+@needs_stalls
+def test_the_verdict_of_a_cut_capture_is_of_all_ops(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What 512 bytes hide is not given to the client above the wire, and the verdict begins with it."""
+    pair = [str(_cut(STALLS / f"{side}.pcap.gz", tmp_path / f"{side}.pcap", 512)) for side in ("server", "client")]
+    assert main([*pair, "--json", "-", "--app-ms", "READ=11"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    with_all = report["captures"]["client"]["unseen"]
+    assert with_all["mean_ms"] == pytest.approx([8.15, 8.15], rel=0.01)
+    assert report["verdict"]["layer"] == "server"
+    if with_all["matters"]:
+        assert "not shown by the captures" in report["verdict"]["text"].partition(":")[0]
+        assert report["verdict"]["confidence"] != "high"
+
+
+SEEN = Layers(3.8, 1.3, client_ms=8.8)
+SOUND = Ground(ops=3000, untimed=0, missed=0, negative=0, clock_fits=True, unseen_share=0.02)
+
+
+def _ground(wire_ms: tuple[float, float], server_ms: tuple[float, float]) -> tuple[Layers, Ground]:
+    found = WithUnseen(72, 0.023, (0.3, 0.4), SEEN, wire_ms, server_ms)
+    assert found.matters
+    return found.layers(), Ground(**{**vars(SOUND), "unseen": found})
+
+
+def test_a_layer_is_named_where_the_bounds_leave_no_other() -> None:
+    """What the application waits for beyond all ops, those included that are not shown, is the client's."""
+    said = verdict(*_with((9.7, 9.8), (8.4, 8.5)))
+    assert (said.layer, said.confidence) == ("server", "medium")
+    assert said.text.startswith(
+        "2.3 % of the operations are not shown by the captures, and took 30 to 40 % of the time"
+    )
+    assert said.share == pytest.approx(8.45 / 13.9)
+
+
+def test_no_layer_is_named_where_the_bounds_leave_several() -> None:
+    """Neither is a client blamed for what hidden ops can explain, nor a server for what they may not have taken."""
+    said = verdict(*_with((5.2, 12.0), (3.9, 10.7)))
+    assert (said.layer, said.cause, said.share, said.confidence) == ("unknown", None, None, "low")
+    assert "cannot be told" in said.text
+    assert "capture whole packets" in said.reasons[0]
+
+
+def _with(wire_ms: tuple[float, float], server_ms: tuple[float, float]) -> tuple[Layers, None, Ground]:
+    mean, ground = _ground(wire_ms, server_ms)
+    return mean, None, ground
