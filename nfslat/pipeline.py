@@ -227,7 +227,9 @@ def report(
         of_clock = clock_findings(clock)
         phases = _phases(c, known)
         # What the application measured, and what is not shown, are of the whole.
-        is_of_phases = not known.app_ms and not (facts is not None and facts.unseen is not None and facts.unseen.matters)
+        is_of_phases = not known.app_ms and not (
+            facts is not None and facts.unseen is not None and facts.unseen.matters
+        )
         leads = leading(phases, verdict, inflight.server.threads_estimate) if is_of_phases else None
         if leads is not None:
             causes, verdict = leads.causes, leads.verdict

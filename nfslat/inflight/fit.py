@@ -24,7 +24,9 @@ from nfslat.model.tables import I64, Bool
 F64 = npt.NDArray[np.float64]
 
 _BLOCKS = 24  # of time: what changes slowly is no mark of anything
-_FEWEST = 8  # calls in a block
+_FEWEST = 20  # calls in a block: depth changes slowly, and in a short one hardly at all
+_RARELY = 10  # times that the bound is seen: then it is no sign of a limit
+_POOLED, _TWICE = 4.0, 2.0  # standard errors; of the time
 _SURE = 4.0  # standard errors of the mean over the blocks
 # Rank correlations. Of 1,000 simulated servers, pools of threads have -0.05 to 0.06 where nothing is shared behind
 # them; processors, disks, bursts that were taken for one have 0.15 to 0.94 (benchmarks/thread_rivals.py).
@@ -55,6 +57,7 @@ class Replay(NamedTuple):
     main: Bool  # of the operation that takes most of the time
     light: Bool  # of operations that need neither data nor a name
     plain: Bool  # sent once, as far as can be told
+    bound_seen: int  # how often as many were at work as are known to exist
 
 
 def misfit(replay: Replay) -> str:
@@ -92,6 +95,15 @@ def _groups(replay: Replay) -> tuple[I64, I64, I64]:
     return first, np.diff(np.append(first, len(reply))), in_flight
 
 
+def _grows_at_all(depth: I64, server_ns: I64, few: int) -> bool:
+    """Over all of the time, in which the load may have changed for other reasons, too."""
+    a, b = _ranks(depth), _ranks(server_ns)
+    scale = np.sqrt((a * a).sum() * (b * b).sum())
+    grows = float((a * b).sum() / scale) if scale else 0.0
+    slower = np.median(server_ns[depth > few]) >= _TWICE * np.median(server_ns[depth <= few])
+    return bool(slower and grows >= _GROWS and grows * np.sqrt(len(depth)) > _POOLED)
+
+
 def _answered_together(replay: Replay) -> str:
     work = replay.work
     first, size, in_flight = _groups(replay)
@@ -118,7 +130,9 @@ def _grows_below(replay: Replay) -> str:
     if min(np.count_nonzero(depth <= few), np.count_nonzero(depth > few)) < _SOME:
         return ""
     grows, error = rank_correlation(depth, server_ns[below])
-    if not (grows >= _GROWS and grows > _SURE * error):
+    if not (grows >= _GROWS and grows > _SURE * error) and not (
+        replay.bound_seen < _RARELY and _grows_at_all(depth, server_ns[below], few)
+    ):
         return ""
     return (
         "calls take the longer the more of them are in flight, long before all threads would be busy: they share "
@@ -236,7 +250,9 @@ def rank_correlation(x: I64, y: I64) -> tuple[float, float]:
             found.append(float((a * b).sum() / scale))
     if len(found) < 3:
         return 0.0, float("inf")
-    return float(np.mean(found)), float(np.std(found, ddof=1) / np.sqrt(len(found)))
+    # Of few blocks the spread is not known well, either.
+    error = float(np.std(found, ddof=1) / np.sqrt(len(found))) * (1 + 4 / len(found))
+    return float(np.mean(found)), error
 
 
 def _ranks(values: I64) -> F64:

@@ -154,7 +154,9 @@ def find_threads(
     def replay(threads: int) -> Replay:
         taken = starts(work, threads, score.order)
         without = taken == NULL
-        return Replay(work, threads, np.where(without, work.reply_ns, taken), without, known, main, light, sent_once)
+        return Replay(
+            work, threads, np.where(without, work.reply_ns, taken), without, known, main, light, sent_once, bound.times
+        )
 
     together = in_lockstep(replay(best))
     if best < together < most and score(together) < RULED_OUT / 2:
