@@ -13,6 +13,7 @@ from nfslat.figures.above import sessions_open, times_kept_above
 from nfslat.figures.audit.missing import strangers
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.matched import row_of
+from nfslat.figures.slow_ops import slow_ops_of
 from nfslat.findings.client import client_findings
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import Facts, Reconnects, moved_ms
@@ -115,6 +116,7 @@ def _facts(
         slowest_parts=slowest.parts_ms,
         by_op=_beside_socket(c, by_op),
         reconnects=_reconnects(c),
+        slow_ops=None if thread_ms is not None else slow_ops_of(c, rows),
         kept_above=times_kept_above(c, rows, sessions),
         sessions_open=sessions,
         longest_ms=float(to_ms(c.client_srt_ns[rows].max())) if len(rows) else None,
