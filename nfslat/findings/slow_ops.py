@@ -121,9 +121,11 @@ def _beside(f: Facts, s: SlowOps) -> str:
         return ", while others that come meanwhile are answered at once"
     if f.server is not None and f.server.cannot:
         return f"; whether they wait for a thread, for storage or for a lock cannot be told: {f.server.cannot}"
+    # What is alone in the server waits for no thread.
+    threads = "" if f.server is not None and f.server.max == 1 else ", its threads"
     return (
-        "; hardly any other is answered meanwhile, so whether it is the whole server, its threads or its storage is "
-        "not known"
+        f"; hardly any other is answered meanwhile, so whether it is the whole server{threads} or its storage is not "
+        "known"
     )
 
 
