@@ -244,10 +244,12 @@ def test_the_same_time_is_claimed_once() -> None:
 
 
 def test_a_handful_of_ops_makes_nothing_certain() -> None:
-    """With 49 ops what else would be certain is likely, and nobody is told to set a number of threads."""
+    """With 49 ops of those that take the time all is likely at most, and nobody is told to set a number of threads."""
     few = (row("READ", 49, 20, None),)
     assert _one(replace(UNKNOWN, by_op=few)).confidence == "likely"
     assert _one(replace(UNKNOWN, by_op=(row("READ", 50, 20, None),))).confidence == "certain"
+    beside_others = (*few, row("GETATTR", 900, 0.1, None))
+    assert _one(replace(UNKNOWN, by_op=beside_others)).confidence == "likely"
     queue = Facts(Layers(48, 1), queue_ms=47.0, server=server(witnesses=5), by_op=(row("READ", 49, 48, 47),))
     found = _one(queue)
     assert found.confidence == "likely"

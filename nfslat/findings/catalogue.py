@@ -94,9 +94,9 @@ ROWS = (
         means="All threads of the NFS server are busy, and calls that have arrived stand in its queue until one is "
         "free. The server's response time is then mostly that wait, not work.",
         told="The wait for a thread is 5 % or more of the mean or of the slowest 1 %.",
-        certain="50 ops or more are matched; and five witnesses (light ops that waited as long), or the server's own "
-        "number of threads is not below the range, or of its queued sockets 20 % or fewer found an idle thread "
-        "(pool_stats), or the time in a thread was measured.",
+        certain="50 ops or more of the operation that takes most are matched; and five witnesses (light ops that "
+        "waited as long), or the server's own number of threads is not below the range, or of its queued sockets 20 % "
+        "or fewer found an idle thread (pool_stats), or the time in a thread was measured.",
         refuted="The server has more threads than the estimate, or its threads-woken in pool_stats keeps up with "
         "sockets-enqueued, or the storage's own latency contains the wait: then storage takes no more at once.",
         do="Give the server more threads than it had calls in flight at most, and capture again. If the storage is "
@@ -121,7 +121,8 @@ ROWS = (
         "takes most are quick (2.5 ms) and none waits, or where the storage's own figure is below 30 % of it. Or there "
         "is a queue, and the storage's own figure is 70 % or more of the server's time. Or it is slow now and then "
         "(server-slow-ops), and other ops are answered quickly beside half of the slow ones.",
-        certain="The storage's own figure is known (--storage-ms), and 50 ops or more are matched.",
+        certain="The storage's own figure is known (--storage-ms), and 50 ops or more of the operation that takes most "
+        "are matched.",
         refuted="The device's own latency (await of iostat -x) is far below this figure at the same time: then look "
         "for locks, or for a processor that is busy.",
         do="Compare iostat -x on the server with the figure; give it to nfslat with --storage-ms.",
@@ -161,8 +162,8 @@ ROWS = (
         "over 25 % of the messages unseen, light ops as slow as data, 70 % of the operations COMPOUNDs that show no "
         "operation (encrypted, or cut off), storage that is quicker than that. Or there is a queue, and more threads "
         "than leave it.",
-        certain="Where 50 ops or more are matched, but for a queue with more threads: that the packets do not tell is "
-        "certain.",
+        certain="Where 50 ops or more of the operation that takes most are matched, but for a queue with more threads: "
+        "that the packets do not tell is certain.",
         refuted="Evidence from the server (a snapshot, storage latency, tracepoints) that names the wait.",
         do="Take snapshots of the server before and after, and its storage latency, beside the captures.",
     ),

@@ -256,8 +256,9 @@ class Facts:
 
     @property
     def few_ops(self) -> bool:
-        """Too few for any certainty of what the server does."""
-        return 0 < sum(row.count for row in self.by_op) < _FEW_OPS
+        """Of the operation that makes most of the server's time too few for any certainty of what the server does."""
+        most = max(self.by_op, key=lambda row: row.count * row.server_ms.mean, default=None)
+        return most is not None and most.count < _FEW_OPS
 
     @property
     def sessions_needed(self) -> int | None:
