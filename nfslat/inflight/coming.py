@@ -64,7 +64,7 @@ def coming(begin_ns: I64, end_ns: I64, slow: Bool) -> Coming:
     if len(at) >= _FEWEST_TIMES and (every_ns := _every_ns(begin[first])):
         return Coming(every_ns=every_ns)
     even = np.abs((at + 0.5) / len(slow) - (np.arange(len(at)) + 0.5) / len(at)).max()
-    return Coming(alone=bool(abs(runs) < _BY_CHANCE and even < _KS / np.sqrt(len(at))))
+    return Coming(alone=bool(len(at) >= _SOME and abs(runs) < _BY_CHANCE and even < _KS / np.sqrt(len(at))))
 
 
 def _runs(slow: Bool) -> float:
