@@ -39,6 +39,7 @@ from nfslat.findings.facts import (
     PutOff,
     Rate,
     Reconnects,
+    SlowOps,
     Stalls,
     moved_ms,
 )
@@ -143,6 +144,10 @@ STORAGE = Facts(
     slowest_queue_ms=0.0,
     server=UNLIMITED,
 )
+SLOW = replace(
+    STORAGE,
+    slow_ops=SlowOps(("READ",), slow=90, of=900, slow_ms=200.0, others_ms=0.4, mean_ms=18.0, slowest_ms=39.0, stalls=3),
+)
 UNKNOWN = Facts(
     Layers(20, 1), Layers(40, 1), by_op=(row("READ", 1000, 20, None),), server=replace(UNLIMITED, cannot="too regular")
 )
@@ -233,6 +238,9 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                        "how many threads"),
     "server-storage": (STORAGE, server_findings, "server", 20 / 21, "likely",
                        {"in_thread_ms", "data_ops", "light_ops", "light_ms", "share_slowest"}, "the storage behind"),
+    "server-slow-ops": (SLOW, server_findings, "server", 18 / 21, "likely",
+                        {"ops", "slow_ops", "of_ops", "slow_ms", "others_ms", "stalls", "alone", "share_slowest"},
+                        "what the server does"),
     "server-queue-unknown": (UNKNOWN, server_findings, "server", 20 / 21, "certain",
                              {"server_ms", "in_thread_ms", "share_slowest"}, "evidence from the server"),
     "reconnect": (RECONNECT, server_findings, "server", 6 / 11, "likely", {"ops", "mean_ms", "excess_ms"},
@@ -355,7 +363,7 @@ def test_codes_of_findings_are_written_in_the_catalogue_and_where_they_are_made_
     Codes of a single word, and those that are names of causes as well, are left out where those have another meaning;
     facts of the tuning manual have ids of their own.
     """
-    own = {"catalogue", "server", "network", "tcp", "hosts", "client", "put_off"}
+    own = {"catalogue", "server", "slow_ops", "network", "tcp", "hosts", "client", "put_off"}
     elsewhere = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"
         for path in (ROOT / "nfslat").rglob("*.py")

@@ -151,6 +151,18 @@ def test_one_value_missing_anywhere_makes_nothing_wrong(frame: list[Model], data
     assert_right_or_null(messages(cells(made), cut=False), frame)
 
 
+def test_as_many_versions_as_messages_are_not_one_each_where_some_show_two() -> None:
+    """An unknown program shows its version once, NFS twice: of two values nobody knows which of three is missing."""
+    unknown, nfs = Rpc(1, 0, 999_999, 1, op=0), Rpc(2, 0, NFS, 3, op=0)
+    frame = [model(unknown, dissected=False), model(nfs)]
+    whole = lists(join(frame))
+    assert [rpc.version for rpc in messages(cells(whole), cut=False)] == [1, 3]
+    for gone in range(3):
+        version = [one for at, one in enumerate(whole["version"]) if at != gone]
+        found = messages(cells(whole | {"version": version}), cut=False)
+        assert [rpc.version for rpc in found] == [NULL, NULL]
+
+
 @given(st.lists(CALLS, min_size=1, max_size=6), st.data())
 def test_a_frame_cut_by_the_snaplen_makes_nothing_wrong(frame: list[Model], data: st.DataObject) -> None:
     """What is printed last is cut off: the last message loses values from the end, the others keep theirs."""

@@ -15,6 +15,7 @@ from nfslat.findings.hosts import HostPause
 from nfslat.findings.layers import Layers
 from nfslat.findings.network import Asymmetry, Delay
 from nfslat.findings.server import ConnectionCap, Queue, Reconnect, Storage, Unknown, Workers
+from nfslat.findings.slow_ops import Late
 from nfslat.findings.tcp import Waits
 from nfslat.findings.verdict import Ground, verdict
 
@@ -119,6 +120,10 @@ def test_no_time_at_all_divides_by_nothing() -> None:
 _EVIDENCE: dict[str, Evidence] = {
     "server-threads": Queue(queue_ms=0.0, in_thread_ms=0.0, server_ms=0.0),
     "server-storage": Storage(in_thread_ms=0.0, data_ops=0, data_ms=0.0),
+    "server-slow-ops": Late(
+        ops=("READ",), slow_ops=5, of_ops=100, slow_ms=200.0, others_ms=0.2, mean_ms=0.0, begin=None, end=None,
+        stalls=0, stall_ms=None, every_s=None, alone=True, overtaken_share=0.0, light_quick=0, light_slow=0,
+    ),
     "server-queue-unknown": Unknown(server_ms=0.0, in_thread_ms=0.0),
     "reconnect": Reconnect(
         ops=0, mean_ms=None, excess_ms=0.0, above_wire_ms=0.0, counted_above_ms=0.0, interruptions=None,
@@ -174,6 +179,11 @@ _SLOTS = _finding("client-slots", "client", 0.9, slots=16)
             "7.00 ms of it for storage",
         ),
         (_finding("server-queue-unknown", "server", 0.8, in_thread_ms=8.0), MEAN, "nothing says what it is for"),
+        (
+            _finding("server-slow-ops", "server", 0.8, mean_ms=8.0),
+            MEAN,
+            "by 5 of 100 READs, which take 200.0 ms",
+        ),
         (_finding("reconnect", "server", 0.8, excess_ms=6.0, ops=4), MEAN, "6.00 ms of it by 4 ops that waited for a"),
         (_finding("net-delay", "network", 0.8, least_round_trip_ms=8.5), Layers(1, 9), "8.50 ms of it the round trip"),
         (_finding("net-loss", "network", 0.8, wait_ms=7.5), Layers(1, 9), "7.50 ms of it until lost data were sent"),

@@ -14,6 +14,7 @@ from nfslat.figures.audit.missing import strangers
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.matched import row_of
 from nfslat.figures.outcomes import put_off_of
+from nfslat.figures.slow_ops import slow_ops_of
 from nfslat.figures.unseen import with_unseen
 from nfslat.findings.client import client_findings
 from nfslat.findings.diagnosis import Diagnosis
@@ -127,6 +128,7 @@ def _facts(
         slowest_parts=slowest.parts_ms,
         by_op=_beside_socket(c, by_op),
         reconnects=_reconnects(c),
+        slow_ops=None if thread_ms is not None else slow_ops_of(c, rows),
         kept_above=times_kept_above(c, rows, sessions),
         put_off=put_off_of(c.client.ops, c.tried_again, c.matched.client[rows], as_asked=above is not None),
         recoveries=_times_of(c.recoveries),

@@ -94,9 +94,9 @@ ROWS = (
         means="All threads of the NFS server are busy, and calls that have arrived stand in its queue until one is "
         "free. The server's response time is then mostly that wait, not work.",
         told="The wait for a thread is 5 % or more of the mean or of the slowest 1 %.",
-        certain="Five witnesses (light ops that waited as long), or the server's own number of threads is not below "
-        "the range, or of its queued sockets 20 % or fewer found an idle thread (pool_stats), or the time in a thread "
-        "was measured.",
+        certain="50 ops or more of the operation that takes most are matched; and five witnesses (light ops that "
+        "waited as long), or the server's own number of threads is not below the range, or of its queued sockets 20 % "
+        "or fewer found an idle thread (pool_stats), or the time in a thread was measured.",
         refuted="The server has more threads than the estimate, or its threads-woken in pool_stats keeps up with "
         "sockets-enqueued, or the storage's own latency contains the wait: then storage takes no more at once.",
         do="Give the server more threads than it had calls in flight at most, and capture again. If the storage is "
@@ -119,11 +119,34 @@ ROWS = (
         "or more of the whole; not where the time in a thread is not known, where light ops (those that need neither "
         "data nor a name: GETATTR, ACCESS, ...) take more than a tenth of it, where half of the ops of the kind that "
         "takes most are quick (2.5 ms) and none waits, or where the storage's own figure is below 30 % of it. Or there "
-        "is a queue, and the storage's own figure is 70 % or more of the server's time.",
-        certain="The storage's own figure is known (--storage-ms).",
+        "is a queue, and the storage's own figure is 70 % or more of the server's time. Or it is slow now and then "
+        "(server-slow-ops), and other ops are answered quickly beside half of the slow ones.",
+        certain="The storage's own figure is known (--storage-ms), and 50 ops or more of the operation that takes most "
+        "are matched.",
         refuted="The device's own latency (await of iostat -x) is far below this figure at the same time: then look "
         "for locks, or for a processor that is busy.",
         do="Compare iostat -x on the server with the figure; give it to nfslat with --storage-ms.",
+    ),
+    Row(
+        code="server-slow-ops",
+        layer="server",
+        title="Some ops take the server many times as long as others of their kind",
+        looked_for="ops that are slow at times",
+        because="{mean_ms} ms of it by {which}, which take {slow_ms} ms",
+        proof=(("slow_ms", "median of the slow ones"), ("others_ms", "of the others")),
+        explains=("in_thread",),
+        knob="what the server does at these moments",
+        means="A few ops, or those of one part of the time, make the server's time, and the median does not show it. "
+        "How they come tells where to look: in one part of the time (a backup, a rebuild, other clients), together in "
+        "stalls (a cache flush, a snapshot, a lock, a host that stands still), regularly (a timer), or one by one.",
+        told="The times of an operation in a thread part into two classes with a valley between them: the slow ones "
+        "are 5 or more, take 5 times as long (medians), 5 ms or more, and half of the operation's time, 5 % of the "
+        "whole. Not where 75 % or more are slow, a fourth of the messages is unseen, or the time in a thread was "
+        "measured. It is server-storage instead where they are ops that read or change the disk, and others are "
+        "answered quickly beside half of them.",
+        certain="Never.",
+        refuted="The disk, the run queue and the log of the server show nothing at these moments.",
+        do="Look at the storage's latency second by second (iostat -x 1), at dmesg and at what runs at these moments.",
     ),
     Row(
         code="server-queue-unknown",
@@ -139,7 +162,8 @@ ROWS = (
         "over 25 % of the messages unseen, light ops as slow as data, 70 % of the operations COMPOUNDs that show no "
         "operation (encrypted, or cut off), storage that is quicker than that. Or there is a queue, and more threads "
         "than leave it.",
-        certain="Always but for a queue with more threads: that the packets do not tell is certain.",
+        certain="Where 50 ops or more of the operation that takes most are matched, but for a queue with more threads: "
+        "that the packets do not tell is certain.",
         refuted="Evidence from the server (a snapshot, storage latency, tracepoints) that names the wait.",
         do="Take snapshots of the server before and after, and its storage latency, beside the captures.",
     ),

@@ -18,6 +18,8 @@ AT_SERVER, AT_CLIENT = ("call_net", "server"), ("reply_net",)  # parts in which 
 # What waits for a disk: a server has to have on stable storage what it says it changed (RFC 1813, 1.5 and 3.3.2 on).
 STORAGE_OPS = frozenset((*DATA_OPS, *"COMMIT CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR RENAME LINK SETATTR".split()))
 
+_FEW_OPS = 50
+
 
 @dataclass(frozen=True)
 class Reconnects:
@@ -26,6 +28,30 @@ class Reconnects:
     ops: int
     mean_ms: float  # client SRT
     excess_ms: float  # of the mean over all ops: what these took beyond what the others take
+
+
+@dataclass(frozen=True)
+class SlowOps:
+    """Ops of some operations that take far longer in the server than the others of the same, waits for a thread aside.
+
+    Instants are the client's, as text; "" where it is the beginning or the end of what was captured.
+    """
+
+    ops: tuple[str, ...]  # names
+    slow: int  # of
+    of: int
+    slow_ms: float  # median
+    others_ms: float  # median
+    mean_ms: float  # of the mean over all ops: what the slow ones make
+    slowest_ms: float  # the same of the slowest 1 %
+    part: tuple[str, str] | None = None  # in which part of the time they come; None: not in one
+    stalls: int = 0  # in which they come together; 0: they do not
+    stall_ms: float = 0.0  # median
+    every_s: float = 0.0  # they come regularly; 0: they do not
+    alone: bool = False  # as if drawn
+    overtaken: float = 0.0  # share of them beside which other ops were answered quickly
+    light_quick: int = 0  # ops that need neither data nor a name, and came meanwhile
+    light_slow: int = 0  # of those
 
 
 @dataclass(frozen=True)
@@ -176,6 +202,7 @@ class Facts:
     sessions: Sequence[SessionInFlight] = ()
     caps: Sequence[CapInFlight] = ()
     reconnects: Reconnects | None = None
+    slow_ops: SlowOps | None = None
     sessions_open: float | None = None  # requests that the application has open on average, by Little's law
     kept_above: Mapping[str, KeptAbove] = field(default_factory=dict)  # by `Why`
     put_off: Mapping[str, PutOff] = field(default_factory=dict)  # by `Says`
@@ -299,6 +326,12 @@ class Facts:
             return None
         queue = sum((row.queue_ms or 0.0) * row.count for row in rows) / ops
         return ops, queue, sum(row.server_ms.mean * row.count for row in rows) / ops - queue
+
+    @property
+    def few_ops(self) -> bool:
+        """Of the operation that makes most of the server's time too few for any certainty of what the server does."""
+        most = max(self.by_op, key=lambda row: row.count * row.server_ms.mean, default=None)
+        return most is not None and most.count < _FEW_OPS
 
     @property
     def sessions_needed(self) -> int | None:

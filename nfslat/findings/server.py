@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from nfslat.answer.model import MatchedRow, ServerInFlight
 from nfslat.findings.diagnosis import INLINED, OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import AT_SERVER, MATTERS, STORAGE_OPS, Facts
+from nfslat.findings.slow_ops import slow_finding
 from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, times
 from nfslat.model.causes import FROM_OUTSIDE, Cause
@@ -166,12 +167,20 @@ class ServerWindow(Window):
 
 def server_findings(facts: Facts) -> list[Diagnosis]:
     """In no order."""
-    found = [_queue(facts), _storage(facts), _unknown(facts), _reconnect(facts)]
+    slow = slow_finding(facts)
+    # Ops that are slow at times, and all that is slow, are the same time.
+    of_time = [_storage(facts), _unknown(facts)] if slow is None else [slow]
+    found = [_queue(facts), *of_time, _reconnect(facts)]
     by_code: dict[str, Diagnosis] = {}
     for one in found:
         if one is not None:
             by_code.setdefault(one.code, one)  # the queue itself says more than what is left of the server's time
-    return [*by_code.values(), *_caps(facts)]
+    return [_no_surer(facts, one) for one in (*by_code.values(), *_caps(facts))]
+
+
+def _no_surer(f: Facts, found: Diagnosis) -> Diagnosis:
+    """A handful of ops makes nothing certain."""
+    return dataclasses.replace(found, confidence="likely") if f.few_ops else found
 
 
 def _queue(f: Facts) -> Diagnosis | None:
@@ -241,7 +250,7 @@ def _queue(f: Facts) -> Diagnosis | None:
         or (known is not None and estimate is not None and (low or 0) <= known)
         or (f.woken_share is not None and f.woken_share <= _STARVED)
         or witnesses >= _WITNESSES
-    )
+    ) and not f.few_ops
     text = f"calls wait {split} for {_whom(known, s, sure=sure)}, and are worked on for {ms(f.in_thread_ms)} ms"
     if not sure:
         text += "; storage or processors that take no more at once would look alike: the number of threads decides"

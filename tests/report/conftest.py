@@ -121,6 +121,7 @@ def _in_flight() -> InFlight:
             unseen_first=0,
             cannot=None,
             instead=None,
+            instead=None,
         ),
         client=ClientInFlight(32, 27.5, levels, 16, None, 0.7, 0.41, False, "workers", [mount]),
         sessions=[],
@@ -424,6 +425,7 @@ def _in_flights(draw: st.DrawFn) -> InFlight:
         held=draw(_some),
         unseen_first=draw(_some),
         cannot=draw(st.none() | _text),
+        instead=draw(st.none() | _text),
     )
     share = st.none() | _part
     connection = st.builds(ConnectionInFlight, _text, _some, _few, st.none() | _few, share, share, _two(_ms), _held)

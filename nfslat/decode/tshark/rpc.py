@@ -99,19 +99,27 @@ def messages(cells: Cells, *, cut: bool) -> list[Rpc]:
 
 
 def _versions(values: list[int], owners: Sequence[Rpc]) -> list[int]:
-    """The header shows the version once, and the program's own dissector once more where it ran."""
+    """The header shows the version once, and the program's own dissector once more where it ran.
+
+    A list is dealt out where its length goes with what each of `owners` shows, and the two values of one message are
+    the same; as many values as messages are one each only where all messages show as many.
+    """
     rows = len(owners)
-    if len(values) == rows:
-        return values
-    if len(values) == 2 * rows:
-        return values[::2]
     shown = [2 if program_name(rpc.program) in _DISSECTED else 1 for rpc in owners]
+    alike = len(set(shown)) == 1
     if sum(shown) == len(values):
         starts = [sum(shown[:row]) for row in range(rows)]
-        return [values[start] for start in starts]
-    if len(values) == 2 * rows - 1:  # the last message is cut off before its program's dissector had its turn
-        return values[::2]
-    return [NULL] * rows
+    elif len(values) == 2 * rows:  # dissectors of programs that are not known here
+        shown, starts = [2] * rows, list(range(0, 2 * rows, 2))
+    elif alike and len(values) == rows:  # no dissector ran
+        return values
+    elif alike and shown[0] == 2 and len(values) == 2 * rows - 1:  # the last message is cut off before its dissector
+        return values[::2]  # of pairs of which one lacks a value, whichever, these are one of each
+    else:
+        return [NULL] * rows
+    if any(values[at] != values[at + number - 1] for at, number in zip(starts, shown, strict=True)):
+        return [NULL] * rows
+    return [values[at] for at in starts]
 
 
 def _arguments(calls: list[Rpc], cells: Cells, *, cut: bool) -> None:

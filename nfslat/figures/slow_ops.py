@@ -1,0 +1,96 @@
+"""The matched ops, waits for a thread taken off -> those that are slow at times, and how they come; no words."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nfslat.figures.stats import slowest
+from nfslat.findings.facts import SlowOps
+from nfslat.inflight.coming import coming, meanwhile
+from nfslat.inflight.split import FEWEST, slow_from
+from nfslat.model.causes import FROM_OUTSIDE, Cause, code
+from nfslat.model.protocol import IN_MEMORY_OPS
+from nfslat.model.tables import I64
+from nfslat.model.units import NS_PER_S, to_ms, utc
+from nfslat.results import Analysis
+from nfslat.select import op_labels
+from nfslat.wire.charges.places import place
+from nfslat.wire.reconnects import sent_on_a_new_connection
+
+_SOME = 0.1  # of the time in the server: operations that take less are not looked at
+_LEAST_NS = 1_000_000  # where none takes longer, none is slow
+_MOST = 1_000_000  # ops that are sorted to see whether they part
+# Those that go by a name meet the disk where nobody has read that directory lately.
+_LIGHT = IN_MEMORY_OPS - {"LOOKUP", "OPEN"}
+
+
+def slow_ops_of(c: Analysis, rows: I64) -> SlowOps | None:
+    """Of the matched ops `rows`, in ascending order; how they come is seen in those of all."""
+    own_ns = _own_ns(c)
+    if not len(rows) or own_ns[rows].max() < _LEAST_NS:
+        return None
+    labels = np.array(op_labels(c.client.ops.kinds))
+    names, of_kind = np.unique(labels, return_inverse=True)
+    op = of_kind[c.kind]
+    sums = np.bincount(op[rows], own_ns[rows], len(names))
+    slow, among = np.zeros(len(op), dtype=np.bool_), np.zeros(len(op), dtype=np.bool_)
+    said: list[str] = []
+    least_ns = np.inf
+    for at in np.argsort(-sums, kind="stable").tolist():
+        if sums[at] < _SOME * sums.sum():
+            break
+        mine = rows[op[rows] == at]
+        from_ns = slow_from(own_ns[mine[:: -(-len(mine) // _MOST)]])
+        if from_ns is not None:
+            among[mine] = True
+            slow[mine] = own_ns[mine] >= from_ns
+            least_ns = min(least_ns, from_ns)
+            said.append(str(names[at]))
+    if np.count_nonzero(slow) < FEWEST:
+        return None
+    at_server, at_client = c.matched.rows(slice(None))
+    begin, end = c.clock.on_client(at_client, c.server.ops.t1[at_server], c.server.ops.t2[at_server])
+    order = np.argsort(begin, kind="stable")
+    light = np.isin(labels, [*_LIGHT])[c.kind]
+    beside = meanwhile(begin[order], end[order], slow[order], light[order], float(least_ns))
+    order = order[among[order]]
+    come = coming(begin[order], end[order], slow[order])
+    tail = slowest(c.client_srt_ns)
+    usual_ns = np.median(own_ns[slow])
+    part = None
+    if come.part_ns is not None:
+        first, last = come.part_ns
+        part = (
+            "" if first - usual_ns <= begin[order[0]] else utc(first, digits=3),
+            "" if last + usual_ns >= begin[order[-1]] else utc(last, digits=3),
+        )
+    return SlowOps(
+        ops=tuple(said),
+        slow=int(np.count_nonzero(slow)),
+        of=int(np.count_nonzero(among)),
+        slow_ms=float(to_ms(usual_ns)),
+        others_ms=float(to_ms(np.median(own_ns[among & ~slow]))),
+        mean_ms=float(to_ms(own_ns[slow].sum() / len(rows))),
+        slowest_ms=float(to_ms(own_ns[tail][slow[tail]].sum() / len(tail))),
+        part=part,
+        stalls=come.stalls,
+        stall_ms=float(to_ms(come.stall_ns)),
+        every_s=come.every_ns / NS_PER_S,
+        alone=come.alone,
+        overtaken=beside.overtaken,
+        light_quick=beside.light_quick,
+        light_slow=beside.light_slow,
+    )
+
+
+def _own_ns(c: Analysis) -> I64:
+    """Of each matched op its time in the server without the wait for a thread, and without what TCP, a pause of the
+    host or a new connection made of it."""
+    own = c.server_srt_ns - np.maximum(c.inflight.load.queue_ns[c.matched.server], 0)
+    if c.charges is not None:
+        rare = c.charges.rare
+        taken = (rare.place == place("server")) & np.isin(rare.cause, [*map(code, FROM_OUTSIDE | {Cause.HOST_PAUSE})])
+        np.subtract.at(own, rare.row[taken], rare.ns[taken])
+    decoded = c.client.decoded
+    own[sent_on_a_new_connection(c.client.ops, decoded.loose, decoded.details)[c.matched.client]] = 0
+    return np.maximum(own, 0)

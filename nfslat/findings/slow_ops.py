@@ -1,0 +1,156 @@
+"""Facts -> a finding on ops that the server answers late now and then, or for a part of the time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
+from nfslat.findings.facts import STORAGE_OPS, Facts, SlowOps
+from nfslat.findings.words import ms, percent, times
+
+_SLOW_MS = 5.0  # a healthy disk answers sooner
+_SOME = 0.05  # of the whole; less is not worth a finding
+_BLIND = 0.25  # of the messages unseen: how many are slow is not known
+_OVERTAKEN = 0.5  # of the slow ones: the server as such did not stand still
+_FEW_LIGHT = 3
+_QUICK = 0.3  # of the time: storage that takes less is not what they wait for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Late(Evidence):
+    """Of server-slow-ops; and of server-storage where it is slow now and then."""
+
+    ops: tuple[str, ...]  # operations that are slow at times
+    slow_ops: int  # so many of them are
+    of_ops: int
+    slow_ms: float  # median of those, in a thread
+    others_ms: float  # median of the others
+    mean_ms: float  # what the slow ones make of the mean over all ops
+    begin: str | None  # they come in one part of the time: since when; null: not so, or from the beginning on
+    end: str | None  # until when; null: not so, or until the end
+    stalls: int  # times in which they come together; 0: they do not
+    stall_ms: float | None  # how long these last, median
+    every_s: float | None  # from one to the next, where they come regularly
+    alone: bool  # they come one by one, as by chance
+    overtaken_share: float  # of them: other ops came later and were answered sooner, and quickly
+    light_quick: int  # ops that need neither data nor a name, came meanwhile and did not wait
+    light_slow: int  # those that did
+    storage_ms: float | None = field(default=None, metadata=OPTIONAL)  # the storage's own mean
+    share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
+
+    @property
+    def storage_wait_ms(self) -> float:
+        """No more than the storage's own figure."""
+        return self.mean_ms if self.storage_ms is None else min(self.mean_ms, self.storage_ms)
+
+    @property
+    def which(self) -> str:
+        """``99 of 3,241 READs``."""
+        return f"{self.slow_ops:,} of {self.of_ops:,} {_plural(self.ops)}"
+
+
+def slow_finding(f: Facts) -> Diagnosis | None:
+    """Most of a server's time is made by ops that take many times as long as the others of their kind."""
+    s = f.slow_ops
+    if s is None or s.slow_ms < _SLOW_MS or f.share(s.mean_ms) < _SOME or f.unseen_share > _BLIND:
+        return None
+    evidence = Late(
+        ops=s.ops,
+        slow_ops=s.slow,
+        of_ops=s.of,
+        slow_ms=s.slow_ms,
+        others_ms=s.others_ms,
+        mean_ms=s.mean_ms,
+        begin=(s.part[0] or None) if s.part else None,
+        end=(s.part[1] or None) if s.part else None,
+        stalls=s.stalls,
+        stall_ms=s.stall_ms if s.stalls else None,
+        every_s=s.every_s or None,
+        alone=s.alone,
+        overtaken_share=s.overtaken,
+        light_quick=s.light_quick,
+        light_slow=s.light_slow,
+        storage_ms=f.storage_ms,
+    )
+    text = (
+        f"{evidence.which} ({percent(s.slow / s.of)}) take {ms(s.slow_ms)} ms in the server, and the others "
+        f"{ms(s.others_ms)} ms (medians){_how(s)}"
+    )
+    measured = f.storage_ms is not None and f.storage_ms >= _QUICK * f.in_thread_ms
+    is_storage = STORAGE_OPS.issuperset(s.ops) and (measured or (f.storage_ms is None and _others_go_on(s)))
+    if f.storage_ms is not None:
+        text += f"; the storage's own figure is {ms(f.storage_ms)} ms on average"
+    return diagnosis(
+        "server-storage" if is_storage else "server-slow-ops",
+        "server",
+        text + _beside(f, s),
+        share=f.share_within("server", s.mean_ms),
+        slowest=f.slowest_share(s.slowest_ms),
+        confidence="certain" if is_storage and measured else "likely",
+        evidence=evidence,
+        advice=_STORAGE if is_storage else _SERVER,
+    )
+
+
+def _others_go_on(s: SlowOps) -> bool:
+    return s.overtaken >= _OVERTAKEN and s.light_slow < max(_FEW_LIGHT, s.light_quick)
+
+
+def _how(s: SlowOps) -> str:
+    """How they come, where that is known."""
+    if s.part is not None:
+        begin, end = s.part
+        span = f"from {begin} on" if not end else f"until {end}" if not begin else f"from {begin} to {end}"
+        return f"; they come {span}"
+    every = f"every {s.every_s:.3g} s" if s.every_s else ""
+    if s.stalls:
+        stalls = f"one stall of {ms(s.stall_ms)} ms" if s.stalls == 1 else f"{s.stalls:,} stalls of {ms(s.stall_ms)} ms"
+        return f"; they come together, in {stalls}{every and f', {every}'}"
+    if every:
+        return f"; they come {every}"
+    return "; they come one by one, as by chance" if s.alone else ""
+
+
+def _beside(f: Facts, s: SlowOps) -> str:
+    """What else the server did meanwhile, as far as that is known."""
+    if s.light_slow >= _FEW_LIGHT and s.light_slow > s.light_quick:
+        return f"; {times(s.light_slow, 'op')} that need no data wait as well: the whole server stands still then"
+    if _others_go_on(s):
+        if s.light_quick >= _FEW_LIGHT:
+            return f", while {times(s.light_quick, 'op')} that need no data are answered at once"
+        return ", while others that come meanwhile are answered at once"
+    if f.server is not None and f.server.cannot:
+        return f"; whether they wait for a thread, for storage or for a lock cannot be told: {f.server.cannot}"
+    # What is alone in the server waits for no thread.
+    threads = "" if f.server is not None and f.server.max == 1 else ", its threads"
+    return (
+        f"; hardly any other is answered meanwhile, so whether it is the whole server{threads} or its storage is not "
+        "known"
+    )
+
+
+def _plural(ops: tuple[str, ...]) -> str:
+    *some, last = [f"{op}s" for op in ops]
+    return f"{', '.join(some)} and {last}" if some else last
+
+
+_STORAGE = LookAt(
+    knob="the storage behind the server, or the file system's locks, at these moments",
+    how=(
+        "iostat -x 1 on the server: r_await, w_await and %util of the exported device, second by second",
+        "dmesg -T: resets and timeouts of disks and paths; the array's log: cache flushes, snapshots, rebuilds",
+        "nfslat show ... --slowest 3: which files and offsets",
+    ),
+    verify="the device's await at these moments against this figure",
+)
+_SERVER = LookAt(
+    knob="what the server does at these moments",
+    how=(
+        "iostat -x 1 and vmstat 1 on the server: its storage, its run queue, and steal time, second by second",
+        "grep ^th /proc/net/rpc/nfsd; cat /proc/fs/nfsd/pool_stats: threads, and who waits for one",
+        "dmesg -T: hung tasks, resets of disks and paths, lockups",
+        "# what runs at these moments: snapshots, backups, scrubs, garbage collection, migration",
+        "nfslat ... --start and --end: the report for that part of the time alone",
+    ),
+    verify="the device's await at these moments against this figure: it is the storage, or it is not",
+)
