@@ -156,6 +156,8 @@ LOSS = Facts(
 )
 ASYMMETRY = Facts(Layers(1, 10), parts=parts(call_net=9.0, reply_net=1.0, one_way_error=0.5))
 
+BETWEEN = Facts(Layers(1, 10), least_round_trip_ms=0.1)
+
 
 def stalls(cause: str, parts_ms: dict[str, float], **others: Any) -> Stalls:
     """One cause, so much in each part, and ten times that in the slowest 1 %."""
@@ -225,6 +227,8 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                  {"wait_ms", "slowest_wait_ms", "lost_segments", "share_slowest"}, "the path"),
     "net-asymmetry": (ASYMMETRY, network_findings, "network", 8 / 11, "likely",
                       {"call_net_ms", "reply_net_ms", "error_ms"}, ""),
+    "between-taps": (BETWEEN, network_findings, "network", 9.9 / 11, "likely",
+                     {"network_ms", "explained_ms", "unexplained_ms"}, "which of the two it is"),
     "net-reordering": (OVERTAKEN, tcp_findings, "network", 0.4, "certain", {"wait_ms", "in_server_ms", "ops"},
                        "the path"),
     "delayed-ack": (ACKS, tcp_findings, "network", 0.4, "certain",
@@ -363,6 +367,11 @@ def test_codes_of_findings_are_written_in_the_catalogue_and_where_they_are_made_
         ("net-loss", replace(LOSS, parts=parts())),
         # A difference within the clock's error, one of less than 1 ms, and clocks of which nothing is known.
         ("net-asymmetry", replace(ASYMMETRY, parts=parts(call_net=9.0, reply_net=1.0, one_way_error=4.0))),
+        ("between-taps", replace(BETWEEN, least_round_trip_ms=None)),
+        ("between-taps", replace(BETWEEN, least_round_trip_ms=6.0)),
+        ("between-taps", replace(BETWEEN, parts=parts(call_retrans_wait=6.0))),
+        ("between-taps", replace(BETWEEN, mean=Layers(2, 0.9))),
+        ("between-taps", replace(BETWEEN, mean=Layers(20, 2))),
         ("net-asymmetry", replace(ASYMMETRY, parts=parts(call_net=2.0, reply_net=1.1, one_way_error=0.01))),
         ("net-asymmetry", replace(ASYMMETRY, parts=parts(call_net=None, one_way_error=None))),
         # One direction that only waits for lost data.
@@ -632,6 +641,29 @@ def test_the_direction_that_is_slower_is_named() -> None:
     assert "the call takes 8.00 ms longer than the reply (+/- 1.00 ms)" in network_findings(ASYMMETRY)[0].text
     reverse = replace(ASYMMETRY, parts=parts(call_net=1.0, reply_net=9.0, one_way_error=0.5))
     assert "the reply takes 8.00 ms longer than the call" in network_findings(reverse)[0].text
+
+
+def test_time_between_the_taps_that_nothing_explains_is_not_called_the_networks() -> None:
+    """A starved host looks like a slow path: both are named, at low confidence, with what decides between them."""
+    found = every(BETWEEN)
+    said = verdict(BETWEEN.mean, None, SOUND, found)
+    assert (said.layer, said.cause, said.confidence) == ("network", "between-taps", "low")
+    assert said.text.startswith("What is between the two capture points (path or the hosts' own kernels) adds 10.00")
+    finding = found[0].as_finding()
+    assert "between the two capture points: path or the hosts' own kernels" in finding.text
+    how = "; ".join(finding.advice["how"])
+    assert all(one in how for one in ("another client", "--evidence", "perf sched", "TCP timestamps"))
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_explained"), [("distance", True), ("rto", True), ("bandwidth", True), ("held", False)]
+)
+def test_what_tcp_and_distance_explain_stays_the_networks(cause: str, is_explained: bool) -> None:
+    """Loss, a full path and distance are the path's; packets that were held may be a late processor's."""
+    facts = replace(BETWEEN, stalls=Stalls({("reply_net", cause): 8.0}, {}, {}))
+    found = network_findings(facts)
+    assert codes(found) == ([] if is_explained else ["between-taps"])
+    assert verdict(facts.mean, None, SOUND, found).confidence == ("high" if is_explained else "low")
 
 
 def test_loss_that_only_the_slowest_feel_is_found() -> None:

@@ -9,6 +9,7 @@ from nfslat.answer.model import Verdict
 from nfslat.findings.catalogue import ROWS, row
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import LAYERS, Layers
+from nfslat.findings.network import BETWEEN
 from nfslat.findings.words import filled, ms
 
 # Thresholds of the confidence word. A layer that adds less than half of the time cannot be called the cause of it.
@@ -16,6 +17,7 @@ _HIGH_MATCH, _LOW_MATCH = 0.95, 0.70
 _HIGH_SHARE, _LOW_SHARE = 0.60, 0.45
 _SOME_UNSEEN, _MUCH_UNSEEN = 0.02, 0.10
 _FEW_OPS, _VERY_FEW_OPS = 100, 20
+_BETWEEN = "what is between the two capture points (path or the hosts' own kernels)"
 _BOUND = 0.5  # of what its layer adds: so much of it that is known at most makes all of it no more than likely
 
 
@@ -65,6 +67,10 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
     of_layer = [one for one in findings if one.layer == layer and (one.share or 0.0) >= row(one.code).least * share]
     cause = max(of_layer, key=lambda one: one.share or 0.0, default=None)
     name = "the client" if layer == "client" and mean.client_ms is None else LAYERS[layer]
+    if layer == "network" and any(one.code == BETWEEN for one in findings):
+        name = _BETWEEN
+        reasons.append("what is between the two capture points may be the path's or the hosts' own kernels'")
+        confidence = "low"
     text = f"{_capital(name)} adds {ms(mean.ms(layer))} of {ms(mean.total_ms)} ms {of} "
     text += f"({share * 100:.1f} %)"
     # A client that did not run, and of which no more is known, is its own reason.
