@@ -39,3 +39,13 @@ def test_distance_stays_the_networks(pair: str) -> None:
     found = _verdict(pair)
     assert (found.layer, found.cause, found.confidence) == ("network", "net-delay", "medium")
     assert found.text.startswith("The network adds")
+
+
+def test_slots_of_a_slow_client_are_mentioned() -> None:
+    """Two slots, 16 callers of metadata: not called workers, and the note says what decides and that 16 take turns."""
+    report = _report("slots2_meta_net")
+    assert report.inflight is not None
+    assert report.inflight.client.held == "slots or workers"
+    (note,) = [one for one in report.notes if "2 calls are in flight most of the time" in one]
+    assert "by so many slots" in note
+    assert "About 16 files or directories take turns" in note

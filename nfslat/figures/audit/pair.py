@@ -155,6 +155,12 @@ def _above_the_wire(c: Analysis) -> list[str]:
                 f". {level} calls are in flight most of the time, and hardly ever more: by so many slots, for which "
                 "others wait above the wire, or by so many workers. --app-ms tells which"
             )
+            turns = max((one.taking_turns or 0 for one in mount.connections), default=0)
+            if turns:
+                text += (
+                    f". About {turns} files or directories take turns, as those of callers do that stand in line for a "
+                    "slot, or those that workers visit one after the other"
+                )
     return [text]
 
 
