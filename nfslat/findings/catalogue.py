@@ -265,8 +265,8 @@ ROWS = (
         "does it. A host whose processor is busy, or a virtual machine whose host is, takes packets late and captures "
         "them late, which looks alike.",
         told="Distance and what TCP waited for (loss, reordering, windows, bandwidth, queues) leave half of the "
-        "network's time, which is 10 % of the mean, and the network adds most, or 1 ms or more is left. Packets that "
-        "were held and released together are not counted as the path's.",
+        "network's time, and the network adds most. Packets that were held and released together are not counted as "
+        "the path's.",
         certain="Never, and a verdict on the network is of low confidence then.",
         refuted="Other clients on the same path are as slow, and both hosts' run queues empty: then it is the path.",
         do="Ask perf sched latency of both hosts (--evidence), compare other clients on the same path, and each host's "

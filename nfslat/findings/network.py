@@ -114,8 +114,8 @@ def _between(f: Facts) -> Diagnosis | None:
     A packet is stamped below TCP. Before its stamp at the receiver it needs that host's processor (and, in a virtual
     machine, the host's of that), so a starved one looks like a slow path.
     """
-    if f.least_round_trip_ms is None:
-        return None
+    if f.least_round_trip_ms is None or f.mean.largest != "network":
+        return None  # where another layer leads, nobody has to be sent to the network
     network_ms = f.mean.ms("network")
     if f.stalls is not None:
         # Each op's share of the distance, which is no more than its own time on the way. Packets that were held and
@@ -126,8 +126,6 @@ def _between(f: Facts) -> Diagnosis | None:
         explained_ms += sum(getattr(f.parts, f"{way}_retrans_wait", None) or 0.0 for way in ("call", "reply"))
     left_ms = network_ms - explained_ms
     if left_ms < _MOSTLY * network_ms or f.share(left_ms) < MATTERS:
-        return None
-    if f.mean.largest != "network" and left_ms < _DELAY_MS:
         return None
     return diagnosis(
         BETWEEN,
