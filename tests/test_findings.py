@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from nfslat.answer.model import (
     CapInFlight,
     ClientInFlight,
+    Clock,
     ConnectionInFlight,
     Finding,
     MatchedRow,
@@ -28,6 +29,7 @@ from nfslat.answer.model import (
 from nfslat.evidence.records import Mount, Setting, Snapshot, Xprt
 from nfslat.findings.catalogue import CODES, ROWS
 from nfslat.findings.client import client_findings
+from nfslat.findings.clock import clock_findings
 from nfslat.findings.diagnosis import Diagnosis, diagnosis
 from nfslat.findings.facts import (
     DATA_OPS,
@@ -51,6 +53,8 @@ from nfslat.findings.verdict import Ground, verdict
 from nfslat.findings.witness import WARNED
 from nfslat.findings.words import ms, times
 from nfslat.model.causes import CHARGES
+from nfslat.report.blocks import Prose
+from nfslat.report.sections.parts import clock_section
 from nfslat.wire.above import Why
 
 ROOT = Path(__file__).parents[1]
@@ -520,6 +524,12 @@ def test_what_the_packets_do_not_tell_is_said(changes: dict[str, Any], why: str)
     assert why in found.text
 
 
+@pytest.mark.parametrize(("storage_ms", "code"), [(None, "server-queue-unknown"), (19.0, "server-storage")])
+def test_no_time_is_both_storages_and_unknown(storage_ms: float | None, code: str) -> None:
+    """Where much is not captured the time in a thread is of unknown make, unless the storage's own figure is known."""
+    assert codes(server_findings(replace(STORAGE, unseen_share=0.4, storage_ms=storage_ms))) == [code]
+
+
 def test_threads_and_storage_side_by_side() -> None:
     """A queue for two threads that each wait 20 ms for the disk: both are said, with their shares."""
     facts = Facts(
@@ -530,6 +540,18 @@ def test_threads_and_storage_side_by_side() -> None:
     assert [each.code for each in found] == ["server-threads", "server-storage"]
     assert sum(each.share or 0 for each in found) == pytest.approx(200 / 201)
     assert found[0].as_finding().evidence["share_slowest"] == found[0].slowest == pytest.approx(280 / 301)
+
+
+@pytest.mark.parametrize(
+    ("ppm", "bound_ppm", "found"),
+    [(-10.9, (-4931.0, 4811.0), []), (1.1, (0.0, 3.0), []), (-10.9, (-15.0, -2.0), ["clock-drift"])],
+)
+def test_bounds_that_hold_no_drift_are_no_drift(ppm: float, bound_ppm: tuple[float, float], found: list[str]) -> None:
+    """An estimate whose bounds allow 0 is no finding, and the report says that no drift is seen."""
+    clock = Clock(True, 5.0, (4.9, 5.1), "2024-05-01T10:00:10Z", ppm, bound_ppm, [], 0, 100, 0)
+    assert [one.code for one in clock_findings(clock)] == found
+    said = "".join(block.text for block in clock_section(clock) if isinstance(block, Prose))
+    assert ("No drift is seen" in said) == (not found)
 
 
 # --- The client -------------------------------------------------------------------------------------------------------

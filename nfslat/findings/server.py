@@ -166,7 +166,11 @@ class ServerWindow(Window):
 
 def server_findings(facts: Facts) -> list[Diagnosis]:
     """In no order."""
-    found = [_queue(facts), _storage(facts), _unknown(facts), _reconnect(facts)]
+    storage, unknown = _storage(facts), _unknown(facts)
+    if storage is not None and unknown is not None:
+        # Both are about the time in a thread. What is not told from packets may be known from the storage itself.
+        storage, unknown = (storage, None) if storage.confidence == "certain" else (None, unknown)
+    found = [_queue(facts), storage, unknown, _reconnect(facts)]
     by_code: dict[str, Diagnosis] = {}
     for one in found:
         if one is not None:
