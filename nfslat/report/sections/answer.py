@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nfslat.answer.model import AuditNote, Capture, MatchedOps, MatchedRow, RawRow, Report, Verdict
-from nfslat.model.protocol import DATA_OPS
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
 from nfslat.report.sections.pivots import legend
 from nfslat.report.sections.tables import (
@@ -22,6 +21,7 @@ SRT_MEANS = {
 }
 
 _FEW = 2  # operations that are named
+_DATA_OPS = frozenset(("READ", "WRITE", "READ_PLUS"))  # what a figure without an operation is about
 _IN_FLIGHT_MEANS = (
     "In flight: shares of time are of that in which any op is. most: at once; level: hardly ever exceeded; time at it: "
     "or below it by as many as may be in flight unseen; held by: what keeps more from being in flight.",
@@ -96,7 +96,7 @@ def _proof(report: Report) -> Iterator[Block]:
 def _of_application(report: Report, matched: MatchedOps) -> list[MatchedRow]:
     """Operations that the application's time was given for; none where it is not known, or these are all, or many."""
     given = {row.op for row in report.stack if row.layer == "application"}
-    for names in (given, DATA_OPS) if given else ():
+    for names in (given, _DATA_OPS) if given else ():
         rows = [row for row in matched.by_op if row.op in names]
         if rows:
             return rows if len(rows) <= _FEW and len(rows) < len(matched.by_op) else []
