@@ -236,14 +236,14 @@ def report(
         threads = known.threads or inflight.server.threads_estimate
         slots = next((one.evidence.slots_each for one in causes if isinstance(one.evidence, Slots)), None)
         sessions = facts.sessions_needed if sessions is None and facts is not None else sessions
-        replays = what_if(c, asked, threads=threads, slots=slots, sessions=sessions)
+        replays, unanswered = what_if(c, asked, threads=threads, slots=slots, sessions=sessions)
         return model.Report(
             schema=model.SCHEMA,
             nfslat=tool,
             captures=captures,
             raw={name: made.result() for name, made in raw.items()},
             selection=selection_of(sides, filters),
-            notes=notes_of(audit, of_clock, said, layers.notes, contradictions(known, inflight.server)),
+            notes=notes_of(audit, of_clock, unanswered, said, layers.notes, contradictions(known, inflight.server)),
             matched=matched,
             clock=clock,
             audit=audit,

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from nfslat.answer.model import (
     CapInFlight,
     ClientInFlight,
+    Clock,
     ConnectionInFlight,
     Finding,
     MatchedRow,
@@ -28,6 +29,7 @@ from nfslat.answer.model import (
 from nfslat.evidence.records import Mount, Setting, Snapshot, Xprt
 from nfslat.findings.catalogue import CODES, ROWS
 from nfslat.findings.client import client_findings
+from nfslat.findings.clock import clock_findings
 from nfslat.findings.diagnosis import Diagnosis, diagnosis
 from nfslat.findings.facts import (
     DATA_OPS,
@@ -55,6 +57,8 @@ from nfslat.findings.verdict import Ground, verdict
 from nfslat.findings.witness import WARNED
 from nfslat.findings.words import ms, times
 from nfslat.model.causes import CHARGES
+from nfslat.report.blocks import Prose
+from nfslat.report.sections.parts import clock_section
 from nfslat.wire.above import Why
 
 ROOT = Path(__file__).parents[1]
@@ -164,6 +168,8 @@ LOSS = Facts(
 )
 ASYMMETRY = Facts(Layers(1, 10), parts=parts(call_net=9.0, reply_net=1.0, one_way_error=0.5))
 
+BETWEEN = Facts(Layers(1, 10), least_round_trip_ms=0.1)
+
 
 def stalls(cause: str, parts_ms: dict[str, float], **others: Any) -> Stalls:
     """One cause, so much in each part, and ten times that in the slowest 1 %."""
@@ -255,6 +261,8 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                  {"wait_ms", "slowest_wait_ms", "lost_segments", "share_slowest"}, "the path"),
     "net-asymmetry": (ASYMMETRY, network_findings, "network", 8 / 11, "likely",
                       {"call_net_ms", "reply_net_ms", "error_ms"}, ""),
+    "between-taps": (BETWEEN, network_findings, "network", 9.9 / 11, "likely",
+                     {"network_ms", "explained_ms", "unexplained_ms"}, "which of the two it is"),
     "net-reordering": (OVERTAKEN, tcp_findings, "network", 0.4, "certain", {"wait_ms", "in_server_ms", "ops"},
                        "the path"),
     "delayed-ack": (ACKS, tcp_findings, "network", 0.4, "certain",
@@ -402,6 +410,11 @@ def test_codes_of_findings_are_written_in_the_catalogue_and_where_they_are_made_
         ("net-loss", replace(LOSS, parts=parts())),
         # A difference within the clock's error, one of less than 1 ms, and clocks of which nothing is known.
         ("net-asymmetry", replace(ASYMMETRY, parts=parts(call_net=9.0, reply_net=1.0, one_way_error=4.0))),
+        ("between-taps", replace(BETWEEN, least_round_trip_ms=None)),
+        ("between-taps", replace(BETWEEN, least_round_trip_ms=6.0)),
+        ("between-taps", replace(BETWEEN, parts=parts(call_retrans_wait=6.0))),
+        ("between-taps", replace(BETWEEN, mean=Layers(2, 0.9))),
+        ("between-taps", replace(BETWEEN, mean=Layers(20, 2))),
         ("net-asymmetry", replace(ASYMMETRY, parts=parts(call_net=2.0, reply_net=1.1, one_way_error=0.01))),
         ("net-asymmetry", replace(ASYMMETRY, parts=parts(call_net=None, one_way_error=None))),
         # One direction that only waits for lost data.
@@ -550,6 +563,12 @@ def test_what_the_packets_do_not_tell_is_said(changes: dict[str, Any], why: str)
     assert why in found.text
 
 
+@pytest.mark.parametrize(("storage_ms", "code"), [(None, "server-queue-unknown"), (19.0, "server-storage")])
+def test_no_time_is_both_storages_and_unknown(storage_ms: float | None, code: str) -> None:
+    """Where much is not captured the time in a thread is of unknown make, unless the storage's own figure is known."""
+    assert codes(server_findings(replace(STORAGE, unseen_share=0.4, storage_ms=storage_ms))) == [code]
+
+
 def test_threads_and_storage_side_by_side() -> None:
     """A queue for two threads that each wait 20 ms for the disk: both are said, with their shares."""
     facts = Facts(
@@ -560,6 +579,18 @@ def test_threads_and_storage_side_by_side() -> None:
     assert [each.code for each in found] == ["server-threads", "server-storage"]
     assert sum(each.share or 0 for each in found) == pytest.approx(200 / 201)
     assert found[0].as_finding().evidence["share_slowest"] == found[0].slowest == pytest.approx(280 / 301)
+
+
+@pytest.mark.parametrize(
+    ("ppm", "bound_ppm", "found"),
+    [(-10.9, (-4931.0, 4811.0), []), (1.1, (0.0, 3.0), []), (-10.9, (-15.0, -2.0), ["clock-drift"])],
+)
+def test_bounds_that_hold_no_drift_are_no_drift(ppm: float, bound_ppm: tuple[float, float], found: list[str]) -> None:
+    """An estimate whose bounds allow 0 is no finding, and the report says that no drift is seen."""
+    clock = Clock(True, 5.0, (4.9, 5.1), "2024-05-01T10:00:10Z", ppm, bound_ppm, [], 0, 100, 0)
+    assert [one.code for one in clock_findings(clock)] == found
+    said = "".join(block.text for block in clock_section(clock) if isinstance(block, Prose))
+    assert ("No drift is seen" in said) == (not found)
 
 
 # --- The client -------------------------------------------------------------------------------------------------------
@@ -671,6 +702,29 @@ def test_the_direction_that_is_slower_is_named() -> None:
     assert "the call takes 8.00 ms longer than the reply (+/- 1.00 ms)" in network_findings(ASYMMETRY)[0].text
     reverse = replace(ASYMMETRY, parts=parts(call_net=1.0, reply_net=9.0, one_way_error=0.5))
     assert "the reply takes 8.00 ms longer than the call" in network_findings(reverse)[0].text
+
+
+def test_time_between_the_taps_that_nothing_explains_is_not_called_the_networks() -> None:
+    """A starved host looks like a slow path: both are named, at low confidence, with what decides between them."""
+    found = every(BETWEEN)
+    said = verdict(BETWEEN.mean, None, SOUND, found)
+    assert (said.layer, said.cause, said.confidence) == ("network", "between-taps", "low")
+    assert said.text.startswith("What is between the two capture points (path or the hosts' own kernels) adds 10.00")
+    finding = found[0].as_finding()
+    assert "between the two capture points: path or the hosts' own kernels" in finding.text
+    how = "; ".join(finding.advice["how"])
+    assert all(one in how for one in ("another client", "--evidence", "perf sched", "TCP timestamps"))
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_explained"), [("distance", True), ("rto", True), ("bandwidth", True), ("held", False)]
+)
+def test_what_tcp_and_distance_explain_stays_the_networks(cause: str, is_explained: bool) -> None:
+    """Loss, a full path and distance are the path's; packets that were held may be a late processor's."""
+    facts = replace(BETWEEN, stalls=Stalls({("reply_net", cause): 8.0}, {}, {}))
+    found = network_findings(facts)
+    assert codes(found) == ([] if is_explained else ["between-taps"])
+    assert verdict(facts.mean, None, SOUND, found).confidence == ("high" if is_explained else "low")
 
 
 def test_loss_that_only_the_slowest_feel_is_found() -> None:

@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -242,3 +243,17 @@ def test_an_application_below_the_wire_adds_nothing(capsys: pytest.CaptureFixtur
     assert report["verdict"]["layer"] == "server"
     assert all(row["ms"] >= 0 for row in report["stack"])
     assert any("below the client SRT" in note for note in report["notes"])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [(["READ=500"], r"[\d,]+ READ$"), (["500"], r"[\d,]+ READ, WRITE$"), ([], r"544 ops$")]
+)
+def test_the_line_below_the_headline_names_its_ops(
+    given: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the application's time the headline is about some operations, and so is the sum below it."""
+    folder = SAMPLES / "client-slots"
+    options = [one for value in given for one in ("--app-ms", value)]
+    assert cli.main([str(folder / "server.pcap.gz"), str(folder / "client.pcap.gz"), *options]) == 0
+    (line,) = [one for one in capsys.readouterr().out.splitlines() if one.startswith("mean client SRT")]
+    assert re.search(said, line)

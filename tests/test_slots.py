@@ -38,11 +38,15 @@ class Load:
 
     def run(self) -> tuple[Any, Any]:
         """Starts and ends on the wire."""
+        return self.with_workers()[:2]
+
+    def with_workers(self) -> tuple[Any, Any, Any]:
+        """The same, and which worker asked."""
         draw = random.Random(self.seed)
         asks = [(round(draw.uniform(0, self.think)), worker) for worker in range(self.workers)]
         heapq.heapify(asks)
         free = [-self.handover] * min(self.slots, self.workers)
-        starts, ends = [], []
+        starts, ends, workers = [], [], []
         for _ in range(self.count):
             asked, worker = heapq.heappop(asks)
             freed = heapq.heappop(free)
@@ -51,9 +55,10 @@ class Load:
             end = start + round(self.service * draw.uniform(0.3, 1.7))
             starts.append(start)
             ends.append(end)
+            workers.append(worker)
             heapq.heappush(free, end)
             heapq.heappush(asks, (end + round(self.think * draw.uniform(0.6, 1.8)), worker))
-        return np.array(starts), np.array(ends)
+        return np.array(starts), np.array(ends), np.array(workers, dtype=np.uint32)
 
 
 def _held(load: Load, hidden: float = 0.0) -> Slots:
@@ -80,6 +85,34 @@ def test_synchronous_workers_are_no_slots(workers: int) -> None:
     assert (found.held, found.level) == (Held.WORKERS, workers)
     assert found.held is Held.WORKERS
     assert not found.limited
+
+
+@pytest.mark.parametrize("slots", [2, 16])
+def test_slots_of_a_slow_client_are_not_called_workers(slots: int) -> None:
+    """A kernel that takes 220 us to fill a free slot is as slow as workers of a fast client: it cannot be told."""
+    found = _held(Load(workers=4 * slots, slots=slots, handover=220 * US, service=30 * MS))
+    assert (found.held, found.level) == (Held.EITHER, slots)
+    assert not found.limited
+
+
+@pytest.mark.parametrize(("workers", "slots"), [(16, 2), (6, 4), (64, 16)])
+def test_files_that_take_turns_show_callers_in_line(workers: int, slots: int) -> None:
+    """However slow the client: where a reply's own file goes on only after the others, it may be slots."""
+    starts, ends, files = Load(workers=workers, slots=slots, handover=500 * US, service=30 * MS).with_workers()
+    found = held_at(starts, ends, 0.0, 0, files)
+    assert (found.held, found.level) == (Held.EITHER, slots)
+    assert found.taking_turns == pytest.approx(workers, abs=2)
+
+
+@pytest.mark.parametrize("workers", [2, 16])
+def test_workers_that_go_on_with_their_own_file_are_workers(workers: int) -> None:
+    """Nobody stands in line, so the file whose reply came is the one that is asked for next; nor do files take turns
+    where workers choose among them at random, or where no file is known."""
+    starts, ends, files = Load(workers=workers, service=50 * MS).with_workers()
+    chosen = np.random.default_rng(1).integers(0, 8 * workers, len(files)).astype(np.uint32)
+    for one in (files, np.zeros_like(files), chosen, np.full_like(files, 0xFFFFFFFF)):
+        found = held_at(starts, ends, 0.0, 0, one)
+        assert (found.held, found.taking_turns) == (Held.WORKERS, None)
 
 
 def test_workers_that_think_leave_no_flat_top() -> None:

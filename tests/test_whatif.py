@@ -49,6 +49,18 @@ def test_more_slots_are_predicted_where_the_sessions_are_known(
     assert found[0]["after"]["application_ms"]["mean"] == pytest.approx(truth.application_ns.mean() / MS, rel=0.1)
 
 
+def test_a_question_without_an_answer_leaves_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Too few calls to know the time in a thread: the report is printed, and says why there is no replay."""
+    captures = write_captures(simulate(**(LOAD | {"count": 40}), threads=2), tmp_path)
+    assert cli.main([*map(str, captures), "--what-if", "threads=8", "--json", "-"]) == 0
+    out, err = capsys.readouterr()
+    report = json.loads(out)
+    assert (err, report["what_if"]) == ("", [])
+    (note,) = [one for one in report["notes"] if one.startswith("--what-if threads=8 has no answer: ")]
+    assert "too few" in note
+    assert report["matched"]["ops"] > 0
+
+
 def test_nothing_is_replayed_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without --what-if the report has none."""
     assert _what_if(capsys, tmp_path, threads=2) == []

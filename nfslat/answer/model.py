@@ -229,6 +229,14 @@ class Clock:
     messages: Count  # calls and replies that theta rests on
     contradicting: Count  # of these, those that agree with no theta: wrong stamps, or wrong matches
 
+    @property
+    def drifts(self) -> bool:
+        """Do the clocks run at different rates for sure? Bounds that hold 0 allow that they do not."""
+        if not self.drift_ppm or self.drift_bound_ppm is None:
+            return False
+        least, most = self.drift_bound_ppm
+        return least > 0 or most < 0
+
 
 @dataclass(frozen=True)
 class TcpAmount:

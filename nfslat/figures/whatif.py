@@ -44,17 +44,22 @@ def parse_asked(text: str) -> Asked:
 
 def what_if(
     c: Analysis, asked: Sequence[Asked], *, threads: int | None, slots: int | None, sessions: int | None
-) -> list[model.WhatIf]:
+) -> tuple[list[model.WhatIf], list[str]]:
     """One replay for each of `asked`; `threads` and `slots` (of each connection or session) limit now, None: none does.
 
-    Raises ``InputError`` where the packets do not tell the time in a thread, ``UsageError`` as `replay.what_if` does.
+    And notes on those that have no answer, because the packets do not tell the time in a thread. Raises ``UsageError``
+    as `replay.what_if` does.
     """
     if not asked:
-        return []
+        return [], []
+    none = f"--what-if {', '.join(one.text for one in asked)} has no answer"
     if c.inflight.load.threads.cannot:
-        raise InputError(f"--what-if: the time in a server thread is not known: {c.inflight.load.threads.cannot}")
+        return [], [f"{none}: the time in a server thread is not known: {c.inflight.load.threads.cannot}"]
     load = _load(c)
-    return [_one(load, one, threads, slots, sessions) for one in asked]
+    try:
+        return [_one(load, one, threads, slots, sessions) for one in asked], []
+    except InputError as error:
+        return [], [f"{none}: {error}"]
 
 
 def _one(load: Load, asked: Asked, threads: int | None, slots: int | None, sessions: int | None) -> model.WhatIf:

@@ -279,6 +279,24 @@ ROWS = (
         do="Look at the load of either direction, at shapers (tc qdisc show), and at the sender's socket (ss -tm).",
     ),
     Row(
+        code="between-taps",
+        layer="network",
+        title="Time between the two capture points that nothing explains",
+        because="which no distance, loss, reordering, bandwidth or queue explains",
+        proof=(("unexplained_ms", "not explained"),),
+        knob="which of the two it is: the path, or a host's kernel",
+        means="Calls and replies take long from one capture point to the other, and nothing shows that the path "
+        "does it. A host whose processor is busy, or a virtual machine whose host is, takes packets late and captures "
+        "them late, which looks alike.",
+        told="Distance and what TCP waited for (loss, reordering, windows, bandwidth, queues) leave half of the "
+        "network's time, and the network adds most. Packets that were held and released together are not counted as "
+        "the path's.",
+        certain="Never, and a verdict on the network is of low confidence then.",
+        refuted="Other clients on the same path are as slow, and both hosts' run queues empty: then it is the path.",
+        do="Ask perf sched latency of both hosts (--evidence), compare other clients on the same path, and each host's "
+        "TCP timestamps (TSval) with its own capture's times.",
+    ),
+    Row(
         code="delayed-ack",
         layer="network",
         title="Senders wait for ACKs that are kept back",

@@ -172,8 +172,13 @@ def _slots(f: Facts) -> Diagnosis | None:
             slot_wait_ms=f.slot_wait_ms,
             sessions_needed=f.sessions_needed,
         ),
-        advice=advice.slots(f.client_host, count // connections, each, version),
+        advice=advice.slots(f.client_host, count // connections, each, version, _granted(f)),
     )
+
+
+def _granted(f: Facts) -> int | None:
+    """Slots of the session that the server gave, and now wants used; None where there is none, or it is not known."""
+    return next((one.limit for one in f.sessions if not one.callbacks), None)
 
 
 def _slots_there_are(f: Facts) -> int:

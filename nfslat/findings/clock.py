@@ -58,7 +58,7 @@ def clock_findings(clock: Clock) -> list[Finding]:
             "matches are wrong"
         )
         found.append(_finding("clock-unknown", "warning", text, NoFit(contradicting=clock.contradicting)))
-    if clock.drift_ppm and clock.drift_bound_ppm:
+    if clock.drifts and clock.drift_ppm is not None and clock.drift_bound_ppm is not None:
         text = (
             f"the two clocks run at different rates: theta changes by {clock.drift_ppm:+,.1f} ppm "
             f"({clock.drift_ppm * 3.6:+,.1f} ms an hour); all times are put on the client's clock"

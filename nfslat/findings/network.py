@@ -1,19 +1,21 @@
-"""Facts -> findings on the path: distance, and a direction that is slower than the other."""
+"""Facts -> findings on the path: distance, a direction that is slower than the other, and what nothing explains."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
-from nfslat.findings.facts import Facts
+from nfslat.findings.facts import MATTERS, Facts
 from nfslat.findings.words import ms
-from nfslat.model.causes import LOSSES, Cause
+from nfslat.model.causes import FROM_OUTSIDE, LOSSES, Cause
 
 DELAY = "net-delay"
+BETWEEN = "between-taps"
 _DELAY_MS = 1.0  # a round trip; a machine room has less
 _DELAY_SHARE = 0.10
 _ASYMMETRY_SHARE = 0.10
 _VARIES = 0.2  # of the shortest round trip, and ...
+_MOSTLY = 0.5  # of the network's time: where so much of it has no cause, it may not be the path's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +38,18 @@ class Asymmetry(Evidence):
     error_ms: float  # of either, as the clocks are known
 
 
+@dataclass(frozen=True, kw_only=True)
+class Between(Evidence):
+    """Of between-taps."""
+
+    network_ms: float  # mean
+    explained_ms: float  # of that, by distance and by what TCP waited for
+    unexplained_ms: float
+
+
 def network_findings(facts: Facts) -> list[Diagnosis]:
     """In no order."""
-    return [one for one in (_delay(facts), _asymmetry(facts)) if one is not None]
+    return [one for one in (_delay(facts), _asymmetry(facts), _between(facts)) if one is not None]
 
 
 def _delay(f: Facts) -> Diagnosis | None:
@@ -94,6 +105,49 @@ def _asymmetry(f: Facts) -> Diagnosis | None:
         share=f.share(abs(more)),
         confidence="likely",
         evidence=Asymmetry(call_net_ms=p.call_net, reply_net_ms=p.reply_net, error_ms=p.one_way_error),
+    )
+
+
+def _between(f: Facts) -> Diagnosis | None:
+    """Time on the way of which nothing shows that it is the path's.
+
+    A packet is stamped below TCP. Before its stamp at the receiver it needs that host's processor (and, in a virtual
+    machine, the host's of that), so a starved one looks like a slow path.
+    """
+    if f.least_round_trip_ms is None or f.mean.largest != "network":
+        return None  # where another layer leads, nobody has to be sent to the network
+    network_ms = f.mean.ms("network")
+    if f.stalls is not None:
+        # Each op's share of the distance, which is no more than its own time on the way. Packets that were held and
+        # released together are not among the causes: a processor that is late does that, too.
+        explained_ms = f.stalls.ms({*FROM_OUTSIDE, Cause.DISTANCE})
+    else:
+        explained_ms = min(f.least_round_trip_ms, network_ms)
+        explained_ms += sum(getattr(f.parts, f"{way}_retrans_wait", None) or 0.0 for way in ("call", "reply"))
+    left_ms = network_ms - explained_ms
+    if left_ms < _MOSTLY * network_ms or f.share(left_ms) < MATTERS:
+        return None
+    return diagnosis(
+        BETWEEN,
+        "network",
+        f"no distance, loss, reordering, bandwidth or queue explains {ms(left_ms)} of the {ms(network_ms)} ms between "
+        "the two capture points: path or the hosts' own kernels, for a host whose processor is busy (or a virtual "
+        "machine whose host is) is late with packets before they are captured",
+        share=f.share(left_ms),
+        confidence="likely",
+        evidence=Between(network_ms=network_ms, explained_ms=explained_ms, unexplained_ms=left_ms),
+        advice=LookAt(
+            knob="which of the two it is",
+            how=(
+                "another client on the same path at the same time: as slow, and it is the path or the server's kernel",
+                "perf sched record -- sleep 10; perf sched latency >sched.txt # on both hosts, then nfslat ... "
+                "--evidence sched.txt: tasks that wait for a processor as long as that",
+                "vmstat 1 on both: r above the number of processors, st (steal) above 0",
+                "TCP timestamps in each host's own capture: TSval says when its TCP made a segment; one captured "
+                "later than others by TSval waited in that host",
+            ),
+            verify="the same captures while the hosts are idle: a path stays as slow",
+        ),
     )
 
 

@@ -169,7 +169,7 @@ def server_findings(facts: Facts) -> list[Diagnosis]:
     """In no order."""
     slow = slow_finding(facts)
     # Ops that are slow at times, and all that is slow, are the same time.
-    of_time = [_storage(facts), _unknown(facts)] if slow is None else [slow]
+    of_time = _in_thread(facts) if slow is None else [slow]
     found = [_queue(facts), *of_time, _reconnect(facts)]
     by_code: dict[str, Diagnosis] = {}
     for one in found:
@@ -181,6 +181,14 @@ def server_findings(facts: Facts) -> list[Diagnosis]:
 def _no_surer(f: Facts, found: Diagnosis) -> Diagnosis:
     """A handful of ops makes nothing certain."""
     return dataclasses.replace(found, confidence="likely") if f.few_ops else found
+
+
+def _in_thread(f: Facts) -> list[Diagnosis | None]:
+    storage, unknown = _storage(f), _unknown(f)
+    if storage is None or unknown is None:
+        return [storage, unknown]
+    # Both are about the time in a thread. What is not told from packets may be known from the storage itself.
+    return [storage if storage.confidence == "certain" else unknown]
 
 
 def _queue(f: Facts) -> Diagnosis | None:

@@ -9,6 +9,7 @@ from nfslat.answer.model import Verdict
 from nfslat.findings.catalogue import ROWS, row
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import LAYERS, Layers
+from nfslat.findings.network import BETWEEN
 from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.words import filled, ms, percent, span
@@ -19,6 +20,7 @@ _HIGH_SHARE, _LOW_SHARE = 0.60, 0.45
 _SOME_UNSEEN, _MUCH_UNSEEN = 0.02, 0.10
 _FEW_OPS, _VERY_FEW_OPS = 100, 20
 _MOST = 0.5  # of all the time of requests: so much of it between tries is the answer
+_BETWEEN = "what is between the two capture points (path or the hosts' own kernels)"
 _BOUND = 0.5  # of what its layer adds: so much of it that is known at most makes all of it no more than likely
 
 
@@ -80,6 +82,10 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
     of_layer = [one for one in findings if one.layer == layer and (one.share or 0.0) >= row(one.code).least * share]
     cause = max(of_layer, key=lambda one: one.share or 0.0, default=None)
     name = "the client" if layer == "client" and mean.client_ms is None else LAYERS[layer]
+    if layer == "network" and any(one.code == BETWEEN for one in findings):
+        name = _BETWEEN
+        reasons.append("what is between the two capture points may be the path's or the hosts' own kernels'")
+        confidence = "low"
     text = "" if unseen is None else unseen.first_words()
     about = "" if unseen is None or unseen.is_one_figure else "about "
     text += f"{_capital(name)} adds {about}{ms(mean.ms(layer))} of {ms(mean.total_ms)} ms {of} "

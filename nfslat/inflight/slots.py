@@ -5,7 +5,9 @@ are in flight for most of the busy time, hardly ever more, and what follows a re
 workers that each wait for their answer keep N in flight too, but there the answer goes up to the application and the
 next call comes down from it, which takes longer. In the lab (docs/method.md, "Client slots") 0.90 or more of the calls
 that fill the top after a reply come within 150 us of it where slots hold the client, 0.66 or fewer where workers do. On
-a faster host workers may be as fast as that: from packets alone slots are never more than likely.
+a faster host workers may be as fast as that: from packets alone slots are never more than likely. On a slower host
+slots may be as slow as workers are on a fast one, so these are told only by what takes far longer; and not where files
+take turns as callers do that stand in line for a slot.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ import numpy as np
 from nfslat.inflight.levels import Levels, in_order, levels, levels_of, unseen
 from nfslat.kernels.levels import turnarounds_ns
 from nfslat.model.blocks import side_by_side
-from nfslat.model.tables import I32, I64, Ops
+from nfslat.model.protocol import NULL32
+from nfslat.model.tables import I32, I64, U32, Ops
 
 KNOWN = {
     2: "the least that a Linux client keeps (sunrpc.tcp_slot_table_entries)",
@@ -33,6 +36,9 @@ _FEWEST = 100  # ops of a connection, and a half of it of calls that fill the to
 _FLAT = 0.5  # of the busy time at the top
 _AT_ONCE_NS = 150_000  # from a reply to the call that follows it, where only the kernel is in between
 _CLOCKED = 0.8  # of the calls that fill the top
+_SLOWER = 2  # times as long slots of a slow client may take; where half of the calls take longer it is an application
+_TURNS = 0.4  # of the calls go out when the same number of others did: files chosen at random come to 0.2
+_ENOUGH = 200_000  # ops tell how files take turns
 _APART = 4  # replies must be so many times further apart than the time in which a call follows one
 _HIDDEN = 0.25  # of the ops: with more in flight and not seen no level says anything
 _USED = 0.1  # of the ops of a mount's busiest connection: those with less (mounting, reconnecting) do not count
@@ -44,7 +50,7 @@ class Held(Enum):
     NOTHING = "nothing"  # it moves up and down
     SLOTS = "likely slots"  # flat, and calls follow replies as fast as a kernel does it
     WORKERS = "workers"  # flat, but what follows a reply takes as long as an application: synchronous workers
-    EITHER = "slots or workers"  # flat, and replies come too close together to tell
+    EITHER = "slots or workers"  # flat, and replies come too close together, or the client is too slow, to tell
     UNKNOWN = "cannot tell"  # too few ops, or too many of them not captured
 
 
@@ -65,6 +71,9 @@ class Slots:
     at_once_us: float  # 150, or a quarter of the mean time between replies where that is less
     turnaround_us: tuple[float, float] | None  # median and third quartile, from those replies to those calls
     held: Held
+    # So many files or directories take turns, and after a reply others go first: as callers do that wait for a slot,
+    # or workers that visit one after the other. None: they do not, or it was not looked for.
+    taking_turns: int | None = None
 
     @property
     def limited(self) -> bool:
@@ -133,7 +142,7 @@ def _mount(
     count = sum(len(rows) for _, rows in parts)
     most = max(len(rows) for _, rows in parts)
     parts = sorted((part for part in parts if len(part[1]) >= _USED * most), key=lambda part: -len(part[1]))
-    found = tuple(held_at(ops.t0[rows], ops.t3[rows], hidden, conn) for conn, rows in parts)
+    found = tuple(held_at(ops.t0[rows], ops.t3[rows], hidden, conn, ops.fh[rows]) for conn, rows in parts)
     if len(parts) == 1:
         return MountSlots(client, server, count, 1, found[0].levels, found)
     together = np.concatenate([rows for _, rows in parts])
@@ -142,8 +151,11 @@ def _mount(
     return MountSlots(client, server, count, max(nconnect, 1), levels(ops.t0[together], ops.t3[together]), found)
 
 
-def held_at(starts: I64, ends: I64, hidden: float, conn: int) -> Slots:
-    """What holds the ops of one connection or session, in flight from `starts` to `ends` (ns, in any order)."""
+def held_at(starts: I64, ends: I64, hidden: float, conn: int, files: U32 | None = None) -> Slots:
+    """What holds the ops of one connection or session, in flight from `starts` to `ends` (ns, in any order).
+
+    `files` are what they work on (``Ops.fh``), where that is to be looked at.
+    """
     events = in_order(starts, ends)
     found = levels_of(events)
     top, count = found.top, len(starts)
@@ -153,7 +165,7 @@ def held_at(starts: I64, ends: I64, hidden: float, conn: int) -> Slots:
         return Slots(conn, count, found, None, None, None, at_once_ns / 1e3, None, Held.UNKNOWN)
     hides = unseen(top, hidden)
     waits_ns = turnarounds_ns(events, max(top - hides, 1), top)
-    clocked_share = turnaround_us = None
+    clocked_share = turnaround_us = turns = None
     empty = 0.0
     if len(waits_ns) >= _FEWEST // 2:
         clocked_share = float(np.count_nonzero(waits_ns <= at_once_ns)) / len(waits_ns)
@@ -172,6 +184,30 @@ def held_at(starts: I64, ends: I64, hidden: float, conn: int) -> Slots:
     elif clocked_share >= _CLOCKED:
         held = Held.SLOTS
     else:
-        quick = float(np.count_nonzero(waits_ns <= _AT_ONCE_NS)) / len(waits_ns)
-        held = Held.EITHER if quick >= _CLOCKED else Held.WORKERS
-    return Slots(conn, count, found, top, at_top_share, clocked_share, at_once_ns / 1e3, turnaround_us, held)
+        turns = None if files is None else _taking_turns(starts, ends, files, top)
+        slow = float(np.median(waits_ns)) > _SLOWER * _AT_ONCE_NS
+        held = Held.WORKERS if slow and turns is None else Held.EITHER
+    return Slots(conn, count, found, top, at_top_share, clocked_share, at_once_ns / 1e3, turnaround_us, held, turns)
+
+
+def _taking_turns(starts: I64, ends: I64, files: U32, top: int) -> int | None:
+    """How many files take turns, each waiting for the others after its reply; None where they do not.
+
+    Callers in line for a slot go out in the order in which they came, so between a reply and the next call of its
+    caller there is nearly always the same number of others. A worker that goes on with its own file lets nobody go
+    first, and workers that choose among files at random leave no such number.
+    """
+    starts, ends, files = starts[:_ENOUGH], ends[:_ENOUGH], files[:_ENOUGH]
+    order = np.lexsort((starts, files))
+    before, after = order[:-1], order[1:]
+    again = (files[before] == files[after]) & (files[after] != NULL32) & (starts[after] >= ends[before])
+    before, after = before[again], after[again]
+    if len(after) < max(_FEWEST // 2, _USED * len(starts)):
+        return None
+    sent = np.sort(starts)
+    others = np.searchsorted(sent, starts[after]) - np.searchsorted(sent, ends[before])
+    middle = float(np.median(others))
+    near = np.abs(others - middle) <= max(middle / 8, 1)
+    if middle < max(top / 2, 1) or np.count_nonzero(near) < _TURNS * len(others):
+        return None
+    return round(middle) + top

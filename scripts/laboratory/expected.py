@@ -13,11 +13,20 @@ PACKETS, APPLICATION = "packets", "application"  # what is known: the captures a
 SLOW_DISK_MS = 5.0  # a disk that takes longer is the slow one of a scenario: healthy ones of the lab take 0 to 1.2 ms
 
 # Not among the causes that must not be blamed where they were not made is what a healthy run of the lab has, too:
-# above-wire (guests have one processor each), congestion-window (1 MB in one message), server-slow-ops (the disk of a
-# busy machine stalls by itself), and what captures lack.
+# above-wire and between-taps (guests have one processor each), congestion-window (1 MB in one message), server-slow-ops
+# (the disk of a busy machine stalls by itself), and what captures lack.
 _NATURAL = frozenset(
-    ("above-wire", "congestion-window", "unknown-window", "net-asymmetry", "server-queue-unknown", "server-slow-ops")
-) | {"server-window"}
+    (
+        "above-wire",
+        "between-taps",
+        "congestion-window",
+        "unknown-window",
+        "net-asymmetry",
+        "server-queue-unknown",
+        "server-slow-ops",
+        "server-window",
+    )
+)
 _LIMITS = ("server-threads", "client-slots", "session-slots", "connection-cap")
 _OF_PATH = ("net-delay", "net-loss", "net-reordering", "bandwidth", "zero-window", "receive-window", "delayed-ack")
 _COSTLY = tuple(one.code for one in ROWS if one.code not in _NATURAL)

@@ -290,7 +290,8 @@ def _server(made: list[Client], windows: list[ServerWindow], ops: int) -> Server
     most = max(w.in_flight_max for w in windows)
     inflight = ServerInFlight(
         "10.0.0.1", 1, most, sum(w.in_flight_mean for w in windows) / WINDOWS, [Level(1, 1.0, 900.0)], 8, THREADS, 412,
-        THREADS, (8, 9), True, 0.48, QUEUE_MS / 2, (QUEUE_MS / 2 - 1, QUEUE_MS / 2 + 1), SERVICE_MS, 130, 2, 0, None,
+        THREADS, (8, 9), True, 0.48, QUEUE_MS / 2, (QUEUE_MS / 2 - 1, QUEUE_MS / 2 + 1), SERVICE_MS, 130, 2, 0,
+        None, None,
     )  # fmt: skip
     unseen = ["10.9.6.11", "10.9.6.12", "10.9.6.13"]
     return Server(

@@ -66,7 +66,7 @@ def summaries(fleet: Sequence[Made], seed: int = 1) -> list[ClientSummary]:
 def server(*phases: Phase, threads: int = 8) -> Server:
     inflight = ServerInFlight(
         "10.0.0.1", 1, 90, 20.0, [], None, threads, 100, threads, (threads, threads), True, 0.5, 10.0, (10.0, 10.0),
-        5.0, 10, 0, 0, None,
+        5.0, 10, 0, 0, None, None,
     )  # fmt: skip
     return Server("nfs1", ["10.0.0.1"], 100, [], 120_000, inflight, [], list(phases))
 

@@ -121,7 +121,6 @@ def _in_flight() -> InFlight:
             unseen_first=0,
             cannot=None,
             instead=None,
-            instead=None,
         ),
         client=ClientInFlight(32, 27.5, levels, 16, None, 0.7, 0.41, False, "workers", [mount]),
         sessions=[],

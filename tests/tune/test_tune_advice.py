@@ -143,6 +143,16 @@ def test_slots_that_the_server_did_not_grant() -> None:
     assert all("max_session_slots" not in line for line in found.how)
 
 
+def test_no_more_session_slots_than_the_server_granted_are_advised() -> None:
+    """A client that keeps to 16 of the 30 slots that CREATE_SESSION granted can have 30; one that uses all of them is
+    told how to see whether that is the server's maximum, unless it is known what the client asked for."""
+    assert advice.slots(None, 16, 100, "4.1", 30).suggested == "30"
+    at_most = advice.slots(None, 30, 100, "4.1", 30)
+    assert at_most.how[0] == "cat /sys/module/nfs/parameters/max_session_slots"
+    assert "above 30: that is all that the server grants" in at_most.how[1]
+    assert not any("all that the server grants" in line for line in advice.slots(a_client(), 64, 100, "4.1", 64).how)
+
+
 def test_fixed_table_says_when_it_is_too_small() -> None:
     """No kernel with a fixed table gives more than 128 slots; the advice says so, not a number that is refused."""
     found = advice.slots(Snapshot("x", "Linux", "2.6.18"), 16, 500, "3")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 
 from nfslat.answer.model import AuditNote
@@ -108,8 +110,27 @@ def unseen_share(side: Side, other: Side, gaps: I64) -> float:
 def strangers(c: Correlation, side: str) -> int:
     """Compared ops of `side` without a partner whose hosts do not both occur in the other capture: other clients, other
     servers. Behind NAT a host has another address in each, so this says nothing there."""
+    return len(_of_strangers(c, side))
+
+
+def stranger_hosts(c: Correlation, side: str) -> list[tuple[str, int, float]]:
+    """Who they are, the busiest first: address, ops, and of all time that compared ops of `side` took its share."""
+    one, other = (c.server, c.client) if side == "server" else (c.client, c.server)
+    rows, known = _of_strangers(c, side), hosts(other.ops.connections)
+    took_ns = one.ops.t3 - one.ops.t0
+    all_ns = max(int(took_ns[c.compared(side)].sum()), 1)
+    found: defaultdict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
+    for conn in np.unique(one.ops.conn[rows]).tolist():
+        of_conn = rows[one.ops.conn[rows] == conn]
+        for host in hosts([one.ops.connections[conn]]) - known:
+            ops, share = found[host]
+            found[host] = ops + len(of_conn), share + int(took_ns[of_conn].sum()) / all_ns
+    return sorted(((host, *figures) for host, figures in found.items()), key=lambda each: (-each[2], each[0]))
+
+
+def _of_strangers(c: Correlation, side: str) -> I64:
     one, other = (c.server, c.client) if side == "server" else (c.client, c.server)
     known = hosts(other.ops.connections)
     foreign = np.array([not hosts([ends]) <= known for ends in one.ops.connections], dtype=np.bool_)
     unmatched = np.flatnonzero(c.compared(side) & (c.missed(side) == Miss.CONNECTION_UNMATCHED))
-    return int(np.count_nonzero(foreign[one.ops.conn[unmatched]])) if len(unmatched) else 0
+    return unmatched[foreign[one.ops.conn[unmatched]]] if len(unmatched) else unmatched

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.answer.model import AuditNote
-from nfslat.figures.audit.missing import strangers
+from nfslat.figures.audit.missing import stranger_hosts, strangers
 from nfslat.figures.audit.words import note, span
 from nfslat.inflight.slots import Held
 from nfslat.match import overlap
@@ -21,6 +21,7 @@ _HALF, _ALL = 0.5, 0.99  # of a capture
 _FEW_OPS, _PLENTY = 20, 50_000  # ops that can tell of the network, and that are enough to
 _NEARLY_ALL, _ALIKE = 0.9, 0.25  # of the ops; of the amount
 _NO_NETWORK_NS = 1_000_000_000
+_NAMED = 3  # other hosts
 
 
 def pair_notes(c: Analysis) -> list[AuditNote]:
@@ -121,7 +122,12 @@ def remarks(c: Analysis, *, application_known: bool) -> list[str]:
         out += _above_the_wire(c)
     for name in _SIDES:
         if count := strangers(c, name):
-            out.append(f"{count} ops in the {name}'s capture belong to hosts that are not in the other one")
+            who = [f"{host} ({ops:,} ops, {share * 100:.1f} %)" for host, ops, share in stranger_hosts(c, name)]
+            more = f" and {len(who) - _NAMED} more" if len(who) > _NAMED else ""
+            out.append(
+                f"{count} ops in the {name}'s capture belong to hosts that are not in the other one, with their share "
+                f"of the time of all ops there: {', '.join(who[:_NAMED])}{more}"
+            )
     out += _left_out(c)
     reverse = max(
         int(np.count_nonzero(side.kept & side.ops.spread(is_reverse(side.ops)))) for side in (c.server, c.client)
@@ -155,6 +161,12 @@ def _above_the_wire(c: Analysis) -> list[str]:
                 f". {level} calls are in flight most of the time, and hardly ever more: by so many slots, for which "
                 "others wait above the wire, or by so many workers. --app-ms tells which"
             )
+            turns = max((one.taking_turns or 0 for one in mount.connections), default=0)
+            if turns:
+                text += (
+                    f". About {turns} files or directories take turns, as those of callers do that stand in line for a "
+                    "slot, or those that workers visit one after the other"
+                )
     return [text]
 
 

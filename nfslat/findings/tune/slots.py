@@ -13,14 +13,16 @@ _FIXED_LIMIT = 128  # fact slots-fixed
 _CHECK_SLOTS = "cat /proc/sys/sunrpc/tcp_max_slot_table_entries; `rpc bklog` of nfsiostat goes to 0 and avg queue falls"
 
 
-def slots(snapshot: Snapshot | None, in_effect: int | None, needed: int | None, version: str) -> Advice:
+def slots(
+    snapshot: Snapshot | None, in_effect: int | None, needed: int | None, version: str, granted: int | None = None
+) -> Advice:
     """More requests in flight from a client, on one connection ("3", "4.0") or in a session ("4.1" and later).
 
     `in_effect` is the limit that was seen, `needed` the requests in flight that leave nobody waiting. Both, and the
     number suggested, are those of one connection: with nconnect the caller divides what is seen and needed among the
     connections. Where the session is the limit they are those of the whole session, whose slots all its connections
     share. For NFSv4.1 it is the session's setting, the slots that the server granted, or the connection's table,
-    whichever is the smallest.
+    whichever is the smallest. `granted` is what the server's reply to CREATE_SESSION gave, where it is known.
     """
     system = "" if snapshot is None else snapshot.system
     if system == "SunOS":
@@ -37,7 +39,7 @@ def slots(snapshot: Snapshot | None, in_effect: int | None, needed: int | None, 
             sources=sources("little"),
         )
     if _has_session(version) and not _table_is_the_limit(snapshot, in_effect):
-        return _session_slots(snapshot, in_effect, needed)
+        return _session_slots(snapshot, in_effect, needed, granted)
     if snapshot is not None and has_fixed_slots(snapshot):
         return _fixed_slots(in_effect, needed)
     wanted = with_headroom(needed) if needed is not None else 2 * (in_effect or 0)
@@ -90,7 +92,7 @@ def _fixed_slots(in_effect: int | None, needed: int | None) -> Advice:
     )
 
 
-def _session_slots(snapshot: Snapshot | None, in_effect: int | None, needed: int | None) -> Advice:
+def _session_slots(snapshot: Snapshot | None, in_effect: int | None, needed: int | None, granted: int | None) -> Advice:
     asked = None if snapshot is None else snapshot.setting("nfs.max_session_slots")
     if asked is not None and in_effect is not None and in_effect < asked:
         return Advice(
@@ -110,11 +112,20 @@ def _session_slots(snapshot: Snapshot | None, in_effect: int | None, needed: int
     here = in_effect or _DEFAULT_SESSION_SLOTS
     wanted = with_headroom(needed) if needed is not None else 2 * here if here >= _DEFAULT_SESSION_SLOTS else 0
     suggested = min(max(wanted, in_effect or 0, _DEFAULT_SESSION_SLOTS), _MOST_SESSION_SLOTS)
+    first: tuple[str, ...] = ()
+    if granted is not None and in_effect is not None and in_effect < granted:
+        suggested = min(suggested, granted)  # the client keeps to fewer by itself; the server gives no more than that
+    elif granted is not None and asked is None:
+        first = (
+            "cat /sys/module/nfs/parameters/max_session_slots",
+            f"# above {granted}: that is all that the server grants, and no setting of the client gives more; else:",
+        )
     return Advice(
         knob="nfs.max_session_slots",
         value=told(in_effect),
         suggested=str(suggested),
         how=(
+            *first,
             f"echo {suggested} >/sys/module/nfs/parameters/max_session_slots",
             f"echo options nfs max_session_slots={suggested} >>/etc/modprobe.d/nfs.conf",
         ),

@@ -68,7 +68,7 @@ def _words(clock: Clock | None, near: list[EnvelopePoint], steps: list[tuple[flo
         )
     low, high = clock.bound_ms
     alt = f"theta is {clock.theta_ms:,.3f} ms, between {low:,.3f} and {high:,.3f} ms"
-    alt += f", and drifts by {clock.drift_ppm:+,.1f} ppm" if clock.drift_ppm else ""
+    alt += f", and drifts by {clock.drift_ppm:+,.1f} ppm" if clock.drifts else ""
     alt += f"; {count_of(len(steps), 'step')}" if steps else ""
     caption += (
         "Of each stretch of time the tightest two are drawn. The estimate lies between. The grey band is what all of "

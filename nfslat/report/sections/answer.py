@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nfslat.answer.model import AuditNote, Capture, MatchedOps, RawRow, Report, Verdict
+from nfslat.answer.model import AuditNote, Capture, MatchedOps, MatchedRow, RawRow, Report, Verdict
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
 from nfslat.report.sections.pivots import legend
 from nfslat.report.sections.tables import (
@@ -21,7 +21,8 @@ SRT_MEANS = {
 }
 
 _SOME_UNSEEN = 0.01  # of the ops
-
+_FEW = 2  # operations that are named
+_DATA_OPS = frozenset(("READ", "WRITE", "READ_PLUS"))  # what a figure without an operation is about
 _IN_FLIGHT_MEANS = (
     "In flight: shares of time are of that in which any op is. most: at once; level: hardly ever exceeded; time at it: "
     "or below it by as many as may be in flight unseen; held by: what keeps more from being in flight.",
@@ -42,7 +43,7 @@ def answer_section(report: Report) -> Iterator[Block]:
     verdict = report.verdict
     yield Prose(headline(verdict, report.matched), style="bold")
     if report.matched is not None:
-        yield from _proof(report.matched)
+        yield from _proof(report)
         yield from _with_unseen(report.captures)
     if verdict is not None:
         yield Gap()
@@ -60,24 +61,48 @@ def headline(verdict: Verdict | None, matched: MatchedOps | None) -> str:
     return f"{verdict.text} Confidence: {verdict.confidence}."
 
 
-def _proof(matched: MatchedOps) -> Iterator[Block]:
+def _proof(report: Report) -> Iterator[Block]:
     """Client SRT = network + server, on average and in the slowest 1 %; the printed numbers add up.
 
-    Two lines, so that a headline of three lines and this make the first five of the report.
+    Two lines, so that a headline of three lines and this make the first five of the report. The mean is that of the ops
+    that the headline is about, which are named where they are those that the application's time was given for.
     """
-    named = [
-        (name, row)
-        for name, row in (("mean client SRT", matched.total), ("slowest 1 %", matched.slowest))
-        if row is not None
-    ]
-    if not named:
+    matched = report.matched
+    if matched is None or matched.total is None:
         return
-    sums = adding_up_below_each_other([[row.network_ms.mean, row.server_ms.mean] for _, row in named])
+    total, slow = matched.total, matched.slowest
+    of_them = _of_application(report, matched)
+    names = ", ".join(sorted({row.op for row in of_them}))
+    every = "all " if any(row.layer == "application" for row in report.stack) else ""
+    means = [total.network_ms.mean, total.server_ms.mean]
+    lines = [("mean client SRT", means, every + count_of(total.count, "op"), "")]
+    if ops := sum(row.count for row in of_them):
+        means = [
+            sum(row.network_ms.mean * row.count for row in of_them) / ops,
+            sum(row.server_ms.mean * row.count for row in of_them) / ops,
+        ]
+        lines = [("mean client SRT", means, f"{count(ops)} {names}", names)]
+    if slow is not None:
+        of_all = f" of all {count(total.count)}" if of_them else ""
+        figures = [slow.network_ms.mean, slow.server_ms.mean]
+        lines.append(("slowest 1 %", figures, count_of(slow.count, "op") + of_all, "all ops" if of_them else ""))
+    sums = adding_up_below_each_other([figures for _, figures, _, _ in lines])
     rows: list[list[Cell]] = [
-        [name, client, "= network", network, "+ server", server, f"ms, {count_of(row.count, 'op')}"]
-        for (name, row), ((network, server), client) in zip(named, sums, strict=True)
+        [name, client, "= network", network, "+ server", server, f"ms, {who}"]
+        for (name, _, who, _), ((network, server), client) in zip(lines, sums, strict=True)
     ]
-    yield Table("ldldldl", (), rows, narrower=Table("ldldldl", (), [[*row[:-1], "ms"] for row in rows]))
+    short = [[*row[:-1], f"ms, {line[3]}" if line[3] else "ms"] for row, line in zip(rows, lines, strict=True)]
+    yield Table("ldldldl", (), rows, narrower=Table("ldldldl", (), short))
+
+
+def _of_application(report: Report, matched: MatchedOps) -> list[MatchedRow]:
+    """Operations that the application's time was given for; none where it is not known, or these are all, or many."""
+    given = {row.op for row in report.stack if row.layer == "application"}
+    for names in (given, _DATA_OPS) if given else ():
+        rows = [row for row in matched.by_op if row.op in names]
+        if rows:
+            return rows if len(rows) <= _FEW and len(rows) < len(matched.by_op) else []
+    return []
 
 
 def _with_unseen(captures: dict[str, Capture]) -> Iterator[Block]:

@@ -121,7 +121,7 @@ def clock_section(clock: Clock) -> Iterator[Block]:
         "one-way figures carry its error."
     )
     least, most = clock.drift_bound_ppm
-    if clock.drift_ppm:
+    if clock.drifts:
         yield Prose(
             f"The clocks drift: theta changes by {clock.drift_ppm:+,.1f} ppm, {clock.drift_ppm * 3.6:+,.1f} ms an hour "
             f"(between {least:+,.1f} and {most:+,.1f} ppm). The server's times are put on the client's clock."

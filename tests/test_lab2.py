@@ -1,0 +1,51 @@
+"""Real captures of other workloads than the lab's, on which nfslat was wrong once: what it says of them now."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from captures import SHARED, needs_native
+
+from nfslat import api
+from nfslat.answer.model import Report, Verdict
+
+LAB2 = SHARED / "lab2"
+pytestmark = [needs_native, pytest.mark.skipif(not LAB2.exists(), reason="no captures at ../shared/lab2")]
+
+
+@functools.cache
+def _report(pair: str) -> Report:
+    server, client = (LAB2 / pair / f"{side}.pcap.gz" for side in ("server", "client"))
+    return api.correlate(server, client).summary
+
+
+def _verdict(pair: str) -> Verdict:
+    found = _report(pair).verdict
+    assert found is not None
+    return found
+
+
+def test_a_starved_client_is_not_the_network() -> None:
+    """Six busy processes on the client, a healthy bridge: path or kernels, at low confidence."""
+    found = _verdict("client_cpu_untar")
+    assert (found.layer, found.cause, found.confidence) == ("network", "between-taps", "low")
+    assert "(path or the hosts' own kernels)" in found.text
+
+
+@pytest.mark.parametrize("pair", ["any_vlan_net", "two_causes_threads_net", "slots2_meta_net"])
+def test_distance_stays_the_networks(pair: str) -> None:
+    """A delay that netem made is the network's, as sure as before."""
+    found = _verdict(pair)
+    assert (found.layer, found.cause, found.confidence) == ("network", "net-delay", "medium")
+    assert found.text.startswith("The network adds")
+
+
+def test_slots_of_a_slow_client_are_mentioned() -> None:
+    """Two slots, 16 callers of metadata: not called workers, and the note says what decides and that 16 take turns."""
+    report = _report("slots2_meta_net")
+    assert report.inflight is not None
+    assert report.inflight.client.held == "slots or workers"
+    (note,) = [one for one in report.notes if "2 calls are in flight most of the time" in one]
+    assert "by so many slots" in note
+    assert "About 16 files or directories take turns" in note
