@@ -48,6 +48,7 @@ from nfslat.decompose import Parts, client_srt_ns, server_srt_ns
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.inflight.analysis import OneSide, in_flight, one_of_several
 from nfslat.inflight.serial import serial_calls
+from nfslat.inflight.server import refuted
 from nfslat.match import overlap
 from nfslat.match.match import Matching, match
 from nfslat.match.settle import settle
@@ -276,6 +277,10 @@ def _phases(c: Analysis, known: Known) -> list[Told]:
     told = []
     for span in spans_of(c):
         one = within(c, span.begin_ns, span.end_ns)
+        if instead := c.inflight.load.threads.instead:
+            # More calls have told than there are in one phase.
+            load = refuted(one.inflight.load, instead)
+            one = dataclasses.replace(one, inflight=dataclasses.replace(one.inflight, load=load))
         inflight = inflight_of(one)
         causes, verdict, _ = findings_and_verdict(one, hosts, matched_ops(one), inflight, most_unseen(one), None)
         if verdict is not None:

@@ -31,6 +31,7 @@ LAB = sorted(path.parent.name for path in SHARED.glob("lab/*/truth.json"))
 
 # What is to be found out; where the truth says anything else of the threads, none must be.
 THREADS = {"b4_v3_rpc_retransmit": 1, "b_v3_nfsd_threads2": 2, "f_v42_nfsd_threads2": 2}
+_NOBODYS = "between-taps"  # guests of a busy machine are late with packets: that is said, and nobody is blamed
 # Cause that is named from packets alone, and with the application's latency.
 CAUSES: dict[str, tuple[str | None, str | None]] = {
     "b4_v3_rpc_retransmit": ("server-threads", "server-threads"),
@@ -122,7 +123,10 @@ def test_the_cause_from_packets_alone(pair: Pair) -> None:
     """The cause that the verdict names is the one that was built in, and none where nothing was."""
     verdict = pair.report.verdict
     assert verdict is not None
-    assert verdict.cause == CAUSES.get(pair.name, (None, None))[0]
+    if pair.name in CAUSES:
+        assert verdict.cause == CAUSES[pair.name][0]
+    else:
+        assert verdict.cause in (None, _NOBODYS)
 
 
 def test_the_cause_with_the_applications_latency(pair: Pair) -> None:
@@ -132,7 +136,7 @@ def test_the_cause_with_the_applications_latency(pair: Pair) -> None:
     if pair.name in CAUSES:
         assert verdict.cause == CAUSES[pair.name][1]
     else:
-        assert verdict.cause in (None, "above-wire")
+        assert verdict.cause in (None, "above-wire", _NOBODYS)
 
 
 def test_no_limit_is_blamed_that_is_none(pair: Pair) -> None:

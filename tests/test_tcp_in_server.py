@@ -35,7 +35,7 @@ def test_what_is_left_is_split_and_not_the_whole() -> None:
     """12 of 48 ms are the socket's: the finding speaks of 36, and its share is no more than those."""
     few = replace(QUEUE, slowest=None, queue_ms=35.0)
     (found,) = server_findings(beside(few, 12.0))
-    assert found.text.startswith("calls wait 35.00 of the server's 36.00 ms for one of the server's 16 threads")
+    assert found.text.startswith("calls wait 35.00 of the server's 36.00 ms for a limit of 16 at once")
     assert found.share == pytest.approx(35 / 49)
 
 
@@ -58,7 +58,7 @@ def test_beside_a_known_queue_only_the_work_is_in_doubt() -> None:
 def test_a_full_path_leaves_its_distance_in_doubt() -> None:
     """Beside bandwidth the shortest round trip may hold a queue, so that the delay is likely and no more."""
     (plain,) = network_findings(DELAY)
-    (full,) = network_findings(replace(DELAY, stalls=stalls("bandwidth", {"reply_net": 4.0})))
+    full = network_findings(replace(DELAY, stalls=stalls("bandwidth", {"reply_net": 4.0})))[0]
     assert (plain.confidence, full.confidence) == ("certain", "likely")
     assert "the queue of the path, which is full" in full.text
     assert "full" not in plain.text

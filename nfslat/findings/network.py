@@ -120,7 +120,7 @@ def _between(f: Facts) -> Diagnosis | None:
     if f.stalls is not None:
         # Each op's share of the distance, which is no more than its own time on the way. Packets that were held and
         # released together are not among the causes: a processor that is late does that, too.
-        explained_ms = f.stalls.ms({*FROM_OUTSIDE, Cause.DISTANCE})
+        explained_ms = f.stalls.ms({*FROM_OUTSIDE, Cause.DISTANCE}) + max(f.mean.moved_ms.get("network", 0.0), 0.0)
     else:
         explained_ms = min(f.least_round_trip_ms, network_ms)
         explained_ms += sum(getattr(f.parts, f"{way}_retrans_wait", None) or 0.0 for way in ("call", "reply"))

@@ -118,6 +118,13 @@ def of_one_client(
     return ServerLoad(load.jobs, threads, queue, queue, queue, 0)
 
 
+def refuted(load: ServerLoad, instead: str) -> ServerLoad:
+    """The same where more calls than these speak against any number of threads, and what that is."""
+    threads = dataclasses.replace(load.threads.untold(""), instead=instead)
+    queue = np.where(load.queue_ns == NULL, NULL, 0)
+    return ServerLoad(load.jobs, threads, queue, queue, queue, 0)
+
+
 def _without_bound(threads: Threads) -> Threads:
     one = min(threads.bound.threads, 1)
     return dataclasses.replace(threads, bound=Bound(one, threads.calls), low=one)

@@ -32,7 +32,5 @@ def phases_section(phases: Sequence[Phase]) -> Iterator[Block]:
 
 
 def _said(one: Phase) -> str:
-    if one.cause is None:
-        return one.layer
-    limit = f" ({count(one.threads_estimate)})" if one.cause == "server-threads" and one.threads_estimate else ""
-    return f"{one.cause}{limit}"
+    said = one.cause or one.layer
+    return said if one.threads_estimate is None else f"{said}; {count(one.threads_estimate)} at once"
