@@ -18,7 +18,7 @@ from nfslat.wire.charges.places import place
 from nfslat.wire.reconnects import sent_on_a_new_connection
 
 _SOME = 0.1  # of the time in the server: operations that take less are not looked at
-_LEAST_NS = 1_000_000  # where none takes longer, none is slow
+_LEAST_NS, _OF_ALL = 1_000_000, 0.05  # where longer ones make less of the time, none is said to be slow
 _MOST = 1_000_000  # ops that are sorted to see whether they part
 # Those that go by a name meet the disk where nobody has read that directory lately.
 _LIGHT = IN_MEMORY_OPS - {"LOOKUP", "OPEN"}
@@ -27,7 +27,8 @@ _LIGHT = IN_MEMORY_OPS - {"LOOKUP", "OPEN"}
 def slow_ops_of(c: Analysis, rows: I64) -> SlowOps | None:
     """Of the matched ops `rows`, in ascending order; how they come is seen in those of all."""
     own_ns = _own_ns(c)
-    if not len(rows) or own_ns[rows].max() < _LEAST_NS:
+    long_ns = own_ns[rows]
+    if long_ns[long_ns >= _LEAST_NS].sum() < _OF_ALL * c.client_srt_ns[rows].sum() or not len(rows):
         return None
     labels = np.array(op_labels(c.client.ops.kinds))
     names, of_kind = np.unique(labels, return_inverse=True)

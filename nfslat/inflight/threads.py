@@ -34,6 +34,7 @@ F64 = npt.NDArray[np.float64]
 
 FEWEST = 60  # calls; fewer do not tell a queue from chance
 _SAMPLE, _PIECE = 60_000, 10_000  # calls that a search looks at, in pieces of so many that follow each other
+_FEWER = 3
 _PARTS = 6  # of a multiple of the right number
 _FEW_ALONE = 3  # calls that surely met no queue; fewer are no measure of the work
 _LONGER = 1.25  # so much longer than those the others must take
@@ -127,7 +128,12 @@ def find_threads(
     alone = _the_unqueued(work, kind, known, bound)
     one_stream = bool((work.stream == work.stream[0]).all())
     scores = [Scores(samples, order, one_stream) for order in ([Order.TURNS_BY_START] if one_stream else Order)]
-    found_by = [(score, _search(score, bound.threads, alone.least, most)) for score in scores]
+    found_by: list[tuple[Scores, int]] = []
+    for score in scores:
+        if score.order is Order.LEAVING:
+            found_by.append((score, _near(score, found_by[0][1], bound.threads)))
+        else:
+            found_by.append((score, _search(score, bound.threads, alone.least, most)))
     score, best = min(found_by, key=lambda one: one[0](one[1]))
     allowed = _allowed(found_by, score, best)
     if most in score.as_good_as(best):
@@ -315,6 +321,11 @@ def _search(score: Scores, seen: int, least: int, most: int) -> int:
         if score(better) >= score(best):
             return best
         best = _around(score, better)
+
+
+def _near(score: Scores, found: int, seen: int) -> int:
+    """The T with the least entropy near that of another order: connections that leave have one or two fewer."""
+    return min(range(max(found - _FEWER, seen), max(found + 1, seen) + 1), key=score)
 
 
 def _around(score: Scores, best: int) -> int:
