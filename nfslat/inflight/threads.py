@@ -113,6 +113,8 @@ def find_threads(
     bound = lower_bound(work if plain is None or plain.all() else work.part(np.flatnonzero(plain)))
     depth = in_flight_at_arrival(work)
     most = int(depth.max(initial=0))
+    # Whether a call came before or after a reply of the same stamp is not known.
+    bound = bound._replace(threads=min(bound.threads, most))
 
     def unknown(cannot: str, instead: str = "") -> Threads:
         nothing = work.arrival_ns
