@@ -131,7 +131,9 @@ def _grows_below(replay: Replay) -> str:
         return ""
     grows, error = rank_correlation(depth, server_ns[below])
     if not (grows >= _GROWS and grows > _SURE * error) and not (
-        replay.bound_seen < _RARELY and _grows_at_all(depth, server_ns[below], few)
+        replay.bound_seen < _RARELY
+        and len(np.unique(below * _BLOCKS // len(server_ns))) >= _BLOCKS / 2  # not only while a load begins
+        and _grows_at_all(depth, server_ns[below], few)
     ):
         return ""
     return (
@@ -248,7 +250,7 @@ def rank_correlation(x: I64, y: I64) -> tuple[float, float]:
         scale = np.sqrt((a * a).sum() * (b * b).sum())
         if scale:
             found.append(float((a * b).sum() / scale))
-    if len(found) < 3:
+    if len(found) < _BLOCKS / 4:
         return 0.0, float("inf")
     # Of few blocks the spread is not known well, either.
     error = float(np.std(found, ddof=1) / np.sqrt(len(found))) * (1 + 4 / len(found))
