@@ -232,6 +232,24 @@ def simulate(
     return traffic.take(shown[np.argsort(traffic.sent_ns[shown], kind="stable")])
 
 
+def one_after_another(*runs: Traffic) -> Traffic:
+    """Each begins when the one before it has ended."""
+    out = runs[0]
+    for run in runs[1:]:
+        later_ns = int(out.received_ns.max())
+        out = Traffic(
+            **{
+                name: np.concatenate(
+                    (getattr(out, name), column + (later_ns if name.endswith("_ns") and name != "service_ns" else 0))
+                    if column.dtype == np.int64
+                    else (getattr(out, name), column)
+                )
+                for name, column in vars(run).items()
+            }
+        )
+    return out
+
+
 def ops(traffic: Traffic, side: str) -> Ops:
     """The table of one side ("server" or "client"): one packet a message, stamps in whole microseconds."""
     call, reply = (traffic.seen_ns, traffic.reply_ns) if side == "server" else (traffic.sent_ns, traffic.received_ns)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from queues import GETATTR, MS, S, Traffic, ops, simulate
+from queues import GETATTR, MS, S, Traffic, one_after_another, ops, simulate
 
 from nfslat import api
 from nfslat.inflight.changes import MOST, changes
@@ -20,17 +20,6 @@ from nfslat.select import is_reverse
 
 HALF = Path(__file__).resolve().parents[2] / "shared" / "lab2" / "half_threads"
 LAWS: list[dict[str, Any]] = [{"law": "exponential"}, {"law": "lognormal", "sigma": 1.0}, {"law": "constant"}]
-
-
-def _after(first: Traffic, second: Traffic) -> Traffic:
-    """One after the other, ten milliseconds apart."""
-    late_ns = int(first.received_ns.max()) + 10 * MS
-    times = {name: late_ns for name in vars(first) if name.endswith("_ns") and name != "service_ns"}
-    columns = {
-        name: np.concatenate((column, getattr(second, name) + times[name] if name in times else getattr(second, name)))
-        for name, column in vars(first).items()
-    }
-    return Traffic(**columns)
 
 
 def _changes(traffic: Traffic) -> list[int]:
@@ -61,7 +50,7 @@ def test_a_cause_that_begins_in_mid_capture_is_dated(then: dict[str, Any], law: 
     """Threads that are taken away, a disk that slows, a delay: there is one change, and it is where it was made."""
     usual: dict[str, Any] = {"threads": 32, "workers": 16, "count": 2_000, **law}
     first, second = simulate(**usual), simulate(**usual | then, seed=2)
-    found = _changes(_after(first, second))
+    found = _changes(one_after_another(first, second))
     assert len(found) == 1
     assert abs(found[0] - len(first.conn)) <= 20
 
@@ -80,7 +69,7 @@ def test_the_time_that_is_asked_for_is_all_that_threads_are_told_by() -> None:
     """Where only the time after the change is asked for, more threads that were seen before it count for nothing."""
     usual: dict[str, Any] = {"workers": 24, "mean_ns": {"READ": 10 * MS, "WRITE": 10 * MS, GETATTR: 50_000}}
     first = simulate(threads=32, count=2_000, **usual)
-    traffic = _after(first, simulate(threads=2, count=2_000, seed=2, **usual))
+    traffic = one_after_another(first, simulate(threads=2, count=2_000, seed=2, **usual))
     table = ops(traffic, "server")
     nothing: dict[str, list[int]] = {name: [] for name in Loose.columns()}
     loose = Loose.from_columns(nothing, kinds=table.kinds, connections=table.connections)

@@ -12,10 +12,9 @@ from nfslat.inflight.all_clients import Seen, ServerWide, seen
 from nfslat.inflight.cap import ConnectionCap, connection_caps
 from nfslat.inflight.jobs import find_jobs
 from nfslat.inflight.levels import hidden_share
-from nfslat.inflight.server import ServerLoad, load_of, of_one_client, server_load
+from nfslat.inflight.server import ServerLoad, load_of, of_one_client, server_load, threads_of
 from nfslat.inflight.sessions import Session, sessions
 from nfslat.inflight.slots import MountSlots, client_slots
-from nfslat.inflight.threads import find_threads
 from nfslat.model.details import Details
 from nfslat.model.tables import I64, Bool, Loose, Ops, State
 
@@ -83,7 +82,7 @@ def one_of_several(server: OneSide, why: str) -> ServerWide:
     """
     ops, details = server.ops, server.details
     jobs = find_jobs(ops, server.loose, server.reverse, details.blocked)
-    threads = find_threads(jobs.work, jobs.kind, jobs.plain, jobs.uncalled_ns).untold(why)
+    threads = threads_of(jobs).untold(why)
     hidden = hidden_share(server.states, server.missing)
     return ServerWide(seen(ops.t1, ops.t2, server.compared, hidden), load_of(ops, jobs, threads))
 

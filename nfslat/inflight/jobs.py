@@ -10,7 +10,7 @@ import numpy as np
 from nfslat.kernels.dispatch import Work
 from nfslat.model.blocks import side_by_side
 from nfslat.model.details import Blocked
-from nfslat.model.protocol import NFS, NFSACL, NULL, op_name
+from nfslat.model.protocol import IN_MEMORY_OPS, NFS, NFSACL, NULL, op_name
 from nfslat.model.tables import I16, I32, I64, U32, Bool, Loose, Ops, State
 
 # What a server may hold back without a thread: the client is told to come again (NFS3ERR_JUKEBOX and NFS4ERR_DELAY are
@@ -40,6 +40,18 @@ class Jobs:
     uncalled_ns: I64  # replies to calls of which it is not known when they came, ascending: those were in threads, too
     unseen: int  # calls that are not in the capture, and whose place in the stream the XID of the reply tells
     unseen_first: int  # ops whose arrival is that of a first transmission that the capture does not show
+    light_kinds: Bool  # of each `kind`: needs neither data nor a name
+
+    @property
+    def light(self) -> Bool:
+        """Of the work: ops that are known to need neither data nor a name."""
+        return np.asarray((self.op != NULL) & self.light_kinds[self.kind])
+
+    def part(self, rows: slice | I64) -> Jobs:
+        """Some of the work, in its order."""
+        return dataclasses.replace(
+            self, work=self.work.part(rows), op=self.op[rows], kind=self.kind[rows], plain=self.plain[rows]
+        )
 
     def within(self, span_ns: tuple[int, int] | None) -> Jobs:
         """Those that were at the server at some time of `span_ns`, its clock; None: all."""
@@ -48,10 +60,7 @@ class Jobs:
         first_ns, last_ns = span_ns
         rows = np.flatnonzero((self.work.reply_ns >= first_ns) & (self.work.arrival_ns <= last_ns))
         uncalled = self.uncalled_ns[(self.uncalled_ns >= first_ns) & (self.uncalled_ns <= last_ns)]
-        return dataclasses.replace(
-            self, work=self.work.part(rows), op=self.op[rows], kind=self.kind[rows], plain=self.plain[rows],
-            uncalled_ns=uncalled,
-        )  # fmt: skip
+        return dataclasses.replace(self.part(rows), uncalled_ns=uncalled)
 
     @property
     def counts(self) -> Jobs:
@@ -84,7 +93,8 @@ def find_jobs(ops: Ops, loose: Loose, reverse: Bool, blocked: Blocked | None = N
     # No copies of what is taken as it is: the usual capture is of one server, and holds millions of ops.
     chosen: slice | I64 = slice(None) if len(rows) == len(ops) else rows
     stream = _streams(ops)[ops.conn[chosen]] if len(rows) else np.zeros(0, dtype=np.int32)
-    number = np.unique(names, return_inverse=True)[1].astype(np.int16)
+    kinds, of_name = np.unique(names, return_inverse=True)
+    number = of_name.astype(np.int16)
     readable, reply = ops.t1[chosen], ops.t2[chosen]
     was_blocked = np.zeros(0, dtype=np.bool_)
     if blocked is not None and not blocked.is_reply.all():
@@ -122,6 +132,7 @@ def find_jobs(ops: Ops, loose: Loose, reverse: Bool, blocked: Blocked | None = N
     return Jobs(
         Work.of(arrival, reply, stream), rows, kind, server, len(calls), int(np.count_nonzero(held)), plain,
         np.sort(loose.first_ns[uncalled][~placed]), int(np.count_nonzero(placed)), unseen_first,
+        np.append(np.isin(kinds, [*IN_MEMORY_OPS]), False),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from nfslat.inflight.jobs import Jobs, find_jobs
 from nfslat.inflight.threads import Bound, Threads, find_threads, lower_bound
 from nfslat.model.details import Details
-from nfslat.model.protocol import IN_MEMORY_OPS, NULL, op_name
+from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, Loose, Ops
 
 _WITNESS = 0.1  # a call whose work is so much less than that of the main operation has no business with its storage
@@ -58,10 +58,15 @@ def server_load(
     socket, which is no time in a thread, and no wait for one. Only what was at the server in `span_ns` counts.
     """
     jobs = find_jobs(ops, loose, reverse, None if details is None else details.blocked).within(span_ns)
-    threads = find_threads(jobs.work, jobs.kind, jobs.plain, jobs.uncalled_ns, _is_light(ops, jobs))
+    threads = threads_of(jobs)
     if in_socket_ns is not None:
         threads = _beside_socket(threads, jobs, in_socket_ns)
     return load_of(ops, jobs, told(threads, jobs, hidden, details), in_socket_ns)
+
+
+def threads_of(jobs: Jobs) -> Threads:
+    """What their times tell of the threads."""
+    return find_threads(jobs.work, jobs.kind, jobs.plain, jobs.uncalled_ns, jobs.light)
 
 
 def told(threads: Threads, jobs: Jobs, hidden: tuple[float, float], details: Details | None) -> Threads:
@@ -89,7 +94,7 @@ def load_of(ops: Ops, jobs: Jobs, threads: Threads, in_socket_ns: I64 | None = N
         queue = np.full(len(ops), NULL)
         queue[jobs.op[jobs.op != NULL]] = 0
         least = most = queue
-    return ServerLoad(jobs.counts, threads.without_rows, queue, least, most, _witnesses(ops, jobs, threads))
+    return ServerLoad(jobs.counts, threads.without_rows, queue, least, most, _witnesses(jobs, threads))
 
 
 def of_one_client(
@@ -165,7 +170,7 @@ def _since_ns(ops: Ops, jobs: Jobs, of_op: Bool) -> I64:
     return np.maximum(jobs.work.arrival_ns[of_op], ops.t1[jobs.op[of_op]])
 
 
-def _witnesses(ops: Ops, jobs: Jobs, threads: Threads) -> int:
+def _witnesses(jobs: Jobs, threads: Threads) -> int:
     if not threads.limited:
         return 0
     queue = threads.start_ns - jobs.work.arrival_ns
@@ -174,12 +179,6 @@ def _witnesses(ops: Ops, jobs: Jobs, threads: Threads) -> int:
     main = jobs.kind == np.argmax(np.bincount(jobs.kind, np.where(jobs.op == NULL, 0, service), kinds))
     if np.median(service[main]) < _PREEMPTED_NS or not (main & (queue > 0)).any():
         return 0
-    light = ~main & _is_light(ops, jobs)
+    light = ~main & jobs.light
     light &= service <= _WITNESS * np.median(service[main])
     return int(np.count_nonzero(light & (queue >= _PATIENT * np.median(queue[main & (queue > 0)]))))
-
-
-def _is_light(ops: Ops, jobs: Jobs) -> Bool:
-    """Calls that are known to need neither data nor a name."""
-    in_memory = np.array([op_name(*kind[:2], kind.op) in IN_MEMORY_OPS for kind in ops.kinds], dtype=np.bool_)
-    return np.asarray((jobs.op != NULL) & in_memory[ops.kind[jobs.op]])

@@ -13,7 +13,7 @@ import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from queues import EPOCH_NS, MS, US, S, Traffic, ops, simulate
+from queues import EPOCH_NS, GETATTR, MS, US, S, Traffic, one_after_another, ops, simulate
 
 from nfslat.decode.capture import Source
 from nfslat.decode.xid_gaps import missing_calls
@@ -35,24 +35,6 @@ from nfslat.pipeline import one_side, side_of
 from nfslat.select import is_reverse
 
 SERVER = "10.0.0.2"
-
-
-def one_after_another(*runs: Traffic) -> Traffic:
-    """Each begins when the one before it has ended."""
-    out = runs[0]
-    for run in runs[1:]:
-        later_ns = int(out.received_ns.max())
-        out = Traffic(
-            **{
-                name: np.concatenate(
-                    (getattr(out, name), column + (later_ns if name.endswith("_ns") and name != "service_ns" else 0))
-                    if column.dtype == np.int64
-                    else (getattr(out, name), column)
-                )
-                for name, column in vars(run).items()
-            }
-        )
-    return out
 
 
 def decoded(table: Ops, **facts: object) -> Decoded:
@@ -108,7 +90,10 @@ def ns(text: str) -> int:
 def same_load(one: ServerLoad, other: ServerLoad) -> bool:
     """All of it, row by row."""
     columns = ("queue_ns", "queue_with_least_ns", "queue_with_most_ns")
-    threads = ("calls", "bound", "most_in_flight", "estimate", "low", "high", "limited", "waiting_share", "cannot")
+    threads = (
+        *("calls", "bound", "most_in_flight", "estimate", "low", "high", "limited", "waiting_share", "cannot"),
+        "instead",
+    )
     jobs = ("server", "servers", "held", "unseen", "unseen_first")
     return (
         all(np.array_equal(getattr(one, name), getattr(other, name)) for name in columns)
@@ -286,6 +271,14 @@ def test_clients_with_little_to_do_wait_for_the_threads_of_all() -> None:
         assert (found.load.threads.estimate, found.server.levels.max) == (4, 20)
         assert found.load.queue_ns.mean() == pytest.approx(capture.queue_ns[capture.rows[at]].mean(), rel=0.1)
         assert np.array_equal(found.client.levels.time_ns, alone.client.levels.time_ns)
+
+
+def test_what_speaks_against_threads_does_so_for_a_fleet() -> None:
+    """Three disks under 16 threads: calls that need no data pass by, and the wide way sees that like the plain one."""
+    load = {"threads": 16, "disks": 3, "workers": 8, "connections": 8, "mix": {"READ": 0.97, GETATTR: 0.03}}
+    capture = Capture(simulate(**load, seed=2), 1)  # type: ignore[arg-type]
+    assert "need no data do not wait" in capture.plain.threads.instead
+    assert same_load(capture.wide.load, capture.plain)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.6])

@@ -14,7 +14,8 @@ import numpy as np
 
 from nfslat.fleet.run.changes import is_more, is_same, stable
 from nfslat.inflight.jobs import Jobs
-from nfslat.inflight.threads import FEWEST, Bound, Threads, find_threads, in_flight_at_arrival, lower_bound
+from nfslat.inflight.server import threads_of
+from nfslat.inflight.threads import FEWEST, Bound, Threads, in_flight_at_arrival, lower_bound
 from nfslat.model.tables import I64
 
 _SOME_DEEP = 0.005  # of the calls come while more are in flight than are known to be in threads; else nothing waits
@@ -41,7 +42,7 @@ class ByTime:
 
 
 def find_by_time(jobs: Jobs, whole: Threads, bounds: I64) -> ByTime:
-    """`whole` is what `find_threads` makes of all of `jobs`, `bounds` where in them each window begins, and their end.
+    """`whole` is what `threads_of` makes of all of `jobs`, `bounds` where in them each window begins, and their end.
 
     Where the windows agree with `whole`, it is what comes back.
     """
@@ -59,7 +60,7 @@ def find_by_time(jobs: Jobs, whole: Threads, bounds: I64) -> ByTime:
             agreed = True
             continue
         rows = np.concatenate([np.arange(spans[at].start, spans[at].stop) for at in windows])
-        found = _found(jobs, rows)
+        found = threads_of(jobs.part(rows))
         if not found.limited or is_same(found.estimate, whole.estimate):
             agreed |= whole.limited and found.limited
             continue
@@ -90,10 +91,6 @@ def find_by_time(jobs: Jobs, whole: Threads, bounds: I64) -> ByTime:
 def _bound(jobs: Jobs, span: slice) -> Bound:
     rows = span if jobs.plain[span].all() else span.start + np.flatnonzero(jobs.plain[span])
     return lower_bound(jobs.work.part(rows))
-
-
-def _found(jobs: Jobs, rows: slice | I64) -> Threads:
-    return find_threads(jobs.work.part(rows), jobs.kind[rows], jobs.plain[rows], jobs.uncalled_ns)
 
 
 def _is_founded(jobs: Jobs, whole: Threads, rows: I64, found: Threads, windows: int) -> bool:
@@ -161,7 +158,7 @@ def _of_sample(jobs: Jobs, depth: I64, spans: list[slice], calls: int) -> Thread
             best = float(means[at]), slice(int(edges[at]), int(edges[at + 1]))
     if best is None:
         raise ValueError("no windows")
-    return _found(jobs, best[1]).without_rows
+    return threads_of(jobs.part(best[1])).without_rows
 
 
 def _together(jobs: Jobs, whole: Threads, used: list[tuple[Threads, float]], columns: list[I64]) -> Threads:

@@ -14,8 +14,8 @@ from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.run.joined import of_server
 from nfslat.fleet.run.phases import ByTime, find_by_time
 from nfslat.inflight.jobs import find_jobs
-from nfslat.inflight.server import ServerLoad, load_of, told
-from nfslat.inflight.threads import Bound, Threads, find_threads
+from nfslat.inflight.server import ServerLoad, load_of, threads_of, told
+from nfslat.inflight.threads import Bound, Threads
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS, NFSACL, NULL
 from nfslat.model.tables import I64, Bool, Ops
@@ -43,7 +43,7 @@ def find_load(
 def _load(whole: Decoded, reverse: Bool, hidden: tuple[float, float], windows: Windows) -> tuple[ServerLoad, ByTime]:
     ops = whole.ops
     jobs = find_jobs(ops, whole.loose, reverse, whole.details.blocked)
-    threads = find_threads(jobs.work, jobs.kind, jobs.plain, jobs.uncalled_ns)
+    threads = threads_of(jobs)
     judged = told(threads, jobs, hidden, whole.details)
     count = windows.count
     if judged is threads:
