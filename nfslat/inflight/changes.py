@@ -11,11 +11,8 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from nfslat.model.tables import I64
-
-F64 = npt.NDArray[np.float64]
+from nfslat.model.tables import F64, I64
 
 MOST = 6  # phases
 _PIECES, _OPS = 60, 20  # at most; in each at least
@@ -44,31 +41,28 @@ def changes(columns: Sequence[I64]) -> list[int]:
 def _split(medians: F64, begin: int, end: int) -> list[int]:
     """The cuts between `begin` and `end`, in no order."""
     best, gain = -1, 0.0
-    for row in medians:
-        values = np.log2(np.maximum(row[begin:end], 1.0))
-        for cut in range(_FEWEST, len(values) - _FEWEST + 1):
-            step = abs(float(np.median(values[cut:]) - np.median(values[:cut])))
-            weighed = step * np.sqrt(cut * (len(values) - cut))
-            if weighed > gain and _is_step(row[begin:end], cut):
+    for row in medians[:, begin:end]:
+        for cut in range(_FEWEST, len(row) - _FEWEST + 1):
+            weighed = _step(row, cut) * np.sqrt(cut * (len(row) - cut))
+            if weighed > gain:
                 best, gain = begin + cut, weighed
     return [] if best < 0 else [*_split(medians, begin, best), best, *_split(medians, best, end)]
 
 
-def _is_step(values_ns: F64, cut: int) -> bool:
-    before_ns, after_ns = values_ns[:cut], values_ns[cut:]
-    low_ns, high_ns = float(np.median(before_ns)), float(np.median(after_ns))
-    if abs(high_ns - low_ns) < _LEAST_NS:
-        return False
-    before, after = np.log2(np.maximum(before_ns, 1.0)), np.log2(np.maximum(after_ns, 1.0))
-    step = float(np.median(after) - np.median(before))
+def _step(values_ns: F64, cut: int) -> float:
+    """How far both sides of a cut are apart, log2; 0: not clearly."""
+    values = np.log2(np.maximum(values_ns, 1.0))
+    before, after = values[:cut], values[cut:]
+    low, high = float(np.median(before)), float(np.median(after))
     spread = max(_deviation(before), _deviation(after))
-    if abs(step) < max(_FACTOR, _SPREADS * spread):
-        return False
-    middle = (np.median(before) + np.median(after)) / 2
-    way = np.sign(step)
-    return bool(
-        np.mean(way * (before - middle) < 0) >= _OF_ITS_SIDE and np.mean(way * (after - middle) > 0) >= _OF_ITS_SIDE
+    way = np.sign(high - low)
+    is_step = (
+        abs(float(np.median(values_ns[cut:]) - np.median(values_ns[:cut]))) >= _LEAST_NS
+        and abs(high - low) >= max(_FACTOR, _SPREADS * spread)
+        and np.mean(way * (before - (low + high) / 2) < 0) >= _OF_ITS_SIDE
+        and np.mean(way * (after - (low + high) / 2) > 0) >= _OF_ITS_SIDE
     )
+    return abs(high - low) if is_step else 0.0
 
 
 def _deviation(values: F64) -> float:

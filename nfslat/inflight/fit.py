@@ -13,15 +13,14 @@ how long the work is (docs/method.md, "Server threads"):
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from nfslat.kernels.dispatch import Work
-from nfslat.model.tables import I64, Bool
-
-F64 = npt.NDArray[np.float64]
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import F64, I64, Bool
 
 _BLOCKS = 24  # of time: what changes slowly is no mark of anything
 _FEWEST = 20  # calls in a block: depth changes slowly, and in a short one hardly at all
@@ -46,22 +45,54 @@ _NEARLY_ALL = 0.9  # of the calls
 _OF_ONE_SIZE = 0.7  # of the calls are answered in groups of one size
 
 
-class Replay(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Replay:
     """What `threads` threads had to do. Rows are those of `work`."""
 
     work: Work
     threads: int
-    start_ns: I64
-    forced: Bool  # answered without a thread
+    start_ns: I64  # NULL: answered without a thread
     depth: I64  # in flight on arrival, itself included; beyond all where that is not known
     main: Bool  # of the operation that takes most of the time
     light: Bool  # of operations that need neither data nor a name
     plain: Bool  # sent once, as far as can be told
     bound_seen: int  # how often as many were at work as are known to exist
 
+    @cached_property
+    def forced(self) -> Bool:
+        """Answered without a thread."""
+        return np.asarray(self.start_ns == NULL)
+
+    @cached_property
+    def worked(self) -> Bool:
+        """Calls of the main operation that had a thread."""
+        return self.main & ~self.forced
+
+    @cached_property
+    def taken_ns(self) -> I64:
+        """When each call was taken; its reply where it had no thread."""
+        return np.where(self.forced, self.work.reply_ns, self.start_ns)
+
+    @property
+    def wait_ns(self) -> I64:
+        """Of each call for a thread."""
+        return self.taken_ns - self.work.arrival_ns
+
+    @cached_property
+    def service_ns(self) -> I64:
+        """Of each call in a thread."""
+        return self.work.reply_ns - self.taken_ns
+
+    @property
+    def server_ns(self) -> I64:
+        """Both."""
+        return self.work.reply_ns - self.work.arrival_ns
+
 
 def misfit(replay: Replay) -> str:
     """Which mark is missing; empty: none."""
+    if not replay.worked.any():
+        return ""
     return next((why for why in (mark(replay) for mark in _MARKS) if why), "")
 
 
@@ -87,9 +118,9 @@ def _groups(replay: Replay) -> tuple[I64, I64, I64]:
 
     Together are those that are nearer than a fifth of the usual time from an answer to the next.
     """
-    work, ok = replay.work, replay.main & ~replay.forced
+    work, ok = replay.work, replay.worked
     reply = work.reply_ns[work.by_reply]
-    usual_ns = float((work.reply_ns - replay.start_ns)[ok].mean()) / replay.threads if ok.any() else 0.0
+    usual_ns = float(replay.service_ns[ok].mean()) / replay.threads if ok.any() else 0.0
     first = np.flatnonzero(np.append(True, np.diff(reply) > _TOGETHER * usual_ns))
     in_flight = np.searchsorted(work.arrival_ns, reply[first], side="right") - first
     return first, np.diff(np.append(first, len(reply))), in_flight
@@ -97,9 +128,7 @@ def _groups(replay: Replay) -> tuple[I64, I64, I64]:
 
 def _grows_at_all(depth: I64, server_ns: I64, few: int) -> bool:
     """Over all of the time, in which the load may have changed for other reasons, too."""
-    a, b = _ranks(depth), _ranks(server_ns)
-    scale = np.sqrt((a * a).sum() * (b * b).sum())
-    grows = float((a * b).sum() / scale) if scale else 0.0
+    grows = _spearman(depth, server_ns) or 0.0
     slower = np.median(server_ns[depth > few]) >= _TWICE * np.median(server_ns[depth <= few])
     return bool(slower and grows >= _GROWS and grows * np.sqrt(len(depth)) > _POOLED)
 
@@ -120,7 +149,7 @@ def _answered_together(replay: Replay) -> str:
 
 def _grows_below(replay: Replay) -> str:
     arrival_ns = replay.work.arrival_ns
-    server_ns = replay.work.reply_ns - arrival_ns
+    server_ns = replay.server_ns
     # What TCP lets through at one moment is in the order of its answers (`jobs.find_jobs`), which grow with that.
     at_once = np.append(False, np.diff(arrival_ns) == 0)
     at_once[:-1] |= at_once[1:]
@@ -143,25 +172,24 @@ def _grows_below(replay: Replay) -> str:
 
 
 def _stands_still(replay: Replay) -> str:
-    work, wait_ns = replay.work, replay.start_ns - replay.work.arrival_ns
+    work, ok = replay.work, replay.worked
     reply = work.reply_ns[work.by_reply]
-    ok = replay.main & ~replay.forced
     gap_ns = np.diff(reply)
-    long_ns = np.where(gap_ns >= _LONG * (work.reply_ns - replay.start_ns)[ok].mean(), gap_ns, 0)
+    long_ns = np.where(gap_ns >= _LONG * replay.service_ns[ok].mean(), gap_ns, 0)
     # How long nothing was answered until each moment.
     until_ns = np.append(0, np.cumsum(long_ns))
-    still_ns = np.interp(replay.start_ns, reply, until_ns) - np.interp(work.arrival_ns, reply, until_ns)
-    if np.count_nonzero(long_ns) < _FEW_TIMES or still_ns[ok].sum() < _MOSTLY * wait_ns[ok].sum():
+    still_ns = np.interp(replay.taken_ns, reply, until_ns) - np.interp(work.arrival_ns, reply, until_ns)
+    if np.count_nonzero(long_ns) < _FEW_TIMES or still_ns[ok].sum() < _MOSTLY * replay.wait_ns[ok].sum():
         return ""
     return "they wait while nothing at all is answered: the whole server, or what is behind it, stands still"
 
 
 def _work_grows(replay: Replay) -> str:
-    rows = np.flatnonzero(replay.main & ~replay.forced)
+    rows = np.flatnonzero(replay.worked)
     start, work = replay.start_ns[rows], replay.work
     in_flight = np.searchsorted(work.arrival_ns, start, side="right")
     in_flight -= np.searchsorted(work.reply_ns[work.by_reply], start, side="right")
-    grows, error = rank_correlation(in_flight, work.reply_ns[rows] - start)
+    grows, error = rank_correlation(in_flight, replay.service_ns[rows])
     if not (grows >= _WORK_GROWS and grows > _SURE * error):
         return ""
     return (
@@ -171,10 +199,9 @@ def _work_grows(replay: Replay) -> str:
 
 
 def _unlike_the_unqueued(replay: Replay) -> str:
-    known = replay.main & ~replay.forced
-    service_ns = replay.work.reply_ns - replay.start_ns
-    alone = np.sort(service_ns[known & (replay.depth <= replay.threads)])
-    waited = np.sort(service_ns[known & (replay.depth > replay.threads)])
+    met_idle = replay.depth <= replay.threads
+    alone = np.sort(replay.service_ns[replay.worked & met_idle])
+    waited = np.sort(replay.service_ns[replay.worked & ~met_idle])
     if min(len(alone), len(waited)) < _SOME:
         return ""
     at = np.concatenate((alone, waited))
@@ -189,17 +216,17 @@ def _unlike_the_unqueued(replay: Replay) -> str:
 def _light_forced(replay: Replay) -> str:
     light = replay.forced[replay.light & (replay.depth > replay.threads)]
     others = replay.forced[replay.main & (replay.depth > replay.threads)]
-    if np.count_nonzero(light) < _LIGHT or light.mean() < max(_OFTEN, _MORE_OFTEN * others.mean()):
+    usual = others.mean() if len(others) else 0.0
+    if np.count_nonzero(light) < _LIGHT or light.mean() < max(_OFTEN, _MORE_OFTEN * usual):
         return ""
     return _BEHIND
 
 
 def _light_as_slow(replay: Replay) -> str:
-    service_ns = replay.work.reply_ns - replay.start_ns
-    light, main = replay.light & ~replay.main & ~replay.forced, replay.main & ~replay.forced
-    if np.count_nonzero(light) < _SOME or not main.any() or np.median(service_ns[main]) < _SLOW_NS:
+    light, usual_ns = replay.light & ~replay.main & ~replay.forced, np.median(replay.service_ns[replay.worked])
+    if np.count_nonzero(light) < _SOME or usual_ns < _SLOW_NS:
         return ""
-    if np.median(service_ns[light]) < _HALF * np.median(service_ns[main]):
+    if np.median(replay.service_ns[light]) < _HALF * usual_ns:
         return ""
     return (
         "calls that need no data would work nearly as long as the others: all wait for something that is not seen, "
@@ -209,7 +236,7 @@ def _light_as_slow(replay: Replay) -> str:
 
 def _light_overtake(replay: Replay) -> str:
     work = replay.work
-    mains = np.flatnonzero(replay.main & ~replay.forced)
+    mains = np.flatnonzero(replay.worked)
     should_wait = np.flatnonzero(replay.light & (replay.depth > replay.threads))
     before = np.searchsorted(mains, should_wait) - 1
     should_wait, before = should_wait[before >= 0], mains[before[before >= 0]]
@@ -217,7 +244,7 @@ def _light_overtake(replay: Replay) -> str:
     waits = wait_ns > 0
     if np.count_nonzero(waits) < _LIGHT:
         return ""
-    early = (work.reply_ns - work.arrival_ns)[should_wait[waits]] < _EARLY * wait_ns[waits]
+    early = replay.server_ns[should_wait[waits]] < _EARLY * wait_ns[waits]
     if early.mean() <= _MOST:
         return ""
     return _BEHIND
@@ -244,17 +271,20 @@ def rank_correlation(x: I64, y: I64) -> tuple[float, float]:
     blocks = min(_BLOCKS, len(x) // _FEWEST)
     if not blocks:
         return 0.0, float("inf")
-    found = []
-    for block in np.array_split(np.arange(len(x)), blocks):
-        a, b = _ranks(x[block]), _ranks(y[block])
-        scale = np.sqrt((a * a).sum() * (b * b).sum())
-        if scale:
-            found.append(float((a * b).sum() / scale))
+    by_block = (_spearman(x[block], y[block]) for block in np.array_split(np.arange(len(x)), blocks))
+    found = [one for one in by_block if one is not None]
     if len(found) < _BLOCKS / 4:
         return 0.0, float("inf")
     # Of few blocks the spread is not known well, either.
     error = float(np.std(found, ddof=1) / np.sqrt(len(found))) * (1 + 4 / len(found))
     return float(np.mean(found)), error
+
+
+def _spearman(x: I64, y: I64) -> float | None:
+    """None where one of them is constant."""
+    a, b = _ranks(x), _ranks(y)
+    scale = np.sqrt((a * a).sum() * (b * b).sum())
+    return float((a * b).sum() / scale) if scale else None
 
 
 def _ranks(values: I64) -> F64:

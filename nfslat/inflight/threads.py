@@ -22,15 +22,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nfslat.inflight.entropy import RESOLUTION_NS, RULED_OUT, SURE, Scores, is_worse
 from nfslat.inflight.fit import Replay, in_lockstep, misfit
 from nfslat.kernels.dispatch import Order, Work, most_at_once, starts
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I16, I64, Bool
-
-F64 = npt.NDArray[np.float64]
 
 FEWEST = 60  # calls; fewer do not tell a queue from chance
 _SAMPLE, _PIECE = 60_000, 10_000  # calls that a search looks at, in pieces of so many that follow each other
@@ -127,7 +124,8 @@ def find_threads(
         return unknown("")  # nothing ever waits
     samples = list(_pieces(work, kind, depth))
     known = np.where(_is_known(work, uncalled_ns), depth, most + 1)
-    alone = _the_unqueued(work, kind, known, bound)
+    main = kind == np.argmax(np.bincount(kind, work.reply_ns - work.arrival_ns))
+    alone = _the_unqueued(work, main, known, bound)
     one_stream = bool((work.stream == work.stream[0]).all())
     scores = [Scores(samples, order, one_stream) for order in ([Order.TURNS_BY_START] if one_stream else Order)]
     found_by: list[tuple[Scores, int]] = []
@@ -149,28 +147,24 @@ def find_threads(
         allowed = set(score.as_good_as(best))
     allowed = {threads for threads in allowed if threads < most}
     low, high = min(allowed), max(allowed)
-    start, forced = _started(work, best, score.order)
-    server_ns = float((work.reply_ns - work.arrival_ns).mean())
-    waits = float((start - work.arrival_ns).mean())
-    if waits < _SOME_WAIT * server_ns:
-        return unknown("")
     none = np.zeros(len(depth), dtype=np.bool_)
-    main = kind == np.argmax(np.bincount(kind, work.reply_ns - work.arrival_ns))
-    light = none if light is None else light
-    sent_once = ~none if plain is None else plain
-
-    def replay(threads: int) -> Replay:
-        taken = starts(work, threads, score.order)
-        without = taken == NULL
-        return Replay(
-            work, threads, np.where(without, work.reply_ns, taken), without, known, main, light, sent_once, bound.times
-        )
-
-    together = in_lockstep(replay(best))
+    replay = Replay(
+        work=work,
+        threads=best,
+        start_ns=starts(work, best, score.order),
+        depth=known,
+        main=main,
+        light=none if light is None else light,
+        plain=~none if plain is None else plain,
+        bound_seen=bound.times,
+    )
+    if replay.wait_ns.mean() < _SOME_WAIT * replay.server_ns.mean():
+        return unknown("")
+    together = in_lockstep(replay)
     if best < together < most and score(together) < RULED_OUT / 2:
         best = low = high = together
-        start, forced = _started(work, best, score.order)
-    if instead := misfit(replay(best)) or _better_below(score, best, bound.threads):
+        replay = dataclasses.replace(replay, threads=best, start_ns=starts(work, best, score.order))
+    if instead := misfit(replay) or _better_below(score, best, bound.threads):
         return unknown("", instead)
     return Threads(
         calls=len(depth),
@@ -180,11 +174,11 @@ def find_threads(
         low=low,
         high=high,
         limited=True,
-        forced_share=forced,
-        waiting_share=float((start > work.arrival_ns).mean()),
-        start_ns=start,
-        low_start_ns=_started(work, low, score.order)[0],
-        high_start_ns=_started(work, high, score.order)[0],
+        forced_share=float(replay.forced.mean()),
+        waiting_share=float((replay.wait_ns > 0).mean()),
+        start_ns=replay.taken_ns,
+        low_start_ns=_taken_ns(work, low, score.order),
+        high_start_ns=_taken_ns(work, high, score.order),
     )
 
 
@@ -231,10 +225,9 @@ class _Unqueued(NamedTuple):
     least: int  # threads: with fewer the others would have to work faster than those
 
 
-def _the_unqueued(work: Work, kind: I16, depth: I64, bound: Bound) -> _Unqueued:
+def _the_unqueued(work: Work, main: Bool, depth: I64, bound: Bound) -> _Unqueued:
     """A call that arrives while no more are in flight than threads are known to exist waits for none."""
     server_ns = work.reply_ns - work.arrival_ns
-    main = kind == np.argmax(np.bincount(kind, server_ns))
     alone, others = main & (depth <= bound.threads), main & (depth > bound.threads)
     count = int(np.count_nonzero(alone))
     if count < _FEW_ALONE or not others.any():
@@ -267,18 +260,17 @@ def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: Sc
         score(threads)
 
     def misfit(threads: int) -> float:
-        start, _ = _started(work, threads, score.order)
-        service_ns = np.maximum(work.reply_ns - start, RESOLUTION_NS)[alone.others]
+        service_ns = np.maximum(work.reply_ns - _taken_ns(work, threads, score.order), RESOLUTION_NS)[alone.others]
         return abs(float(np.log(np.median(service_ns) / alone.work_ns)))
 
     best: int = min(score.known, key=score)
     return min(score.as_good_as(best), key=misfit)
 
 
-def _started(work: Work, threads: int, order: Order) -> tuple[I64, float]:
+def _taken_ns(work: Work, threads: int, order: Order) -> I64:
+    """The start of each call; its reply where it was answered without a thread."""
     start = starts(work, threads, order)
-    forced = start == NULL
-    return np.where(forced, work.reply_ns, start), float(forced.mean())
+    return np.where(start == NULL, work.reply_ns, start)
 
 
 def _pieces(work: Work, kind: I16, depth: I64) -> Iterator[tuple[Work, I16]]:
