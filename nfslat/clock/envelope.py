@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-F64 = npt.NDArray[np.float64]
+from nfslat.model.tables import F64
+
 # 1 %: twice the 5,000 ppm that a badly set tick gives; a quartz is off by 100 ppm at most.
 STEEPEST = 0.01
 _SMALL = 256  # points from which on a loop over them is slower than one more look at all of them at once

@@ -22,9 +22,7 @@ from functools import cache, cached_property
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.model.tables import I64
-
-F64 = npt.NDArray[np.float64]
+from nfslat.model.tables import F64, I64
 
 SLICES = 10  # the fewest of Schmeiser's: what waits together, such as one pause, is the likelier within one of them
 CONFIDENCE = 0.95  # of what is printed, for one figure, as a reader expects it; what is called a change is stricter

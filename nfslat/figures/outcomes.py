@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,28 +63,57 @@ def _tried_again(ops: Ops, tried: Sequence[Request]) -> list[answer.TriedAgain]:
     return sorted(rows, key=lambda row: (-row.between_ms, row.op, row.version, row.reason))
 
 
+class _Sums(NamedTuple):
+    """Of requests, one or more, that were tried again."""
+
+    tries: int
+    ended: Counter[Outcome]
+    mean_ms: float  # from the first try to the last answer
+    longest_ms: float
+    between_ns: int
+    back_off_fits: int
+    back_off_of: int
+
+    @classmethod
+    def of(cls, some: Sequence[Request]) -> _Sums:
+        """Of all of `some`."""
+        fit, of = (sum(numbers) for numbers in zip(*(fits_back_off(one) for one in some), strict=True))
+        return cls(
+            sum(len(one.tries) for one in some),
+            Counter(one.outcome for one in some),
+            to_ms(sum(one.waited_ns for one in some) / len(some)),
+            to_ms(max(one.waited_ns for one in some)),
+            sum(one.between_ns for one in some),
+            fit,
+            of,
+        )
+
+
+def _put_off_rows(some: Sequence[Request]) -> list[int]:
+    """Of their tries those that were put off."""
+    return [row for one in some for row in one.tries[: len(one.says)]]
+
+
 def _row(ops: Ops, op: str, version: str, reason: Says, some: Sequence[Request]) -> answer.TriedAgain:
-    ended = Counter(one.outcome for one in some)
-    put_off = [row for one in some for row in one.tries[: len(one.says)]]
-    fit, of = (sum(numbers) for numbers in zip(*(fits_back_off(one) for one in some), strict=True))
+    sums, put_off = _Sums.of(some), _put_off_rows(some)
     return answer.TriedAgain(
         op=op,
         version=version,
         reason=reason.value,
         statuses=_statuses(ops, put_off),
         requests=len(some),
-        tries=sum(len(one.tries) for one in some),
-        succeeded=ended[Outcome.SUCCEEDED],
-        failed=ended[Outcome.FAILED],
-        open=ended[Outcome.OPEN],
-        left=ended[Outcome.LEFT],
-        mean_ms=to_ms(sum(one.waited_ns for one in some) / len(some)),
-        max_ms=to_ms(max(one.waited_ns for one in some)),
-        between_ms=to_ms(sum(one.between_ns for one in some)),
+        tries=sums.tries,
+        succeeded=sums.ended[Outcome.SUCCEEDED],
+        failed=sums.ended[Outcome.FAILED],
+        open=sums.ended[Outcome.OPEN],
+        left=sums.ended[Outcome.LEFT],
+        mean_ms=sums.mean_ms,
+        max_ms=sums.longest_ms,
+        between_ms=to_ms(sums.between_ns),
         first=iso(int(ops.t0[[one.tries[0] for one in some]].min())),
         last=iso(int(ops.t3[put_off].max())),
-        back_off_fits=fit if of else None,
-        back_off_of=of or None,
+        back_off_fits=sums.back_off_fits if sums.back_off_of else None,
+        back_off_of=sums.back_off_of or None,
     )
 
 
@@ -128,24 +158,22 @@ def put_off_of(ops: Ops, tried: Sequence[Request], rows: I32 | I64, *, as_asked:
 
 def _put_off(ops: Ops, some: Sequence[Request], over: int) -> PutOff:
     waited = [one for one in some if one.waits_ns]
-    told = _told(ops, [row for one in some for row in one.tries[: len(one.says)]])
+    told = _told(ops, _put_off_rows(some))
     if not waited:
         return told
-    ended = Counter(one.outcome for one in waited)
-    fit, of = (sum(numbers) for numbers in zip(*(fits_back_off(one) for one in waited), strict=True))
-    between = sum(one.between_ns for one in waited)
+    sums = _Sums.of(waited)
     return dataclasses.replace(
         told,
         requests=len(waited),
-        tries=sum(len(one.tries) for one in waited),
-        succeeded=ended[Outcome.SUCCEEDED],
-        open=ended[Outcome.OPEN],
-        mean_ms=to_ms(sum(one.waited_ns for one in waited) / len(waited)),
-        longest_ms=to_ms(max(one.waited_ns for one in waited)),
-        total_between_ms=to_ms(between),
-        between_ms=to_ms(between / over),
-        back_off_fits=fit,
-        back_off_of=of,
+        tries=sums.tries,
+        succeeded=sums.ended[Outcome.SUCCEEDED],
+        open=sums.ended[Outcome.OPEN],
+        mean_ms=sums.mean_ms,
+        longest_ms=sums.longest_ms,
+        total_between_ms=to_ms(sums.between_ns),
+        between_ms=to_ms(sums.between_ns / over),
+        back_off_fits=sums.back_off_fits,
+        back_off_of=sums.back_off_of,
     )
 
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from nfslat.kernels.dispatch import Order, Work, starts
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import I16, I64
-
-F64 = npt.NDArray[np.float64]
+from nfslat.model.tables import F64, I16, I64
 
 RULED_OUT = 1e3  # nats
 RESOLUTION_NS = 2_000.0  # times of work that are closer are the same: stamps are in us

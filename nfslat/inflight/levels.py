@@ -7,12 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from nfslat.kernels.levels import Events, time_and_ends, windows_of
 from nfslat.model.tables import I64, State
-
-F64 = npt.NDArray[np.float64]
 
 # Time above a level that is overlooked when the level is called the top: retransmissions, an extra GETATTR.
 _OVERLOOKED = 0.02

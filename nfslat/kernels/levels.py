@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nfslat.kernels import compiled
 from nfslat.model.blocks import each_block
-from nfslat.model.tables import I32, I64, Bool
-
-F64 = npt.NDArray[np.float64]
+from nfslat.model.tables import F64, I32, I64, Bool
 
 
 class Events(NamedTuple):

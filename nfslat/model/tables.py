@@ -22,6 +22,7 @@ from nfslat.model.blocks import filled, tally
 from nfslat.model.protocol import NULL
 
 I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]
 I16 = npt.NDArray[np.int16]
 I8 = npt.NDArray[np.int8]

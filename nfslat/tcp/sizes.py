@@ -11,17 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from nfslat.model.causes import Cause, code
-from nfslat.model.tables import I64
+from nfslat.model.tables import F64, I64
 from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.bursts import Spill, find_bursts, spills
 from nfslat.tcp.packets import Kind
 from nfslat.tcp.progress import counted, data_rows, sender
 from nfslat.tcp.shared import Shared
 
-F64 = npt.NDArray[np.float64]
 _MOST_MODES, _LEAST_SHARE = 8, 0.02  # of packets or of bytes: a size below both is no mode
 # Oracle Net Services Administrator's Guide, "Configuring Session Data Unit": an SDU holds 70 bytes more than the data.
 _BUFFER_HEADERS = 70

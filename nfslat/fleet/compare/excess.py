@@ -17,15 +17,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from nfslat.fleet.compare.cells import OpClass
 from nfslat.fleet.compare.summary import BOTH, ClientSummary
 from nfslat.fleet.model import Excess
-from nfslat.model.tables import I64, Bool
+from nfslat.model.tables import F64, I64, Bool
 from nfslat.model.units import to_ms, to_s
 
-F64 = npt.NDArray[np.float64]
 LAYERS = ("network", "server", "queue")
 NETWORK, SERVER, QUEUE = range(3)
 ENOUGH = 20  # ops of a class, for a client to have a say in what is typical

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.fleet.compare.excess import F64, LAYERS, NETWORK, QUEUE, SERVER, TYPICAL_OF, Grid
+from nfslat.fleet.compare.excess import LAYERS, NETWORK, QUEUE, SERVER, TYPICAL_OF, Grid
 from nfslat.fleet.compare.steady import (
     FEW_CELLS,
     FLOOR_NS,
@@ -39,7 +39,7 @@ from nfslat.fleet.compare.steady import (
     ratio,
 )
 from nfslat.fleet.compare.summary import ClientSummary
-from nfslat.model.tables import Bool
+from nfslat.model.tables import F64, Bool
 from nfslat.model.units import NS_PER_MS, to_ms
 
 _LEAST_SHARE = 0.10

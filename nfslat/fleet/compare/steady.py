@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nfslat.fleet.compare.excess import F64, LAYERS
-from nfslat.model.tables import I64, Bool
+from nfslat.fleet.compare.excess import LAYERS
+from nfslat.model.tables import F64, I64, Bool
 from nfslat.model.units import NS_PER_MS
 
 FEW_CELLS = 5

@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from nfslat.model.tables import I64
+from nfslat.model.tables import F64, I64
 from nfslat.model.units import NS_PER_MS, NS_PER_S
-
-F64 = npt.NDArray[np.float64]
 
 _MOST = 60  # windows
 _ENOUGH = 3_000  # ops in a window, on average: what a window says by itself is said of so many
