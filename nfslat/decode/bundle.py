@@ -41,6 +41,7 @@ _WITHOUT_BLOCKS = {
     tarfile.DIRTYPE,
     tarfile.FIFOTYPE,
 }
+_MAGIC_AT, _MAGIC = 257, b"ustar"  # POSIX.1-1988 and GNU alike
 _DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 
@@ -48,10 +49,12 @@ def is_bundle(path: Path) -> bool:
     """Does the file, unpacked where it is packed, begin with the header of a tar, as no capture does?"""
     try:
         with _opened(path) as stream:
-            tarfile.TarInfo.frombuf(stream.read(_BLOCK), "utf-8", "surrogateescape")
+            header = stream.read(_BLOCK)
+        tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
     except (tarfile.HeaderError, *_DAMAGED):
         return False
-    return True
+    # The checksum alone is no sign: it is a small number, which one capture in some thousands has at its place, too.
+    return header[_MAGIC_AT:].startswith(_MAGIC)
 
 
 def unpack(name: str, path: Path, scratch: Path) -> tuple[list[Path], Bundle]:

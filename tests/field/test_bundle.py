@@ -252,6 +252,20 @@ def test_what_an_archive_claims_is_not_believed(tmp_path: Path, members: list[by
         bundle.unpack("claims.tar", path, tmp_path)
 
 
+def test_a_capture_that_has_a_tars_checksum_by_chance_is_no_tar(tmp_path: Path) -> None:
+    """Bytes of a capture whose signed sum is the number at the checksum's place are still a capture's."""
+    block = bytearray(b"\x4d\x3c\xb2\xa1" + bytes(508))
+    # Blanks stand for the checksum in the sum of it, which is 0 here.
+    missing = -(8 * 0x20 + sum(one - 256 if one > 127 else one for one in block))
+    for at in range(200, 512):
+        step = max(-128, min(127, missing))
+        block[at], missing = step & 0xFF, missing - step
+    path = tmp_path / "x.pcap"
+    path.write_bytes(bytes(block))
+    tarfile.TarInfo.frombuf(bytes(block), "utf-8", "surrogateescape")  # what takes it for a header
+    assert not bundle.is_bundle(path)
+
+
 @given(st.binary(max_size=3000), st.integers(0, 4000), st.booleans())
 def test_damage_is_an_input_error(noise: bytes, at: int, packed: bool) -> None:
     """Whatever stands anywhere in a tar, packed or not: it is read, or refused in one line."""
