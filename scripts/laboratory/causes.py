@@ -49,6 +49,21 @@ def hogs(server: Guest, clients: list[Guest], scenario: Scenario) -> list[tuple[
     return [(guest, guest.start("while :; do :; done")) for guest, count in wanted for _ in range(count)]
 
 
+def timeline(guests: dict[str, Guest], scenario: Scenario) -> tuple[threading.Thread, list[tuple[Guest, int]]]:
+    """Starts the clock of the scenario's steps: the thread ends with the last one; what was started has to be ended."""
+    begun: list[tuple[Guest, int]] = []
+    start_s = time.monotonic()
+
+    def act() -> None:
+        for step in sorted(scenario.cause.timeline, key=lambda one: one.at_s):
+            time.sleep(max(start_s + step.at_s - time.monotonic(), 0.0))
+            begun.append((guests[step.on], guests[step.on].start(step.script)))
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    return thread, begun
+
+
 def during_load(server: Guest, clients: list[Guest], scenario: Scenario) -> threading.Thread:
     """Starts what comes in the middle of the load; the thread ends when that is over."""
     cause = scenario.cause

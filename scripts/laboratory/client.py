@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from laboratory.guest import Guest, Output
+from laboratory.guest import HERE, Guest, Output
 from laboratory.scenario import Load, Scenario
 from laboratory.server import EXPORT
 
@@ -40,10 +40,14 @@ def mount_command(server: Guest, scenario: Scenario) -> str:
     return f"mount -t nfs -o {','.join(options)} {address}:{EXPORT if mount.vers == '3' else '/'} {MOUNTED}"
 
 
-def fio_command(load: Load) -> str:
-    """The fio command of a load, "" if it is a script."""
-    if load.script:
-        return ""
+def command(load: Load) -> str:
+    """The load as a script of sh."""
+    if load.app:
+        return f"python3 -S -E $LAB_WORKLOAD {load.app} seconds={load.seconds:g}"
+    return load.script.strip() or _fio_command(load)
+
+
+def _fio_command(load: Load) -> str:
     rate = f"--rate_iops={load.iops},{load.iops}" if load.iops else ""
     return (
         f"fio --name=db --filename={MOUNTED}/data.bin --direct=1 --bs={load.block} --rw={load.pattern} "
@@ -54,10 +58,10 @@ def fio_command(load: Load) -> str:
 
 def load_script(load: Load, *, seconds: float | None = None) -> str:
     """The load as a script of sh, for ``seconds`` instead of its own time if that is given."""
-    if seconds is None:
-        return f"cd {MOUNTED} && {{ {load.script.strip() or fio_command(load)}\n}}"
-    again = f"while :; do {load.script.strip()}\n done"
-    return f"cd {MOUNTED} && {{ {again if load.script else fio_command(replace(load, seconds=seconds))}\n}}"
+    script = command(load if seconds is None else replace(load, seconds=seconds))
+    if load.script and seconds is not None:
+        script = f"while :; do {script}\n done"
+    return f"export LAB_WORKLOAD=/old{HERE}/workload.py; cd {MOUNTED} && {{ {script}\n}}"
 
 
 def start_load(guest: Guest, load: Load) -> int:
@@ -65,18 +69,24 @@ def start_load(guest: Guest, load: Load) -> int:
     return guest.start(load_script(load))
 
 
-def fio_result(output: Output) -> dict[str, Any] | None:
-    """What fio measured, by direction: means and percentiles in ms; None for another load."""
+def result(load: Load, output: Output) -> dict[str, Any]:
+    """What the load measured of itself: workload.py's calls and means by operation, or fio's."""
+    if load.app:
+        found: dict[str, Any] = json.loads(output.out.splitlines()[-1])
+        return found
     begin = output.out.find("{")
-    if begin < 0:
-        return None
-    job = json.loads(output.out[begin:])["jobs"][0]
-    result: dict[str, Any] = {"job_runtime_ms": job["job_runtime"]}
+    return {"fio": None if load.script or begin < 0 else _fio_result(output.out[begin:])}
+
+
+def _fio_result(text: str) -> dict[str, Any]:
+    """By direction: means and percentiles in ms."""
+    job = json.loads(text)["jobs"][0]
+    found: dict[str, Any] = {"job_runtime_ms": job["job_runtime"]}
     for direction in ("read", "write"):
         one = job[direction]
         if one["total_ios"]:
             percentiles = one["clat_ns"].get("percentile", {})
-            result[direction] = {
+            found[direction] = {
                 "ios": one["total_ios"],
                 "iops": round(one["iops"], 1),
                 "clat_mean_ms": round(one["clat_ns"]["mean"] / 1e6, 3),
@@ -85,4 +95,4 @@ def fio_result(output: Output) -> dict[str, Any] | None:
                 "p99_ms": round(percentiles.get("99.000000", 0) / 1e6, 3),
                 "lat_mean_ms": round(one["lat_ns"]["mean"] / 1e6, 3),
             }
-    return result
+    return found

@@ -52,7 +52,7 @@ class Expected:
     findings: tuple[str, ...] = ()  # listed with a share of 0.1 or more, or with one that cannot be known
     listed: tuple[str, ...] = ()  # listed with any share
     absent: tuple[str, ...] = ()  # must not be listed so, but may be where it is likely only, and its share not known
-    threads: int | None = None  # of the server: found exactly
+    threads: int | None = None  # of the server: found exactly, of all of the time or of a phase
     slots: int | None = None  # of each connection, or of the session: found exactly
     unmeasured: tuple[str, ...] = ()  # figures by their names that this run does not measure
     why: str = ""  # where it was derived
@@ -176,9 +176,146 @@ def _settings(cause: Mapping[str, Any]) -> str:
 
 
 def _none(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expected, Expected]:
-    packets = Expected(cause=("",), absent=_COSTLY, why="nothing was injected: no cause may be named")
+    # A guest has one processor, and what it does between the capture and the wire is between the taps, and said to be
+    # the path or the hosts' own kernels.
+    quiet = ("", "between-taps")
+    packets = Expected(cause=quiet, absent=_COSTLY, why="nothing was injected: no cause may be named")
+    if is_disk_slow(truth):
+        own = (*quiet, "server-storage", "server-slow-ops")
+        absent = tuple(one for one in _COSTLY if one not in own)
+        packets = Expected(cause=own, absent=absent, why="nothing was injected, but the disk was slow by itself")
     # Above the wire the guests' own processor takes its part, which is no mistake to name.
-    return packets, replace(packets, cause=("", "above-wire"))
+    return packets, replace(packets, cause=(*(packets.cause or ()), "above-wire"))
+
+
+def _threads(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expected, Expected]:
+    both = Expected(
+        ("server",),
+        ("server-threads",),
+        findings=("server-threads",),
+        threads=cause.get("nfsd_threads"),
+        why="the wait for a thread is many times the disk's time; packets show it without help",
+    )
+    return both, both
+
+
+def _slots(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expected, Expected]:
+    session = "max_session_slots" in cause
+    code = "session-slots" if session else "client-slots"
+    slots = cause["max_session_slots" if session else "slots"] if session or "slots" in cause else None
+    application = Expected(
+        ("client",), (code,), findings=(code,), absent=("server-threads",), slots=slots,
+        why="what waits for a slot is above the wire",
+    )  # fmt: skip
+    packets = replace(
+        application, layer=None, cause=("",), why="packets do not show what waits for a slot, only how many there are"
+    )
+    if is_disk_slow(truth):
+        storage = "packets do not show what waits for a slot; on the wire the slow disk takes most"
+        packets = replace(packets, layer=("server",), cause=("server-storage",), why=storage)
+    return packets, application
+
+
+def _network(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expected, Expected] | None:
+    if cause.get("delay_ms"):
+        both = Expected(
+            ("network",), ("net-delay",), findings=("net-delay",), absent=(*_LIMITS, "server-storage", "net-loss"),
+            why="every op pays the delay both ways",
+        )  # fmt: skip
+        return both, both
+    if cause.get("loss_pct"):
+        packets = Expected(
+            cause=("", "net-loss"), listed=("net-loss",), absent=(*_LIMITS, "server-storage", "net-delay"),
+            why="1 or 2 % of loss hits few ops: it must be told, but that it leads is not known from outside",
+        )  # fmt: skip
+        return packets, replace(packets, cause=("", "net-loss", "above-wire"))
+    if not cause.get("dup_pct"):
+        return None
+    packets, application = _none(truth, cause)
+    why = "packets that the network doubles cost nothing: no cause may be named"
+    return replace(packets, why=why), replace(application, why=why)
+
+
+def _storage(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expected, Expected]:
+    both = Expected(
+        ("server",), ("server-storage",), findings=("server-storage",), absent=(*_LIMITS, *_OF_PATH),
+        why="the disk is slow, and there are threads enough",
+    )  # fmt: skip
+    return both, both
+
+
+def _restart(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expected, Expected]:
+    both = Expected(
+        ("server",), ("reconnect",), findings=("reconnect",), absent=_LIMITS,
+        why="few ops waited for the new connection, and they make most of the mean",
+    )  # fmt: skip
+    return both, both
+
+
+def _client(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expected, Expected] | None:
+    if not cause.get("stall_s"):
+        return None
+    application = Expected(
+        ("client",), ("host-pause",), findings=("host-pause",), absent=(*_LIMITS, "server-storage", "net-loss"),
+        why="the application stood still with its host",
+    )  # fmt: skip
+    why = "that the client stood still can be seen; what its application lost by it is above the wire"
+    return replace(application, layer=None, cause=("", "host-pause"), why=why), application
+
+
+def is_disk_slow(truth: Mapping[str, Any]) -> bool:
+    """By what the server's disk took during the load, reading or writing: for each of its requests, or for each
+    operation where that is many of them, one after the other (READs of 1 MB)."""
+    disk = (truth.get("server_storage") or {}).get("diskstats_delta_during_load") or {}
+    ops = truth.get("mountstats_ops_delta") or {}
+    counts = {"read": ("READ",), "write": ("WRITE", "COMMIT")}
+    for kind, names in counts.items():
+        count = sum(int((ops.get(name) or {}).get("ops") or 0) for name in names)
+        each_ms = (disk.get(f"{kind}_ms") or 0.0) / count if count else 0.0
+        if max(disk.get(f"avg_{kind}_ms") or 0.0, each_ms) >= SLOW_DISK_MS:
+            return True
+    return False
+
+
+_BY_PLACE.get(cause.get("where"))
+    if make is None:
+        return Both(None, None, f"no table expect, and nothing is known of the cause {cause.get('where')!r}")
+    made = make(truth, cause)
+    if made is None:
+        return Both(None, None, f"no table expect, and nothing is known of {cause['where']} with {_settings(cause)}")
+    packets, application = made
+    # A capture that is not whole, or whose clock was set, must say so, whatever the cause is.
+    audit = tuple(
+        code
+        for key, code in (
+            ("capture_drops", "capture-drops"),
+            ("clock_step_s", "clock-step"),
+            ("clock_drift_ppm", "clock-drift"),
+        )
+        if cause.get(key)
+    )
+    unsure = ("low", "medium") if cause.get("capture_drops") else None
+    packets, application = (
+        replace(one, listed=(*one.listed, *audit), confidence=unsure) for one in (packets, application)
+    )
+    return Both(packets, application)
+
+
+def _settings(cause: Mapping[str, Any]) -> str:
+    return ", ".join(sorted(key for key in cause if key != "where")) or "no figures"
+
+
+def _none(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expected, Expected]:
+    # A guest has one processor, and what it does between the capture and the wire is between the taps, and said to be
+    # the path or the hosts' own kernels.
+    quiet = ("", "between-taps")
+    packets = Expected(cause=quiet, absent=_COSTLY, why="nothing was injected: no cause may be named")
+    if is_disk_slow(truth):
+        own = (*quiet, "server-storage", "server-slow-ops")
+        absent = tuple(one for one in _COSTLY if one not in own)
+        packets = Expected(cause=own, absent=absent, why="nothing was injected, but the disk was slow by itself")
+    # Above the wire the guests' own processor takes its part, which is no mistake to name.
+    return packets, replace(packets, cause=(*(packets.cause or ()), "above-wire"))
 
 
 def _threads(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expected, Expected]:

@@ -12,6 +12,7 @@ import dataclasses
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import nfslat
+from laboratory import calibration
 from laboratory.expected import APPLICATION, PACKETS, BadExpectation, Both, Expected, expected
 from laboratory.judged import NOT_JUDGED, RIGHT, WRONG, Answer, Judged, account, as_json
 from laboratory.judged_text import injected_text, markdown, text, truth_text
@@ -50,8 +52,13 @@ class Pair:
 # --- Results ----------------------------------------------------------------------------------------------------------
 
 
-def find_pairs(folders: Sequence[Path], only: Sequence[str] = ()) -> list[Pair]:
-    """Each folder with a truth.json, in `folders` or right below them, by name; raises ``InputError`` for no folder."""
+def find_pairs(
+    folders: Sequence[Path], only: Sequence[str] = (), expect: Mapping[str, Any] | None = None
+) -> list[Pair]:
+    """Each folder with a truth.json, in `folders` or right below them, by name; `expect` has tables for some of them.
+
+    Raises ``InputError`` for no folder.
+    """
     found: dict[Path, None] = {}
     for folder in folders:
         if not folder.is_dir():
@@ -59,10 +66,10 @@ def find_pairs(folders: Sequence[Path], only: Sequence[str] = ()) -> list[Pair]:
         own = [folder] if (folder / "truth.json").is_file() else sorted(p.parent for p in folder.glob("*/truth.json"))
         found.update(dict.fromkeys(own))
     named = [one for one in found if not only or any(fnmatchcase(one.resolve().name, name) for name in only)]
-    return [pair for folder in named for pair in _pairs_of(folder)]
+    return [pair for folder in named for pair in _pairs_of(folder, expect or {})]
 
 
-def _pairs_of(folder: Path) -> Iterator[Pair]:
+def _pairs_of(folder: Path, expect: Mapping[str, Any]) -> Iterator[Pair]:
     name = folder.resolve().name
     captures = {
         side: min(folder.glob(f"{side}.*cap*"), default=min(folder.glob(f"{side}.snoop*"), default=None))
@@ -76,6 +83,8 @@ def _pairs_of(folder: Path) -> Iterator[Pair]:
         truth = json.loads((folder / "truth.json").read_text())
         if not isinstance(truth, dict):
             raise ValueError("a table is wanted")
+        if name in expect:
+            truth["expect"] = expect[name]
     except (OSError, ValueError) as error:
         yield Pair(name, None, None, {}, broken=f"truth.json: {error}")
         return
@@ -154,6 +163,7 @@ def given(known: str, report: model.Report) -> Answer:
         share=verdict.share if verdict else None,
         confidence=verdict.confidence if verdict else None,
         threads=flying.server.threads_estimate if flying else None,
+        threads_of_phases=[one.threads_estimate for one in report.phases or () if one.threads_estimate],
         slots=slots,
         queue_ms=flying.server.queue_ms if flying else None,
         findings=[(one.code, one.share, one.confidence) for one in report.findings],
@@ -174,10 +184,12 @@ def mistakes(answer: Answer, right: Expected) -> list[str]:
     # What is only likely, and has no share without the application's time, blames nobody: slots look like workers.
     blamed = counts - {code for code, share, sure in answer.findings if share is None and sure != "certain"}
     out += [f"expected no {code} that matters" for code in right.absent if code in blamed]
-    for name in ("threads", "slots"):
-        wanted, got = getattr(right, name), getattr(answer, name)
-        if wanted is not None and got != wanted:
-            out.append(f"expected {wanted} {name}, got {_named(got)}")
+    # A cause that begins or ends is found in the phase that has it.
+    found = {"threads": (answer.threads, *answer.threads_of_phases), "slots": (answer.slots,)}
+    for name, numbers_of in found.items():
+        wanted = getattr(right, name)
+        if wanted is not None and wanted not in numbers_of:
+            out.append(f"expected {wanted} {name}, got {_named(numbers_of[0])}")
     return out
 
 
@@ -204,6 +216,10 @@ def parser() -> argparse.ArgumentParser:
         help=f"folders that scripts/lab run made, or one of theirs ({_RESULTS})",
     )
     made.add_argument("--only", action="append", default=[], metavar="NAME", help="scenario, * and ? allowed; again")
+    made.add_argument("--expect", metavar="FILE", help="TOML: tables [NAME] that stand for the [expect] of those runs")
+    made.add_argument(
+        "--calibration", action="store_true", help="print how often answers are right by how sure they say they are"
+    )
     made.add_argument("--json", metavar="FILE", help="write all of it as JSON; - is standard output")
     made.add_argument("--markdown", action="store_true", help="print a Markdown table")
     return made
@@ -219,9 +235,16 @@ def main(argv: Sequence[str]) -> int:
         return error.exit_status
 
 
+def _read(path: str) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(Path(path).read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path}: {error}") from error
+
+
 def _run(asked: argparse.Namespace) -> int:
     folders = [Path(one) for one in asked.results or [_RESULTS]]
-    pairs = find_pairs(folders, asked.only)
+    pairs = find_pairs(folders, asked.only, _read(asked.expect) if asked.expect else None)
     if not pairs:
         wanted = f" that {' or '.join(asked.only)} names" if asked.only else ""
         raise InputError(f"{', '.join(map(str, folders))}: no results{wanted}; scripts/lab run makes them")
@@ -233,13 +256,15 @@ def _run(asked: argparse.Namespace) -> int:
         judged.append(judge(pair))
     if sys.stderr.isatty():
         sys.stderr.write("\r\033[K")
-    if asked.json == "-" and asked.markdown:
-        raise UsageError("--json - and --markdown: one of them to standard output")
+    if asked.json == "-" and (asked.markdown or asked.calibration):
+        raise UsageError("--json -, with --markdown or --calibration: one of them to standard output")
     if asked.json:
         with output(asked.json, []) as out:
             if out is not None:
                 json.dump(as_json(judged), out, indent=2, allow_nan=False)
                 out.write("\n")
-    if asked.json != "-":
+    if asked.calibration:
+        sys.stdout.write(calibration.markdown(judged, [pair.truth for pair in pairs]))
+    elif asked.json != "-":
         sys.stdout.write(markdown(judged) if asked.markdown else text(judged))
     return account(judged).status

@@ -23,6 +23,7 @@ class Answer:
     share: float | None = None
     confidence: str | None = None
     threads: int | None = None
+    threads_of_phases: list[int] = field(default_factory=list)
     slots: int | None = None
     queue_ms: float | None = None  # mean wait for a thread
     findings: list[tuple[str, float | None, str]] = field(default_factory=list)  # code, share, confidence; ranked

@@ -89,6 +89,9 @@ def app_ms(truth: Mapping[str, Any]) -> dict[str, float]:
     load = truth.get("workload") or {}
     if load.get("app_ms"):
         return {str(op).upper(): float(one) for op, one in load["app_ms"].items()}
+    if "direct=1" in str(load.get("cmd", "")) and load.get("app"):
+        means = load["app"].get("lat") or {}
+        return {op: float(means[op.lower()]["mean_ms"]) for op in _DATA if means.get(op.lower())}
     if "--direct=0" in str(load.get("cmd", "")):
         return {}
     fio = load.get("fio") or {}

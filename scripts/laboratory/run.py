@@ -8,7 +8,7 @@ import shutil
 import signal
 import tempfile
 import time
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ def _experiment(scenario: Scenario, guests: dict[str, Guest]) -> dict[str, Any]:
     return {
         "scenario": scenario.name,
         "description": scenario.description,
-        "cause": _cause(scenario.cause),
+        "cause": cause_of(scenario.cause),
         "expect": scenario.expect,
         "clock_before": clock_before,
         "clock_after": truth.clocks(nfsd, first),
@@ -94,9 +94,11 @@ def _load(scenario: Scenario, guests: dict[str, Guest]) -> list[Output]:
     loads = [scenario.load, *([scenario.load2] if scenario.load2 else [])]
     started = [(guest, client.start_load(guest, load)) for guest, load in zip(clients, loads, strict=True)]
     middle = causes.during_load(nfsd, clients, scenario)
+    steps, begun = causes.timeline(guests, scenario)
     outputs = [guest.finish(number, timeout_s=scenario.load.seconds * 4 + 60) for guest, number in started]
     middle.join()
-    for guest, number in beside:
+    steps.join()
+    for guest, number in (*beside, *begun):
         guest.finish(number, ended_by=signal.SIGKILL)
     for output in outputs:
         if output.status != 0:
@@ -105,19 +107,13 @@ def _load(scenario: Scenario, guests: dict[str, Guest]) -> list[Output]:
 
 
 def _workload(load: Load, output: Output) -> dict[str, Any]:
-    return {
-        "cmd": client.fio_command(load) or load.script.strip(),
-        "rc": output.status,
-        "fio": client.fio_result(output),
-    }
+    return {"cmd": client.command(load), "rc": output.status} | client.result(load, output)
 
 
-def _cause(cause: Cause) -> dict[str, Any]:
+def cause_of(cause: Cause) -> dict[str, Any]:
     """What differs from a lab in which nothing is wrong."""
     healthy = asdict(Cause())
-    return {"where": cause.where} | {
-        one.name: getattr(cause, one.name) for one in fields(cause) if getattr(cause, one.name) != healthy[one.name]
-    }
+    return {"where": cause.where} | {name: one for name, one in asdict(cause).items() if one != healthy[name]}
 
 
 def _snapshots(guests: dict[str, Guest], when: str) -> None:

@@ -8,10 +8,20 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent / "scenarios"
+GUESTS = ("server", "client", "client2")
 
 
 class ScenarioError(Exception):
     """A scenario file that says what is not understood: file, place and what would be."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happens to a guest while the load runs: a cause that begins, ends, or grows."""
+
+    at_s: float  # after the load has begun
+    on: str  # server, client or client2
+    script: str  # of sh; longer than a moment, it goes on beside the load
 
 
 @dataclass(frozen=True)
@@ -22,6 +32,10 @@ class Cause:
     nfsd_threads: int = 16
     dm_delay_ms: float | dict[str, float] = 0.0  # {read, write}
     dm_delay_far_ms: float | None = None  # of the second half of the disk, if that is another
+    disk_table: str = ""  # a command of sh that prints the disk's table for dmsetup, of $all sectors of $disk, instead
+    # The file system's disk takes so many requests at once, and the rest wait in its queue: a loop device on the one
+    # above. 1, or 4 and more (BLKDEV_MIN_RQ).
+    disk_takes: int | None = None
     slots: int | None = None  # sunrpc.tcp_slot_table_entries and tcp_max_slot_table_entries
     max_session_slots: int | None = None
     # Each way, as {client_to_server, server_to_client}: netem on the network card of the side that sends.
@@ -47,6 +61,7 @@ class Cause:
     client_rmem_bytes: int | None = None  # the largest receive buffer of TCP
     server_rmem_bytes: int | None = None
     mtu: int | None = None  # of both hosts
+    timeline: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,8 +76,9 @@ class Mount:
 
 @dataclass(frozen=True)
 class Load:
-    """What a client does: fio, with the parameters given, or a script of sh in the mounted folder."""
+    """What a client does in the mounted folder: fio, with the parameters given, workload.py, or a script of sh."""
 
+    app: str = ""  # what workload.py is to do, and its options: "oltp workers=20 think_ms=10"
     jobs: int = 8
     iops: int | None = None  # of each job, reads and writes each; None: as fast as it goes
     mix_pct: int = 70  # of the requests that are reads
@@ -117,11 +133,20 @@ def read(file: Path) -> Scenario:
         for name, table in _TABLES.items():
             place = f"{file.name}, [{name}]"
             if name in found:
-                found[name] = table(**found[name])
+                steps = found[name].pop("timeline", None)
+                found[name] = table(**found[name], **({"timeline": _steps(steps)} if steps else {}))
         place = file.name
         return Scenario(name=file.stem, text=text, **found)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
         raise ScenarioError(f"{place}: {error}") from error
+
+
+def _steps(found: list[dict[str, Any]]) -> tuple[Step, ...]:
+    steps = tuple(Step(**one) for one in found)
+    for one in steps:
+        if one.on not in GUESTS:
+            raise TypeError(f"timeline: {one.on!r} is none of {', '.join(GUESTS)}")
+    return steps
 
 
 def every() -> list[Scenario]:

@@ -13,7 +13,7 @@ import pytest
 from captures import needs_native
 from hypothesis import given
 from hypothesis import strategies as st
-from laboratory import expected, host, judge, scenario, truth
+from laboratory import expected, host, judge, run, scenario, truth
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 EVERY = scenario.every()
@@ -43,6 +43,11 @@ def test_there_are_many_scenarios_mixed_ones_and_traps_among_them() -> None:
         ('description = "x"\nexpects = 1\n', r"x.toml: .*expects"),
         ("description = \n", "x.toml: Invalid value"),
         ("[cause]\n", "x.toml: .*description"),
+        (
+            'description = "x"\n[[cause.timeline]]\nat_s = 1\non = "sever"\nscript = ":"\n',
+            r"\[cause\]: .*'sever' is none of",
+        ),
+        ('description = "x"\n[[cause.timeline]]\nat_s = 1\n', r"\[cause\]: .*missing"),
     ],
 )
 def test_a_scenario_that_is_mistyped_is_refused(text: str, said: str, tmp_path: Path) -> None:
@@ -50,6 +55,44 @@ def test_a_scenario_that_is_mistyped_is_refused(text: str, said: str, tmp_path: 
     (tmp_path / "x.toml").write_text(text)
     with pytest.raises(scenario.ScenarioError, match=said):
         scenario.read(tmp_path / "x.toml")
+
+
+def test_what_begins_in_the_middle_is_part_of_the_truth(tmp_path: Path) -> None:
+    """A timeline is read with its times, and truth.json says what was done when."""
+    (tmp_path / "x.toml").write_text(
+        'description = "x"\n[[cause.timeline]]\nat_s = 2\non = "server"\nscript = "echo 2 >/proc/fs/nfsd/threads"\n'
+    )
+    one = scenario.read(tmp_path / "x.toml")
+    assert one.cause.timeline == (scenario.Step(2, "server", "echo 2 >/proc/fs/nfsd/threads"),)
+    assert run.cause_of(one.cause)["timeline"][0]["at_s"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "calls"),
+    [
+        ("oltp workers=2 write_pct=50", {"READ", "WRITE"}),
+        ("oltp workers=2 mb=1", {"READ"}),
+        ("metadata workers=2", {"create", "stat", "rename", "unlink"}),
+        ("maildir", {"deliver", "fetch"}),
+        ("database workers=2 shared=1", {"transaction"}),
+        ("write_back", {"fsync"}),
+        ("locks workers=2", {"transaction"}),
+        ("listing", {"listing"}),
+    ],
+)
+def test_a_load_measures_itself_and_leaves_nothing(words: str, calls: set[str], tmp_path: Path) -> None:
+    """Each load runs as a guest runs it, times its own calls, and removes what it made."""
+    (tmp_path / "data.bin").write_bytes(bytes(2 << 20))
+    (tmp_path / "many").mkdir()
+    (tmp_path / "many" / "a").touch()
+    command = [sys.executable, "-S", "-E", str(host.HERE / "workload.py"), *words.split(), "seconds=0.3", "think_ms=1"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert set(found["calls"]) == calls
+    assert all(one["count"] > 0 and 0 <= one["mean_ms"] <= one["max_ms"] for one in found["calls"].values())
+    assert "app_ms" not in found  # but with direct I/O a call is no operation
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.bin", "many"]
 
 
 COUNTS = st.lists(st.integers(0, 10**9), min_size=9, max_size=9)
