@@ -42,8 +42,8 @@ _SOME, _FEW = {"READ": 0.9, "GETATTR": 0.1}, {"READ": 0.98, "GETATTR": 0.02}
 
 
 def kinds() -> Iterator[tuple[str, dict[str, Any]]]:
-    """A title, and the arguments of `rivals.simulate`; with them what the capture does not have: the share `late` at the
-    beginning, and so many connections (`strangers`)."""
+    """A title, and the arguments of `rivals.simulate`; with them what the capture does not have: the share `late` at
+    the beginning, and so many connections (`strangers`)."""
     for processors in (1, 4):
         stations = {"cpu": shared(processors)}
         yield f"{processors} shared processors", {"ways": _CPU, "stations": stations, "threads": 64, "shares": _SOME}
