@@ -15,6 +15,7 @@ from test_findings import STORAGE, UNKNOWN, row, server
 
 import nfslat
 from nfslat.answer.model import Finding
+from nfslat.figures.slow_ops import late_of_all
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import Facts, SlowOps
 from nfslat.findings.layers import Layers
@@ -67,6 +68,27 @@ def test_two_kinds_are_told_apart(name: str) -> None:
         assert from_ns is not None
         made = np.count_nonzero(times_ns > 2.5 * MS)
         assert np.count_nonzero(times_ns >= from_ns) == pytest.approx(made, rel=0.1, abs=2)
+
+
+@pytest.mark.parametrize("name", _ONE_KIND)
+def test_operations_of_several_kinds_are_not_slow_beside_each_other(name: str) -> None:
+    """One operation that takes thirty times as long as another, whatever the law, leaves none that is late."""
+    for seed in range(40):
+        rng, count = np.random.default_rng(3000 + seed), (60, 300, 1500)[seed % 3]
+        op = rng.integers(0, 1 + seed % 5, count)
+        times_ms = np.maximum(_ONE_KIND[name](rng, count), 0) * 10 ** rng.uniform(-1, 1.5, 5)[op]
+        assert len(late_of_all((times_ms * MS).astype(np.int64), op, np.arange(count))) == 0
+
+
+def test_a_stall_that_holds_one_op_of_each_kind_is_seen() -> None:
+    """Four stalls of 500 ms hold seven ops, none of a kind more than three: those are late, and only those."""
+    rng = np.random.default_rng(4)
+    op = rng.integers(0, 4, 6000)
+    own_ns = (rng.lognormal(0, 1, 6000) * np.array([0.05, 0.4, 0.7, 0.9])[op] * MS).astype(np.int64)
+    stalled = np.arange(500, 4000, 500)
+    op[stalled], own_ns[stalled] = [1, 2, 2, 3, 1, 2, 3], rng.uniform(480, 520, 7) * MS
+    assert all(slow_from(own_ns[op == one]) is None for one in range(4))
+    assert late_of_all(own_ns, op, np.arange(6000)).tolist() == stalled.tolist()
 
 
 def test_a_few_slow_ops_and_no_time_are_no_class() -> None:

@@ -19,6 +19,7 @@ from nfslat.wire.reconnects import sent_on_a_new_connection
 
 _SOME = 0.1  # of the time in the server: operations that take less are not looked at
 _LEAST_NS, _OF_ALL = 1_000_000, 0.05  # where longer ones make less of the time, none is said to be slow
+_QUARTER = 0.25  # of it, by slow ops of all kinds together
 _MOST = 1_000_000  # ops that are sorted to see whether they part
 # Those that go by a name meet the disk where nobody has read that directory lately.
 _LIGHT = IN_MEMORY_OPS - {"LOOKUP", "OPEN"}
@@ -35,18 +36,24 @@ def slow_ops_of(c: Analysis, rows: I64) -> SlowOps | None:
     op = of_kind[c.kind]
     sums = np.bincount(op[rows], own_ns[rows], len(names))
     slow, among = np.zeros(len(op), dtype=np.bool_), np.zeros(len(op), dtype=np.bool_)
-    said: list[str] = []
+    said: list[int] = []
     least_ns = np.inf
     for at in np.argsort(-sums, kind="stable").tolist():
         if sums[at] < _SOME * sums.sum():
             break
         mine = rows[op[rows] == at]
-        from_ns = slow_from(own_ns[mine[:: -(-len(mine) // _MOST)]])
+        from_ns = slow_from(own_ns[_some(mine)])
         if from_ns is not None:
             among[mine] = True
             slow[mine] = own_ns[mine] >= from_ns
             least_ns = min(least_ns, from_ns)
-            said.append(str(names[at]))
+            said.append(at)
+    if not said:
+        late = late_of_all(own_ns, op, rows)
+        said = np.unique(op[late]).tolist()
+        slow[late] = True
+        least_ns = own_ns[late].min(initial=0)
+        among[rows] = np.isin(op[rows], said)
     if np.count_nonzero(slow) < FEWEST:
         return None
     at_server, at_client = c.matched.rows(slice(None))
@@ -66,7 +73,7 @@ def slow_ops_of(c: Analysis, rows: I64) -> SlowOps | None:
             "" if last + usual_ns >= begin[order[-1]] else utc(last, digits=3),
         )
     return SlowOps(
-        ops=tuple(said),
+        ops=tuple(map(str, names[said])),
         slow=int(np.count_nonzero(slow)),
         of=int(np.count_nonzero(among)),
         slow_ms=float(to_ms(usual_ns)),
@@ -82,6 +89,23 @@ def slow_ops_of(c: Analysis, rows: I64) -> SlowOps | None:
         light_quick=beside.light_quick,
         light_slow=beside.light_slow,
     )
+
+
+def _some(rows: I64) -> I64:
+    return rows[:: -(-len(rows) // _MOST)]
+
+
+def late_of_all(own_ns: I64, op: I64, rows: I64) -> I64:
+    """Of `rows` those that are slow beside all others, where no kind alone has enough of them: what stalls for half a
+    second with a few workers keeps one op of each kind waiting.
+
+    Quicker than the slowest kind's median is all the same here, so that a slow kind of ops is not taken for slow ones.
+    """
+    kinds = np.unique(op[rows])
+    usual_ns = max(int(np.median(own_ns[rows[op[rows] == at]])) for at in kinds)
+    from_ns = slow_from(np.maximum(own_ns[_some(rows)], usual_ns), of_the_time=0.0)
+    late = rows[own_ns[rows] >= from_ns] if from_ns is not None else rows[:0]
+    return late if own_ns[late].sum() >= _QUARTER * own_ns[rows].sum() else rows[:0]
 
 
 def _own_ns(c: Analysis) -> I64:

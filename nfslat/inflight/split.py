@@ -21,12 +21,11 @@ _EMPTY = 0.35  # of their density, at most
 _SURE = 9.0  # nats: by chance once in 8,000
 _APART = 5.0  # medians
 _MOST_SLOW = 0.75  # of the ops; more are the usual, and the others the exception
-_OF_THE_TIME = 0.5
 FEWEST = 5  # slow ones
 
 
-def slow_from(own_ns: I64) -> float | None:
-    """From how many ns on an op is one of the slow ones, which take half of the time of all or more.
+def slow_from(own_ns: I64, *, of_the_time: float = 0.5) -> float | None:
+    """From how many ns on an op is one of the slow ones, which take that share of the time of all or more.
 
     `own_ns` is what each op took, in any order.
     """
@@ -53,7 +52,7 @@ def slow_from(own_ns: I64) -> float | None:
             # What lies in the valley belongs to the nearer side.
             from_ns = float(np.exp(edges[at] + cells * cell / 2))
             first = int(np.searchsorted(times, from_ns))
-            if sure[at] > best and _are_apart(times, sums, first):
+            if sure[at] > best and _are_apart(times, sums, first, of_the_time):
                 best, found = float(sure[at]), from_ns
     return found
 
@@ -68,10 +67,10 @@ def _surprise(inside: I64, peak: I64, expected: float) -> npt.NDArray[np.float64
     return np.asarray(np.where(share < expected, nats, 0.0))
 
 
-def _are_apart(times: I64, sums: npt.NDArray[np.float64], first: int) -> bool:
+def _are_apart(times: I64, sums: npt.NDArray[np.float64], first: int, of_the_time: float) -> bool:
     slow = len(times) - first
     if not (slow >= FEWEST and first >= FEWEST and slow <= _MOST_SLOW * len(times)):
         return False
-    if sums[-1] - sums[first] < _OF_THE_TIME * sums[-1]:
+    if sums[-1] - sums[first] < of_the_time * sums[-1]:
         return False
     return bool(times[first + slow // 2] >= _APART * times[first // 2])
