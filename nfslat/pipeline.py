@@ -408,7 +408,8 @@ def _charge(found: Correlation, waits: tuple[Waits, Waits] | None) -> Charged | 
     if waits is None or not found.clock.fits or not len(found.matched):
         return None
     server, client = found.server.decoded, found.client.decoded
-    return charge(server, client, found.parts, waits, half_trip_ns(server, client, found.matched, found.clock))
+    half_ns = half_trip_ns(server, client, found.matched, found.clock)
+    return charge(server, client, found.parts, waits, half_ns, of_a_stretch=found.client.span_ns is not None)
 
 
 def _in_socket_ns(found: Correlation, charges: Charged | None) -> I64 | None:

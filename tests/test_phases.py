@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from captures import needs_native
 from hypothesis import given
 from hypothesis import strategies as st
+from queue_captures import write_captures
 from queues import GETATTR, MS, S, Traffic, one_after_another, ops, simulate
 
 from nfslat import api
@@ -79,6 +82,36 @@ def test_the_time_that_is_asked_for_is_all_that_threads_are_told_by() -> None:
     assert whole.threads.bound.threads > 2
     assert (part.threads.estimate, part.threads.bound.threads) == (2, 2)
     assert (part.queue_ns[table.t2 < begin] == NULL).all()
+
+
+def _through_a_queue(traffic: Traffic, busy: float) -> Traffic:
+    """The replies pass a link that is `busy` for so much of the time, one after the other."""
+    order = np.argsort(traffic.reply_ns, kind="stable")
+    takes_ns = int(busy * np.diff(traffic.reply_ns[order]).mean())
+    free_ns, received_ns = 0, traffic.received_ns.copy()
+    for row in order.tolist():
+        free_ns = max(free_ns, int(traffic.reply_ns[row])) + takes_ns
+        received_ns[row] = free_ns
+    return replace(traffic, received_ns=received_ns)
+
+
+@needs_native
+def test_a_path_that_gets_longer_is_distance_and_a_queue_on_it_is_not(tmp_path: Path) -> None:
+    """Each way 16 ms from the middle on: that phase has that distance, though the clocks know of a shorter one. Replies
+    that queue on the way for as long are no distance."""
+    usual: dict[str, Any] = {"threads": 32, "workers": 8, "count": 1_500, "law": "exponential"}
+    first, far = simulate(**usual, think_ns=4 * MS), simulate(**usual, network_ns=16 * MS, seed=2)
+    queue = _through_a_queue(simulate(**usual, think_ns=4 * MS, seed=2), 0.97)
+    found = {}
+    for name, second in (("far", far), ("queue", queue)):
+        (tmp_path / name).mkdir()
+        phases = api.correlate(*write_captures(one_after_another(first, second), tmp_path / name)).summary.phases
+        found[name] = phases[-1]
+        assert phases[0].cause != "net-delay"
+    assert found["far"].cause == "net-delay"
+    assert found["far"].network_ms == pytest.approx(32, abs=1)
+    assert found["queue"].layer == "network"
+    assert found["queue"].cause != "net-delay"
 
 
 @pytest.mark.skipif(not HALF.is_dir(), reason="no ../shared/lab2")

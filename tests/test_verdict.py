@@ -187,7 +187,11 @@ _SLOTS = _finding("client-slots", "client", 0.9, slots=16)
             "by 5 of 100 READs, which take 200.0 ms",
         ),
         (_finding("reconnect", "server", 0.8, excess_ms=6.0, ops=4), MEAN, "6.00 ms of it by 4 ops that waited for a"),
-        (_finding("net-delay", "network", 0.8, least_round_trip_ms=8.5), Layers(1, 9), "8.50 ms of it the round trip"),
+        (
+            _finding("net-delay", "network", 0.8, least_round_trip_ms=8.5),
+            Layers(1, 9),
+            "the shortest round trip between the hosts is 8.50 ms",
+        ),
         (_finding("net-loss", "network", 0.8, wait_ms=7.5), Layers(1, 9), "7.50 ms of it until lost data were sent"),
         (_finding("net-asymmetry", "network", 0.8), Layers(1, 9), "in one direction more than in"),
         (

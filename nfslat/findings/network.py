@@ -75,7 +75,8 @@ def _delay(f: Facts) -> Diagnosis | None:
         DELAY,
         "network",
         text,
-        share=f.share(trip),
+        # Of a stretch of time the first ops may not have paid all of it.
+        share=f.share(min(trip, f.mean.network_ms)),
         slowest=f.slowest_share(trip),
         confidence="likely" if full else "certain",
         evidence=Delay(least_round_trip_ms=trip, network_ms=f.mean.network_ms, varying_ms=varies, held_ms=held),

@@ -32,6 +32,11 @@ class Sum:
     ops: int  # that are charged with any of it
 
 
+_EDGE = 0.2  # of a stretch of time, at each end
+_FEW = 20
+_SAME, _SAME_NS = 0.1, 500_000  # from the quickest trips to the median
+
+
 @dataclass(frozen=True)
 class Charged:
     """Of all matched ops. What `rare` holds and the distance together never exceed a part, and a negative one is
@@ -118,10 +123,19 @@ class Charged:
         return out
 
 
-def charge(server: Decoded, client: Decoded, parts: Parts, waits: tuple[Waits, Waits], half_trip_ns: int) -> Charged:
+def charge(
+    server: Decoded,
+    client: Decoded,
+    parts: Parts,
+    waits: tuple[Waits, Waits],
+    half_trip_ns: int,
+    *,
+    of_a_stretch: bool = False,
+) -> Charged:
     """What each matched op is charged with. Both sides must say what TCP did, and the clocks must fit.
 
     `half_trip_ns` is what the clocks leave room for; no op was faster than the distance, either, which needs no clock.
+    `of_a_stretch`: the ops are of a part of the time, in which the path may be longer than the clocks know.
     """
     pair = Pair(parts.server, parts.client, parts.matched, parts.clock)
     of_client, of_server = silences(client, server), silences(server, client)
@@ -136,8 +150,12 @@ def charge(server: Decoded, client: Decoded, parts: Parts, waits: tuple[Waits, W
     sent_again = waits_claims(pair, waits, of_client, of_server)
     lost = {part: waits[at].row for at, part in enumerate(NET)}
     in_socket, socket, in_front = socket_claims(pair, of_server, server.details.tcp)
-    held, pauses = held_claims(pair, net_ns, sides, half_trip_ns, lost, ways)
     at_rate, plateaus = bandwidth_claims(pair, net_ns, sides, half_trip_ns, lost, socket)
+    # A queue that never empties would be taken for a long path.
+    if of_a_stretch and not plateaus and (longer_ns := _of_stretch_ns(parts, net_ns)) > half_trip_ns:
+        half_trip_ns = longer_ns
+        at_rate, plateaus = bandwidth_claims(pair, net_ns, sides, half_trip_ns, lost, socket)
+    held, pauses = held_claims(pair, net_ns, sides, half_trip_ns, lost, ways)
     claims = Claims.joined(
         [
             sent_again,
@@ -152,6 +170,22 @@ def charge(server: Decoded, client: Decoded, parts: Parts, waits: tuple[Waits, W
     )
     delayed_acks = {"call_send": held_acks_ns(of_client), "reply_send": held_acks_ns(of_server)}
     return Charged(charged(claims, pair, in_front), parts, net_ns, half_trip_ns, pauses, plateaus, delayed_acks)
+
+
+def _of_stretch_ns(parts: Parts, net_ns: dict[str, I64]) -> int:
+    """Half of the round trip that the ops of a stretch of time have in common; 0 where they have none.
+
+    Its ends are not exact, so the middle counts. A path's length is the same for all; a queue's comes and goes.
+    """
+    begin_ns = parts.client.t0[parts.matched.client]
+    first, last = int(begin_ns.min()), int(begin_ns.max())
+    edge_ns = int(_EDGE * (last - first))
+    middle = (begin_ns >= first + edge_ns) & (begin_ns <= last - edge_ns)
+    if np.count_nonzero(middle) < _FEW:
+        return 0
+    trips = (net_ns[NET[0]] + net_ns[NET[1]])[middle]
+    low, usual = np.percentile(trips, [5, 50])
+    return max(int(trips.min()), 0) // 2 if usual - low <= max(_SAME * low, _SAME_NS) else 0
 
 
 def _ways(ops: Ops, *, is_reply: bool) -> I64:
