@@ -6,6 +6,7 @@ the other half, or by a gap in the client's XIDs; `Unread` has the packets in wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +16,9 @@ from nfslat.model.blocks import side_by_side
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Unread
 from nfslat.model.tables import I32, I64, Bool, State
-from nfslat.wire.unseen_fit import Rows, fit
-from nfslat.wire.unseen_sizes import Sizes, waiting_of
+from nfslat.wire.unseen_counts import fit_all, replies_at_least
+from nfslat.wire.unseen_fit import Fit, Rows, Waiting, fit
+from nfslat.wire.unseen_sizes import Sizes, lengths_of, waiting_of
 
 _NEVER = np.iinfo(np.int64)
 
@@ -76,7 +78,7 @@ def unseen(decoded: Decoded, forward: Bool, missing: I64, *, at_server: bool) ->
     details, ops = decoded.details, decoded.ops
     if not len(details.unread) or details.unread_dropped:
         return None
-    sizes = Sizes.of(decoded)
+    sizes = Sizes.of_replies(decoded)
     order, spans = side_by_side(len(ops), 2 * len(ops.connections), lambda at: ops.conn[at] * 2 + ops.direction[at])
     found = []
     for conn in np.unique(details.unread.conn).tolist():
@@ -136,22 +138,61 @@ def _of_way(
     gap_may_be = gap_low_ns <= last_ns
     gap_low_ns, gap_high_ns = gap_low_ns[gap_may_be], gap_high_ns[gap_may_be]
     waits_ns = called_ns[may_be]
-    waiting = waiting_of(sizes, ops.take(seen), loose, calls[may_be], waits_ns, gap_low_ns, packets)
-    fits = fit(packets, waiting, ends=not at_server)
-    placed = sum(one.placed for one in fits)
-    every_low = np.sort(np.concatenate([waits_ns, gap_low_ns]))
+    shown = ops.take(seen)
+    waiting = waiting_of(sizes, shown, loose, calls[may_be], waits_ns, gap_low_ns, packets)
+    # A call in front of the first that is seen, or behind the last, leaves no gap: the bytes of its reply show it.
+    more = replies_at_least(packets, lengths_of(sizes, shown, waiting, any_of=True)) - len(waits_ns) - len(gap_low_ns)
+    edges_ns = _at_edges(of_calls, sent_ns, origin_ns) if more > 0 else None
+    if edges_ns is not None:
+        gap_low_ns = np.append(gap_low_ns, np.full(more, edges_ns[0]))
+        gap_high_ns = np.append(gap_high_ns, np.full(more, edges_ns[1]))
+        waiting = waiting_of(sizes, shown, loose, calls[may_be], waits_ns, gap_low_ns, packets)
+    early_ns = np.concatenate([waits_ns, gap_low_ns])
+    lengths = lengths_of(sizes, shown, waiting, any_of=len(gap_low_ns) > 0)
+    times = _reply_times(packets, waiting, early_ns, lengths, ends=not at_server)
+    every_low = np.sort(early_ns)
     every_high = np.sort(np.concatenate([waits_ns, gap_high_ns]))
     # Where not all have a place, nobody knows which of them were answered: the last ones are the quickest.
-    low = sum(one.low for one in fits) - float(every_high[len(every_high) - placed :].sum())
-    high = sum(one.high for one in fits) - float(every_low[:placed].sum())
-    both = min(len(gap_low_ns), placed)
+    low = times.low - float(every_high[len(every_high) - times.placed :].sum())
+    high = times.high - float(every_low[: times.placed].sum())
+    both = min(len(gap_low_ns), times.placed)
     return _Sum(
-        placed - both, int(np.count_nonzero(has_call)), both, max(low, 0.0) + of_orphans[0], high + of_orphans[1]
+        times.placed - both,
+        int(np.count_nonzero(has_call)),
+        both,
+        max(low, 0.0) + of_orphans[0],
+        high + of_orphans[1],
     )
+
+
+def _reply_times(
+    packets: Rows, waiting: Sequence[Waiting], called_ns: I64, lengths: Sequence[tuple[int, int]], *, ends: bool
+) -> Fit:
+    """The sum of the times of the replies to the calls of `waiting`, all sent at `called_ns`: by what replies of each
+    size have room for, and by how many of `lengths` each stretch can hold."""
+    fits = fit(packets, waiting, ends=ends)
+    each = Fit(sum(one.placed for one in fits), sum(one.low for one in fits), sum(one.high for one in fits))
+    every = fit_all(packets, called_ns, lengths, ends=ends)
+    if every is None or every.placed != each.placed:
+        return every or each
+    low, high = max(each.low, every.low), min(each.high, every.high)
+    if low > high:  # a reply is not as was taken for granted, and nobody knows which of the two is right
+        low, high = min(each.low, every.low), max(each.high, every.high)
+    return Fit(every.placed, low, high)
 
 
 def _within(some: I64, numbers: I64) -> Bool:
     return np.asarray((some > numbers.min()) & (some < numbers.max()))
+
+
+def _at_edges(packets: Rows, sent_ns: I64, origin_ns: int) -> tuple[int, int] | None:
+    """When calls were sent that are in front of the first that is seen, or behind the last: at the earliest and at the
+    latest, ns from `origin_ns`; None: no packets can hold any, or nobody knows the order."""
+    if not len(sent_ns):
+        return None
+    begin_ns, end_ns = packets.begin_ns - origin_ns, packets.end_ns - origin_ns
+    outside = (begin_ns <= sent_ns.min()) | (end_ns >= sent_ns.max())
+    return (int(begin_ns[outside].min()), int(end_ns[outside].max())) if outside.any() else None
 
 
 def _rows(unread: Unread, conn: int, direction: int) -> Rows:

@@ -84,14 +84,23 @@ def _spread(rows: Rows, places: I64, one: Waiting, *, ends: bool, exact: bool) -
     begin_ns = np.minimum.accumulate(rows.begin_ns[order][::-1])[::-1]
     called = np.searchsorted(np.sort(one.called_ns), end_ns, "right")
     # Early: each reply in the first place behind its call. Late: the last places are filled with any call before them.
-    room = np.cumsum(early[order])
-    done = np.minimum(room, room + np.minimum.accumulate(called - room))
+    whole = np.zeros_like(most)
+    last = np.append(first[1:], len(most)) - 1
+    whole[last] = most[last]
+    done = behind_calls(np.cumsum(early[order]), np.cumsum(whole[order]), called)
     placed_early = np.diff(done, prepend=0)
     there = np.minimum(late[order], called)[::-1]
     placed_late = np.diff(np.minimum(np.cumsum(there), len(one.called_ns)), prepend=0)[::-1]
     placed = int(placed_early.sum())
     low, high = float((placed_early * begin_ns).sum()), float((placed_late * end_ns).sum())
     return Fit(placed, low, high)
+
+
+def behind_calls(room: I64, whole: I64, called: I64) -> I64:
+    """How many replies there are at most by each of the packets, none in front of its call: they have `room` for so
+    many, so many of it in stretches that are `whole` by then, and so many calls were sent. What is empty of a stretch
+    that is not whole yet can still be filled."""
+    return np.asarray(np.minimum(np.minimum(room, called), room + np.minimum.accumulate(called - whole)))
 
 
 def _steps(counts: I64, first: I64) -> I64:

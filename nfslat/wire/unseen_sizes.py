@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,24 +26,63 @@ class Sizes:
     """Of each kind of call, how many bytes its reply has, at least and at most; of a READ beside the data."""
 
     of_kind: Mapping[int, tuple[int, int]]
+    rare: Mapping[int, tuple[int, int]]  # the same of those that too few replies tell
     reads: frozenset[int]  # kinds
+    cut: Mapping[int, int]  # of READs some replies to which have less data than was asked for: bytes of the shortest
+    named: Mapping[int, tuple[int, int]]  # of READs of which only some show it: what they ask for, least and most
     asked: U32  # of each call without a reply, in the order of `Loose`; as `Ops.size`
 
     @classmethod
-    def of(cls, decoded: Decoded) -> Sizes:
+    def of_replies(cls, decoded: Decoded) -> Sizes:
         """As the replies that can be read say."""
         table = decoded.details.replies
         rows = zip(table.kind.tolist(), table.count.tolist(), table.least.tolist(), table.most.tolist(), strict=True)
         kinds = decoded.ops.kinds
         reads = frozenset(at for at, kind in enumerate(kinds) if _is_read(kind))
-        of_kind = {kind: (least, most) for kind, count, least, most in rows if count >= _ENOUGH}
-        return cls(of_kind, reads, _asked(decoded))
+        found = {kind: (count, (least, most)) for kind, count, least, most in rows}
+        named = {}
+        for kind in reads & found.keys():
+            asked = decoded.ops.size[decoded.ops.kind == kind]
+            if len(shown := np.unique(asked[asked != NULL32]).tolist()) and (asked == NULL32).any():
+                count, size = found[kind]
+                found[kind], named[kind] = (count, _around(*size, shown)), (shown[0], shown[-1])
+        often, rare = (
+            {kind: size for kind, (count, size) in found.items() if (count >= _ENOUGH) == enough}
+            for enough in (True, False)
+        )
+        at_end = zip(table.kind.tolist(), table.short.tolist(), table.least.tolist(), strict=True)
+        cut = {kind: least for kind, short, least in at_end if kind in reads and short}
+        return cls(often, rare, reads, cut, named, _asked(decoded))
 
     def reply(self, kind: int, size: int) -> tuple[int, int]:
         """Bytes of a reply to a call of `kind` that names `size` bytes (NULL32: none), at least and at most."""
         is_read = kind in self.reads and size != NULL32
-        least, most = self.of_kind.get(kind, (_READ_AROUND if is_read else _SHORTEST, _LONGEST))
-        return (least + size, most + size) if is_read else (least, most)
+        return self._with(kind, size, self.of_kind.get(kind, (_READ_AROUND if is_read else _SHORTEST, _LONGEST)))
+
+    def _with(self, kind: int, size: int, around: tuple[int, int]) -> tuple[int, int]:
+        least, most = around
+        if kind in self.reads and size != NULL32:
+            return least + size, most + size
+        if kind in self.named and kind in self.of_kind:
+            return least + self.named[kind][0], most + self.named[kind][1]
+        return least, most
+
+    def of_kinds(self, seen: Ops) -> set[tuple[int, int]]:
+        """Those of the replies to the kinds of call that `seen` has."""
+        out = set()
+        for kind in np.unique(seen.kind).tolist():
+            if (around := self.of_kind.get(kind) or self.rare.get(kind)) is not None:
+                asked = np.unique(seen.size[seen.kind == kind]).tolist() if kind in self.reads else [NULL32]
+                least = self.cut.get(kind, _LONGEST)
+                out |= {(min(size[0], least), size[1]) for size in (self._with(kind, one, around) for one in asked)}
+        return out
+
+
+def _around(least: int, most: int, asked: Sequence[int]) -> tuple[int, int]:
+    """What READs' replies have beside the data, where some calls do not show what they `asked` for: the replies to
+    those count with their data, so that the most bytes are of one of them."""
+    data = max((size for size in asked if size <= most - least), default=0)
+    return least, most - data
 
 
 def _is_read(kind: Kind) -> bool:
@@ -83,6 +122,13 @@ def waiting_of(
     while len(of_size) > _MOST_SIZES:
         of_size = _coarser(of_size)
     return [Waiting(np.array(at, dtype=np.int64), *size) for size, at in of_size.items()]
+
+
+def lengths_of(sizes: Sizes, seen: Ops, waiting: Sequence[Waiting], *, any_of: bool) -> list[tuple[int, int]]:
+    """Bytes that replies can have, at least and at most: those of the calls that are known, and, with `any_of`, those
+    of all kinds of call that the connection shows, for nobody knows what the others asked for."""
+    known = {(one.least, one.most) for one in waiting if (one.least, one.most) != (_SHORTEST, _LONGEST)}
+    return sorted(known | sizes.of_kinds(seen) if any_of or sizes.cut else known)
 
 
 def _split(sizes: Sizes, seen: Ops, count: int, bytes_left: int) -> list[tuple[tuple[int, int], int]]:

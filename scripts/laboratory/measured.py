@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from laboratory.expected import SLOW_DISK_MS, Expected
+from laboratory.truth import mountstats_delta
 from nfslat.answer import model
 from nfslat.api import Report
 from nfslat.select import op_labels
@@ -22,6 +23,9 @@ OK, OFF, UNKNOWN = "ok", "off", "unknown"
 _TICK_MS = 10.0  # of the kernels of Debian's User-Mode-Linux
 _DATA = ("READ", "WRITE")
 _NS_PER_MS, _NS_PER_S = 1e6, 1e9
+_OF_MOUNT = frozenset({"FSINFO", "EXCHANGE_ID", "SETCLIENTID"})  # once, when a client mounts
+_SAME_OPS = 0.02  # of the ops: so far two counts of them may be apart
+_BUSY_MS = 0.3  # half of what a client SRT may be short of: one of two waits for a processor
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ def _all(report: Report, truth: Mapping[str, Any], right: Expected | None, *, sh
         *_retransmitted(found, truth, shared=shared),
         *_ops(report, truth),
         *_client_srt(found, rows, truth),
+        *_client_srt_of_all(report, truth),
         *_above(found, rows, truth),
         *_pauses(report, truth),
     ]
@@ -279,6 +284,67 @@ def _client_srt(
     )
     number = Number(name, srt + waits, rtt, 0.95 * rtt - 0.6, 1.03 * rtt + 0.1 + sending, "ms", why)
     yield _unless_unseen(number, rtt - srt - waits, weight, counted, ops, truth)
+
+
+def _client_srt_of_all(report: Report, truth: Mapping[str, Any]) -> Iterator[Number]:
+    """nfslat's bounds of the mean over all operations, those included that the client's capture only knows of, hold the
+    kernel's mean over all that it counted. Found is what of the bounds is nearest to the truth."""
+    name, counted = "client SRT, all ops", _counted_of_capture(report, truth)
+    ops = sum(int(one["ops"]) for one in counted.values())
+    if why := _not_of_the_wire(report, truth, counted, ops):
+        yield _unknown(name, why)
+        return
+    c, side = report.correlation, report.correlation.client
+    seen, unseen = side.forward, c.unseen["client"]
+    hidden, low_ns, high_ns = (unseen.ops, unseen.low_ns, unseen.high_ns) if unseen is not None else (0, 0.0, 0.0)
+    known = int(np.count_nonzero(seen)) + hidden
+    if abs(known - ops) > _SAME_OPS * ops + 2:
+        yield _unknown(name, f"not the same ops: mountstats counts {ops}, and the capture knows of {known}")
+        return
+    rtt = sum(one["ops"] * one["avg_rtt_ms"] for one in counted.values()) / ops
+    seen_ns = float((side.ops.t3 - side.ops.t0)[seen].sum())
+    waits = sum(one.total_ms for one in report.summary.charges or () if one.part == "after") / known
+    low, high = ((seen_ns + one) / _NS_PER_MS / known + waits for one in (low_ns, high_ns))
+    total = report.summary.matched.total if report.summary.matched is not None else None
+    in_parts = total.parts_ms.call_send + total.parts_ms.reply_send if total is not None else 0.0
+    why = (
+        f"{low:.3g} to {high:.3g} ms over {known} ops, {hidden} of them not shown; -0.6 ms -5 %, +0.1 ms +3 % and "
+        f"{in_parts:.2g} ms as messages are long to send: the kernel ends when it reads a reply's first bytes, which "
+        "its processor has to have time for"
+    )
+    yield Number(name, min(max(rtt, low), high), rtt, 0.95 * rtt - 0.6, 1.03 * rtt + 0.1 + in_parts, "ms", why)
+
+
+def _not_of_the_wire(
+    report: Report, truth: Mapping[str, Any], counted: Mapping[str, Mapping[str, float]], ops: int
+) -> str:
+    """Why the kernel's mean is of other times than those between the packets; empty: it is not."""
+    if not ops:
+        return "nobody counted"
+    if sum(one.get("trans", 0) for one in counted.values()) > ops:
+        return "RPC sent calls again: the kernel's figure counts from the last sending"
+    if (truth.get("cause") or {}).get("stall_s"):
+        return "the client was stopped: replies that it had and did not read yet are under way to its kernel alone"
+    if report.correlation.clock.steps:
+        return "a clock was set: nfslat states no bounds"
+    load = truth.get("mountstats_ops_delta") or counted
+    # From the reply's XID to the end of the task there is nothing to wait for but the processor, as from the packet to
+    # the XID.
+    total = {key: sum(one["ops"] * one[f"avg_{key}_ms"] for one in load.values()) for key in ("exe", "queue", "rtt")}
+    wait_ms = (total["exe"] - total["queue"] - total["rtt"]) / sum(one["ops"] for one in load.values())
+    if wait_ms > _BUSY_MS:
+        return f"the client's processor was busy: even with the reply read its kernel took {wait_ms:.2g} ms for each op"
+    return ""
+
+
+def _counted_of_capture(report: Report, truth: Mapping[str, Any]) -> Mapping[str, Mapping[str, float]]:
+    """mountstats by operation, over the time of the client's capture: since the mount, where the capture shows an
+    operation of it."""
+    delta = truth.get("mountstats_ops_delta") or {}
+    since_mount = mountstats_delta("", (truth.get("after") or {}).get("mountstats") or "")
+    side = report.correlation.client
+    shown = {op_labels(side.ops.kinds)[kind] for kind in np.unique(side.ops.kind[side.forward]).tolist()}
+    return since_mount if since_mount and shown & _OF_MOUNT - delta.keys() else delta
 
 
 def _above(found: model.Report, rows: Mapping[str, model.MatchedRow], truth: Mapping[str, Any]) -> Iterator[Number]:
