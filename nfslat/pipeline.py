@@ -205,7 +205,7 @@ def report(
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.notes import notes_of
     from nfslat.figures.outcomes import outcomes_of
-    from nfslat.figures.phases import leading
+    from nfslat.figures.phases import leading, named_by_phase
     from nfslat.figures.stack import stack
     from nfslat.figures.transport import transport_rows
     from nfslat.figures.whatif import what_if
@@ -234,6 +234,8 @@ def report(
         leads = leading(phases, verdict, inflight.server.threads_estimate) if is_of_phases else None
         if leads is not None:
             causes, verdict = leads.causes, leads.verdict
+        elif known.app_ms and verdict is not None and facts is not None:
+            causes, verdict = named_by_phase(phases, causes, verdict, facts.mean)
         threads = known.threads or inflight.server.threads_estimate
         slots = next((one.evidence.slots_each for one in causes if isinstance(one.evidence, Slots)), None)
         sessions = facts.sessions_needed if sessions is None and facts is not None else sessions
@@ -272,11 +274,16 @@ def _phases(c: Analysis, known: Known) -> list[Told]:
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.phases import Told, phase_row, spans_of
+    from nfslat.figures.pivots import begins_ns
 
     hosts = Known(server_host=known.server_host, client_host=known.client_host)
     told = []
-    for span in spans_of(c):
-        one = within(c, span.begin_ns, span.end_ns)
+    spans = spans_of(c)
+    for span in spans:
+        inside = span.inside(int(begins_ns(c).min()), int(begins_ns(c).max()))
+        one = within(c, inside.begin_ns, inside.end_ns)
+        if not len(one.matched):
+            one = within(c, span.begin_ns, span.end_ns)
         if instead := c.inflight.load.threads.instead:
             # More calls have told than there are in one phase.
             load = refuted(one.inflight.load, instead)

@@ -15,6 +15,7 @@ from queue_captures import write_captures
 from queues import GETATTR, MS, S, Traffic, one_after_another, ops, simulate
 
 from nfslat import api
+from nfslat.evidence.known import Known
 from nfslat.inflight.changes import MOST, changes
 from nfslat.inflight.server import server_load
 from nfslat.model.protocol import NULL
@@ -102,16 +103,23 @@ def test_a_path_that_gets_longer_is_distance_and_a_queue_on_it_is_not(tmp_path: 
     usual: dict[str, Any] = {"threads": 32, "workers": 8, "count": 1_500, "law": "exponential"}
     first, far = simulate(**usual, think_ns=4 * MS), simulate(**usual, network_ns=16 * MS, seed=2)
     queue = _through_a_queue(simulate(**usual, think_ns=4 * MS, seed=2), 0.97)
-    found = {}
+    found, causes = {}, {}
     for name, second in (("far", far), ("queue", queue)):
         (tmp_path / name).mkdir()
-        phases = api.correlate(*write_captures(one_after_another(first, second), tmp_path / name)).summary.phases
-        found[name] = phases[-1]
-        assert phases[0].cause != "net-delay"
+        alone = api.correlate(*write_captures(one_after_another(first, second), tmp_path / name))
+        found[name] = alone.summary.phases[-1]
+        assert alone.summary.phases[0].cause != "net-delay"
+        row = next(one for one in alone.summary.matched.by_op if one.op == "READ")  # type: ignore[union-attr]
+        # The application's mean is of both phases, and that of the second one is found all the same.
+        with_app = api.Report(
+            alone.correlation, api.Options(known=Known(app_ms={"READ": 1.1 * row.client_ms.mean}))
+        ).summary
+        causes[name] = with_app.verdict.cause if with_app.verdict is not None else None
     assert found["far"].cause == "net-delay"
     assert found["far"].network_ms == pytest.approx(32, abs=1)
     assert found["queue"].layer == "network"
     assert found["queue"].cause != "net-delay"
+    assert (causes["far"] == "net-delay", causes["queue"] == "net-delay") == (True, False)
 
 
 @pytest.mark.skipif(not HALF.is_dir(), reason="no ../shared/lab2")

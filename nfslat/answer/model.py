@@ -375,8 +375,8 @@ class Phase:
     end: str  # first call of the next phase; of the last phase its last call
     ops: Count  # matched ops whose calls were sent in it
     time_share: float  # of the sum of all client SRTs
-    client_ms: float  # mean SRT at the client
-    server_ms: float  # mean SRT at the server
+    client_ms: float  # mean SRT at the client, but for a twentieth of the phase where it borders on another one
+    server_ms: float  # the same at the server
     network_ms: float  # mean of the differences
     layer: LayerOrUnknown  # the layer that adds most to the mean
     cause: str | None  # code of the leading finding

@@ -12,12 +12,19 @@ import numpy as np
 from nfslat.answer import model
 from nfslat.figures.pivots import begins_ns
 from nfslat.findings.diagnosis import Diagnosis
+from nfslat.findings.layers import Layers
+from nfslat.findings.network import BETWEEN
 from nfslat.findings.put_off import PUT_OFF_CODES
+from nfslat.findings.rank import ranked
+from nfslat.findings.slow_ops import SLOW_OPS
 from nfslat.inflight.changes import changes
 from nfslat.model.units import iso, to_ms, utc
 from nfslat.results import Analysis
 
 _LEADS = 0.5  # of the time: what is said of that phase is said first
+_NAMES = 1 / 3  # where of the whole only that some ops are slow is known, and the phase knows why
+_VAGUE = (SLOW_OPS, BETWEEN)
+_EDGE = 0.05  # of a phase: where it borders on another one, calls of both are under way
 _DIGITS = 3
 
 
@@ -27,6 +34,13 @@ class Span:
 
     begin_ns: int | None
     end_ns: int | None
+
+    def inside(self, first_ns: int, last_ns: int) -> Span:
+        """Without what borders on other phases; the capture has calls from `first_ns` to `last_ns`."""
+        begin = first_ns if self.begin_ns is None else self.begin_ns
+        end = last_ns if self.end_ns is None else self.end_ns
+        edge_ns = int(_EDGE * (end - begin))
+        return Span(None if self.begin_ns is None else begin + edge_ns, None if self.end_ns is None else end - edge_ns)
 
     @property
     def words(self) -> str:
@@ -64,18 +78,26 @@ def spans_of(c: Analysis) -> list[Span]:
     return [Span(begin, end) for begin, end in itertools.pairwise(edges)]
 
 
-def phase_row(c: Analysis, of: Analysis, span: Span, verdict: model.Verdict, inflight: model.InFlight) -> model.Phase:
-    """`of` is what of `c` is in `span`."""
-    begins = begins_ns(of)
+def phase_row(
+    c: Analysis, inner: Analysis, span: Span, verdict: model.Verdict, inflight: model.InFlight
+) -> model.Phase:
+    """Of the ops of `c` in `span`; `inner` are those that do not border on another phase, and means are theirs."""
+    every = begins_ns(c)
+    in_it = np.ones(len(every), dtype=np.bool_)
+    if span.begin_ns is not None:
+        in_it &= every >= span.begin_ns
+    if span.end_ns is not None:
+        in_it &= every < span.end_ns
+    begins = every[in_it]
     server = inflight.server
     return model.Phase(
         begin=iso(int(begins.min()) if span.begin_ns is None else span.begin_ns),
         end=iso(int(begins.max()) if span.end_ns is None else span.end_ns),
-        ops=len(of.matched),
-        time_share=float(of.client_srt_ns.sum() / max(c.client_srt_ns.sum(), 1)),
-        client_ms=float(to_ms(of.client_srt_ns.mean())),
-        server_ms=float(to_ms(of.server_srt_ns.mean())),
-        network_ms=float(to_ms((of.client_srt_ns - of.server_srt_ns).mean())),
+        ops=len(begins),
+        time_share=float(c.client_srt_ns[in_it].sum() / max(c.client_srt_ns.sum(), 1)),
+        client_ms=float(to_ms(inner.client_srt_ns.mean())),
+        server_ms=float(to_ms(inner.server_srt_ns.mean())),
+        network_ms=float(to_ms((inner.client_srt_ns - inner.server_srt_ns).mean())),
         layer=verdict.layer,
         cause=verdict.cause,
         threads_estimate=server.threads_estimate if server.limited else None,
@@ -85,15 +107,49 @@ def phase_row(c: Analysis, of: Analysis, span: Span, verdict: model.Verdict, inf
 
 def leading(phases: Sequence[Told], whole: model.Verdict | None, threads: int | None) -> Told | None:
     """The phase that makes most of the time, where that is half of it or more, and what is said of the whole is not
-    what is said of it. `threads` is what calls of the whole were found to wait for."""
+    what is said of it; less where it names a cause on the same layer, and of the whole only some ops are known to be
+    slow. `threads` is what calls of the whole were found to wait for."""
     if not phases or whole is None or whole.cause in PUT_OFF_CODES:
         return None  # what passes between tries is in no phase's response times
     most = max(phases, key=lambda one: one.row.time_share)
     of_whole = whole.layer, whole.cause, threads
-    if most.row.time_share < _LEADS or of_whole == (most.verdict.layer, most.verdict.cause, most.row.threads_estimate):
+    is_named = whole.cause is not None and _names(most, whole)
+    if most.row.time_share < (_NAMES if is_named else _LEADS) or of_whole == (
+        most.verdict.layer,
+        most.verdict.cause,
+        most.row.threads_estimate,
+    ):
         return None
     share = f"{most.row.time_share * 100:.0f} % of the time"
     when = most.span.words
     text = f"{when[0].upper()}{when[1:]} ({share}): {most.verdict.text[0].lower()}{most.verdict.text[1:]}"
     causes = [dataclasses.replace(one, text=f"{when} {one.text}") for one in most.causes]
     return dataclasses.replace(most, causes=causes, verdict=dataclasses.replace(most.verdict, text=text))
+
+
+def named_by_phase(
+    phases: Sequence[Told], causes: list[Diagnosis], verdict: model.Verdict, mean: Layers
+) -> tuple[list[Diagnosis], model.Verdict]:
+    """`causes` and `verdict` of a whole whose `mean` holds what the application measured, which no phase has: where
+    they only know that the layer is slow, and the phase that makes most of the time knows why, its cause is theirs."""
+    most = max(phases, key=lambda one: one.row.time_share, default=None)
+    if most is None or most.row.time_share < _NAMES or not _names(most, verdict):
+        return causes, verdict
+    cause = next(one for one in most.causes if one.code == most.verdict.cause)
+    wire = (mean.server_ms + mean.network_ms) / mean.total_ms
+    share = None if cause.share is None else cause.share * most.row.time_share * wire
+    when = most.span.words
+    told = dataclasses.replace(cause, share=share, text=f"{when} {cause.text}")
+    others = [one for one in causes if one.code not in _VAGUE or one.layer != verdict.layer]
+    sure = "low" if most.verdict.confidence == "low" else "medium"
+    text = f"{verdict.text} {when[0].upper()}{when[1:]}: {cause.because()}."
+    reasons = [*verdict.reasons, "the application's mean is of all of the time, and the cause of a part of it"]
+    return ranked([told, *others]), dataclasses.replace(
+        verdict, cause=cause.code, confidence=sure, text=text, reasons=reasons
+    )
+
+
+def _names(phase: Told, whole: model.Verdict) -> bool:
+    """Does the phase have a cause, and the whole only a layer, the same?"""
+    vague = (None, *_VAGUE)
+    return phase.verdict.layer == whole.layer and whole.cause in vague and phase.verdict.cause not in vague

@@ -8,9 +8,11 @@ from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, dia
 from nfslat.findings.facts import STORAGE_OPS, Facts, SlowOps
 from nfslat.findings.words import ms, percent, times
 
+SLOW_OPS = "server-slow-ops"
 _SLOW_MS = 5.0  # a healthy disk answers sooner
 _SOME = 0.05  # of the whole; less is not worth a finding
 _BLIND = 0.25  # of the messages unseen: how many are slow is not known
+_MANY = 1 / 3  # of the ops: as many wait in any queue that is busy for so much of the time
 _OVERTAKEN = 0.5  # of the slow ones: the server as such did not stand still
 _FEW_LIGHT = 3
 _QUICK = 0.3  # of the time: storage that takes less is not what they wait for
@@ -54,6 +56,8 @@ def slow_finding(f: Facts) -> Diagnosis | None:
     s = f.slow_ops
     if s is None or s.slow_ms < _SLOW_MS or f.share(s.mean_ms) < _SOME or f.unseen_share > _BLIND:
         return None
+    if s.slow > _MANY * s.of and not _is_told_apart(s):
+        return None
     evidence = Late(
         ops=s.ops,
         slow_ops=s.slow,
@@ -81,7 +85,7 @@ def slow_finding(f: Facts) -> Diagnosis | None:
     if f.storage_ms is not None:
         text += f"; the storage's own figure is {ms(f.storage_ms)} ms on average"
     return diagnosis(
-        "server-storage" if is_storage else "server-slow-ops",
+        "server-storage" if is_storage else SLOW_OPS,
         "server",
         text + _beside(f, s),
         share=f.share_within("server", s.mean_ms),
@@ -90,6 +94,11 @@ def slow_finding(f: Facts) -> Diagnosis | None:
         evidence=evidence,
         advice=_STORAGE if is_storage else _SERVER,
     )
+
+
+def _is_told_apart(s: SlowOps) -> bool:
+    """How they come, or what goes on beside them, is more than that ops which meet others wait for them."""
+    return bool(s.part is not None or s.stalls or s.every_s or s.alone) or _others_go_on(s)
 
 
 def _others_go_on(s: SlowOps) -> bool:

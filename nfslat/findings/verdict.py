@@ -79,7 +79,12 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
         if mean.client_ms is not None
         else "of the response time on the client's wire"
     )
-    of_layer = [one for one in findings if one.layer == layer and (one.share or 0.0) >= row(one.code).least * share]
+    # What passes between tries is in no response time, and has a sentence of its own.
+    of_layer = [
+        one
+        for one in findings
+        if one.layer == layer and one.code not in PUT_OFF_CODES and (one.share or 0.0) >= row(one.code).least * share
+    ]
     cause = max(of_layer, key=lambda one: one.share or 0.0, default=None)
     name = "the client" if layer == "client" and mean.client_ms is None else LAYERS[layer]
     if layer == "network" and any(one.code == BETWEEN for one in findings):

@@ -65,7 +65,8 @@ def said_of(answer: Answer, threads: Threads) -> str:
     sure = next((sure for code, _, sure in answer.findings if code == _LIMIT), None)
     if sure is None:
         return "nothing"
-    return f"{sure}, {'the number' if answer.threads in threads.counts else 'another'}"
+    numbers = {answer.threads, *answer.threads_of_phases}
+    return f"{sure}, {'the number' if numbers.intersection(threads.counts) else 'another'}"
 
 
 def markdown(judged: Sequence[Judged], truths: Sequence[Mapping[str, Any]]) -> str:

@@ -119,10 +119,10 @@ def kernel_ops(truth: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
 def _threads(found: model.Report, truth: Mapping[str, Any]) -> Iterator[Number]:
     """No more threads may be proven than there are."""
     there = (truth.get("environment") or {}).get("nfsd_threads")
-    if there is None and (
-        line := re.search(r"^th (\d+)", (truth.get("before") or {}).get("server_rpc_nfsd", ""), re.M)
-    ):
-        there = int(line[1])
+    texts = [(truth.get(when) or {}).get("server_rpc_nfsd", "") for when in ("before", "after")]
+    counted = [int(line[1]) for text in texts if (line := re.search(r"^th (\d+)", text, re.M))]
+    if there is None and counted:
+        there = max(counted)
     if there is None or found.inflight is None:
         yield _unknown("threads proven", "nobody says how many there are")
         return

@@ -28,7 +28,10 @@ def phases_section(phases: Sequence[Phase]) -> Iterator[Block]:
         for one in phases
     ]
     yield Table("llrrdddl", ["from", "to", "ops", "time", "client", "server", "network", "mostly"], rows)
-    yield Prose("Means, ms; time is the share of all response times. --start and --end show one of them by itself.")
+    yield Prose(
+        "Means, ms, without a twentieth of a phase where it borders on another one; time is the share of all response "
+        "times. --start and --end show one of them by itself."
+    )
 
 
 def _said(one: Phase) -> str:
