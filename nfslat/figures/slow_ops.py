@@ -7,7 +7,7 @@ import numpy as np
 from nfslat.figures.stats import slowest
 from nfslat.findings.facts import SlowOps
 from nfslat.inflight.coming import coming, meanwhile
-from nfslat.inflight.split import FEWEST, slow_from
+from nfslat.inflight.split import APART, FEWEST, slow_from
 from nfslat.model.causes import FROM_OUTSIDE, Cause, code
 from nfslat.model.protocol import IN_MEMORY_OPS
 from nfslat.model.tables import I64
@@ -103,9 +103,13 @@ def late_of_all(own_ns: I64, op: I64, rows: I64) -> I64:
     """
     kinds = np.unique(op[rows])
     usual_ns = max(int(np.median(own_ns[rows[op[rows] == at]])) for at in kinds)
+    mine = own_ns[rows]
+    least_ns = _QUARTER * mine.sum()
+    if mine[mine >= APART * usual_ns].sum() < least_ns:
+        return rows[:0]
     from_ns = slow_from(np.maximum(own_ns[_some(rows)], usual_ns), of_the_time=0.0)
-    late = rows[own_ns[rows] >= from_ns] if from_ns is not None else rows[:0]
-    return late if own_ns[late].sum() >= _QUARTER * own_ns[rows].sum() else rows[:0]
+    late = rows[mine >= from_ns] if from_ns is not None else rows[:0]
+    return late if own_ns[late].sum() >= least_ns else rows[:0]
 
 
 def _own_ns(c: Analysis) -> I64:

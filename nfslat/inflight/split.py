@@ -19,7 +19,7 @@ _STEPS = 12  # cells of the scale in that
 _WIDEST = 12  # valleys are up to so many times as wide
 _EMPTY = 0.35  # of their density, at most
 _SURE = 9.0  # nats: by chance once in 8,000
-_APART = 5.0  # medians
+APART = 5.0  # medians
 _MOST_SLOW = 0.75  # of the ops; more are the usual, and the others the exception
 FEWEST = 5  # slow ones
 
@@ -30,7 +30,7 @@ def slow_from(own_ns: I64, *, of_the_time: float = 0.5) -> float | None:
     `own_ns` is what each op took, in any order.
     """
     times = np.sort(np.maximum(own_ns, _LEAST_NS))
-    if len(times) < 2 * FEWEST or times[-1] < _APART * times[0]:
+    if len(times) < 2 * FEWEST or times[-1] < APART * times[0]:
         return None
     cell = _WIDTH / _STEPS
     edges = np.arange(np.log(times[0]) - cell, np.log(times[-1]) + cell * (_STEPS + 1), cell)
@@ -73,4 +73,4 @@ def _are_apart(times: I64, sums: npt.NDArray[np.float64], first: int, of_the_tim
         return False
     if sums[-1] - sums[first] < of_the_time * sums[-1]:
         return False
-    return bool(times[first + slow // 2] >= _APART * times[first // 2])
+    return bool(times[first + slow // 2] >= APART * times[first // 2])
