@@ -44,7 +44,6 @@ class Row:
     # Among the proofs: the first of these fields that the evidence has, and what its figure is called.
     proof: tuple[tuple[str, str], ...] = ()
     least: float = CAUSE  # of what its layer adds; `SYMPTOM` where something else mostly lies behind it
-    decides: bool = False  # where it is only likely so is the verdict: who has to act depends on it
     causes: frozenset[Charge] = frozenset()  # whose waits it is about
     explains: tuple[str, ...] = ()  # parts of the response time, and columns of causes, that may grow with it
     knob: str = ""  # what its advice is about; "": there is none
@@ -88,7 +87,6 @@ ROWS = (
         because="{queue_ms} ms of it the wait for {who}{if_likely}{room}",
         if_likely=", or storage or processors that take no more at once",
         proof=(("queue_ms", "wait for a thread"), ("in_thread_ms", "in the server's threads")),
-        decides=True,
         explains=("queue", "in_thread"),
         knob="the number of NFS server threads",
         means="All threads of the NFS server are busy, and calls that have arrived stand in its queue until one is "
@@ -442,7 +440,6 @@ ROWS = (
         title="The server is in its grace period",
         looked_for="its grace period",
         because="for it was in its grace period: {each}, {answered}",
-        decides=True,
         knob="the server's start and its grace period",
         means="After a start the NFS server lets clients claim the locks and files that they had, and answers "
         "everything new with NFS4ERR_GRACE. Clients wait and ask again by themselves; their applications see one call "
@@ -462,7 +459,6 @@ ROWS = (
         title="The server has clients come again later",
         looked_for="requests that it puts off",
         because="for it had clients come again later: {each}, {answered}",
-        decides=True,
         knob="what the server waits for",
         means="The server answers NFS4ERR_DELAY, or NFS3ERR_JUKEBOX, instead of keeping the call: it calls a "
         "delegation back from another client, or waits for a file from tape, for mountd, for memory. A Linux client "
@@ -481,7 +477,6 @@ ROWS = (
         title="The server does not know the client's session, lease or state",
         looked_for="lost state",
         because="for it did not know the client's session, lease or state: {each}, {answered}",
-        decides=True,
         knob="why state was lost",
         means="Replies say that a session, client ID, lease or stateid is gone, old or of another start of the server. "
         "The client makes its state anew and asks again.",
@@ -511,7 +506,6 @@ ROWS = (
         title="Requests wait for a lock that somebody else holds",
         looked_for="locks of others",
         because="for somebody else held a lock: {each}, {answered}",
-        decides=True,
         knob="who holds the lock",
         means="The server answers NFS4ERR_DENIED or NFS4ERR_LOCKED, for another owner has the lock, and the client, or "
         "its application, asks again: Linux after 1 s, doubled up to 30 s. The lock may have been free for that long.",
@@ -582,7 +576,6 @@ ROWS = (
         looked_for="time above the wire",
         needs=Needs.FIGURES,
         because="and no limit of the client is seen to explain it",
-        decides=True,
         knob="evidence from the client",
         means="The application waits longer than its requests are on the wire, and no number of slots is seen to be "
         "reached: run queue, paging, the page cache, or the application itself.",

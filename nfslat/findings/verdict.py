@@ -114,8 +114,8 @@ def verdict(mean: Layers, slowest: Layers | None, ground: Ground | None, finding
         text += _beyond_the_wire(findings) + _between_tries(put_off)
     if cause is not None and cause.confidence != "certain":
         reasons.append(f"the cause, {cause.code}, is {cause.confidence}")
-        if row(cause.code).decides and confidence == "high":
-            confidence = "medium"  # who gets the ticket depends on it
+        # Of the whole sentence; who gets the ticket depends on its second half.
+        confidence = min(confidence, "medium", key=("low", "medium", "high").index)
     if mean.kept_ms.get(layer) and mean.kept_ms[layer] >= _BOUND * mean.ms(layer):
         reasons.append(f"up to {ms(mean.kept_ms[layer])} ms of it are known as no more than that")
         confidence = min(confidence, "medium", key=("low", "medium", "high").index)
