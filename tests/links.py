@@ -1,5 +1,7 @@
 """IP packets in, frames of every kind of link and tunnel that the native engine reads out; and files of other formats.
 
+As a program it writes what scripts/fuzz begins with: `links.py TARGET FOLDER`.
+
 Layouts: tcpdump.org/linktypes.html and what it refers to; RFC 1761 for snoop, Endace_ERF_Types.pdf for ERF.
 """
 
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -21,7 +24,8 @@ def _ethernet(kind: int, inner: bytes) -> bytes:
     return _MAC + struct.pack(">H", kind) + inner
 
 
-def _plain(ip: bytes) -> bytes:
+def plain(ip: bytes) -> bytes:
+    """A frame of Ethernet."""
     return _ethernet(0x0800, ip)
 
 
@@ -51,7 +55,7 @@ def _nflog(ip: bytes, order: str) -> bytes:
 def _outer(protocol: int, payload: bytes) -> bytes:
     ends = (ipaddress.ip_address(end).packed for end in ("192.0.2.1", "192.0.2.2"))
     head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(payload), 1, 0, 64, protocol, 0)
-    return _plain(head + b"".join(ends) + payload)
+    return plain(head + b"".join(ends) + payload)
 
 
 def _over_udp(port: int, head: str, inner: bytes) -> bytes:
@@ -78,7 +82,7 @@ def _erf(kind: int, front: bytes, extensions: bytes = b"") -> Wrap:
 
 
 def _erf_ethernet(ip: bytes) -> bytes:
-    return _erf(2, b"\0\0")(_plain(ip))
+    return _erf(2, b"\0\0")(plain(ip))
 
 
 # Name -> link type and frames of it.
@@ -106,7 +110,7 @@ LINKS: dict[str, tuple[int, Wrap]] = {
     "AVS": (163, lambda ip: _avs() + _air("0802", _snap(ip))),
     "PPI": (192, lambda ip: struct.pack("<BBHI", 0, 0, 8, 105) + _air("0802", _snap(ip))),
     "ERF": (197, _erf_ethernet),
-    "ERF, extension": (197, lambda ip: _erf(0x82, b"\0\0", extensions=b"\4" + bytes(7))(_plain(ip))),
+    "ERF, extension": (197, lambda ip: _erf(0x82, b"\0\0", extensions=b"\4" + bytes(7))(plain(ip))),
     "ERF, HDLC": (197, lambda ip: _erf(1, b"")(b"\x0f\0\x08\0" + ip)),
     "PPP, direction": (204, lambda ip: b"\1\xff\3\0\x21" + ip),
     "HDLC, direction": (205, lambda ip: b"\0\x0f\0\x08\0" + ip),
@@ -114,10 +118,10 @@ LINKS: dict[str, tuple[int, Wrap]] = {
     "NFLOG": (239, lambda ip: _nflog(ip, "<")),
     "NFLOG, big-endian": (239, lambda ip: _nflog(ip, ">")),
     "IPoIB": (242, lambda ip: bytes(40) + b"\x08\0\0\0" + ip),
-    "VXLAN": (1, lambda ip: _over_udp(4789, "0800000000000700", _plain(ip))),
-    "VXLAN, group policy": (1, lambda ip: _over_udp(4789, "8848000700000700", _plain(ip))),
-    "VXLAN, reserved bits": (1, lambda ip: _over_udp(4789, "0800000300000700", _plain(ip))),
-    "802.1ah": (1, lambda ip: _ethernet(0x88E7, bytes.fromhex("00000009") + _plain(ip))),
+    "VXLAN": (1, lambda ip: _over_udp(4789, "0800000000000700", plain(ip))),
+    "VXLAN, group policy": (1, lambda ip: _over_udp(4789, "8848000700000700", plain(ip))),
+    "VXLAN, reserved bits": (1, lambda ip: _over_udp(4789, "0800000300000700", plain(ip))),
+    "802.1ah": (1, lambda ip: _ethernet(0x88E7, bytes.fromhex("00000009") + plain(ip))),
     "VNTag": (1, lambda ip: _ethernet(0x8926, bytes.fromhex("00010002 0800") + ip)),
     "VNTag, 802.1Q": (1, lambda ip: _ethernet(0x8926, bytes.fromhex("00010002 8100 0005 0800") + ip)),
     "802.1BR": (1, lambda ip: _ethernet(0x893F, bytes.fromhex("000100020000 0800") + ip)),
@@ -179,7 +183,7 @@ def write_snoop(path: Path, found: Sequence[tuple[int, bytes]]) -> Path:
     """The packets over Ethernet as Solaris writes them, to the us; returns `path`."""
     out = [b"snoop\0\0\0" + struct.pack(">II", 2, 4)]
     for t_ns, ip in found:
-        frame = _plain(ip)
+        frame = plain(ip)
         padding = -len(frame) % 4
         seconds, ns = divmod(t_ns, 10**9)
         length = 24 + len(frame) + padding
@@ -190,6 +194,21 @@ def write_snoop(path: Path, found: Sequence[tuple[int, bytes]]) -> Path:
 
 def write_erf(path: Path, found: Sequence[tuple[int, bytes]]) -> Path:
     """The packets over Ethernet as a DAG card writes them, without check sequences; returns `path`."""
-    frames = [(t_ns, _plain(ip)) for t_ns, ip in found]
+    frames = [(t_ns, plain(ip)) for t_ns, ip in found]
     path.write_bytes(b"".join(erf_record(2, b"\0\0" + frame, t_ns, wire_bytes=len(frame)) for t_ns, frame in frames))
     return path
+
+
+def write_seeds(target: str, folder: Path) -> None:
+    """Small inputs for a target of native/fuzz, in formats and of links that no sample has."""
+    found = packets(ops(2).seen_by("client"))
+    if target == "container":
+        write_snoop(folder / "seed-snoop", found)
+        write_erf(folder / "seed-erf", found)
+    elif target == "links":
+        for number, (_, wrap) in enumerate(LINKS.values()):
+            (folder / f"seed-{number}").write_bytes(b"\0" + wrap(found[0][1]))
+
+
+if __name__ == "__main__":
+    write_seeds(sys.argv[1], Path(sys.argv[2]))

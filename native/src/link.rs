@@ -3,6 +3,8 @@
 //! Lengths on the wire are carried beside the captured bytes, since a snaplen cuts the second and not the first. Where a
 //! header itself is cut off, the frame is `Other`. Tunnels are followed to the innermost packet (`DEPTH` of them at most).
 
+pub use frames::is_known;
+
 mod frames;
 mod tunnels;
 mod wireless;

@@ -3,6 +3,18 @@
 use super::{ETHERNET, Frame, View, ip, ipv4, ipv6, tunnels, wireless};
 use crate::erf;
 
+/// Is it one that `by_link` takes apart? Of ERF that depends on the record.
+pub fn is_known(link: u16, captured: &[u8]) -> bool {
+    match link {
+        0 | 1 | 6 | 9 | 10 | 12 | 14 | 50 | 51 | 101 | 104 | 105 | 108 | 113 | 119 | 127 | 163 | 192 | 204 | 205 => {
+            true
+        }
+        erf::LINK => erf::packet(captured).is_some(),
+        226 | 228 | 229 | 239 | 242 | 276 => true,
+        _ => false,
+    }
+}
+
 /// `link` is a `LINKTYPE_` number (tcpdump.org/linktypes.html).
 #[inline]
 pub(super) fn by_link(link: u16, view: View<'_>, depth: u32) -> Option<Frame<'_>> {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{ACK, Ends, Frame, dissect};
+use super::{ACK, Ends, Frame, dissect, is_known};
 use crate::testing::*;
 
 const DATA: &[u8] = b"sixteen bytes of";
@@ -226,7 +226,10 @@ fn every_encapsulation() {
     for (name, link, bytes, is_v6) in encapsulations() {
         let frame = dissect(link, &bytes, bytes.len() as u32);
         assert!(is_right(&frame, is_v6, Some(DATA.len())), "{name}: {frame:?}");
+        assert!(is_known(link, &bytes), "{name}");
     }
+    let known: Vec<u16> = (0..2000).filter(|link| is_known(*link, &[0, 0, 0, 0, 0, 0, 0, 0, 22])).collect();
+    assert_eq!(known, LINKS[..LINKS.len() - 1]);
 }
 
 /// Cut anywhere, a frame is what it is or `Other`; a tunnel over UDP may be left as the datagram that it is.
