@@ -8,7 +8,7 @@ import tarfile
 import zlib
 
 FIRST_BYTES = 1 << 16  # as much as `kind_of` wants to see
-_UNPACKED_BYTES = tarfile.BLOCKSIZE
+_UNPACKED_BYTES = FIRST_BYTES
 _XZ_MEMORY_BYTES = 128 << 20
 _PCAP = {bytes.fromhex(magic) for magic in ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "a1b2cd34", "34cdb2a1")}
 _SNOOP = b"snoop\0\0\0"  # Solaris
@@ -33,7 +33,7 @@ def kind_of(first: bytes) -> str:
     if _is_erf(unpacked):
         return "capture"
     try:
-        tarfile.TarInfo.frombuf(unpacked[:_UNPACKED_BYTES], "utf-8", "surrogateescape")
+        tarfile.TarInfo.frombuf(unpacked[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
     except tarfile.HeaderError:
         return ""
     return "tar"
@@ -55,7 +55,7 @@ def _is_erf(first: bytes) -> bool:
     for _ in range(_ERF_RECORDS):
         head = first[at : at + _ERF_HEADER]
         if len(head) < _ERF_HEADER:
-            return at > 0 and not head
+            return 0 < at == len(first)
         size = int.from_bytes(head[10:12], "big")
         if head[8] & 0x7F not in _ERF_TYPES or size < _ERF_HEADER:
             return False
