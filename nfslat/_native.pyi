@@ -26,8 +26,10 @@ class Job:
     def stop(self) -> None:
         """Make it end with ``InterruptedError``, soon."""
 
-def peek(path: str | PathLike[str]) -> tuple[str, int | None]:
-    """Format of a capture and the time of its first packet (int ns since 1970), None where it has no packet.
+def peek(path: str | PathLike[str]) -> tuple[str, int | None, int | None]:
+    """Format of a capture, time of its first packet (int ns since 1970; None: no packet), and a strange link type.
+
+    The link type (LINKTYPE_ number) is that of the first packet; None where the decoder knows it, or one that follows.
 
     Raises ``NotACapture``, ``OSError``, or ``ValueError`` where the file is damaged before its first packet.
     """
@@ -49,6 +51,7 @@ class File:
     damage: str | None
     dropped: int
     untimed: int
+    link: int | None  # link type of its first packet, where the decoder does not know it
 
 @final
 class Tables:

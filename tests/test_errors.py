@@ -270,14 +270,14 @@ def test_without_a_good_tshark_it_is_said_what_is_wrong(
 ) -> None:
     """tshark missing, too old or broken is told in one line, with install commands, wherever it is needed: always by
     the engine tshark; by the native one for a format of Wireshark's and for ``show``, and else not at all."""
-    snoop = tmp_path / "server.snoop"
-    subprocess.run(["editcap", "-F", "snoop", SERVER, snoop], check=True)
+    foreign = tmp_path / "server.cap"
+    subprocess.run(["editcap", "-F", "netmon2", SERVER, foreign], check=True)
     _tools_in(monkeypatch, tmp_path, script)
     status, out, err = _run(capsys, SERVER, CLIENT)
     if engine == "native":
         assert (status, err) == (0, "")
         assert out.startswith("The server adds 291.2 of 291.8 ms")
-        status, out, err = _run(capsys, snoop, CLIENT)
+        status, out, err = _run(capsys, foreign, CLIENT)
         assert (status, out) == (3, "")
         assert said in _one_line(err)
         status, _, err = _run(capsys, "show", SERVER, CLIENT, "--slowest", "1")

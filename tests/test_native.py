@@ -100,15 +100,15 @@ def test_compressed_captures_give_the_same_ops(tmp_path: Path, plain: Path, form
     assert list(scratch.iterdir()) == []
 
 
-@pytest.mark.parametrize("form", ["pcapng", "nsecpcap", "modpcap", "snoop"])
+@pytest.mark.parametrize("form", ["pcapng", "nsecpcap", "modpcap", "snoop", "netmon2"])
 def test_other_formats_give_the_same_ops(tmp_path: Path, plain: Path, tools: Tools, form: str) -> None:
-    """pcapng and the variants of pcap are read directly, what only Wireshark knows is streamed through editcap."""
+    """pcapng, variants of pcap and snoop are read directly, what only Wireshark knows is streamed through editcap."""
     other = tmp_path / f"other.{form}"
     subprocess.run([tools.editcap, "-F", form, plain, other], check=True, env=tools.environment)
-    source, decoded = _read(other, tmp_path, (lambda: tools) if form == "snoop" else _no_tools)
+    source, decoded = _read(other, tmp_path, (lambda: tools) if form == "netmon2" else _no_tools)
     _assert_same(decoded.ops, _read(plain, tmp_path)[1].ops)
     assert source.files[0].format == form
-    assert source.files[0].is_foreign == (form == "snoop")
+    assert source.files[0].is_foreign == (form == "netmon2")
 
 
 @contextlib.contextmanager
@@ -188,7 +188,8 @@ def test_standard_input_is_read_as_it_comes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "form", [pytest.param("pcap.bz2", marks=pytest.mark.long), pytest.param("snoop.xz", marks=pytest.mark.long), "pipe"]
+    "form",
+    [pytest.param("pcap.bz2", marks=pytest.mark.long), pytest.param("netmon2.xz", marks=pytest.mark.long), "pipe"],
 )
 def test_show_reads_again_what_tshark_cannot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], plain: Path, tools: Tools, form: str
@@ -197,8 +198,8 @@ def test_show_reads_again_what_tshark_cannot(
     path, feed = tmp_path / f"server.{form}", contextlib.nullcontext()
     if form == "pcap.bz2":
         path.write_bytes(bz2.compress(plain.read_bytes()))
-    elif form == "snoop.xz":
-        subprocess.run([tools.editcap, "-F", "snoop", plain, tmp_path / "x"], check=True, env=tools.environment)
+    elif form == "netmon2.xz":
+        subprocess.run([tools.editcap, "-F", "netmon2", plain, tmp_path / "x"], check=True, env=tools.environment)
         path.write_bytes(lzma.compress((tmp_path / "x").read_bytes()))
     else:
         os.mkfifo(path)
@@ -221,23 +222,6 @@ def test_files_of_a_set_are_ordered_by_their_first_packet(tmp_path: Path, plain:
     assert [file.packets for file in source.files] == [1000, 1500, 939]
     _assert_same(decoded.ops, _read(plain, tmp_path)[1].ops)
     assert source.locate(1001)[1] == 1
-
-
-def test_a_capture_whose_links_are_unknown_names_the_other_engine(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], tools: Tools
-) -> None:
-    """NFLOG is none of the link types that the native engine knows: it says what to do, and tshark reads it."""
-    out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 239)]
-    for packet in _ops(3).seen_by("client"):
-        ip = packet.frame[14:]
-        frame = struct.pack(">BBH", 2, 0, 0) + struct.pack("<HH", 4 + len(ip), 9) + ip
-        seconds, ns = divmod(packet.t_ns, 10**9)
-        out.append(struct.pack("<IIII", seconds, ns // 1000, len(frame), len(frame)) + frame)
-    path = tmp_path / "nflog.pcap"
-    path.write_bytes(b"".join(out))
-    assert cli.main([str(path), "--engine", "native"]) == 3
-    assert "try --engine tshark" in capsys.readouterr().err
-    assert cli.main([str(path), "--engine", "tshark"]) == 0
 
 
 # --- Progress and stopping --------------------------------------------------------------------------------------------

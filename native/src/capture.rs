@@ -29,6 +29,8 @@ pub struct File {
     pub damage: Option<String>,
     pub dropped: u64,
     pub untimed: u64,
+    /// Link type of the first packet.
+    pub link: Option<u16>,
 }
 
 /// Why nothing came of it; `file` counts from 0.
@@ -114,7 +116,7 @@ where
 
 fn read(reader: &mut Reader, taker: &mut impl Take, file: usize, progress: &Progress) -> Result<File, Error> {
     let before = (taker.packets(), progress.bytes.load(Ordering::Relaxed));
-    let (mut first_ns, mut last_ns) = (i64::MAX, i64::MIN);
+    let (mut first_ns, mut last_ns, mut link) = (i64::MAX, i64::MIN, None);
     while let Some(packet) = reader.next().map_err(|error| Error::Container { file, error })? {
         if packet.t_ns < 0 {
             return Err(Error::Time { file, packet: taker.packets() - before.0 + 1 });
@@ -122,6 +124,7 @@ fn read(reader: &mut Reader, taker: &mut impl Take, file: usize, progress: &Prog
         if taker.packets() == MOST_PACKETS {
             return Err(Error::TooMany);
         }
+        link.get_or_insert(packet.link);
         first_ns = first_ns.min(packet.t_ns);
         last_ns = last_ns.max(packet.t_ns);
         taker.packet(&packet);
@@ -148,5 +151,6 @@ fn read(reader: &mut Reader, taker: &mut impl Take, file: usize, progress: &Prog
         damage: info.damage.clone(),
         dropped: info.dropped,
         untimed: info.untimed,
+        link,
     })
 }

@@ -1,12 +1,14 @@
-//! Bytes in, packets out: pcap and pcapng of either byte order, compressed or not, as far as the file can be read.
+//! Bytes in, packets out: pcap and pcapng of either byte order, snoop and ERF, compressed or not, as far as the file can be read.
 
 use std::fmt;
 use std::io::{self, Read};
 
 use crate::source::Source;
 
+mod erf;
 mod pcap;
 mod pcapng;
+mod snoop;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +23,7 @@ pub struct Packet<'a> {
     pub captured: &'a [u8],
     /// Bytes that the packet had on the wire; never below `captured.len()`.
     pub wire_len: u32,
-    /// 0 in pcap; in pcapng the interface's number in its section.
+    /// 0 in pcap and snoop; in pcapng the interface's number in its section, in ERF that of the card's port.
     pub interface: u32,
     /// `epb_packetid` of pcapng; 0 where there is none.
     pub id: u64,
@@ -30,7 +32,8 @@ pub struct Packet<'a> {
 /// What a file says of itself, as far as it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {
-    /// The file type in the words of `capinfos -M`: `pcap`, `nsecpcap`, `modpcap` or `pcapng`.
+    /// The file type in the words of `capinfos -M`: `pcap`, `nsecpcap`, `modpcap`, `pcapng`, `snoop` or
+    /// `erf`.
     pub format: &'static str,
     /// Bytes kept of the longest packet among those that were cut; none where all are whole.
     pub snaplen: Option<u32>,
@@ -57,6 +60,8 @@ pub struct Reader {
 enum Format {
     Pcap(pcap::Pcap),
     Pcapng(pcapng::Pcapng),
+    Snoop(snoop::Snoop),
+    Erf,
 }
 
 /// A packet whose bytes are still in the source.
@@ -95,6 +100,12 @@ impl Reader {
             pcap::Pcap::open(variant, &mut source).map(|file| (Format::Pcap(file), variant.name))
         } else if first.starts_with(&pcapng::MAGIC) {
             pcapng::Pcapng::open(&mut source).map(|file| (Format::Pcapng(file), "pcapng"))
+        } else if first == snoop::MAGIC
+            && let Some(file) = snoop::Snoop::open(&mut source)
+        {
+            Ok((Format::Snoop(file), "snoop"))
+        } else if erf::looks_like_it(&mut source) {
+            Ok((Format::Erf, "erf"))
         } else {
             return Err(match source.failure() {
                 Some(error) => Error::Io(error),
@@ -123,6 +134,8 @@ impl Reader {
         let read = match &mut self.format {
             Format::Pcap(file) => file.next(&mut self.source),
             Format::Pcapng(file) => file.next(&mut self.source, &mut self.info),
+            Format::Snoop(file) => file.next(&mut self.source, &mut self.info),
+            Format::Erf => erf::next(&mut self.source, &mut self.info),
         };
         let record = match read {
             Ok(record) => record,
@@ -238,7 +251,7 @@ fn check_length(captured: u32, longest: u32) -> Result<(), Stop> {
 pub enum Error {
     /// The input has no bytes, or none are left when it is decompressed.
     Empty,
-    /// Neither pcap nor pcapng: the first bytes, after decompression, and zeros where there are fewer.
+    /// Of no format that is read here: the first bytes, after decompression, and zeros where there are fewer.
     NotACapture([u8; 8]),
     /// The file's header says that it cannot be read.
     Header(String),
@@ -258,7 +271,7 @@ impl fmt::Display for Error {
         match self {
             Error::Empty => write!(f, "the file is empty"),
             Error::NotACapture(first) => {
-                write!(f, "neither a pcap nor a pcapng file: it begins with the bytes")?;
+                write!(f, "neither a pcap, pcapng, snoop nor ERF file: it begins with the bytes")?;
                 first.iter().try_for_each(|byte| write!(f, " {byte:02x}"))
             }
             Error::Header(reason) => write!(f, "the file's header cannot be read: {reason}"),

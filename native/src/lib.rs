@@ -21,6 +21,7 @@ pub mod conversations;
 pub mod copies;
 pub mod decoder;
 pub mod dispatch;
+pub mod erf;
 pub mod feed;
 pub mod files;
 pub mod flows;

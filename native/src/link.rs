@@ -3,7 +3,14 @@
 //! Lengths on the wire are carried beside the captured bytes, since a snaplen cuts the second and not the first. Where a
 //! header itself is cut off, the frame is `Other`. Tunnels are followed to the innermost packet (`DEPTH` of them at most).
 
+pub use frames::is_known;
+
+mod frames;
+mod tunnels;
+mod wireless;
+
 const DEPTH: u32 = 6;
+const ETHERNET: u16 = 1;
 
 /// An address; IPv4 as ::ffff:a.b.c.d (RFC 4291 section 2.5.5.2).
 pub type Addr = u128;
@@ -120,7 +127,7 @@ pub fn dissect(link: u16, captured: &[u8], wire: u32) -> Frame<'_> {
     {
         return found;
     }
-    by_link(link, View { bytes: captured, wire: wire as usize }).unwrap_or(Frame::Other)
+    frames::by_link(link, View { bytes: captured, wire: wire as usize }, DEPTH).unwrap_or(Frame::Other)
 }
 
 /// TCP over IPv4 over Ethernet with nothing in between, which nearly all packets are: the same as below, in one go.
@@ -156,83 +163,6 @@ fn plain(captured: &[u8], wire: u32) -> Option<Frame<'_>> {
 pub fn dissect_payload(proto: u8, src: Addr, dst: Addr, captured: &[u8], wire: u32) -> Frame<'_> {
     let view = View { bytes: captured, wire: wire as usize };
     transport(proto, src, dst, 0, view, DEPTH).unwrap_or(Frame::Other)
-}
-
-const ETHERNET: u16 = 1;
-
-#[inline]
-fn by_link(link: u16, view: View<'_>) -> Option<Frame<'_>> {
-    match link {
-        ETHERNET => ethernet(view, DEPTH),
-        // BSD loopback: the address family in the byte order of the host that captured; OpenBSD's in network order.
-        0 | 108 => {
-            let family = view.u32(0)?;
-            let family = if family > 0xffff { family.swap_bytes() } else { family };
-            match family {
-                2 => ipv4(view.skip(4)?, DEPTH),
-                10 | 23 | 24 | 28 | 30 => ipv6(view.skip(4)?, DEPTH),
-                _ => None,
-            }
-        }
-        9 => ppp(if view.u16(0)? == 0xff03 { view.skip(2)? } else { view }, DEPTH),
-        12 | 14 | 101 | 228 | 229 => ip(view, DEPTH),
-        // Linux "cooked" captures, as tcpdump -i any writes them (LINKTYPE_LINUX_SLL and _SLL2).
-        113 => by_ethertype(view.u16(14)?, view.skip(16)?, DEPTH),
-        276 => by_ethertype(view.u16(0)?, view.skip(20)?, DEPTH),
-        _ => None,
-    }
-}
-
-fn ethernet(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
-    by_ethertype(view.u16(12)?, view.skip(14)?, depth)
-}
-
-fn by_ethertype(mut kind: u16, mut view: View<'_>, depth: u32) -> Option<Frame<'_>> {
-    let depth = depth.checked_sub(1)?;
-    loop {
-        match kind {
-            0x0800 => return ipv4(view, depth),
-            0x86dd => return ipv6(view, depth),
-            // 802.1Q, 802.1ad and their ancestors
-            0x8100 | 0x88a8 | 0x9100 | 0x9200 => {
-                kind = view.u16(2)?;
-                view = view.skip(4)?;
-            }
-            0x8847 | 0x8848 => return mpls(view, depth),
-            // PPPoE session (RFC 2516): 6 bytes in front of PPP
-            0x8864 => return ppp(view.skip(6)?, depth),
-            // 802.3 with LLC/SNAP: the field is a length
-            0..=1535 if view.u32(0)? >> 8 == 0x00aa_aa03 => {
-                kind = view.u16(6)?;
-                view = view.skip(8)?;
-            }
-            _ => return None,
-        }
-    }
-}
-
-fn ppp(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
-    match view.u16(0)? {
-        0x0021 => ipv4(view.skip(2)?, depth),
-        0x0057 => ipv6(view.skip(2)?, depth),
-        _ => None,
-    }
-}
-
-fn mpls(mut view: View<'_>, depth: u32) -> Option<Frame<'_>> {
-    loop {
-        let bottom = view.u8(2)? & 1 == 1;
-        view = view.skip(4)?;
-        if bottom {
-            break;
-        }
-    }
-    match view.u8(0)? >> 4 {
-        4 | 6 => ip(view, depth),
-        // A pseudowire's control word (RFC 4385), or an address that begins like one.
-        0 => ethernet(view.skip(4)?, depth).or_else(|| ethernet(view, depth)),
-        _ => ethernet(view, depth),
-    }
 }
 
 fn ip(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
@@ -319,7 +249,7 @@ fn transport(proto: u8, src: Addr, dst: Addr, ip_id: u16, view: View<'_>, depth:
         17 => udp(src, dst, ip_id, view, depth),
         4 => ipv4(view, depth.checked_sub(1)?),
         41 => ipv6(view, depth.checked_sub(1)?),
-        47 => gre(view, depth),
+        47 => tunnels::gre(view, depth),
         _ => None,
     }
 }
@@ -354,54 +284,12 @@ fn udp(src: Addr, dst: Addr, ip_id: u16, view: View<'_>, depth: u32) -> Option<F
     let dport = u16::from_be_bytes([head[2], head[3]]);
     let length = usize::from(u16::from_be_bytes([head[4], head[5]]));
     let payload = view.limit(if length < 8 { view.wire } else { length.min(view.wire) }).skip(8)?;
-    let inner = match dport {
-        4789 | 8472 => vxlan(payload, depth),
-        6081 => geneve(payload, depth),
-        _ => None,
-    };
+    let inner = tunnels::over_udp(dport, payload, depth);
     if inner.is_some() {
         return inner;
     }
     let datagram = Datagram { bytes: payload.bytes, len: payload.wire as u32, ip_id };
     Some(Frame::Udp(Ends { src, dst, sport, dport }, datagram))
-}
-
-/// RFC 7348 section 5; 8472 is what Linux used before the port was assigned.
-fn vxlan(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
-    if view.u8(0)? & 0xf7 != 0 || view.u8(0)? & 0x08 == 0 || view.u8(7)? != 0 {
-        return None;
-    }
-    ethernet(view.skip(8)?, depth.checked_sub(1)?)
-}
-
-/// RFC 8926 section 3.4.
-fn geneve(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
-    let first = view.u8(0)?;
-    if first >> 6 != 0 {
-        return None;
-    }
-    let kind = view.u16(2)?;
-    let inner = view.skip(8 + usize::from(first & 0x3f) * 4)?;
-    if kind == 0x6558 { ethernet(inner, depth.checked_sub(1)?) } else { by_ethertype(kind, inner, depth) }
-}
-
-/// RFC 2784 and 2890; with ERSPAN, by which switches send what a mirror port sees.
-fn gre(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
-    let flags = view.u16(0)?;
-    let kind = view.u16(2)?;
-    if flags & 0x4007 != 0 {
-        return None; // source routing, or version 1 (PPTP)
-    }
-    let options = [0x8000, 0x2000, 0x1000].iter().filter(|bit| flags & **bit != 0).count();
-    let inner = view.skip(4 + 4 * options)?;
-    let depth = depth.checked_sub(1)?;
-    match kind {
-        0x6558 => ethernet(inner, depth),
-        0x88be if flags & 0x1000 == 0 => ethernet(inner, depth), // ERSPAN type I has no header of its own
-        0x88be => ethernet(inner.skip(8)?, depth),
-        0x22eb => ethernet(inner.skip(if inner.u8(11)? & 1 == 1 { 20 } else { 12 })?, depth),
-        _ => by_ethertype(kind, inner, depth),
-    }
 }
 
 #[cfg(test)]

@@ -17,9 +17,10 @@ use pyo3::types::PyDict;
 use crate::apart::Part;
 use crate::capture::{self, Error, Progress};
 use crate::compound::Ranks;
-use crate::container::{Error as ContainerError, Reader};
+use crate::container::{Error as ContainerError, Packet, Reader};
 use crate::decoder::decode as read;
 use crate::table::{Columns, Values};
+use crate::{erf, link};
 use found::Found;
 
 pyo3::create_exception!(_native, NotACapture, PyValueError, "The bytes are of no format that this decoder reads.");
@@ -79,15 +80,28 @@ fn open(path: &std::path::PathBuf) -> std::io::Result<Box<dyn Read + Send>> {
     if path.as_os_str() == "-" { Ok(Box::new(std::io::stdin())) } else { Ok(Box::new(Input::open(path)?)) }
 }
 
-/// Format of a capture, and the time of its first packet in ns since 1970.
+/// Packets that are looked at to find one of a known link.
+const LOOKED_AT: usize = 32;
+
+/// Format of a capture, the time of its first packet in ns since 1970, and the link type of that, where none of the first
+/// packets is of a known one.
 #[pyfunction]
-fn peek(py: Python<'_>, path: std::path::PathBuf) -> PyResult<(&'static str, Option<i64>)> {
+fn peek(py: Python<'_>, path: std::path::PathBuf) -> PyResult<(&'static str, Option<i64>, Option<u16>)> {
     py.detach(|| {
         let failed = |error| failure(Error::Container { file: 0, error });
         let input = Input::open(path).map_err(|error| failed(ContainerError::Io(error)))?;
         let mut reader = Reader::open(Box::new(input)).map_err(failed)?;
-        let first_ns = reader.next().map_err(failed)?.map(|packet| packet.t_ns);
-        Ok((reader.info().format, first_ns))
+        let is_known = |packet: &Packet<'_>| link::is_known(packet.link, packet.captured);
+        let first = reader.next().map_err(failed)?.map(|packet| (packet.t_ns, packet.link, is_known(&packet)));
+        let format = reader.info().format;
+        let Some((t_ns, link, mut known)) = first else { return Ok((format, None, None)) };
+        for _ in 1..LOOKED_AT {
+            match (known, reader.next()) {
+                (false, Ok(Some(packet))) => known = is_known(&packet),
+                _ => break,
+            }
+        }
+        Ok((format, Some(t_ns), (!known).then_some(link)))
     })
 }
 
@@ -151,14 +165,16 @@ struct File {
     damage: Option<String>,
     dropped: u64,
     untimed: u64,
+    link: Option<u16>,
 }
 
 fn of_files(py: Python<'_>, files: Vec<capture::File>) -> PyResult<Vec<Py<File>>> {
     let of = |file: capture::File| {
         let is_empty = file.packets == 0;
         let (first_ns, last_ns) = if is_empty { (0, 0) } else { (file.first_ns, file.last_ns) };
-        let capture::File { format, snaplen, packets, damage, dropped, untimed, .. } = file;
-        Py::new(py, File { format, snaplen, packets, first_ns, last_ns, damage, dropped, untimed })
+        let capture::File { format, snaplen, packets, damage, dropped, untimed, link, .. } = file;
+        let link = link.filter(|link| *link != erf::LINK && !link::is_known(*link, &[]));
+        Py::new(py, File { format, snaplen, packets, first_ns, last_ns, damage, dropped, untimed, link })
     };
     files.into_iter().map(of).collect()
 }

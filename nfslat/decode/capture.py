@@ -30,6 +30,8 @@ class File:
     last_ns: int
     cut_short: bool  # the file ends in the middle of a packet
     is_foreign: bool = False  # only Wireshark reads its format
+    is_export: bool = False  # `path` has the IP packets of it as Wireshark found them: frames are numbered there
+    strange_link: int | None = None  # link type of its first packet, where the native decoder does not know it
     damage: str = ""  # why reading stopped before the end, where that is known
 
 

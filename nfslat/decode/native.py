@@ -1,6 +1,7 @@
 """A source -> its ops, by the decoder of our own (native/), which follows messages in TCP sequence space.
 
-What that decoder does not read (snoop, pktt, ERF and all else that Wireshark knows) is streamed through editcap.
+What that decoder does not read (pktt, nettl and all else that Wireshark knows) is streamed through editcap; packets of
+links that it does not know are what tshark finds in them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from nfslat import _native
 from nfslat.decode.capture import File, Source, expand, refuse_empty, refuse_stored, refuse_terminal, spool
+from nfslat.decode.linktypes import link_name
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, ToolError
 from nfslat.model.decoded import Decoded
@@ -118,13 +120,14 @@ def read(
     files = tuple(
         dataclasses.replace(
             file,
-            format=file.format if file.is_foreign else found.format,
+            format=file.format if file.is_foreign or file.is_export else found.format,
             snaplen=found.snaplen,
             packets=found.packets,
             first_ns=found.first_ns,
             last_ns=found.last_ns,
             cut_short=file.cut_short or found.damage is not None,
             damage=found.damage or file.damage,
+            strange_link=found.link,
         )
         for file, found in zip(source.files, result.files, strict=True)
     )
@@ -143,26 +146,26 @@ def _peek(name: str, path: Path, tools: Callable[[], Tools], scratch: Path, *, r
     if rereads:
         path, is_whole = _for_wireshark(name, path, scratch)
     try:
-        _, first_ns = _native.peek(path)
+        form, first_ns, link = _native.peek(path)
     except _native.NotACapture:
-        from nfslat.decode.tshark.capinfos import inspect  # noqa: PLC0415  (late: only for what only Wireshark reads)
-
         if not rereads:
             path, is_whole = _for_wireshark(name, path, scratch)
-        try:
-            found = tools()
-        except ToolError as problem:
-            raise InputError(
-                "neither pcap nor pcapng; give the file that tcpdump -w wrote "
-                f"(other formats need Wireshark: {problem})",
-                about=name,
-            ) from problem
-        file = inspect(name, path, found, scratch)
-        file = dataclasses.replace(file, is_foreign=True, cut_short=file.cut_short or not is_whole)
-        return file if file.packets else None
+        from nfslat.decode import foreign  # noqa: PLC0415  (late: only for what only Wireshark reads)
+
+        return foreign.file_of(name, path, tools, scratch, is_whole=is_whole)
     except (OSError, ValueError) as problem:
         raise InputError(f"cannot be read as a capture: {_reason(problem)}", about=name) from problem
-    return None if first_ns is None else dataclasses.replace(_unread(name, path, first_ns), cut_short=not is_whole)
+    if first_ns is None:
+        return None
+    file = dataclasses.replace(_unread(name, path, first_ns), format=form, cut_short=not is_whole)
+    if link is None:
+        return file
+    if not rereads:
+        path, is_whole = _for_wireshark(name, path, scratch)
+        file = dataclasses.replace(file, path=path, cut_short=not is_whole)
+    from nfslat.decode import foreign  # noqa: PLC0415  (late, as above)
+
+    return foreign.as_ip(file, link_name(link), tools, scratch)
 
 
 def _for_wireshark(name: str, path: Path, scratch: Path) -> tuple[Path, bool]:
@@ -227,7 +230,7 @@ def _run(source: Source, work: Callable[[_native.Job], _T], progress: Callable[[
         name = source.files[result.args[-1]].name if isinstance(result.args[-1], int) else source.name
         if isinstance(result, _native.NotACapture):
             raise InputError(
-                "neither pcap nor pcapng, and other formats are read from files only; write it to a file first",
+                "neither pcap, pcapng, snoop nor ERF; other formats are read from files only: write it to a file first",
                 about=name,
             ) from result
         raise InputError(f"cannot be read as a capture: {_reason(result)}", about=name) from result

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from nfslat.decode.capture import Source
+from nfslat.decode.linktypes import link_name
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, ToolError
 from nfslat.model.decoded import Decoded
@@ -61,6 +62,13 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
         most = (+programs).most_common(_NAMED)
         said = ", ".join(f"{count} {program} calls" for program, count in most) or "RPC replies"
         raise InputError(f"no NFS in it, only {said}; capture 'port 2049' on the NFS interface", about=name)
+    strange = [file.strange_link for file in source.files if file.strange_link is not None]
+    if strange and not any(count for kind, count in decoded.packet_kinds.items() if kind != "other"):
+        raise InputError(
+            f"its packets are of {link_name(strange[0])}, which nfslat does not know; write them to a file, which "
+            "Wireshark may read",
+            about=name,
+        )
     contents = _contents(source, decoded, tools)
     said = ", ".join(f"{protocol} ({count} packets)" for protocol, count in contents.most_common(_NAMED))
     if "nfs" in contents or "rpc" in contents:

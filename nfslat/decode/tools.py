@@ -20,8 +20,9 @@ _INSTALL = (
 # Only the protocols on the way to an NFS operation are dissected: the others cost time, and some of them claim the
 # client ports below 1024 that NFS uses (LDAPS 636, IPP 631, rsync 873 ...), whereupon whole connections disappear.
 _NEEDED = re.compile(
-    r"frame|eth|ethertype|vlan|vntag|ieee8021a[dh]|macsec|etherip|sll|null|raw|raw_ip|data|ppp|pppoe|pppoes|mpls|fddi|tr|"
-    r"llc|ipoib|infiniband|radiotap|wlan.*|ppi|pktap|nflog|juniper|hsr|prp|trill|fabricpath|cfp|cmd|nsh|pw.*|"
+    r"frame|eth|ethertype|vlan|vntag|etag|ieee8021a[dh]|macsec|etherip|sll|null|raw|raw_ip|data|ppp|pppoe|pppoes|mpls|fddi|"
+    r"tr|trmac|llc|ipoib|infiniband|radiotap|wlan.*|prism|ppi|pktap|nflog|juniper|hsr|prp|trill|fabricpath|cfp|cmd|nsh|pw.*|"
+    r"chdlc|fr|atm|lane|arcnet|enc|ipnet|nettl|pflog|docsis|ax25|peekremote|aruba_erm.*|capwap.*|"
     r"ip|ipv6(\..*)?|gre|erspan|vxlan.*|geneve|gtp|l2tp|lisp.*|wg|tcp|mptcp|udp|rpc|portmap|mount|nlm|stat|nfs(\..*)?|nfsacl|nfsauth|rquota|"
     r"file-.*|pcap.*|erf|gssapi|gss-api|spnego|_ws\..*"
 )

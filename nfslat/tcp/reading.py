@@ -6,6 +6,7 @@ from collections.abc import Callable, Set
 from typing import TYPE_CHECKING
 
 from nfslat.decode.capture import Source
+from nfslat.decode.linktypes import link_name
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
 from nfslat.kernels.compiled import refuse_without
@@ -79,7 +80,11 @@ def _refuse_without_packets(trace: Trace, ports: list[int], stream: int | None) 
         return
     name, tcp = trace.source.name, trace.total_packets - trace.other_packets
     if not tcp:
-        raise InputError(f"{name}: none of its {trace.total_packets} packets is TCP")
+        strange = [file.strange_link for file in trace.source.files if file.strange_link is not None]
+        links = (
+            f"; they are of {link_name(strange[0])}: write them to a file, which Wireshark may read" if strange else ""
+        )
+        raise InputError(f"{name}: none of its {trace.total_packets} packets is TCP{links}")
     at = f" on port {' or '.join(map(str, ports))}" if ports else ""
     count = len(trace.conversations)
     if not count:

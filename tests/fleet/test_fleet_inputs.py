@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import links
 import pytest
 from captures import needs_native
 from fleet_captures import at, rotated, talk
@@ -147,6 +148,13 @@ def test_packed_files_are_what_is_in_them(capture: bytes) -> None:
         assert magic.kind_of(pack(tar.getvalue())) == "tar"
         assert magic.kind_of(pack(b"text " * 1000)) == ""
     assert magic.kind_of(b"\x28\xb5\x2f\xfd....") == "capture"  # zstd: cannot be looked into
+
+
+def test_erf_is_known_by_its_records(tmp_path: Path) -> None:
+    """ERF has no magic number: whole records that follow each other make it a capture, one header does not."""
+    data = links.write_erf(tmp_path / "erf", links.packets(links.ops(9).seen_by("client"))).read_bytes()
+    assert magic.kind_of(data) == magic.kind_of(gzip.compress(data)) == "capture"
+    assert magic.kind_of(data[:16]) == magic.kind_of(bytes(400)) == ""
 
 
 @given(st.binary(max_size=600), st.sampled_from([b"", b"\x1f\x8b\x08", b"BZh9", b"\xfd7zXZ\0"]))

@@ -9,8 +9,9 @@ use nfslat_native::compound::Ranks;
 use nfslat_native::decoder::decode;
 use nfslat_native::packets::{Asked, Trace};
 
-/// Ethernet, raw IP, Linux "any" in both versions, loopback.
-const LINKS: [u32; 5] = [1, 101, 113, 276, 0];
+/// Ethernet, raw IP, Linux "any" in both versions, loopback; then every other link that is known.
+const LINKS: [u32; 22] =
+    [1, 101, 113, 276, 0, 6, 9, 10, 50, 51, 104, 105, 119, 127, 163, 192, 197, 204, 205, 226, 239, 242];
 
 fuzz_target!(|data: &[u8]| {
     let Some((link, records)) = data.split_first() else { return };

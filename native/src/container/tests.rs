@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod snoop_and_erf;
+
 /// A packet that owns its bytes.
 #[derive(Clone, Debug, PartialEq)]
 struct Kept {
@@ -592,12 +594,16 @@ proptest! {
     #[test]
     fn any_mutation(
         kind in 0..KINDS.len() + 2,
-        ng in any::<bool>(),
-        big in any::<bool>(),
+        which in 0..6_usize,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in any::<prop::sample::Index>(),
     ) {
-        let mut file = if ng { small_pcapng(big) } else { small_pcap(big) };
+        let mut file = match which {
+            0 | 1 => small_pcap(which == 0),
+            2 | 3 => small_pcapng(which == 2),
+            4 => snoop_and_erf::small_snoop(),
+            _ => snoop_and_erf::small_erf(),
+        };
         if let Some(kind) = KINDS.get(kind) {
             file = squeezed(kind, &file);
         }

@@ -2,12 +2,15 @@
 
 use proptest::prelude::*;
 
-use super::{ACK, Ends, Frame, dissect};
+use super::{ACK, Ends, Frame, dissect, is_known};
 use crate::testing::*;
 
 const DATA: &[u8] = b"sixteen bytes of";
 /// Every link type that `by_link` knows, and one that it does not.
-const LINKS: [u16; 12] = [0, 1, 9, 12, 14, 101, 108, 113, 228, 229, 276, 999];
+const LINKS: [u16; 28] = [
+    0, 1, 6, 9, 10, 12, 14, 50, 51, 101, 104, 105, 108, 113, 119, 127, 163, 192, 197, 204, 205, 226, 228, 229, 239,
+    242, 276, 999,
+];
 
 fn segment() -> Tcp {
     tcp(CLIENT, SERVER).seq(0x0102_0304).ack(0x0506_0708).window(777).options(&[1, 1, 8, 10]).data(DATA)
@@ -40,6 +43,68 @@ fn extended(headers: &[(u8, &[u8])]) -> Vec<u8> {
     ethernet(0x86dd, &ipv6(1, 2, next, &payload))
 }
 
+/// A frame of IEEE 802.11: frame control and what is behind the three addresses.
+fn wireless(control: [u8; 2], behind: &[u8]) -> Vec<u8> {
+    join(&[&control, &[0; 20], &[0x30, 0], behind])
+}
+
+/// A frame of each link that is no Ethernet and no cooked one, around an IPv4 packet.
+fn links(ip4: &[u8]) -> Vec<(&'static str, u16, Vec<u8>)> {
+    let snap = join(&[&[0xaa, 0xaa, 3, 0, 0, 0, 8, 0], ip4]);
+    let eth = ethernet(0x0800, ip4);
+    let air = wireless([8, 2], &snap);
+    let erf = |kind: u8, behind: &[u8]| join(&[&[0; 8], &[kind, 4], &[0, 99, 0, 0, 0, 99], behind]);
+    let nflog = |field: fn(u16) -> [u8; 2]| {
+        let [length, kind] = [field(4 + ip4.len() as u16), field(9)];
+        let mark = join(&[&field(7), &field(10), b"eth\0"]);
+        join(&[&[2, 0, 0, 5], &mark, &length, &kind, ip4])
+    };
+    let (wep, amsdu) = ([0, 0], join(&[&[0; 12], &(snap.len() as u16).to_be_bytes(), &snap]));
+    let radio = |flags: u8, air: &[u8]| {
+        // TSFT, which is aligned, and flags, behind two words that say so
+        join(&[&[0, 0, 25, 0, 3, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0], &[7; 8], &[flags], air])
+    };
+    let avs = join(&[&[0x80, 0x21, 0x10, 1, 0, 0, 0, 64], &[0; 56]]);
+    vec![
+        ("token ring", 6, join(&[&[0x10, 0x40], &[2; 6], &[1; 6], &snap])),
+        ("token ring, route", 6, join(&[&[0x10, 0x40], &[2; 6], &[0x81; 6], &[4, 0, 1, 2], &snap])),
+        ("FDDI", 10, join(&[&[0x50], &[0; 12], &snap])),
+        ("FDDI, IP over LLC", 10, join(&[&[0x57], &[0; 12], &[6, 6, 3], ip4])),
+        ("PPP, one byte", 9, join(&[&[0x21], ip4])),
+        ("PPP, HDLC, one byte", 9, join(&[&[0xff, 3, 0x21], ip4])),
+        ("PPP, MPLS", 9, join(&[&[2, 0x81, 0, 1, 1, 64], ip4])),
+        ("PPP over a line", 50, join(&[&[0xff, 3, 0, 0x21], ip4])),
+        ("Cisco HDLC over a line", 50, join(&[&[0x0f, 0, 8, 0], ip4])),
+        ("PPPoE by itself", 51, join(&[&[0x11, 0, 0, 1, 0, 78, 0, 0x21], ip4])),
+        ("Cisco HDLC", 104, join(&[&[0x8f, 0, 8, 0], ip4])),
+        ("PPP with direction", 204, join(&[&[1, 0xff, 3, 0, 0x21], ip4])),
+        ("HDLC with direction", 205, join(&[&[0, 0x0f, 0, 8, 0], ip4])),
+        ("802.11", 105, air.clone()),
+        ("802.11, QoS", 105, wireless([0x88, 1], &join(&[&wep, &snap]))),
+        ("802.11, QoS, HT control", 105, wireless([0x88, 0x81], &join(&[&wep, &[0; 4], &snap]))),
+        ("802.11, four addresses", 105, wireless([0x88, 3], &join(&[&[0; 6], &wep, &snap]))),
+        ("802.11, A-MSDU", 105, wireless([0x88, 1], &join(&[&[0x80, 0], &amsdu]))),
+        ("Prism", 119, join(&[&[0x44, 0, 0, 0, 144, 0, 0, 0], &[0; 136], &air])),
+        ("Prism, big-endian", 119, join(&[&[0, 0, 0, 0x44, 0, 0, 0, 144], &[0; 136], &air])),
+        ("AVS as Prism", 119, join(&[&avs, &air])),
+        ("AVS", 163, join(&[&avs, &air])),
+        ("radiotap", 127, join(&[&[0, 0, 8, 0, 0, 0, 0, 0], &air])),
+        ("radiotap, flags", 127, radio(0x10, &air)),
+        ("radiotap, padding", 127, radio(0x20, &wireless([0x88, 1], &join(&[&wep, &wep, &snap])))),
+        ("PPI, 802.11", 192, join(&[&[0, 0, 12, 0, 105, 0, 0, 0], &[0; 4], &air])),
+        ("PPI, ethernet", 192, join(&[&[0, 0, 8, 0, 1, 0, 0, 0], &eth])),
+        ("ERF, ethernet", 197, erf(2, &join(&[&[0, 0], &eth]))),
+        ("ERF, two headers, ethernet", 197, erf(0x82, &join(&[&[0x80; 8], &[4; 8], &[0, 0], &eth]))),
+        ("ERF, HDLC", 197, erf(1, &join(&[&[0x0f, 0, 8, 0], ip4]))),
+        ("ERF, PPP in a channel", 197, erf(5, &join(&[&[0; 4], &[0xff, 3, 0, 0x21], ip4]))),
+        ("ERF, IPv4", 197, erf(22, ip4)),
+        ("ipnet", 226, join(&[&[1, 2], &[0; 22], ip4])),
+        ("NFLOG, little-endian", 239, nflog(u16::to_le_bytes)),
+        ("NFLOG, big-endian", 239, nflog(u16::to_be_bytes)),
+        ("IPoIB", 242, join(&[&[0; 40], &[8, 0, 0, 0], ip4])),
+    ]
+}
+
 /// One frame of every encapsulation: name, link type, bytes, and whether the segment in it is over IPv6.
 fn encapsulations() -> Vec<(&'static str, u16, Vec<u8>, bool)> {
     let (ip4, ip6) = (packet4(), packet6());
@@ -53,6 +118,12 @@ fn encapsulations() -> Vec<(&'static str, u16, Vec<u8>, bool)> {
         ("802.1Q", 1, ethernet(0x8100, &join(&[&[0, 5, 8, 0], &ip4]))),
         ("QinQ", 1, ethernet(0x88a8, &join(&[&[0, 5, 0x81, 0, 0, 6, 8, 0], &ip4]))),
         ("old QinQ", 1, ethernet(0x9100, &join(&[&[0, 5, 0x81, 0, 0, 6, 8, 0], &ip4]))),
+        ("VNTag", 1, ethernet(0x8926, &join(&[&[0, 1, 0, 2, 8, 0], &ip4]))),
+        ("VNTag, 802.1Q", 1, ethernet(0x8926, &join(&[&[0, 1, 0, 2, 0x81, 0, 0, 5, 8, 0], &ip4]))),
+        ("HSR", 1, ethernet(0x892f, &join(&[&[0, 99, 0, 2, 8, 0], &ip4]))),
+        ("802.1BR", 1, ethernet(0x893f, &join(&[&[0, 1, 0, 2, 0, 0, 8, 0], &ip4]))),
+        ("802.1ah", 1, ethernet(0x88a8, &join(&[&[0, 5, 0x88, 0xe7, 0, 0, 0, 9], &eth]))),
+        ("IP over LLC", 1, ethernet(3 + ip4.len() as u16, &join(&[&[6, 6, 3], &ip4]))),
         ("LLC/SNAP", 1, ethernet(8 + ip4.len() as u16, &join(&[&snap, &ip4]))),
         ("802.1Q, LLC/SNAP", 1, ethernet(0x8100, &join(&[&[0, 5, 0, 99], &snap, &ip4]))),
         ("MPLS", 1, ethernet(0x8847, &join(&[&[0, 1, 0, 64, 0, 2, 1, 64], &ip4]))),
@@ -73,6 +144,18 @@ fn encapsulations() -> Vec<(&'static str, u16, Vec<u8>, bool)> {
         ("PPP", 9, join(&[&[0, 0x21], &ip4])),
         ("PPP, HDLC", 9, join(&[&[0xff, 3, 0, 0x21], &ip4])),
         ("VXLAN", 1, tunnel(4789, &[8, 0, 0, 0, 0, 0, 7, 0], &eth)),
+        ("VXLAN, policy", 1, tunnel(4789, &[0x88, 0x48, 0, 7, 0, 0, 7, 0], &eth)),
+        ("VXLAN, reserved bits", 1, tunnel(4789, &[0xff, 1, 2, 3, 0, 0, 7, 9], &eth)),
+        ("GTP-U", 1, tunnel(2152, &[0x30, 0xff, 0, 56, 0, 0, 0, 9], &ip4)),
+        ("GTP-U, number", 1, tunnel(2152, &[0x32, 0xff, 0, 60, 0, 0, 0, 9, 0, 1, 0, 0], &ip4)),
+        (
+            "GTP-U, two headers",
+            1,
+            tunnel(2152, &[0x34, 0xff, 0, 68, 0, 0, 0, 9, 0, 0, 0, 0x85, 1, 0, 0, 0xc0, 1, 9, 9, 0], &ip4),
+        ),
+        ("GRE over UDP", 1, tunnel(4754, &[0, 0, 8, 0], &ip4)),
+        ("GRE over UDP, key, ethernet", 1, tunnel(4754, &[0x20, 0, 0x65, 0x58, 0, 0, 0, 7], &eth)),
+        ("Aruba", 1, gre(&[0, 0, 0x82, 0x10], &wireless([8, 1], &join(&[&snap, &ip4])))),
         ("VXLAN, old port", 1, tunnel(8472, &[8, 0, 0, 0, 0, 0, 7, 0], &eth)),
         ("Geneve", 1, tunnel(6081, &[0, 0, 0x65, 0x58, 0, 0, 7, 0], &eth)),
         ("Geneve, options", 1, tunnel(6081, &[2, 0, 0x65, 0x58, 0, 0, 7, 0, 1, 2, 3, 1, 9, 9, 9, 9], &eth)),
@@ -122,7 +205,7 @@ fn encapsulations() -> Vec<(&'static str, u16, Vec<u8>, bool)> {
     let with = |list: Vec<(&'static str, u16, Vec<u8>)>, is_v6| {
         list.into_iter().map(move |(name, link, bytes)| (name, link, bytes, is_v6))
     };
-    with(v4, false).chain(with(v6, true)).collect()
+    with(v4, false).chain(with(links(&ip4), false)).chain(with(v6, true)).collect()
 }
 
 /// Is this the segment of `segment()`, of which `kept` bytes of data were captured?
@@ -143,7 +226,10 @@ fn every_encapsulation() {
     for (name, link, bytes, is_v6) in encapsulations() {
         let frame = dissect(link, &bytes, bytes.len() as u32);
         assert!(is_right(&frame, is_v6, Some(DATA.len())), "{name}: {frame:?}");
+        assert!(is_known(link, &bytes), "{name}");
     }
+    let known: Vec<u16> = (0..2000).filter(|link| is_known(*link, &[0, 0, 0, 0, 0, 0, 0, 0, 22])).collect();
+    assert_eq!(known, LINKS[..LINKS.len() - 1]);
 }
 
 /// Cut anywhere, a frame is what it is or `Other`; a tunnel over UDP may be left as the datagram that it is.
@@ -255,6 +341,12 @@ fn others() {
     assert!(other(1, &ethernet(0x0806, &[0; 46])));
     assert!(other(1, &ethernet(0x0800, &ipv4(1, 2, 1, 1, 0, &[8; 64]))));
     assert!(other(999, &tcp(CLIENT, SERVER).frame()));
+    assert!(other(105, &wireless([8, 0x42], &[0; 80]))); // encrypted
+    assert!(other(105, &wireless([0x48, 1], &[0; 80]))); // without data
+    assert!(other(105, &wireless([0x80, 0], &[0; 80]))); // a beacon
+    assert!(other(192, &[0, 0, 0, 0, 192, 0, 0, 0])); // in itself
+    assert!(other(239, &[2, 0, 0, 0, 0, 0, 9, 0, 0, 0]));
+    assert!(other(197, &[[0; 8], [3, 0, 0, 99, 0, 0, 0, 99]].concat())); // ATM
     assert!(other(1, &gre(&[0, 1, 0x88, 0x0b, 0, 0, 0, 0], &packet4()))); // PPTP
     let nested = (0..20).fold(packet4(), |inner, _| ipv4(8, 9, 4, 1, 0, &inner));
     assert!(other(101, &nested));
@@ -267,7 +359,7 @@ fn others() {
 /// Traffic to a tunnel's port that is no tunnel is a datagram like any other.
 #[test]
 fn no_tunnel() {
-    for port in [4789, 8472, 6081] {
+    for port in [4789, 8472, 6081, 4754, 2152] {
         let frame = tunnel(port, &[0xff; 8], &read(1, 0, 512));
         let Frame::Udp(ends, datagram) = dissect(1, &frame, frame.len() as u32) else { panic!() };
         assert_eq!((ends.dport, datagram.len), (port, 72));

@@ -58,7 +58,7 @@ def decompressed(name: str, path: Path, scratch: Path) -> tuple[Path, bool]:
     opener = next((opener for magic, opener in _OPENERS.items() if head.startswith(magic)), None)
     if opener is None:
         return path, True
-    target = _new_file(scratch, path)
+    target = new_file(scratch, path)
     try:
         with opener(path) as packed, target.open("wb") as out:
             # read1 gives what there is, so that nothing in front of a missing end is lost.
@@ -86,7 +86,7 @@ def inspect(name: str, path: Path, tools: Tools, scratch: Path) -> File:
         if readable is None:
             raise InputError(why_not(said), about=name)
         # Damaged in the middle: what stands in front of the damage is good.
-        whole_part = _new_file(scratch, path)
+        whole_part = new_file(scratch, path)
         command = [tools.tshark, "-r", os.fspath(path.absolute()), "-c", readable[1], "-w", os.fspath(whole_part)]
         subprocess.run(command, capture_output=True, check=False, env=tools.environment)
         return dataclasses.replace(inspect(name, whole_part, tools, scratch), cut_short=True)
@@ -106,7 +106,8 @@ def inspect(name: str, path: Path, tools: Tools, scratch: Path) -> File:
     )
 
 
-def _new_file(scratch: Path, like: Path) -> Path:
+def new_file(scratch: Path, like: Path) -> Path:
+    """A name in `scratch` that nothing has."""
     return scratch / f"{len(list(scratch.iterdir()))}-{like.stem}"
 
 

@@ -93,6 +93,10 @@ class Reader:
             return
         tcp_len = line[12]
         protocol = "tcp" if tcp_len else "udp"
+        if tcp_len and "," in sport:
+            # In a tunnel over UDP the ports of that stand behind those of TCP.
+            at = tcp_len.count(",")
+            stream, sport, dport = (text.split(",")[at] for text in (stream, sport, dport))
         known = self._flows.get((protocol, stream, src, sport, dst, dport))
         flow, direction = known or self._new_flow(protocol, stream, src, sport, dst, dport)
         of_rpc: cells.RpcCells | None = None
