@@ -363,14 +363,14 @@ def test_a_limit_of_the_client_is_said_where_its_cost_is_not_known() -> None:
 
 
 def test_a_cause_that_is_only_likely_is_a_reason() -> None:
-    """It is said; and for threads, which storage can look like, the word is weaker, too: the ticket hangs on it."""
+    """It is said, and the word is weaker, too: it is of the whole sentence, and the ticket hangs on its second half."""
     likely = _finding("server-threads", "server", 0.8, "likely", queue_ms=47.0, in_thread_ms=1.0, threads_estimate=16)
     found = verdict(MEAN, SLOWEST, SOUND, [likely])
     assert found.reasons[-1] == "the cause, server-threads, is likely"
     assert (found.confidence, verdict(MEAN, SLOWEST, SOUND, [_THREADS]).confidence) == ("medium", "high")
     assert "a limit of 16 at once: its threads, or storage or processors that take no more at once" in found.text
     storage = _finding("server-storage", "server", 0.8, in_thread_ms=8.0, confidence="likely")
-    assert verdict(MEAN, SLOWEST, SOUND, [storage]).confidence == "high"
+    assert verdict(MEAN, SLOWEST, SOUND, [storage]).confidence == "medium"
     assert not any("cause" in reason for reason in verdict(MEAN, SLOWEST, SOUND, [_THREADS]).reasons)
 
 
