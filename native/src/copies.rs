@@ -10,8 +10,8 @@
 //! - it comes sooner than a timer of TCP runs out, and the receiver has asked for nothing since (V. Paxson, "Automated
 //!   packet trace analysis of TCP implementations", 1997, section 3.1.2, knows doubled packets by the first half).
 //!
-//! Where it has asked, which on a short path may be quick, packets are as often in the capture as those of their
-//! direction usually are, and what comes more often was sent again.
+//! Where it has asked, which on a short path may be quick, copies are those that come as often, and as long after their
+//! packets, as copies do in this direction where nothing else can be meant.
 
 use crate::link::{ACK, FIN, RST, SYN, Segment};
 use crate::traffic::each_option;
@@ -52,8 +52,9 @@ struct Sent {
     flags: u8,
     /// Interfaces that have seen it: a bit each.
     points: u8,
-    /// How often it was seen.
+    /// How often it was seen, and how often that which may have been it.
     times: u8,
+    likes: u8,
     /// Later data were seen before it, so that its receiver may have asked for it already.
     is_late: bool,
 }
@@ -104,8 +105,10 @@ struct Way {
     asked: Option<Asked>,
     /// When the clock of its sender was what: the first timestamp and the newest.
     clock: Option<[(i64, u32); 2]>,
-    /// Packets that were seen once at least, twice, three and four times.
+    /// Packets that were seen once at least, twice, three and four times, or may have been.
     seen: [u32; 4],
+    /// How long after a packet its copies came at least and at most, where nothing else can have been meant.
+    apart_ns: Option<(i64, i64)>,
     /// Its sender gives one IP identification to several packets.
     repeats_ids: bool,
     /// Interfaces that have seen it, in the order of their bits.
@@ -181,16 +184,22 @@ impl Way {
         if send.points & now.points == 0 || self.is_stale(now, apart_ns) {
             return true;
         }
-        if apart_ns >= TIMER_NS {
-            return false;
+        apart_ns < TIMER_NS
+            && (!self.may_be_another(other, send, now) || (send.times < self.usual() && self.is_usual(apart_ns)))
+    }
+
+    /// Could TCP send `now` soon after `send`, which is just like it?
+    fn may_be_another(&self, other: &Way, send: &Sent, now: &Sent) -> bool {
+        if now.len > 0 {
+            return send.is_late || self.is_asked_for(now, send.t_ns);
         }
-        let may_be_another = if now.len > 0 {
-            send.is_late || self.is_asked_for(now, send.t_ns)
-        } else {
-            // Equal ACKs may be what tells of a loss, and each packet that fits nothing is answered by an equal RST.
-            now.flags & RST != 0 || (self.acked == Some(now.ack) && other.lies_ahead_of(now.ack))
-        };
-        !may_be_another || send.times < self.usual()
+        // Equal ACKs may be what tells of a loss, and each packet that fits nothing is answered by an equal RST.
+        now.flags & RST != 0 || (self.acked == Some(now.ack) && other.lies_ahead_of(now.ack))
+    }
+
+    /// Do copies come so long after their packets?
+    fn is_usual(&self, apart_ns: i64) -> bool {
+        self.apart_ns.is_none_or(|(least, most)| (least - least / 8..=most + most / 8).contains(&apart_ns))
     }
 
     /// Were data seen behind `ack`, or none at all?
@@ -201,7 +210,7 @@ impl Way {
     /// `now` brings nothing new: was it captured before?
     #[cold]
     fn look_up(&mut self, other: &Way, now: &Sent) -> bool {
-        let mut repeats = false;
+        let mut like = None;
         let mut parts = Vec::new();
         for back in 0..self.sends.len() {
             let at = (self.oldest + self.sends.len() - 1 - back) % self.sends.len();
@@ -210,17 +219,16 @@ impl Way {
                 continue;
             }
             if send.covers(now) {
-                let is_again = self.is_again(other, &send, now, send.piece);
-                repeats |= send.start == now.start && send.len == now.len && (now.t_ns - send.t_ns).abs() < TIMER_NS;
-                if is_again || repeats {
+                if self.is_again(other, &send, now, send.piece) {
+                    self.learn(other, &send, now);
                     self.count(at, now);
-                }
-                if is_again {
                     if now.start == send.start && now.len < send.len {
                         self.sends[at].piece = now.len;
                     }
                     return true;
                 }
+                let is_near = (now.t_ns - send.t_ns).abs() < TIMER_NS;
+                like = like.or_else(|| (is_near && send.start == now.start && send.len == now.len).then_some(at));
             } else if send.len > 0 && send.start < now.end() && now.start < send.end() {
                 parts.push(at);
             }
@@ -229,9 +237,21 @@ impl Way {
             parts.iter().for_each(|at| self.count(*at, now));
             return true;
         }
-        // What is not taken for a copy, though it may be one, is not held against copies being usual.
-        self.seen[0] -= u32::from(repeats && self.seen[0] > 0);
+        if let Some(at) = like {
+            // It may be a copy all the same, and is not held against copies being usual.
+            self.seen[0] = self.seen[0].saturating_sub(1);
+            self.count_like(at);
+        }
         false
+    }
+
+    /// `now` was captured before, as `send`.
+    fn learn(&mut self, other: &Way, send: &Sent, now: &Sent) {
+        let apart_ns = (now.t_ns - send.t_ns).abs();
+        if apart_ns < TIMER_NS && !self.may_be_another(other, send, now) {
+            let (least, most) = self.apart_ns.unwrap_or((apart_ns, apart_ns));
+            self.apart_ns = Some((least.min(apart_ns), most.max(apart_ns)));
+        }
     }
 
     /// Have these packets together all bytes of `now`, and is each of them in it?
@@ -258,9 +278,15 @@ impl Way {
             return;
         }
         send.points |= now.points;
-        if let Some(seen) = self.seen.get_mut(usize::from(send.times)) {
+        send.times = send.times.saturating_add(1);
+        self.count_like(at);
+    }
+
+    fn count_like(&mut self, at: usize) {
+        let likes = &mut self.sends[at].likes;
+        if let Some(seen) = self.seen.get_mut(usize::from(*likes)) {
             *seen += 1;
-            send.times += 1;
+            *likes += 1;
         }
     }
 
@@ -358,6 +384,7 @@ impl Copies {
             flags: segment.flags & (SYN | RST | ACK) | if segment.len == 0 { segment.flags & FIN } else { 0 },
             points: own.point(point),
             times: 1,
+            likes: 1,
             is_late: segment.len > 0 && start < own.high,
         };
         let acks_more = own.acked.is_none_or(|acked| (segment.ack.wrapping_sub(acked) as i32) > 0);
