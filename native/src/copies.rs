@@ -163,7 +163,7 @@ impl Way {
             return false;
         }
         let ticks = newest.1.wrapping_sub(first.1);
-        let is_measured = ticks >= TICKS && ticks <= u32::MAX / 2 && newest.0 > first.0;
+        let is_measured = (TICKS..=u32::MAX / 2).contains(&ticks) && newest.0 > first.0;
         (newest.1.wrapping_sub(send.ts_val) as i32) > 0
             || (is_measured && i128::from(apart_ns) * i128::from(ticks) >= 2 * i128::from(newest.0 - first.0))
     }
@@ -176,7 +176,8 @@ impl Way {
     /// Is `now` the packet `send`, or a piece of it, or it a piece of `now`, in which pieces have `size` bytes? They say
     /// the same.
     fn is_again(&self, other: &Way, send: &Sent, now: &Sent, size: u32) -> bool {
-        if send.ip_id != 0 && now.ip_id != 0 && !self.repeats_ids {
+        // A host may give its ACKs of closed connections none, and all else one.
+        if (send.ip_id | now.ip_id) != 0 && !self.repeats_ids {
             let is_piece = send.covers(now);
             return if is_piece { send.is_numbered_like(now, size) } else { now.is_numbered_like(send, size) };
         }

@@ -47,6 +47,7 @@ fn the_same_identification_and_numbers_are_a_copy() {
     assert_eq!(among(&segments, US), [false, false, true, true]);
     assert_eq!(among(&segments, 1000 * MS), [false, false, true, true]);
     assert_eq!(among(&[with_id(5), with_id(5).window(9)], US), [false; 2]);
+    assert_eq!(among(&[with_id(5), with_id(0)], US), [false; 2]);
 }
 
 /// Hardware that cuts packets up may give all pieces one identification: then it tells nothing.
