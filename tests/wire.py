@@ -233,6 +233,9 @@ class Tcp(_Flow):
 
     isn: tuple[int, int] = (1000, 5000)
     window: dict[str, int] = field(default_factory=lambda: {">": 0xFFFF, "<": 0xFFFF})
+    counts: bool = True  # its ends give each packet an IP identification; else 0, as macOS and FreeBSD do
+    stamps_hz: int = 0  # rate of the timestamps in its packets (RFC 7323); 0: they have none
+    stamps: dict[str, int] = field(default_factory=lambda: {">": 0, "<": 0})  # the newest that left either end
 
     def __post_init__(self) -> None:
         self.next = {">": self.isn[0], "<": self.isn[1]}
@@ -287,9 +290,13 @@ class Tcp(_Flow):
     ) -> Sent:
         (_, sport), (_, dport) = ends = self._ends(way)
         numbers = seq % (1 << 32), ack % (1 << 32)
+        if self.stamps_hz and not flags & 0x02:
+            self.stamps[way] = max(self.stamps[way], 1000 + sent_ns * self.stamps_hz // 1_000_000_000)
+            options += struct.pack(">BBBBII", 1, 1, 8, 10, self.stamps[way], self.stamps["<" if way == ">" else ">"])
         length = (20 + len(options)) // 4 << 4
         header = struct.pack(">HHIIBBHHH", sport, dport, *numbers, length, flags, self.window[way], 0, 0)
-        ip = _ip(ends, 6, self._next_id(way), header + options + data)[0]
+        ip = _ip(ends, 6, self._next_id(way) if self.counts else 0, header + options + data)[0]
+        self.ip_ids[way] += max(len(data) - 1, 0) // 1448  # offload cuts it up, and numbers the pieces
         packet = Sent(sent_ns, way, ip, self.vlan, seq, ack, data)
         self.packets.append(packet)
         return packet
@@ -344,6 +351,33 @@ def _ethernet(ip: bytes, vlan: int | None) -> bytes:
     kind = struct.pack(">H", 0x0800 if ip[0] >> 4 == 4 else 0x86DD)
     tag = b"" if vlan is None else struct.pack(">HH", 0x8100, vlan)
     return bytes.fromhex("020000000001 020000000002") + tag + kind + ip
+
+
+def doubled(seen: list[Seen], apart_us: float, *, size: int = 0x10000) -> list[Seen]:
+    """What the capture holds if it sees each TCP packet a second time, so much later, in pieces of `size` bytes.
+
+    Pieces are numbered from the identification of the whole on, as segmentation offload does where there is any.
+    """
+    out = []
+    for one in sorted(seen, key=lambda one: one.t_ns):
+        later = one.t_ns + round(apart_us * 1000)
+        out += [one, *(Seen(later + 100 * number, frame) for number, frame in enumerate(_pieces(one.frame, size)))]
+    return out
+
+
+def _pieces(frame: bytes, size: int) -> Iterable[bytes]:
+    is_v4 = frame[12:14] == b"\x08\x00"
+    tcp = 14 + (20 if is_v4 else 40)
+    data = tcp + (frame[tcp + 12] >> 4) * 4
+    for number, at in enumerate(range(data, max(len(frame), data + 1), size)):
+        head, piece = bytearray(frame[:data]), frame[at : at + size]
+        (seq,) = struct.unpack_from(">I", head, tcp + 4)
+        struct.pack_into(">I", head, tcp + 4, (seq + at - data) % (1 << 32))
+        length = data - tcp + len(piece)
+        struct.pack_into(">H", head, 16 if is_v4 else 18, length + 20 * is_v4)
+        if is_v4 and (ident := struct.unpack_from(">H", head, 18)[0]):
+            struct.pack_into(">H", head, 18, ident + number)
+        yield bytes(head) + piece
 
 
 def vxlan(frame: bytes, way: str, vni: int) -> bytes:

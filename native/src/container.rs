@@ -29,6 +29,20 @@ pub struct Packet<'a> {
     pub id: u64,
 }
 
+/// LINKTYPE_LINUX_SLL2 says which interface a packet was seen on.
+const SLL2: u16 = 276;
+
+impl Packet<'_> {
+    /// A number for the interface that it was seen on; 0 where the capture does not say.
+    #[inline]
+    pub fn point(&self) -> u32 {
+        if self.link != SLL2 {
+            return self.interface;
+        }
+        self.captured.get(4..8).and_then(|word| word.try_into().ok()).map_or(0, u32::from_be_bytes)
+    }
+}
+
 /// What a file says of itself, as far as it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {

@@ -5,6 +5,7 @@
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
+use crate::copies::Copies;
 use crate::link::{ACK, Addr, Ends, FIN, RST, SYN, Segment};
 use crate::scales::Scales;
 use way::HEAD;
@@ -32,12 +33,13 @@ pub struct Conversation {
     pub ends: Ends,
     pub reconnect: u32,
     pub ways: [Way; 2],
+    pub copies: Copies,
     scales: Scales,
 }
 
 impl Conversation {
     fn new(ends: Ends, reconnect: u32) -> Conversation {
-        Conversation { ends, reconnect, ways: Default::default(), scales: Scales::default() }
+        Conversation { ends, reconnect, ways: Default::default(), copies: Copies::default(), scales: Scales::default() }
     }
 
     /// By how many bits windows in packets of a direction are shifted; none where that is not known.

@@ -1,83 +1,444 @@
-//! TCP packets in, whether this very packet was captured just before out; a table of fixed size.
+//! TCP packets of a connection in, whether each was captured before out; bounded in memory.
 //!
-//! A capture of several interfaces (`tcpdump -i any`), or of a mirrored port, shows packets twice; so does a network that
-//! doubles them. What TCP sends again is another packet.
+//! A capture of several interfaces (`tcpdump -i any`) or of a mirrored port shows packets twice, whole or cut up by the
+//! lower device; so does a network that doubles them. TCP that sends bytes again says in the packet what it knows by
+//! then. So bytes seen before, with the same ACK, window and options, are the same packet if one of these says so, too:
+//!
+//! - its IP identification is that packet's, or that of the piece of it that segmentation makes (base + number);
+//! - it was seen on another interface, which has not seen that packet yet;
+//! - its timestamp (RFC 7323) is older than the sender's clock was by then;
+//! - it comes sooner than a timer of TCP runs out, and the receiver has asked for nothing since (V. Paxson, "Automated
+//!   packet trace analysis of TCP implementations", 1997, section 3.1.2, knows doubled packets by the first half).
+//!
+//! Where it has asked, which on a short path may be quick, copies are those that come as often, and as long after their
+//! packets, as copies do in this direction where nothing else can be meant.
 
-use crate::link::Segment;
+use crate::link::{ACK, FIN, RST, SYN, Segment};
+use crate::traffic::each_option;
 
-/// Packets remembered: so many of each direction, as long as few are busy at a time.
-const OF_EACH: usize = 64;
-const SLOTS: usize = 8192;
-/// Between two copies. Identifications of IPv4 come again after 65,536 packets of their sender.
-const NEAR_NS: u64 = 1_000_000_000;
+/// Packets remembered of each direction: so many, and more while they are younger than this.
+const FEW: usize = 64;
+const MOST: usize = 1024;
+/// The shortest timer of TCP: Linux probes for a lost tail after two ticks of its clock, 2 ms at least.
+const TIMER_NS: i64 = 2_000_000;
+/// What a queue between two interfaces may hold packets back; where there is but one, `TIMER_NS` will do.
+const QUEUE_NS: i64 = 100_000_000;
+/// Interfaces told apart.
+const POINTS: usize = 8;
+/// Sequence numbers this far apart are of another connection between the same ports.
+const APART: i64 = 1 << 28;
+/// The clock of timestamps is measured by so many of its ticks, and how often packets are seen by so many packets.
+const TICKS: u32 = 16;
+const SAMPLE: u32 = 8;
+const TIMESTAMPS: u8 = 8;
+const SACK: u8 = 5;
 
-/// What tells a packet from its neighbours, and a copy of it not.
-#[derive(Clone, Copy, Default)]
-struct Print {
+/// A packet that was sent, as it was first seen.
+#[derive(Clone, Copy)]
+struct Sent {
     t_ns: i64,
-    /// Conversation and direction, from 1 on.
-    way: u32,
-    seq: u32,
-    ack: u32,
+    /// Position of the first byte.
+    start: i64,
     len: u32,
+    /// Of its first piece, 0 before that was seen.
+    piece: u32,
+    ack: u32,
+    /// 0 where there is none.
+    ts_val: u32,
+    /// All options but `ts_val`, in short.
     options: u32,
-    point: u32,
-    ip_id: u16,
     window: u16,
+    ip_id: u16,
     flags: u8,
+    /// Interfaces that have seen it: a bit each.
+    points: u8,
+    /// How often it was seen, and how often that which may have been it.
+    times: u8,
+    likes: u8,
+    /// Later data were seen before it, so that its receiver may have asked for it already.
+    is_late: bool,
 }
 
-impl Print {
-    fn is_same(&self, other: &Print) -> bool {
-        (self.seq, self.ack, self.len, self.options) == (other.seq, other.ack, other.len, other.options)
-            && (self.ip_id, self.window, self.flags) == (other.ip_id, other.window, other.flags)
+impl Sent {
+    fn end(&self) -> i64 {
+        self.start + i64::from(self.len)
+    }
+
+    /// Does it say what `other` says, whatever bytes are in the two?
+    fn is_like(&self, other: &Sent) -> bool {
+        (self.ack, self.ts_val, self.options) == (other.ack, other.ts_val, other.options)
+            && (self.window, self.flags) == (other.window, other.flags)
+    }
+
+    fn covers(&self, other: &Sent) -> bool {
+        self.start <= other.start && other.end() <= self.end() && (self.len == 0) == (other.len == 0)
+    }
+
+    /// Does the identification say that a packet is this one, or a piece of it? Segmentation numbers the pieces, of
+    /// `size` bytes but for the last, from that of the whole on.
+    fn is_numbered_like(&self, piece: &Sent, size: u32) -> bool {
+        let (number, before) = (piece.ip_id.wrapping_sub(self.ip_id), piece.start - self.start);
+        before == i64::from(number) * i64::from(size) && (before == 0) == (number == 0)
     }
 }
 
-pub struct Copies(Box<[Print]>);
-
-impl Default for Copies {
-    fn default() -> Copies {
-        Copies(vec![Print::default(); SLOTS].into())
-    }
+/// What the receiver of a direction lacks, as it last said.
+#[derive(Clone, Copy, Default)]
+struct Asked {
+    t_ns: i64,
+    ack: u32,
 }
 
-impl Copies {
-    /// Is a segment the one that came just before? `way` numbers the directions of all conversations, `point` the
-    /// interfaces. `repeats_ids` becomes true once the direction is seen to give several packets one identification.
-    ///
-    /// Where the identification tells nothing (IPv6, or always the same) only what another interface shows is a copy.
+/// One direction.
+#[derive(Default)]
+struct Way {
+    sends: Vec<Sent>,
+    /// The oldest of them, once there is no room for more.
+    oldest: usize,
+    has_begun: bool,
+    /// Position behind the highest byte; sequence numbers wrap, positions do not.
+    high: i64,
+    /// What it has acknowledged of the other direction, and the window that it said last.
+    acked: Option<u32>,
+    window: u16,
+    /// What the receiver of this direction has asked for last.
+    asked: Option<Asked>,
+    /// When the clock of its sender was what: the first timestamp and the newest.
+    clock: Option<[(i64, u32); 2]>,
+    /// Packets that were seen once at least, twice, three and four times, or may have been.
+    seen: [u32; 4],
+    /// How long after a packet its copies came at least and at most, where nothing else can have been meant.
+    apart_ns: Option<(i64, i64)>,
+    /// Its sender gives one IP identification to several packets.
+    repeats_ids: bool,
+    /// Interfaces that have seen it, in the order of their bits.
+    points: Vec<u32>,
+}
+
+impl Way {
     #[inline]
-    pub fn is_copy(
-        &mut self,
-        way: usize,
-        point: u32,
-        segment: &Segment<'_>,
-        t_ns: i64,
-        repeats_ids: &mut bool,
-    ) -> bool {
-        let print = Print {
-            t_ns,
-            way: way as u32 + 1,
-            seq: segment.seq,
-            ack: segment.ack,
-            len: segment.len,
-            options: segment.options.iter().fold(0_u32, |sum, byte| sum.rotate_left(5) ^ u32::from(*byte)),
-            point,
-            ip_id: segment.ip_id,
-            window: segment.window,
-            flags: segment.flags,
-        };
-        let tells = segment.ip_id != 0 && !*repeats_ids;
-        let within = if tells { usize::from(segment.ip_id) } else { (segment.seq ^ segment.ack >> 3) as usize };
-        let slot = &mut self.0[(way * OF_EACH + within % OF_EACH) % SLOTS];
-        let is_near = slot.way == print.way && t_ns.abs_diff(slot.t_ns) < NEAR_NS;
-        if is_near && slot.is_same(&print) && (tells || slot.point != point) {
+    fn position(&self, seq: u32) -> i64 {
+        self.high + i64::from(seq.wrapping_sub(self.high as u32) as i32)
+    }
+
+    fn begin(&mut self, seq: u32) {
+        self.has_begun = true;
+        self.high = 1 << 32 | i64::from(seq);
+        self.sends.clear();
+        self.oldest = 0;
+        (self.acked, self.asked, self.clock) = (None, None, None);
+    }
+
+    /// The bit of an interface.
+    #[inline]
+    fn point(&mut self, point: u32) -> u8 {
+        if self.points.first() == Some(&point) {
+            return 1;
+        }
+        let known = self.points.iter().position(|one| *one == point);
+        let number = known.unwrap_or_else(|| {
+            if self.points.len() < POINTS {
+                self.points.push(point);
+            }
+            self.points.len() - 1
+        });
+        1 << number
+    }
+
+    /// How often packets of this direction are in the capture. Interfaces that can be told apart do not count: each of
+    /// them has its own.
+    fn usual(&self) -> u8 {
+        if self.points.len() > 1 {
+            return 1;
+        }
+        // The packet that is asked about is one of them.
+        let all = self.seen[0].saturating_sub(1).max(SAMPLE);
+        1 + self.seen[1..].iter().take_while(|seen| u64::from(**seen) * 2 > u64::from(all)).count() as u8
+    }
+
+    /// Would a packet that was sent so long after another one have a newer timestamp than that?
+    fn is_stale(&self, send: &Sent, apart_ns: i64) -> bool {
+        let Some([first, newest]) = self.clock else { return false };
+        if send.ts_val == 0 {
+            return false;
+        }
+        let ticks = newest.1.wrapping_sub(first.1);
+        let is_measured = (TICKS..=u32::MAX / 2).contains(&ticks) && newest.0 > first.0;
+        (newest.1.wrapping_sub(send.ts_val) as i32) > 0
+            || (is_measured && i128::from(apart_ns) * i128::from(ticks) >= 2 * i128::from(newest.0 - first.0))
+    }
+
+    /// Could a packet be sent at the request of what its receiver said after `since_ns`?
+    fn is_asked_for(&self, send: &Sent, since_ns: i64) -> bool {
+        self.asked.is_some_and(|asked| asked.t_ns >= since_ns && self.position(asked.ack) <= send.start)
+    }
+
+    /// Is `now` the packet `send`, or a piece of it, or it a piece of `now`, in which pieces have `size` bytes? They say
+    /// the same.
+    fn is_again(&self, other: &Way, send: &Sent, now: &Sent, size: u32) -> bool {
+        // A host may give its ACKs of closed connections none, and all else one.
+        if (send.ip_id | now.ip_id) != 0 && !self.repeats_ids {
+            let is_piece = send.covers(now);
+            return if is_piece { send.is_numbered_like(now, size) } else { now.is_numbered_like(send, size) };
+        }
+        let apart_ns = (now.t_ns - send.t_ns).abs();
+        if send.points & now.points == 0 || self.is_stale(now, apart_ns) {
             return true;
         }
-        *repeats_ids |= is_near && tells && slot.ip_id == print.ip_id && !slot.is_same(&print);
-        *slot = print;
+        apart_ns < TIMER_NS
+            && (!self.may_be_another(other, send, now) || (send.times < self.usual() && self.is_usual(apart_ns)))
+    }
+
+    /// Could TCP send `now` soon after `send`, which is just like it?
+    fn may_be_another(&self, other: &Way, send: &Sent, now: &Sent) -> bool {
+        if now.len > 0 {
+            return send.is_late || self.is_asked_for(now, send.t_ns);
+        }
+        // Equal ACKs may be what tells of a loss, and each packet that fits nothing is answered by an equal RST.
+        now.flags & RST != 0 || (self.acked == Some(now.ack) && other.lies_ahead_of(now.ack))
+    }
+
+    /// Do copies come so long after their packets?
+    fn is_usual(&self, apart_ns: i64) -> bool {
+        self.apart_ns.is_none_or(|(least, most)| (least - least / 8..=most + most / 8).contains(&apart_ns))
+    }
+
+    /// Were data seen behind `ack`, or none at all?
+    fn lies_ahead_of(&self, ack: u32) -> bool {
+        !self.has_begun || self.position(ack) < self.high
+    }
+
+    /// `now` brings nothing new: was it captured before?
+    #[cold]
+    fn look_up(&mut self, other: &Way, now: &Sent) -> bool {
+        let mut like = None;
+        let mut parts = Vec::new();
+        for back in 0..self.sends.len() {
+            let at = (self.oldest + self.sends.len() - 1 - back) % self.sends.len();
+            let send = self.sends[at];
+            if !send.is_like(now) || send.end() < now.start || now.end() < send.start {
+                continue;
+            }
+            if send.covers(now) {
+                if self.is_again(other, &send, now, send.piece) {
+                    self.learn(other, &send, now);
+                    self.count(at, now);
+                    if now.start == send.start && now.len < send.len {
+                        self.sends[at].piece = now.len;
+                    }
+                    return true;
+                }
+                let is_near = (now.t_ns - send.t_ns).abs() < TIMER_NS;
+                like = like.or_else(|| (is_near && send.start == now.start && send.len == now.len).then_some(at));
+            } else if send.len > 0 && send.start < now.end() && now.start < send.end() {
+                parts.push(at);
+            }
+        }
+        if now.len > 0 && self.are_all_of(other, now, &parts) {
+            parts.iter().for_each(|at| self.count(*at, now));
+            return true;
+        }
+        if let Some(at) = like {
+            // It may be a copy all the same, and is not held against copies being usual.
+            self.seen[0] = self.seen[0].saturating_sub(1);
+            self.count_like(at);
+        }
         false
+    }
+
+    /// `now` was captured before, as `send`.
+    fn learn(&mut self, other: &Way, send: &Sent, now: &Sent) {
+        let apart_ns = (now.t_ns - send.t_ns).abs();
+        if apart_ns < TIMER_NS && !self.may_be_another(other, send, now) {
+            let (least, most) = self.apart_ns.unwrap_or((apart_ns, apart_ns));
+            self.apart_ns = Some((least.min(apart_ns), most.max(apart_ns)));
+        }
+    }
+
+    /// Have these packets together all bytes of `now`, and is each of them in it?
+    fn are_all_of(&self, other: &Way, now: &Sent, parts: &[usize]) -> bool {
+        let parts = || parts.iter().map(|at| &self.sends[*at]);
+        let size = parts().find(|part| part.start == now.start).map_or(0, |part| part.len);
+        let same = parts().filter(|part| self.is_again(other, part, now, size));
+        let mut ranges: Vec<(i64, i64)> = same.map(|part| (part.start, part.end())).collect();
+        ranges.sort_unstable();
+        let mut to = now.start;
+        for (start, end) in ranges {
+            if start > to {
+                return false;
+            }
+            to = to.max(end);
+        }
+        to >= now.end()
+    }
+
+    /// A packet was seen once more: all of it, once its last byte is.
+    fn count(&mut self, at: usize, now: &Sent) {
+        let send = &mut self.sends[at];
+        if now.end() < send.end() {
+            return;
+        }
+        send.points |= now.points;
+        send.times = send.times.saturating_add(1);
+        self.count_like(at);
+    }
+
+    fn count_like(&mut self, at: usize) {
+        let likes = &mut self.sends[at].likes;
+        if let Some(seen) = self.seen.get_mut(usize::from(*likes)) {
+            *seen += 1;
+            *likes += 1;
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, send: Sent, most: usize) {
+        if self.sends.len() < FEW.min(most) {
+            self.sends.push(send);
+        } else {
+            self.push_full(send, most);
+        }
+        self.seen[0] += 1;
+    }
+
+    #[inline]
+    fn push_full(&mut self, send: Sent, most: usize) {
+        let young_ns = if self.points.len() > 1 { QUEUE_NS } else { TIMER_NS };
+        if send.t_ns - self.sends[self.oldest].t_ns < young_ns && self.sends.len() < MOST.min(most) {
+            self.sends.rotate_left(self.oldest);
+            self.sends.push(send);
+            self.oldest = 0;
+            return;
+        }
+        self.sends[self.oldest] = send;
+        self.oldest += 1;
+        if self.oldest == self.sends.len() {
+            self.oldest = 0;
+        }
+    }
+}
+
+/// Timestamp of a segment, 0 where it has none, and what its other options say, in short.
+#[inline]
+fn options_of(segment: &Segment<'_>) -> (u32, u32) {
+    // As nearly all have them: two bytes of nothing in front of the timestamps.
+    if let [1, 1, TIMESTAMPS, 10, a, b, c, d, e, f, g, h] = *segment.options {
+        return (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+    }
+    other_options(segment.options)
+}
+
+fn other_options(options: &[u8]) -> (u32, u32) {
+    let ts_val = each_option(options).find_map(|option| match option {
+        (TIMESTAMPS, [a, b, c, d, ..]) => Some(u32::from_be_bytes([*a, *b, *c, *d])),
+        _ => None,
+    });
+    let all = options.iter().fold(0_u32, |sum, byte| sum.rotate_left(5) ^ u32::from(*byte));
+    (ts_val.unwrap_or(0), all)
+}
+
+#[inline]
+fn has_sack(options: &[u8]) -> bool {
+    // But for what nearly all have.
+    let is_plain = options.len() <= 12 && options.get(2).is_none_or(|kind| *kind == TIMESTAMPS);
+    !is_plain && each_option(options).any(|(kind, value)| kind == SACK && value.len() >= 8)
+}
+
+/// Both directions of a connection.
+#[derive(Default)]
+pub struct Copies([Way; 2]);
+
+impl Copies {
+    /// Was a segment captured before? `point` is the interface.
+    #[inline]
+    pub fn is_copy(&mut self, direction: usize, point: u32, segment: &Segment<'_>, t_ns: i64) -> bool {
+        self.sees(direction, point, segment, t_ns, MOST)
+    }
+
+    /// Take a segment of a connection of which not much is to be kept so far: it is no copy.
+    pub fn keep(&mut self, direction: usize, point: u32, segment: &Segment<'_>, t_ns: i64) {
+        self.0[direction].sends.clear();
+        self.0[direction].oldest = 0;
+        self.sees(direction, point, segment, t_ns, 1);
+    }
+
+    #[inline]
+    fn sees(&mut self, direction: usize, point: u32, segment: &Segment<'_>, t_ns: i64, most: usize) -> bool {
+        let [forward, backward] = &mut self.0;
+        let (own, other) = if direction == 0 { (forward, backward) } else { (backward, forward) };
+        if !own.has_begun {
+            own.begin(segment.seq);
+        }
+        let mut start = own.position(segment.seq);
+        let end = start + i64::from(segment.len);
+        let (ts_val, options) = options_of(segment);
+        let mut send = Sent {
+            t_ns,
+            start,
+            len: segment.len,
+            piece: 0,
+            ack: segment.ack,
+            ts_val,
+            options,
+            window: segment.window,
+            ip_id: segment.ip_id,
+            flags: segment.flags & (SYN | RST | ACK) | if segment.len == 0 { segment.flags & FIN } else { 0 },
+            points: own.point(point),
+            times: 1,
+            likes: 1,
+            is_late: segment.len > 0 && start < own.high,
+        };
+        let acks_more = own.acked.is_none_or(|acked| (segment.ack.wrapping_sub(acked) as i32) > 0);
+        let is_new = if segment.len > 0 { end > own.high } else { segment.flags == ACK && acks_more };
+        if !is_new && own.look_up(other, &send) {
+            return true;
+        }
+        if segment.flags & SYN != 0 || (start - own.high).abs() > APART {
+            own.begin(segment.seq);
+            start = own.high;
+            (send.start, send.is_late) = (start, false);
+        }
+        if let Some(last) = own.last()
+            && last.ip_id == send.ip_id
+            && send.ip_id != 0
+        {
+            own.repeats_ids = true;
+        }
+        own.takes(other, segment, &send, acks_more);
+        own.push(send, most);
+        false
+    }
+}
+
+impl Way {
+    #[inline]
+    fn last(&self) -> Option<&Sent> {
+        let newest = if self.oldest == 0 { self.sends.len() } else { self.oldest };
+        self.sends.get(newest.wrapping_sub(1))
+    }
+
+    /// What a packet that is no copy says.
+    #[inline]
+    fn takes(&mut self, other: &mut Way, segment: &Segment<'_>, send: &Sent, acks_more: bool) {
+        self.high = self.high.max(send.end());
+        if send.ts_val != 0 {
+            match &mut self.clock {
+                Some([_, newest]) if (send.ts_val.wrapping_sub(newest.1) as i32) <= 0 => {}
+                Some([_, newest]) => *newest = (send.t_ns, send.ts_val),
+                none => *none = Some([(send.t_ns, send.ts_val); 2]),
+            }
+        }
+        if segment.flags & ACK == 0 || segment.flags & RST != 0 {
+            return;
+        }
+        let is_equal = self.acked == Some(segment.ack) && segment.len == 0 && self.window == segment.window;
+        if (is_equal && other.lies_ahead_of(segment.ack)) || has_sack(segment.options) {
+            other.asked = Some(Asked { t_ns: send.t_ns, ack: segment.ack });
+        }
+        if acks_more {
+            self.acked = Some(segment.ack);
+        }
+        self.window = segment.window;
     }
 }
 

@@ -43,12 +43,15 @@ pub struct At {
     pub t_ns: i64,
     pub wire_len: u32,
     pub captured: u32,
+    /// `Packet::point`.
+    pub point: u32,
 }
 
 impl At {
     #[inline]
     pub fn of(packet: &Packet<'_>, number: u32) -> At {
-        At { number, t_ns: packet.t_ns, wire_len: packet.wire_len, captured: packet.captured.len() as u32 }
+        let captured = packet.captured.len() as u32;
+        At { number, t_ns: packet.t_ns, wire_len: packet.wire_len, captured, point: packet.point() }
     }
 }
 
@@ -78,6 +81,8 @@ pub struct Decoder {
     pub packets: u32,
     /// What the last of them was in its capture, of which others may have had a part (`apart`).
     number: u32,
+    /// Where it was seen.
+    point: u32,
     pub duplicate_packets: u64,
     /// Messages in what TCP sent again, and in what was captured twice; they have no row.
     pub repeated: u64,
@@ -105,6 +110,7 @@ impl Decoder {
             kinds: [0; KINDS.len()],
             packets: 0,
             number: 0,
+            point: 0,
             duplicate_packets: 0,
             repeated: 0,
             duplicated: 0,
@@ -143,9 +149,10 @@ impl Decoder {
 
     #[inline]
     fn see(&mut self, at: At) {
-        let At { number, t_ns, wire_len, captured } = at;
+        let At { number, t_ns, wire_len, captured, point } = at;
         self.packets += 1;
         self.number = number;
+        self.point = point;
         self.pace.packet(t_ns);
         self.now_ns = t_ns;
         self.wire_bytes += u64::from(wire_len);
@@ -228,8 +235,7 @@ impl Decoder {
         let flow = &mut self.flows.list[number];
         flow.begins_in(self.number);
         let control = if segment.len == 0 { Kind::TcpControl } else { Kind::TcpData };
-        let is_copy = flow.is_copy(direction, Print::from(segment));
-        if is_copy {
+        if flow.is_segment_copy(direction, self.point, segment, t_ns) {
             self.duplicate_packets += 1;
             flow.traffic[direction].duplicates += 1;
             if segment.len > 0 {

@@ -2,11 +2,11 @@
 
 use hashbrown::HashMap;
 
-use crate::place::NO_CONN;
-
+use crate::copies::Copies;
 use crate::feed::Shared;
 use crate::link::{Addr, Ends, Segment};
 use crate::loads::Load;
+use crate::place::NO_CONN;
 use crate::stream::Stream;
 use crate::traffic::Traffic;
 use crate::waits::Waits;
@@ -18,7 +18,7 @@ const RECENT: usize = 1024;
 /// Where many decoders share the memory: to begin with, and so many for each connection.
 const FEW_RECENT: usize = 64;
 const RECENT_EACH: usize = 8;
-/// Packets between two copies of one packet.
+/// Datagrams between two copies of one.
 const COPIES: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,19 +28,13 @@ struct Key {
     is_udp: bool,
 }
 
-/// What tells a packet from its neighbours, and a copy of it not.
+/// What tells a datagram from its neighbours, and a copy of it not.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Print {
     pub ip_id: u16,
     pub seq: u32,
     pub ack: u32,
     pub len: u32,
-}
-
-impl From<&Segment<'_>> for Print {
-    fn from(segment: &Segment<'_>) -> Print {
-        Print { ip_id: segment.ip_id, seq: segment.seq, ack: segment.ack, len: segment.len }
-    }
 }
 
 /// A TCP connection, all its reconnects included, or a pair of UDP endpoints. Direction 0 is that of its first packet.
@@ -58,9 +52,11 @@ pub struct Flow {
     pub begun: u32,
     pub last_ns: i64,
     last_packet: u64,
-    /// The last packet of each direction, as long as the connection has not shown RPC.
+    /// The last datagram of each direction, as long as there was no RPC.
     last: [Print; 2],
-    copies: Option<Box<[[Print; COPIES]; 2]>>,
+    datagrams: Option<Box<[[Print; COPIES]; 2]>>,
+    /// Made for the first segment with data: a capture may hold very many connections that have none.
+    copies: Option<Box<Copies>>,
 }
 
 impl Flow {
@@ -72,9 +68,20 @@ impl Flow {
         }
     }
 
-    /// Was this very packet captured just before? Only where its sender counts its packets (IPv4 identification).
-    ///
-    /// A retransmission has a new identification.
+    /// Was this segment captured before (`Copies`)? Told of connections that have shown RPC.
+    #[inline]
+    pub fn is_segment_copy(&mut self, direction: usize, point: u32, segment: &Segment<'_>, t_ns: i64) -> bool {
+        let is_rpc = self.shared.conn != NO_CONN;
+        match &mut self.copies {
+            Some(copies) if is_rpc => return copies.is_copy(direction, point, segment, t_ns),
+            Some(copies) => copies.keep(direction, point, segment, t_ns),
+            none if segment.len > 0 => none.get_or_insert_default().keep(direction, point, segment, t_ns),
+            _ => {}
+        }
+        false
+    }
+
+    /// Was this very datagram captured just before? Only where its sender counts its packets (IPv4 identification).
     #[inline]
     pub fn is_copy(&mut self, direction: usize, print: Print) -> bool {
         if print.ip_id == 0 {
@@ -85,7 +92,7 @@ impl Flow {
             return false;
         }
         let last = self.last;
-        let copies = self.copies.get_or_insert_with(|| {
+        let copies = self.datagrams.get_or_insert_with(|| {
             let mut copies = Box::new([[Print::default(); COPIES]; 2]);
             copies.iter_mut().zip(last).for_each(|(copies, last)| copies[usize::from(last.ip_id) % COPIES] = last);
             copies
@@ -204,6 +211,7 @@ impl Flows {
             last_ns: t_ns,
             last_packet: 0,
             last: Default::default(),
+            datagrams: None,
             copies: None,
         };
         if (number as usize) < self.list.len() {
@@ -233,6 +241,7 @@ impl Flows {
             self.by_key.remove(&self.list[flow as usize].key);
             let streams = std::mem::take(&mut self.list[flow as usize].streams);
             self.list[flow as usize].waits = Waits::default();
+            self.list[flow as usize].copies = None;
             *held_bytes -= streams.iter().map(Stream::held_bytes).sum::<usize>();
             self.free.push(flow);
         }

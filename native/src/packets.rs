@@ -4,7 +4,6 @@ use crate::call::NONE;
 use crate::capture::{Error, Take};
 use crate::container::Packet;
 use crate::conversations::{self, Conversations, Judged};
-use crate::copies::Copies;
 use crate::fragments::Fragments;
 use crate::link::{self, Ends, Frame, Segment};
 use crate::table::table;
@@ -12,8 +11,6 @@ use crate::traffic::{Place, each_option};
 
 /// Rows: 64 bytes each.
 pub const MOST_ROWS: usize = if cfg!(test) { 4096 } else { 1 << 26 };
-/// LINKTYPE_LINUX_SLL2 says which interface a packet was seen on.
-const SLL2: u16 = 276;
 
 table! {
     /// A row for each TCP packet (`nfslat.tcp.packets.Packets`).
@@ -128,7 +125,6 @@ pub struct Trace {
     pub skipped: u64,
     pub copies: u64,
     asked: Asked,
-    seen: Copies,
     fragments: Fragments,
 }
 
@@ -164,10 +160,8 @@ impl Trace {
         let (number, direction) = self.conversations.find(ends, segment);
         let is_wanted = self.asked.stream.is_none_or(|stream| stream as usize == number);
         let conversation = &mut self.conversations.list[number];
-        let way = &mut conversation.ways[direction];
-        let point = if packet.link == SLL2 { interface(packet.captured) } else { packet.interface };
-        if self.seen.is_copy(2 * number + direction, point, segment, packet.t_ns, &mut way.repeats_ids) {
-            way.copies += 1;
+        if conversation.copies.is_copy(direction, packet.point(), segment, packet.t_ns) {
+            conversation.ways[direction].copies += 1;
             *(if is_wanted { &mut self.copies } else { &mut self.skipped }) += 1;
             return;
         }
@@ -179,10 +173,6 @@ impl Trace {
             self.skipped += 1;
         }
     }
-}
-
-fn interface(captured: &[u8]) -> u32 {
-    captured.get(4..8).and_then(|word| word.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
 
 impl Take for Trace {

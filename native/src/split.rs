@@ -80,8 +80,8 @@ impl Pace {
 /// One slice.
 struct Slice {
     out: BufWriter<fs::File>,
-    /// Link types, by their interface numbers.
-    links: Vec<u16>,
+    /// Link types and interfaces of what was split, by their interface numbers here.
+    interfaces: Vec<(u16, u32)>,
 }
 
 impl Slice {
@@ -91,14 +91,15 @@ impl Slice {
         for word in [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28_u32] {
             out.write_all(&word.to_le_bytes())?;
         }
-        Ok(Slice { out, links: Vec::new() })
+        Ok(Slice { out, interfaces: Vec::new() })
     }
 
     #[inline]
     fn packet(&mut self, packet: &Packet<'_>, number: u32) -> io::Result<()> {
-        let interface = match self.links.iter().position(|link| *link == packet.link) {
+        let known = self.interfaces.iter().position(|known| *known == (packet.link, packet.interface));
+        let interface = match known {
             Some(interface) => interface as u32,
-            None => self.interface(packet.link)?,
+            None => self.interface(packet.link, packet.interface)?,
         };
         let captured = packet.captured.len();
         let padding = captured.next_multiple_of(4) - captured;
@@ -118,12 +119,12 @@ impl Slice {
 
     /// An Interface Description Block with `if_tsresol` 9.
     #[cold]
-    fn interface(&mut self, link: u16) -> io::Result<u32> {
-        self.links.push(link);
+    fn interface(&mut self, link: u16, interface: u32) -> io::Result<u32> {
+        self.interfaces.push((link, interface));
         for word in [1, 32, u32::from(link), 0, 9 | 1 << 16, 9, 0, 32_u32] {
             self.out.write_all(&word.to_le_bytes())?;
         }
-        Ok(self.links.len() as u32 - 1)
+        Ok(self.interfaces.len() as u32 - 1)
     }
 }
 

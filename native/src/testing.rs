@@ -223,11 +223,13 @@ pub fn fragments(message: &[u8], lengths: &[usize]) -> Vec<u8> {
 pub struct Capture {
     decoder: Decoder,
     t_ns: i64,
+    /// IPv4 identification of the next segment that names none.
+    next_id: u16,
 }
 
 impl Capture {
     pub fn new() -> Capture {
-        Capture { decoder: Decoder::new(ranks().clone()), t_ns: 0 }
+        Capture { decoder: Decoder::new(ranks().clone()), t_ns: 0, next_id: 1 << 15 }
     }
 
     /// What follows is captured so many microseconds after the capture began.
@@ -259,12 +261,18 @@ impl Capture {
         self.cut_frame(frame, usize::MAX)
     }
 
+    /// The next packet of its sender: what names no identification has one that no other packet has.
     pub fn tcp(&mut self, segment: &Tcp) -> u32 {
-        self.frame(&segment.frame())
+        self.cut_tcp(segment, usize::MAX)
     }
 
     /// Only the first `kept` bytes of its data.
     pub fn cut_tcp(&mut self, segment: &Tcp, kept: usize) -> u32 {
+        let mut segment = segment.clone();
+        if segment.id == 0 {
+            segment.id = self.next_id;
+            self.next_id = self.next_id.checked_add(1).unwrap_or(1 << 15);
+        }
         self.cut_frame(&segment.frame(), segment.headers().saturating_add(kept))
     }
 

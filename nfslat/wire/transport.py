@@ -4,8 +4,8 @@ With a capture at either end loss is counted, not guessed. What the sender's cap
 the receiver's shows twice had arrived the first time. The rest of what was sent again was lost between the two capture
 points, or the receiver's capture would show it twice, too (V. Paxson, "End-to-end Internet packet dynamics", 1997, does
 the same packet by packet). Sequence numbers (RFC 9293 section 3.4) say which bytes are the same, so segments may be cut
-up or put together on the way, and no clock is needed. A copy that the network or the capture makes has the IP
-identification of the first one and is none of this.
+up or put together on the way, and no clock is needed. A copy that the network or the capture makes says what the first
+one says (native/src/copies.rs) and is none of this.
 
 Neither capture shows that a segment was lost in front of the sender's capture point where no data were behind it: its
 retransmission is the first that is seen of it.
@@ -48,7 +48,7 @@ class Caveat(StrEnum):
     PARTIAL = "partial"  # the captures have only some of the bytes in common: these are counted
     OTHER_NUMBERS = "other-numbers"  # sequence numbers do not meet (rewritten on the way): all of both is counted
     EVENTS_DROPPED = "events-dropped"  # more events than are kept: all of both is counted, in packets and bytes
-    COPIES_UNKNOWN = "copies-unknown"  # IPv6 has no identification: a packet captured twice looks sent again
+    COPIES_UNKNOWN = "copies-unknown"  # IPv6 has no identification: a late copy without timestamps looks sent again
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,6 @@ pub struct Way {
     pub timestamps: bool,
     pub head: Vec<u8>,
     pub copies: u64,
-    /// Its sender gives one IP identification to several packets.
-    pub repeats_ids: bool,
     pub(super) has_sent: bool,
     has_data: bool,
     pub(super) seen: Ranges,

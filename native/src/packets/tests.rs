@@ -112,8 +112,8 @@ proptest! {
 #[test]
 fn rows_and_conversations_are_bounded() {
     let mut trace = Trace::default();
-    let frame = tcp(CLIENT, SERVER).frame();
-    (0..=MOST_ROWS).for_each(|_| take(&mut trace, 1, &frame, usize::MAX, 0));
+    let frame = |ack| tcp(CLIENT, SERVER).ack(ack).frame();
+    (0..=MOST_ROWS as u32).for_each(|ack| take(&mut trace, 1, &frame(ack), usize::MAX, 0));
     assert!(matches!(trace.full(), Some(Error::TooManyRows(_))));
     let mut trace = Trace::new(Asked { ports: vec![80], stream: None });
     for port in 0..=conversations::MOST as u16 {

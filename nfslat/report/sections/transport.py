@@ -61,7 +61,7 @@ _CAVEATS = {
     "partial": "the captures show only some of the same bytes; these are counted",
     "other-numbers": "TCP numbers are rewritten on the way, so that all of both captures is counted",
     "events-dropped": "there were too many retransmissions to keep each",
-    "copies-unknown": "over IPv6 a packet that was captured twice looks sent again",
+    "copies-unknown": "over IPv6, without timestamps, what is captured twice 2 ms apart looks sent again",
 }
 
 
