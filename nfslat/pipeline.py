@@ -92,13 +92,13 @@ def correlate(
 
     Raises ``InputError`` where a capture holds no NFS, or the two have no op in common.
     """
-    of_server, of_client = decode_both(server, client, engine, progress)
+    of_server, of_client = decode_both(server, client, engine, progress, all_programs=filters.all_programs)
     return compare(side_of(*of_server), side_of(*of_client), filters=filters, srt=srt, may_swap=may_swap)
 
 
 def inspect(source: Source, engine: Engine, *, filters: Filters, progress: Progress) -> Side:
     """One capture by itself. Raises ``InputError`` where it holds no NFS, or the filters leave nothing of it."""
-    side = side_of(*decode(source, engine, progress))
+    side = side_of(*decode(source, engine, progress, all_programs=filters.all_programs))
     reasons = select(side.ops, filters, side.ops.t0, side.decoded.first_ns)
     refuse_nothing_left(filters, reasons)
     return dataclasses.replace(side, reasons=reasons)
@@ -197,6 +197,7 @@ def report(
     """
     from nfslat.figures.audit.missing import most_unseen
     from nfslat.figures.audit.pair import pair_notes, remarks
+    from nfslat.figures.called import called_of
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.charges import charge_rows
     from nfslat.figures.clock import clock_of
@@ -253,6 +254,7 @@ def report(
             transport=transport,
             charges=charge_rows(c),
             inflight=inflight,
+            called=called_of(sides, filters),
             outcomes=outcomes_of(sides, c.client, c.tried_again, c.recoveries),
             what_if=replays,
             evidence=list(evidence),
@@ -331,6 +333,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Rep
 
     Where it was taken cannot be known, so the SRT is the span that both kinds of side can give (definition "client").
     """
+    from nfslat.figures.called import called_of
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.findings import findings_of_one
     from nfslat.figures.inflight import inflight_of_one
@@ -347,6 +350,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Rep
         selection=selection_of({"capture": side}, filters),
         notes=[],
         inflight=inflight_of_one(side, in_flight(flying, flying)),
+        called=called_of({"capture": side}, filters),
         outcomes=outcomes_of({"capture": side}, side, tried, recovered),
         findings=[one.as_finding() for one in findings_of_one(side, tried, recovered)],
     )

@@ -225,7 +225,9 @@ def only(matched: Matched, mask: Bool) -> Matched:
 
 def refuse_nothing_left(filters: Filters, *reasons: I8) -> None:
     """Raise ``InputError`` where the filters leave no op of any side (`select`)."""
-    if filters.text and all(of_side.all() for of_side in reasons):
+    # One that only adds leaves nothing out: none is there where no call has its reply.
+    leaves_out = filters.text.keys() - {"--all-programs"}
+    if leaves_out and all(of_side.all() for of_side in reasons):
         given = ", ".join(f"{option} {value}" for option, value in filters.text.items())
         raise InputError(f"no op is left by the filters ({given}); run without them to see what there is")
 

@@ -265,6 +265,11 @@ def test_a_call_that_tcp_may_have_kept_back_is_not_placed() -> None:
     assert find_jobs(rest, cut_off, is_reverse(table), Blocked.from_columns(few)).unseen == 1
 
 
+def test_xids_that_come_again_say_nothing() -> None:
+    """32 XIDs in a ring: one that is lower than another was not sent in front of it."""
+    assert jobs_of(*(op(n * 10, n * 10 + 1, n % 32) for n in range(200))).unseen_first == 0
+
+
 def test_xids_at_random_say_nothing() -> None:
     """A client that does not count its XIDs up is left alone, and so is a connection with few calls."""
     xids = np.random.default_rng(1).integers(0, 1 << 32, 200).tolist()

@@ -160,6 +160,35 @@ def test_an_xid_used_again_for_the_same() -> None:
     assert instants(result) == [(0, 5, 1), (60_000, 60_003, 1)]
 
 
+@pytest.mark.parametrize(
+    ("again_ms", "acks", "at_once", "is_new"),
+    [(13, True, False, True), (13, False, True, False), (900, True, True, True), (900, True, False, False)],
+)
+def test_an_xid_used_again_soon_for_the_same(again_ms: int, *, acks: bool, at_once: bool, is_new: bool) -> None:
+    """The caller has the answer, and no timer runs out as soon; later, if the call did not wait in the socket."""
+    lines = call(0, 7), reply(5, 7), call(again_ms, 7, acks=acks, at_once=at_once), reply(again_ms + 3, 7)
+    two = [(0, 5, 1), (again_ms, again_ms + 3, 1)]
+    assert instants(paired(*lines)) == (two if is_new else [(0, 5, 2)])
+
+
+@pytest.mark.parametrize(("times", "is_new"), [(8, False), (9, True)])
+def test_xids_that_are_used_again_all_the_time(times: int, *, is_new: bool) -> None:
+    """One that comes again after a timer's time is a new call, too, whatever is on the way in front of it."""
+    lines = [line for n in range(times) for line in (call(10 * n, 7, acks=True), reply(10 * n + 1, 7))]
+    last = 10 * times + 200
+    result = paired(*lines, call(last, 7, acks=True, at_once=False), reply(last + 1, 7))
+    assert len(result.ops) == times + is_new
+
+
+@pytest.mark.parametrize(("again_ms", "is_new"), [(49, True), (51, False)])
+def test_an_xid_used_again_soon_over_udp(again_ms: int, *, is_new: bool) -> None:
+    """There is but the time: no timer runs out within 50 ms."""
+    udp = (Connection("udp", "10.0.0.1", 700, "10.0.0.2", 2049),)
+    lines = call(0, 7, seq=NULL), reply(5, 7, seq=NULL), call(again_ms, 7, seq=NULL), reply(again_ms + 3, 7, seq=NULL)
+    two = [(0, 5, 1), (again_ms, again_ms + 3, 1)]
+    assert instants(paired(*lines, connections=udp)) == (two if is_new else [(0, 5, 2)])
+
+
 def test_an_xid_used_again_before_the_answer() -> None:
     """Another program asks with the same XID while the first call is unanswered: the reply is the last caller's."""
     result = paired(call(0, 7), call(3, 7, program=100005, op=GETATTR), reply(5, 7))

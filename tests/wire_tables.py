@@ -27,7 +27,10 @@ CONNECTIONS = tuple(Connection("tcp", "10.0.0.1", 700 + port, "10.0.0.2", 2049) 
 
 @dataclass(frozen=True)
 class Line:
-    """One message. `way` is the direction of the call, for a reply too; 0 is client to server."""
+    """One message. `way` is the direction of the call, for a reply too; 0 is client to server.
+
+    `acks`: it acknowledges all that the other side has sent; `at_once`: nothing in front of it is on the way.
+    """
 
     t_ms: float
     is_reply: int
@@ -37,6 +40,8 @@ class Line:
     last_ms: float | None
     seq: int | None
     ip_id: int | None
+    acks: bool
+    at_once: bool
     asked: dict[str, int] = field(default_factory=dict)
 
 
@@ -49,6 +54,8 @@ def call(
     last_ms: float | None = None,
     seq: int | None = None,
     ip_id: int | None = None,
+    acks: bool = False,
+    at_once: bool = True,
     program: int = NFS,
     version: int = 3,
     op: int = READ,
@@ -57,7 +64,7 @@ def call(
     fh: int = 0xF11E,
 ) -> Line:
     asked = {"program": program, "version": version, "op": op, "offset": offset, "size": size, "fh": fh}
-    return Line(t_ms, 0, xid, conn, way, last_ms, seq, ip_id, asked)
+    return Line(t_ms, 0, xid, conn, way, last_ms, seq, ip_id, acks, at_once, asked)
 
 
 def reply(
@@ -70,7 +77,7 @@ def reply(
     seq: int | None = None,
     ip_id: int | None = None,
 ) -> Line:
-    return Line(t_ms, 1, xid, conn, way, last_ms, seq, ip_id)
+    return Line(t_ms, 1, xid, conn, way, last_ms, seq, ip_id, acks=False, at_once=False)
 
 
 def messages(*lines: Line, connections: tuple[Connection, ...] = CONNECTIONS) -> Messages:
@@ -79,7 +86,9 @@ def messages(*lines: Line, connections: tuple[Connection, ...] = CONNECTIONS) ->
     seqs: Counter[tuple[int, int]] = Counter()
     for frame, line in enumerate(sorted(lines, key=lambda line: line.t_ms), 1):
         direction = 1 - line.way if line.is_reply else line.way
+        acked = seqs[line.conn, 1 - direction] + 100
         seqs[line.conn, direction] += 100
+        seq = seqs[line.conn, direction] if line.seq is None else line.seq
         t_ns = round(line.t_ms * MS)
         asked = line.asked or dict.fromkeys(("program", "version", "op", "offset", "size", "fh"), NULL)
         rows.append(
@@ -87,7 +96,8 @@ def messages(*lines: Line, connections: tuple[Connection, ...] = CONNECTIONS) ->
             | {"conn": line.conn, "direction": direction, "is_reply": line.is_reply, "xid": line.xid, "minor": NULL}
             | {"frame": frame, "first_frame": frame, "last_frame": frame}
             | {"t_ns": t_ns, "first_ns": t_ns, "last_ns": t_ns if line.last_ms is None else round(line.last_ms * MS)}
-            | {"seq": seqs[line.conn, direction] if line.seq is None else line.seq}
+            | {"seq": seq, "end": NULL if seq == NULL else seq + 100}
+            | {"acked": acked if line.acks else NULL, "at_once": line.at_once}
             | {"stream": line.conn, "whole": True}
             | {"ip_id": frame if line.ip_id is None else line.ip_id}
         )

@@ -299,7 +299,9 @@ impl Decoder {
         if segment.len > 0 {
             sent.data(segment.len);
             flow.loads[direction].data(feed.flow.conn, direction, segment.len, t_ns, &mut self.loads);
+            feed.acked = other.started.then_some(other.acked as u32);
             let novelty = own.segment(segment, self.number, t_ns, &mut feed);
+            feed.acked = None;
             if novelty == Novelty::New {
                 sent.sent(own.high, t_ns);
             } else {

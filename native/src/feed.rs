@@ -77,6 +77,9 @@ pub struct Feed<'a> {
     pub may_be_copy: bool,
     /// Messages of the other direction wait behind a hole.
     pub is_early: bool,
+    /// `Place::acked` and `Place::at_once` of what comes next.
+    pub acked: Option<u32>,
+    pub at_once: bool,
 }
 
 pub enum Outcome {
@@ -95,7 +98,17 @@ impl<'a> Feed<'a> {
         ranks: &'a Ranks,
         direction: usize,
     ) -> Feed<'a> {
-        Feed { pairing, tally, flow, ranks, direction: direction as u8, may_be_copy: false, is_early: false }
+        Feed {
+            pairing,
+            tally,
+            flow,
+            ranks,
+            direction: direction as u8,
+            may_be_copy: false,
+            is_early: false,
+            acked: None,
+            at_once: false,
+        }
     }
 
     /// Take a message that begins with `bytes` (its XID first), first seen in `frame`.
@@ -166,6 +179,8 @@ impl<'a> Feed<'a> {
             may_be_copy: self.may_be_copy,
             is_early: self.is_early,
             since_ns: self.flow.since_ns,
+            acked: self.acked,
+            at_once: self.at_once,
         }
     }
 }

@@ -17,10 +17,6 @@ use crate::results::Results;
 use crate::rpc::{Accept, ReplyHead};
 use crate::unread::{Replies, Unanswered, UnansweredCall};
 
-/// A call that comes again after its answer has left was sent before the answer arrived (`nfslat/decode/tshark/pair.py`).
-const LATE_RETRANSMISSION_NS: i64 = 1_000_000_000;
-/// Unless the answer may have been lost: over UDP, or with the connection that carried it.
-const LOST_ANSWER_NS: i64 = 180_000_000_000;
 /// Two copies of one packet without an IP identification, and packets that the queues of a capture put in wrong order.
 const COPY_NS: i64 = 1_000_000;
 
@@ -48,6 +44,10 @@ pub struct Pairing {
     superseded: HashMap<u32, u32>,
     /// Ops whose reply turned out to be another one's, and which.
     handed_on: HashMap<u32, u32>,
+    /// Op -> where its reply ends in its stream, as `Place::acked`; 0 where that is not known.
+    reply_ends: Vec<u32>,
+    /// Connection -> XIDs that came again soon for what was surely another call.
+    reused: HashMap<u32, u32>,
     /// First and last call or reply of each connection, ns.
     seen: Vec<(i64, i64)>,
 }
@@ -96,12 +96,16 @@ impl Pairing {
             }
             earlier => {
                 let row = self.new_op(at, call, kind);
+                if earlier.is_some_and(|op| self.is_acknowledged(op as usize, at)) {
+                    *self.reused.entry(at.conn).or_default() += 1;
+                }
                 if let Some(earlier) = earlier.filter(|op| self.ops.t2[*op as usize] == -1) {
                     self.superseded.insert(row, earlier);
                 }
                 if let Some(earlier) = earlier.filter(|op| self.ops.reply_first_frame[*op as usize] > at.frame as i32) {
                     // This call was in the capture before that reply, and only held up by a hole: the answer is its.
                     self.ops.hand_on(earlier as usize, row as usize);
+                    self.reply_ends[row as usize] = std::mem::take(&mut self.reply_ends[earlier as usize]);
                     self.handed_on.insert(earlier, row);
                 }
                 self.index.set(owner, call.xid, row);
@@ -110,11 +114,12 @@ impl Pairing {
         }
     }
 
-    /// The message that went to `row` has so many bytes, its record mark included.
+    /// The message that went to `row` has so many bytes, its record mark included, and ends there (`Place::acked`).
     #[inline]
-    pub fn measured(&mut self, row: Row, bytes: u64) {
+    pub fn measured(&mut self, row: Row, bytes: u64, end: u32) {
         if let Row::Reply(row) = row {
             let row = row as usize;
+            self.reply_ends[row] = end;
             self.replies.push(self.ops.kind[row], bytes, self.ops.size[row]);
         }
     }
@@ -248,6 +253,7 @@ impl Pairing {
     fn new_op(&mut self, at: Place, call: &Call<'_>, kind: i16) -> u32 {
         let row = self.ops.push(at, call, kind);
         self.callers.push_row(Caller { uid: call.uid });
+        self.reply_ends.push(0);
         if let Some(sequence) = &call.sequence {
             self.slots.ask(row, sequence);
         }
@@ -256,18 +262,6 @@ impl Pairing {
         }
         self.files.ask(row, call);
         row
-    }
-
-    fn is_sent_again(&self, row: usize, at: Place, call: &Call<'_>, kind: i16) -> bool {
-        let ops = &self.ops;
-        let same = self.asks_the_same(row, kind, call.target.offset, call.target.size, call.fh);
-        if !same || ops.t2[row] == -1 {
-            return same;
-        }
-        let since_ns = at.t_ns - ops.t3[row];
-        let answer_may_be_lost = at.is_udp || ops.t2[row] < at.since_ns;
-        let limit = if answer_may_be_lost && call.fh != NONE { LOST_ANSWER_NS } else { LATE_RETRANSMISSION_NS };
-        since_ns < limit
     }
 
     /// Everything was read: join what was sent again on a new connection, and leave only whole ops in `ops`, by call.
@@ -329,6 +323,7 @@ impl Pairing {
         self.loose.keep_loose();
         self.index = Index::default();
         self.superseded = HashMap::new();
+        self.reply_ends = Vec::new();
     }
 
     /// The op whose call or reply a message is, and whether it is the reply; None of what is neither, as when RPC sent a
@@ -344,16 +339,6 @@ impl Pairing {
         };
         let op = self.answered_by(answered) as i32;
         Some((*merged.get(&op).unwrap_or(&op), true))
-    }
-
-    /// Does op `row` ask for the same thing, as far as both calls show it?
-    fn asks_the_same(&self, row: usize, kind: i16, offset: i64, size: u32, fh: u32) -> bool {
-        let ops = &self.ops;
-        let agree = |a: u32, b: u32| a == NONE || b == NONE || a == b;
-        self.kinds.same_request(ops.kind[row], kind).unwrap_or_else(|| {
-            let offsets = ops.offset[row] == -1 || offset == -1 || ops.offset[row] == offset;
-            offsets && agree(ops.size[row], size) && agree(ops.fh[row], fh)
-        })
     }
 
     /// More ops than a row number can say?
@@ -384,6 +369,7 @@ fn accept(stat: Accept) -> i8 {
     }
 }
 
+mod again;
 mod reconnects;
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,11 @@ pub struct Place {
     pub is_early: bool,
     /// When the present TCP connection of these endpoints began; `i64::MIN` for the first.
     pub since_ns: i64,
+    /// Up to where its sender had acknowledged the other direction: the low half of a stream's position. None over UDP,
+    /// and where that is not known.
+    pub acked: Option<u32>,
+    /// It came in its turn, and all in front of it was acknowledged: it cannot have waited in its sender's socket.
+    pub at_once: bool,
 }
 
 /// The row that a message went to; it is told when the last byte of the message has been seen.

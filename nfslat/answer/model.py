@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
+from nfslat.answer.callers import Called
 from nfslat.answer.contract import (
     BothSides,
     BothSidesOrCapture,
@@ -415,6 +416,8 @@ class Report(Document):
     charges: list[Charge] | None = None
     inflight: InFlight | None = None  # threads, slots and sessions; None for one capture
     outcomes: Outcomes | None = None  # what the server answered: statuses, requests that were tried again, lost state
+    # who calls whom with which procedure, those without an answer first; empty without --all-programs
+    called: dict[str, list[Called]] = field(default_factory=dict)
     # the load replayed with other numbers of threads or slots, one row a --what-if
     what_if: list[WhatIf] = field(default_factory=list)
     evidence: list[str] = field(default_factory=list)  # what hosts, applications and tracers say besides, in words

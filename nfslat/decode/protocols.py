@@ -21,6 +21,12 @@ _SHORTEST_SNAPLEN = 94  # Ethernet, IPv4, TCP with timestamps, record mark, and 
 _ANY_SNAPLEN = 128  # the same with SLL2 (-i any) or VLAN tags, and IPv6
 
 
+def has_other_calls(decoded: Decoded) -> bool:
+    """Are there calls of MOUNT, NLM, portmap or any other program than NFS, answered or not?"""
+    calls = zip(decoded.ops.kinds, decoded.calls.tolist(), strict=True)
+    return any(count and kind.program not in (NFS, NULL) for kind, count in calls)
+
+
 def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Tools]) -> None:
     """Raise ``InputError`` where the capture holds no NFS op: encrypted, no RPC, calls only, or other programs."""
     answered, kinds = decoded.ops.classes, decoded.ops.kinds
@@ -61,7 +67,8 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
                 programs[program_name(kind.program)] += count
         most = (+programs).most_common(_NAMED)
         said = ", ".join(f"{count} {program} calls" for program, count in most) or "RPC replies"
-        raise InputError(f"no NFS in it, only {said}; capture 'port 2049' on the NFS interface", about=name)
+        hint = "--all-programs shows them, or " if most else ""
+        raise InputError(f"no NFS in it, only {said}; {hint}capture 'port 2049' on the NFS interface", about=name)
     strange = [file.strange_link for file in source.files if file.strange_link is not None]
     if strange and not any(count for kind, count in decoded.packet_kinds.items() if kind != "other"):
         raise InputError(

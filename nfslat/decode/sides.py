@@ -9,15 +9,15 @@ from threading import Event
 from nfslat.decode.capture import Source
 from nfslat.decode.directions import find_directions, on_one_clock
 from nfslat.decode.engine import Engine
-from nfslat.decode.protocols import refuse_without_nfs
+from nfslat.decode.protocols import has_other_calls, refuse_without_nfs
 from nfslat.model.decoded import Decoded
 
 Progress = Callable[[int], None]  # is told how much more was read, in the engine's unit
 Read = tuple[Source, Decoded]
 
 
-def decode(source: Source, engine: Engine, progress: Progress) -> Read:
-    """One capture. Raises ``InputError`` where it holds no NFS."""
+def decode(source: Source, engine: Engine, progress: Progress, *, all_programs: bool = False) -> Read:
+    """One capture. Raises ``InputError`` where it holds no NFS, nor, with `all_programs`, calls of another program."""
     seen = 0
 
     def more(amount: int) -> None:
@@ -26,7 +26,8 @@ def decode(source: Source, engine: Engine, progress: Progress) -> Read:
         seen = amount
 
     source, decoded = engine.decode(source, more)
-    refuse_without_nfs(source, decoded, engine.tools)
+    if not (all_programs and has_other_calls(decoded)):
+        refuse_without_nfs(source, decoded, engine.tools)
     return source, of_one_clock(decoded)
 
 
@@ -41,7 +42,9 @@ class _Stopped(Exception):
     """The other side failed, or the user has had enough."""
 
 
-def decode_both(server: Source, client: Source, engine: Engine, progress: Progress) -> tuple[Read, Read]:
+def decode_both(
+    server: Source, client: Source, engine: Engine, progress: Progress, *, all_programs: bool = False
+) -> tuple[Read, Read]:
     """Each in a thread of its own; the first problem of either, or Ctrl-C, stops the other, too."""
     stop = Event()
 
@@ -52,7 +55,9 @@ def decode_both(server: Source, client: Source, engine: Engine, progress: Progre
 
     with ThreadPoolExecutor(max_workers=2) as pool:
         try:
-            sides = [pool.submit(decode, source, engine, checked) for source in (server, client)]
+            sides = [
+                pool.submit(decode, source, engine, checked, all_programs=all_programs) for source in (server, client)
+            ]
             done, _ = wait(sides, return_when=FIRST_EXCEPTION)
             if any(side.exception() for side in done):
                 stop.set()

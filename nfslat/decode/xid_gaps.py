@@ -11,6 +11,7 @@ from nfslat.model.tables import I64, U32
 from nfslat.select import client_ends
 
 _COUNTS_UP, _LARGEST_GAP = 0.3, 1000  # XIDs of a connection that count up, with gaps
+_OWN = 0.9  # numbers there are for each call; where there are fewer they come again
 _SPARSE = 8  # where XIDs are less dense than one in so many numbers, they are sorted
 
 
@@ -53,6 +54,8 @@ def in_order(xids: U32, others: U32) -> tuple[I64, I64] | None:
         return None
     is_wire, counted = _as_counted(xids)
     if np.count_nonzero(counted == 1) < _COUNTS_UP * len(counted) or not len(counted):
+        return None
+    if int(counted.sum()) + 1 < _OWN * len(xids):
         return None
     calls, rest = ((some if is_wire else some.byteswap()).astype(np.int64) for some in (xids, others))
     return calls, rest

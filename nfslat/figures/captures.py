@@ -58,6 +58,8 @@ def capture_of(side: Side, gaps: I64, unseen: Unseen | None) -> model.Capture:
 def raw_rows(side: Side, definition: str, role: str) -> list[model.RawRow]:
     """Response times of the selected ops of one capture, matched or not, by operation."""
     ops, kept = side.ops, side.kept
+    if not len(ops):
+        return []
     rows = None if kept.all() else np.flatnonzero(kept)
     groups = Groups.of(ops.kinds, ops.kind if rows is None else ops.kind[rows])
     order = groups.order if rows is None else rows[groups.order].astype(np.int32)

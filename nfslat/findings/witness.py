@@ -115,6 +115,13 @@ WARNED = (
         do="Look at `--missed`. Many of them in mid-capture are packets that were dropped.",
     ),
     Warned(
+        code="capture-xids-again",
+        title="Calls that came again after their answer",
+        costs="They are taken for sent again by RPC. Where a client uses its XIDs again as soon, they are ops of their "
+        "own, and missing from all figures.",
+        do="tcpdump -s 0 shows what each asks for, which mostly tells them apart.",
+    ),
+    Warned(
         code="malformed-rpc",
         title="RPC messages that do not make sense",
         costs="They count for nothing.",

@@ -8,7 +8,7 @@ from nfslat.report.text_writer import write
 
 _SHOWN = (
     *("answer", "warnings", "findings", "phases", "stack", "what if", "evidence", "outcomes", "in flight"),
-    *("raw", "histograms"),
+    *("called", "raw", "histograms"),
     *("matched", "misses", "parts", "charges", "percentiles", "pivots", "intervals", "transport", "clock"),
     *("excluded", "captures", "messages", "programs", "legend", "made by"),
 )

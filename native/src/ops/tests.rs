@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::{COPY_NS, LATE_RETRANSMISSION_NS, LOST_ANSWER_NS, Pairing, Place};
+use super::again::{ENOUGH_REUSED, LATE_RETRANSMISSION_NS, LEAST_TIMER_NS, LOST_ANSWER_NS};
+use super::{COPY_NS, Pairing, Place};
 use crate::call::NONE;
 use crate::columns::State;
 use crate::compound::tests::ranks;
@@ -39,17 +40,28 @@ struct Message {
     may_be_copy: bool,
     /// Since when the connection is there.
     since_ns: i64,
+    /// A call acknowledges all replies in front of it; all calls in front of it were acknowledged.
+    acks: bool,
+    at_once: bool,
 }
 
 /// (connection, server's call, XID), a call's request or a reply, ns since the last one, may be a copy, taken late,
-/// reconnected before.
-type Step = ((usize, bool, u32), Option<usize>, i64, bool, bool, bool);
+/// reconnected before, acknowledges the replies, at once.
+type Step = ((usize, bool, u32), Option<usize>, i64, bool, bool, bool, (bool, bool));
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let place = (prop_oneof![4 => 0usize..2, 1 => 2usize..4], prop::bool::weighted(0.1), 0u32..3);
     let request = prop_oneof![3 => Just(Some(0usize)), 2 => (0..REQUESTS.len()).prop_map(Some), 4 => Just(None)];
     let pause = prop::sample::select(vec![1_000, 400_000, 2_000_000, 600_000_000, 2_000_000_000, 200_000_000_000]);
-    let step = (place, request, pause, any::<bool>(), prop::bool::weighted(0.1), prop::bool::weighted(0.1));
+    let step = (
+        place,
+        request,
+        pause,
+        any::<bool>(),
+        prop::bool::weighted(0.1),
+        prop::bool::weighted(0.1),
+        any::<(bool, bool)>(),
+    );
     prop::collection::vec(step, 1..60)
 }
 
@@ -57,7 +69,7 @@ fn messages(steps: &[Step]) -> Vec<Message> {
     let mut now_ns = 0;
     let mut since = [i64::MIN; CONNECTIONS.len()];
     let mut out = Vec::new();
-    for (number, ((conn, is_callback, xid), request, pause_ns, may_be_copy, is_late, reconnects)) in
+    for (number, ((conn, is_callback, xid), request, pause_ns, may_be_copy, is_late, reconnects, (acks, at_once))) in
         steps.iter().enumerate()
     {
         now_ns += pause_ns;
@@ -76,6 +88,8 @@ fn messages(steps: &[Step]) -> Vec<Message> {
             frame: 100 * (1 + number as u32 - late) + number as u32,
             may_be_copy: *may_be_copy && is_udp,
             since_ns: since[*conn],
+            acks: *acks && !is_udp,
+            at_once: *at_once,
         });
     }
     out
@@ -91,6 +105,8 @@ struct Op {
     again: Vec<usize>,
     /// Call after which a new connection must begin.
     last_call: usize,
+    /// It is known where its reply ends.
+    has_end: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -111,6 +127,7 @@ fn model(all: &[Message]) -> (Vec<State>, Vec<Op>) {
     let mut states = vec![State::NoReply; all.len()];
     let mut ops: Vec<Op> = Vec::new();
     let mut entries: BTreeMap<(usize, u8, u32), Entry> = BTreeMap::new();
+    let mut reused = [0; CONNECTIONS.len()];
     for (at, one) in all.iter().enumerate() {
         let entry = entries.get(&(one.conn, one.way, one.xid)).copied();
         let copy_or_again = |of: usize| {
@@ -121,7 +138,7 @@ fn model(all: &[Message]) -> (Vec<State>, Vec<Op>) {
             match entry {
                 Some(Entry::Op(op)) => match ops[op].reply {
                     None => {
-                        ops[op].reply = Some(at);
+                        (ops[op].reply, ops[op].has_end) = (Some(at), true);
                         states[ops[op].calls[0]] = State::Paired;
                         states[at] = State::Paired;
                     }
@@ -137,7 +154,12 @@ fn model(all: &[Message]) -> (Vec<State>, Vec<Op>) {
             }
             continue;
         };
-        let mut adopted = None;
+        let (mut adopted, mut has_end) = (None, false);
+        let acknowledges = |op: &Op| {
+            let is_soon =
+                |reply: usize| all[reply].t_ns >= one.since_ns && one.t_ns - all[reply].t_ns < LATE_RETRANSMISSION_NS;
+            one.acks && op.has_end && op.reply.is_some_and(is_soon)
+        };
         match entry {
             Some(Entry::Op(op)) if agree(all[ops[op].calls[0]].request.unwrap(), request) => {
                 let may_be_again = ops[op].reply.is_none_or(|reply| {
@@ -145,7 +167,15 @@ fn model(all: &[Message]) -> (Vec<State>, Vec<Op>) {
                     let limit = if is_lost && request.3.is_some() { LOST_ANSWER_NS } else { LATE_RETRANSMISSION_NS };
                     one.t_ns - all[reply].t_ns < limit
                 });
-                if may_be_again {
+                let since_ns = one.t_ns - all[ops[op].calls[0]].t_ns;
+                let is_soon = ops[op].calls.len() == 1 && since_ns < LEAST_TIMER_NS;
+                let is_another = ops[op].reply.is_some()
+                    && if CONNECTIONS[one.conn].0 {
+                        is_soon && !(one.may_be_copy && since_ns < COPY_NS)
+                    } else {
+                        acknowledges(&ops[op]) && (is_soon || one.at_once || reused[one.conn] >= ENOUGH_REUSED)
+                    };
+                if may_be_again && !is_another {
                     states[at] = copy_or_again(ops[op].calls[0]);
                     if states[at] == State::Retransmitted {
                         ops[op].calls.push(at);
@@ -167,17 +197,23 @@ fn model(all: &[Message]) -> (Vec<State>, Vec<Op>) {
             }
             _ => {}
         }
+        if let Some(Entry::Op(op)) = entry
+            && acknowledges(&ops[op])
+        {
+            reused[one.conn] += 1;
+        }
         // The call was in the capture before the reply that another one took: so it is this one's.
         if let Some(Entry::Op(op)) = entry
             && ops[op].reply.is_some_and(|reply| all[reply].frame > one.frame)
         {
             adopted = ops[op].reply.take();
+            has_end = std::mem::take(&mut ops[op].has_end);
             ops[op].last_call = *ops[op].calls.last().unwrap();
             states[ops[op].calls[0]] = State::NoReply;
             states[at] = State::Paired;
         }
         entries.insert((one.conn, one.way, one.xid), Entry::Op(ops.len()));
-        ops.push(Op { calls: vec![at], reply: adopted, again: Vec::new(), last_call: at });
+        ops.push(Op { calls: vec![at], reply: adopted, again: Vec::new(), last_call: at, has_end });
     }
     join(all, &mut states, &mut ops);
     ops.retain(|op| op.reply.is_some());
@@ -220,7 +256,7 @@ fn join(all: &[Message], states: &mut [State], ops: &mut Vec<Op>) {
 /// What the decoder's pairing makes of the messages.
 fn pair(all: &[Message]) -> Pairing {
     let mut pairing = Pairing::default();
-    for one in all {
+    for (number, one) in all.iter().enumerate() {
         let place = Place {
             conn: one.conn as u32,
             direction: if one.request.is_some() { one.way } else { 1 - one.way },
@@ -230,6 +266,8 @@ fn pair(all: &[Message]) -> Pairing {
             may_be_copy: one.may_be_copy,
             is_early: false,
             since_ns: one.since_ns,
+            acked: one.acks.then_some(number as u32),
+            at_once: one.at_once,
         };
         let row = match one.request {
             Some((procedure, offset, count, handle)) => {
@@ -247,6 +285,7 @@ fn pair(all: &[Message]) -> Pairing {
                 pairing.reply(place, &head, |key| crate::results::parse_results(results, key))
             }
         };
+        pairing.measured(row, 100, 1 + number as u32);
         pairing.finish(row, one.frame, one.t_ns, true);
     }
     pairing.close(|conn, direction| {
@@ -363,6 +402,65 @@ fn xid_for_the_same_request() {
         let decoder = capture.end();
         let again = (7, (6, 6), (7, 7), 1, true);
         assert_eq!(ops(&decoder)[1..], if is_new { vec![again] } else { vec![] });
+        assert_eq!(ops(&decoder)[0].3, if is_new { 1 } else { 2 });
+    }
+}
+
+/// A call that acknowledges the answer is a new one, since no timer runs out as soon; or later, where nothing in front of
+/// it was on the way, so that it did not wait in the socket. One that does not was sent before the answer arrived.
+#[test]
+fn xid_in_use_again_soon() {
+    for (again_us, acked, call_acked, is_new) in [
+        (13_000, 33, 69, true),
+        (13_000, 32, 69, false), // all but the last byte of the answer
+        (13_000, 33, 1, true),
+        (900_000, 33, 69, true),
+        (900_000, 33, 68, false),
+        (900_000, 32, 69, false),
+    ] {
+        let mut capture = Capture::new();
+        capture.handshake(CLIENT, SERVER);
+        capture.at_us(0).tcp(&c(1, &read(7, 0, 512))); // 4
+        capture.at_us(100).tcp(&s(1, &reply(7, &[])).ack(call_acked)); // 5: 32 bytes
+        capture.at_us(again_us).tcp(&c(69, &read(7, 0, 512)).ack(acked)); // 6
+        capture.at_us(again_us + 100).tcp(&s(33, &reply(7, &[]))); // 7
+        let decoder = capture.end();
+        let again = (7, (6, 6), (7, 7), 1, true);
+        assert_eq!(ops(&decoder)[1..], if is_new { vec![again] } else { vec![] }, "{again_us} {acked} {call_acked}");
+        assert_eq!(ops(&decoder)[0].3, if is_new { 1 } else { 2 });
+    }
+}
+
+/// Where XIDs come again soon all the time, one that comes again after a timer's time is a new call, too, whatever is on
+/// the way in front of it.
+#[test]
+fn xids_that_are_used_again_all_the_time() {
+    for (times, is_new) in [(8, false), (9, true)] {
+        let mut capture = Capture::new();
+        capture.handshake(CLIENT, SERVER);
+        for n in 0..times {
+            let at = i64::from(n) * 10_000;
+            capture.at_us(at).tcp(&c(1 + 68 * n, &read(7, 0, 512)).ack(1 + 32 * n));
+            capture.at_us(at + 100).tcp(&s(1 + 32 * n, &reply(7, &[])));
+        }
+        let last = i64::from(times) * 10_000 + 200_000;
+        capture.at_us(last).tcp(&c(1 + 68 * times, &read(7, 0, 512)).ack(1 + 32 * times));
+        capture.at_us(last + 100).tcp(&s(1 + 32 * times, &reply(7, &[])));
+        assert_eq!(ops(&capture.end()).len() as u32, times + u32::from(is_new));
+    }
+}
+
+/// Over UDP there is but the time: no timer runs out within 50 ms.
+#[test]
+fn xid_in_use_again_soon_over_udp() {
+    for (again_us, is_new) in [(49_000, true), (51_000, false)] {
+        let mut capture = Capture::new();
+        for (at_us, id) in [(0, 1), (again_us, 3)] {
+            capture.at_us(at_us).udp(CLIENT, SERVER, id, &read(7, 0, 512));
+            capture.at_us(at_us + 100).udp(SERVER, CLIENT, id + 1, &reply(7, &[]));
+        }
+        let decoder = capture.end();
+        assert_eq!(ops(&decoder).len(), if is_new { 2 } else { 1 });
         assert_eq!(ops(&decoder)[0].3, if is_new { 1 } else { 2 });
     }
 }

@@ -213,6 +213,7 @@ impl Stream {
     }
 
     fn deliver(&mut self, bytes: &[u8], to: u64, feed: &mut Feed<'_>) -> bool {
+        feed.at_once = self.acked >= self.message_start && self.filled_by.0 == 0 && !self.has_held();
         match feed.message(bytes, self.first_frame, self.first_ns) {
             Outcome::Row(row) => {
                 self.row = Some(row);
@@ -220,7 +221,7 @@ impl Stream {
                 self.end_unknown = !self.is_last_fragment;
                 let end = if self.end_unknown { self.message_start } else { self.fragment_end };
                 if !self.end_unknown {
-                    feed.pairing.measured(row, end - self.message_start);
+                    feed.pairing.measured(row, end - self.message_start, end as u32);
                 }
                 let recent = &mut self.buffers.get_or_insert_default().recent;
                 recent.message(self.message_start, end, row, &mut feed.pairing.resent);

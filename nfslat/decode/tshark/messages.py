@@ -14,7 +14,9 @@ class Messages(Table):
 
     Invariants: first_ns and last_ns are those of frames first_frame and last_frame; frame is where the dissector shows
     the message (on whole captures the frame that completes it, on cut ones the first). seq is the position of the
-    record mark in its TCP direction, unwrapped, NULL for UDP and where it could not be followed.
+    record mark in its TCP direction, unwrapped, NULL for UDP and where it could not be followed; end that of the first
+    byte behind it; acked is up to where its sender had acknowledged the other direction; at_once: it came in turn,
+    and all in front of it was acknowledged.
     """
 
     conn: I32  # row of `connections`
@@ -28,6 +30,9 @@ class Messages(Table):
     last_ns: I64
     whole: Bool  # every byte of it is in the capture, so that last_ns is exact
     seq: I64
+    end: I64
+    acked: I64
+    at_once: Bool
     ip_id: I32
     xid: I64
     is_reply: I8

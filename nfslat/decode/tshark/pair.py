@@ -8,25 +8,25 @@ The native engine pairs in Rust; what this module does with the messages of a ca
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from nfslat.decode.tshark.again import (
+    COPY_NS,
+    Op,
+    Reused,
+    earlier_copy,
+    is_acknowledged,
+    may_be_sent_again,
+    same_request,
+)
 from nfslat.decode.tshark.messages import Messages
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import CALL_SHOWN_LAST, I8, I64, REPLY_SHOWN_LAST, U32, WHOLE, Kind, Loose, Ops, State
 
-# A call that comes again after its answer has left was sent before the answer arrived, so within a round trip and
-# some queueing; later than this, the XID is in use for another op.
-LATE_RETRANSMISSION_NS = 1_000_000_000
-# Unless the answer was lost: over UDP (timeo 1.1 s, doubled, a minute at most), or with the connection that carried it
-# (reconnect). Then the call comes again much later, and is known by asking for exactly the same.
-LOST_ANSWER_NS = 180_000_000_000
 _COPIES_KEPT = 16  # replies of one XID that a later one may be a copy of
-# Two copies of one packet without an IP identification (IPv6) are told from a TCP retransmission by their distance:
-# the shortest retransmission timer in use is 200 ms (Linux TCP_RTO_MIN), a fast retransmission needs a round trip.
-COPY_NS = 1_000_000
 _MOST = np.iinfo(np.int16).max
 
 
@@ -37,15 +37,6 @@ class Paired:
     ops: Ops
     loose: Loose
     states: I8
-
-
-@dataclass(slots=True)
-class _Op:
-    call: int  # rows of the messages; NULL where there is none
-    reply: int = NULL
-    last_call: int = NULL
-    transmissions: int = 1
-    again: list[int] = field(default_factory=list)  # its other messages, copies among them
 
 
 def pair(messages: Messages) -> Paired:
@@ -71,13 +62,15 @@ def pair(messages: Messages) -> Paired:
     states[calls] = states[replies] = State.PAIRED
 
     odd = ~np.isin(starts, plain, assume_unique=True)
-    walked: list[_Op] = []
-    for start, size in zip(starts[odd].tolist(), sizes[odd].tolist(), strict=True):
-        walked += _walk(messages, order[start : start + size].tolist(), states)
+    groups = [
+        order[start : start + size].tolist()
+        for start, size in zip(starts[odd].tolist(), sizes[odd].tolist(), strict=True)
+    ]
+    walked = _walk_all(messages, groups, states)
     # An unanswered call may have come again on another connection, where it can look like any other op.
     unanswered = {int(messages.xid[op.call]) for op in walked if op.reply == NULL}
     again = np.isin(messages.xid[calls], list(unanswered))
-    walked += [_Op(c, r, c) for c, r in zip(calls[again].tolist(), replies[again].tolist(), strict=True)]
+    walked += [Op(c, r, c) for c, r in zip(calls[again].tolist(), replies[again].tolist(), strict=True)]
     calls, replies = calls[~again], replies[~again]
     walked = _join_across_connections(messages, walked, states)
 
@@ -100,17 +93,28 @@ def _rows(values: Iterator[int]) -> I64:
     return np.fromiter(values, dtype=np.int64)
 
 
-def _walk(m: Messages, rows: list[int], states: npt.NDArray[np.int8]) -> list[_Op]:
+def _walk_all(m: Messages, groups: list[list[int]], states: npt.NDArray[np.int8]) -> list[Op]:
+    """The ops of many XIDs. Where those of a connection come again soon all the time, that is known from then on."""
+    reused = Reused()
+    before = states.copy()
+    walked = [op for rows in groups for op in _walk(m, rows, states, reused)]
+    if not reused.close():
+        return walked
+    states[:] = before
+    return [op for rows in groups for op in _walk(m, rows, states, reused)]
+
+
+def _walk(m: Messages, rows: list[int], states: npt.NDArray[np.int8], reused: Reused) -> list[Op]:
     """The messages of one XID of one connection and direction, in capture order -> its ops."""
-    ops: list[_Op] = []
-    op: _Op | None = None
+    ops: list[Op] = []
+    op: Op | None = None
     early: int | None = None  # a reply in front of any call
     sent: list[int] = []  # rows of the calls of `op`
     answered: list[int] = []  # rows of all replies so far: TCP may send an old one again
-    answers: dict[int, _Op] = {}  # what they answer
+    answers: dict[int, Op] = {}  # what they answer
     for row in rows:
         if m.is_reply[row]:
-            copy_of, state = _earlier_copy(m, answered, row)
+            copy_of, state = earlier_copy(m, answered, row)
             owner = op
             if state is not None:
                 states[row] = state
@@ -129,13 +133,13 @@ def _walk(m: Messages, rows: list[int], states: npt.NDArray[np.int8]) -> list[_O
                     owner.again.append(row)
             answered = [*answered[-_COPIES_KEPT:], row]
             continue
-        _, state = _earlier_copy(m, sent, row)
+        _, state = earlier_copy(m, sent, row)
         if op is not None and state is not None:
             states[row] = state
             op.again.append(row)
             sent.append(row)
             continue
-        if op is not None and _same_request(m, op.call, row) and _may_be_sent_again(m, op, row):
+        if op is not None and same_request(m, op.call, row) and may_be_sent_again(m, op, row, reused):
             states[row] = State.RETRANSMITTED
             op.again.append(row)
             op.transmissions += 1
@@ -143,7 +147,9 @@ def _walk(m: Messages, rows: list[int], states: npt.NDArray[np.int8]) -> list[_O
                 op.last_call = row
             sent.append(row)
             continue
-        op = _Op(call=row, last_call=row)
+        if op is not None and is_acknowledged(m, op, row):
+            reused.add(int(m.conn[row]), int(m.first_frame[row]))
+        op = Op(call=row, last_call=row)
         ops.append(op)
         sent = [row]
         if early is not None and 0 <= m.first_ns[early] - m.last_ns[row] < COPY_NS:
@@ -155,39 +161,7 @@ def _walk(m: Messages, rows: list[int], states: npt.NDArray[np.int8]) -> list[_O
     return ops
 
 
-def _earlier_copy(m: Messages, earlier: list[int], row: int) -> tuple[int, State | None]:
-    """Which of the `earlier` rows `row` is the very packet of, or the very bytes of; (-1, None) where of none."""
-    for other in earlier:
-        same_ip = m.ip_id[row] == m.ip_id[other]
-        apart_ns = abs(int(m.t_ns[row] - m.t_ns[other]))
-        if m.seq[row] != NULL:
-            if m.seq[row] != m.seq[other]:
-                continue
-            same_packet = same_ip and (m.ip_id[row] > 0 or apart_ns < COPY_NS)
-            return other, State.DUPLICATE_FRAME if same_packet else State.RETRANSMITTED
-        if same_ip and apart_ns < (LATE_RETRANSMISSION_NS if m.ip_id[row] > 0 else COPY_NS):
-            return other, State.DUPLICATE_FRAME
-    return NULL, None
-
-
-def _same_request(m: Messages, a: int, b: int) -> bool:
-    """Do two calls ask for the same thing, as far as both captures show it?"""
-    if m.program[a] != m.program[b] or m.version[a] != m.version[b]:
-        return False
-    if 1 in (m.op[a], m.op[b]) and m.version[a] == 4:
-        return True  # a COMPOUND whose operations are encrypted or cut off
-    return all(NULL in (column[a], column[b]) or column[a] == column[b] for column in (m.op, m.offset, m.size, m.fh))
-
-
-def _may_be_sent_again(m: Messages, op: _Op, row: int) -> bool:
-    if op.reply == NULL:
-        return True
-    since_ns = int(m.first_ns[row] - m.last_ns[op.reply])
-    answer_may_be_lost = m.seq[row] == NULL or m.stream[row] != m.stream[op.reply]
-    return since_ns < (LOST_ANSWER_NS if answer_may_be_lost and m.fh[row] != NULL else LATE_RETRANSMISSION_NS)
-
-
-def _join_across_connections(m: Messages, ops: list[_Op], states: npt.NDArray[np.int8]) -> list[_Op]:
+def _join_across_connections(m: Messages, ops: list[Op], states: npt.NDArray[np.int8]) -> list[Op]:
     """A call that was never answered, and came again with its XID on a new connection, is one op (docs/method.md).
 
     Only where the new connection began after the call and the old one shows nothing any more: live connections of one
@@ -197,7 +171,7 @@ def _join_across_connections(m: Messages, ops: list[_Op], states: npt.NDArray[np
     np.maximum.at(last_seen, m.conn, m.first_ns)
     first_seen = np.full(len(m.connections), np.iinfo(np.int64).max, dtype=np.int64)
     np.minimum.at(first_seen, m.conn, m.first_ns)
-    by_xid: dict[int, list[_Op]] = {}
+    by_xid: dict[int, list[Op]] = {}
     for op in sorted(ops, key=lambda op: int(m.first_ns[op.call])):
         by_xid.setdefault(int(m.xid[op.call]), []).append(op)
     out = []
@@ -212,13 +186,13 @@ def _join_across_connections(m: Messages, ops: list[_Op], states: npt.NDArray[np
                     states[op.call] = State.NO_REPLY if later.reply == NULL else State.PAIRED
                     total = op.transmissions + later.transmissions
                     again = [*op.again, later.call, *later.again]
-                    same_xid.insert(0, _Op(op.call, later.reply, later.last_call, total, again))
+                    same_xid.insert(0, Op(op.call, later.reply, later.last_call, total, again))
                     continue
             out.append(op)
     return out
 
 
-def _continues(m: Messages, op: _Op, later: _Op, first_seen: I64, last_seen: I64) -> bool:
+def _continues(m: Messages, op: Op, later: Op, first_seen: I64, last_seen: I64) -> bool:
     """Is `later` the unanswered `op`, sent again on a new connection of the same client to the same server?"""
     old, new = int(m.conn[op.last_call]), int(m.conn[later.call])
     if old == new or first_seen[new] < m.first_ns[op.last_call] or last_seen[old] > m.first_ns[later.call]:
@@ -229,7 +203,7 @@ def _continues(m: Messages, op: _Op, later: _Op, first_seen: I64, last_seen: I64
         new_ends.source(new_way)[0],
         new_ends.destination(new_way),
     )
-    return same_ends and _same_request(m, op.call, later.call)
+    return same_ends and same_request(m, op.call, later.call)
 
 
 def _kinds(m: Messages) -> tuple[tuple[Kind, ...], I64]:

@@ -220,7 +220,15 @@ class Reader:
         if flags & _ACK and not flags & (_RST | _SYN):
             flow.sides[1 - direction].acknowledged(ack)
         before = side.high
-        here = side.segment(frame, t_ns, seq, length, syn=bool(flags & _SYN), fin=bool(flags & _FIN))
+        here = side.segment(
+            frame,
+            t_ns,
+            seq,
+            length,
+            syn=bool(flags & _SYN),
+            fin=bool(flags & _FIN),
+            acks=flow.sides[1 - direction].acked,
+        )
         if of_rpc is not None and of_rpc.fraglen:
             records = self._records(side, here, of_rpc, line, len(shown))
             if records is None:
@@ -282,6 +290,9 @@ class Reader:
             ("last_ns", record.last_ns),
             ("whole", record.whole),
             ("seq", record.start),
+            ("end", record.end),
+            ("acked", record.acked),
+            ("at_once", record.at_once),
             ("ip_id", int(_last(ip_id), 16) if ip_id else NULL),
             ("xid", message.xid),
             ("is_reply", message.is_reply),

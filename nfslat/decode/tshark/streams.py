@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from nfslat.decode.tshark.coverage import Coverage
+from nfslat.model.protocol import NULL
 
 _WRAP = 1 << 32
 # A record is at most a few MB; a direction that has shown no record boundary for this many segments is not RPC.
@@ -32,6 +33,8 @@ class Record:
     last_ns: int
     missing: list[tuple[int, int]] = field(default_factory=list)  # byte ranges not seen yet
     given_up: bool = False  # some of them were not captured
+    acked: int = NULL  # what its sender had acknowledged, and whether it left at once (`Messages`)
+    at_once: bool = False
 
     @property
     def whole(self) -> bool:
@@ -47,18 +50,21 @@ class Segment:
     end: int
     frame: int
     t_ns: int
+    acks: int = NULL  # the other direction's `acked`
+    acked: int = NULL  # its own one before it, where it is in its turn
 
 
 class Direction:
     """Sequence space of one direction; feed it every segment in capture order."""
 
-    __slots__ = ("_carried", "_high", "_incomplete", "_is_rpc", "_next", "_recent", "_segments", "coverage")
+    __slots__ = ("_acked", "_carried", "_high", "_incomplete", "_is_rpc", "_next", "_recent", "_segments", "coverage")
 
     def __init__(self) -> None:
         self.coverage = Coverage()
         self._high = -1  # highest stream position seen
         self._next: int | None = None  # where the next record begins, if it is known
         self._segments: deque[Segment] = deque(maxlen=_SEGMENTS_KEPT)
+        self._acked = NULL  # below it the receiver has everything
         self._incomplete: list[Record] = []
         self._recent: dict[tuple[str, int, int, int], None] = {}
         self._is_rpc = False  # has shown a record
@@ -76,19 +82,21 @@ class Direction:
             del self._recent[next(iter(self._recent))]
         return False
 
-    def segment(self, frame: int, t_ns: int, seq: int, length: int, *, syn: bool, fin: bool = False) -> Segment:
+    def segment(
+        self, frame: int, t_ns: int, seq: int, length: int, *, syn: bool, fin: bool = False, acks: int = NULL
+    ) -> Segment:
         """Take one segment; returns its place in the stream."""
         if syn:
             seq = (seq + 1) % _WRAP
             self._segments.clear()
             self._give_up(self._incomplete)
-            self._high, self._next, self._carried = seq, seq, 0
+            self._high, self._next, self._carried, self._acked = seq, seq, 0, NULL
             self.coverage.begin(seq)
         elif self._high < 0:
             self._high = seq
             self.coverage.begin(seq)
         start = self._position(seq)
-        here = Segment(start, start + length, frame, t_ns)
+        here = Segment(start, start + length, frame, t_ns, acks, self._acked if start == self._high else NULL)
         if length or fin:
             self.coverage.seen(start, here.end + fin)  # a FIN takes a sequence number
         if length:
@@ -105,6 +113,7 @@ class Direction:
         if self._high < 0:
             return
         position = self._position(ack)
+        self._acked = max(self._acked, position)
         self.coverage.acknowledged(position)
         if self._incomplete:
             self._give_up([record for record in self._incomplete if record.end <= position])
@@ -190,6 +199,11 @@ class Direction:
         self._incomplete = [record for record in self._incomplete if record.missing]
 
     @property
+    def acked(self) -> int:
+        """Below this stream position the receiver has everything, NULL where it has said nothing."""
+        return self._acked
+
+    @property
     def high(self) -> int:
         """Highest stream position seen so far, -1 before the first segment."""
         return self._high
@@ -201,6 +215,7 @@ class Direction:
         for segment in self._segments:
             if not seen_first and segment.start <= record.start < segment.end:
                 record.first_frame, record.first_ns, seen_first = segment.frame, segment.t_ns, True
+                record.acked, record.at_once = segment.acks, segment.acked >= record.start
             _fill(record, segment)
             if not record.missing:
                 break

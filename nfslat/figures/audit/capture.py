@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from nfslat.answer.model import AuditNote
+from nfslat.figures.audit.again import again_notes
 from nfslat.figures.audit.missing import missing_notes
 from nfslat.figures.audit.words import MANY, be, have, note, share, size, some, span
 from nfslat.model.protocol import NULL
@@ -30,6 +31,7 @@ def capture_notes(side: Side, gaps: I64) -> list[AuditNote]:
         *_clock_notes(side),
         *_file_notes(side),
         *missing_notes(side, gaps),
+        *again_notes(side),
         *_reading_notes(side),
         *_packet_notes(side),
     ]

@@ -7,6 +7,7 @@ from collections import defaultdict
 import numpy as np
 
 from nfslat.answer.model import AuditNote
+from nfslat.figures.audit.again import share_again
 from nfslat.figures.audit.words import LEAN, MANY, be, have, note, share, size, some
 from nfslat.model.tables import I64, Miss, State, hosts
 from nfslat.results import Analysis, Correlation, Side
@@ -79,8 +80,9 @@ def missing_notes(side: Side, gaps: I64) -> list[AuditNote]:
 
 
 def most_unseen(c: Analysis) -> float:
-    """`unseen_share` of the side of which more is missing."""
+    """`unseen_share` of the side of which more is missing, or ops that the client's capture may hide in others."""
     return max(
+        share_again(c.client),
         unseen_share(c.server, c.client, c.missing_calls["server"]),
         unseen_share(c.client, c.server, c.missing_calls["client"]),
     )

@@ -9,6 +9,7 @@ from nfslat.report.blocks import Block, Gap, Prose
 from nfslat.report.sections import (
     answer,
     brief,
+    called,
     findings,
     inflight,
     outcomes,
@@ -35,6 +36,11 @@ def _findings(report: Report) -> Iterable[Block]:
 
 def _in_flight(report: Report) -> Iterable[Block]:
     return inflight.inflight_section(report.inflight, report.matched) if report.inflight is not None else ()
+
+
+def _called(report: Report) -> Iterator[Block]:
+    for side, rows in report.called.items():
+        yield from called.called_section(side, rows)
 
 
 def _raw(report: Report) -> Iterator[Block]:
@@ -74,6 +80,7 @@ SECTIONS: dict[str, Callable[[Report], Iterable[Block]]] = {
     "evidence": lambda of: findings.evidence_section(of.evidence),
     "in flight": _in_flight,
     "outcomes": lambda of: () if of.outcomes is None else outcomes.outcomes_section(of.outcomes),
+    "called": _called,
     "raw": _raw,
     "histograms": lambda of: tables.histogram_section(of.raw),
     "matched": lambda of: () if of.matched is None else tables.matched_section(of.matched),

@@ -46,7 +46,7 @@ def inflight_section(inflight: InFlight, matched: MatchedOps | None) -> Iterator
 
 
 def _server(s: ServerInFlight) -> Iterator[Block]:
-    if not s.max:
+    if not s.max or not s.server:
         yield Prose("server: no NFS op takes time in its capture")
         return
     yield Prose(

@@ -1,0 +1,51 @@
+"""Who calls whom, and who waits for an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nfslat.answer.callers import Called
+from nfslat.report.blocks import Block, Cell, Prose, Table, Title
+from nfslat.report.sections.tables import op_label
+from nfslat.report.text_layout import count, plain
+
+_SHOWN, _SAID = 20, 3  # rows of the table, and sentences
+
+
+def called_section(side: str, rows: Sequence[Called]) -> Iterator[Block]:
+    """Calls of each procedure from host to host: first those that wait for their reply."""
+    where = "" if side == "capture" else f" in the {side}'s capture"
+    yield Title(f"Who calls whom{where}: calls with a reply, with none, sent again; ms")
+    if not rows:
+        yield Prose("No calls.")
+        return
+    cells: list[list[Cell]] = [
+        [
+            op_label(row.program, row.op),
+            plain(row.caller),
+            f"{plain(row.called)} {row.transport}",
+            row.answered,
+            "-" if row.mean_ms is None else float(row.mean_ms),
+            row.unanswered,
+            row.again,
+            "-" if row.waits_ms is None else float(row.waits_ms),
+        ]
+        for row in rows[:_SHOWN]
+    ]
+    headers = ("call", "from", "to", "replies", "mean", "none", "again", "waits")
+    yield Table("lllrdrrd", headers, cells)
+    if len(rows) > _SHOWN:
+        yield Prose(f"and {count(len(rows) - _SHOWN)} more (--json)")
+    for row in [row for row in rows if row.unanswered][:_SAID]:
+        yield Prose(_waits(row), hanging=2)
+
+
+def _waits(row: Called) -> str:
+    """A sentence."""
+    calls = "has had" if row.unanswered == 1 else f"({count(row.unanswered)} calls) have had"
+    for_s = f"{(row.waits_ms or 0.0) / 1000:,.1f} s" + ("" if row.unanswered == 1 else " at most")
+    again = f", sent again {'once' if row.again == 1 else f'{count(row.again)} times'}" if row.again else ""
+    return (
+        f"{plain(row.caller)} waits for {plain(row.called)}: {op_label(row.program, row.op)} {calls} no reply for "
+        f"{for_s} when the capture ends{again}"
+    )
