@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, TextIO
 from nfslat.answer.contract import Document, Must
 from nfslat.model.causes import Limit
 from nfslat.tcp.counts import Counts
+from nfslat.tcp.hangs import Hanging
 from nfslat.tcp.progress import Spread
 from nfslat.tcp.sizes import Sizes
 from nfslat.tcp.sqlnet.conversation import Compared as TraceCompared
@@ -172,6 +173,7 @@ class Report(Document):
     clock: Theta | None
     conversations: tuple[Line, ...]  # all that the capture holds
     details: tuple[Detail, ...]  # those that were looked at closely
+    hangs: tuple[Hanging, ...]  # of all conversations; the longest first, and resets last
     notes: tuple[str, ...]
 
     def write_json(self, out: TextIO) -> None:

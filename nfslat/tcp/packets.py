@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
+import numpy as np
+
 from nfslat.decode.capture import Source
 from nfslat.model.blocks import side_by_side
 from nfslat.model.tables import I8, I16, I32, I64, U8, U32, U64, Connection, Table
@@ -97,6 +99,7 @@ class Talk:
 
     conversation: Conversation
     packets: Packets
+    until_ns: int  # when the capture ended, or the next connection between the same ends began
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,25 @@ class Trace:
         if len(self.conversations) > 1:
             order, spans = self._order
             packets = packets.take(order[spans[conversation]])
-        return Talk(self.conversations[conversation], packets)
+        return Talk(self.conversations[conversation], packets, self._next_ns.get(conversation, self.last_ns))
+
+    @cached_property
+    def _next_ns(self) -> dict[int, int]:
+        """When the next connection between the ends of a conversation began, of those that one follows."""
+        before: dict[object, int] = {}
+        followed: dict[int, int] = {}
+        for row, one in enumerate(self.conversations):
+            if one.reconnect and one.ends.key in before:
+                followed[before[one.ends.key]] = row
+            before[one.ends.key] = row
+        # None of those that were not asked for has packets here.
+        rows, first = np.unique(self.packets.conversation, return_index=True)
+        begin = dict(zip(rows.tolist(), self.packets.t_ns[first].tolist(), strict=True))
+        return {row: begin[other] for row, other in followed.items() if other in begin}
+
+    def is_followed(self, conversation: int) -> bool:
+        """Does another connection between the same ends follow?"""
+        return conversation in self._next_ns
 
     @cached_property
     def _order(self) -> tuple[I32, list[slice]]:

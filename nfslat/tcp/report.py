@@ -18,6 +18,7 @@ from nfslat.tcp.both import Both
 from nfslat.tcp.counts import counts
 from nfslat.tcp.ends import ends
 from nfslat.tcp.floors import Place
+from nfslat.tcp.hangs import hangs
 from nfslat.tcp.packets import Kind, Trace
 from nfslat.tcp.progress import sender
 from nfslat.tcp.shared import Shared
@@ -98,6 +99,12 @@ def make(
                 ends=ends(both, sight, sight.ends, taken) if both is not None and sight.ends is not None else None,
             )
         )
+    hanging = hangs(traces, both)
+    notes = _notes(traces, both, len(rows), len(costs))
+    if hanging.left_out:
+        notes.append(
+            f"conversations that may hang, and were not looked at, for they are too many: {hanging.left_out:,}"
+        )
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
@@ -105,7 +112,8 @@ def make(
         clock=None if both is None else _theta(both),
         conversations=tuple(_lines(first, rows, costs)),
         details=tuple(details),
-        notes=(*_notes(traces, both, len(rows), len(costs)), *(trace_notes(trace) if trace is not None else ())),
+        hangs=hanging.all,
+        notes=(*notes, *(trace_notes(trace) if trace is not None else ())),
     )
 
 
