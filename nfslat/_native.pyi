@@ -49,6 +49,7 @@ class File:
     damage: str | None
     dropped: int
     untimed: int
+    misdated: int
 
 @final
 class Tables:
@@ -203,6 +204,7 @@ class Trace:
     other_packets: int
     skipped_packets: int
     copies: int
+    damaged: int
     files: list[File]
 
 def packets(paths: Sequence[str | PathLike[str]], ports: Sequence[int], stream: int | None, job: Job) -> Trace:

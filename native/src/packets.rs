@@ -127,6 +127,8 @@ pub struct Trace {
     pub other: u64,
     pub skipped: u64,
     pub copies: u64,
+    /// TCP whose sequence number was spoilt, by its checksum.
+    pub damaged: u64,
     asked: Asked,
     seen: Copies,
     fragments: Fragments,
@@ -169,6 +171,10 @@ impl Trace {
         if self.seen.is_copy(2 * number + direction, point, segment, packet.t_ns, &mut way.repeats_ids) {
             way.copies += 1;
             *(if is_wanted { &mut self.copies } else { &mut self.skipped }) += 1;
+            return;
+        }
+        if conversation.is_damaged(direction, segment) {
+            *(if is_wanted { &mut self.damaged } else { &mut self.skipped }) += 1;
             return;
         }
         let judged = conversation.packet(segment, direction, &mut self.conversations.room);

@@ -79,6 +79,9 @@ fn open(path: &std::path::PathBuf) -> std::io::Result<Box<dyn Read + Send>> {
     if path.as_os_str() == "-" { Ok(Box::new(std::io::stdin())) } else { Ok(Box::new(Input::open(path)?)) }
 }
 
+/// Packets that `peek` looks at for a time that can be.
+const LOOKED_AT: u32 = 4096;
+
 /// Format of a capture, and the time of its first packet in ns since 1970.
 #[pyfunction]
 fn peek(py: Python<'_>, path: std::path::PathBuf) -> PyResult<(&'static str, Option<i64>)> {
@@ -86,7 +89,21 @@ fn peek(py: Python<'_>, path: std::path::PathBuf) -> PyResult<(&'static str, Opt
         let failed = |error| failure(Error::Container { file: 0, error });
         let input = Input::open(path).map_err(|error| failed(ContainerError::Io(error)))?;
         let mut reader = Reader::open(Box::new(input)).map_err(failed)?;
-        let first_ns = reader.next().map_err(failed)?.map(|packet| packet.t_ns);
+        // An interface whose times cannot be may come first.
+        let mut odd = None;
+        let mut left = LOOKED_AT;
+        let first_ns = loop {
+            let read = reader.next().map(|packet| packet.map(|packet| packet.t_ns));
+            left -= 1;
+            match read {
+                Err(ContainerError::TimeOutOfRange { .. }) | Ok(Some(i64::MIN..0)) if left > 0 => {
+                    odd.get_or_insert(read);
+                }
+                Ok(None) => break odd.unwrap_or(Ok(None)),
+                _ => break read,
+            }
+        };
+        let first_ns = first_ns.map_err(failed)?;
         Ok((reader.info().format, first_ns))
     })
 }
@@ -151,14 +168,15 @@ struct File {
     damage: Option<String>,
     dropped: u64,
     untimed: u64,
+    misdated: u64,
 }
 
 fn of_files(py: Python<'_>, files: Vec<capture::File>) -> PyResult<Vec<Py<File>>> {
     let of = |file: capture::File| {
         let is_empty = file.packets == 0;
         let (first_ns, last_ns) = if is_empty { (0, 0) } else { (file.first_ns, file.last_ns) };
-        let capture::File { format, snaplen, packets, damage, dropped, untimed, .. } = file;
-        Py::new(py, File { format, snaplen, packets, first_ns, last_ns, damage, dropped, untimed })
+        let capture::File { format, snaplen, packets, damage, dropped, untimed, misdated, .. } = file;
+        Py::new(py, File { format, snaplen, packets, first_ns, last_ns, damage, dropped, untimed, misdated })
     };
     files.into_iter().map(of).collect()
 }

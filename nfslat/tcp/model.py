@@ -38,7 +38,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Capture:
-    """One capture; its packets are those of TCP that were asked for, the three others, and nothing else."""
+    """One capture; its packets are those of TCP that were asked for, the four others, and nothing else."""
 
     path: str
     first: str
@@ -48,6 +48,7 @@ class Capture:
     packets: int
     tcp_packets: int
     copies: int  # captured twice
+    damaged_packets: int  # of TCP, with a number far from all others and a wrong checksum
     skipped_packets: int  # of TCP, and not asked for
     other_packets: int  # not TCP
     interface_drops: int

@@ -26,8 +26,8 @@ class Kind(IntEnum):
     NONE = 0  # no payload, or that of a RST
     NEW = 1
     AHEAD = 2  # new, with a hole in front
-    RETRANSMISSION = 3  # holds bytes that were seen before
-    OUT_OF_ORDER = 4  # fills a hole, or lies in front of all that was seen, whatever else it repeats
+    RETRANSMISSION = 3  # holds bytes that were seen before, or those that three duplicate ACKs asked for (RFC 5681)
+    OUT_OF_ORDER = 4  # fills a hole, or lies in front of all that was seen, or of a FIN, whatever else it repeats
     KEEP_ALIVE = 5  # the last byte sent, which is acknowledged, or only its number (RFC 9293 section 3.8.4)
     ZERO_WINDOW_PROBE = 6  # one byte, the next one, into a closed window (RFC 9293 section 3.8.6.1); not taken for sent
     # until it is acknowledged. Linux probes with a KEEP_ALIVE instead, which has no payload.
@@ -113,6 +113,8 @@ class Trace:
     other_packets: int  # not TCP, or cut in front of the end of the TCP header
     skipped_packets: int  # TCP, and not asked for (--port, --stream)
     copies: int  # TCP packets that were captured twice
+    damaged: int  # TCP packets whose sequence number was spoilt, by their checksum
+    misdated: int  # of `other_packets` those of interfaces whose times cannot be
     interface_drops: int
     first_ns: int  # of the capture
     last_ns: int

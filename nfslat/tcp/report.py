@@ -194,6 +194,7 @@ def _capture(trace: Trace) -> model.Capture:
         packets=trace.total_packets,
         tcp_packets=len(trace.packets),
         copies=trace.copies,
+        damaged_packets=trace.damaged,
         skipped_packets=trace.skipped_packets,
         other_packets=trace.other_packets,
         interface_drops=trace.interface_drops,
@@ -232,6 +233,13 @@ def _notes(traces: Sequence[Trace], both: Both | None, found: int, closely: int)
             notes.append(f"{name}: {missed} acknowledged and not in it: the capture lost packets")
         if trace.copies:
             notes.append(f"{name}: {_copies(trace)}")
+        if trace.damaged:
+            notes.append(
+                f"{name}: {trace.damaged:,} packets with sequence numbers far from all others and wrong checksums are "
+                "left out: they were spoilt on the way"
+            )
+        if trace.misdated:
+            notes.append(f"{name}: {trace.misdated:,} packets of an interface whose times cannot be are left out")
         back = int(np.count_nonzero(np.diff(trace.packets.t_ns) < 0))
         if back:
             notes.append(f"{name}: time runs back at {back:,} of its packets: short times there may be wrong")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from captures import needs_native
+from odd_talks import BACKOFF, sent_again, shut, talk
 from timeline import MS, Timeline
 from wire import write_pcap
 
@@ -19,8 +20,6 @@ from nfslat.tcp.open_waits import Hang
 from nfslat.tcp.packets import ACK, RST, SYN, Trace
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.waits import Waits, waits
-
-_BACKOFF = (200, 600, 1400, 3000, 6200, 12_600)  # ms after the first transmission: twice as long each time
 
 
 def _until(trace: Trace, ms: float) -> Trace:
@@ -41,48 +40,18 @@ def _cost(found: Waits, cause: Cause) -> float:
     return next(one.ms for one in found.limits[0].limits if one.limit is cause)
 
 
-def _talk() -> Timeline:
-    """A request and its answer, all acknowledged, at 20 ms."""
-    line = Timeline()
-    line.handshake(0)
-    line.send(10, ">", 100)
-    line.send(15, "<", 400)
-    line.ack(20, ">")
-    return line
-
-
-def _shut(*, probes: tuple[float, ...] = _BACKOFF) -> Timeline:
-    """The server's window closes at 101 ms; each probe is answered."""
-    line = _talk()
-    line.send(100, ">", 1460)
-    line.ack(101, "<", window=0)
-    for at in probes:
-        line.add(101 + at, ">", line.next[">"] - 1, 0, line.next["<"], ACK)
-        line.ack(101.2 + at, "<")
-    return line
-
-
-def _sent_again(at: tuple[float, ...] = _BACKOFF) -> Timeline:
-    """The last request is sent again and again; nothing comes any more."""
-    line = _talk()
-    line.send(100, ">", 300)
-    for ms in at:
-        line.send(100 + ms, ">", 300, seq=100)
-    return line
-
-
 def test_a_window_that_is_still_shut_at_the_end_is_named_and_costs_its_time() -> None:
     """12.6 s and six probes, all answered: the sender waited, and no other data ended that."""
-    (one,) = _found(_shut())
+    (one,) = _found(shut())
     assert (one.hang, one.waiter, one.other) == (Hang.WINDOW, "10.0.0.1:40000", "10.0.0.2:1521")
     assert (one.frame, one.tries, one.answers, one.bytes, one.ended_by) == (8, 6, 6, 0, None)
     assert (one.ms, one.last_try_ms) == (pytest.approx(12_600.2), pytest.approx(12_600))
-    assert _cost(_waits(_shut()), Cause.RECEIVE_WINDOW) == pytest.approx(12_600.2)
+    assert _cost(_waits(shut()), Cause.RECEIVE_WINDOW) == pytest.approx(12_600.2)
 
 
 def test_a_window_that_opens_again_hangs_nothing() -> None:
     """By an update, with the data that waited, or without."""
-    line = _shut()
+    line = shut()
     line.ack(15_000, "<", window=0xFFFF)
     assert _found(line) == ()
     line.send(15_001, ">", 1460)
@@ -92,13 +61,13 @@ def test_a_window_that_opens_again_hangs_nothing() -> None:
 
 def test_a_shut_window_that_nobody_asks_about_hangs_nothing() -> None:
     """A sender with nothing to send waits for no window, and its time is its application's."""
-    assert _found(_shut(probes=()), 60_000) == ()
-    assert _cost(_waits(_shut(probes=())), Cause.RECEIVE_WINDOW) == 0
+    assert _found(shut(probes=()), 60_000) == ()
+    assert _cost(_waits(shut(probes=())), Cause.RECEIVE_WINDOW) == 0
 
 
 def test_a_sender_that_is_reset_out_of_a_shut_window_waited_until_then() -> None:
     """Who closes with bytes unread sends a RST (RFC 2525 section 2.17)."""
-    line = _shut()
+    line = shut()
     line.rst(20_000, "<")
     (one,) = _found(line, 60_000)
     assert (one.hang, one.ended_by, one.ended_frame) == (Hang.WINDOW, "other's reset", len(line.lines))
@@ -107,7 +76,7 @@ def test_a_sender_that_is_reset_out_of_a_shut_window_waited_until_then() -> None
 
 def test_transmissions_that_nobody_acknowledges_are_named() -> None:
     """Seven of them, the last one 12.6 s behind the first; the capture runs for 20 s."""
-    (one,) = _found(_sent_again(), 20_000)
+    (one,) = _found(sent_again(), 20_000)
     assert (one.hang, one.frame, one.tries, one.answers, one.bytes) == (Hang.ACK, 7, 7, 0, 300)
     assert (one.ms, one.last_try_ms) == (pytest.approx(19_900), pytest.approx(12_600))
 
@@ -115,7 +84,7 @@ def test_transmissions_that_nobody_acknowledges_are_named() -> None:
 def test_a_dead_peer_is_no_mirror_of_one_direction() -> None:
     """The capture begins when the other end is dead: it shows one direction, of which each byte is sent again."""
     line = Timeline()
-    for at in (0.0, *_BACKOFF):
+    for at in (0.0, *BACKOFF):
         line.send(at, ">", 300, seq=0, ack=0)
     (one,) = _found(line)
     assert (one.hang, one.tries, one.bytes) == (Hang.ACK, 7, 300)
@@ -140,14 +109,14 @@ def test_a_mirror_whose_sender_was_acknowledged_unseen_stays_one() -> None:
     line = Timeline()
     for number in range(20):
         line.send(10 * number, ">", 300, ack=100 * number)
-    for at in _BACKOFF:
+    for at in BACKOFF:
         line.send(200 + at, ">", 300, seq=5700, ack=1900)
     assert _waits(line).one_sided == "10.0.0.1:40000"
 
 
 def test_a_capture_that_ends_in_mid_transfer_hangs_nothing() -> None:
     """Data are under way, or were sent again once, a moment before the end."""
-    line = _talk()
+    line = talk()
     for number in range(8):
         line.send(100 + number, ">", 1460)
     assert _found(line) == ()
@@ -157,14 +126,14 @@ def test_a_capture_that_ends_in_mid_transfer_hangs_nothing() -> None:
 
 def test_what_is_asked_no_more_was_answered_unseen() -> None:
     """Sent again once, then nothing for a minute: the capture does not show the ACK, for who waits asks on."""
-    assert _found(_sent_again((200,)), 60_000) == ()
-    (one,) = _found(_sent_again((200,)), 1500)
+    assert _found(sent_again((200,)), 60_000) == ()
+    (one,) = _found(sent_again((200,)), 1500)
     assert (one.hang, one.tries) == (Hang.ACK, 2)
 
 
 def test_an_idle_connection_hangs_nothing() -> None:
     """Not with keep-alives that are answered either."""
-    line = _talk()
+    line = talk()
     assert _found(line, 3_600_000) == ()
     for at in (60_000, 120_000, 180_000):
         line.add(at, ">", line.next[">"] - 1, 0, line.next["<"], ACK)
@@ -174,7 +143,7 @@ def test_an_idle_connection_hangs_nothing() -> None:
 
 def test_keep_alives_without_answer_are_named() -> None:
     """The first is answered, the next three are not; then the client gives up."""
-    line = _talk()
+    line = talk()
     for number, at in enumerate((60_000, 120_000, 180_000, 240_000)):
         line.add(at, ">", line.next[">"] - 1, 0, line.next["<"], ACK)
         if not number:
@@ -230,7 +199,7 @@ def test_a_half_open_connection_is_named() -> None:
 
 def test_a_reset_instead_of_an_answer_is_named() -> None:
     """The server does not know the connection any more; 300 bytes are not acknowledged."""
-    line = _talk()
+    line = talk()
     line.send(5000, ">", 300)
     line.rst(5000.5, "<")
     (one,) = _found(line, 8000)
@@ -240,10 +209,10 @@ def test_a_reset_instead_of_an_answer_is_named() -> None:
 
 def test_a_reset_that_only_closes_is_not() -> None:
     """Behind the answer to all that was asked, or behind a FIN."""
-    line = _talk()
+    line = talk()
     line.rst(5000, ">")
     assert _found(line, 8000) == ()
-    line = _talk()
+    line = talk()
     line.send(30, ">", 300)
     line.fin(31, ">")
     line.rst(31.5, "<")
@@ -252,7 +221,7 @@ def test_a_reset_that_only_closes_is_not() -> None:
 
 def test_a_reset_does_not_end_what_goes_on() -> None:
     """A RST that somebody else sent in the server's name: the server answers on."""
-    line = _talk()
+    line = talk()
     line.send(100, ">", 300)
     line.rst(100.1, "<")
     line.send(101, "<", 300)
@@ -261,8 +230,8 @@ def test_a_reset_does_not_end_what_goes_on() -> None:
 
 def test_a_fin_that_nobody_acknowledges_is_waited_for() -> None:
     """It has no payload, and is sent again as data are."""
-    line = _talk()
-    for at in (0.0, *_BACKOFF):
+    line = talk()
+    for at in (0.0, *BACKOFF):
         line.fin(100 + at, ">")
     (one,) = _found(line)
     assert (one.hang, one.tries, one.bytes) == (Hang.ACK, 7, 0)
@@ -270,9 +239,9 @@ def test_a_fin_that_nobody_acknowledges_is_waited_for() -> None:
 
 def test_both_ends_may_wait() -> None:
     """The path broke with data under way both ways: as a capture on its middle shows it."""
-    line = _sent_again()
+    line = sent_again()
     line.send(101, "<", 50, ack=100)
-    for at in _BACKOFF:
+    for at in BACKOFF:
         line.send(101 + at, "<", 50, seq=400, ack=100)
     assert sorted(one.waiter for one in _found(line)) == ["10.0.0.1:40000", "10.0.0.2:1521"]
 
@@ -299,7 +268,7 @@ def test_two_captures_say_whether_what_is_not_acknowledged_arrived(arrive: int) 
     """The network lost each transmission, or all of them came and the server said nothing: told from the sender's."""
     line = _turns(Timeline())
     line.send(300, ">", 300)
-    for at in _BACKOFF:
+    for at in BACKOFF:
         line.send(300 + at, ">", 300, seq=500)
     lost = line.lines[-7:] if not arrive else []
     near, far = line.trace(), _far(line.trace(without=lost))
@@ -315,7 +284,7 @@ def test_the_command_names_what_hangs(tmp_path: Path, capsys: pytest.CaptureFixt
     other = Timeline(client=("10.0.0.1", 40_001))
     for at in (0, 1000, 3000, 7000):
         other.add(at, ">", -1, 0, None, SYN)
-    frames = sorted([*_shut().seen(), *other.seen()], key=lambda one: one.t_ns)
+    frames = sorted([*shut().seen(), *other.seen()], key=lambda one: one.t_ns)
     path = write_pcap(tmp_path / "two.pcap", frames, nano=True)
     assert cli.main(["transport", str(path)]) == 0
     text = capsys.readouterr().out

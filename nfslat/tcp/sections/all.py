@@ -222,6 +222,7 @@ def _captures(report: Report) -> Iterator[Block]:
 
 def _capture(one: Capture) -> str:
     parts = [(one.tcp_packets, "of TCP"), (one.copies, "of TCP captured twice"), (one.skipped_packets, "not asked for")]
+    parts.append((one.damaged_packets, "of TCP spoilt"))
     parts.append((one.other_packets, "not TCP"))
     told = ", ".join(f"{count(number)} {what}" for number, what in parts if number)
     snaplen = "" if one.snaplen is None else f", cut at {count(one.snaplen)} bytes"
