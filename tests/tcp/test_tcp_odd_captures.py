@@ -105,6 +105,14 @@ def test_what_three_duplicate_acks_asked_for_was_sent_again(tmp_path: Path, caps
         assert (found_kinds, there["retransmissions"] + there["out_of_order"]) == ({kind}, 1)
 
 
+def test_what_was_sent_again_and_never_seen_is_some_of_what_was_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sizes of segments and writes are the same, whether its bytes were lost or overtaken."""
+    sizes = [_transport(capsys, lost(n).write(tmp_path / f"{n}.pcap"))["details"][0]["sizes"] for n in (2, 3)]
+    assert sizes[0] == sizes[1]
+
+
 def test_a_fin_that_overtakes_data_is_reordering(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The last packet comes behind the FIN that ends the stream behind it; in order it is new."""
     for late, kind in ((True, "out_of_order"), (False, "new")):
