@@ -52,6 +52,7 @@ class File:
     dropped: int
     untimed: int
     link: int | None  # link type of its first packet, where the decoder does not know it
+    misdated: int
 
 @final
 class Tables:
@@ -206,6 +207,7 @@ class Trace:
     other_packets: int
     skipped_packets: int
     copies: int
+    damaged: int
     files: list[File]
 
 def packets(paths: Sequence[str | PathLike[str]], ports: Sequence[int], stream: int | None, job: Job) -> Trace:

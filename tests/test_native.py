@@ -348,6 +348,17 @@ def test_drops_that_the_capturing_host_counted_are_in_the_audit(
     assert "counted 42 packets that it did not capture" in out
 
 
+def test_an_interface_whose_times_cannot_be_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its packet is dated in the year 5138: the other one's ops are found all the same, and a warning names it."""
+    described = _block(1, struct.pack("<HHI", 1, 0, 0) + struct.pack("<HHB3xHHq", 9, 1, 9, 14, 8, 10**11) + bytes(4))
+    path = tmp_path / "clocks.pcapng"
+    path.write_bytes(_pcapng(_ops(5), described, _block(6, struct.pack("<IIIII", 1, 0, 0, 60, 60) + bytes(60))))
+    assert cli.main([str(path), "--engine", "native"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "capture-misdated" in out
+    assert "1 packet is of an interface" in out
+
+
 def test_packets_without_a_time_are_in_the_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A pcapng file of Simple Packet Blocks has no times: its ops are found, and a warning says what they are worth."""
     path = tmp_path / "simple.pcapng"

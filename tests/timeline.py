@@ -64,6 +64,8 @@ class _Side:
     last: Kind = Kind.NONE
     probed: bool = False  # the next byte went out as a probe of a closed window
     is_begun: bool = False  # it showed a SYN or payload
+    duplicates: int = 0  # ACKs that ask for the byte at `acked`
+    fin: int | None = None
 
     def takes(self, begin: int, end: int) -> Kind:
         """The next packet with payload."""
@@ -82,6 +84,10 @@ class _Side:
                 cut = [piece for a, b in self.holes for piece in ((a, min(b, begin)), (max(a, end), b))]
                 self.holes = [(a, b) for a, b in cut if a < b]
         self.high = max(self.high, end)
+        if kind in (Kind.NEW, Kind.AHEAD) and self.fin is not None and end <= self.fin:
+            kind = Kind.OUT_OF_ORDER
+        if kind == Kind.OUT_OF_ORDER and self.duplicates >= 3 and begin == self.acked:
+            kind = Kind.RETRANSMISSION
         return kind
 
     def is_acked(self, ack: int) -> None:
@@ -92,7 +98,7 @@ class _Side:
             self.takes(self.high, ack)
         elif ack == self.high + 1 and self.low is not None and not self.is_begun and self.next == self.high:
             self.low = self.high = self.next = ack  # what was seen first was a keep-alive
-        self.acked = ack
+        self.acked, self.duplicates = ack, 0
 
 
 @dataclass
@@ -296,6 +302,8 @@ class Timeline:
             other_packets=0,
             skipped_packets=0,
             copies=0,
+            damaged=0,
+            misdated=0,
             interface_drops=0,
             first_ns=EPOCH_NS + lines[0].t_ns,
             last_ns=EPOCH_NS + lines[-1].t_ns,
@@ -339,6 +347,7 @@ class Timeline:
         own.next = max(own.next, own.high)
         if line.flags & FIN:
             own.next = max(own.next, begin + line.size + 1)
+            own.fin = begin + line.size if not line.flags & RST else own.fin
         return kind
 
     def _ack_kind(self, line: Line, own: _Side, other: _Side, kind: Kind) -> AckKind:
@@ -359,4 +368,7 @@ class Timeline:
             return AckKind.KEEP_ALIVE
         if before != line.window:
             return AckKind.WINDOW_UPDATE
-        return AckKind.DUPLICATE if kind == Kind.NONE and line.ack < other.high else AckKind.NONE
+        if kind != Kind.NONE or line.ack >= other.high:
+            return AckKind.NONE
+        other.duplicates += 1
+        return AckKind.DUPLICATE

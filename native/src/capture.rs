@@ -31,6 +31,8 @@ pub struct File {
     pub untimed: u64,
     /// Link type of the first packet.
     pub link: Option<u16>,
+    /// Packets that were left out, as their interface's times are wrong and another one's right.
+    pub misdated: u64,
 }
 
 /// Why nothing came of it; `file` counts from 0.
@@ -117,9 +119,25 @@ where
 fn read(reader: &mut Reader, taker: &mut impl Take, file: usize, progress: &Progress) -> Result<File, Error> {
     let before = (taker.packets(), progress.bytes.load(Ordering::Relaxed));
     let (mut first_ns, mut last_ns, mut link) = (i64::MAX, i64::MIN, None);
-    while let Some(packet) = reader.next().map_err(|error| Error::Container { file, error })? {
-        if packet.t_ns < 0 {
-            return Err(Error::Time { file, packet: taker.packets() - before.0 + 1 });
+    let mut clocks = Clocks::default();
+    loop {
+        let number = taker.packets() - before.0 + clocks.waiting + 1;
+        let packet = match reader.next() {
+            Ok(None) => break,
+            Ok(Some(packet)) if packet.t_ns >= 0 => packet,
+            Ok(Some(Packet { interface, .. })) => {
+                clocks.is_wrong(interface, Error::Time { file, packet: number })?;
+                continue;
+            }
+            Err(error @ container::Error::TimeOutOfRange { interface, .. }) => {
+                clocks.is_wrong(interface, Error::Container { file, error })?;
+                continue;
+            }
+            Err(error) => return Err(Error::Container { file, error }),
+        };
+        clocks.is_right(packet.interface)?;
+        for _ in 0..std::mem::take(&mut clocks.waiting) {
+            taker.packet(&Packet { link: NO_LINK, captured: &[], wire_len: 0, id: 0, ..packet });
         }
         if taker.packets() == MOST_PACKETS {
             return Err(Error::TooMany);
@@ -139,6 +157,10 @@ fn read(reader: &mut Reader, taker: &mut impl Take, file: usize, progress: &Prog
             }
         }
     }
+    clocks.end()?;
+    for _ in 0..clocks.waiting {
+        taker.packet(&Packet { t_ns: last_ns, link: NO_LINK, captured: &[], wire_len: 0, interface: 0, id: 0 });
+    }
     progress.packets.store(u64::from(taker.packets()), Ordering::Relaxed);
     progress.bytes.store(before.1 + reader.bytes_read(), Ordering::Relaxed);
     let info = reader.info();
@@ -152,5 +174,67 @@ fn read(reader: &mut Reader, taker: &mut impl Take, file: usize, progress: &Prog
         dropped: info.dropped,
         untimed: info.untimed,
         link,
+        misdated: clocks.misdated,
     })
+}
+
+/// No link type that is known: its packets are counted, and nothing is read of them.
+const NO_LINK: u16 = u16::MAX;
+/// Interfaces whose times are looked at.
+const MOST_CLOCKS: usize = 64;
+
+/// Which interfaces date their packets right, and which do not: a capture is refused for the latter only where there are
+/// none of the former, or where an interface does both.
+#[derive(Default)]
+struct Clocks {
+    right: Vec<u32>,
+    wrong: Vec<u32>,
+    recent: Option<u32>,
+    refused: Option<Error>,
+    misdated: u64,
+    /// Packets that were left out, and not counted by the taker yet: they get the time of the next one.
+    waiting: u32,
+}
+
+impl Clocks {
+    #[inline]
+    fn is_right(&mut self, interface: u32) -> Result<(), Error> {
+        if self.recent == Some(interface) { Ok(()) } else { self.is_right_now(interface) }
+    }
+
+    #[cold]
+    fn is_right_now(&mut self, interface: u32) -> Result<(), Error> {
+        self.recent = Some(interface);
+        if self.wrong.contains(&interface)
+            && let Some(error) = self.refused.take()
+        {
+            return Err(error);
+        }
+        if !self.right.contains(&interface) && self.right.len() < MOST_CLOCKS {
+            self.right.push(interface);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn is_wrong(&mut self, interface: u32, error: Error) -> Result<(), Error> {
+        if !self.wrong.contains(&interface) {
+            if self.right.len().max(self.wrong.len()) >= MOST_CLOCKS || self.right.contains(&interface) {
+                return Err(error);
+            }
+            self.wrong.push(interface);
+        }
+        self.refused.get_or_insert(error);
+        self.misdated += 1;
+        self.waiting += 1;
+        Ok(())
+    }
+
+    /// Without any packet that is dated right there is nothing to be read.
+    fn end(&mut self) -> Result<(), Error> {
+        match self.refused.take() {
+            Some(error) if self.right.is_empty() => Err(error),
+            _ => Ok(()),
+        }
+    }
 }

@@ -64,7 +64,22 @@ impl Conversation {
             return false;
         }
         let jump = own.position(segment.seq) - own.near();
-        jump.abs() > APART && self.is_elsewhere(direction, segment, jump)
+        jump.abs() > APART
+            && self.is_elsewhere(direction, segment, jump)
+            && (own.doubted || !segment.is_damaged((self.ends.src, self.ends.dst)))
+    }
+
+    /// Does a segment lie far from all that was seen, and was its number spoilt, for its checksum is wrong? Its receiver
+    /// takes nothing of it. Of two in a row the second one is believed: an adapter that joins segments leaves wrong sums.
+    #[inline]
+    pub fn is_damaged(&mut self, direction: usize, segment: &Segment<'_>) -> bool {
+        let own = &mut self.ways[direction];
+        if segment.len == 0 || !own.has_sent {
+            return false;
+        }
+        let far = own.is_far(own.position(segment.seq));
+        own.doubted = far && !own.doubted && segment.is_damaged((self.ends.src, self.ends.dst));
+        own.doubted
     }
 
     /// What is far behind all that was seen is not of this connection. What is far ahead may be, where the capture lost

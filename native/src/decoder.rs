@@ -250,6 +250,9 @@ impl Decoder {
             }
             return control;
         }
+        if segment.len > 0 && flow.streams[direction].is_damaged(segment, (ends.src, ends.dst)) {
+            return control;
+        }
         if segment.flags & SYN != 0 {
             self.syn(number, direction, segment, t_ns);
         }

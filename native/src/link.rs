@@ -56,6 +56,33 @@ pub struct Segment<'a> {
     pub len: u32,
     /// IPv4 identification; 0 where there is none.
     pub ip_id: u16,
+    /// What was captured of header and data.
+    pub raw: &'a [u8],
+}
+
+impl Segment<'_> {
+    /// Is the checksum (RFC 9293 section 3.1) of no segment between these hosts? Not known, so false, where some of it was
+    /// not captured, or where the host leaves it to the adapter: 0, or the sum of the pseudo-header alone.
+    #[cold]
+    pub fn is_damaged(&self, (src, dst): (Addr, Addr)) -> bool {
+        let length = usize::from(self.header) + self.len as usize;
+        let Some(raw) = self.raw.get(..length) else { return false };
+        let stored = u16::from_be_bytes([raw[16], raw[17]]);
+        let hosts = [src, dst].map(|host| if host >> 32 == 0xffff { host & 0xffff_ffff } else { host });
+        let words = raw.chunks(2).map(|pair| u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u64::from(*low)));
+        let parts = hosts.map(|host| (0..8).map(|at| (host >> (16 * at)) as u64 & 0xffff).sum::<u64>());
+        let pseudo = parts[0] + parts[1] + 6;
+        let is_left_out = [0, length as u64].iter().any(|length| fold(pseudo + length) == stored);
+        stored != 0 && !is_left_out && fold(pseudo + length as u64 + words.sum::<u64>()) != u16::MAX
+    }
+}
+
+/// The sum of ones' complement in 16 bits.
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    sum as u16
 }
 
 pub const FIN: u8 = 0x01;
@@ -155,6 +182,7 @@ fn plain(captured: &[u8], wire: u32) -> Option<Frame<'_>> {
         bytes: captured.get(34 + header..).unwrap_or(&[]),
         len: len as u32,
         ip_id: half(18),
+        raw: &captured[34..],
     };
     Some(Frame::Tcp(Ends { src: mapped(word(26)), dst: mapped(word(30)), sport: half(34), dport: half(36) }, segment))
 }
@@ -272,6 +300,7 @@ fn tcp(src: Addr, dst: Addr, ip_id: u16, view: View<'_>) -> Option<Frame<'_>> {
         bytes: view.bytes.get(header..).unwrap_or(&[]),
         len: len as u32,
         ip_id,
+        raw: view.bytes,
     };
     let sport = u16::from_be_bytes([head[0], head[1]]);
     let dport = u16::from_be_bytes([head[2], head[3]]);

@@ -124,6 +124,8 @@ pub struct Trace {
     pub other: u64,
     pub skipped: u64,
     pub copies: u64,
+    /// TCP whose sequence number was spoilt, by its checksum.
+    pub damaged: u64,
     asked: Asked,
     fragments: Fragments,
 }
@@ -163,6 +165,10 @@ impl Trace {
         if conversation.copies.is_copy(direction, packet.point(), segment, packet.t_ns) {
             conversation.ways[direction].copies += 1;
             *(if is_wanted { &mut self.copies } else { &mut self.skipped }) += 1;
+            return;
+        }
+        if conversation.is_damaged(direction, segment) {
+            *(if is_wanted { &mut self.damaged } else { &mut self.skipped }) += 1;
             return;
         }
         let judged = conversation.packet(segment, direction, &mut self.conversations.room);

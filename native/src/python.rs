@@ -82,6 +82,8 @@ fn open(path: &std::path::PathBuf) -> std::io::Result<Box<dyn Read + Send>> {
 
 /// Packets that are looked at to find one of a known link.
 const LOOKED_AT: usize = 32;
+/// The same, for a time that can be: an interface whose times cannot may come first.
+const DATED_AT: u32 = 4096;
 
 /// Format of a capture, the time of its first packet in ns since 1970, and the link type of that, where none of the first
 /// packets is of a known one.
@@ -92,7 +94,20 @@ fn peek(py: Python<'_>, path: std::path::PathBuf) -> PyResult<(&'static str, Opt
         let input = Input::open(path).map_err(|error| failed(ContainerError::Io(error)))?;
         let mut reader = Reader::open(Box::new(input)).map_err(failed)?;
         let is_known = |packet: &Packet<'_>| link::is_known(packet.link, packet.captured);
-        let first = reader.next().map_err(failed)?.map(|packet| (packet.t_ns, packet.link, is_known(&packet)));
+        let mut odd = None;
+        let mut left = DATED_AT;
+        let first = loop {
+            let read = reader.next().map(|packet| packet.map(|packet| (packet.t_ns, packet.link, is_known(&packet))));
+            left -= 1;
+            match read {
+                Err(ContainerError::TimeOutOfRange { .. }) | Ok(Some((i64::MIN..0, ..))) if left > 0 => {
+                    odd.get_or_insert(read);
+                }
+                Ok(None) => break odd.unwrap_or(Ok(None)),
+                _ => break read,
+            }
+        };
+        let first = first.map_err(failed)?;
         let format = reader.info().format;
         let Some((t_ns, link, mut known)) = first else { return Ok((format, None, None)) };
         for _ in 1..LOOKED_AT {
@@ -166,15 +181,16 @@ struct File {
     dropped: u64,
     untimed: u64,
     link: Option<u16>,
+    misdated: u64,
 }
 
 fn of_files(py: Python<'_>, files: Vec<capture::File>) -> PyResult<Vec<Py<File>>> {
     let of = |file: capture::File| {
         let is_empty = file.packets == 0;
         let (first_ns, last_ns) = if is_empty { (0, 0) } else { (file.first_ns, file.last_ns) };
-        let capture::File { format, snaplen, packets, damage, dropped, untimed, link, .. } = file;
+        let capture::File { format, snaplen, packets, damage, dropped, untimed, misdated, link, .. } = file;
         let link = link.filter(|link| *link != erf::LINK && !link::is_known(*link, &[]));
-        Py::new(py, File { format, snaplen, packets, first_ns, last_ns, damage, dropped, untimed, link })
+        Py::new(py, File { format, snaplen, packets, first_ns, last_ns, damage, dropped, untimed, misdated, link })
     };
     files.into_iter().map(of).collect()
 }

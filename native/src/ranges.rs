@@ -32,6 +32,11 @@ impl Ranges {
         Ranges { low: position, high: position, ..Ranges::default() }
     }
 
+    /// The first position seen.
+    pub fn low(&self) -> i64 {
+        self.low
+    }
+
     /// Take `start..end`, which is not empty.
     #[inline]
     pub fn take(&mut self, start: i64, end: i64) -> Novelty {

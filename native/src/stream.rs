@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 
 use crate::feed::Feed;
-use crate::link::Segment;
+use crate::link::{Addr, Segment};
 use crate::place::Row;
 use crate::resent::{Again, Recent, Stretch};
 use crate::unread::Open;
@@ -28,6 +28,8 @@ const ACKED_NS: i64 = 1_000_000_000;
 const PATIENCE_NS: i64 = 10_000_000_000;
 /// Sequence numbers this far apart are of another connection between the same ports whose beginning was not captured.
 const APART: i64 = 1 << 28;
+/// Further from what was seen, nothing but a gap in the capture, or a spoilt number, brings a segment.
+const FAR: i64 = 1 << 16;
 
 /// A stretch of the stream as one packet showed it; `bytes` are the captured front of it.
 #[derive(Clone, Copy)]
@@ -116,6 +118,8 @@ pub struct Stream {
     /// Acknowledged by the other side up to here.
     pub acked: u64,
     pub fin: bool,
+    /// The last segment with data was left out (`is_damaged`).
+    doubted: bool,
     phase: Phase,
     fragment_end: u64,
     is_last_fragment: bool,
@@ -160,6 +164,7 @@ impl Default for Stream {
             high: 0,
             acked: 0,
             fin: false,
+            doubted: false,
             phase: Phase::Lost,
             fragment_end: 0,
             is_last_fragment: true,
@@ -251,6 +256,17 @@ impl Stream {
         }
         self.acked = self.acked.max(position as u64);
         Some(position as u64)
+    }
+
+    /// Does a segment with data lie far from all that was seen, and was its number spoilt, for its checksum is wrong? Its
+    /// receiver takes nothing of it. Of two in a row the second one is believed: an adapter that joins segments leaves
+    /// wrong sums.
+    #[inline]
+    pub fn is_damaged(&mut self, segment: &Segment<'_>, hosts: (Addr, Addr)) -> bool {
+        let start = unwrap(self.next, segment.seq);
+        let is_far = start > self.high.max(self.acked) as i64 + FAR || start + FAR < self.initial as i64;
+        self.doubted = self.started && is_far && !self.doubted && segment.is_damaged(hosts);
+        self.doubted
     }
 
     /// Take the data of one segment (not empty).

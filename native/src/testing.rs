@@ -111,7 +111,7 @@ pub fn syn_ack(from: End, to: End, seq: u32, ack: u32) -> Tcp {
 
 /// A SYN with these options, in a header of so many bytes.
 pub fn bare_syn(options: &[u8], header: u8) -> Segment<'_> {
-    Segment { seq: 0, ack: 0, flags: SYN, window: 1, options, header, bytes: &[], len: 0, ip_id: 0 }
+    Segment { seq: 0, ack: 0, flags: SYN, window: 1, options, header, bytes: &[], len: 0, ip_id: 0, raw: &[] }
 }
 
 impl Tcp {

@@ -25,7 +25,8 @@ class Apart:
     """A capture by pairs of addresses. Frame numbers are those of the whole capture.
 
     `facts` has no messages; its packets are all those of the capture, and what is known of them. The packets of
-    `hosts` are their own; `interface_drops` and `untimed_packets`, which nobody knows of one of them, are 0.
+    `hosts` are their own; `interface_drops`, `untimed_packets` and `misdated_packets`, which nobody knows of one of
+    them, are 0.
     """
 
     source: Source
@@ -46,7 +47,7 @@ def decode_apart(source: Source, tools: Callable[[], Tools], progress: Callable[
 
 def apart(source: Source, found: _native.Parts, *, cut_short: bool) -> Apart:
     """What the decoder found in `source`."""
-    of_part = {"cut_short": cut_short, "interface_drops": 0, "untimed_packets": 0}
+    of_part = {"cut_short": cut_short, "interface_drops": 0, "untimed_packets": 0, "misdated_packets": 0}
     parts = [(frozenset((one, other)), _part(part, of_part)) for one, other, part in found.hosts]
     rest = _part(found.rest, of_part)
     of_all = packets([*(part for _, part in parts), rest]) | {
@@ -57,6 +58,7 @@ def apart(source: Source, found: _native.Parts, *, cut_short: bool) -> Apart:
         "last_ns": max((file.last_ns for file in source.files), default=0),
         "interface_drops": sum(file.dropped for file in found.files),
         "untimed_packets": sum(file.untimed for file in found.files),
+        "misdated_packets": sum(file.misdated for file in found.files),
     }
     if rest.ops.connections:
         parts.append((frozenset(addresses(rest.ops.connections)), rest))

@@ -20,7 +20,7 @@ T = TypeVar("T")
 _OF_MESSAGES = ("hidden", "malformed", "duplicate_packets", "lost_ranges", "lost_bytes", "tls_connections")
 _OF_PACKETS = (
     "packet_kinds", "wire_bytes", "captured_bytes", "busiest_second_packets", "backward_times", "largest_backward_ns",
-    "first_ns", "last_ns", "cut_short", "interface_drops", "untimed_packets",
+    "first_ns", "last_ns", "cut_short", "interface_drops", "untimed_packets", "misdated_packets",
 )  # fmt: skip
 _STORED = " (stored)"
 
@@ -92,6 +92,7 @@ def packets(parts: Sequence[Decoded]) -> dict[str, Any]:
         "cut_short": any(part.cut_short for part in parts),
         "interface_drops": sum(part.interface_drops for part in parts),
         "untimed_packets": sum(part.untimed_packets for part in parts),
+        "misdated_packets": sum(part.misdated_packets for part in parts),
     }
 
 

@@ -97,6 +97,7 @@ def decode(source: Source, tools: Callable[[], Tools], progress: Callable[[int],
         "cut_short": any(file.cut_short for file in source.files),
         "interface_drops": sum(file.dropped for file in found.files),
         "untimed_packets": sum(file.untimed for file in found.files),
+        "misdated_packets": sum(file.misdated for file in found.files),
     }
     return source, decoded(found, **facts)
 

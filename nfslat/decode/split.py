@@ -41,6 +41,7 @@ class Split:
     largest_backward_ns: int
     interface_drops: int
     untimed_packets: int
+    misdated_packets: int
 
 
 def split(
@@ -79,6 +80,7 @@ def split(
         largest_backward_ns=found.largest_backward_ns,
         interface_drops=sum(file.dropped for file in found.files),
         untimed_packets=sum(file.untimed for file in found.files),
+        misdated_packets=sum(file.misdated for file in found.files),
     )
 
 
@@ -120,6 +122,7 @@ def gather(splits: Sequence[Split], slices: Sequence[Apart]) -> Apart:
         cut_short=_is_cut_short(source),
         interface_drops=sum(part.interface_drops for part in splits),
         untimed_packets=sum(part.untimed_packets for part in splits),
+        misdated_packets=sum(part.misdated_packets for part in splits),
     )
     hosts = [host for part in slices for host in part.hosts]
     hosts.sort(key=lambda host: int(host[1].details.turns.turn[0]))

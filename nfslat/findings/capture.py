@@ -38,6 +38,7 @@ _OF: dict[str, tuple[str, Callable[[Capture], int]]] = {
     "capture-duplicates": ("packets", lambda c: c.packets),
     "capture-reordered": ("packets", lambda c: c.packets),
     "capture-untimed": ("packets", lambda c: c.packets),
+    "capture-misdated": ("packets", lambda c: c.packets),
     "capture-untracked": ("packets", lambda c: c.packets),
 }
 

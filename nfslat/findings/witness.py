@@ -152,6 +152,12 @@ WARNED = (
         do="Capture with a tool that stamps each packet (not with simple packet blocks of pcapng).",
     ),
     Warned(
+        code="capture-misdated",
+        title="An interface whose times cannot be",
+        costs="Its packets were left out; those of the others were read.",
+        do="Correct its clock, or the offset that the file gives it (if_tsoffset of pcapng).",
+    ),
+    Warned(
         code="capture-untracked",
         title="More connections than are followed at once",
         costs="Packets of the others were left out.",

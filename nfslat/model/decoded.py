@@ -80,6 +80,7 @@ class Decoded(Facts):
     repeats: Mapping[State, int] = field(default_factory=dict)  # messages without a row in `loose`
     interface_drops: int = 0  # packets that the capturing host says it lost (pcapng statistics)
     untimed_packets: int = 0  # packets to which their container gives no time
+    misdated_packets: int = 0  # left out: of interfaces whose times cannot be, beside others whose can
     details: Details = field(default_factory=no_details)
     reassembly: Reassembly | None = None  # what tshark was asked to do, where it was the engine
     directions: Directions | None = None  # two clocks in the file; all instants have been put on one

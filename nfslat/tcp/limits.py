@@ -2,7 +2,8 @@
 
 The time between two packets with payload belongs to what the second one waited for (`silences`): an ACK, a window, a
 timer, its application; or to the pace at which sender and path take packets, where it did not wait. What comes before
-the first one and after the last is the application's, but for the time until a lost SYN was sent again.
+the first one and after the last is the application's, but for the time until a lost SYN was sent again, and for what
+the sender waited for to the last (`open_waits`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from nfslat.model.causes import CAUSES, LIMITS, WORDS, Cause, Limit, code
 from nfslat.model.tables import I8, I64, endpoint
 from nfslat.model.units import to_ms
+from nfslat.tcp.open_waits import Hang, OpenWait, is_unanswered
 from nfslat.tcp.packets import Talk
 from nfslat.tcp.setup import resent_until_ns
 from nfslat.tcp.silences import Silences
@@ -28,6 +30,7 @@ _PACE, _APPLICATION, _UNKNOWN, _DELAYED, _CONGESTION = (
     LIMITS.index(limit) for limit in (Cause.PACE, Cause.APPLICATION, Cause.UNKNOWN, Cause.DELAYED_ACK, Cause.CONGESTION)
 )
 _NOT_BUSY = (_APPLICATION, _UNKNOWN)
+_LIMIT_OF_HANG = {Hang.WINDOW: LIMITS.index(Cause.RECEIVE_WINDOW), Hang.ACK: LIMITS.index(Cause.LOSS)}
 
 
 @dataclass(frozen=True)
@@ -71,17 +74,18 @@ class Split:
         return _sums(self.limit, np.diff(self.edges_ns))
 
 
-def is_one_sided(talk: Talk) -> bool:
-    """Does the capture show packets of one direction alone? What a sender heard is not known then."""
+def is_one_sided(talk: Talk, waits: tuple[OpenWait, ...]) -> bool:
+    """Does the capture show packets of one direction alone, though there were others? What a sender heard is not known
+    then. `waits`: what was waited for to the last."""
     ways = talk.packets.direction
-    return bool((ways == ways[0]).all())
+    return bool((ways == ways[0]).all()) and not is_unanswered(talk, waits)
 
 
-def split(talk: Talk, silences: Silences, direction: int) -> Split:
+def split(talk: Talk, silences: Silences, direction: int, waits: tuple[OpenWait, ...]) -> Split:
     """What limited the sender, packet by packet. A capture of one direction alone does not tell it."""
     times = talk.packets.t_ns
     begin, end = int(times.min()), int(times.max())
-    if is_one_sided(talk):
+    if is_one_sided(talk, waits):
         return Split(np.array([begin, end]), np.array([_UNKNOWN], dtype=np.int8), np.zeros(len(LIMITS), dtype=np.int64))
     edges = np.concatenate(([begin], silences.data_ns, [end]))
     limit = np.full(len(edges) - 1, _PACE, dtype=np.int8)
@@ -97,7 +101,15 @@ def split(talk: Talk, silences: Silences, direction: int) -> Split:
     again = resent_until_ns(talk, direction)
     if again is not None and begin < again <= edges[1]:
         edges, limit = np.insert(edges, 1, again), np.insert(limit, 0, LIMITS.index(Cause.LOSS))
-    return Split(edges, limit, np.bincount(of_silence, minlength=len(LIMITS)))
+    counted = np.bincount(of_silence, minlength=len(LIMITS))
+    for one in waits:
+        if one.waiter == direction and one.hang in _LIMIT_OF_HANG:
+            # Behind the last data; what was sent in it for want of an answer is a silence with that limit already.
+            since = min(max(int(edges[-2]), int(times[one.since])), end)
+            to = _LIMIT_OF_HANG[one.hang]
+            edges, limit = np.insert(edges, len(edges) - 1, since), np.append(limit, np.int8(to))
+            counted[to] += 1
+    return Split(edges, limit, counted)
 
 
 def _of_silences(silences: Silences) -> I8:

@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, TextIO
 from nfslat.answer.contract import Document, Must
 from nfslat.model.causes import Limit
 from nfslat.tcp.counts import Counts
+from nfslat.tcp.hangs import Hanging
 from nfslat.tcp.progress import Spread
 from nfslat.tcp.sizes import Sizes
 from nfslat.tcp.sqlnet.conversation import Compared as TraceCompared
@@ -37,7 +38,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Capture:
-    """One capture; its packets are those of TCP that were asked for, the three others, and nothing else."""
+    """One capture; its packets are those of TCP that were asked for, the four others, and nothing else."""
 
     path: str
     first: str
@@ -47,6 +48,7 @@ class Capture:
     packets: int
     tcp_packets: int
     copies: int  # captured twice
+    damaged_packets: int  # of TCP, with a number far from all others and a wrong checksum
     skipped_packets: int  # of TCP, and not asked for
     other_packets: int  # not TCP
     interface_drops: int
@@ -172,6 +174,7 @@ class Report(Document):
     clock: Theta | None
     conversations: tuple[Line, ...]  # all that the capture holds
     details: tuple[Detail, ...]  # those that were looked at closely
+    hangs: tuple[Hanging, ...]  # of all conversations; the longest first, and resets last
     notes: tuple[str, ...]
 
     def write_json(self, out: TextIO) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
+import numpy as np
+
 from nfslat.decode.capture import Source
 from nfslat.model.blocks import side_by_side
 from nfslat.model.tables import I8, I16, I32, I64, U8, U32, U64, Connection, Table
@@ -24,8 +26,8 @@ class Kind(IntEnum):
     NONE = 0  # no payload, or that of a RST
     NEW = 1
     AHEAD = 2  # new, with a hole in front
-    RETRANSMISSION = 3  # holds bytes that were seen before
-    OUT_OF_ORDER = 4  # fills a hole, or lies in front of all that was seen, whatever else it repeats
+    RETRANSMISSION = 3  # holds bytes that were seen before, or those that three duplicate ACKs asked for (RFC 5681)
+    OUT_OF_ORDER = 4  # fills a hole, or lies in front of all that was seen, or of a FIN, whatever else it repeats
     KEEP_ALIVE = 5  # the last byte sent, which is acknowledged, or only its number (RFC 9293 section 3.8.4)
     ZERO_WINDOW_PROBE = 6  # one byte, the next one, into a closed window (RFC 9293 section 3.8.6.1); not taken for sent
     # until it is acknowledged. Linux probes with a KEEP_ALIVE instead, which has no payload.
@@ -97,6 +99,7 @@ class Talk:
 
     conversation: Conversation
     packets: Packets
+    until_ns: int  # when the capture ended, or the next connection between the same ends began
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,8 @@ class Trace:
     other_packets: int  # not TCP, or cut in front of the end of the TCP header
     skipped_packets: int  # TCP, and not asked for (--port, --stream)
     copies: int  # TCP packets that were captured twice
+    damaged: int  # TCP packets whose sequence number was spoilt, by their checksum
+    misdated: int  # of `other_packets` those of interfaces whose times cannot be
     interface_drops: int
     first_ns: int  # of the capture
     last_ns: int
@@ -122,7 +127,25 @@ class Trace:
         if len(self.conversations) > 1:
             order, spans = self._order
             packets = packets.take(order[spans[conversation]])
-        return Talk(self.conversations[conversation], packets)
+        return Talk(self.conversations[conversation], packets, self._next_ns.get(conversation, self.last_ns))
+
+    @cached_property
+    def _next_ns(self) -> dict[int, int]:
+        """When the next connection between the ends of a conversation began, of those that one follows."""
+        before: dict[object, int] = {}
+        followed: dict[int, int] = {}
+        for row, one in enumerate(self.conversations):
+            if one.reconnect and one.ends.key in before:
+                followed[before[one.ends.key]] = row
+            before[one.ends.key] = row
+        # None of those that were not asked for has packets here.
+        rows, first = np.unique(self.packets.conversation, return_index=True)
+        begin = dict(zip(rows.tolist(), self.packets.t_ns[first].tolist(), strict=True))
+        return {row: begin[other] for row, other in followed.items() if other in begin}
+
+    def is_followed(self, conversation: int) -> bool:
+        """Does another connection between the same ends follow?"""
+        return conversation in self._next_ns
 
     @cached_property
     def _order(self) -> tuple[I32, list[slice]]:

@@ -82,6 +82,7 @@ def progress(one: Stream) -> Progress:
     low = np.concatenate([packets.seq[rows[:1]], high[:-1]])
     # A packet that is sent again may reach further than it did.
     is_new = (high > low) | (packets.kind[rows] == Kind.OUT_OF_ORDER)
+    is_new[never_seen(packets, rows)] = True
     # One that fills a hole is acknowledged with all that is behind it.
     inner = np.flatnonzero(is_new & (ends < high))
     if len(inner):
@@ -91,6 +92,18 @@ def progress(one: Stream) -> Progress:
     acked_row = np.append(one.said, NULL)[at]
     acked_ns = np.append(packets.t_ns[one.said], NULL)[at]
     return Progress(rows, packets.t_ns[rows], low, high, acked_row, acked_ns)
+
+
+def never_seen(packets: Packets, rows: I64) -> I64:
+    """Places in `rows` of what was sent again though it was never seen, as duplicate ACKs asked for it (`Kind`)."""
+    kinds, seq = packets.kind[rows], packets.seq[rows]
+    again = np.flatnonzero(kinds == Kind.RETRANSMISSION)
+    again = again[np.unique(seq[again], return_index=True)[1]]
+    fresh = np.flatnonzero((kinds == Kind.NEW) | (kinds == Kind.AHEAD))
+    first = np.searchsorted(seq[fresh] + packets.size[rows[fresh]], seq[again], side="right")
+    begins = np.append(seq[fresh], np.iinfo(np.int64).max)[first]
+    came_late = np.isin(seq[again], seq[kinds == Kind.OUT_OF_ORDER])
+    return np.asarray(again[(begins > seq[again]) & (first < len(fresh)) & ~came_late])
 
 
 @dataclass(frozen=True)

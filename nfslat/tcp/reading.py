@@ -67,6 +67,8 @@ def _trace(source: Source, found: _native.Trace) -> Trace:
         other_packets=found.other_packets,
         skipped_packets=found.skipped_packets,
         copies=found.copies,
+        damaged=found.damaged,
+        misdated=sum(file.misdated for file in found.files),
         interface_drops=max(sum(file.dropped for file in found.files), source.dropped),
         first_ns=min(file.first_ns for file in source.files),
         last_ns=max(file.last_ns for file in source.files),

@@ -18,6 +18,7 @@ from nfslat.tcp.both import Both
 from nfslat.tcp.counts import counts
 from nfslat.tcp.ends import ends
 from nfslat.tcp.floors import Place
+from nfslat.tcp.hangs import hangs
 from nfslat.tcp.packets import Kind, Trace
 from nfslat.tcp.progress import sender
 from nfslat.tcp.shared import Shared
@@ -98,6 +99,12 @@ def make(
                 ends=ends(both, sight, sight.ends, taken) if both is not None and sight.ends is not None else None,
             )
         )
+    hanging = hangs(traces, both)
+    notes = _notes(traces, both, len(rows), len(costs))
+    if hanging.left_out:
+        notes.append(
+            f"conversations that may hang, and were not looked at, for they are too many: {hanging.left_out:,}"
+        )
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
@@ -105,7 +112,8 @@ def make(
         clock=None if both is None else _theta(both),
         conversations=tuple(_lines(first, rows, costs)),
         details=tuple(details),
-        notes=(*_notes(traces, both, len(rows), len(costs)), *(trace_notes(trace) if trace is not None else ())),
+        hangs=hanging.all,
+        notes=(*notes, *(trace_notes(trace) if trace is not None else ())),
     )
 
 
@@ -186,6 +194,7 @@ def _capture(trace: Trace) -> model.Capture:
         packets=trace.total_packets,
         tcp_packets=len(trace.packets),
         copies=trace.copies,
+        damaged_packets=trace.damaged,
         skipped_packets=trace.skipped_packets,
         other_packets=trace.other_packets,
         interface_drops=trace.interface_drops,
@@ -224,6 +233,13 @@ def _notes(traces: Sequence[Trace], both: Both | None, found: int, closely: int)
             notes.append(f"{name}: {missed} acknowledged and not in it: the capture lost packets")
         if trace.copies:
             notes.append(f"{name}: {_copies(trace)}")
+        if trace.damaged:
+            notes.append(
+                f"{name}: {trace.damaged:,} packets with sequence numbers far from all others and wrong checksums are "
+                "left out: they were spoilt on the way"
+            )
+        if trace.misdated:
+            notes.append(f"{name}: {trace.misdated:,} packets of an interface whose times cannot be are left out")
         back = int(np.count_nonzero(np.diff(trace.packets.t_ns) < 0))
         if back:
             notes.append(f"{name}: time runs back at {back:,} of its packets: short times there may be wrong")

@@ -10,6 +10,7 @@ from nfslat.model.tables import I64
 from nfslat.tcp.floors import Floors, Samples, floors, samples
 from nfslat.tcp.limits import Split, split
 from nfslat.tcp.needless import needless
+from nfslat.tcp.open_waits import OpenWait, open_waits
 from nfslat.tcp.packets import Talk
 from nfslat.tcp.progress import Progress, Runs, SegmentSize, progress, runs, segment_size
 from nfslat.tcp.silences import Silences, silences
@@ -76,4 +77,10 @@ class Shared:
     @cached_property
     def splits(self) -> tuple[Split, Split]:
         """The time of either sender, by what limited it."""
-        return split(self.talk, self.silences[0], 0), split(self.talk, self.silences[1], 1)
+        there, back = (split(self.talk, self.silences[way], way, self.open_waits) for way in (0, 1))
+        return there, back
+
+    @cached_property
+    def open_waits(self) -> tuple[OpenWait, ...]:
+        """What was waited for to the last."""
+        return open_waits(self.talk)

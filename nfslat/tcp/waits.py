@@ -48,4 +48,4 @@ def _only(shared: Shared) -> str | None:
     """Of a conversation that moved any bytes; a lone SYN leaves no question open."""
     talk = shared.talk
     is_used = talk.packets.size.any() or any(way.lost_bytes > 1 for way in talk.conversation.ways)
-    return sender(talk, int(talk.packets.direction[0])) if is_used and is_one_sided(talk) else None
+    return sender(talk, int(talk.packets.direction[0])) if is_used and is_one_sided(talk, shared.open_waits) else None

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from captures import SHARED, id_of, needs_native
+from odd_talks import lost, sent_again, shut, with_fin
 from timeline import Timeline
 from wire import write_pcap
 
@@ -166,6 +167,7 @@ class Direction:
     first: int | None = None
     next: int = 0  # the highest number of any packet, one behind it for a SYN or FIN
     acked: int | None = None  # by the other side
+    duplicates: int = 0  # ACKs that ask for that byte
     window: int | None = None
     last: Shown | None = None
 
@@ -218,6 +220,8 @@ def judge(case: Case) -> Iterator[tuple[str, int]]:
             own.take(begin, end)
         own.next = max(own.next, end + bool(one.flags & FIN))
         if ack is not None and not one.flags & RST:
+            is_more = other.acked is None or ack > other.acked
+            other.duplicates = 0 if is_more else other.duplicates + (ack_kind is AckKind.DUPLICATE)
             other.acked = ack if other.acked is None else max(ack, other.acked)
         own.last = one
 
@@ -231,9 +235,11 @@ def _rules(
     if again and not one.size:
         yield f"{name}: SYN or FIN without payload" if one.flags & (SYN | FIN) and kind is Kind.NONE else "?"
     elif again:
-        is_seen = own.is_seen(begin, end)
-        want = Kind.RETRANSMISSION if is_seen else Kind.OUT_OF_ORDER
+        is_seen = begin < own.high and own.is_seen(begin, end)  # behind a FIN there may be a hole that it tells of
+        is_asked_for = kind is Kind.RETRANSMISSION and own.duplicates >= 3 and begin == own.acked
+        want = Kind.RETRANSMISSION if is_seen or is_asked_for else Kind.OUT_OF_ORDER
         what = "these bytes were seen before" if is_seen else "these bytes were not seen before"
+        what += ", and three duplicate ACKs asked for them" if is_asked_for and not is_seen else ""
         yield f"{name}: {what}" if kind is want else "?"
     elif kind in (Kind.RETRANSMISSION, Kind.OUT_OF_ORDER):
         is_single = one.size == 1 and "keep_alive" in told and (own.acked is None or own.acked <= begin)
@@ -267,7 +273,9 @@ def _rules(
         yield "keep_alive_ack: answers what is none" if is_none else "?"
     elif ack_kind is AckKind.KEEP_ALIVE:
         probe = "zero_window_probe_ack"
-        yield f"{probe}: same" if probe in told else "keep_alive_ack: same" if "keep_alive_ack" in told else "?"
+        is_shut = one.window == 0 and "keep_alive" in (other.last.told if other.last else ())
+        same = probe if probe in told else "keep_alive_ack" if "keep_alive_ack" in told else ""
+        yield f"{same}: same" if same else "KEEP_ALIVE: of a closed window" if is_shut else "?"
     if "zero_window_probe" in told or kind is Kind.ZERO_WINDOW_PROBE:
         is_same = "zero_window_probe" in told and kind is Kind.ZERO_WINDOW_PROBE
         yield "zero_window_probe: same" if is_same else "?"
@@ -346,6 +354,25 @@ def test_the_rules_hold_on_a_capture_with_everything(tmp_path: Path, tools: Tool
         "zero_window_probe: same": 2,
         "zero_window_probe_ack: same": 2,
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "rules"),
+    [
+        (shut(), {"keep_alive: same": 6, "zero_window: same": 7, "KEEP_ALIVE: of a closed window": 6}),
+        (sent_again(), {"retransmission: these bytes were seen before": 6}),
+        (lost(3), {"retransmission: these bytes were not seen before, and three duplicate ACKs asked for them": 1}),
+        (lost(2), {"retransmission: these bytes were not seen before": 1}),
+        (with_fin(data_ms=21), {"retransmission: these bytes were not seen before": 1}),
+    ],
+    ids=["shut window", "dead peer", "fast retransmission", "two duplicates", "overtaking FIN"],
+)
+def test_what_hangs_or_is_odd_is_explained(line: Timeline, rules: dict[str, int], tmp_path: Path, tools: Tools) -> None:
+    """The same rules on captures of hangs, and on those that are odd."""
+    case = _read(line.write(tmp_path / "odd.pcap"), tools, tmp_path)
+    _compare(case)
+    found = _hold(case)
+    assert {rule: found[rule] for rule in rules} == rules
 
 
 def test_bytes_are_missing_where_tshark_sees_acks_of_lost_segments(case: Case) -> None:

@@ -83,6 +83,8 @@ def _mangled(seed: int) -> Trace:
         other_packets=0,
         skipped_packets=0,
         copies=0,
+        damaged=0,
+        misdated=0,
         interface_drops=0,
         first_ns=int(packets.t_ns.min()),
         last_ns=int(packets.t_ns.max()),

@@ -75,7 +75,7 @@ def test_packets_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     line.again(5000, line.lines[5])
     found = _as_json(capsys, line.write(tmp_path / "one.pcap"), "--port", 1521)
     (capture,) = found["captures"]
-    told = ("tcp_packets", "copies", "skipped_packets", "other_packets")
+    told = ("tcp_packets", "copies", "damaged_packets", "skipped_packets", "other_packets")
     assert capture["packets"] == sum(capture[name] for name in told)
     (one,) = found["details"]
     assert sum(way["packets"] for way in one["counts"]) == capture["tcp_packets"]
@@ -206,5 +206,5 @@ def test_every_capture_of_the_corpus_gets_an_answer(path: Path, capsys: pytest.C
         assert (status, out.err.count("\n")) == (3, 1)
         return
     (capture,) = _valid(out.out)["captures"]
-    told = ("tcp_packets", "copies", "skipped_packets", "other_packets")
+    told = ("tcp_packets", "copies", "damaged_packets", "skipped_packets", "other_packets")
     assert capture["packets"] == sum(capture[name] for name in told)

@@ -94,3 +94,47 @@ fn a_wild_ack_changes_nothing() {
     assert_eq!(seen.all.list[0].ways[0].lost_bytes(), 0);
     assert_eq!(seen.take(&data.seq(108)).2.kind, Kind::New);
 }
+
+/// A timestamps option behind two NOPs.
+fn stamped(ts_val: u32) -> [u8; 12] {
+    let [a, b, c, d] = ts_val.to_be_bytes();
+    [1, 1, 8, 10, a, b, c, d, 0, 0, 0, 0]
+}
+
+/// Four bytes at 10, then four at 18, as what lies between was lost or overtaken; so many ACKs ask for it.
+fn with_hole(duplicates: usize, options: &[u8]) -> Vec<Tcp> {
+    let data = |seq| tcp(CLIENT, SERVER).seq(seq).ack(100).options(options).data(b"four");
+    let ack = || tcp(SERVER, CLIENT).seq(100).ack(14);
+    let mut segments = vec![data(10), ack(), data(18)];
+    segments.extend((0..duplicates).map(|_| ack()));
+    segments
+}
+
+fn kind_behind(segments: Vec<Tcp>, last: Tcp) -> Kind {
+    Seen::default().kinds(&[segments, vec![last]].concat()).pop().unwrap().1
+}
+
+#[test]
+fn what_three_duplicate_acks_asked_for_was_sent_again() {
+    let last = |options: &[u8]| tcp(CLIENT, SERVER).seq(14).ack(100).options(options).data(b"lost");
+    assert_eq!(kind_behind(with_hole(3, &[]), last(&[])), Kind::Retransmission);
+    assert_eq!(kind_behind(with_hole(2, &[]), last(&[])), Kind::OutOfOrder);
+    assert_eq!(kind_behind(with_hole(3, &stamped(5)), last(&stamped(6))), Kind::Retransmission);
+    // Sent in front of what overtook it, or in the same tick.
+    assert_eq!(kind_behind(with_hole(3, &stamped(5)), last(&stamped(4))), Kind::OutOfOrder);
+    assert_eq!(kind_behind(with_hole(3, &stamped(5)), last(&stamped(5))), Kind::OutOfOrder);
+    // The ACKs ask for another byte.
+    let other = tcp(CLIENT, SERVER).seq(16).ack(100).data(b"xx");
+    assert_eq!(kind_behind(with_hole(3, &[]), other), Kind::OutOfOrder);
+}
+
+#[test]
+fn data_behind_the_fin_that_overtook_them_are_out_of_order() {
+    let data = |seq| tcp(CLIENT, SERVER).seq(seq).ack(100).data(b"four");
+    let fin = |seq| tcp(CLIENT, SERVER).seq(seq).ack(100).flags(FIN | ACK);
+    let mut seen = Seen::default();
+    let kinds = [Kind::New, Kind::None, Kind::OutOfOrder].map(|kind| (0, kind));
+    assert_eq!(seen.kinds(&[data(10), fin(18), data(14)]), kinds);
+    let in_order = [Kind::New, Kind::New, Kind::None, Kind::Retransmission].map(|kind| (0, kind));
+    assert_eq!(Seen::default().kinds(&[data(10), data(14), fin(18), data(14)]), in_order);
+}

@@ -8,6 +8,10 @@ use crate::traffic::each_option;
 pub(super) const HEAD: usize = 4096;
 /// No window is larger (RFC 7323 section 2.3), so no ACK goes further at once, but for what the capture lost.
 const LARGEST_WINDOW: i64 = 1 << 30;
+/// Further from what was seen, nothing but a gap in the capture, or a spoilt number, brings a segment.
+const FAR: i64 = 1 << 16;
+/// So many duplicate ACKs make a sender send again what they ask for (RFC 5681 section 3.2).
+const DUPLICATES: u8 = 3;
 
 /// What the payload of a packet is (`nfslat.tcp.packets.Kind`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,11 +50,17 @@ pub struct Way {
     pub copies: u64,
     pub(super) has_sent: bool,
     has_data: bool,
+    /// The last packet with payload was left out (`Conversation::is_damaged`).
+    pub(super) doubted: bool,
     pub(super) seen: Ranges,
     pub(super) fin: Option<i64>,
     /// The byte behind the highest one went out as a probe of a closed window.
     probed: bool,
     acked: Option<i64>,
+    /// Duplicate ACKs that ask for the byte at `acked`.
+    duplicates: u8,
+    /// TSval of the last packet that left a hole in front of it.
+    overtaker: Option<u32>,
     /// As this direction's last packet announced it, not scaled; none before, and of a SYN.
     pub(super) window: Option<u16>,
     pub(super) last: Kind,
@@ -73,6 +83,11 @@ impl Way {
 
     pub(super) fn near(&self) -> i64 {
         self.seen.high.max(self.acked.unwrap_or(0))
+    }
+
+    #[inline]
+    pub(super) fn is_far(&self, start: i64) -> bool {
+        start > self.near() + FAR || start + FAR < self.seen.low()
     }
 
     /// Bytes that were acknowledged and never captured.
@@ -111,6 +126,7 @@ impl Way {
             self.begins_at(ack);
         }
         self.acked = Some(ack);
+        self.duplicates = 0;
     }
 
     pub(super) fn kind(&mut self, segment: &Segment<'_>, start: i64, is_closed: bool) -> Kind {
@@ -133,12 +149,30 @@ impl Way {
         }
         self.has_data = true;
         self.probed = false;
-        match self.seen.take(start, start + i64::from(segment.len)) {
+        let end = start + i64::from(segment.len);
+        match self.seen.take(start, end) {
+            // The FIN that ends the stream was there before it.
+            Novelty::New | Novelty::Ahead if self.fin.is_some_and(|fin| end <= fin) => self.late(segment, start),
             Novelty::New => Kind::New,
-            Novelty::Ahead => Kind::Ahead,
-            Novelty::Late => Kind::OutOfOrder,
+            Novelty::Ahead => {
+                self.overtaker = ts_val(segment);
+                Kind::Ahead
+            }
+            Novelty::Late => self.late(segment, start),
             Novelty::Repeated => Kind::Retransmission,
         }
+    }
+
+    /// What fills a hole was overtaken, or lost in front of the capture and sent again: that is sure of what duplicate
+    /// ACKs asked for, unless its timestamp says that it was sent in front of what overtook it.
+    #[cold]
+    fn late(&self, segment: &Segment<'_>, start: i64) -> Kind {
+        let is_asked_for = self.duplicates >= DUPLICATES && self.acked == Some(start);
+        let is_newer = match (ts_val(segment), self.overtaker) {
+            (Some(own), Some(overtaker)) => (own.wrapping_sub(overtaker) as i32) > 0,
+            _ => true,
+        };
+        if is_asked_for && is_newer { Kind::Retransmission } else { Kind::OutOfOrder }
     }
 
     pub(super) fn add_head(&mut self, start: i64, segment: &Segment<'_>, room: &mut usize) {
@@ -181,8 +215,16 @@ impl Way {
         match other.last {
             Kind::KeepAlive | Kind::ZeroWindowProbe if is_same && kind == Kind::None => AckKind::KeepAlive,
             _ if !is_same => AckKind::WindowUpdate,
-            _ if kind == Kind::None && ack < other.seen.high => AckKind::Duplicate,
+            _ if kind == Kind::None && ack < other.seen.high => {
+                other.duplicates = other.duplicates.saturating_add(1);
+                AckKind::Duplicate
+            }
             _ => AckKind::None,
         }
     }
+}
+
+/// TSval of the timestamps option (RFC 7323 section 3.2).
+fn ts_val(segment: &Segment<'_>) -> Option<u32> {
+    each_option(segment.options).find(|(kind, _)| *kind == 8)?.1.get(..4)?.try_into().ok().map(u32::from_be_bytes)
 }

@@ -20,6 +20,7 @@ pub(super) struct Trace {
     other_packets: u64,
     skipped_packets: u64,
     copies: u64,
+    damaged: u64,
     files: Vec<Py<File>>,
 }
 
@@ -52,6 +53,7 @@ pub(super) fn packets(
         other_packets: trace.other,
         skipped_packets: trace.skipped,
         copies: trace.copies,
+        damaged: trace.damaged,
         files: of_files(py, files)?,
     })
 }

@@ -148,6 +148,13 @@ def _reading_notes(side: Side) -> list[AuditNote]:
             warn=True,
         ),
         note(
+            "capture-misdated",
+            d.misdated_packets,
+            f"{some(d.misdated_packets, 'packet')} {be(d.misdated_packets)} of an interface that dates all its packets "
+            f"before 1970 or after 2261; nothing of {'it' if d.misdated_packets == 1 else 'them'} is in the figures",
+            warn=True,
+        ),
+        note(
             "capture-stalls-dropped",
             d.details.stalls_dropped,
             f"{some(d.details.stalls_dropped, 'row')} of what TCP did (pauses, messages behind holes, payload by time) "

@@ -8,8 +8,10 @@ from nfslat.model.causes import WORDS
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
 from nfslat.report.text_layout import count, count_of, ms, percent, shorten
 from nfslat.report.text_writer import write
+from nfslat.tcp.hangs import Hanging
 from nfslat.tcp.model import Capture, Detail, Ends, Line, Report
 from nfslat.tcp.sections.ends import ends_section
+from nfslat.tcp.sections.hangs import hang_line, hangs_section, of_detail
 from nfslat.tcp.sections.rounds import rounds_section
 from nfslat.tcp.sections.sizes import rate, sizes_section, throughput_section
 from nfslat.tcp.sections.sqlnet import sqlnet_section, trace_section
@@ -29,9 +31,10 @@ def render(report: Report, *, width: int, color: bool) -> str:
 def _blocks(report: Report) -> Iterator[Block]:
     for detail in report.details:
         yield Gap()
-        yield from _answer(detail)
+        yield from _answer(detail, of_detail(detail, report))
     for note in report.notes:
         yield Item(note)
+    yield from hangs_section(report)
     if len(report.conversations) > 1:
         yield from _list(report)
     for detail in report.details:
@@ -41,9 +44,11 @@ def _blocks(report: Report) -> Iterator[Block]:
     yield from _captures(report)
 
 
-def _answer(one: Detail) -> Iterator[Block]:
-    """Who talks, what takes the time, what TCP cost, and whether the network can be it."""
+def _answer(one: Detail, hanging: list[Hanging]) -> Iterator[Block]:
+    """Who talks, what takes the time, what hangs, what TCP cost, and whether the network can be it."""
     yield Prose(f"{one.a} to {one.b}, {duration(one.duration_s * 1e3)}: {_mostly(one)}", style="bold")
+    for wait in hanging:
+        yield hang_line(wait)
     if one.waits.one_sided is not None:
         yield Prose(
             "The capture shows packets of one direction only (a mirror port, or another way back): what the sender "
@@ -54,7 +59,7 @@ def _answer(one: Detail) -> Iterator[Block]:
     if one.costs:
         parts = [f"{WORDS[cost.cause].cost} {duration(cost.ms)} ({percent(cost.share)})" for cost in one.costs]
         yield Prose(f"TCP made its senders wait: {'; '.join(parts)}.", hanging=2)
-    else:
+    elif not hanging:
         yield Prose("TCP made neither sender wait.", hanging=2)
     if one.ends is not None:
         yield Prose(_on_the_way(one.ends), hanging=2)
@@ -217,6 +222,7 @@ def _captures(report: Report) -> Iterator[Block]:
 
 def _capture(one: Capture) -> str:
     parts = [(one.tcp_packets, "of TCP"), (one.copies, "of TCP captured twice"), (one.skipped_packets, "not asked for")]
+    parts.append((one.damaged_packets, "of TCP spoilt"))
     parts.append((one.other_packets, "not TCP"))
     told = ", ".join(f"{count(number)} {what}" for number, what in parts if number)
     snaplen = "" if one.snaplen is None else f", cut at {count(one.snaplen)} bytes"

@@ -18,6 +18,7 @@ import numpy as np
 
 from nfslat.model.tables import I64, Bool
 from nfslat.tcp.packets import Kind, Packets, Talk
+from nfslat.tcp.progress import never_seen
 
 
 class Type(IntEnum):
@@ -186,7 +187,11 @@ def turned_away(talk: Talk, server: int) -> tuple[int | None, str | None]:
 def has_new_data(packets: Packets) -> Bool:
     """Of each packet: whether it holds bytes that were not seen before."""
     new = (packets.kind == Kind.NEW) | (packets.kind == Kind.AHEAD) | (packets.kind == Kind.OUT_OF_ORDER)
-    return np.asarray(new & (packets.size > 0))
+    new &= packets.size > 0
+    for way in (0, 1):
+        data = np.flatnonzero((packets.direction == way) & (packets.size > 0))
+        new[data[never_seen(packets, data)]] = True
+    return np.asarray(new)
 
 
 def headers(packets: Packets, direction: int, accept: Accept | None) -> Headers:
