@@ -30,6 +30,10 @@ const APART: i64 = 1 << 28;
 /// The clock of timestamps is measured by so many of its ticks, and how often packets are seen by so many packets.
 const TICKS: u32 = 16;
 const SAMPLE: u32 = 8;
+/// Flags that all pieces of a packet have.
+const TELLING: u8 = SYN | RST | ACK;
+/// The options of nearly all packets begin so: two bytes of nothing in front of the timestamps.
+const PLAIN: [u8; 4] = [1, 1, TIMESTAMPS, 10];
 const TIMESTAMPS: u8 = 8;
 const SACK: u8 = 5;
 
@@ -67,7 +71,8 @@ impl Sent {
     /// Does it say what `other` says, whatever bytes are in the two?
     fn is_like(&self, other: &Sent) -> bool {
         (self.ack, self.ts_val, self.options) == (other.ack, other.ts_val, other.options)
-            && (self.window, self.flags) == (other.window, other.flags)
+            && self.window == other.window
+            && (self.flags ^ other.flags) & if self.len == 0 { TELLING | FIN } else { TELLING } == 0
     }
 
     fn covers(&self, other: &Sent) -> bool {
@@ -111,8 +116,11 @@ struct Way {
     apart_ns: Option<(i64, i64)>,
     /// Its sender gives one IP identification to several packets.
     repeats_ids: bool,
-    /// Interfaces that have seen it, in the order of their bits.
-    points: Vec<u32>,
+    /// The identification of the last packet.
+    last_id: u16,
+    /// The first interface that has seen it, and the others, in the order of their bits.
+    point: u32,
+    other_points: Vec<u32>,
 }
 
 impl Way {
@@ -132,23 +140,25 @@ impl Way {
     /// The bit of an interface.
     #[inline]
     fn point(&mut self, point: u32) -> u8 {
-        if self.points.first() == Some(&point) {
-            return 1;
-        }
-        let known = self.points.iter().position(|one| *one == point);
+        if self.point == point { 1 } else { self.other_point(point) }
+    }
+
+    #[cold]
+    fn other_point(&mut self, point: u32) -> u8 {
+        let known = self.other_points.iter().position(|one| *one == point);
         let number = known.unwrap_or_else(|| {
-            if self.points.len() < POINTS {
-                self.points.push(point);
+            if self.other_points.len() < POINTS - 1 {
+                self.other_points.push(point);
             }
-            self.points.len() - 1
+            self.other_points.len() - 1
         });
-        1 << number
+        2 << number
     }
 
     /// How often packets of this direction are in the capture. Interfaces that can be told apart do not count: each of
     /// them has its own.
     fn usual(&self) -> u8 {
-        if self.points.len() > 1 {
+        if !self.other_points.is_empty() {
             return 1;
         }
         // The packet that is asked about is one of them.
@@ -292,42 +302,50 @@ impl Way {
     }
 
     #[inline]
-    fn push(&mut self, send: Sent, most: usize) {
-        if self.sends.len() < FEW.min(most) {
-            self.sends.push(send);
-        } else {
-            self.push_full(send, most);
-        }
+    fn push(&mut self, send: Sent) {
         self.seen[0] += 1;
-    }
-
-    #[inline]
-    fn push_full(&mut self, send: Sent, most: usize) {
-        let young_ns = if self.points.len() > 1 { QUEUE_NS } else { TIMER_NS };
-        if send.t_ns - self.sends[self.oldest].t_ns < young_ns && self.sends.len() < MOST.min(most) {
-            self.sends.rotate_left(self.oldest);
-            self.sends.push(send);
-            self.oldest = 0;
+        let counts = send.ip_id != 0 && !self.repeats_ids && self.other_points.is_empty();
+        if self.sends.len() < FEW || (!counts && self.is_short(&send)) {
+            self.grow(send);
             return;
+        }
+        // Whoever counts its packets may have some lie between copies, as ever; other copies are told by their time.
+        if self.oldest >= self.sends.len() {
+            self.oldest = 0;
         }
         self.sends[self.oldest] = send;
         self.oldest += 1;
-        if self.oldest == self.sends.len() {
-            self.oldest = 0;
-        }
+    }
+
+    /// Is what is remembered younger than copies may be?
+    fn is_short(&self, send: &Sent) -> bool {
+        let young_ns = if self.other_points.is_empty() { TIMER_NS } else { QUEUE_NS };
+        let oldest = &self.sends[self.oldest % self.sends.len()];
+        self.sends.len() < MOST && send.t_ns - oldest.t_ns < young_ns
+    }
+
+    #[cold]
+    fn grow(&mut self, send: Sent) {
+        let oldest = if self.sends.is_empty() { 0 } else { self.oldest % self.sends.len() };
+        self.sends.rotate_left(oldest);
+        self.oldest = 0;
+        self.sends.push(send);
     }
 }
 
 /// Timestamp of a segment, 0 where it has none, and what its other options say, in short.
 #[inline]
 fn options_of(segment: &Segment<'_>) -> (u32, u32) {
-    // As nearly all have them: two bytes of nothing in front of the timestamps.
-    if let [1, 1, TIMESTAMPS, 10, a, b, c, d, e, f, g, h] = *segment.options {
-        return (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+    match <[u8; 12]>::try_from(segment.options) {
+        Ok(all) if all[..4] == PLAIN => {
+            let word = |at: usize| u32::from_be_bytes([all[at], all[at + 1], all[at + 2], all[at + 3]]);
+            (word(4), word(8))
+        }
+        _ => other_options(segment.options),
     }
-    other_options(segment.options)
 }
 
+#[cold]
 fn other_options(options: &[u8]) -> (u32, u32) {
     let ts_val = each_option(options).find_map(|option| match option {
         (TIMESTAMPS, [a, b, c, d, ..]) => Some(u32::from_be_bytes([*a, *b, *c, *d])),
@@ -339,9 +357,9 @@ fn other_options(options: &[u8]) -> (u32, u32) {
 
 #[inline]
 fn has_sack(options: &[u8]) -> bool {
-    // But for what nearly all have.
-    let is_plain = options.len() <= 12 && options.get(2).is_none_or(|kind| *kind == TIMESTAMPS);
-    !is_plain && each_option(options).any(|(kind, value)| kind == SACK && value.len() >= 8)
+    // 12 bytes are timestamps, or one block without them.
+    let may_have = options.len() > 12 || options.get(2) == Some(&SACK) || options.first() == Some(&SACK);
+    may_have && each_option(options).any(|(kind, value)| kind == SACK && value.len() >= 8)
 }
 
 /// Both directions of a connection.
@@ -349,27 +367,23 @@ fn has_sack(options: &[u8]) -> bool {
 pub struct Copies([Way; 2]);
 
 impl Copies {
+    /// Take a segment of a connection of which no more than the last is to be kept so far: it is no copy.
+    #[cold]
+    pub fn keep(&mut self, direction: usize, point: u32, segment: &Segment<'_>, t_ns: i64) {
+        self.0[direction].sends.clear();
+        self.is_copy(direction, point, segment, t_ns);
+    }
+
     /// Was a segment captured before? `point` is the interface.
     #[inline]
     pub fn is_copy(&mut self, direction: usize, point: u32, segment: &Segment<'_>, t_ns: i64) -> bool {
-        self.sees(direction, point, segment, t_ns, MOST)
-    }
-
-    /// Take a segment of a connection of which not much is to be kept so far: it is no copy.
-    pub fn keep(&mut self, direction: usize, point: u32, segment: &Segment<'_>, t_ns: i64) {
-        self.0[direction].sends.clear();
-        self.0[direction].oldest = 0;
-        self.sees(direction, point, segment, t_ns, 1);
-    }
-
-    #[inline]
-    fn sees(&mut self, direction: usize, point: u32, segment: &Segment<'_>, t_ns: i64, most: usize) -> bool {
         let [forward, backward] = &mut self.0;
         let (own, other) = if direction == 0 { (forward, backward) } else { (backward, forward) };
         if !own.has_begun {
             own.begin(segment.seq);
+            own.point = point;
         }
-        let mut start = own.position(segment.seq);
+        let start = own.position(segment.seq);
         let end = start + i64::from(segment.len);
         let (ts_val, options) = options_of(segment);
         let mut send = Sent {
@@ -382,41 +396,33 @@ impl Copies {
             options,
             window: segment.window,
             ip_id: segment.ip_id,
-            flags: segment.flags & (SYN | RST | ACK) | if segment.len == 0 { segment.flags & FIN } else { 0 },
+            flags: segment.flags,
             points: own.point(point),
             times: 1,
             likes: 1,
-            is_late: segment.len > 0 && start < own.high,
+            is_late: start < own.high,
         };
         let acks_more = own.acked.is_none_or(|acked| (segment.ack.wrapping_sub(acked) as i32) > 0);
         let is_new = if segment.len > 0 { end > own.high } else { segment.flags == ACK && acks_more };
         if !is_new && own.look_up(other, &send) {
             return true;
         }
-        if segment.flags & SYN != 0 || (start - own.high).abs() > APART {
+        let is_elsewhere = !(-APART..=APART).contains(&(start - own.high));
+        if is_elsewhere || segment.flags & SYN != 0 {
             own.begin(segment.seq);
-            start = own.high;
-            (send.start, send.is_late) = (start, false);
+            (send.start, send.is_late) = (own.high, false);
         }
-        if let Some(last) = own.last()
-            && last.ip_id == send.ip_id
-            && send.ip_id != 0
-        {
-            own.repeats_ids = true;
+        if own.last_id == send.ip_id {
+            own.repeats_ids |= send.ip_id != 0;
         }
+        own.last_id = send.ip_id;
         own.takes(other, segment, &send, acks_more);
-        own.push(send, most);
+        own.push(send);
         false
     }
 }
 
 impl Way {
-    #[inline]
-    fn last(&self) -> Option<&Sent> {
-        let newest = if self.oldest == 0 { self.sends.len() } else { self.oldest };
-        self.sends.get(newest.wrapping_sub(1))
-    }
-
     /// What a packet that is no copy says.
     #[inline]
     fn takes(&mut self, other: &mut Way, segment: &Segment<'_>, send: &Sent, acks_more: bool) {
