@@ -223,8 +223,11 @@ impl Way {
     fn look_up(&mut self, other: &Way, now: &Sent) -> bool {
         let mut like = None;
         let mut parts = Vec::new();
-        for back in 0..self.sends.len() {
-            let at = (self.oldest + self.sends.len() - 1 - back) % self.sends.len();
+        let oldest = self.oldest.min(self.sends.len());
+        for at in (0..oldest).rev().chain((oldest..self.sends.len()).rev()) {
+            if self.sends[at].ack != now.ack {
+                continue;
+            }
             let send = self.sends[at];
             if !send.is_like(now) || send.end() < now.start || now.end() < send.start {
                 continue;
