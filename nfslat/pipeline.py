@@ -276,14 +276,11 @@ def _phases(c: Analysis, known: Known) -> list[Told]:
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.phases import Told, phase_row, spans_of
-    from nfslat.figures.pivots import begins_ns
 
     hosts = Known(server_host=known.server_host, client_host=known.client_host)
     told = []
-    spans = spans_of(c)
-    for span in spans:
-        inside = span.inside(int(begins_ns(c).min()), int(begins_ns(c).max()))
-        one = within(c, inside.begin_ns, inside.end_ns)
+    for span in spans_of(c):
+        one = within(c, *span.inside_ns)
         if not len(one.matched):
             one = within(c, span.begin_ns, span.end_ns)
         if instead := c.inflight.load.threads.instead:

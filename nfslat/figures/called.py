@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from nfslat.answer.callers import Called
 from nfslat.model.protocol import op_name, program_name
-from nfslat.model.tables import State
+from nfslat.model.tables import State, endpoint
 from nfslat.model.units import to_ms
 from nfslat.results import Side
 from nfslat.select import Filters
 
-_Key = tuple[str, str, str, str, str]
+
+class _Key(NamedTuple):
+    caller: str
+    host: str
+    port: int
+    transport: str
+    program: str
+    op: str
 
 
 @dataclass
@@ -57,7 +65,11 @@ def _rows(side: Side, filters: Filters) -> list[Called]:
             of.again += 1
     rows = [
         Called(
-            *key,
+            caller=key.caller,
+            called=endpoint(key.host, key.port),
+            transport=key.transport,
+            program=key.program,
+            op=key.op,
             answered=of.answered,
             unanswered=len(of.waits_ms),
             again=of.again,
@@ -71,19 +83,16 @@ def _rows(side: Side, filters: Filters) -> list[Called]:
 
 
 def _is_wanted(key: _Key, filters: Filters) -> bool:
-    caller, called, _, _, name = key
-    host, _, port = called.rpartition(":")
     return (
-        (not filters.ops or name in filters.ops)
-        and (not filters.clients or caller in filters.clients)
-        and (not filters.servers or host.strip("[]") in filters.servers)
-        and (not filters.ports or int(port) in filters.ports)
+        (not filters.ops or key.op in filters.ops)
+        and (not filters.clients or key.caller in filters.clients)
+        and (not filters.servers or key.host in filters.servers)
+        and (not filters.ports or key.port in filters.ports)
     )
 
 
 def _key(side: Side, conn: int, way: int, kind: int) -> _Key:
     ends, asked = side.ops.connections[conn], side.ops.kinds[kind]
     host, port = ends.destination(way)
-    called = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     name = op_name(asked.program, asked.version, asked.op)
-    return ends.source(way)[0], called, ends.transport, program_name(asked.program), name
+    return _Key(ends.source(way)[0], host, port, ends.transport, program_name(asked.program), name)

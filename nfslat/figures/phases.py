@@ -34,13 +34,15 @@ class Span:
 
     begin_ns: int | None
     end_ns: int | None
+    edge_ns: int  # of it, where it borders on another one
 
-    def inside(self, first_ns: int, last_ns: int) -> Span:
-        """Without what borders on other phases; the capture has calls from `first_ns` to `last_ns`."""
-        begin = first_ns if self.begin_ns is None else self.begin_ns
-        end = last_ns if self.end_ns is None else self.end_ns
-        edge_ns = int(_EDGE * (end - begin))
-        return Span(None if self.begin_ns is None else begin + edge_ns, None if self.end_ns is None else end - edge_ns)
+    @property
+    def inside_ns(self) -> tuple[int | None, int | None]:
+        """Begin and end of it without what borders on other phases."""
+        return (
+            None if self.begin_ns is None else self.begin_ns + self.edge_ns,
+            None if self.end_ns is None else self.end_ns - self.edge_ns,
+        )
 
     @property
     def words(self) -> str:
@@ -74,8 +76,10 @@ def spans_of(c: Analysis) -> list[Span]:
     cuts = changes([server, c.client_srt_ns[rows] - server])
     if not cuts:
         return []
-    edges = [None, *(int(begins[rows[cut]]) for cut in cuts), None]
-    return [Span(begin, end) for begin, end in itertools.pairwise(edges)]
+    first, *inner, last = [int(begins.min()), *(int(begins[rows[cut]]) for cut in cuts), int(begins.max())]
+    lengths = [end - begin for begin, end in itertools.pairwise([first, *inner, last])]
+    spans = zip(itertools.pairwise([None, *inner, None]), lengths, strict=True)
+    return [Span(begin, end, int(_EDGE * length)) for (begin, end), length in spans]
 
 
 def phase_row(

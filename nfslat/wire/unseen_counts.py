@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.model.tables import I64, Bool
-from nfslat.wire.unseen_fit import Fit, Rows, behind_calls
+from nfslat.wire.unseen_fit import Fit, Rows, behind_calls, steps
 
 Size = tuple[int, int]  # bytes of a reply, at least and at most
 
@@ -57,12 +57,12 @@ def fit_all(rows: Rows, called_ns: I64, sizes: Sequence[Size], *, ends: bool) ->
     begin_ns = np.concatenate([_from_behind(one) for one in np.split(rows.begin_ns, starts[1:])])
     end_ns = np.concatenate([np.maximum.accumulate(one) for one in np.split(rows.end_ns, starts[1:])])
     order = np.argsort(begin_ns, kind="stable")
-    done = np.cumsum(_steps(early, starts)[order])
+    done = np.cumsum(steps(early, starts)[order])
     called = np.searchsorted(np.sort(called_ns), np.maximum.accumulate(rows.end_ns[order]), "right")
     whole = np.zeros_like(most)
     whole[last] = counts.most
     done = behind_calls(done, np.cumsum(whole[order]), called)
-    still = int(counts.least.sum()) + np.cumsum(_steps(np.maximum(least - early, 0), starts, counts.least)[order])
+    still = int(counts.least.sum()) + np.cumsum(steps(np.maximum(least - early, 0), starts, counts.least)[order])
     done = np.minimum(done, count - still)
     if done[-1] < count:
         return None
@@ -70,8 +70,8 @@ def fit_all(rows: Rows, called_ns: I64, sizes: Sequence[Size], *, ends: bool) ->
     order = np.argsort(end_ns, kind="stable")
     room = most - late
     room[last] = 0
-    left = int(counts.most.sum()) + np.cumsum(_steps(room, starts, counts.most)[order])
-    done = np.maximum(np.cumsum(_steps(late, starts)[order]), count - left)
+    left = int(counts.most.sum()) + np.cumsum(steps(room, starts, counts.most)[order])
+    done = np.maximum(np.cumsum(steps(late, starts)[order]), count - left)
     high = _sum(np.clip(done, 0, count), end_ns[order])
     return Fit(count, low, high) if low <= high else None
 
@@ -92,13 +92,6 @@ def _sum(done: I64, at_ns: I64) -> float:
     """`done` replies by each of the instants, in their order."""
     done = np.maximum.accumulate(done)
     return float((np.diff(done, prepend=0) * at_ns).sum())
-
-
-def _steps(counts: I64, starts: I64, before: I64 | int = 0) -> I64:
-    """First differences of counts that begin anew in the rows `starts`, from `before` on."""
-    steps = np.diff(counts, prepend=0)
-    steps[starts] = counts[starts] - before
-    return np.asarray(steps)
 
 
 def _counts(room: I64, sizes: Sequence[Size], count: int) -> _Counts | None:

@@ -78,7 +78,7 @@ def _spread(rows: Rows, places: I64, one: Waiting, *, ends: bool, exact: bool) -
     early = np.minimum(until // one.least if ends else (until - 1) // one.least + 1, most)
     late = np.minimum(until // one.most, most) if exact else np.zeros_like(most)
     late[np.append(first[1:], len(most)) - 1] = places[rows.stretch[first]]
-    early, late = _steps(early, first), _steps(late, first)
+    early, late = steps(early, first), steps(late, first)
     order = np.argsort(rows.end_ns, kind="stable")
     end_ns = rows.end_ns[order]
     begin_ns = np.minimum.accumulate(rows.begin_ns[order][::-1])[::-1]
@@ -103,8 +103,8 @@ def behind_calls(room: I64, whole: I64, called: I64) -> I64:
     return np.asarray(np.minimum(np.minimum(room, called), room + np.minimum.accumulate(called - whole)))
 
 
-def _steps(counts: I64, first: I64) -> I64:
-    """First differences of counts that begin anew in the rows `first`."""
-    steps = np.diff(counts, prepend=0)
-    steps[first] = counts[first]
-    return np.asarray(steps)
+def steps(counts: I64, first: I64, before: I64 | int = 0) -> I64:
+    """First differences of counts that begin anew in the rows `first`, from `before` on."""
+    out = np.diff(counts, prepend=0)
+    out[first] = counts[first] - before
+    return np.asarray(out)

@@ -8,13 +8,13 @@ idle thread (net/sunrpc/svc_xprt.c).
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from laboratory.judged import NOT_JUDGED, RIGHT, Answer, Judged
+from laboratory.measured import nfsd_threads
 
 _Z = 1.96  # 95 % of a normal distribution lie within so many standard deviations
 _LIMIT = "server-threads"
@@ -49,8 +49,7 @@ def threads_of(truth: Mapping[str, Any]) -> Threads:
     before, after = truth.get("before") or {}, truth.get("after") or {}
     pools = [_pools(one.get("pool_stats", "")) for one in (before, after)]
     enqueued, woken = (sum(one[at] for one in pools[1]) - sum(one[at] for one in pools[0]) for at in (2, 3))
-    found = [re.search(r"^th (\d+)", one.get("server_rpc_nfsd", ""), re.M) for one in (before, after)]
-    counts = tuple(dict.fromkeys(int(one[1]) for one in found if one))
+    counts = tuple(dict.fromkeys(nfsd_threads(truth)))
     # A timeline may have set another number in between; nfsd that was restarted counts from 0.
     told = enqueued >= _FEW and 0 <= woken <= enqueued
     return Threads(counts, 1 - woken / enqueued if told else None)

@@ -116,13 +116,17 @@ def kernel_ops(truth: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
     return {op: ops[op] for op in _DATA if (ops.get(op) or {}).get("ops")}
 
 
+def nfsd_threads(truth: Mapping[str, Any]) -> list[int]:
+    """How many the server had before and after the load, as far as its kernel was asked (/proc/net/rpc/nfsd)."""
+    texts = [(truth.get(when) or {}).get("server_rpc_nfsd", "") for when in ("before", "after")]
+    return [int(line[1]) for text in texts if (line := re.search(r"^th (\d+)", text, re.M))]
+
+
 def _threads(found: model.Report, truth: Mapping[str, Any]) -> Iterator[Number]:
     """No more threads may be proven than there are."""
     there = (truth.get("environment") or {}).get("nfsd_threads")
-    texts = [(truth.get(when) or {}).get("server_rpc_nfsd", "") for when in ("before", "after")]
-    counted = [int(line[1]) for text in texts if (line := re.search(r"^th (\d+)", text, re.M))]
-    if there is None and counted:
-        there = max(counted)
+    if there is None:
+        there = max(nfsd_threads(truth), default=None)
     if there is None or found.inflight is None:
         yield _unknown("threads proven", "nobody says how many there are")
         return

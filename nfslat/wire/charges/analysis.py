@@ -22,6 +22,9 @@ from nfslat.wire.charges.silences import held_acks_ns, silences
 from nfslat.wire.resends import Waits
 
 NET = ("call_net", "reply_net")
+_EDGE = 0.2  # of a stretch of time, at each end
+_FEW = 20
+_SAME, _SAME_NS = 0.1, 500_000  # from the quickest trips to the median
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,6 @@ class Sum:
 
     ns: int
     ops: int  # that are charged with any of it
-
-
-_EDGE = 0.2  # of a stretch of time, at each end
-_FEW = 20
-_SAME, _SAME_NS = 0.1, 500_000  # from the quickest trips to the median
 
 
 @dataclass(frozen=True)
