@@ -122,22 +122,27 @@ fn read(reader: &mut Reader, taker: &mut impl Take, file: usize, progress: &Prog
     let mut clocks = Clocks::default();
     loop {
         let number = taker.packets() - before.0 + clocks.waiting + 1;
-        let packet = match reader.next() {
+        let next = reader.next();
+        // Looked at where it lies: to move it costs as much as to read it.
+        let packet = match &next {
             Ok(None) => break,
             Ok(Some(packet)) if packet.t_ns >= 0 => packet,
             Ok(Some(Packet { interface, .. })) => {
-                clocks.is_wrong(interface, Error::Time { file, packet: number })?;
+                clocks.is_wrong(*interface, Error::Time { file, packet: number })?;
                 continue;
             }
-            Err(error @ container::Error::TimeOutOfRange { interface, .. }) => {
-                clocks.is_wrong(interface, Error::Container { file, error })?;
-                continue;
+            Err(_) => {
+                let Err(error) = next else { continue };
+                if let container::Error::TimeOutOfRange { interface, .. } = error {
+                    clocks.is_wrong(interface, Error::Container { file, error })?;
+                    continue;
+                }
+                return Err(Error::Container { file, error });
             }
-            Err(error) => return Err(Error::Container { file, error }),
         };
         clocks.is_right(packet.interface)?;
         for _ in 0..std::mem::take(&mut clocks.waiting) {
-            taker.packet(&Packet { link: NO_LINK, captured: &[], wire_len: 0, id: 0, ..packet });
+            taker.packet(&Packet { link: NO_LINK, captured: &[], wire_len: 0, id: 0, ..*packet });
         }
         if taker.packets() == MOST_PACKETS {
             return Err(Error::TooMany);
@@ -145,7 +150,7 @@ fn read(reader: &mut Reader, taker: &mut impl Take, file: usize, progress: &Prog
         link.get_or_insert(packet.link);
         first_ns = first_ns.min(packet.t_ns);
         last_ns = last_ns.max(packet.t_ns);
-        taker.packet(&packet);
+        taker.packet(packet);
         if taker.packets().is_multiple_of(PROGRESS_PACKETS) {
             progress.packets.store(u64::from(taker.packets()), Ordering::Relaxed);
             progress.bytes.store(before.1 + reader.bytes_read(), Ordering::Relaxed);

@@ -80,8 +80,7 @@ enum Format {
 
 /// A packet whose bytes are still in the source.
 struct Record {
-    /// None where the container gives the packet no time.
-    t_ns: Option<i128>,
+    time: Time,
     link: u16,
     /// Where its bytes are: see `Source::taken`.
     start: usize,
@@ -89,6 +88,21 @@ struct Record {
     wire: u32,
     interface: u32,
     id: u64,
+}
+
+/// When a packet was captured, as far as its container says.
+enum Time {
+    Ns(i64),
+    /// Not in 64 bits.
+    OutOfRange,
+    Unknown,
+}
+
+impl From<i128> for Time {
+    #[inline]
+    fn from(t_ns: i128) -> Time {
+        t_ns.try_into().map_or(Time::OutOfRange, Time::Ns)
+    }
 }
 
 /// Why no further record can be read.
@@ -162,12 +176,12 @@ impl Reader {
         if record.captured != record.wire {
             self.note_lengths(&record);
         }
-        match record.t_ns.map(i64::try_from) {
-            Some(Ok(t_ns)) => self.last_ns = t_ns,
-            Some(Err(_)) => {
+        match record.time {
+            Time::Ns(t_ns) => self.last_ns = t_ns,
+            Time::OutOfRange => {
                 return Err(Error::TimeOutOfRange { packet: self.packets, interface: record.interface });
             }
-            None => self.info.untimed += 1,
+            Time::Unknown => self.info.untimed += 1,
         }
         Ok(Some(Packet {
             t_ns: self.last_ns,

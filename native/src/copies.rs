@@ -39,6 +39,7 @@ const SACK: u8 = 5;
 
 /// A packet that was sent, as it was first seen.
 #[derive(Clone, Copy)]
+#[cfg_attr(test, derive(PartialEq, Debug))]
 struct Sent {
     t_ns: i64,
     /// Position of the first byte.
@@ -89,6 +90,7 @@ impl Sent {
 
 /// What the receiver of a direction lacks, as it last said.
 #[derive(Clone, Copy, Default)]
+#[cfg_attr(test, derive(PartialEq, Debug))]
 struct Asked {
     t_ns: i64,
     ack: u32,
@@ -96,6 +98,7 @@ struct Asked {
 
 /// One direction.
 #[derive(Default)]
+#[cfg_attr(test, derive(PartialEq, Debug))]
 struct Way {
     sends: Vec<Sent>,
     /// The oldest of them, once there is no room for more.
@@ -118,6 +121,8 @@ struct Way {
     repeats_ids: bool,
     /// The identification of the last packet.
     last_id: u16,
+    /// As most are: its sender counts its packets, they were seen on one interface, and as many are remembered as need be.
+    is_usual: bool,
     /// The first interface that has seen it, and the others, in the order of their bits.
     point: u32,
     other_points: Vec<u32>,
@@ -196,7 +201,7 @@ impl Way {
             return true;
         }
         apart_ns < TIMER_NS
-            && (!self.may_be_another(other, send, now) || (send.times < self.usual() && self.is_usual(apart_ns)))
+            && (!self.may_be_another(other, send, now) || (send.times < self.usual() && self.is_usual_wait(apart_ns)))
     }
 
     /// Could TCP send `now` soon after `send`, which is just like it?
@@ -209,7 +214,7 @@ impl Way {
     }
 
     /// Do copies come so long after their packets?
-    fn is_usual(&self, apart_ns: i64) -> bool {
+    fn is_usual_wait(&self, apart_ns: i64) -> bool {
         self.apart_ns.is_none_or(|(least, most)| (least - least / 8..=most + most / 8).contains(&apart_ns))
     }
 
@@ -367,6 +372,7 @@ fn has_sack(options: &[u8]) -> bool {
 
 /// Both directions of a connection.
 #[derive(Default)]
+#[cfg_attr(test, derive(PartialEq, Debug))]
 pub struct Copies([Way; 2]);
 
 impl Copies {
@@ -374,6 +380,7 @@ impl Copies {
     #[cold]
     pub fn keep(&mut self, direction: usize, point: u32, segment: &Segment<'_>, t_ns: i64) {
         self.0[direction].sends.clear();
+        self.0[direction].is_usual = false;
         self.is_copy(direction, point, segment, t_ns);
     }
 
@@ -382,11 +389,65 @@ impl Copies {
     pub fn is_copy(&mut self, direction: usize, point: u32, segment: &Segment<'_>, t_ns: i64) -> bool {
         let [forward, backward] = &mut self.0;
         let (own, other) = if direction == 0 { (forward, backward) } else { (backward, forward) };
-        if !own.has_begun {
-            own.begin(segment.seq);
-            own.point = point;
+        if own.is_usual_next(point, segment) {
+            own.take_next(segment, t_ns);
+            return false;
         }
-        let start = own.position(segment.seq);
+        own.is_copy(other, point, segment, t_ns)
+    }
+}
+
+impl Way {
+    /// Does a segment go on where the last one ended, or acknowledge more, with nothing about it but a timestamp?
+    #[inline]
+    fn is_usual_next(&self, point: u32, segment: &Segment<'_>) -> bool {
+        let is_new = segment.len > 0 || (segment.flags == ACK && self.acks_more(segment));
+        let is_stamped = segment.options.first_chunk() == Some(&PLAIN) && segment.options.len() == 12;
+        is_new
+            && segment.seq == self.high as u32
+            && self.is_usual
+            && self.point == point
+            && segment.flags & (ACK | SYN | FIN | RST) == ACK
+            && segment.ip_id != self.last_id
+            && segment.ip_id != 0
+            && is_stamped
+    }
+    /// It was not captured before then, and asks for nothing.
+    #[inline]
+    fn take_next(&mut self, segment: &Segment<'_>, t_ns: i64) {
+        let (ts_val, options) = options_of(segment);
+        self.tick(t_ns, ts_val);
+        if self.acks_more(segment) {
+            self.acked = Some(segment.ack);
+        }
+        self.window = segment.window;
+        self.last_id = segment.ip_id;
+        self.seen[0] += 1;
+        let at = if self.oldest < self.sends.len() { self.oldest } else { 0 };
+        self.oldest = at + 1;
+        // Field by field: to copy them as one would wait for all to be in memory.
+        let send = &mut self.sends[at];
+        send.t_ns = t_ns;
+        send.start = self.high;
+        send.len = segment.len;
+        send.piece = 0;
+        send.ack = segment.ack;
+        send.ts_val = ts_val;
+        send.options = options;
+        send.window = segment.window;
+        send.ip_id = segment.ip_id;
+        send.flags = segment.flags;
+        (send.points, send.times, send.likes, send.is_late) = (1, 1, 1, false);
+        self.high += i64::from(segment.len);
+    }
+
+    /// The same of any segment.
+    fn is_copy(&mut self, other: &mut Way, point: u32, segment: &Segment<'_>, t_ns: i64) -> bool {
+        if !self.has_begun {
+            self.begin(segment.seq);
+            self.point = point;
+        }
+        let start = self.position(segment.seq);
         let end = start + i64::from(segment.len);
         let (ts_val, options) = options_of(segment);
         let mut send = Sent {
@@ -400,43 +461,51 @@ impl Copies {
             window: segment.window,
             ip_id: segment.ip_id,
             flags: segment.flags,
-            points: own.point(point),
+            points: self.point(point),
             times: 1,
             likes: 1,
-            is_late: start < own.high,
+            is_late: start < self.high,
         };
-        let acks_more = own.acked.is_none_or(|acked| (segment.ack.wrapping_sub(acked) as i32) > 0);
-        let is_new = if segment.len > 0 { end > own.high } else { segment.flags == ACK && acks_more };
-        if !is_new && own.look_up(other, &send) {
-            return true;
+        let acks_more = self.acks_more(segment);
+        let is_new = if segment.len > 0 { end > self.high } else { segment.flags == ACK && acks_more };
+        let is_copy = !is_new && self.look_up(other, &send);
+        if !is_copy {
+            let is_elsewhere = !(-APART..=APART).contains(&(start - self.high));
+            if is_elsewhere || segment.flags & SYN != 0 {
+                self.begin(segment.seq);
+                (send.start, send.is_late) = (self.high, false);
+            }
+            self.repeats_ids |= self.last_id == send.ip_id && send.ip_id != 0;
+            self.last_id = send.ip_id;
+            self.takes(other, segment, &send, acks_more);
+            self.push(send);
         }
-        let is_elsewhere = !(-APART..=APART).contains(&(start - own.high));
-        if is_elsewhere || segment.flags & SYN != 0 {
-            own.begin(segment.seq);
-            (send.start, send.is_late) = (own.high, false);
-        }
-        if own.last_id == send.ip_id {
-            own.repeats_ids |= send.ip_id != 0;
-        }
-        own.last_id = send.ip_id;
-        own.takes(other, segment, &send, acks_more);
-        own.push(send);
-        false
+        self.is_usual = self.sends.len() >= FEW && !self.repeats_ids && self.other_points.is_empty();
+        is_copy
     }
-}
 
-impl Way {
-    /// What a packet that is no copy says.
+    /// The sender's clock was this.
     #[inline]
+    fn tick(&mut self, t_ns: i64, ts_val: u32) {
+        if ts_val == 0 {
+            return;
+        }
+        match &mut self.clock {
+            Some([_, newest]) if (ts_val.wrapping_sub(newest.1) as i32) <= 0 => {}
+            Some([_, newest]) => *newest = (t_ns, ts_val),
+            none => *none = Some([(t_ns, ts_val); 2]),
+        }
+    }
+
+    #[inline]
+    fn acks_more(&self, segment: &Segment<'_>) -> bool {
+        self.acked.is_none_or(|acked| (segment.ack.wrapping_sub(acked) as i32) > 0)
+    }
+
+    /// What a packet that is no copy says.
     fn takes(&mut self, other: &mut Way, segment: &Segment<'_>, send: &Sent, acks_more: bool) {
         self.high = self.high.max(send.end());
-        if send.ts_val != 0 {
-            match &mut self.clock {
-                Some([_, newest]) if (send.ts_val.wrapping_sub(newest.1) as i32) <= 0 => {}
-                Some([_, newest]) => *newest = (send.t_ns, send.ts_val),
-                none => *none = Some([(send.t_ns, send.ts_val); 2]),
-            }
-        }
+        self.tick(send.t_ns, send.ts_val);
         if segment.flags & ACK == 0 || segment.flags & RST != 0 {
             return;
         }

@@ -126,7 +126,7 @@ impl Decoder {
     }
 
     /// Take the next packet of the capture.
-    #[inline]
+    #[inline(always)]
     pub fn packet(&mut self, packet: &Packet<'_>) {
         let at = At::of(packet, self.number + 1);
         let frame = link::dissect(packet.link, packet.captured, packet.wire_len);
@@ -173,7 +173,7 @@ impl Decoder {
 
     fn frame(&mut self, frame: &Frame<'_>, first_frame: u32, first_ns: i64, wire_len: u32) -> Kind {
         match frame {
-            Frame::Tcp(ends, segment) => self.tcp(*ends, segment, self.now_ns),
+            Frame::Tcp(ends, segment) => self.tcp(ends, segment, self.now_ns),
             Frame::Udp(ends, datagram) => self.udp(*ends, datagram, first_frame, first_ns, wire_len),
             Frame::Fragment(part) => {
                 let Some(whole) = self.fragments.take(part, self.number, self.now_ns) else {
@@ -190,7 +190,7 @@ impl Decoder {
     }
 
     fn udp(&mut self, ends: Ends, datagram: &Datagram<'_>, frame: u32, t_ns: i64, wire_len: u32) -> Kind {
-        let found = self.flows.find(ends, true, t_ns, &mut self.tally.held_bytes);
+        let found = self.flows.find(&ends, true, t_ns, &mut self.tally.held_bytes);
         let Some((number, direction)) = found else { return Kind::Untracked };
         let flow = &mut self.flows.list[number];
         flow.begins_in(self.number);
@@ -229,7 +229,7 @@ impl Decoder {
     }
 
     #[inline]
-    fn tcp(&mut self, ends: Ends, segment: &Segment<'_>, t_ns: i64) -> Kind {
+    fn tcp(&mut self, ends: &Ends, segment: &Segment<'_>, t_ns: i64) -> Kind {
         let found = self.flows.find(ends, false, t_ns, &mut self.tally.held_bytes);
         let Some((number, direction)) = found else { return Kind::Untracked };
         let flow = &mut self.flows.list[number];
@@ -409,7 +409,7 @@ impl Decoder {
 }
 
 impl Take for Decoder {
-    #[inline]
+    #[inline(always)]
     fn packet(&mut self, packet: &Packet<'_>) {
         Decoder::packet(self, packet);
     }

@@ -153,27 +153,28 @@ impl Flows {
     ///
     /// `held_bytes` is what all streams hold; it becomes less where connections are forgotten.
     #[inline]
-    pub fn find(&mut self, ends: Ends, is_udp: bool, t_ns: i64, held_bytes: &mut usize) -> Option<(usize, usize)> {
+    pub fn find(&mut self, ends: &Ends, is_udp: bool, t_ns: i64, held_bytes: &mut usize) -> Option<(usize, usize)> {
         self.packets += 1;
         let mixed = ends.sport ^ ends.dport.rotate_left(5) ^ (ends.src as u16).rotate_left(3) ^ ends.dst as u16;
         let mixed = usize::from(mixed ^ mixed >> 10);
         let slot = mixed & (self.recent.len() - 1);
         if let Some(known) = &self.recent[slot]
-            && known.ends == ends
+            && known.ends == *ends
             && known.is_udp == is_udp
         {
             self.list[known.flow as usize].last_packet = self.packets;
             return Some((known.flow as usize, usize::from(known.direction)));
         }
-        let flow = self.look_up(ends, is_udp, t_ns, held_bytes)?;
+        let flow = self.look_up(*ends, is_udp, t_ns, held_bytes)?;
         let found = &mut self.list[flow as usize];
         found.last_packet = self.packets;
-        let direction = u8::from(found.first != ends);
+        let direction = u8::from(found.first != *ends);
         let slot = mixed & (self.recent.len() - 1);
-        self.recent[slot] = Some(Recent { ends, is_udp, direction, flow });
+        self.recent[slot] = Some(Recent { ends: *ends, is_udp, direction, flow });
         Some((flow as usize, usize::from(direction)))
     }
 
+    #[cold]
     fn look_up(&mut self, ends: Ends, is_udp: bool, t_ns: i64, held_bytes: &mut usize) -> Option<u32> {
         let (one, other) = ((ends.src, ends.sport), (ends.dst, ends.dport));
         let key = Key { low: one.min(other), high: one.max(other), is_udp };

@@ -263,6 +263,10 @@ impl Stream {
     /// wrong sums.
     #[inline]
     pub fn is_damaged(&mut self, segment: &Segment<'_>, hosts: (Addr, Addr)) -> bool {
+        if segment.seq == self.next as u32 {
+            self.doubted = false;
+            return false;
+        }
         let start = unwrap(self.next, segment.seq);
         let is_far = start > self.high.max(self.acked) as i64 + FAR || start + FAR < self.initial as i64;
         self.doubted = self.started && is_far && !self.doubted && segment.is_damaged(hosts);
@@ -321,6 +325,7 @@ impl Stream {
     }
 
     /// Does anything wait behind a hole?
+    #[inline(always)]
     pub fn has_held(&self) -> bool {
         self.buffers.as_ref().is_some_and(|buffers| !buffers.held.is_empty())
     }
@@ -474,13 +479,14 @@ impl Stream {
     }
 
     /// A packet of the connection went by: is there a hole that nothing will fill any more?
-    #[inline]
+    #[inline(always)]
     pub fn settle(&mut self, t_ns: i64, feed: &mut Feed<'_>) {
         if self.has_held() {
             self.settle_holes(t_ns, feed);
         }
     }
 
+    #[cold]
     fn settle_holes(&mut self, t_ns: i64, feed: &mut Feed<'_>) {
         while let Some(buffers) = &self.buffers {
             let Some(first) = buffers.held.first() else { return };

@@ -1,6 +1,6 @@
 //! ERF records in, packets out. The format has no magic number: the first records have to look like some.
 
-use super::{Info, Record, Stop};
+use super::{Info, Record, Stop, Time};
 use crate::erf::{HEADER, Head, LINK, PAD, packet};
 use crate::source::Source;
 
@@ -63,7 +63,7 @@ pub fn next(source: &mut Source, info: &mut Info) -> Result<Record, Stop> {
         let held = (head.record - front) as u32;
         let wire = if front == 0 { held } else { head.wire };
         return Ok(Record {
-            t_ns: Some(head.t_ns().into()),
+            time: Time::Ns(head.t_ns()),
             link,
             start: start + front,
             captured: held.min(wire), // the rest is padding

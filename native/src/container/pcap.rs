@@ -1,6 +1,6 @@
 //! pcap records in, packets out (draft-ietf-opsawg-pcap; for A. Kuznetsov's modified records libpcap's sf-pcap.c).
 
-use super::{Order, Record, Stop, check_length, longest_packet};
+use super::{Order, Record, Stop, Time, check_length, longest_packet};
 use crate::source::Source;
 
 /// Bytes of the file's header.
@@ -94,6 +94,6 @@ impl Pcap {
         // The sum of two 32-bit numbers times at most 10^9 and 10^3: 64 bits hold it.
         let t_ns = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * unit_ns;
         let start = source.take(length) + record;
-        Ok(Record { t_ns: Some(t_ns.into()), link: self.link, start, captured, wire, interface: 0, id: 0 })
+        Ok(Record { time: Time::Ns(t_ns), link: self.link, start, captured, wire, interface: 0, id: 0 })
     }
 }

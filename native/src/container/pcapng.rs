@@ -1,6 +1,6 @@
 //! pcapng blocks in, packets out (draft-ietf-opsawg-pcapng, whose names are used here).
 
-use super::{Info, Order, Record, Stop, check_length, longest_packet};
+use super::{Info, Order, Record, Stop, Time, check_length, longest_packet};
 use crate::source::Source;
 
 /// The type of a Section Header Block: the same in both byte orders.
@@ -190,8 +190,8 @@ impl Pcapng {
             }
             interface.dropped_before(count.unwrap_or(0), info);
         }
-        let t_ns = Some(interface.clock.t_ns(high, low));
-        Ok(Record { t_ns, link: interface.link, start: FIXED, captured, wire, interface: number, id })
+        let time = interface.clock.t_ns(high, low).into();
+        Ok(Record { time, link: interface.link, start: FIXED, captured, wire, interface: number, id })
     }
 
     /// The obsolete Packet Block.
@@ -207,8 +207,8 @@ impl Pcapng {
         if drops != UNKNOWN {
             interface.dropped_before(drops.into(), info);
         }
-        let t_ns = Some(interface.clock.t_ns(high, low));
-        Ok(Record { t_ns, link: interface.link, start: FIXED, captured, wire, interface: number, id: 0 })
+        let time = interface.clock.t_ns(high, low).into();
+        Ok(Record { time, link: interface.link, start: FIXED, captured, wire, interface: number, id: 0 })
     }
 
     /// A Simple Packet Block: of the section's first interface, without a time, and cut as that interface cuts.
@@ -220,7 +220,7 @@ impl Pcapng {
         let captured = if interface.snaplen == 0 { wire } else { wire.min(interface.snaplen) };
         check_length(captured, longest_packet(interface.link))?;
         padded_rest(body, FIXED, captured)?;
-        Ok(Record { t_ns: None, link: interface.link, start: FIXED, captured, wire, interface: 0, id: 0 })
+        Ok(Record { time: Time::Unknown, link: interface.link, start: FIXED, captured, wire, interface: 0, id: 0 })
     }
 }
 

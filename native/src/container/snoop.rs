@@ -1,6 +1,6 @@
 //! Solaris snoop records in, packets out (RFC 1761).
 
-use super::{Info, Order, Record, Stop, check_length, longest_packet};
+use super::{Info, Order, Record, Stop, Time, check_length, longest_packet};
 use crate::source::Source;
 
 pub const MAGIC: [u8; 8] = *b"snoop\0\0\0";
@@ -59,7 +59,7 @@ impl Snoop {
         info.dropped = info.dropped.max(drops.into()); // since the capture began
         let t_ns = i64::from(seconds) * 1_000_000_000 + i64::from(micros) * 1000;
         let start = source.take(record as usize) + RECORD;
-        Ok(Record { t_ns: Some(t_ns.into()), link: self.link, start, captured, wire, interface: 0, id: 0 })
+        Ok(Record { time: Time::Ns(t_ns), link: self.link, start, captured, wire, interface: 0, id: 0 })
     }
 }
 

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::link::{Frame, dissect};
 use crate::testing::*;
@@ -158,4 +160,53 @@ fn another_connection_begins_anew() {
     assert_eq!(among(&segments, 100 * US), [false, false, false, true, false, true]);
     let apart = [data(7), syn(CLIENT, SERVER, 3), data(7), data(11)];
     assert_eq!(among(&apart, 100 * MS), [false; 4]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// What is usual takes the short way, which comes to the same as the long one, whatever lies in between.
+    #[test]
+    fn the_short_way_is_the_long_one(
+        steps in prop::collection::vec((0..40_u32, any::<bool>(), 0..3000_i64), 200..400),
+        wraps in any::<bool>(),
+        is_stamped in any::<bool>(),
+    ) {
+        let (mut short, mut long) = (Copies::default(), Copies::default());
+        let first: u32 = if wraps { u32::MAX - 500 } else { 7 };
+        let (mut next, mut t_ns, mut taken_short) = ([first; 2], 0, 0);
+        let mut sent: Vec<(Tcp, usize)> = Vec::new();
+        for ((what, is_back, wait_us), number) in steps.into_iter().zip(1_u32..) {
+            t_ns += wait_us * US;
+            let way = usize::from(is_back);
+            let (from, to) = [(CLIENT, SERVER), (SERVER, CLIENT)][way];
+            let plain = tcp(from, to).seq(next[way]).ack(next[1 - way]).id(number as u16);
+            let plain = if is_stamped { stamped(plain, 1000 + number) } else { plain };
+            let (segment, way) = match what {
+                0..2 if !sent.is_empty() => sent[sent.len() - 1 - (what as usize * 5) % sent.len()].clone(),
+                2 => (plain.seq(next[way].wrapping_sub(9)).data(b"again"), way),
+                3 => (plain.seq(next[way].wrapping_add(4)).data(b"hole"), way),
+                4 => (plain.data(b"no id").id(0), way),
+                5 => (sack(next[1 - way], next[1 - way].wrapping_add(8)), 1),
+                6 => (plain.flags(ACK | FIN).data(b"fin"), way),
+                7 if number > 150 => (plain.options(&[1, 1, 1, 1]).data(b"odd"), way),
+                8..20 => (plain, way),
+                _ => (plain.data(b"data"), way),
+            };
+            sent.push((segment.clone(), way));
+            let bytes = segment.frame();
+            let Frame::Tcp(_, segment) = dissect(1, &bytes, bytes.len() as u32) else { panic!("no segment") };
+            let point = u32::from(what == 39 && number > 250);
+            taken_short += u32::from(short.0[way].is_usual_next(point, &segment));
+            (long.0[0].is_usual, long.0[1].is_usual) = (false, false);
+            prop_assert_eq!(
+                short.is_copy(way, point, &segment, t_ns),
+                long.is_copy(way, point, &segment, t_ns)
+            );
+            (long.0[0].is_usual, long.0[1].is_usual) = (short.0[0].is_usual, short.0[1].is_usual);
+            prop_assert_eq!(&short, &long);
+            next[way] = if short.0[way].has_begun { short.0[way].high as u32 } else { first };
+        }
+        prop_assert!(is_stamped == (taken_short > 0), "{taken_short}");
+    }
 }

@@ -55,7 +55,7 @@ fn held_data_is_forgotten_with_its_connection() {
 fn connections_are_told_apart() {
     let mut flows = Flows::default();
     let (there, back) = (ends4(CLIENT, SERVER), ends4(SERVER, CLIENT));
-    let mut find = |ends, is_udp| flows.find(ends, is_udp, 0, &mut 0);
+    let mut find = |ends, is_udp| flows.find(&ends, is_udp, 0, &mut 0);
     assert_eq!(find(there, false), Some((0, 0)));
     assert_eq!(find(there, true), Some((1, 0)));
     assert_eq!(find(back, false), Some((0, 1)));
