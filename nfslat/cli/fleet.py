@@ -36,7 +36,7 @@ examples:
   nfslat fleet server/*.pcap clients/*/
   nfslat fleet server/ clients/ --out run/ --html fleet.html
   nfslat fleet --out run/ --show 10.9.3.17             # one client's two-sided report
-  nfslat fleet --manifest FLEET.toml --scheduler tcp://head:8786 --out s3://bucket/run
+  nfslat fleet --manifest FLEET.toml --scheduler tls://head:8786 --out s3://bucket/run
 
 A run that was interrupted goes on where it was, with the same --out."""
 
@@ -67,7 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cluster = parser.add_argument_group("where it runs")
     cluster.add_argument("--workers", type=a_number, metavar="N", help="processes on this machine (one a processor)")
     cluster.add_argument("--worker-memory", metavar="SIZE", help="bound of each, for example 4GB (its part of all)")
-    cluster.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, for example tcp://head:8786")
+    cluster.add_argument("--dashboard", action="store_true", help="show Dask's dashboard, to every user of this machine")
+    cluster.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, for example tls://head:8786")
+    cluster.add_argument("--tls-ca-file", metavar="PEM", help="who signs its certificate and ours")
+    cluster.add_argument("--tls-cert", metavar="PEM", help="our certificate")
+    cluster.add_argument("--tls-key", metavar="PEM", help="and its key, where that is another file")
+    cluster.add_argument("--insecure", action="store_true", help="a scheduler without TLS: it may run code here")
 
 
 def inputs(options: argparse.Namespace) -> Sequence[str]:
@@ -110,8 +115,10 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("name captures of the server and of its clients, or a --manifest (see nfslat fleet --help)")
     if options.scheduler is not None and options.out is None:
         raise UsageError("--scheduler needs --out: a folder, or a URL, that this machine and all workers share")
-    if options.scheduler is not None and (options.workers or options.worker_memory):
-        raise UsageError("--workers and --worker-memory are of a cluster on this machine, not of --scheduler")
+    if options.scheduler is not None and (options.workers or options.worker_memory or options.dashboard):
+        raise UsageError("--workers, --worker-memory and --dashboard are of a cluster on this machine, not of --scheduler")
+    if options.scheduler is None and (options.tls_ca_file or options.tls_cert or options.tls_key or options.insecure):
+        raise UsageError("--tls-ca-file, --tls-cert, --tls-key and --insecure go with --scheduler")
 
 
 def _fleet(options: argparse.Namespace) -> Fleet:
@@ -119,6 +126,7 @@ def _fleet(options: argparse.Namespace) -> Fleet:
     from nfslat.fleet.run.heads import Head, look
     from nfslat.fleet.run.inputs import expand, merged
     from nfslat.fleet.run.manifest import read
+    from nfslat.fleet.run.peers import Trust
     from nfslat.fleet.run.points import assign, find_points
     from nfslat.fleet.run.run import Asked, Run
     from nfslat.fleet.run.store import Store
@@ -143,13 +151,14 @@ def _fleet(options: argparse.Namespace) -> Fleet:
         cluster = stack.enter_context(
             clusters.connect(
                 options.scheduler,
+                Trust(options.tls_ca_file, options.tls_cert, options.tls_key, insecure=options.insecure),
                 workers=options.workers,
                 memory=options.worker_memory,
                 scratch=scratch / "dask",
-                dashboard=not options.quiet,  # nobody is told of it, and it takes a while to start
+                dashboard=options.dashboard,
             )
         )
-        if not options.quiet and cluster.dashboard:
+        if options.dashboard:
             sys.stderr.write(f"nfslat: Dask dashboard: {cluster.dashboard}\n")
         if points is None:
             # What a worker was lost over is not looked at; all of them need to see what is no URL.

@@ -27,7 +27,7 @@ def workers_here(started: Callable[[], object] = lambda: None) -> Iterator[None]
 
     @contextlib.contextmanager
     def threads(
-        workers: int | None, memory: str | None, scratch: Path, *, dashboard: bool = True
+        workers: int | None, memory: str | None, scratch: Path, *, dashboard: bool = False
     ) -> Iterator[tuple[LocalCluster, None]]:
         with LocalCluster(
             n_workers=workers or 1,

@@ -18,6 +18,7 @@ import pytest
 from captures import needs_native
 from dask_processes import Hosts, kill
 from distributed import LocalCluster
+from distributed.security import Security
 from fleet_made.fleets import small
 from fleet_runs import FleetRun, Ran, begin, captures, figures
 from in_process import run_here
@@ -25,7 +26,7 @@ from in_process import run_here
 import nfslat
 from nfslat.cli import main as cli
 from nfslat.errors import InputError, UsageError
-from nfslat.fleet.run.peers import remote
+from nfslat.fleet.run.peers import Trust, remote
 
 pytestmark = needs_native
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
@@ -84,6 +85,7 @@ def _begin(hosts: Hosts, fleet: Path, folder: Path, command: tuple[str, ...] = (
         *captures(fleet),
         "--scheduler",
         f"tcp://{hosts.addresses['head']}:8786",
+        "--insecure",
         "--out",
         folder / "out",
     ]
@@ -186,7 +188,7 @@ def test_a_worker_that_does_not_fit(
     shutil.copytree(SAMPLE, captures)
     with _stranger(tmp_path, captures) as address:
         command = ["fleet", *(str(captures / f"{side}.pcap.gz") for side in ("server", "client"))]
-        command += ["--scheduler", address, "--out", str(tmp_path / "out")]
+        command += ["--scheduler", address, "--insecure", "--out", str(tmp_path / "out")]
         assert cli.main(command) == 2
         said = capsys.readouterr().err
         assert "worker tcp://127.0.0.1:" in said
@@ -230,12 +232,45 @@ def test_what_listens_is_no_scheduler(said: bytes) -> None:
         thread.start()
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(InputError, match=f"--scheduler {address}: no scheduler answers .*no scheduler of Dask's"):
-            remote(address)
+            remote(address, Trust(insecure=True))
         thread.join()
 
 
-@pytest.mark.parametrize("address", ["http://head:8786", "", "tcp://", "inproc://1", "tls://head:8786"])
+@pytest.mark.parametrize(
+    "address", ["http://head:8786", "", "tcp://", "inproc://1", "tls://head:8786", "tcp://head:8786", "ws://head:8786"]
+)
 def test_addresses_that_are_none(address: str) -> None:
-    """What is no address of a scheduler, or needs certificates that there are not, is a mistake in the usage."""
+    """What is no address of a scheduler, needs certificates that there are not, or has no TLS, is a mistake."""
     with pytest.raises(UsageError, match=f"--scheduler {address}: "):
-        remote(address)
+        remote(address, Trust())
+
+
+def test_a_scheduler_with_tls(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The files of --tls-* let nfslat in, and those that another authority has signed do not."""
+    ours, others = Security.temporary(), Security.temporary()
+    with LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        processes=False,
+        protocol="tls://",
+        security=ours,
+        host="127.0.0.1",
+        dashboard_address=None,
+        local_directory=str(tmp_path),
+        silence_logs=logging.CRITICAL,
+    ) as cluster:
+
+        def status(whose: Security, name: str) -> int:
+            (tmp_path / name).mkdir()
+            files = {one: tmp_path / name / one for one in ("tls_ca_file", "tls_client_cert", "tls_client_key")}
+            for one, path in files.items():
+                path.write_text(getattr(whose, one))
+            authority, cert, key = files.values()
+            command = ["fleet", *(str(SAMPLE / f"{side}.pcap.gz") for side in ("server", "client")), "-q"]
+            command += ["--scheduler", cluster.scheduler_address, "--out", str(tmp_path / name / "out")]
+            return cli.main([*command, "--tls-ca-file", str(authority), "--tls-cert", str(cert), "--tls-key", str(key)])
+
+        assert status(ours, "ours") == 0
+        assert "nfslat fleet" in capsys.readouterr().out
+        assert status(others, "others") == 3
+        assert f"--scheduler {cluster.scheduler_address}: no scheduler answers" in capsys.readouterr().err

@@ -26,7 +26,7 @@ from distributed.scheduler import KilledWorker
 from nfslat.errors import InputError, NfslatError
 from nfslat.fleet.model import Worker
 from nfslat.fleet.run.local import local_cluster, undisturbed
-from nfslat.fleet.run.peers import CLOSE_S, CONNECT_S, refuse_unshared, remote, version
+from nfslat.fleet.run.peers import CLOSE_S, CONNECT_S, Trust, refuse_unshared, remote, version
 from nfslat.fleet.run.store import FULL, Store
 
 _LOST_S = 60  # without any worker
@@ -240,12 +240,13 @@ class Cluster:
 @contextlib.contextmanager
 def connect(
     address: str | None,
+    trust: Trust = Trust(),  # noqa: B008  (frozen)
     *,
     workers: int | None,
     memory: str | None,
     scratch: Path,
     lost_s: float | None = None,
-    dashboard: bool = True,
+    dashboard: bool = False,
 ) -> Iterator[Cluster]:
     """A scheduler, and its workers; without any for `lost_s` it is given up. `dashboard` is of a cluster of our own.
 
@@ -267,11 +268,11 @@ def connect(
             cluster, bound = stack.enter_context(local_cluster(workers, memory, scratch, dashboard=dashboard))
             client = Client(cluster, set_as_default=False)
         else:
-            client = remote(address)
+            client = remote(address, trust)
         found = Cluster(
             client,
             address or "local",
-            (client.dashboard_link or None) if dashboard else None,
+            (client.dashboard_link or None) if dashboard or address is not None else None,
             bound,
             lost_s=lost_s or _LOST_S,
         )

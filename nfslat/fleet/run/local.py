@@ -1,6 +1,8 @@
 """Number of processes, and memory of each -> a Dask cluster of this run's own, on this machine, that ends with it.
 
 A terminal sends Ctrl-C to all processes at once. The workers do not hear it: nfslat does, and tells them to stop.
+Dask runs what it is sent, so that a port without authentication would let every user of the machine run what they like
+as whoever runs this: its processes speak TLS with a certificate of this run's own, which exists in their memory only.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any
 
 import dask
 from distributed import LocalCluster
+from distributed.security import Security
 from distributed.utils import LoopRunner
 
 from nfslat.errors import InputError, UsageError
@@ -33,6 +36,8 @@ _SETTINGS = {
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
 }
+# Dask listens for browsers in any case; they find nothing there.
+_NOTHING_TO_SEE = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 # Those that a terminal sends to all processes in front of it.
 _OF_TERMINALS = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _LATER = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
@@ -40,7 +45,7 @@ _LATER = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
 @contextlib.contextmanager
 def local_cluster(
-    workers: int | None, memory: str | None, scratch: Path, *, dashboard: bool = True
+    workers: int | None, memory: str | None, scratch: Path, *, dashboard: bool = False
 ) -> Iterator[tuple[LocalCluster, int]]:
     """(the cluster, bytes that each worker may use). What workers leave in `scratch` when they are killed goes with it.
 
@@ -52,15 +57,19 @@ def local_cluster(
     stack = contextlib.ExitStack()
     try:
         own.mkdir(parents=True, exist_ok=True)
-        with dask.config.set({**_SETTINGS, "temporary-directory": str(scratch)}), undisturbed():
+        settings = {**_SETTINGS, **({} if dashboard else _NOTHING_TO_SEE), "temporary-directory": str(scratch)}
+        with dask.config.set(settings), undisturbed():
             loop = stack.enter_context(_deaf_loop())
             cluster = LocalCluster(
                 n_workers=count,
                 threads_per_worker=1,
                 processes=True,
                 memory_limit=bound,
+                protocol="tls://",
+                security=Security.temporary(),
                 host="127.0.0.1",
-                dashboard_address="127.0.0.1:0" if dashboard else None,
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": dashboard},
                 local_directory=str(scratch),
                 silence_logs=logging.CRITICAL,
                 loop=loop,

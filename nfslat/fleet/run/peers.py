@@ -1,6 +1,7 @@
 """Address of a scheduler that others have started -> a connection to it, if its workers can do what is asked.
 
-They need the same nfslat, and to see captures and --out under the names that these have here.
+They need the same nfslat, and to see captures and --out under the names that these have here. Whoever can speak to a
+scheduler of Dask's runs code on it, on its workers, and on its clients: what they send is unpickled.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import os
 import socket
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dask
 from distributed import Client
 from distributed.comm import CommClosedError, parse_address
 from distributed.comm.addressing import parse_host_port
+from distributed.security import Security
 
 from nfslat import __version__
 from nfslat.errors import InputError, NfslatError, UsageError
@@ -24,15 +27,31 @@ from nfslat.fleet.run.store import Store
 CONNECT_S = 10  # to answer
 CLOSE_S = 5
 _PORT = 8786
-_SCHEMES = ("tcp", "tls", "ws", "wss", "ucx")
+_ENCRYPTED = ("tls", "wss")
+_SCHEMES = ("tcp", "ws", "ucx", *_ENCRYPTED)
 _COUNT_BYTES, _MOST_FRAMES = 8, 100
 
 
-def remote(address: str) -> Client:
+@dataclass(frozen=True)
+class Trust:
+    """How a scheduler and its clients know each other (files as Dask's --tls-ca-file, --tls-cert and --tls-key)."""
+
+    ca_file: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    insecure: bool = False  # connections without TLS, too
+
+    def security(self) -> Security:
+        """What is not given comes from Dask's configuration (distributed.comm.tls)."""
+        given = {"tls_ca_file": self.ca_file, "tls_client_cert": self.cert, "tls_client_key": self.key or self.cert}
+        return Security(require_encryption=not self.insecure, **{k: v for k, v in given.items() if v is not None})
+
+
+def remote(address: str, trust: Trust) -> Client:
     """A connection. Raises ``InputError`` where no scheduler with workers is, ``UsageError`` where they do not fit."""
     try:
-        _refuse_strangers(address)
-        client = Client(address, timeout=CONNECT_S, set_as_default=False)
+        _refuse_strangers(address, trust)
+        client = Client(address, timeout=CONNECT_S, set_as_default=False, security=trust.security())
     except (OSError, ValueError, ImportError) as problem:
         raise InputError(
             f"--scheduler {address}: no scheduler answers ({_first_line(problem)}); is it running?"
@@ -46,13 +65,22 @@ def remote(address: str) -> Client:
     return client
 
 
-def _refuse_strangers(address: str) -> None:
+def _refuse_strangers(address: str, trust: Trust) -> None:
     """Raises ``OSError`` where what listens there does not begin as Dask does: its client would wait for ever."""
     scheme, place = parse_address(address)
     if scheme not in _SCHEMES or not place:
-        raise UsageError(f"--scheduler {address}: give it as Dask's scheduler says it, for example tcp://head:{_PORT}")
-    if scheme == "tls" and not dask.config.get("distributed.comm.tls.ca-file", None):
-        raise UsageError(f"--scheduler {address}: Dask's configuration names no certificates (distributed.comm.tls)")
+        raise UsageError(f"--scheduler {address}: give it as Dask's scheduler says it, for example tls://head:{_PORT}")
+    if scheme not in _ENCRYPTED and not trust.insecure:
+        raise UsageError(
+            f"--scheduler {address}: without TLS whoever reaches that port runs code here and there; use tls://, or say "
+            "--insecure where nobody else can reach it"
+        )
+    configured = dask.config.get("distributed.comm.tls.ca-file", None)
+    if scheme in _ENCRYPTED and not (trust.ca_file or configured):
+        raise UsageError(
+            f"--scheduler {address}: give --tls-ca-file, --tls-cert and --tls-key, or name them in Dask's configuration "
+            "(distributed.comm.tls)"
+        )
     if scheme != "tcp":
         return
     with socket.create_connection(parse_host_port(place, _PORT), timeout=CONNECT_S) as stream:
