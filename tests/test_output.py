@@ -12,26 +12,29 @@ import pytest
 
 from nfslat.cli import main as cli
 from nfslat.errors import InputError, UsageError
-from nfslat.export.output import binary_output, output, output_directory
+from nfslat.export.output import Kind, binary_output, output, output_directory
 
 SAMPLE = Path(__file__).parents[1] / "samples" / "session-slots"
 PAIR = [str(SAMPLE / "server.pcap.gz"), str(SAMPLE / "client.pcap.gz")]
 
 _OURS = [
-    b'{\n  "schema": "nfslat.report/1"',
-    b"xid,program,",
-    b"side,reason,",
-    b"<!doctype html>\n<!-- nfslat",
-    b'{"otherData":{"nfslat":"0.1.0"',
-    gzip.compress(b'{"otherData":{"nfslat":"0.1.0"', mtime=0),
-    b"\x0a\x0d\x0d\x0a" + bytes(24) + b"nfslat 0.1.0",
-    b"\x89PNG\r\n\x1a\n" + bytes(29) + b"tEXtSoftware\0nfslat",
-    b"PAR1 data" + b"nfslat.ops/1" + (12).to_bytes(4, "little") + b"PAR1",
-    b"",
+    (Kind.JSON, b'{\n  "schema": "nfslat.report/1"'),
+    (Kind.CSV, b"xid,program,version,op,client,client_port,server,server_port,offset_bytes"),
+    (Kind.MISSED, b"side,reason,program,version,op,xid,client,client_port,server"),
+    (Kind.FILES, b"time,seconds,client,server,uid,op,version,path,to_path,partial"),
+    (Kind.HTML, b"<!doctype html>\n<!-- nfslat 0.1.0"),
+    (Kind.PERFETTO, b'{"otherData":{"nfslat":{"format":"nfslat.perfetto/1"'),
+    (Kind.PERFETTO, gzip.compress(b'{"otherData":{"nfslat":{"format":"nfslat.perfetto/1"', mtime=0)),
+    (Kind.PACKETS, b"\x0a\x0d\x0d\x0a" + bytes(24) + b"nfslat 0.1.0"),
+    (Kind.PICTURE, b"\x89PNG\r\n\x1a\n" + bytes(29) + b"tEXtSoftware\0nfslat"),
+    (Kind.OPS, b"PAR1 data" + b"nfslat.ops/1" + (12).to_bytes(4, "little") + b"PAR1"),
+    (Kind.SIDE, b"PAR1 data" + b"nfslat.side/2" + (13).to_bytes(4, "little") + b"PAR1"),
 ]
 _FOREIGN = [
     b"#!/bin/sh\n",
     b"<!doctype html>\n<p>somebody's",
+    b'{\n  "schema": "somebody\'s"',
+    b"xid,program,somebody's",
     gzip.compress(b"somebody's", mtime=0),
     b"\x1f\x8bnot gzip",
     b"\x0a\x0d\x0d\x0a" + bytes(24) + b"dumpcap",
@@ -42,12 +45,17 @@ _FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize("content", _OURS)
-def test_a_file_of_ours_is_replaced(tmp_path: Path, content: bytes) -> None:
-    """What nfslat wrote before, whatever its format, it writes again."""
+@pytest.mark.parametrize(("kind", "content"), [*_OURS, (Kind.JSON, b"")])
+def test_a_file_of_ours_is_replaced(tmp_path: Path, kind: Kind, content: bytes) -> None:
+    """What nfslat wrote before, whatever its format, it writes again; in place of another kind only when told to."""
     path = tmp_path / "out"
     path.write_bytes(content)
-    with binary_output(str(path), []) as out:
+    for other in Kind:
+        if content and other is not kind:
+            with pytest.raises(UsageError, match="as the same kind of output; .* say --overwrite"):
+                binary_output(str(path), other, []).__enter__()
+    assert path.read_bytes() == content
+    with binary_output(str(path), kind, []) as out:
         assert out is not None
         out.write(b"new")
     assert path.read_bytes() == b"new"
@@ -55,21 +63,26 @@ def test_a_file_of_ours_is_replaced(tmp_path: Path, content: bytes) -> None:
 
 @pytest.mark.parametrize("content", _FOREIGN)
 def test_a_file_of_somebody_else_stays(tmp_path: Path, content: bytes) -> None:
-    """What nfslat did not write it does not touch, and says so."""
+    """What nfslat did not write it does not touch, and says so; unless it is told to."""
     path = tmp_path / "out"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match="not written by nfslat"), output(str(path), []):
-        pass
+    for kind in Kind:
+        with pytest.raises(UsageError, match="not written by nfslat"):
+            output(str(path), kind, []).__enter__()
     assert path.read_bytes() == content
+    with output(str(path), Kind.JSON, [], overwrite=True) as out:
+        assert out is not None
+        out.write("new")
+    assert path.read_bytes() == b"new"
 
 
 def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
     """A report that fails half-way leaves what was there, and nothing else in the directory."""
     path = tmp_path / "out.csv"
-    path.write_text("xid,program\n")
+    path.write_bytes(_OURS[1][1])
 
     def fails() -> None:
-        with output(str(path), []) as out:
+        with output(str(path), Kind.CSV, []) as out:
             assert out is not None
             out.write("half")
             raise RuntimeError
@@ -77,36 +90,52 @@ def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         fails()
     assert [file.name for file in tmp_path.iterdir()] == ["out.csv"]
-    assert path.read_text() == "xid,program\n"
+    assert path.read_bytes() == _OURS[1][1]
 
 
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
     """A directory is refused in a line that says what to name."""
-    with pytest.raises(InputError, match="name a file in it"), output(str(tmp_path), []):
+    with pytest.raises(InputError, match="name a file in it"), output(str(tmp_path), Kind.CSV, []):
         pass
 
 
 def test_an_empty_name_is_none() -> None:
     """What a shell makes of a variable that is not set is neither a file nor this directory."""
-    for opened in (output("", []), output_directory("")):
+    for opened in (output("", Kind.CSV, []), output_directory("", Kind.PICTURE, [])):
         with pytest.raises(UsageError, match="empty name"), opened:
             pass
 
 
-def test_a_capture_is_never_written_to(tmp_path: Path) -> None:
-    """A capture of this run is refused, by whatever name it is called."""
+@pytest.mark.parametrize("given", ["server.pcap", "no.pcap,server.pcap", "serv*.pcap", "no.pcap,s*[r].pcap"])
+def test_a_capture_is_never_written_to(tmp_path: Path, given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A capture of this run is refused, by whatever name it is called, in whatever list or pattern; even if told to."""
+    monkeypatch.chdir(tmp_path)
     capture = tmp_path / "server.pcap"
-    capture.write_bytes(b"")
+    capture.write_bytes(_OURS[0][1])
     (tmp_path / "link").symlink_to(capture)
-    with pytest.raises(UsageError, match="one of the captures"), binary_output(str(tmp_path / "link"), [str(capture)]):
-        pass
+    with pytest.raises(UsageError, match="one of the captures"):
+        binary_output(str(tmp_path / "link"), Kind.JSON, [given], overwrite=True).__enter__()
+
+
+def test_only_its_owner_reads_a_new_file(tmp_path: Path) -> None:
+    """Names of hosts, users and files are for whoever runs nfslat, whatever the umask; so are folders that it makes."""
+    before = os.umask(0)
+    try:
+        with output(str(tmp_path / "out"), Kind.CSV, []) as out:
+            assert out is not None
+        with output_directory(str(tmp_path / "a" / "b"), Kind.PICTURE, []) as scratch:
+            (scratch / "a.png").touch()
+    finally:
+        os.umask(before)
+    modes = {path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes == {"out": 0o600, "a": 0o700, "a/b": 0o700, "a/b/a.png": 0o600}
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     """What is written through a link goes to the file that it leads to, there or not."""
     (tmp_path / "link").symlink_to(tmp_path / "out")
-    for text in ("xid,program 1", "xid,program 2"):
-        with output(str(tmp_path / "link"), []) as out:
+    for text in (f"{_OURS[1][1].decode()} {number}" for number in (1, 2)):
+        with output(str(tmp_path / "link"), Kind.CSV, []) as out:
             assert out is not None
             out.write(text)
         assert (tmp_path / "link").is_symlink()
@@ -116,11 +145,11 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 def test_who_may_read_a_file_stays(tmp_path: Path) -> None:
     """A file that only its owner could read is so when it was written again."""
     path = tmp_path / "out"
-    path.write_text("xid,program\n")
+    path.write_bytes(_OURS[1][1])
     path.chmod(0o600)
-    with output(str(path), []) as out:
+    with output(str(path), Kind.CSV, []) as out:
         assert out is not None
-        out.write("xid,program 2")
+        out.write("new")
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -179,7 +208,7 @@ def test_a_directory_is_made_and_filled_at_the_end(tmp_path: Path) -> None:
     """Until all is written nothing is there but what was; then all of it is."""
     (tmp_path / "old.txt").write_text("mine")
     for directory in (tmp_path, tmp_path / "new" / "er"):
-        with output_directory(str(directory)) as scratch:
+        with output_directory(str(directory), Kind.PICTURE, []) as scratch:
             (scratch / "a.png").write_bytes(b"")
             assert not (directory / "a.png").exists()
         assert (directory / "a.png").exists()
@@ -192,7 +221,7 @@ def test_a_directory_is_as_it_was_after_an_error(tmp_path: Path, problem: type[B
     """None of the files appears, and a directory that was made is gone."""
 
     def fails() -> None:
-        with output_directory(str(tmp_path / "new" / "er")) as scratch:
+        with output_directory(str(tmp_path / "new" / "er"), Kind.PICTURE, []) as scratch:
             (scratch / "a.png").write_bytes(b"half")
             raise problem
 
@@ -206,7 +235,7 @@ def test_pictures_of_somebody_else_stay(tmp_path: Path) -> None:
     (tmp_path / "b.png").write_bytes(b"mine")
 
     def writes() -> None:
-        with output_directory(str(tmp_path)) as scratch:
+        with output_directory(str(tmp_path), Kind.PICTURE, []) as scratch:
             for name in ("a.png", "b.png"):
                 (scratch / name).write_bytes(b"new")
 
@@ -228,7 +257,7 @@ def test_a_directory_that_cannot_be_written_is_found_out_first(tmp_path: Path) -
     """A file in its place, or a place where nothing can be made, is refused in a line before captures are read."""
     (tmp_path / "file").write_text("")
     for name, status in (("file", UsageError), ("file/below", InputError)):
-        with pytest.raises(status, match=name), output_directory(str(tmp_path / name)):
+        with pytest.raises(status, match=name), output_directory(str(tmp_path / name), Kind.PICTURE, []):
             pass
 
 

@@ -53,7 +53,16 @@ def command_parser(name: str, command: Command) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     command.add_arguments(parser)
+    if parser.get_default("overwrite") is None:
+        add_overwrite(parser)
     return parser
+
+
+def add_overwrite(parser: argparse._ActionsContainer) -> None:
+    """Of all that write files."""
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace files that nfslat did not write as the same kind of output"
+    )
 
 
 def add_captures(parser: argparse.ArgumentParser, *, client_optional: bool) -> None:

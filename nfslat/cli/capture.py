@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from nfslat.cli import report as report_command
 from nfslat.cli.arguments import a_port
+from nfslat.cli.messages import visible
 from nfslat.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _folder(options: argparse.Namespace) -> Iterator[Path]:
     if any((path / f"{side}.tar").exists() for side in ("server", "client")):
         raise UsageError(f"--out {path}: holds captures already; give another folder")
     try:
-        path.mkdir(exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
     except OSError as problem:
         raise InputError(f"--out {path}: {problem.strerror}; give a folder that can be written to") from problem
     if not os.access(path, os.W_OK):
@@ -173,11 +174,11 @@ def _voice(options: argparse.Namespace) -> Voice:
 
     def progress(text: str) -> None:
         if shows:
-            write(f"\r\x1b[K{text}")
+            write(f"\r\x1b[K{visible(text)}")
 
     def say(text: str) -> None:
         progress("")
-        write(f"nfslat: {text}\n")
+        write("".join(f"nfslat: {visible(line)}\n" for line in text.splitlines() or [""]))
 
     def confirm() -> bool:
         if options.yes or not terminal:

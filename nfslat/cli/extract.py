@@ -59,7 +59,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     Raises ``UsageError``, ``InputError``, and ``ToolError`` where Wireshark's tools fail.
     """
     from nfslat import api  # noqa: PLC0415  (late: --help does not wait for numpy)
-    from nfslat.export.output import binary_output  # noqa: PLC0415
+    from nfslat.export.output import Kind, binary_output  # noqa: PLC0415
     from nfslat.packets import show  # noqa: PLC0415  (late: --help does not wait for numpy)
     from nfslat.packets.extract.write import anonymous, write_extract  # noqa: PLC0415
 
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
         raise UsageError(f"--json and --out cannot both go to {options.out}")
     wanted = api.Options(engine=options.engine, filters=parse_filters(options), may_swap=not options.no_swap)
     with (
-        binary_output(options.out, inputs(options)) as packets_out,
+        binary_output(options.out, Kind.PACKETS, inputs(options), overwrite=options.overwrite) as packets_out,
         api.opened(inputs(options), wanted, quiet=options.quiet) as (found, tools),
     ):
         rows = (

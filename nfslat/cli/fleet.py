@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli.arguments import a_number
+from nfslat.cli.messages import say
 from nfslat.errors import InputError, UsageError
-from nfslat.export.output import is_standard, output
+from nfslat.export.output import Kind, is_standard, output
 from nfslat.fleet.run.remote import is_url
 from nfslat.kernels.compiled import refuse_without
 
@@ -92,7 +93,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     if options.html is not None:
         from nfslat.fleet import page
 
-        with output(options.html, inputs(options)) as page_out:
+        with output(options.html, Kind.HTML, inputs(options), overwrite=options.overwrite) as page_out:
             if page_out is not None:
                 page_out.write(page.render(fleet, folder=os.path.dirname(os.path.abspath(options.html))))
     if not any(map(is_standard, (options.json, options.html))):
@@ -159,7 +160,7 @@ def _fleet(options: argparse.Namespace) -> Fleet:
             )
         )
         if options.dashboard:
-            sys.stderr.write(f"nfslat: Dask dashboard: {cluster.dashboard}\n")
+            say(f"Dask dashboard: {cluster.dashboard}")
         if points is None:
             # What a worker was lost over is not looked at; all of them need to see what is no URL.
             cluster.refuse_unshared(store, [one.url for one in given.files if not one.is_remote])
@@ -239,7 +240,7 @@ def _show(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, 
     if json_out is not None:
         report.write_json(json_out)
     if options.html is not None:
-        with output(options.html, ()) as page_out:
+        with output(options.html, Kind.HTML, (), overwrite=options.overwrite) as page_out:
             if page_out is not None:
                 page_out.write(report.html())
     if not any(map(is_standard, (options.json, options.html))):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import io
 import os
@@ -14,6 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn, cast
 
 from nfslat.cli.arguments import Command, command_parser
+from nfslat.cli.messages import report_crash, say
 from nfslat.errors import InputError, NfslatError, UsageError
 
 # Commands, each a module (`arguments.Command`) that is imported when it is asked for.
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run; returns the exit status (docs/use.md). Every problem that the user can solve is one line, no traceback."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if sys.stdout is None:
-        _say("nfslat: standard output is closed")
+        say("standard output is closed")
         return UsageError.exit_status
     if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
         # PYTHONUNBUFFERED: of a large write Python then loses, without a word, what did not go at once.
@@ -49,10 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _command(arguments) if arguments[:1] and arguments[0] in COMMANDS else _report(arguments)
     except NfslatError as problem:
-        _say(f"nfslat: {problem}")
+        say(str(problem))
         return problem.exit_status
     except KeyboardInterrupt:
-        _say("nfslat: interrupted")
+        say("interrupted")
         return 128 + signal.SIGINT
     except BrokenPipeError:
         # The reader (less, head) has seen enough. Python would complain once more when it flushes at exit.
@@ -61,15 +61,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as problem:
         # Among others a full disk, which names no file.
         where = f"{problem.filename}: " if problem.filename else ""
-        _say(f"nfslat: {where}{problem.strerror or problem}")
+        say(f"{where}{problem.strerror or problem}")
         return InputError.exit_status
-
-
-def _say(text: str) -> None:
-    """One line on standard error, if there is one that takes it."""
-    if sys.stderr is not None:
-        with contextlib.suppress(OSError):
-            print(text, file=sys.stderr, flush=True)
+    except Exception as problem:  # nobody foresaw it, and status 1 is that of a check that is crossed
+        return report_crash(problem, arguments)
 
 
 def _terminate(number: int, _: object) -> NoReturn:
@@ -85,12 +80,13 @@ def _report(arguments: list[str]) -> int:
 
 
 def _command(arguments: list[str]) -> int:
-    from nfslat.export.output import output
+    from nfslat.export.output import Kind, output
 
     name = arguments[0]
     command = cast(Command, importlib.import_module(COMMANDS[name]))
     options = command_parser(name, command).parse_args(arguments[1:])
-    with output(getattr(options, "json", None), command.inputs(options)) as json_out:
+    named, inputs = getattr(options, "json", None), command.inputs(options)
+    with output(named, Kind.JSON, inputs, overwrite=options.overwrite) as json_out:
         return command.run(options, sys.stdout, json_out, width=_WIDTH, color=_color())
 
 

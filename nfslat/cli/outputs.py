@@ -11,15 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
+from nfslat.cli.arguments import add_overwrite
 from nfslat.errors import UsageError
-from nfslat.export.output import binary_output, is_standard, output, output_directory, writing_to
+from nfslat.export.output import Kind, binary_output, is_standard, output, output_directory, writing_to
 
 if TYPE_CHECKING:
     from nfslat.api import Report
-
-
-def _directory(name: str, _: Sequence[str]) -> contextlib.AbstractContextManager[Any]:
-    return output_directory(name)
 
 
 def _pyarrow(_: str) -> None:
@@ -46,7 +43,8 @@ class Output:
     option: str
     words: str  # in the help
     write: Callable[[Report, Any, str], object]
-    open: Callable[[str, Sequence[str]], contextlib.AbstractContextManager[Any]] = output
+    kind: Kind
+    open: Callable[..., contextlib.AbstractContextManager[Any]] = output
     metavar: str = "FILE"
     both: bool = False  # of two captures only
     check: Callable[[str], None] | None = None  # raises ``UsageError`` where it cannot be made here
@@ -61,13 +59,15 @@ OUTPUTS = (
         "--html",
         "write the report as one page with pictures, for browser and mail",
         lambda report, out, _: out.write(report.html()),
+        Kind.HTML,
         check=_packages("vl_convert", "jinja2"),
     ),
     Output(
         "--png",
         "write the main pictures to files in DIR, for tickets",
         lambda report, folder, _: report.write_png(folder),
-        open=_directory,
+        Kind.PICTURE,
+        open=output_directory,
         metavar="DIR",
         check=_packages("vl_convert"),
     ),
@@ -75,12 +75,20 @@ OUTPUTS = (
         "--json",
         "write the report as JSON to FILE; - is standard output",
         lambda report, out, _: report.write_json(out),
+        Kind.JSON,
     ),
-    Output("--csv", "write one row per matched op to FILE", lambda report, out, _: report.write_csv(out), both=True),
+    Output(
+        "--csv",
+        "write one row per matched op to FILE",
+        lambda report, out, _: report.write_csv(out),
+        Kind.CSV,
+        both=True,
+    ),
     Output(
         "--parquet",
         "the same as Parquet, for pandas, DuckDB, Spark",
         lambda report, out, _: report.write_parquet(out),
+        Kind.OPS,
         open=binary_output,
         both=True,
         check=_pyarrow,
@@ -89,6 +97,7 @@ OUTPUTS = (
         "--ops-parquet",
         "write one capture, decoded: FILE then stands for it wherever one is read",
         lambda report, out, _: report.write_ops_parquet(out),
+        Kind.SIDE,
         open=binary_output,
         check=_pyarrow,
     ),
@@ -96,18 +105,21 @@ OUTPUTS = (
         "--perfetto",
         "write each op as spans in time, for ui.perfetto.dev",
         lambda report, out, name: report.write_perfetto(out, compress=name.endswith(".gz")),
+        Kind.PERFETTO,
         both=True,
     ),
     Output(
         "--missed",
         "write one row per op that has no match to FILE: why, and where to look",
         lambda report, out, _: report.write_missed(out),
+        Kind.MISSED,
         both=True,
     ),
     Output(
         "--files",
         "write who did what with which file: one row per op that has one",
         lambda report, out, _: report.write_files(out),
+        Kind.FILES,
     ),
 )
 
@@ -116,6 +128,7 @@ def add_outputs(group: argparse._ArgumentGroup) -> None:
     """An option for each."""
     for row in OUTPUTS:
         group.add_argument(row.option, metavar=row.metavar, help=row.words)
+    add_overwrite(group)
 
 
 def refuse(options: argparse.Namespace) -> None:
@@ -132,16 +145,23 @@ def refuse(options: argparse.Namespace) -> None:
 
 @contextlib.contextmanager
 def opened(
-    options: argparse.Namespace, captures: Sequence[str], json_out: TextIO | None
+    options: argparse.Namespace, read: Sequence[str], json_out: TextIO | None
 ) -> Iterator[Callable[[Report], None]]:
     """What writes a report to all that was asked for; each of them is complete when the block ends.
 
-    What cannot be written is found out here, before captures are read. `json_out` is where --json goes if it is open.
+    What cannot be written is found out here, before captures are read. `read` names them and all other files that are
+    read; `json_out` is where --json goes if it is open.
     """
     given = {"--json": contextlib.nullcontext(json_out)} if json_out is not None else {}
     with contextlib.ExitStack() as stack:
         streams = [
-            (row, name, stack.enter_context(given.get(row.option) or row.open(name, captures)))
+            (
+                row,
+                name,
+                stack.enter_context(
+                    given.get(row.option) or row.open(name, row.kind, read, overwrite=options.overwrite)
+                ),
+            )
             for row in OUTPUTS
             if (name := row.asked(options)) is not None
         ]
@@ -158,7 +178,7 @@ def opened(
 
 def to_standard(options: argparse.Namespace) -> bool:
     """Whether any of them goes to standard output, where the text then does not."""
-    return any(is_standard(row.asked(options)) for row in OUTPUTS if row.open is not _directory)
+    return any(is_standard(row.asked(options)) for row in OUTPUTS if row.open is not output_directory)
 
 
 def _place(file: str) -> str:

@@ -159,7 +159,8 @@ def run(options: argparse.Namespace, command: str, *, width: int, color: bool, j
     from nfslat.names.text import in_charset  # noqa: PLC0415
 
     wanted = _options(options, command)
-    with outputs.opened(options, captures, json_out) as write:
+    read = [*captures, *options.evidence, *options.server_snapshot, *options.client_snapshot]
+    with outputs.opened(options, read, json_out) as write:
         report = api.run(captures, wanted, quiet=options.quiet)
         write(report)
     # Behind the block: the files are complete, whatever happens to a reader of standard output (less, head).

@@ -1,8 +1,12 @@
-"""The name of an output file -> a stream to write to; nothing but a complete report ever takes the place of a file."""
+"""The name of an output file -> a stream to write to; nothing but a complete report ever takes the place of a file.
+
+What is written has names of hosts, users and files in it: only who runs nfslat may read a new file.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import gzip
 import io
 import os
@@ -10,24 +14,33 @@ import shutil
 import stat
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TextIO, cast
 
 from nfslat.errors import InputError, UsageError
 
-# How the files that nfslat writes begin.
-_OURS = (
-    b'{\n  "sch',
-    b"xid,progr",
-    b"side,reason",
-    b"time,second",
-    b"<!doctype html>\n<!-- nfslat",
-    b'{"otherData":{"nfslat',
-)
+
+class Kind(Enum):
+    """What an output is: how files of it that nfslat has written begin, or of which form they are and what they name."""
+
+    JSON = (b"", b'{\n  "schema": "nfslat.')
+    CSV = (b"", b"xid,program,version,op,client,client_port,server,server_port,")
+    MISSED = (b"", b"side,reason,program,version,op,xid,client,client_port,")
+    FILES = (b"", b"time,seconds,client,server,uid,op,version,path,to_path,")
+    HTML = (b"", b"<!doctype html>\n<!-- nfslat ")
+    PERFETTO = (b"", b'{"otherData":{"nfslat":{"format":"nfslat.')
+    OPS = (b"PAR1", b"nfslat.ops/")
+    SIDE = (b"PAR1", b"nfslat.side/")
+    PACKETS = (b"\x0a\x0d\x0d\x0a", b"nfslat")
+    PICTURE = (b"\x89PNG", b"Software\0nfslat")
+
+
 _HEAD = 64
-_GZIP, _PARQUET, _PCAPNG, _PNG = b"\x1f\x8b", b"PAR1", b"\x0a\x0d\x0d\x0a", b"\x89PNG"
-_SECTION_BYTES = 4096  # in which a pcapng file says who wrote it
+_GZIP = b"\x1f\x8b"
+_SECTION_BYTES = 4096  # in which a pcapng file says who wrote it, and a picture
 _FOOTER_BYTES = 8  # of a Parquet file: the length of the metadata in front of it, and the magic
 # Standard output has these names, too. As a file it would be replaced behind the back of who reads it.
 _STANDARD = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
@@ -39,23 +52,28 @@ def is_standard(name: str | None) -> bool:
 
 
 @contextlib.contextmanager
-def output(name: str | None, captures: Sequence[str]) -> Iterator[TextIO | None]:
+def output(
+    name: str | None, kind: Kind, inputs: Sequence[str], *, overwrite: bool = False
+) -> Iterator[TextIO | None]:
     """The text stream that an output option names; ``-`` is standard output, None none.
 
     A file appears under its name only when all of it is written, so that an error leaves the old one as it was. Raises
-    ``UsageError`` for a file that is a capture of this run, or holds something that nfslat did not write.
+    ``UsageError`` for a file that is among `inputs` (files, globs or lists of them), and, unless `overwrite`, for one
+    that nfslat did not write as the same kind of output.
     """
     if name is None or is_standard(name):
         if name and isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")  # as in a file, whatever the terminal takes
         yield sys.stdout if name else None
         return
-    with _file(name, captures, "w") as out:
+    with _file(name, kind, inputs, "w", overwrite=overwrite) as out:
         yield cast(TextIO, out)
 
 
 @contextlib.contextmanager
-def binary_output(name: str | None, captures: Sequence[str]) -> Iterator[BinaryIO | None]:
+def binary_output(
+    name: str | None, kind: Kind, inputs: Sequence[str], *, overwrite: bool = False
+) -> Iterator[BinaryIO | None]:
     """The same for a format that is not text."""
     if name is None or is_standard(name):
         if name and sys.stdout.isatty():
@@ -64,16 +82,16 @@ def binary_output(name: str | None, captures: Sequence[str]) -> Iterator[BinaryI
             )
         yield sys.stdout.buffer if name else None
         return
-    with _file(name, captures, "wb") as out:
+    with _file(name, kind, inputs, "wb", overwrite=overwrite) as out:
         yield cast(BinaryIO, out)
 
 
 @contextlib.contextmanager
-def output_directory(name: str) -> Iterator[Path]:
+def output_directory(name: str, kind: Kind, inputs: Sequence[str], *, overwrite: bool = False) -> Iterator[Path]:
     """A directory whose files go to the one that an output option names, all of them, when the block is done.
 
     That one is made if it is not there. Raises ``UsageError`` for a file, and where a file in it has one of the names
-    and was not written by nfslat; ``InputError`` where nothing can be written there.
+    and is none to be replaced (`output`); ``InputError`` where nothing can be written there.
     """
     _refuse_no_name(name)
     path = Path(name)
@@ -83,15 +101,17 @@ def output_directory(name: str) -> Iterator[Path]:
     scratch = None
     try:
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            for one in reversed(made):
+                one.mkdir(mode=0o700, exist_ok=True)
             scratch = Path(tempfile.mkdtemp(prefix=".nfslat-", dir=path))
         except OSError as problem:
             raise InputError(f"{name}: cannot be written ({problem.strerror})") from problem
         yield scratch
         places = {file: path / file.name for file in sorted(scratch.iterdir())}
         for place in places.values():
-            _refuse_foreign(str(place), place)
+            _refuse(str(place), place, kind, inputs, overwrite=overwrite)
         for file, place in places.items():
+            file.chmod(_access(place))
             os.replace(file, place)
     finally:
         if scratch is not None:
@@ -102,7 +122,7 @@ def output_directory(name: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _file(name: str, captures: Sequence[str], mode: str) -> Iterator[object]:
+def _file(name: str, kind: Kind, inputs: Sequence[str], mode: str, *, overwrite: bool) -> Iterator[object]:
     _refuse_no_name(name)
     path = Path(os.path.realpath(name))  # a link stays one
     form = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
@@ -110,10 +130,8 @@ def _file(name: str, captures: Sequence[str], mode: str) -> Iterator[object]:
         with _closed(name, path.open(mode, **form)) as out:  # type: ignore[call-overload]
             yield out
         return
-    if any(path.exists() and os.path.exists(capture) and path.samefile(capture) for capture in captures):
-        raise UsageError(f"{name}: is one of the captures; name another file to write to")
-    _refuse_foreign(name, path)
-    access = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
+    _refuse(name, path, kind, inputs, overwrite=overwrite)
+    access = _access(path)
     try:
         target = tempfile.NamedTemporaryFile(  # type: ignore[call-overload] # noqa: SIM115 - it is renamed, not closed and gone
             mode, dir=path.parent, prefix=f".{path.name}-", delete=False, **form
@@ -159,36 +177,53 @@ def _closed(name: str, stream: IO[Any]) -> Iterator[IO[Any]]:
         stream.close()
 
 
-def _refuse_foreign(name: str, path: Path) -> None:
+def _refuse(name: str, path: Path, kind: Kind, inputs: Sequence[str], *, overwrite: bool) -> None:
     if path.is_dir():
         raise InputError(f"{name}: cannot be written (it is a directory); name a file in it")
-    if path.exists() and path.stat().st_size and not _is_ours(path):
-        raise UsageError(f"{name}: exists and was not written by nfslat; name another file, or remove it")
+    if not path.exists():
+        return
+    if any(path.samefile(one) for given in inputs for one in _named(given)):
+        raise UsageError(f"{name}: is one of the captures, or another file that is read; name another file to write to")
+    if path.stat().st_size and not overwrite and not _is_of(kind, path):
+        raise UsageError(
+            f"{name}: exists and was not written by nfslat as the same kind of output; name another file, or say "
+            "--overwrite"
+        )
 
 
-def _is_ours(path: Path) -> bool:
+def _named(given: str) -> list[str]:
+    """Files that are there, of an argument that may be a file, a glob, or a list of them (`decode.capture.expand`)."""
+    if os.path.exists(given):
+        return [given]
+    parts = given.split(",")
+    return [one for part in parts for one in ([part] if os.path.exists(part) else glob.glob(part))]
+
+
+def _is_of(kind: Kind, path: Path) -> bool:
+    form, mark = kind.value
     with path.open("rb") as stream:
         head = stream.read(_HEAD)
-        if head.startswith(_GZIP):
-            try:
-                with gzip.open(path) as unpacked:
-                    return unpacked.read(_HEAD).startswith(_OURS)
-            except (OSError, EOFError):
-                return False
-        if head.startswith(_PNG):
-            return b"Software\0nfslat" in head
-        if head.startswith(_PCAPNG):
-            return b"nfslat" in head + stream.read(_SECTION_BYTES)
-        if head.startswith(_PARQUET):
-            size = stream.seek(0, os.SEEK_END)
-            stream.seek(-min(_FOOTER_BYTES, size), os.SEEK_END)
-            length = int.from_bytes(stream.read(4), "little")
-            stream.seek(max(size - _FOOTER_BYTES - length, 0))
-            return b"nfslat." in stream.read(length)
-    return head.startswith(_OURS)
+        if not form:
+            return (_unpacked(path) if head.startswith(_GZIP) else head).startswith(mark)
+        if not head.startswith(form):
+            return False
+        if kind not in (Kind.OPS, Kind.SIDE):
+            return mark in head + stream.read(_SECTION_BYTES)
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(-min(_FOOTER_BYTES, size), os.SEEK_END)
+        length = int.from_bytes(stream.read(4), "little")
+        stream.seek(max(size - _FOOTER_BYTES - length, 0))
+        return mark in stream.read(length)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _unpacked(path: Path) -> bytes:
+    try:
+        with gzip.open(path) as unpacked:
+            return unpacked.read(_HEAD)
+    except (OSError, EOFError, zlib.error):
+        return b""
+
+
+def _access(path: Path) -> int:
+    """Who may read what is written there: as before, or else its owner only."""
+    return stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600

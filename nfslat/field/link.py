@@ -7,6 +7,7 @@ sees both hosts.
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import secrets
 import shlex
@@ -227,7 +228,7 @@ class Link:
     def _read_tar(self, output: IO[bytes]) -> None:
         assert self.tar is not None  # noqa: S101 - "go" was sent
         try:
-            with self.tar.open("xb") as out:
+            with open(self.tar, "xb", opener=_private) as out:
                 while chunk := output.read1(_COPY_BYTES):  # type: ignore[attr-defined]
                     out.write(chunk)
                     self.received_bytes += len(chunk)
@@ -235,6 +236,11 @@ class Link:
         except OSError as problem:
             self._failed_file = problem
             self._process.kill()
+
+
+def _private(path: str, flags: int) -> int:
+    """A file of packets is read by nobody else."""
+    return os.open(path, flags, 0o600)
 
 
 def wait_for(events: queue.SimpleQueue[Event], deadline: float) -> Event | None:

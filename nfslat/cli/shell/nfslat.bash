@@ -7,16 +7,16 @@
 
 _shtab_nfslat_subparsers=(capture show extract diff fleet transport packets stack tune)
 
-_shtab_nfslat_capture_option_strings=(-h --help --server --client --seconds --out --discard --yes --force --ssh --port --snaplen --max-mb --keep-free-mb --dir --server-address --client-address --only-client --server-interface --client-interface --hist --markdown --html --png --json --csv --parquet --ops-parquet --perfetto --missed --files --anonymize -q --quiet --by --interval --slowest --name-encoding --srt --app-ms --storage-ms --thread-ms --threads --sessions --what-if --server-snapshot --client-snapshot --evidence)
+_shtab_nfslat_capture_option_strings=(-h --help --server --client --seconds --out --discard --yes --force --ssh --port --snaplen --max-mb --keep-free-mb --dir --server-address --client-address --only-client --server-interface --client-interface --hist --markdown --html --png --json --csv --parquet --ops-parquet --perfetto --missed --files --overwrite --anonymize -q --quiet --by --interval --slowest --name-encoding --srt --app-ms --storage-ms --thread-ms --threads --sessions --what-if --server-snapshot --client-snapshot --evidence)
 _shtab_nfslat_show_option_strings=(-h --help --engine --no-swap --xid --slowest --name-encoding -q --quiet --op --client --server-addr --port --start --end --all-programs)
 _shtab_nfslat_extract_option_strings=(-h --help --engine --no-swap --slowest --xid --out --context --anonymize --json -q --quiet --op --client --server-addr --port --start --end --all-programs)
 _shtab_nfslat_diff_option_strings=(-h --help --before --after --split --check --json --engine -q --quiet --op --client --server-addr --port --start --end --all-programs)
-_shtab_nfslat_fleet_option_strings=(-h --help --manifest --out --show --json --html --all-clients -q --quiet --workers --worker-memory --scheduler)
+_shtab_nfslat_fleet_option_strings=(-h --help --manifest --out --show --json --html --all-clients -q --quiet --workers --worker-memory --dashboard --scheduler --tls-ca-file --tls-cert --tls-key --insecure)
 _shtab_nfslat_transport_option_strings=(-h --help --port --stream --top --sqlnet-trace --json -q --quiet)
 _shtab_nfslat_packets_option_strings=(-h --help --row --rows --array-size --sdu --sdu-header --fetch-header --rsize --wsize --bytes --rpc-header --mss --ip-tcp-header --ethernet-header --rtt-ms --json)
 _shtab_nfslat_stack_option_strings=(-h --help --app-ms --client-ms --server-ms --thread-ms --storage-ms --threads --slots --nfs --server-snapshot --client-snapshot --server-system --client-system --json)
 _shtab_nfslat_tune_option_strings=(-h --help --json)
-_shtab_nfslat_option_strings=(--engine --no-swap --hist --markdown --html --png --json --csv --parquet --ops-parquet --perfetto --missed --files --anonymize -q --quiet --by --interval --slowest --name-encoding --op --client --server-addr --port --start --end --all-programs --srt --app-ms --storage-ms --thread-ms --threads --sessions --what-if --server-snapshot --client-snapshot --evidence -h --help --help-all --completion --version)
+_shtab_nfslat_option_strings=(--engine --no-swap --hist --markdown --html --png --json --csv --parquet --ops-parquet --perfetto --missed --files --overwrite --anonymize -q --quiet --by --interval --slowest --name-encoding --op --client --server-addr --port --start --end --all-programs --srt --app-ms --storage-ms --thread-ms --threads --sessions --what-if --server-snapshot --client-snapshot --evidence -h --help --help-all --completion --version)
 
 _shtab_nfslat_capture___out_COMPGEN=_shtab_compgen_dirs
 _shtab_nfslat_capture___dir_COMPGEN=_shtab_compgen_dirs
@@ -95,6 +95,7 @@ _shtab_nfslat_capture___force_nargs=0
 _shtab_nfslat_capture___only_client_nargs=0
 _shtab_nfslat_capture___hist_nargs=0
 _shtab_nfslat_capture___markdown_nargs=0
+_shtab_nfslat_capture___overwrite_nargs=0
 _shtab_nfslat_capture___anonymize_nargs=0
 _shtab_nfslat_capture__q_nargs=0
 _shtab_nfslat_capture___quiet_nargs=0
@@ -128,6 +129,8 @@ _shtab_nfslat_fleet___help_nargs=0
 _shtab_nfslat_fleet___all_clients_nargs=0
 _shtab_nfslat_fleet__q_nargs=0
 _shtab_nfslat_fleet___quiet_nargs=0
+_shtab_nfslat_fleet___dashboard_nargs=0
+_shtab_nfslat_fleet___insecure_nargs=0
 _shtab_nfslat_transport_pos_0_nargs=+
 _shtab_nfslat_transport__h_nargs=0
 _shtab_nfslat_transport___help_nargs=0
@@ -144,6 +147,7 @@ _shtab_nfslat_pos_0_nargs=A...
 _shtab_nfslat___no_swap_nargs=0
 _shtab_nfslat___hist_nargs=0
 _shtab_nfslat___markdown_nargs=0
+_shtab_nfslat___overwrite_nargs=0
 _shtab_nfslat___anonymize_nargs=0
 _shtab_nfslat__q_nargs=0
 _shtab_nfslat___quiet_nargs=0

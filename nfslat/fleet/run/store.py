@@ -27,6 +27,13 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 COPY_BYTES = 4 << 20
 
 
+def _folder(path: Path) -> None:
+    """Make it, where it is not there: what was decoded has names of hosts and files, and is for nobody else."""
+    made = [one for one in (path, *path.parents) if not one.exists()]
+    for one in reversed(made):
+        one.mkdir(mode=0o700, exist_ok=True)
+
+
 @dataclass(frozen=True)
 class Store:
     """`url`: an absolute path, or what fsspec opens."""
@@ -69,7 +76,7 @@ class Store:
     @contextlib.contextmanager
     def _local_writing(self, name: str) -> Iterator[BinaryIO]:
         target = Path(self.place(name))
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _folder(target.parent)
         # Not gone when it is closed; and its name is known to who is to write there by itself.
         file = tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}-", delete=False)  # noqa: SIM115
         try:
@@ -77,7 +84,6 @@ class Store:
                 yield cast(BinaryIO, file)
             finally:
                 file.close()  # for the last of it, too, there may be no room
-            os.chmod(file.name, 0o644)
             os.replace(file.name, target)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -89,7 +95,7 @@ class Store:
         name = f"tried-{uuid.uuid4().hex}"
         try:
             if self.is_local:
-                os.makedirs(self.url, exist_ok=True)
+                _folder(Path(self.url))
             self.write_json(name, name)
             if self.read_json(name) != name:
                 raise InputError(f"--out {self.url}: what is written there cannot be read again; name another place")

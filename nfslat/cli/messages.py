@@ -1,0 +1,46 @@
+"""What is to be said -> lines on standard error that steer no terminal; an error that nobody foresaw -> a report of it."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import shlex
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+
+from nfslat import __version__
+
+STATUS_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
+
+
+def visible(text: str) -> str:
+    """`text` as one line without control characters: names of files may be anything, and a host says what it likes."""
+    return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode("ascii") for ch in text)
+
+
+def say(text: str) -> None:
+    """One line on standard error, if there is one that takes it."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(f"nfslat: {visible(text)}", file=sys.stderr, flush=True)
+
+
+def report_crash(problem: Exception, arguments: Sequence[str]) -> int:
+    """Say that nfslat is at fault, in a line, and where the rest is written; returns the exit status."""
+    last = traceback.extract_tb(problem.__traceback__)[-1:]
+    where = "".join(f" at {one.filename.rpartition('/')[2]}:{one.lineno}" for one in last)
+    what = f"internal error: {type(problem).__name__}{where}"
+    text = (
+        f"nfslat {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
+        f"{shlex.join(['nfslat', *arguments])}\n\n{''.join(traceback.format_exception(problem))}"
+    )
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="nfslat-error-", suffix=".txt", delete=False) as file:
+            file.write(text.encode("ascii", "backslashreplace").decode())
+    except OSError:
+        say(f"{what}; there is no room for a report of it")
+    else:
+        say(f"{what}; {file.name} says more: send it with the bug (it holds names of files, no packets)")
+    return STATUS_INTERNAL
