@@ -52,7 +52,7 @@ def test_a_file_of_ours_is_replaced(tmp_path: Path, kind: Kind, content: bytes) 
     path.write_bytes(content)
     for other in Kind:
         if content and other is not kind:
-            with pytest.raises(UsageError, match="as the same kind of output; .* say --overwrite"):
+            with pytest.raises(UsageError, match="as the same kind of output; "):
                 binary_output(str(path), other, []).__enter__()
     assert path.read_bytes() == content
     with binary_output(str(path), kind, []) as out:

@@ -68,7 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cluster = parser.add_argument_group("where it runs")
     cluster.add_argument("--workers", type=a_number, metavar="N", help="processes on this machine (one a processor)")
     cluster.add_argument("--worker-memory", metavar="SIZE", help="bound of each, for example 4GB (its part of all)")
-    cluster.add_argument("--dashboard", action="store_true", help="show Dask's dashboard, to every user of this machine")
+    cluster.add_argument(
+        "--dashboard", action="store_true", help="show Dask's dashboard, to every user of this machine"
+    )
     cluster.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, for example tls://head:8786")
     cluster.add_argument("--tls-ca-file", metavar="PEM", help="who signs its certificate and ours")
     cluster.add_argument("--tls-cert", metavar="PEM", help="our certificate")
@@ -117,7 +119,9 @@ def _check(options: argparse.Namespace) -> None:
     if options.scheduler is not None and options.out is None:
         raise UsageError("--scheduler needs --out: a folder, or a URL, that this machine and all workers share")
     if options.scheduler is not None and (options.workers or options.worker_memory or options.dashboard):
-        raise UsageError("--workers, --worker-memory and --dashboard are of a cluster on this machine, not of --scheduler")
+        raise UsageError(
+            "--workers, --worker-memory and --dashboard are of a cluster on this machine, not of --scheduler"
+        )
     if options.scheduler is None and (options.tls_ca_file or options.tls_cert or options.tls_key or options.insecure):
         raise UsageError("--tls-ca-file, --tls-cert, --tls-key and --insecure go with --scheduler")
 

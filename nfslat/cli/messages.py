@@ -1,4 +1,4 @@
-"""What is to be said -> lines on standard error that steer no terminal; an error that nobody foresaw -> a report of it."""
+"""What is to be said -> lines on standard error that steer no terminal; an unforeseen error -> a report of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def say(text: str) -> None:
     """One line on standard error, if there is one that takes it."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
-            print(f"nfslat: {visible(text)}", file=sys.stderr, flush=True)
+            sys.stderr.write(f"nfslat: {visible(text)}\n")
+            sys.stderr.flush()
 
 
 def report_crash(problem: Exception, arguments: Sequence[str]) -> int:

@@ -24,7 +24,7 @@ from nfslat.errors import InputError, UsageError
 
 
 class Kind(Enum):
-    """What an output is: how files of it that nfslat has written begin, or of which form they are and what they name."""
+    """What an output is: how files of it that nfslat has written begin; or what form they have, and what they name."""
 
     JSON = (b"", b'{\n  "schema": "nfslat.')
     CSV = (b"", b"xid,program,version,op,client,client_port,server,server_port,")
@@ -52,9 +52,7 @@ def is_standard(name: str | None) -> bool:
 
 
 @contextlib.contextmanager
-def output(
-    name: str | None, kind: Kind, inputs: Sequence[str], *, overwrite: bool = False
-) -> Iterator[TextIO | None]:
+def output(name: str | None, kind: Kind, inputs: Sequence[str], *, overwrite: bool = False) -> Iterator[TextIO | None]:
     """The text stream that an output option names; ``-`` is standard output, None none.
 
     A file appears under its name only when all of it is written, so that an error leaves the old one as it was. Raises

@@ -312,6 +312,13 @@ class Facts:
         return max(self.mean.ms("server") - self._unseen_server_ms - (self.queue_ms or 0.0) - paused, 0.0)
 
     @property
+    def unseen_network_ms(self) -> float:
+        """What the ops that are not shown add to the network's time; nothing tells what they wait for there."""
+        if self.unseen is None or not self.is_reckoned:
+            return 0.0
+        return max(self.mean.network_ms - self.unseen.seen.network_ms, 0.0)
+
+    @property
     def _unseen_server_ms(self) -> float:
         """Of the server's in `mean` what ops that are not shown bring: nobody knows what it did with them."""
         if self.unseen is None or not self.is_reckoned:

@@ -117,7 +117,7 @@ def _between(f: Facts) -> Diagnosis | None:
     """
     if f.least_round_trip_ms is None or f.mean.largest != "network":
         return None  # where another layer leads, nobody has to be sent to the network
-    network_ms = f.mean.ms("network")
+    network_ms = f.mean.ms("network") - f.unseen_network_ms
     if f.stalls is not None:
         # Each op's share of the distance, which is no more than its own time on the way. Packets that were held and
         # released together are not among the causes: a processor that is late does that, too.

@@ -98,7 +98,7 @@ def slow_finding(f: Facts) -> Diagnosis | None:
 
 def _is_told_apart(s: SlowOps) -> bool:
     """How they come, or what goes on beside them, is more than that ops which meet others wait for them."""
-    return bool(s.part is not None or s.stalls or s.every_s or s.alone) or _others_go_on(s)
+    return bool(s.part is not None or s.stalls or s.every_s) or _others_go_on(s)
 
 
 def _others_go_on(s: SlowOps) -> bool:

@@ -29,7 +29,7 @@ from nfslat.errors import InputError, NfslatError
 from nfslat.evidence.read import read
 from nfslat.evidence.sunrpc_join import Joined, join
 from nfslat.evidence.sunrpc_trace import SunrpcTrace
-from nfslat.export.output import output
+from nfslat.export.output import Kind, output
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool
 from nfslat.results import Analysis, Side
@@ -232,7 +232,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         found = [examine(folder) for one in asked.results for folder in _folders(Path(one))]
         if asked.json:
-            with output(asked.json, []) as out:
+            with output(asked.json, Kind.JSON, []) as out:
                 if out is not None:
                     json.dump(as_json(found), out, indent=2, allow_nan=False)
                     out.write("\n")

@@ -29,7 +29,7 @@ from nfslat.answer import model
 from nfslat.api import Options, Report
 from nfslat.errors import InputError, NfslatError, UsageError
 from nfslat.evidence.known import Known
-from nfslat.export.output import output
+from nfslat.export.output import Kind, output
 from nfslat.findings.client import SLOT_CODES
 
 _RESULTS = "lab-results"
@@ -259,7 +259,7 @@ def _run(asked: argparse.Namespace) -> int:
     if asked.json == "-" and (asked.markdown or asked.calibration):
         raise UsageError("--json -, with --markdown or --calibration: one of them to standard output")
     if asked.json:
-        with output(asked.json, []) as out:
+        with output(asked.json, Kind.JSON, []) as out:
             if out is not None:
                 json.dump(as_json(judged), out, indent=2, allow_nan=False)
                 out.write("\n")

@@ -239,7 +239,13 @@ def _fake(folder: Path, name: str, text: str) -> None:
 # large READs are segments by the hundred thousand, but few packets for tcpdump to take.
 _LOADS = {
     "large": (850_000, 1_200_000_000, 30_000, 0, " NFS packets/s, 1"),
-    "many": (190_000, 190_000_000, 190_000, 0, " bytes of a packet instead of whole packets, or it would be more than 50"),
+    "many": (
+        190_000,
+        190_000_000,
+        190_000,
+        0,
+        " bytes of a packet instead of whole packets, or it would be more than 50",
+    ),
     "small": (900_000, 90_000_000, 900_000, 4, "capturing would slow it down"),
 }
 _SIGNALS = {"INT": 3, "TERM": 3, "HUP": 129, "EOF": 129, "KILL": -signal.SIGKILL}

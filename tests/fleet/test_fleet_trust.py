@@ -19,7 +19,7 @@ from distributed.security import Security
 
 from nfslat.fleet.run.local import local_cluster
 
-# Without it any user of the machine could have Dask run this; with a port of Dask's and no certificate nothing may come.
+# Without TLS any user of the machine could have Dask run this.
 _ATTACK = """
 import pathlib, sys
 from distributed import Client
@@ -61,9 +61,16 @@ def test_what_listens_for_browsers_has_nothing(cluster: LocalCluster) -> None:
     """No port shows names of files or of hosts, or takes orders, over HTTP."""
     answers = set()
     for host, port in sorted(_listening()):
-        for path in ("status", "info/main/workers.html", "metrics", "json/counts.json", "api/v1/retire_workers", "health"):
+        for path in (
+            "status",
+            "info/main/workers.html",
+            "metrics",
+            "json/counts.json",
+            "api/v1/retire_workers",
+            "health",
+        ):
             try:
-                urllib.request.urlopen(f"http://{host}:{port}/{path}", timeout=5).close()  # noqa: S310
+                urllib.request.urlopen(f"http://{host}:{port}/{path}", timeout=5).close()
                 answers.add(200)
             except urllib.error.HTTPError as refused:
                 answers.add(refused.code)
@@ -99,5 +106,5 @@ def test_who_has_the_certificate_is_let_in(cluster: LocalCluster) -> None:
     """The look-alike: the same question of a client that has it is answered."""
     with Client(cluster.scheduler_address, security=cluster.security, timeout=10, set_as_default=False) as client:
         assert client.run_on_scheduler(os.getpid) == os.getpid()
-    with pytest.raises(OSError, match="."):
+    with pytest.raises(OSError, match=r"."):
         Client(cluster.scheduler_address, security=Security.temporary(), timeout=2, set_as_default=False)

@@ -37,7 +37,7 @@ _SETTINGS = {
     "distributed.worker.memory.pause": False,
 }
 # Dask listens for browsers in any case; they find nothing there.
-_NOTHING_TO_SEE = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+_NOTHING_TO_SEE: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 # Those that a terminal sends to all processes in front of it.
 _OF_TERMINALS = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _LATER = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)

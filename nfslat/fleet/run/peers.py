@@ -72,14 +72,14 @@ def _refuse_strangers(address: str, trust: Trust) -> None:
         raise UsageError(f"--scheduler {address}: give it as Dask's scheduler says it, for example tls://head:{_PORT}")
     if scheme not in _ENCRYPTED and not trust.insecure:
         raise UsageError(
-            f"--scheduler {address}: without TLS whoever reaches that port runs code here and there; use tls://, or say "
-            "--insecure where nobody else can reach it"
+            f"--scheduler {address}: without TLS whoever reaches that port runs code here and there; use tls://, "
+            "or say --insecure where nobody else can reach it"
         )
     configured = dask.config.get("distributed.comm.tls.ca-file", None)
     if scheme in _ENCRYPTED and not (trust.ca_file or configured):
         raise UsageError(
-            f"--scheduler {address}: give --tls-ca-file, --tls-cert and --tls-key, or name them in Dask's configuration "
-            "(distributed.comm.tls)"
+            f"--scheduler {address}: give --tls-ca-file, --tls-cert and --tls-key, or name them in Dask's "
+            "configuration (distributed.comm.tls)"
         )
     if scheme != "tcp":
         return
