@@ -9,6 +9,8 @@ use crate::container::{self, Packet, Reader};
 /// Frame numbers are 31 bits wide.
 const MOST_PACKETS: u32 = i32::MAX as u32;
 const PROGRESS_PACKETS: u32 = 4096;
+/// The year 2200. No packet is later, and 64 bits hold what sums of such times come to.
+const LATEST_NS: i64 = 7_258_118_400_000_000_000;
 
 /// Seen by another thread while a capture is read.
 #[derive(Default)]
@@ -42,7 +44,7 @@ pub enum Error {
         file: usize,
         error: container::Error,
     },
-    /// A packet is dated before 1970 (or after 2262, which is the same in 64 bits).
+    /// A packet is dated before 1970 or after 2200 (`LATEST_NS`).
     Time {
         file: usize,
         packet: u32,
@@ -69,7 +71,7 @@ impl fmt::Display for Error {
         match self {
             Error::Container { error, .. } => error.fmt(out),
             Error::Time { packet, .. } => {
-                write!(out, "packet {packet} is dated before 1970; correct the times with editcap -t")
+                write!(out, "packet {packet} is dated before 1970 or after 2200; correct the times with editcap -t")
             }
             Error::Write { error, .. } => error.fmt(out),
             Error::Number { packet, .. } => write!(out, "packet {packet} has not the number of one of a slice"),
@@ -126,7 +128,7 @@ fn read(reader: &mut Reader, taker: &mut impl Take, file: usize, progress: &Prog
         // Looked at where it lies: to move it costs as much as to read it.
         let packet = match &next {
             Ok(None) => break,
-            Ok(Some(packet)) if packet.t_ns >= 0 => packet,
+            Ok(Some(packet)) if (0..LATEST_NS).contains(&packet.t_ns) => packet,
             Ok(Some(Packet { interface, .. })) => {
                 clocks.is_wrong(*interface, Error::Time { file, packet: number })?;
                 continue;

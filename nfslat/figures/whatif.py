@@ -55,6 +55,8 @@ def what_if(
     none = f"--what-if {', '.join(one.text for one in asked)} has no answer"
     if c.inflight.load.threads.cannot:
         return [], [f"{none}: the time in a server thread is not known: {c.inflight.load.threads.cannot}"]
+    if not len(c.matched):
+        return [], [f"{none}: no op is seen in both captures"]
     load = _load(c)
     try:
         return [_one(load, one, threads, slots, sessions) for one in asked], []

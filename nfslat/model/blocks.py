@@ -60,6 +60,8 @@ def side_by_side(rows: int, count: int, work: Callable[[slice], npt.NDArray[Any]
     if count > _FEW_GROUPS:
         groups = filled(rows, np.int32, work)
         return np.argsort(groups, kind="stable").astype(np.int32), _spans(np.bincount(groups, minlength=count))
+    if not rows:
+        return np.empty(0, dtype=np.int32), [slice(0, 0)] * count
     order = np.empty(rows, dtype=np.int32)
     sizes = np.array(each_block(rows, lambda at: np.bincount(work(at), minlength=count)), dtype=np.int64)
     sizes = sizes.reshape(-1, count)

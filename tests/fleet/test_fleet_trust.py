@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shutil
 import subprocess
 import sys
 import urllib.error
@@ -14,11 +16,20 @@ from pathlib import Path
 
 import psutil
 import pytest
+from captures import needs_native
 from distributed import Client, LocalCluster
 from distributed.security import Security
+from in_process import run_here
 
+from nfslat.cli import main as cli
+from nfslat.errors import InputError
 from nfslat.fleet.run.local import local_cluster
+from nfslat.fleet.run.store import Store
 
+SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
+PAIR = [SAMPLE / f"{side}.pcap.gz" for side in ("server", "client")]
+
+pytestmark = needs_native
 # Without TLS any user of the machine could have Dask run this.
 _ATTACK = """
 import pathlib, sys
@@ -108,3 +119,49 @@ def test_who_has_the_certificate_is_let_in(cluster: LocalCluster) -> None:
         assert client.run_on_scheduler(os.getpid) == os.getpid()
     with pytest.raises(OSError, match=r"."):
         Client(cluster.scheduler_address, security=Security.temporary(), timeout=2, set_as_default=False)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run, made under the umask that lets everybody read everything."""
+    folder = tmp_path_factory.mktemp("kept")
+    before = os.umask(0)
+    try:
+        assert run_here(folder, [*PAIR, "--out", folder / "a" / "out"]).status == 0
+    finally:
+        os.umask(before)
+    return folder / "a" / "out"
+
+
+def test_what_is_kept_is_for_its_owner(kept: Path) -> None:
+    """Decoded captures and reports name hosts and files: nobody else reads them, nor lists the folders made here."""
+    modes = {oct(path.stat().st_mode & 0o777) for path in kept.rglob("*") if path.is_file()}
+    folders = {oct(path.stat().st_mode & 0o777) for path in (kept.parent, kept, *kept.rglob("*")) if path.is_dir()}
+    assert (modes, folders) == ({"0o600"}, {"0o700"})
+
+
+@pytest.mark.parametrize(
+    "way", ["../../junk.parquet", "/etc/passwd", "shards/../../../x", "shards//x", "link/junk", "."]
+)
+def test_a_name_that_leads_out_of_the_folder(kept: Path, tmp_path: Path, way: str) -> None:
+    """Whoever gave us a run's folder may have changed its files: nothing outside is read, written, or taken away."""
+    out = tmp_path / "a" / "out"
+    shutil.copytree(kept, out)
+    precious = tmp_path / "index.json"
+    precious.write_text("precious")
+    (tmp_path / "junk").write_text("precious")
+    (out / "link").symlink_to(tmp_path)
+    store = Store(str(out))
+    with pytest.raises(InputError, match="leads out of it"):
+        store.read_json(way)
+    with pytest.raises(InputError, match="leads out of it"):
+        store.write_json(way, 1)
+    store.remove([way, "../../index.json", "link/index.json"])
+
+    run = json.loads((out / "run.json").read_text())
+    (client,) = run["requests"]
+    run["requests"][client]["server"]["shards"] = [way]
+    (out / "run.json").write_text(json.dumps(run))
+    shown = cli.main(["fleet", "--out", str(out), "--show", client])
+    assert shown == 3
+    assert (precious.read_text(), (tmp_path / "junk").read_text()) == ("precious", "precious")

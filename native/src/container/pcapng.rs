@@ -18,6 +18,8 @@ const FRAME: usize = 12;
 const BODY: usize = 8;
 /// The longest packet of any link type with room for options, as Wireshark has it. Unknown blocks may be longer.
 const LONGEST_BLOCK: u32 = (128 << 20) + (128 << 10);
+/// Interfaces of a section that are told apart: each takes memory, and 20 bytes of a file.
+const MOST_INTERFACES: usize = 1 << 16;
 
 /// A pcapng file behind its first Section Header Block.
 pub struct Pcapng {
@@ -75,6 +77,9 @@ impl Pcapng {
                     continue;
                 }
                 INTERFACE_DESCRIPTION => {
+                    if self.interfaces.len() >= MOST_INTERFACES {
+                        return Err(Stop::Bad(format!("comes interface {MOST_INTERFACES} of one section")));
+                    }
                     self.interfaces.push(Interface::new(body, self.order)?);
                     continue;
                 }

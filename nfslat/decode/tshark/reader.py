@@ -15,7 +15,7 @@ from nfslat.model.tables import Connection
 from nfslat.model.units import NS_PER_S
 
 _FRAGMENT_TIMES = 4096  # IP fragments whose time is remembered until their datagram is complete
-_LATEST_NS = 1 << 63  # year 2262: what int64 nanoseconds hold
+_LATEST_NS = 7_258_118_400_000_000_000  # year 2200: int64 holds what sums of such times come to
 _PENDING_KEPT = 1024  # records whose last byte is awaited, before the finished ones are written back
 _AUTH_TLS = "7"  # RFC 9289 section 4.1
 _ACK, _RST, _SYN, _FIN = 0x10, 0x04, 0x02, 0x01

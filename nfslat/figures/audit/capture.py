@@ -151,7 +151,7 @@ def _reading_notes(side: Side) -> list[AuditNote]:
             "capture-misdated",
             d.misdated_packets,
             f"{some(d.misdated_packets, 'packet')} {be(d.misdated_packets)} of an interface that dates all its packets "
-            f"before 1970 or after 2261; nothing of {'it' if d.misdated_packets == 1 else 'them'} is in the figures",
+            f"before 1970 or after 2200; nothing of {'it' if d.misdated_packets == 1 else 'them'} is in the figures",
             warn=True,
         ),
         note(

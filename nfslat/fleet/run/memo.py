@@ -32,7 +32,7 @@ class Memo:
     def put(self, token: str, known: str) -> None:
         """Remember it; where that is not possible, it will be worked out again."""
         with contextlib.suppress(OSError):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, part = tempfile.mkstemp(prefix="part-", dir=self.folder)
             try:
                 with os.fdopen(handle, "w", encoding="ascii") as out:

@@ -47,8 +47,17 @@ class Store:
         return not is_url(self.url)
 
     def place(self, name: str) -> str:
-        """Path or URL of `name`."""
-        return f"{self.url.rstrip('/')}/{name}"
+        """Path or URL of `name`. Raises ``InputError`` for one that leads out of here: whoever gave us the folder may
+        have written it into its files, or made a link of a folder in it."""
+        place = f"{self.url.rstrip('/')}/{name}"
+        parts = name.split("/")
+        is_inside = not {"", ".", ".."}.intersection(parts) and name.isprintable() and "\\" not in name
+        if is_inside and self.is_local and len(parts) > 1:
+            folders = (os.path.realpath(self.url), os.path.realpath(os.path.dirname(place)))
+            is_inside = os.path.commonpath(folders) == folders[0]
+        if not is_inside:
+            raise InputError(f"holds a name that leads out of it ({name!r}); make the run anew", about=self.url)
+        return place
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[BinaryIO]:
