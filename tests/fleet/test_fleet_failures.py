@@ -62,7 +62,7 @@ def test_a_worker_that_is_killed_costs_nothing(tmp_path: Path) -> None:
     os.kill(workers_of(run)[0], signal.SIGKILL)
     ran = run.end()
     assert ran.status == 0, ran.err
-    assert "1 worker was lost (tcp://" in "".join(ran.report["notes"])
+    assert "1 worker was lost (tls://" in "".join(ran.report["notes"])
     assert figures(ran.report) == figures(undisturbed_run.report)
 
 
