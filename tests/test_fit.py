@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from queues import GETATTR, Traffic, ops
 from rivals import commits, line, shared, simulate
 
-from nfslat.inflight.fit import rank_correlation
+from nfslat.inflight.ranks import rank_correlation
 from nfslat.inflight.server import server_load
 from nfslat.inflight.threads import Threads
 from nfslat.model.tables import Loose
