@@ -30,11 +30,11 @@ _SURE = 4.0  # standard errors of the mean over the blocks
 # them; processors, disks, bursts that were taken for one have 0.15 to 0.94 (benchmarks/thread_rivals.py).
 _GROWS = 0.15
 _WORK_GROWS = 0.1
-# Ranks and distributions say how sure a difference is, not how large: where all work is done at the ticks of a clock,
-# or takes the same time to a thousandth, what is sure may be next to nothing. Threads that answer together take the
-# next calls one after another, while the line gets shorter, and those calls, too, end together: the first of them
-# takes longest. That is 5 % at most where other things that make calls wait make 10 % and more.
-_MUCH_MORE = 0.1  # of the mean
+# Ranks and distributions say how sure a difference is, not how large: of work that is done at the ticks of a clock, or
+# takes the same time to a thousandth, what is sure may be next to nothing. Threads that answer together take the next
+# calls one after another, while the line gets shorter, and those calls end together, too: the first of them takes
+# longest, by up to 5 % for that. Where nothing but this speaks against threads that are not the limit, it is 10 %.
+_BY_MUCH = 0.07  # of the mean
 _SOME = 20  # calls that met an idle thread
 _APART = 0.35  # largest distance of two distributions (Kolmogorov and Smirnov)
 _LIGHT = 5  # calls without data that should have waited
@@ -195,7 +195,7 @@ def _work_grows(replay: Replay) -> str:
     in_flight -= np.searchsorted(work.reply_ns[work.by_reply], start, side="right")
     service_ns = replay.service_ns[rows]
     grows, error = rank_correlation(in_flight, service_ns)
-    if not (grows >= _WORK_GROWS and grows > _SURE * error and grows_by(in_flight, service_ns) >= _MUCH_MORE):
+    if not (grows >= _WORK_GROWS and grows > _SURE * error and grows_by(in_flight, service_ns) >= _BY_MUCH):
         return ""
     return (
         "what is left when waits for a thread are taken off still goes with how many calls wait, as work does not: "
@@ -215,7 +215,7 @@ def _unlike_the_unqueued(replay: Replay) -> str:
     ).max()
     if apart < _APART + 1.63 * np.sqrt(1 / len(alone) + 1 / len(waited)):  # by chance once in a hundred
         return ""
-    if abs(np.median(waited) - np.median(alone)) < _MUCH_MORE * np.median(alone):
+    if abs(np.median(waited) - np.median(alone)) < _BY_MUCH * np.median(alone):
         return ""
     return "calls that met an idle thread take another time than the others would work"
 
