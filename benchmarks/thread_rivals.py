@@ -38,6 +38,9 @@ _DISK: dict[str, Any] = {"READ": [("cpu", 0.1), ("disk", 3.0)], "GETATTR": [("cp
 _READ: dict[str, Any] = {"READ": _DISK["READ"]}
 _WORK: dict[str, Any] = {"READ": [("cpu", 0.1), ("wait", 4.0)], "GETATTR": [("cpu", 0.05)]}
 _SHORT: dict[str, Any] = {"READ": [("cpu", 0.2), ("wait", 1.0)], "GETATTR": [("cpu", 0.05)]}
+# A disk behind a timer: what it has done by then is answered at each tick, one call after another.
+_TICKS: dict[str, Any] = {"READ": [("cpu", 0.06), ("disk", 4.0), ("cpu", 0.06)], "GETATTR": [("cpu", 0.06)]}
+_TIMER: dict[str, Any] = {"tick_ms": 10.0, "ticking": "disk"}
 _SOME, _FEW = {"READ": 0.9, "GETATTR": 0.1}, {"READ": 0.98, "GETATTR": 0.02}
 
 
@@ -54,6 +57,10 @@ def kinds() -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"{disks} disks, 10 % GETATTR", own | {"ways": _DISK, "shares": _SOME}
         yield f"{disks} disks, 2 % GETATTR", own | {"ways": _DISK, "shares": _FEW}
         yield f"{disks} disks, READ only (*)", own | {"ways": _READ}
+        own |= {"stations": {"cpu": line(1), "disk": line(disks)}} | _TIMER
+        yield f"{disks} disks with a timer, 10 % GETATTR", own | {"ways": _TICKS, "shares": _SOME}
+    stations = {"cpu": line(1), "disk": _FREELY}
+    yield "a disk with a timer", {"ways": _TICKS, "stations": stations, "threads": 64, "shares": _SOME} | _TIMER
     yield "page cache and a disk", {
         "ways": {"READ": [("cpu", 0.1), ("disk", 0.01)], "GETATTR": [("cpu", 0.05)]},
         "stations": {"cpu": line(1), "disk": line(1)}, "rare": {"disk": (0.1, 8.0)}, "threads": 16, "shares": _SOME,
@@ -79,6 +86,8 @@ def kinds() -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"{threads} threads, 1 processor", own | {"ways": _CPU, "stations": {"cpu": shared(1)}}
         yield f"{threads} threads, READ only", {"threads": threads, "ways": {"READ": [("wait", 4.0)]},
                                                 "stations": {"wait": _FREELY}}  # fmt: skip
+        stations = {"cpu": line(1), "disk": _FREELY}
+        yield f"{threads} threads, a disk with a timer", own | {"ways": _TICKS, "stations": stations} | _TIMER
     for threads in (2, 4):
         own = {"threads": threads, "shares": _SOME, "ways": _WORK, "stations": {"cpu": shared(4), "wait": _FREELY}}
         yield f"{threads} threads, in lockstep", own | {"tick_ms": 10.0}

@@ -149,6 +149,7 @@ def simulate(
     sigma: float = 1.0,
     cv: float = 0.05,
     tick_ms: float = 0.0,  # what a station finishes is noticed by a timer that ticks so often: threads in lockstep
+    ticking: str = "",  # that station alone has the timer; all
     stall_every_ms: float = 0.0,  # no station finishes anything for `stall_ms`
     stall_ms: float = 0.0,
     rare: Mapping[str, tuple[float, float]] | None = None,  # station -> (share of its calls, ms on top)
@@ -185,9 +186,9 @@ def simulate(
         serial += 1
         heapq.heappush(heap, (at, what, serial, of))
 
-    def noticed(at: int) -> int:
-        """When what ends at `at` is told."""
-        if tick_ms:
+    def noticed(at: int, name: str) -> int:
+        """When what ends at `at` in a station is told."""
+        if tick_ms and ticking in ("", name):
             at = math.ceil(at / (tick_ms * MS)) * int(tick_ms * MS)
         if stall_every_ms:
             phase = at % int(stall_every_ms * MS)
@@ -202,7 +203,7 @@ def simulate(
             at_station[op] += 1
             at = made[name].enter(now, op, work_ns)
             if at is not None:
-                push(noticed(at), _LEAVE, name)
+                push(noticed(at, name), _LEAVE, name)
             return
         reply[op] = now
         free += 1
@@ -236,7 +237,7 @@ def simulate(
             through, following = made[name].leave(now)
             # Whoever came in the meantime has announced when the next one leaves.
             if through and following is not None:
-                push(max(noticed(following), now), _LEAVE, name)
+                push(max(noticed(following, name), now), _LEAVE, name)
             for op in through:
                 go_on(now, op)
         while free and pending:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from queues import GETATTR, Traffic, ops
 from rivals import commits, line, shared, simulate
 
-from nfslat.inflight.fit import rank_correlation
-from nfslat.inflight.server import server_load
+from nfslat.inflight.ranks import grows_by, rank_correlation
+from nfslat.inflight.server import ServerLoad, server_load
 from nfslat.inflight.threads import Threads
 from nfslat.model.tables import Loose
 from nfslat.select import is_reverse
@@ -21,14 +21,22 @@ from nfslat.select import is_reverse
 _FREELY = shared(float("inf"))
 _READS = {"READ": [("cpu", 0.1), ("disk", 3.0)], GETATTR: [("cpu", 0.05)]}
 _MOSTLY_READS = {"READ": 0.95, GETATTR: 0.05}
+# What a disk with a timer has done is answered at the next tick, by one processor one call after another.
+_TICKS = {"READ": [("cpu", 0.06), ("disk", 12.0), ("cpu", 0.06)], GETATTR: [("cpu", 0.06)]}
+_TIMER: dict[str, Any] = {"law": "constant", "tick_ms": 10.0, "ticking": "disk"}
 
 
-def threads_of(traffic: Traffic) -> Threads:
-    """What is said of the threads of this server."""
+def load_of(traffic: Traffic) -> ServerLoad:
+    """What is said of this server."""
     table = ops(traffic, "server")
     nothing: dict[str, list[int]] = {name: [] for name in Loose.columns()}
     loose = Loose.from_columns(nothing, kinds=table.kinds, connections=table.connections)
-    return server_load(table, loose, is_reverse(table)).threads
+    return server_load(table, loose, is_reverse(table))
+
+
+def threads_of(traffic: Traffic) -> Threads:
+    """Of its threads."""
+    return load_of(traffic).threads
 
 
 # Ways, stations, and how the load comes; 64 threads, and never a call that waits for one.
@@ -42,6 +50,13 @@ IDLE: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     ),
     "three disks": (_READS, {"cpu": line(1), "disk": line(3)}, {"workers": 20, "connections": 8}),
     "three disks, bursts": (_READS, {"cpu": line(1), "disk": line(3)}, {"workers": 20, "think_ms": 10.0}),
+    "a disk with a timer": (_TICKS, {"cpu": line(1), "disk": _FREELY}, {"workers": 32} | _TIMER),
+    "eight disks with a timer": (_TICKS, {"cpu": line(1), "disk": line(8)}, {"workers": 32} | _TIMER),
+    "one processor, and a disk with a timer": (
+        {"READ": [("disk", 4.0), ("cpu", 1.0)], GETATTR: [("cpu", 0.1)]},
+        {"cpu": shared(1), "disk": _FREELY},
+        {"workers": 32} | _TIMER,
+    ),
     "a journal": (
         {"WRITE": [("cpu", 0.1), ("journal", 4.0)]}, {"cpu": line(1), "journal": commits()}, {"workers": 20},
     ),
@@ -96,12 +111,39 @@ def test_threads_in_lockstep_are_counted_by_their_groups(threads: int) -> None:
     assert threads_of(made).estimate == threads
 
 
+@pytest.mark.parametrize(("workers_each", "think_ms"), [(6, 0.5), (6, 15.0), (2, 0.5)])
+@pytest.mark.parametrize("threads", [1, 2, 4, 8, 16])
+def test_threads_are_counted_though_the_first_of_those_that_answer_together_takes_longest(
+    threads: int, workers_each: int, think_ms: float
+) -> None:
+    """At each tick of a disk's timer threads answer one after another, and take the next calls while fewer and fewer
+    wait; those are done at one tick, too. So work surely goes with how many wait, by a hundredth, and that is nothing
+    against threads: their number is exact, and so is the mean wait for one."""
+    stations = {"cpu": line(1), "disk": _FREELY}
+    asked = {"workers": threads * workers_each, "think_ms": think_ms}
+    made = simulate(_TICKS, stations, threads=threads, shares=_MOSTLY_READS, count=2_500, **asked, **_TIMER)
+    load = load_of(made)
+    found = load.threads
+    assert (found.estimate, found.low, found.instead) == (threads, threads, "")
+    assert load.queue_ns.mean() == pytest.approx(made.queue_ns.mean(), rel=0.02)
+
+
 def test_what_fits_no_pool_of_threads_is_said() -> None:
     """GETATTRs that pass by READs which wait for three disks say that the wait is behind the threads."""
     made = queues.simulate(threads=16, disks=3, workers=8, connections=8, mix={"READ": 0.97, GETATTR: 0.03}, seed=2)
     found = threads_of(made)
     assert found.estimate is None
     assert "need no data do not wait" in found.instead
+
+
+def test_how_much_something_grows_is_told_within_blocks_of_time() -> None:
+    """A tenth more where more wait than usual is a tenth, however the time changes in the long run."""
+    waiting = np.tile([3, 8, 1, 9], 240)
+    work = np.where(waiting > 5, 1_050, 950)
+    slower = np.repeat([1, 20], 480)
+    assert grows_by(waiting, work * slower) == pytest.approx(0.1)
+    assert grows_by(-waiting, work) == pytest.approx(-0.1)
+    assert grows_by(np.ones_like(waiting), work) == grows_by(waiting[:10], work[:10]) == 0
 
 
 @given(

@@ -18,12 +18,11 @@ from functools import cached_property
 
 import numpy as np
 
+from nfslat.inflight.ranks import BLOCKS, grows_by, rank_correlation, spearman
 from nfslat.kernels.dispatch import Work
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import F64, I64, Bool
+from nfslat.model.tables import I64, Bool
 
-_BLOCKS = 24  # of time: what changes slowly is no mark of anything
-_FEWEST = 20  # calls in a block: depth changes slowly, and in a short one hardly at all
 _RARELY = 10  # times that the bound is seen: then it is no sign of a limit
 _POOLED, _TWICE = 4.0, 2.0  # standard errors; of the time
 _SURE = 4.0  # standard errors of the mean over the blocks
@@ -31,6 +30,11 @@ _SURE = 4.0  # standard errors of the mean over the blocks
 # them; processors, disks, bursts that were taken for one have 0.15 to 0.94 (benchmarks/thread_rivals.py).
 _GROWS = 0.15
 _WORK_GROWS = 0.1
+# Ranks and distributions say how sure a difference is, not how large: of work that is done at the ticks of a clock, or
+# takes the same time to a thousandth, what is sure may be next to nothing. Threads that answer together take the next
+# calls one after another, while the line gets shorter, and those calls end together, too: the first of them takes
+# longest, by up to 5 % for that. Where nothing but this speaks against threads that are not the limit, it is 10 %.
+_BY_MUCH = 0.07  # of the mean
 _SOME = 20  # calls that met an idle thread
 _APART = 0.35  # largest distance of two distributions (Kolmogorov and Smirnov)
 _LIGHT = 5  # calls without data that should have waited
@@ -128,7 +132,7 @@ def _groups(replay: Replay) -> tuple[I64, I64, I64]:
 
 def _grows_at_all(depth: I64, server_ns: I64, few: int) -> bool:
     """Over all of the time, in which the load may have changed for other reasons, too."""
-    grows = _spearman(depth, server_ns) or 0.0
+    grows = spearman(depth, server_ns) or 0.0
     slower = np.median(server_ns[depth > few]) >= _TWICE * np.median(server_ns[depth <= few])
     return bool(slower and grows >= _GROWS and grows * np.sqrt(len(depth)) > _POOLED)
 
@@ -161,7 +165,7 @@ def _grows_below(replay: Replay) -> str:
     grows, error = rank_correlation(depth, server_ns[below])
     if not (grows >= _GROWS and grows > _SURE * error) and not (
         replay.bound_seen < _RARELY
-        and len(np.unique(below * _BLOCKS // len(server_ns))) >= _BLOCKS / 2  # not only while a load begins
+        and len(np.unique(below * BLOCKS // len(server_ns))) >= BLOCKS / 2  # not only while a load begins
         and _grows_at_all(depth, server_ns[below], few)
     ):
         return ""
@@ -189,8 +193,9 @@ def _work_grows(replay: Replay) -> str:
     start, work = replay.start_ns[rows], replay.work
     in_flight = np.searchsorted(work.arrival_ns, start, side="right")
     in_flight -= np.searchsorted(work.reply_ns[work.by_reply], start, side="right")
-    grows, error = rank_correlation(in_flight, replay.service_ns[rows])
-    if not (grows >= _WORK_GROWS and grows > _SURE * error):
+    service_ns = replay.service_ns[rows]
+    grows, error = rank_correlation(in_flight, service_ns)
+    if not (grows >= _WORK_GROWS and grows > _SURE * error and grows_by(in_flight, service_ns) >= _BY_MUCH):
         return ""
     return (
         "what is left when waits for a thread are taken off still goes with how many calls wait, as work does not: "
@@ -209,6 +214,8 @@ def _unlike_the_unqueued(replay: Replay) -> str:
         np.searchsorted(alone, at, side="right") / len(alone) - np.searchsorted(waited, at, side="right") / len(waited)
     ).max()
     if apart < _APART + 1.63 * np.sqrt(1 / len(alone) + 1 / len(waited)):  # by chance once in a hundred
+        return ""
+    if abs(np.median(waited) - np.median(alone)) < _BY_MUCH * np.median(alone):
         return ""
     return "calls that met an idle thread take another time than the others would work"
 
@@ -261,35 +268,3 @@ _MARKS = (
     _work_grows,
     _unlike_the_unqueued,
 )
-
-
-def rank_correlation(x: I64, y: I64) -> tuple[float, float]:
-    """Spearman's, as the mean of that within blocks of time, and its standard error; rows are in the order of time.
-
-    (0, inf) where there are too few.
-    """
-    blocks = min(_BLOCKS, len(x) // _FEWEST)
-    if not blocks:
-        return 0.0, float("inf")
-    by_block = (_spearman(x[block], y[block]) for block in np.array_split(np.arange(len(x)), blocks))
-    found = [one for one in by_block if one is not None]
-    if len(found) < _BLOCKS / 4:
-        return 0.0, float("inf")
-    # Of few blocks the spread is not known well, either.
-    error = float(np.std(found, ddof=1) / np.sqrt(len(found))) * (1 + 4 / len(found))
-    return float(np.mean(found)), error
-
-
-def _spearman(x: I64, y: I64) -> float | None:
-    """None where one of them is constant."""
-    a, b = _ranks(x), _ranks(y)
-    scale = np.sqrt((a * a).sum() * (b * b).sum())
-    return float((a * b).sum() / scale) if scale else None
-
-
-def _ranks(values: I64) -> F64:
-    """Less their mean; the same for the same values."""
-    _, at, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    ranks = (ends - (counts - 1) / 2)[np.ravel(at)]
-    return np.asarray(ranks - ranks.mean())
