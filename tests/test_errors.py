@@ -21,6 +21,7 @@ import pytest
 from captures import SHARED, needs_captures
 
 from nfslat.cli import main as cli
+from nfslat.decode import room
 from nfslat.decode.tools import find_tools
 from nfslat.errors import InputError, NfslatError, NoPacketsError, ToolError, UsageError
 
@@ -475,3 +476,73 @@ def test_an_error_keeps_its_type_and_fields_between_processes(kind: type[NfslatE
     assert str(there.named("set 1")) == "set 1: is empty"
     assert (there.beside("a.pcap"), there.beside("b.pcap")) == ("is empty", "a.pcap: is empty")
     assert str(kind("no tshark")) == "no tshark"
+
+
+def test_what_unpacks_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Far more than any capture comes to is not written to the disk; nor is anything when it is nearly full."""
+    target = tmp_path / "out"
+    monkeypatch.setattr(room, "_ANY_BYTES", 10_000)
+    room.keep([b"x" * 5000] * 2, target, "some.bz2", packed_bytes=1)
+    assert target.stat().st_size == 10_000
+    with pytest.raises(InputError, match=r"some\.bz2: unpacks to over 2,000 times its size; .* NFSLAT_UNPACK_RATIO"):
+        room.keep(iter(lambda: b"x" * 5000, b""), target, "some.bz2", packed_bytes=1)
+    monkeypatch.setenv("NFSLAT_UNPACK_RATIO", "20000")
+    room.keep([b"x" * 5000] * 4, target, "some.bz2", packed_bytes=1)
+    room.keep([b"x" * 5000] * 4, target, "standard input")
+    assert target.stat().st_size == 20_000
+    monkeypatch.setattr("shutil.disk_usage", lambda _: shutil._ntuple_diskusage(1 << 30, 1 << 30, 16 << 20))  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match=r"standard input: .* which has 0 MiB; set TMPDIR to a folder with more"):
+        room.keep([b"x"], target, "standard input")
+
+
+def test_an_error_of_our_own_is_a_line_and_a_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What nobody foresaw has a status of its own, a line without control characters, and a report for its owner."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise ValueError("odd \x1b[2J text")
+
+    monkeypatch.setattr("nfslat.cli.report.run", fails)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    status, out, err = _run(capsys, SERVER, "evil\x1b]0;name")
+    assert (status, out) == (70, "")
+    (report,) = tmp_path.iterdir()
+    assert _one_line(err).startswith("nfslat: internal error: ValueError at test_errors.py:")
+    assert str(report) in err
+    assert report.stat().st_mode & 0o777 == 0o600
+    text = report.read_text()
+    assert "Traceback" in text
+    assert "in fails" in text
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    assert _run(capsys, SERVER)[2].endswith("there is no room for a report of it\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["{}"],
+        [SERVER, "{}"],
+        [SERVER, CLIENT, "--json", "{}/x"],
+        [SERVER, CLIENT, "--evidence", "{}"],
+        [SERVER, CLIENT, "--server-snapshot", "{}"],
+        [SERVER, CLIENT, "--{}"],
+        [SERVER, CLIENT, "--op", "{}"],
+        [SERVER, CLIENT, "--start", "{}"],
+        ["diff", "{}", "{}"],
+        ["transport", "{}"],
+        ["tune", "{}"],
+        ["show", SERVER, CLIENT, "--xid", "{}"],
+        ["extract", SERVER, CLIENT, "--slowest", "1", "--out", "{}/x"],
+        ["fleet", "{}"],
+        ["fleet", "--manifest", "{}"],
+        ["fleet", "--out", "{}", "--show", "{}"],
+        ["{}", "{}"],
+    ],
+)
+def test_no_message_steers_a_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str]) -> None:
+    """Names of files may hold anything: on standard error they are a line without control characters."""
+    evil = str(tmp_path / "no\x1b]0;owned\x07\x1b[2J\u202e\n\rname")
+    status, _, err = _run(capsys, *(one.replace("{}", evil) if isinstance(one, str) else one for one in arguments))
+    assert status in (2, 3)
+    assert _one_line(err).rstrip("\n").isprintable()

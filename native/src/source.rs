@@ -22,6 +22,11 @@ const ZSTD_KEPT: usize = 100 << 20;
 const ZSTD_BLOCK: usize = 128 << 10;
 /// Said of compressed data that are cut: each decompressor has words of its own.
 const CUT: &str = "the compressed data end too early";
+/// So much may come out of anything; of more than that no more than so many times what went in, unless this variable says
+/// another number. Captures of nothing but zeros come to some 600 times their packed size, bombs to 800,000 times.
+const ANY_UNPACKED: u64 = 1 << 30;
+const RATIO: u64 = 2000;
+const RATIO_NAME: &str = "NFSLAT_UNPACK_RATIO";
 /// Enough for every magic number asked for here, and just the header of a skippable frame.
 const HEAD: usize = 8;
 
@@ -34,6 +39,10 @@ pub struct Source {
     end: usize,
     compression: Option<Compression>,
     input_bytes: Arc<AtomicU64>,
+    unpacked: u64,
+    /// As the constants of these names say.
+    pub(crate) any_unpacked: u64,
+    ratio: u64,
     over: bool,
     failure: Option<io::Error>,
 }
@@ -62,7 +71,20 @@ impl Source {
                 Box::new(input)
             }
         };
-        Ok(Source { input, buffer, start: 0, end, compression, input_bytes, over: false, failure: None })
+        let ratio = std::env::var(RATIO_NAME).ok().and_then(|ratio| ratio.parse().ok()).unwrap_or(RATIO);
+        Ok(Source {
+            input,
+            buffer,
+            start: 0,
+            end,
+            compression,
+            input_bytes,
+            unpacked: 0,
+            any_unpacked: ANY_UNPACKED,
+            ratio,
+            over: false,
+            failure: None,
+        })
     }
 
     /// Whether `length` bytes are held, after reading as many as that takes.
@@ -139,7 +161,11 @@ impl Source {
             let free = &mut self.buffer[self.end..];
             match self.input.read(free) {
                 Ok(0) => self.over = true,
-                Ok(read) => self.end += read.min(free.len()),
+                Ok(read) => {
+                    self.end += read.min(free.len());
+                    self.unpacked += read as u64;
+                    self.refuse_bomb();
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.failure = Some(error);
@@ -148,6 +174,17 @@ impl Source {
             }
         }
         self.end >= length
+    }
+}
+
+impl Source {
+    fn refuse_bomb(&mut self) {
+        let most = self.any_unpacked.max(self.ratio.saturating_mul(self.input_bytes()));
+        if self.compression.is_some() && self.unpacked > most {
+            let text = format!("it comes to over {} times its size; set {RATIO_NAME} if it is to be read", self.ratio);
+            self.failure = Some(io::Error::other(text));
+            self.over = true;
+        }
     }
 }
 

@@ -12,7 +12,6 @@ import dataclasses
 import gzip
 import lzma
 import re
-import shutil
 import tarfile
 import tempfile
 import zlib
@@ -21,13 +20,13 @@ from pathlib import Path
 from typing import BinaryIO, NoReturn, cast
 
 from nfslat.decode.capture import Bundle, Source
+from nfslat.decode.room import refuse_no_room
 from nfslat.errors import InputError
 
 _BLOCK = tarfile.BLOCKSIZE
 _COPY_BYTES = 1 << 20
 _TEXT_BYTES = 64 << 20  # as much as is read of a snapshot elsewhere; one has some 100 KiB
 _MOST_MEMBERS = 10_000  # a ring has some ten files
-_RESERVE_BYTES = 16 << 20  # of the scratch disk, for whoever else writes there
 _CAPTURE = re.compile(r"capture\.(?:pcap|snoop)[0-9]{0,6}")
 _SNAPSHOTS = ("before.txt", "after.txt")
 _FACTS = "facts.txt"
@@ -150,13 +149,7 @@ def _members(name: str, stream: BinaryIO) -> Iterator[tuple[str, int]]:
 
 
 def _copy(name: str, stream: BinaryIO, target: Path, size: int) -> None:
-    free = shutil.disk_usage(target.parent).free - _RESERVE_BYTES
-    if size > free:
-        raise InputError(
-            f"{target.name} in it needs {size >> 20:,} MiB in {tempfile.gettempdir()}, which has "
-            f"{max(free, 0) >> 20:,} MiB; set TMPDIR to a folder with more",
-            about=name,
-        )
+    refuse_no_room(size, target.parent, f"{name}: {target.name} in it")
     with target.open("xb") as out:
         for chunk in _chunks(stream, size):
             out.write(chunk)

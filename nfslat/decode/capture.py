@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from nfslat.decode.room import keep
 from nfslat.errors import InputError, NoPacketsError, UsageError
 
 _COPY_BYTES = 1 << 20
@@ -164,8 +164,8 @@ def spool(source: Path | None, scratch: Path) -> Path:
     """Keep what comes out of a pipe (None: standard input) in a file; ``InputError`` where nothing comes."""
     path = scratch / "stdin"
     feed = contextlib.nullcontext(sys.stdin.buffer) if source is None else source.open("rb")
-    with feed as stream, path.open("wb") as out:
-        shutil.copyfileobj(stream, out, _COPY_BYTES)
+    with feed as stream:
+        keep(iter(lambda: stream.read(_COPY_BYTES), b""), path, str(source or "standard input"))
     if not path.stat().st_size:
         raise InputError("the file is empty; did the command that feeds it fail?", about=source or "standard input")
     if is_parquet(path):

@@ -619,3 +619,41 @@ proptest! {
         }
     }
 }
+
+/// Nothing is packed like this but to fill memory, a disk, or the time of who looks at it; what is read until then counts.
+#[test]
+fn what_comes_to_far_more_than_it_was_is_not_read_on() {
+    let mut file = small_pcap(true);
+    let whole = file.len();
+    file.resize(whole + (8 << 20), 0);
+    let plain = packets(&file).0;
+    let bomb = squeezed("bzip2", &file);
+    assert!(bomb.len() < 2048, "{}", bomb.len());
+    let (read, damage) = packets(&bomb);
+    assert!(read > 0 && read < plain, "{read} of {plain}");
+    assert!(damage.is_some_and(|why| why.contains("over 2000 times its size; set NFSLAT_UNPACK_RATIO")));
+    assert_eq!(packets(&squeezed("bzip2", &small_pcap(true))).1, None);
+}
+
+/// How many packets there are, and why no more.
+fn packets(file: &[u8]) -> (u64, Option<String>) {
+    let mut reader = reader(file).unwrap();
+    reader.source.any_unpacked = 1 << 20;
+    let mut count = 0;
+    while reader.next().unwrap().is_some() {
+        count += 1;
+    }
+    (count, reader.info().damage.clone())
+}
+
+/// A section that describes interfaces without end takes no more memory than so many.
+#[test]
+fn interfaces_of_a_section_are_bounded() {
+    let section = small_pcapng(false);
+    let block = [1_u32.to_le_bytes(), 20_u32.to_le_bytes(), [1, 0, 0, 0], [0; 4], 20_u32.to_le_bytes()].concat();
+    let head = u32::from_le_bytes(section[4..8].try_into().unwrap()) as usize;
+    let file = [section[..head].to_vec(), block.repeat(70_000)].concat();
+    let (count, damage) = packets(&file);
+    assert_eq!(count, 0);
+    assert!(damage.is_some_and(|why| why.contains("comes interface 65536 of one section")));
+}

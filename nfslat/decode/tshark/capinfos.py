@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nfslat.decode.capture import File, Source, expand, refuse_empty, refuse_terminal, spool
+from nfslat.decode.room import keep
 from nfslat.decode.tools import Tools
 from nfslat.decode.tshark.reader import nanoseconds
 from nfslat.errors import InputError
@@ -60,10 +61,9 @@ def decompressed(name: str, path: Path, scratch: Path) -> tuple[Path, bool]:
         return path, True
     target = new_file(scratch, path)
     try:
-        with opener(path) as packed, target.open("wb") as out:
+        with opener(path) as packed:
             # read1 gives what there is, so that nothing in front of a missing end is lost.
-            while chunk := packed.read1(_COPY_BYTES):
-                out.write(chunk)
+            keep(iter(lambda: packed.read1(_COPY_BYTES), b""), target, name, path.stat().st_size)
     except EOFError:
         return target, False  # the end is missing: what came out is still worth reading
     except (OSError, lzma.LZMAError) as problem:
