@@ -534,6 +534,8 @@ if [ -z "$out" ]; then out=nfslat-$host-$(date -u +%Y%m%dT%H%M%SZ).tar; fi
 if [ "$out" != - ]; then
     # A device, or the pipe of somebody who waits at its other end, is no file of an earlier incident.
     [ ! -f "$out" ] || [ -n "$force" ] || die 1 "$out is there already; --force overwrites it"
+    # Root would write wherever somebody's link leads.
+    [ ! -L "$out" ] || { [ -e "$out" ] && [ ! -f "$out" ]; } || die 1 "$out is a link; name the file itself"
     { [ -d "$(dirname "$out")" ] && [ -w "$(dirname "$out")" ]; } || die 1 "cannot write in $(dirname "$out")"
 fi
 
@@ -943,9 +945,28 @@ pack() {
 if [ "$out" = - ]; then
     (pack) || die 1 'the tar could not be written'
 else
-    [ ! -f "$out" ] && [ -e "$out" ] || partial=$out
-    (pack) >"$out" || die 1 "$out could not be written; is the disk full?"
-    [ -z "${SUDO_UID-}" ] || [ "$uid" != 0 ] || chown "$SUDO_UID:${SUDO_GID:-0}" "$out" 2>/dev/null
+    to=$out
+    if [ -f "$out" ] || [ ! -e "$out" ]; then
+        # Whole, or not at all. Its own name, as what appears under that of the tar meanwhile is not to be written to.
+        partial=$(dirname "$out")/.nfslat-capture.$$.$(now)
+        to=$partial
+        (set -C && : >"$to") 2>/dev/null || die 1 "cannot write in $(dirname "$out")"
+    fi
+    (pack) >"$to" || die 1 "$out could not be written; is the disk full?"
+    [ -z "${SUDO_UID-}" ] || [ "$uid" != 0 ] || chown -h "$SUDO_UID:${SUDO_GID:-0}" "$to" 2>/dev/null
+    if [ "$to" != "$out" ] && [ -n "$force" ]; then
+        mv -f "$to" "$out" || die 1 "$out could not be written"
+    elif [ "$to" != "$out" ]; then
+        # Not over what has come meanwhile; a file system without hard links cannot tell and do it in one.
+        if ! ln "$to" "$out" 2>/dev/null; then
+            if [ -e "$out" ] || [ -L "$out" ]; then
+                say "$out is there now: this one is $out.$$"
+                out=$out.$$
+            fi
+            mv "$to" "$out" || die 1 "$out could not be written"
+        fi
+        rm -f "$to"
+    fi
     partial=''
 fi
 

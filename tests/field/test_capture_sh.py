@@ -500,6 +500,37 @@ def test_an_existing_file_is_kept(hosts: Hosts, tmp_path: Path) -> None:
     assert (tmp_path / "run.tar").read_text() == "old"
 
 
+def test_a_link_is_not_followed(hosts: Hosts, tmp_path: Path) -> None:
+    """Root does not write where somebody's link leads, be it to nothing, or to a file that --force would overwrite."""
+    victim = tmp_path / "victim"
+    for name, text in (("run", None), ("forced", "precious")):
+        if text is not None:
+            victim.write_text(text)
+        (tmp_path / f"{name}.tar").symlink_to(victim)
+        process = Run.start(hosts.client, tmp_path, *(["--force"] if text else []), name=name).process
+        assert b"is a link; name the file itself" in process.communicate()[1]
+        assert process.returncode == 1
+        assert (victim.read_text() if victim.exists() else None) == text
+
+
+def test_a_name_that_is_taken_meanwhile(hosts: Hosts, tmp_path: Path) -> None:
+    """What appears under the tar's name while packets are captured is not written to, and replaced only by --force."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    for name, arguments in (("run", []), ("forced", ["--force"])):
+        run = Run.start(hosts.client, tmp_path, "--seconds", "2", *arguments, name=name)
+        run.wait_for_capture()
+        run.out.symlink_to(victim)
+        text = run.process.communicate(timeout=60)[1].decode()
+        assert run.process.returncode == 0, text
+        kept = Path(text.rpartition("done: ")[2].strip())
+        assert (kept == run.out, run.out.is_symlink()) == (bool(arguments), not arguments)
+        with tarfile.open(kept) as tar:
+            assert "capture.pcap" in tar.getnames()
+        assert victim.read_text() == "precious"
+        assert not list(tmp_path.glob(".nfslat*"))
+
+
 def test_without_root(hosts: Hosts) -> None:
     """Others are told what they need, by sudo or by a capability; --measure needs nothing."""
     with tempfile.TemporaryDirectory() as name:
