@@ -137,6 +137,8 @@ def _lanes_of(c: Analysis) -> tuple[I32, list[str], int, int]:
         for conn, count in enumerate(used)
         for number in range(count)
     ]
+    if not len(rows):
+        return lanes, names, c.client.decoded.first_ns, c.client.decoded.first_ns
     return lanes, names, int(begins.min()), int(ends.max())
 
 

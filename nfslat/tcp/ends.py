@@ -32,8 +32,10 @@ def ends(both: Both, sight: Sight, found: BothEnds, taken: Taken) -> Ends:
 
 def _trips(both: Both, pair: Pair) -> tuple[I64, int]:
     """Round trips, and how many were left out: a clock was set between the two packets, or one of them is odd."""
+    if not len(pair.trips_ns):
+        return pair.trips_ns, 0
     trips = pair.trips_ns if np.median(pair.trips_ns) >= 0 else -pair.trips_ns
-    if both.theta is None or not len(trips):
+    if both.theta is None:
         return trips, 0
     jumps = [abs(step.jump_ns) // 2 for step in both.theta.clock.steps]
     middle = int(np.median(trips))
