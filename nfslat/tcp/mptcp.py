@@ -103,6 +103,7 @@ class Level:
 
     acked: I64  # position that the DATA_ACK covers; NULL: it has none
     is_current: Bool  # no DATA_ACK in front of it, of any subflow, covers more
+    is_shut: Bool  # of those that are current: it announces no window, and nothing is left of what was offered before
     edge: tuple[I64, I64]  # behind the last byte that the receiver lets through by then; NULL: not known
     sent: tuple[I64, I64]  # behind the highest byte that was sent by then, by any subflow
     opened_ns: tuple[I64, I64]  # packets of other subflows that announce an open window
@@ -122,7 +123,7 @@ def level(flows: Sequence[Flow], own: int) -> Level:
     rows = len(packets.t_ns)
     acked = np.full(rows, NULL, dtype=np.int64)
     edges, highest = np.full((2, rows), NULL, dtype=np.int64), np.full((2, rows), NULL, dtype=np.int64)
-    is_current = np.zeros(rows, dtype=np.bool_)
+    is_current, is_shut = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
     opened = []
     for way in (0, 1):
         said, sent = _said(flows, 1 - way), _sent(flows, way)
@@ -131,19 +132,22 @@ def level(flows: Sequence[Flow], own: int) -> Level:
         current = ack >= np.maximum.accumulate(ack) if len(ack) else np.zeros(0, dtype=np.bool_)
         mine = said.flow == own
         acked[said.at[mine]], is_current[said.at[mine]] = ack[mine], current[mine]
-        elsewhere = ~mine & current & (said.amount > 0)
+        # What was offered stays offered (section 3.3.5), whichever subflow brings less of a window next.
+        offered = np.maximum.accumulate(np.where(said.amount == NULL, NULL, ack + said.amount))
+        is_shut[said.at[mine]] = (current & (said.amount == 0) & (offered <= ack))[mine]
+        elsewhere = ~mine & current & (offered > ack)
         opened.append((said.t_ns[elsewhere], said.frame[elsewhere]))
         if len(ack) and _is_whole(flows, sent, begin, way, ack):
-            edge = np.where(said.amount == NULL, NULL, ack + said.amount)
-            newest = np.maximum.accumulate(np.where(current, np.arange(len(ack)), 0))
+            offered[np.logical_or.accumulate(said.amount == NULL)] = NULL
             last = np.searchsorted(said.frame, packets.frame, side="right") - 1
-            edges[way, last >= 0] = edge[newest[last[last >= 0]]]
+            edges[way, last >= 0] = offered[last[last >= 0]]
             high = np.append(np.maximum.accumulate(begin + sent.amount), ack[0])
             highest[way] = high[np.searchsorted(sent.frame, packets.frame, side="right") - 1]
     (of_there, frame_of_there), (of_back, frame_of_back) = opened
     return Level(
         acked=acked,
         is_current=is_current,
+        is_shut=is_shut,
         edge=(edges[0], edges[1]),
         sent=(highest[0], highest[1]),
         opened_ns=(of_there, of_back),

@@ -119,16 +119,17 @@ class _Side:
     def _for_window(self) -> OpenWait | None:
         p = self.packets
         current = self.heard[(p.ack[self.heard] != NULL) & (p.flags[self.heard] & SYN == 0)]
-        # What a window counts from; older ones were overtaken.
         if self.level is None:
-            current = current[p.ack[current] == p.ack[current].max(initial=NULL)]
+            current = current[p.ack[current] == p.ack[current].max(initial=NULL)]  # older ones were overtaken
+            is_shut = p.window[current] == 0
         else:
             current = current[self.level.is_current[current]]
-        if not len(current) or p.window[current[-1]]:
+            is_shut = self.level.is_shut[current]
+        if not len(current) or not is_shut[-1]:
             return None
         if self.level is not None and (self.level.opened_frame[self.way] > p.frame[current[-1]]).any():
             return None
-        opened = np.flatnonzero(p.window[current])
+        opened = np.flatnonzero(~is_shut)
         shut = int(current[opened[-1] + 1 if len(opened) else 0])
         behind = self.own[self.own > shut]
         asks = behind[np.isin(p.kind[behind], (*_ASKS, Kind.RETRANSMISSION))]

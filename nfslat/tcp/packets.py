@@ -163,7 +163,8 @@ class Trace:
         rows = order[spans[conversation]]
         packets, one, signals = self.packets.take(rows), self.conversations[conversation], self._signals(conversation)
         shift = np.array([-1 if scale is None else scale for scale in (one.shift(0), one.shift(1))])[packets.direction]
-        window = np.where(shift < 0, NULL, packets.window.astype(np.int64) << np.maximum(shift, 0))
+        window = packets.window.astype(np.int64) << np.maximum(shift, 0)
+        window[(shift < 0) & (window > 0)] = NULL
         there, back = one.ways[:: -1 if is_turned else 1]
         return Flow(
             direction=packets.direction ^ np.int8(is_turned),

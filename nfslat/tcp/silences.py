@@ -179,7 +179,7 @@ def _edge(one: Stream) -> I64:
     shift = one.talk.conversation.shift(1 - one.direction)
     edge = one.edges(shift)
     # A closed window is closed whatever the scale.
-    is_closed = (one.window == 0) & one.is_current & ~one.is_syn
+    is_closed = one.is_shut & one.is_current & ~one.is_syn
     edge = np.where(edge != NULL, edge, np.where(is_closed, one.covered, _NONE))
     return np.append(edge, _NONE)
 

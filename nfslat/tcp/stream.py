@@ -32,6 +32,7 @@ class Stream:
     # From what each of `said` counts its window, a DATA_ACK in a subflow of MPTCP; NULL there without one.
     counted: I64
     is_current: Bool  # none in front of it covers more of what the window counts from
+    is_shut: Bool  # it announces no window
 
     def windows(self, shift: int) -> I64:
         """The windows in bytes; those in SYNs are not shifted."""
@@ -78,4 +79,5 @@ def stream(talk: Talk, direction: int) -> Stream:
         is_syn=packets.flags[said] & SYN != 0,
         counted=ack if level is None else level.acked[said],
         is_current=ack == covered if level is None else level.is_current[said],
+        is_shut=packets.window[said] == 0 if level is None else level.is_shut[said],
     )

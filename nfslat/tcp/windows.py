@@ -194,10 +194,10 @@ def _shrunk(one: Stream, window: I64) -> tuple[I64, I64]:
 def _zeros(one: Stream, begin: int) -> tuple[ZeroWindow, ...]:
     """Times without any window: runs of announcements of 0."""
     packets = one.packets
-    if one.window.all():
+    if not one.is_shut.any():
         return ()
     keep = one.is_current & ~one.is_syn
-    rows, closed = one.said[keep], one.window[keep] == 0
+    rows, closed = one.said[keep], one.is_shut[keep]
     starts = np.flatnonzero(closed & ~np.concatenate(([False], closed[:-1])))
     if not len(starts):
         return ()

@@ -10,7 +10,10 @@ from pathlib import Path
 from timeline import Line, Timeline
 from wire import write_pcap
 
-KEYS = (0x0102030405143484, 0x11121314152232DF)  # the numbers of their bytes wrap after 486 and 2,666 of them (version 1)
+KEYS = (
+    0x0102030405143484,
+    0x11121314152232DF,
+)  # the numbers of version 1 wrap after 486 and 2,666 bytes
 _WAYS = (">", "<")
 
 

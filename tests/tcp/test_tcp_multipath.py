@@ -127,9 +127,13 @@ def test_all_subflows_fill_one_window(tmp_path: Path) -> None:
     assert all(Cause.RECEIVE_WINDOW not in _waits_for(wide, tmp_path, flow) for flow in (0, 1))
 
 
-def test_what_another_subflow_carries_is_not_known_where_it_was_not_captured(tmp_path: Path) -> None:
+def test_what_another_subflow_carries_is_not_known_where_it_was_not_captured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Of one path alone nobody can say whether the window was full; that is said, and nothing else."""
     made = _rounds(8 * ONE)
+    assert "cannot be told" not in _text(capsys, made.write(tmp_path / "whole.pcap"))
+    assert "whether it was full cannot be told" in _text(capsys, made.write(tmp_path / "made.pcap", only=(0,)))
     for found in (_windows(made, tmp_path, only=(0,)), _windows(made, tmp_path, only=(1,))):
         assert (found.full, found.shrunk, found.counts_from) == (0, 0, CountsFrom.UNSEEN)
     trace = _read(tmp_path / "made.pcap")
@@ -166,16 +170,29 @@ def test_a_shut_window_is_opened_by_any_subflow(tmp_path: Path) -> None:
     assert [one.hang for one in open_waits(trace.talk(0))] == [Hang.WINDOW]
 
 
+def test_what_another_subflow_offered_stays_offered(tmp_path: Path) -> None:
+    """No window on one subflow is no shut window where the other one's offer reaches further: that holds for both."""
+    made = _two()
+    made.send(0, 20, ">", ONE)
+    made.ack(1, 21, "<", ONE, window=20_000)
+    made.ack(0, 22, "<", ONE, window=0)
+    trace = _read(made.write(tmp_path / "made.pcap"))
+    assert windows(Shared(trace.talk(0)), 0).zero_windows == ()
+    level = trace.talk(0).level
+    assert level is not None
+    assert level.room(0, slice(None)).tolist()[-1] == 20_000
+
+
 @pytest.mark.parametrize("is_short", [False, True])
 def test_the_room_is_what_plain_steps_make_of_the_packets(tmp_path: Path, is_short: bool) -> None:
-    """Random packets on three subflows, one joined by the server, mappings of two packets: with every ACK, the window
-    less what lies between its DATA_ACK and the last byte that was sent."""
+    """Random packets on three subflows, one joined by the server, mappings of two packets: with every ACK, what lies
+    between the last byte that was sent and the furthest one that a DATA_ACK and its window let through."""
     rng = random.Random(8684)
     made = Multipath(is_short=is_short, mapping=2 * ONE, joins_back=frozenset({2}))
     for at in (0, 10, 20):
         made.open(at)
     rooms: list[tuple[int, int]] = []  # subflow, room
-    acked, newest = 0, (0, 0)
+    acked = offered = 0
     for step in range(400):
         ms, flow = 100 + step, rng.randrange(3)
         if rng.random() < 0.6:
@@ -183,9 +200,10 @@ def test_the_room_is_what_plain_steps_make_of_the_packets(tmp_path: Path, is_sho
                 made.send(flow, ms + half, ">", ONE)
         else:
             acked = rng.randint(acked, made.sent[">"])
-            newest = acked, rng.choice([0, 20_000, 65_535])
-            made.ack(flow, ms, "<", acked, window=newest[1])
-            rooms.append((flow, max(sum(newest) - made.sent[">"], 0)))
+            window = rng.choice([0, 20_000, 65_535])
+            made.ack(flow, ms, "<", acked, window=window)
+            offered = max(offered, acked + window)
+            rooms.append((flow, max(offered - made.sent[">"], 0)))
     made.ack(0, 1000, "<", made.sent[">"], window=500)
     trace = _read(made.write(tmp_path / "made.pcap"))
     for flow in range(3):

@@ -143,10 +143,11 @@ def _about(windows: Windows) -> list[str]:
     if windows.full:
         frames = ", ".join(str(frame) for frame in windows.full_frames)
         lines.append(f"The window was full behind {count_of(windows.full, 'packet')} (frames {frames}).")
-    if windows.counts_from is CountsFrom.UNSEEN:
+    if windows.counts_from is not CountsFrom.ACK:
+        unseen = " Not all that these acknowledge is in the capture: whether it was full cannot be told from it."
         lines.append(
-            f"Windows of {windows.receiver} count from MPTCP's DATA_ACK (RFC 8684), and not all that it acknowledges "
-            "is in the capture: whether one was full cannot be told from it."
+            f"{windows.receiver} has one window for all subflows of the MPTCP connection; it counts from DATA_ACKs "
+            f"(RFC 8684).{unseen if windows.counts_from is CountsFrom.UNSEEN else ''}"
         )
     if windows.shrunk:
         frames = ", ".join(str(frame) for frame in windows.shrunk_frames)
