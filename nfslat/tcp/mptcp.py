@@ -55,7 +55,7 @@ def token(version: int, key: int) -> int:
 
 
 def first_byte(version: int, key: int) -> int:
-    """The low 32 bits of the number of the first byte that the owner of `key` sends (section 3.1)."""
+    """The low 32 bits of the number of the first byte that the owner of `key` sends."""
     return (int.from_bytes(_digest(version, key)[-4:]) + 1) % (1 << 32)
 
 

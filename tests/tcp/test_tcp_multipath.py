@@ -17,7 +17,7 @@ from nfslat.cli import main as cli
 from nfslat.decode.engine import choose
 from nfslat.model.causes import LIMITS, Cause
 from nfslat.model.protocol import NULL
-from nfslat.tcp.mptcp import token
+from nfslat.tcp.mptcp import first_byte, token
 from nfslat.tcp.open_waits import Hang, open_waits
 from nfslat.tcp.packets import ACK, Trace
 from nfslat.tcp.reading import read_trace
@@ -288,6 +288,7 @@ def test_tshark_sees_the_same(decoder: Decoder, tmp_path: Path, version: int) ->
     path = made.write(tmp_path / "made.pcap")
     own = ("recvtok", "rawdataack", "rawdataseqno", "subflowseqno", "datalvllen")
     fields = ["tcp.stream", "mptcp.stream", *(f"tcp.options.mptcp.{one}" for one in own)]
+    fields += ["mptcp.expected_token", "mptcp.expected_idsn"]
     command = [decoder.tools.tshark, "-n", "-r", str(path), "-T", "fields", *(f"-e{field}" for field in fields)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=decoder.tools.environment)
     rows = [line.split("\t") for line in done.stdout.splitlines()]
@@ -296,7 +297,9 @@ def test_tshark_sees_the_same(decoder: Decoder, tmp_path: Path, version: int) ->
     assert {(row[0], row[1]) for row in rows if row[1]} == {("0", "0"), ("1", "0")}
     assert [[one.row for one in members] for members in trace.mptcp] == [[0, 1]]
     assert {int(row[2]) for row in rows if row[2]} == {token(version, KEYS[1])}
-    low = [[int(cell) % (1 << 32) if cell else None for cell in row[3:]] for row in rows]
+    expected = {(int(row[7]), (int(row[8]) + 1) % (1 << 32)) for row in rows if row[7]}
+    assert expected == {(token(version, key), first_byte(version, key)) for key in KEYS}
+    low = [[int(cell) % (1 << 32) if cell else None for cell in row[3:7]] for row in rows]
     signals = trace.signals
     ours: list[list[int | None]] = [[None] * 4 for _ in rows]
     for at, row in enumerate(signals.row.tolist()):
