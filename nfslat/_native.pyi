@@ -197,12 +197,16 @@ class Way(TypedDict):
     copies: int
     lost_bytes: int
 
+Mptcp: TypeAlias = tuple[int | None, tuple[int | None, int | None], tuple[int, int] | None]
+
 @final
 class Trace:
     """The TCP of a capture."""
 
     packets: Columns  # `nfslat.tcp.packets.Packets`
-    conversations: list[tuple[Ends, int, Way, Way]]  # ends, reconnect, both ways
+    signals: Columns  # `nfslat.tcp.mptcp.Signals`
+    # Ends, reconnect, both ways; of MPTCP what makes a `nfslat.tcp.mptcp.Subflow`
+    conversations: list[tuple[Ends, int, Way, Way, Mptcp | None]]
     total_packets: int
     other_packets: int
     skipped_packets: int

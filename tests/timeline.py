@@ -49,6 +49,7 @@ class Line:
     head: bytes = b""
     sack: tuple[tuple[int, int], ...] = ()
     ip_id: int = 0
+    options: bytes = b""  # behind those that a SYN, or SACK, has
 
 
 @dataclass
@@ -239,6 +240,7 @@ class Timeline:
                 struct.pack(">II", *((self.isn[1 - at] + edge) % (1 << 32) for edge in b)) for b in line.sack
             )
             options += struct.pack(">BBBB", 1, 1, 5, 2 + len(blocks)) + blocks
+        options += line.options
         options += bytes(-len(options) % 4)
         words = 5 + len(options) // 4
         tcp = struct.pack(">HHIIBBHHH", ends[0][1], ends[1][1], seq, ack, words << 4, line.flags, line.window, 0, 0)

@@ -7,6 +7,7 @@ use hashbrown::hash_map::Entry;
 
 use crate::copies::Copies;
 use crate::link::{ACK, Addr, Ends, FIN, RST, SYN, Segment};
+use crate::mptcp::Subflow;
 use crate::scales::Scales;
 use way::HEAD;
 pub use way::{AckKind, Kind, Way};
@@ -34,12 +35,21 @@ pub struct Conversation {
     pub reconnect: u32,
     pub ways: [Way; 2],
     pub copies: Copies,
+    /// Of those with options of MPTCP.
+    pub mptcp: Option<Box<Subflow>>,
     scales: Scales,
 }
 
 impl Conversation {
     fn new(ends: Ends, reconnect: u32) -> Conversation {
-        Conversation { ends, reconnect, ways: Default::default(), copies: Copies::default(), scales: Scales::default() }
+        Conversation {
+            ends,
+            reconnect,
+            ways: Default::default(),
+            copies: Copies::default(),
+            mptcp: None,
+            scales: Scales::default(),
+        }
     }
 
     /// By how many bits windows in packets of a direction are shifted; none where that is not known.

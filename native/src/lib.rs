@@ -32,6 +32,7 @@ pub mod kernels;
 pub mod kinds;
 pub mod link;
 pub mod loads;
+pub mod mptcp;
 pub mod news;
 pub mod nfs;
 pub mod operations;

@@ -1,4 +1,4 @@
-//! Arguments of a call and its results in, which file handle is which name in which directory out.
+//! Arguments of a call and its results in, which file handle is which name in which directory out, or which data server's.
 //!
 //! NFSv2 (RFC 1094), NFSv3 (RFC 1813), NFSv4 (RFC 7531, 5662, 7863) and MOUNT (RFC 1094 appendix A, RFC 1813 appendix I).
 //! Only what succeeded says anything. Bytes that end too early, or that are none of these, end the reading; what was
@@ -21,6 +21,10 @@ pub enum Event {
     Renamed = 2,
     /// `name` in `directory` is gone.
     Removed = 3,
+    /// Data of the file `handle` are at the device `directory`, under the handle `to_directory`.
+    LaidOut = 4,
+    /// The device `handle` is a server at `name`, a universal address (RFC 5665).
+    Device = 5,
 }
 
 /// One of them; None is what was not captured, or not said.
@@ -66,6 +70,8 @@ fn names(op: u16) -> bool {
     matches!(
         op,
         op::CREATE
+            | op::GETDEVICEINFO
+            | op::LAYOUTGET
             | op::LINK
             | op::LOOKUP
             | op::LOOKUPP
@@ -185,5 +191,6 @@ fn readdirplus(directory: Option<&[u8]>, mut xdr: Xdr<'_>, hear: &mut impl FnMut
 }
 
 mod compound;
+mod layouts;
 #[cfg(test)]
 mod tests;

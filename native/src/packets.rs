@@ -5,7 +5,8 @@ use crate::capture::{Error, Take};
 use crate::container::Packet;
 use crate::conversations::{self, Conversations, Judged};
 use crate::fragments::Fragments;
-use crate::link::{self, Ends, Frame, Segment};
+use crate::link::{self, Ends, Frame, SYN, Segment};
+use crate::mptcp::{self, SignalRow, Signals};
 use crate::table::table;
 use crate::traffic::{Place, each_option};
 
@@ -36,8 +37,9 @@ table! {
 }
 
 impl Packets {
+    /// What it says of MPTCP is for others.
     #[inline]
-    fn push(&mut self, place: &Place, ends: &Ends, segment: &Segment<'_>, judged: &Judged) {
+    fn push<'a>(&mut self, place: &Place, ends: &Ends, segment: &Segment<'a>, judged: &Judged) -> Option<&'a [u8]> {
         let options = Options::of(segment);
         let head_size = segment.bytes.len().min(8);
         let mut head = [0; 8];
@@ -62,20 +64,22 @@ impl Packets {
             head: u64::from_be_bytes(head),
             head_size: head_size as i16,
         });
+        options.mptcp
     }
 }
 
 /// What a row keeps of the options.
-struct Options {
+struct Options<'a> {
     ts_val: u32,
     sacks: i8,
     is_dsack: bool,
+    mptcp: Option<&'a [u8]>,
 }
 
-impl Options {
+impl<'a> Options<'a> {
     #[inline]
-    fn of(segment: &Segment<'_>) -> Options {
-        let mut found = Options { ts_val: NONE, sacks: 0, is_dsack: false };
+    fn of(segment: &Segment<'a>) -> Options<'a> {
+        let mut found = Options { ts_val: NONE, sacks: 0, is_dsack: false, mptcp: None };
         for option in each_option(segment.options) {
             match option {
                 (8, [a, b, c, d, _, _, _, _]) => found.ts_val = u32::from_be_bytes([*a, *b, *c, *d]),
@@ -83,6 +87,7 @@ impl Options {
                     found.sacks = (blocks.len() / 8) as i8;
                     found.is_dsack = is_dsack(segment.ack, blocks);
                 }
+                (mptcp::KIND, value) => found.mptcp = Some(value),
                 _ => {}
             }
         }
@@ -118,6 +123,8 @@ impl Asked {
 #[derive(Default)]
 pub struct Trace {
     pub rows: Packets,
+    /// What they say of the bytes of MPTCP connections.
+    pub signals: Signals,
     pub conversations: Conversations,
     /// All packets; those that are no TCP; TCP that was not asked for; TCP that was captured twice.
     pub packets: u32,
@@ -174,9 +181,28 @@ impl Trace {
         let judged = conversation.packet(segment, direction, &mut self.conversations.room);
         if is_wanted {
             let place = Place { conn: number as u32, reconnect: 0, direction, frame: self.packets, t_ns: packet.t_ns };
-            self.rows.push(&place, &ends, segment, &judged);
+            if let Some(value) = self.rows.push(&place, &ends, segment, &judged) {
+                self.mptcp(number, direction, value, segment.flags, true);
+            }
         } else {
             self.skipped += 1;
+            let is_opening = conversation.mptcp.as_ref().is_some_and(|subflow| subflow.is_opening());
+            if (is_opening || segment.flags & SYN != 0)
+                && let Some(value) = mptcp::option(segment)
+            {
+                self.mptcp(number, direction, value, segment.flags, false);
+            }
+        }
+    }
+
+    /// The MPTCP option of a packet, the last row if that has one.
+    #[cold]
+    fn mptcp(&mut self, number: usize, direction: usize, value: &[u8], flags: u8, has_row: bool) {
+        let subflow = self.conversations.list[number].mptcp.get_or_insert_default();
+        if let Some(found) = subflow.take(value, flags, direction)
+            && has_row
+        {
+            self.signals.push_row(SignalRow { row: self.rows.frame.len() as i32 - 1, ..found });
         }
     }
 }

@@ -133,6 +133,11 @@ pub mod layout {
     numbers! { u32: FILE = 1, FSID = 2, ALL = 3, }
 }
 
+/// `layouttype4` (RFC 8881 section 3.3.13, RFC 8435 section 3).
+pub mod layout_type {
+    numbers! { u32: FILES = 1, FLEXIBLE = 4, }
+}
+
 /// `netloc_type4`.
 pub mod netloc {
     numbers! { u32: NAME = 1, URL = 2, NETADDR = 3, }

@@ -13,6 +13,7 @@ I64 = npt.NDArray[np.int64]
 T = TypeVar("T")
 _BLOCK = 1 << 16  # rows
 _FEW_GROUPS = 256
+_FEW = 1 << 16
 
 
 def each_block(rows: int, work: Callable[[slice], T]) -> list[T]:
@@ -82,3 +83,14 @@ def side_by_side(rows: int, count: int, work: Callable[[slice], npt.NDArray[Any]
 def _spans(sizes: I64) -> list[slice]:
     ends = np.cumsum(sizes)
     return [slice(begin, end) for begin, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True)]
+
+
+def distinct(numbers: I64, most: int) -> I64:
+    """Each of `numbers` (from 0 to `most` - 1) once, in order."""
+    if most > 4 * len(numbers) + _FEW:
+        # Many numbers are sorted sooner than put into the hash table that `np.unique` makes.
+        numbers = np.sort(numbers)
+        return numbers[np.diff(numbers, prepend=-1) > 0]
+    there = np.zeros(most, dtype=np.bool_)  # a fraction of the time that sorting takes
+    there[numbers] = True
+    return np.flatnonzero(there)

@@ -51,6 +51,8 @@ class FileEvent(IntEnum):
     ROOT = 1  # `handle` is what the path `name` leads to: MOUNT, PUTROOTFH
     RENAMED = 2  # `name` in `directory` is from now on `to_name` in `to_directory`
     REMOVED = 3  # `name` in `directory` is gone
+    LAID_OUT = 4  # data of the file `handle` are at the device `directory`, under the handle `to_directory`: LAYOUTGET
+    DEVICE = 5  # the device `handle` is a server at `name`, a universal address: GETDEVICEINFO
 
 
 class Went(IntEnum):
@@ -118,7 +120,7 @@ class Files(Table):
     directory: I32  # row of `handles`; NULL: not captured
     name: I32  # row of `names`; NULL: not captured
     handle: I32  # row of `handles`; NULL: not captured, or it does not say
-    to_directory: I32  # of RENAMED; NULL else
+    to_directory: I32  # of RENAMED and LAID_OUT; NULL else
     to_name: I32
     names: tuple[bytes, ...] = ()
     handles: tuple[bytes, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -14,12 +14,11 @@ from nfslat.model.blocks import filled
 from nfslat.model.details import FileEvent, Files, Names
 from nfslat.model.protocol import MOUNT, NFS, NULL, NULL32
 from nfslat.model.tables import I8, I16, I32, I64, U32, Bool, Ops, Table
+from nfslat.names.layouts import DataFiles, Layouts, key_of
+from nfslat.names.servers import alone, joined, servers_of
 from nfslat.results import Correlation, Side
-from nfslat.select import is_reverse
 
 TOP = -2  # the directory of what a MOUNT, or the root of a server, leads to: its name is a whole path
-_HASH_BITS = 32
-_FEW = 1 << 16
 _NO_ENTRY = (b"", b".", b"..")
 
 
@@ -47,19 +46,24 @@ class News(Table):
     names: tuple[bytes, ...] = ()
     servers: tuple[int, ...] = ()  # of each handle
     keys: tuple[I64, I64] = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    data: DataFiles | None = None  # of data servers (pNFS)
 
-    def handles_of(self, server: I32, fh: U32) -> I32:
-        """The handle with each of these CRC-32 at a server; NULL: not known, or several have it."""
+    def handles_of(self, server: I32, fh: U32, t_ns: I64) -> I32:
+        """The handle with each of these CRC-32 at a server; NULL: not known, or several have it. At a data server, the
+        handle of the file whose layout holds at that time."""
         known, handles = self.keys
         if not len(known):
             return np.full(len(fh), NULL, dtype=np.int32)
 
         def find(at: slice) -> I64:
-            wanted = (server[at].astype(np.int64) << _HASH_BITS) | fh[at]
+            wanted = key_of(server[at], fh[at])
             row = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
             return np.where((known[row] == wanted) & (fh[at] != NULL32), handles[row], NULL)
 
-        return filled(len(fh), np.int32, find)
+        found = filled(len(fh), np.int32, find)
+        if self.data is not None:
+            self.data.correct(found, known, server, fh, t_ns)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +82,9 @@ def of_side(side: Side) -> tuple[Asked, News]:
     """All ops of one capture."""
     numbers = _Numbers()
     ops, details = side.ops, side.decoded.details
-    server = ops.spread(_servers(ops, _alone(ops)))
-    news = numbers.add(details.files, ops, server, details.files.op, details.files.t_ns)
+    addresses = alone(ops)
+    server = ops.spread(servers_of(ops, addresses))
+    news = numbers.add(details.files, ops, server, addresses, details.files.op, details.files.t_ns)
     name = _names(numbers, details.names, len(ops))
     return Asked(ops.t0, server, ops.fh, name, ops.kind, ops), numbers.table([news])
 
@@ -91,8 +96,8 @@ def of_pair(c: Correlation, wanted: I64 | None = None) -> tuple[Asked, News]:
     each capture: those are one server whose connections are one.
     """
     numbers = _Numbers()
-    addresses = _joined(c)
-    servers = {name: _servers(getattr(c, name).ops, addresses[name]) for name in ("server", "client")}
+    addresses = joined(c)
+    servers = {name: servers_of(getattr(c, name).ops, addresses[name]) for name in ("server", "client")}
     parts = []
     pair = c.matching.matched
     client_row = np.full(len(c.server.ops), NULL, dtype=np.int32)
@@ -106,7 +111,9 @@ def of_pair(c: Correlation, wanted: I64 | None = None) -> tuple[Asked, News]:
     told = client_row[of_server.op].astype(np.int64)
     more = _cells(of_server, told, len(c.client.ops)) > _cells(of_client, of_client.op, len(c.client.ops))
     heard = of_client.take(~more[of_client.op])
-    parts.append(numbers.add(heard, c.client.ops, server_of, shown[heard.op], heard.t_ns))
+    # A device may be said to be where only the other capture has been.
+    everybody = addresses["server"] | addresses["client"]
+    parts.append(numbers.add(heard, c.client.ops, server_of, everybody, shown[heard.op], heard.t_ns))
     only = (told == NULL) | more[told]
     heard, told = of_server.take(only), told[only]
     if len(heard):
@@ -114,7 +121,8 @@ def of_pair(c: Correlation, wanted: I64 | None = None) -> tuple[Asked, News]:
         t_ns = times.on_client_ns(heard.op.astype(np.int64), heard.t_ns)
         t_ns = np.where(told == NULL, t_ns, c.client.ops.t2[told])
         op = np.where(told == NULL, NULL, shown[told]).astype(np.int32)
-        parts.append(numbers.add(heard, c.server.ops, c.server.ops.spread(servers["server"]), op, t_ns))
+        everybody = addresses["client"] | addresses["server"]
+        parts.append(numbers.add(heard, c.server.ops, c.server.ops.spread(servers["server"]), everybody, op, t_ns))
     ops = c.client.ops
     fh, name = ops.fh[rows], _names(numbers, c.client.decoded.details.names, len(ops))[rows]
     np.copyto(fh, c.server.ops.fh[server_rows], where=fh == NULL32)
@@ -129,9 +137,10 @@ class _Numbers:
     def __init__(self) -> None:
         self.names: dict[bytes, int] = {}
         self.handles: dict[bytes, int] = {}
+        self.layouts = Layouts()
 
-    def add(self, files: Files, ops: Ops, server_of_op: I32, op: I32, t_ns: I64) -> News:
-        """The rows of one capture; handles are not told apart by server yet."""
+    def add(self, files: Files, ops: Ops, server_of_op: I32, addresses: Mapping[str, int], op: I32, t_ns: I64) -> News:
+        """The rows of one capture; handles are not told apart by server yet. `addresses` are those of servers."""
         no_names = np.array([b"/" in name for name in files.names] + [False], dtype=np.bool_)
         if no_names.any():
             # A slash is in no name; only NFSv4 has several at once, and MOUNT whole paths.
@@ -146,6 +155,9 @@ class _Numbers:
             np.array([*(known.setdefault(one, len(known)) for one in of), NULL], dtype=np.int64)
             for known, of in ((self.names, files.names), (self.handles, files.handles))
         )
+        laid = self.layouts.add(files, handles, server_of_op[files.op], t_ns, addresses)
+        if laid.any():
+            files, op, t_ns = files.take(~laid), op[~laid], t_ns[~laid]
         return News(
             op=op,
             event=files.event,
@@ -186,11 +198,13 @@ class _Numbers:
             columns[f"{to}directory"][is_whole] = TOP
         servers, handles = np.divmod(used[unknown:], max(len(self.handles), 1))
         hashes = np.fromiter(map(crc32, self.handles), dtype=np.int64, count=len(self.handles))
+        keys = key_of(servers, hashes[handles])
         return News(
             **columns,
             names=tuple(self.names),
             servers=tuple(servers.tolist()),
-            keys=_keys((servers << _HASH_BITS) | hashes[handles]),
+            keys=_keys(keys),
+            data=self.layouts.table(hashes, used[unknown:], keys),
         )
 
 
@@ -218,17 +232,6 @@ def _chain(name: bytes) -> bytes | None:
     return b"/".join(parts) or None
 
 
-def distinct(numbers: I64, most: int) -> I64:
-    """Each of `numbers` (from 0 to `most` - 1) once, in order."""
-    if most > 4 * len(numbers) + _FEW:
-        # Many numbers are sorted sooner than put into the hash table that `np.unique` makes.
-        numbers = np.sort(numbers)
-        return numbers[np.diff(numbers, prepend=NULL) > 0]
-    there = np.zeros(most, dtype=np.bool_)  # a fraction of the time that sorting takes
-    there[numbers] = True
-    return np.flatnonzero(there)
-
-
 def _keys(keys: I64) -> tuple[I64, I64]:
     """Keys of handles, each once and in order, and the row of the only one that has it, else NULL."""
     known, first, count = np.unique(keys, return_index=True, return_counts=True)
@@ -251,45 +254,3 @@ def _cells(files: Files, op: I32 | I64, ops: int) -> I32:
     out = np.zeros(ops, dtype=np.int32)
     np.add.at(out, op[op != NULL], shown[op != NULL])
     return out
-
-
-def _servers(ops: Ops, numbers: dict[str, int]) -> I32:
-    """The number of the NFS server of each class of ops: who is called, of callbacks who calls."""
-    c = ops.classes
-    ends = [
-        (ops.connections[conn].source(way) if reverse else ops.connections[conn].destination(way))[0]
-        for conn, way, reverse in zip(c.conn.tolist(), c.direction.tolist(), is_reverse(ops).tolist(), strict=True)
-    ]
-    return np.array([numbers[end] for end in ends], dtype=np.int32)
-
-
-def _alone(ops: Ops) -> dict[str, int]:
-    addresses = sorted({end for ends in ops.connections for end in (ends.addr_a, ends.addr_b)})
-    return {address: number for number, address in enumerate(addresses)}
-
-
-def _joined(c: Correlation) -> dict[str, dict[str, int]]:
-    """For each side a number for each address; those that matched ops show to be one host have one."""
-    numbers = {"client": _alone(c.client.ops)}
-    taken = len(numbers["client"])
-    numbers["server"] = {address: taken + number for address, number in _alone(c.server.ops).items()}
-    parent = list(range(taken + len(numbers["server"])))
-
-    def root(one: int) -> int:
-        while parent[one] != one:
-            one = parent[one]
-        return one
-
-    server, client = c.server.ops, c.client.ops
-    pair = c.matching.matched
-    at_server = server.conn[pair.server].astype(np.int64) * 2 + server.direction[pair.server]
-    at_client = client.conn[pair.client].astype(np.int64) * 2 + client.direction[pair.client]
-    width = 2 * len(client.connections)
-    ways = np.divmod(distinct(at_server * width + at_client, 2 * len(server.connections) * width), width)
-    for of_server, of_client in zip(*(column.tolist() for column in ways), strict=True):
-        ends = [ops.connections[way >> 1] for ops, way in ((server, of_server), (client, of_client))]
-        for end in ("source", "destination"):
-            one = root(numbers["server"][getattr(ends[0], end)(of_server & 1)[0]])
-            other = root(numbers["client"][getattr(ends[1], end)(of_client & 1)[0]])
-            parent[max(one, other)] = min(one, other)
-    return {side: {address: root(number) for address, number in of.items()} for side, of in numbers.items()}

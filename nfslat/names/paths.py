@@ -29,14 +29,15 @@ class Paths:
     of_op: I32  # row of `texts`, one an op; NULL: not known
     texts: tuple[str, ...]
     partial: tuple[bool, ...]  # not known up to what was mounted: the text begins with ".../"
-    to_of_op: I32  # of a RENAME the new name; NULL for all others
+    to_of_op: I32  # of a RENAME or LINK the new name; NULL for all others
 
 
 def paths_of(c: Correlation, encoding: str | None = None, rows: I64 | None = None) -> Paths:
     """Of the matched ops, by what both captures say; of those in `rows` alone where some are named.
 
     READ, WRITE, GETATTR and the like have the path of their file when the call was sent; what has a name in its
-    arguments (LOOKUP, CREATE, OPEN, REMOVE, RENAME ...) that of its directory, and the name. `encoding` is the code
+    arguments (LOOKUP, CREATE, OPEN, REMOVE, RENAME ...) that of its directory, and the name; LINK that of the file that
+    is there. `encoding` is the code
     page of names that are not UTF-8 (`nfslat.names.text`). Raises ``UsageError`` where there is no such code page.
     """
     if rows is None:
@@ -65,16 +66,22 @@ class _Wanted:
 
 def _paths(asked: Asked, news: News, encoding: str | None) -> Paths:
     checked_encoding(encoding)
-    handle, name = news.handles_of(asked.server, asked.fh), asked.name.copy()
+    handle, name = news.handles_of(asked.server, asked.fh, asked.t_ns), asked.name.copy()
+    file = handle.copy()
     _by_their_news(asked, news, handle, name)
+    links, linked = _links(asked, news, file, handle, name)
     at, to = _renames(news)
     wanted = (
         _Wanted(handle, name, asked.t_ns, asked.server),
         _Wanted(news.to_directory[to], news.to_name[to], asked.t_ns[at], asked.server[at]),
+        _Wanted(linked, np.full_like(linked, NULL), asked.t_ns[links], asked.server[links]),
     )
-    (of_op, of_renamed), texts, partial = _show(wanted, news, follow(news), encoding)
+    (of_op, of_renamed, of_linked), texts, partial = _show(wanted, news, follow(news), encoding)
     to_of_op = np.full(len(asked.t_ns), NULL, dtype=np.int32)
     to_of_op[at] = of_renamed
+    to_of_op[links] = np.where(name[links] == NULL, NULL, of_op[links])
+    # A file whose only known name is the new one was called otherwise.
+    of_op[links] = np.where(of_linked == to_of_op[links], NULL, of_linked)
     return Paths(of_op, tuple(texts), tuple(partial), to_of_op)
 
 
@@ -106,6 +113,25 @@ def _by_their_news(asked: Asked, news: News, handle: I32, name: I32) -> None:
     # A directory without the name in it is not what the op works on.
     bare = op[~roots & (name[op] == NULL)]
     handle[bare] = NULL
+
+
+def _links(asked: Asked, news: News, file: I32, handle: I32, name: I32) -> tuple[I64, I64]:
+    """The ops that are LINKs, and the handle of the file that is linked to. `file` are the handles of the arguments;
+    `handle` and `name`, where the new one is, are corrected by what a COMPOUND's reply says of the link."""
+    kinds = asked.ops.kinds
+    is_link = np.array([kind.program == NFS and _label(kind) == "LINK" for kind in kinds], dtype=np.bool_)[asked.kind]
+    newer = np.array([kind.version > 3 for kind in kinds], dtype=np.bool_)[asked.kind]
+    links = np.flatnonzero(is_link)
+    if not len(links):
+        return links, links
+    linked = np.where(newer, NULL, file).astype(np.int64)  # of a COMPOUND it is the directory's
+    rows = np.flatnonzero((news.op != NULL) & (news.event <= FileEvent.ROOT) & (news.name != NULL))
+    rows = rows[(is_link & newer & (asked.name != NULL))[news.op[rows]]]
+    for row, op in zip(rows.tolist(), news.op[rows].tolist(), strict=True):
+        if news.names[news.name[row]].rpartition(b"/")[2] == news.names[asked.name[op]]:
+            linked[op], name[op] = news.handle[row], news.name[row]
+            handle[op] = TOP if news.event[row] == FileEvent.ROOT else news.directory[row]
+    return links, linked[links]
 
 
 def _is_unlike(kind: Kind) -> bool:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nfslat.model.blocks import filled
+from nfslat.model.blocks import distinct, filled
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64, Bool
 from nfslat.names.links import Links
-from nfslat.names.news import TOP, distinct
+from nfslat.names.news import TOP
 from nfslat.names.text import UNKNOWN, no_formula, read_all
 
 LONGEST = 4096  # characters, as PATH_MAX of Linux; of a longer path the end is shown

@@ -89,7 +89,8 @@ def render(
         op = place(found, row)
         head = ["=" * width, f"op {number + 1} of {len(rows)}", ""] if len(rows) > 1 else []
         yield _text([*head, *title(op, width)])
-        for label, of_op in (("path", paths.of_op), ("renamed to", paths.to_of_op)):
+        newer = "new link" if op.name == "LINK" else "renamed to"
+        for label, of_op in (("path", paths.of_op), (newer, paths.to_of_op)):
             if of_op[row] != NULL:
                 yield _named_file(label, in_charset(paths.texts[of_op[row]], charset), width)
         yield _text(["", *timeline(op, width), "", *_wireshark_filters(op, width), ""])

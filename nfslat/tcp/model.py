@@ -80,6 +80,16 @@ class Line:
     retransmissions: int
     cost_ms: float | None  # None: too many conversations, this one is small
     most: Limit | None  # what took most of it
+    is_mptcp: bool  # a subflow of MPTCP, of one of `multipath`, or of a connection that is not known
+
+
+@dataclass(frozen=True)
+class Multipath:
+    """A connection of MPTCP (RFC 8684) whose MP_CAPABLE is in the capture."""
+
+    version: int
+    streams: tuple[int, ...]  # its subflows: the one with the MP_CAPABLE, then those that joined
+    tokens: tuple[str | None, str | None]  # of a and of b of the first; None: its key is not in the capture
 
 
 @dataclass(frozen=True)
@@ -174,6 +184,7 @@ class Report(Document):
     clock: Theta | None
     conversations: tuple[Line, ...]  # all that the capture holds
     details: tuple[Detail, ...]  # those that were looked at closely
+    multipath: tuple[Multipath, ...]  # of the first capture
     hangs: tuple[Hanging, ...]  # of all conversations; the longest first, and resets last
     notes: tuple[str, ...]
 

@@ -88,7 +88,7 @@ class _Side:
     """One end, and what it heard, up to a reset."""
 
     def __init__(self, talk: Talk, way: int, reset: int | None) -> None:
-        self.packets, self.way, self.reset = talk.packets, way, reset
+        self.packets, self.way, self.reset, self.level = talk.packets, way, reset, talk.level
         self.until_ns = talk.until_ns if reset is None else int(talk.packets.t_ns[reset])
         p = self.packets
         lives = p.flags & RST == 0
@@ -119,10 +119,17 @@ class _Side:
     def _for_window(self) -> OpenWait | None:
         p = self.packets
         current = self.heard[(p.ack[self.heard] != NULL) & (p.flags[self.heard] & SYN == 0)]
-        current = current[p.ack[current] == p.ack[current].max(initial=NULL)]  # older ones were overtaken
-        if not len(current) or p.window[current[-1]]:
+        if self.level is None:
+            current = current[p.ack[current] == p.ack[current].max(initial=NULL)]  # older ones were overtaken
+            is_shut = p.window[current] == 0
+        else:
+            current = current[self.level.is_current[current]]
+            is_shut = self.level.is_shut[current]
+        if not len(current) or not is_shut[-1]:
             return None
-        opened = np.flatnonzero(p.window[current])
+        if self.level is not None and (self.level.opened_frame[self.way] > p.frame[current[-1]]).any():
+            return None
+        opened = np.flatnonzero(~is_shut)
         shut = int(current[opened[-1] + 1 if len(opened) else 0])
         behind = self.own[self.own > shut]
         asks = behind[np.isin(p.kind[behind], (*_ASKS, Kind.RETRANSMISSION))]

@@ -6,7 +6,8 @@ SYN, or the first one seen where no SYN was); sequence numbers wrap, positions d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 
@@ -14,7 +15,9 @@ import numpy as np
 
 from nfslat.decode.capture import Source
 from nfslat.model.blocks import side_by_side
+from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8, I16, I32, I64, U8, U32, U64, Connection, Table
+from nfslat.tcp.mptcp import Flow, Level, Member, Signals, Subflow, connections, first_byte, level
 
 # Bits of `Packets.flags` (RFC 9293 section 3.1).
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
@@ -87,6 +90,7 @@ class Conversation:
     ends: Connection
     reconnect: int
     ways: tuple[Way, Way]
+    mptcp: Subflow | None = None  # both ends speak MPTCP (RFC 8684)
 
     def shift(self, direction: int) -> int | None:
         """By how many bits the windows in packets of `direction` are shifted (not those in SYNs); None: not known."""
@@ -100,6 +104,7 @@ class Talk:
     conversation: Conversation
     packets: Packets
     until_ns: int  # when the capture ended, or the next connection between the same ends began
+    level: Level | None = None  # of a subflow of MPTCP
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,7 @@ class Trace:
     last_ns: int
     snaplen: int | None
     damage: str = ""
+    signals: Signals = field(default_factory=lambda: Signals.with_nulls(0))  # of MPTCP
 
     def talk(self, conversation: int) -> Talk:
         """The conversation in row `conversation`."""
@@ -127,7 +133,60 @@ class Trace:
         if len(self.conversations) > 1:
             order, spans = self._order
             packets = packets.take(order[spans[conversation]])
-        return Talk(self.conversations[conversation], packets, self._next_ns.get(conversation, self.last_ns))
+        until_ns = self._next_ns.get(conversation, self.last_ns)
+        return Talk(self.conversations[conversation], packets, until_ns, self._level(conversation))
+
+    @cached_property
+    def mptcp(self) -> list[list[Member]]:
+        """The connections of MPTCP that are known, with their subflows."""
+        return connections([one.mptcp for one in self.conversations])
+
+    @cached_property
+    def _member(self) -> dict[int, tuple[list[Member], Member]]:
+        return {one.row: (members, one) for members in self.mptcp for one in members}
+
+    def _level(self, conversation: int) -> Level | None:
+        if self.conversations[conversation].mptcp is None:
+            return None
+        alone = Member(conversation, is_turned=False)
+        members, own = self._member.get(conversation, ([alone], alone))
+        first = self.conversations[members[0].row].mptcp
+        keys = (None, None) if first is None else first.keys[:: -1 if own.is_turned else 1]
+        version = 1 if first is None or first.version is None else first.version
+        there, back = (None if key is None else first_byte(version, key) for key in keys)
+        flows = [self._flow(one.row, one.is_turned != own.is_turned, (there, back)) for one in members]
+        return level(flows, members.index(own))
+
+    def _flow(self, conversation: int, is_turned: bool, first: tuple[int | None, int | None]) -> Flow:
+        """The packets of a subflow; if it `is_turned`, with directions the other way round."""
+        order, spans = self._order
+        rows = order[spans[conversation]]
+        packets, one, signals = self.packets.take(rows), self.conversations[conversation], self._signals(conversation)
+        shift = np.array([-1 if scale is None else scale for scale in (one.shift(0), one.shift(1))])[packets.direction]
+        window = packets.window.astype(np.int64) << np.maximum(shift, 0)
+        window[(shift < 0) & (window > 0)] = NULL
+        there, back = one.ways[:: -1 if is_turned else 1]
+        return Flow(
+            direction=packets.direction ^ np.int8(is_turned),
+            t_ns=packets.t_ns,
+            frame=packets.frame,
+            seq=packets.seq,
+            size=packets.size,
+            window=window,
+            saw_syn=(there.saw_syn, back.saw_syn),
+            signals=dataclasses.replace(signals, row=np.searchsorted(rows, signals.row).astype(np.int32)),
+            first=first,
+        )
+
+    def _signals(self, conversation: int) -> Signals:
+        order, ends = self._signal_order
+        return self.signals.take(order[ends[conversation] : ends[conversation + 1]])
+
+    @cached_property
+    def _signal_order(self) -> tuple[I64, I64]:
+        of = self.packets.conversation[self.signals.row]
+        order = np.argsort(of, kind="stable")
+        return order, np.searchsorted(of[order], np.arange(len(self.conversations) + 1))
 
     @cached_property
     def _next_ns(self) -> dict[int, int]:

@@ -11,6 +11,7 @@ from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
 from nfslat.kernels.compiled import refuse_without
 from nfslat.model.tables import Connection
+from nfslat.tcp.mptcp import Signals, Subflow
 from nfslat.tcp.packets import Conversation, Packets, Trace, Way
 
 if TYPE_CHECKING:
@@ -60,8 +61,10 @@ def _trace(source: Source, found: _native.Trace) -> Trace:
         source=source,
         packets=Packets(**found.packets),
         conversations=tuple(
-            Conversation(Connection(*ends), reconnect, (Way(**forth), Way(**back)))
-            for ends, reconnect, forth, back in found.conversations
+            Conversation(
+                Connection(*ends), reconnect, (Way(**forth), Way(**back)), None if mptcp is None else Subflow(*mptcp)
+            )
+            for ends, reconnect, forth, back, mptcp in found.conversations
         ),
         total_packets=found.total_packets,
         other_packets=found.other_packets,
@@ -74,6 +77,7 @@ def _trace(source: Source, found: _native.Trace) -> Trace:
         last_ns=max(file.last_ns for file in source.files),
         snaplen=source.snaplen,
         damage=next((file.damage for file in source.files if file.damage), ""),
+        signals=Signals(**found.signals),
     )
 
 

@@ -19,6 +19,7 @@ from nfslat.tcp.counts import counts
 from nfslat.tcp.ends import ends
 from nfslat.tcp.floors import Place
 from nfslat.tcp.hangs import hangs
+from nfslat.tcp.mptcp import token
 from nfslat.tcp.packets import Kind, Trace
 from nfslat.tcp.progress import sender
 from nfslat.tcp.shared import Shared
@@ -112,6 +113,7 @@ def make(
         clock=None if both is None else _theta(both),
         conversations=tuple(_lines(first, rows, costs)),
         details=tuple(details),
+        multipath=_multipath(first),
         hangs=hanging.all,
         notes=(*notes, *(trace_notes(trace) if trace is not None else ())),
     )
@@ -179,9 +181,20 @@ def _lines(trace: Trace, rows: I64, known: dict[int, tuple[model.Cost, ...]]) ->
                 retransmissions=int(again[row]),
                 cost_ms=None if costs is None else sum(cost.ms for cost in costs),
                 most=costs[0].cause if costs else None,
+                is_mptcp=trace.conversations[row].mptcp is not None,
             )
         )
     return lines
+
+
+def _multipath(trace: Trace) -> tuple[model.Multipath, ...]:
+    out = []
+    for members in trace.mptcp:
+        first = trace.conversations[members[0].row].mptcp
+        if first is not None and first.version is not None:
+            of_a, of_b = (None if key is None else f"{token(first.version, key):08x}" for key in first.keys)
+            out.append(model.Multipath(first.version, tuple(one.row for one in members), (of_a, of_b)))
+    return tuple(out)
 
 
 def _capture(trace: Trace) -> model.Capture:

@@ -126,6 +126,10 @@ def _columns(view: _View, at: I64, mss: int) -> tuple[Pauses, I64]:
     acked, acked_end = _acked(covered, first, high), _acked(covered, last, high)
     edge = _edge(one)
     window, window_end = _room(edge, first, acked), _room(edge, last, acked_end)
+    if one.talk.level is not None:
+        # Other subflows take of the window, too, until the next one is heard.
+        left = one.talk.level.room(one.direction, before, np.where(hears, np.append(one.said, NULL)[last], before))
+        window = np.where(left == NULL, window, high - acked + left)
     duplicate = _is_duplicate(packets, one.said)
     ended = np.where(packets.size[one.said] > 0, np.int8(Ended.DATA), _ENDED[packets.ack_kind[one.said]])
     ended[duplicate & (packets.size[one.said] == 0)] = Ended.DUPLICATE
@@ -160,8 +164,8 @@ def _columns(view: _View, at: I64, mss: int) -> tuple[Pauses, I64]:
 
 
 def _announced(one: Stream, last: I64) -> I64:
-    """The window in the header of what was heard last; NULL: nothing, or a SYN."""
-    window = np.append(np.where(one.is_syn, NULL, one.window), NULL)
+    """The window in the header of what was heard last; NULL: nothing, or a SYN, or one that counts elsewhere."""
+    window = np.append(np.where(one.is_syn | (one.talk.level is not None), NULL, one.window), NULL)
     return np.asarray(window[last], dtype=np.int64)
 
 
@@ -173,10 +177,10 @@ def _acked(covered: I64, last: I64, high: I64) -> I64:
 def _edge(one: Stream) -> I64:
     """With each of `said`, where its window ends; NULL where nobody knows. A last row stands for nothing at all."""
     shift = one.talk.conversation.shift(1 - one.direction)
-    edge = one.ack + one.windows(shift or 0)
-    if shift is None:
-        # A closed window is closed whatever the scale.
-        edge[~one.is_syn & ((one.window > 0) | (one.ack < one.covered))] = _NONE
+    edge = one.edges(shift)
+    # A closed window is closed whatever the scale.
+    is_closed = one.is_shut & one.is_current & ~one.is_syn
+    edge = np.where(edge != NULL, edge, np.where(is_closed, one.covered, _NONE))
     return np.append(edge, _NONE)
 
 

@@ -29,10 +29,24 @@ class Stream:
     ack: I64  # behind the byte that each of `said` acknowledges itself
     window: I64  # that it announces, as in the header
     is_syn: Bool
+    # From what each of `said` counts its window, a DATA_ACK in a subflow of MPTCP; NULL there without one.
+    counted: I64
+    is_current: Bool  # none in front of it covers more of what the window counts from
+    is_shut: Bool  # it announces no window
 
     def windows(self, shift: int) -> I64:
         """The windows in bytes; those in SYNs are not shifted."""
         return np.where(self.is_syn, self.window, self.window << shift)
+
+    def edges(self, shift: int | None) -> I64:
+        """Behind the last byte that the receiver lets the sender send, with each of `said`; NULL: not known."""
+        if self.talk.level is None:
+            edges = self.ack + self.windows(shift or 0)
+            return np.where(self.is_syn, edges, NULL) if shift is None else edges
+        # What the connection's window leaves, behind what went out by this subflow.
+        room = self.talk.level.room(self.direction, self.said)
+        sent = np.append(self.high, 0)[np.searchsorted(self.rows, self.said) - 1]
+        return np.where(room == NULL, NULL, sent + room)
 
     @property
     def packets(self) -> Packets:
@@ -50,6 +64,7 @@ def stream(talk: Talk, direction: int) -> Stream:
     ack = packets.ack[said]
     covered = np.maximum.accumulate(ack)
     ends = packets.seq[rows] + packets.size[rows]
+    level = talk.level
     return Stream(
         talk=talk,
         direction=direction,
@@ -62,4 +77,7 @@ def stream(talk: Talk, direction: int) -> Stream:
         ack=ack,
         window=packets.window[said].astype(np.int64),
         is_syn=packets.flags[said] & SYN != 0,
+        counted=ack if level is None else level.acked[said],
+        is_current=ack == covered if level is None else level.is_current[said],
+        is_shut=packets.window[said] == 0 if level is None else level.is_shut[said],
     )

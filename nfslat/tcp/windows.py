@@ -6,6 +6,8 @@ Scale: RFC 7323 section 2; zero and shrinking windows: RFC 9293 sections 3.8.6 a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,7 +33,7 @@ class ZeroWindow:
     at_ms: float  # from the conversation's first packet
     ms: float  # until it opened, or until the conversation's end
     probes: int  # by which the sender asked for it meanwhile
-    opened_by: str | None  # "window update", "ack" or "data"; None: it did not open
+    opened_by: str | None  # "window update", "ack", "data" or "another subflow" (MPTCP); None: it did not open
     opened_frame: int | None
 
 
@@ -74,6 +76,15 @@ class Windows:
     zero_count: int  # of those, also where not all are listed
     zero_ms: float
     over_time: tuple[WindowThen, ...]
+    counts_from: CountsFrom
+
+
+class CountsFrom(StrEnum):
+    """From what windows count."""
+
+    ACK = "ack"
+    DATA_ACK = "data-ack"  # MPTCP (RFC 8684 section 3.3.5)
+    UNSEEN = "data-ack-unseen"  # not all of the connection is in the capture: whether a window was full is not known
 
 
 def windows(shared: Shared, direction: int) -> Windows:
@@ -82,14 +93,14 @@ def windows(shared: Shared, direction: int) -> Windows:
     packets, data = talk.packets, one.rows
     begin = int(packets.t_ns.min())
     scale = talk.conversation.shift(1 - direction)
-    least = _least_shift(one) if scale is None else scale
+    least = scale if scale is not None else _least_shift(one) if talk.level is None else 0
     window = one.windows(least)
     in_flight = _in_flight(one)
     segment = shared.segments[direction].bytes
     mss = segment or (int(packets.size[data].max()) if len(data) else NULL)
     usual = window[~one.is_syn] if one.is_syn.any() else window
     open_windows = usual[usual > 0]
-    full = _full(one, window, mss) if scale is not None else data[:0]
+    full = _full(one, one.edges(scale), mss) if scale is not None else data[:0]
     shrunk, by = _shrunk(one, window) if scale is not None else (data[:0], data[:0])
     zeros = _zeros(one, begin)
     ends = talk.conversation.ends
@@ -117,12 +128,19 @@ def windows(shared: Shared, direction: int) -> Windows:
         zero_count=len(zeros),
         zero_ms=sum((zero.ms for zero in zeros), 0.0),
         over_time=_over_time(one, None if scale is None else window, in_flight),
+        counts_from=_counts_from(one),
     )
 
 
-def _edges(one: Stream, window: I64) -> I64:
+def _counts_from(one: Stream) -> CountsFrom:
+    if one.talk.level is None:
+        return CountsFrom.ACK
+    return CountsFrom.DATA_ACK if (one.edges(None) != NULL).any() else CountsFrom.UNSEEN
+
+
+def _edges(one: Stream, offered: I64) -> I64:
     """At each data packet, the highest position that the receiver had offered until then; NULL: it had said nothing."""
-    reach = np.concatenate(([NULL], np.maximum.accumulate(one.ack + window)))
+    reach = np.concatenate(([NULL], np.maximum.accumulate(offered)))
     return np.asarray(reach[one.heard])
 
 
@@ -132,7 +150,7 @@ def _least_shift(one: Stream) -> int:
     fresh = (kinds == Kind.NEW) | (kinds == Kind.AHEAD)
     ends = one.packets.seq[one.rows] + one.packets.size[one.rows]
     for shift in range(_MOST_SHIFT):
-        edges = _edges(one, one.windows(shift))
+        edges = _edges(one, one.edges(shift))
         # A sender that probes a window with a byte is beyond it, by that byte.
         if not (fresh & (edges != NULL) & (ends > edges + 1)).any():
             return shift
@@ -145,11 +163,16 @@ def _in_flight(one: Stream) -> I64:
     return np.asarray(np.maximum(one.high - acked, 0))
 
 
-def _full(one: Stream, window: I64, mss: int) -> I64:
+def _full(one: Stream, offered: I64, mss: int) -> I64:
     """Which data packets reached the end of the window, or left less than a segment of it and were the last in it."""
-    edges = _edges(one, window)
+    edges, level = _edges(one, offered), one.talk.level
     size = one.packets.size[one.rows]
-    room = edges - (one.packets.seq[one.rows] + size)
+    ends = one.packets.seq[one.rows] + size
+    if level is not None:
+        # What other subflows sent counts, too; what is sent again takes no room.
+        left = level.room(one.direction, one.rows)
+        edges = np.where((left == NULL) | (ends < one.high), NULL, ends + left)
+    room = edges - ends
     near = np.flatnonzero((room >= 0) & (room < mss) & (edges != NULL))
     # A sender may hold back what would fill the window with less than a segment; it did not where more came into it.
     last = np.append(edges, np.iinfo(np.int64).max)[near + 1] > edges[near]
@@ -158,8 +181,8 @@ def _full(one: Stream, window: I64, mss: int) -> I64:
 
 def _shrunk(one: Stream, window: I64) -> tuple[I64, I64]:
     """Packets that moved the right edge to the left, and by how many bytes; less than a unit of the scale rounds."""
-    current = np.flatnonzero(one.ack == one.covered)  # older ones were overtaken
-    edge = (one.ack + window)[current]
+    current = np.flatnonzero(one.is_current)  # older ones were overtaken
+    edge = (one.counted + window)[current]
     back = edge[:-1] - edge[1:]
     hit = np.flatnonzero(back > 0)
     back, before, after = back[hit], current[hit], current[hit + 1]
@@ -171,10 +194,10 @@ def _shrunk(one: Stream, window: I64) -> tuple[I64, I64]:
 def _zeros(one: Stream, begin: int) -> tuple[ZeroWindow, ...]:
     """Times without any window: runs of announcements of 0."""
     packets = one.packets
-    if one.window.all():
+    if not one.is_shut.any():
         return ()
-    keep = (one.ack == one.covered) & ~one.is_syn
-    rows, closed = one.said[keep], one.window[keep] == 0
+    keep = one.is_current & ~one.is_syn
+    rows, closed = one.said[keep], one.is_shut[keep]
     starts = np.flatnonzero(closed & ~np.concatenate(([False], closed[:-1])))
     if not len(starts):
         return ()
@@ -186,20 +209,41 @@ def _zeros(one: Stream, begin: int) -> tuple[ZeroWindow, ...]:
     out = []
     for first, end in zip(starts.tolist(), ends.tolist(), strict=True):
         row = int(rows[first])
-        opened = int(rows[end]) if end < len(rows) else None
-        last = len(packets) - 1 if opened is None else opened
-        until = int(packets.t_ns.max()) if opened is None else int(packets.t_ns[opened])
+        opened = _Opening.of(one, row, int(rows[end]) if end < len(rows) else None)
+        last = len(packets) - 1 if opened is None else int(np.searchsorted(packets.frame, opened.frame))
+        until = int(packets.t_ns.max()) if opened is None else opened.t_ns
         out.append(
             ZeroWindow(
                 frame=int(packets.frame[row]),
                 at_ms=to_ms(int(packets.t_ns[row]) - begin),
                 ms=to_ms(max(until - int(packets.t_ns[row]), 0)),
                 probes=int(np.searchsorted(probes, last + 1) - np.searchsorted(probes, row)),
-                opened_by=None if opened is None else _opening(packets, opened),
-                opened_frame=None if opened is None else int(packets.frame[opened]),
+                opened_by=None if opened is None else opened.by,
+                opened_frame=None if opened is None else opened.frame,
             )
         )
     return tuple(out)
+
+
+class _Opening(NamedTuple):
+    """What opens a window."""
+
+    t_ns: int
+    frame: int
+    by: str
+
+    @staticmethod
+    def of(one: Stream, shut: int, opened: int | None) -> _Opening | None:
+        """After row `shut`: row `opened`, or a packet of another subflow in front of it."""
+        packets, level = one.packets, one.talk.level
+        if level is not None:
+            frames = level.opened_frame[one.direction]
+            at = int(np.searchsorted(frames, packets.frame[shut], side="right"))
+            if at < len(frames) and (opened is None or frames[at] < packets.frame[opened]):
+                return _Opening(int(level.opened_ns[one.direction][at]), int(frames[at]), "another subflow")
+        if opened is None:
+            return None
+        return _Opening(int(packets.t_ns[opened]), int(packets.frame[opened]), _opening(packets, opened))
 
 
 def _opening(packets: Packets, row: int) -> str:

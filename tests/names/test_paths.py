@@ -19,7 +19,7 @@ from nfslat.model.tables import Connection
 from nfslat.names.paths import paths_of_side
 from nfslat.names.tree import LONGEST
 
-FOUND, ROOT, RENAMED, REMOVED = FileEvent
+FOUND, ROOT, RENAMED, REMOVED = list(FileEvent)[:4]
 
 
 def _mounted() -> Story:
@@ -148,7 +148,38 @@ def test_a_file_with_two_names_has_the_one_by_which_it_was_found_last() -> None:
     story = _mounted().ask(2, "CREATE", b"root", b"a").tell(FOUND, b"root", b"a", b"A").ask(4, "READ", b"A")
     story.ask(6, "LINK", b"A", b"b").tell(FOUND, b"root", b"b", b"A").ask(8, "READ", b"A")
     story.ask(10, "REMOVE", b"root", b"b").tell(REMOVED, b"root", b"b").ask(12, "READ", b"A")
-    assert _of(story)[1:] == [f"/export/{name}" for name in ("a", "a", "b", "b", "b", "a")]
+    assert _of(story)[1:] == [f"/export/{name}" for name in ("a", "a", "a", "b", "b", "a")]
+
+
+def test_a_link_shows_both_names() -> None:
+    """The name that the file had, and the new one, as RENAME does; of a COMPOUND too, whose handle is another one."""
+    story = _mounted().ask(2, "CREATE", b"root", b"a").tell(FOUND, b"root", b"a", b"A")
+    story.ask(4, "LINK", b"A", b"b").tell(FOUND, b"root", b"b", b"A")
+    story.ask(6, "LINK", b"root", b"c", version=4, before="PUTFH SAVEFH PUTFH").tell(FOUND, b"root", b"c", b"A")
+    story.ask(8, "LOOKUP", b"root", b"d").tell(FOUND, b"root", b"d", b"D")
+    story.ask(10, "LINK", b"root", b"c", version=4, before="PUTFH LOOKUP GETFH SAVEFH PUTFH LOOKUP")
+    story.tell(FOUND, b"root", b"a", b"A").tell(FOUND, b"root", b"d/c", b"A").tell(FOUND, b"root", b"d", b"D")
+    paths = paths_of_side(story.side())
+    both = list(zip(shown(paths), renamed_to(paths), strict=True))
+    assert both[2:4] == [("/export/a", "/export/b"), ("/export/b", "/export/c")]
+    assert both[5] == ("/export/c", "/export/d/c")
+    assert [new for _, new in both[:2]] == [None, None]
+
+
+def test_of_a_link_that_failed_what_its_call_says_is_shown() -> None:
+    """NFSv3 names the file by its handle, NFSv4 the directory; the rest is not known, and nothing has a new name."""
+    story = _mounted().ask(2, "CREATE", b"root", b"a").tell(FOUND, b"root", b"a", b"A").ask(4, "LINK", b"A", b"b")
+    story.ask(6, "LINK", b"root", b"c", version=4, before="PUTFH SAVEFH PUTFH").ask(8, "READ", b"A")
+    paths = paths_of_side(story.side())
+    assert shown(paths)[2:] == ["/export/a", None, "/export/a"]
+    assert renamed_to(paths)[2:] == [".../b", "/export/c", None]
+
+
+def test_the_new_name_of_a_link_is_not_the_one_that_the_file_had() -> None:
+    """Where no other name is known, what it was called before is not known."""
+    story = _mounted().ask(2, "LINK", b"A", b"b").tell(FOUND, b"root", b"b", b"A").ask(4, "READ", b"A")
+    paths = paths_of_side(story.side())
+    assert (shown(paths)[1:], renamed_to(paths)[1:]) == ([None, "/export/b"], ["/export/b", None])
 
 
 def test_another_file_in_its_place_takes_the_name() -> None:
@@ -332,7 +363,7 @@ def test_what_an_op_s_own_reply_says_of_it_counts() -> None:
     story.ask(6, "RENAME", b"Y", b"old", version=4, before="PUTFH SAVEFH PUTFH")
     story.tell(RENAMED, b"root", b"old", None, b"Y", b"new").ask(8, "READ", b"Y", version=4, before="PUTFH")
     story.ask(10, "LINK", b"A", b"l").tell(FOUND, b"Y", b"l", b"A").ask(12, "LINK", b"A", b"m")
-    assert _of(story) == ["/", "/a", "/x/y", "/old", "/x/y", "/x/y/l", ".../m"]
+    assert _of(story) == ["/", "/a", "/x/y", "/old", "/x/y", "/a", "/x/y/l"]
     assert renamed_to(paths_of_side(story.side()))[3] == "/x/y/new"
 
 

@@ -17,6 +17,7 @@ from nfslat.model.causes import LIMITS, Cause, code
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import Connection
 from nfslat.tcp import model, report
+from nfslat.tcp.mptcp import Signals, Subflow, token
 from nfslat.tcp.packets import AckKind, Conversation, Kind, Packets, Trace, Way
 from nfslat.tcp.reading import read_trace
 from nfslat.tcp.sections.all import render
@@ -75,10 +76,14 @@ def _mangled(seed: int) -> Trace:
     ]
     ends = [Connection("tcp", "10.0.0.1", 40_000 + one, "10.0.0.2", 1521) for one in range(3)]
     packets = Packets.from_columns(columns)
+    subflows, signals = _multipath(seed, rows)
     return Trace(
         source=Source("at random", ()),
         packets=packets,
-        conversations=tuple(Conversation(one, 0, (ways[0], ways[1])) for one in ends[: 3 if seed % 2 else 1]),
+        conversations=tuple(
+            Conversation(one, 0, (ways[0], ways[1]), subflow)
+            for one, subflow in zip(ends[: 3 if seed % 2 else 1], subflows, strict=False)
+        ),
         total_packets=rows,
         other_packets=0,
         skipped_packets=0,
@@ -89,7 +94,25 @@ def _mangled(seed: int) -> Trace:
         first_ns=int(packets.t_ns.min()),
         last_ns=int(packets.t_ns.max()),
         snaplen=None,
+        signals=signals,
     )
+
+
+def _multipath(seed: int, rows: int) -> tuple[list[Subflow | None], Signals]:
+    """A connection with a subflow that joined it, and one that is not known; every other time there is none."""
+    rng = np.random.default_rng(8684 + seed)
+    key = int(rng.integers(1, 1 << 62))
+    first, joined = Subflow(1, (None, key), None), Subflow(None, (None, None), (seed % 2, token(1, key)))
+    at = np.flatnonzero(rng.random(rows) < 0.7)
+    near = rng.integers((1 << 32) - 30_000, (1 << 32) + 30_000, (3, len(at))) % (1 << 32)
+    signals = {
+        "row": at, "has": rng.integers(1, 8, len(at)), "ack": near[0], "seq": near[1],
+        "start": np.where(rng.random(len(at)) < 0.9, rng.integers(1, 10_000, len(at)), near[2]),
+        "size": rng.choice([0, 1, 1460, 65_535], len(at)),
+    }  # fmt: skip
+    if seed % 4 < 2:
+        return [None] * 3, Signals.with_nulls(0)
+    return [first, joined, Subflow(None, (None, None), None)], Signals.from_columns(signals)
 
 
 def _made(trace: Trace) -> model.Report:

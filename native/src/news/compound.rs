@@ -3,7 +3,7 @@
 //! What a step leads to is known by its handle only once a GETFH tells it. Until then it is known by the way to it: the
 //! last handle in front of it, and the names from there.
 
-use super::{Event, News};
+use super::{Event, News, layouts};
 use crate::operations::{self, Arguments};
 use crate::protocol::op;
 use crate::results;
@@ -90,6 +90,7 @@ impl<'a, F: FnMut(News<'_>)> Walk<'a, '_, F> {
         }
         let op = u16::try_from(op).ok()?;
         let mut found = Arguments::default();
+        let device = call.rest().get(..layouts::DEVICE_ID);
         let arguments = operations::step(op, call, &mut found);
         let name = found.target.name;
         match op {
@@ -112,6 +113,8 @@ impl<'a, F: FnMut(News<'_>)> Walk<'a, '_, F> {
                 (self.hear)(super::renamed((from.from, from.name()), (to.from, to.name())));
             }
             op::READDIR => self.listing(reply)?,
+            op::LAYOUTGET => layouts::layouts(self.current.handle, reply, self.hear)?,
+            op::GETDEVICEINFO => layouts::device(device, reply, self.hear)?,
             op::GETFH => {
                 let handle = operations::handle(reply)?;
                 self.is(handle);
@@ -123,7 +126,7 @@ impl<'a, F: FnMut(News<'_>)> Walk<'a, '_, F> {
             }
             _ => {}
         }
-        if !matches!(op, op::READDIR | op::GETFH | op::GETATTR) {
+        if !matches!(op, op::READDIR | op::GETFH | op::GETATTR | op::LAYOUTGET | op::GETDEVICEINFO) {
             results::step(op, reply)?;
         }
         arguments

@@ -260,6 +260,84 @@ fn version4_saved() {
     assert_eq!(v4(&steps), vec![found(DIR, b"name", FILE), removed(DIR, b"name")]);
 }
 
+fn laid_out(device: &[u8; 16], handle: &[u8]) -> Line {
+    (Event::LaidOut, known(device), None, known(FILE), known(handle), None)
+}
+
+fn at_address(address: &[u8]) -> Line {
+    (Event::Device, None, known(address), known(&[0x0b; 16]), None, None)
+}
+
+/// LAYOUTGET that grants layouts of these types with these bodies.
+fn layoutget(layouts: &[(u32, Bytes)]) -> (u32, Bytes, Bytes) {
+    let call = words(&[0, 1, 2]).hypers(&[0, u64::MAX, 4096]).id().words(&[4096]);
+    let head = words(&[1]).id().words(&[layouts.len() as u32]);
+    let result =
+        layouts.iter().fold(head, |all, (kind, body)| all.hypers(&[0, u64::MAX]).words(&[2, *kind]).opaque(&body.0));
+    (50, call, result)
+}
+
+fn of_files(device: &[u8; 16], handles: &[&[u8]]) -> (u32, Bytes) {
+    let head = b().raw(device).words(&[0x10000, 0]).hypers(&[0]).words(&[handles.len() as u32]);
+    (1, handles.iter().fold(head, |all, handle| all.opaque(handle)))
+}
+
+/// One data server a mirror.
+fn flexible(servers: &[(&[u8; 16], &[&[u8]])]) -> (u32, Bytes) {
+    let head = b().hypers(&[65536]).words(&[servers.len() as u32]);
+    let all = servers.iter().fold(head, |all, (device, handles)| {
+        let head = all.words(&[1]).raw(*device).words(&[9]).id().words(&[handles.len() as u32]);
+        handles.iter().fold(head, |all, handle| all.opaque(handle)).opaque(b"1000").opaque(b"100")
+    });
+    (4, all.words(&[0, 0]))
+}
+
+fn getdeviceinfo(kind: u32, body: &Bytes) -> (u32, Bytes, Bytes) {
+    let call = b().raw(&[0x0b; 16]).words(&[kind, 4096]).bitmap();
+    (47, call, words(&[kind]).opaque(&body.0).bitmap())
+}
+
+fn addresses(all: &[&[u8]]) -> Bytes {
+    all.iter().fold(words(&[all.len() as u32]), |all, address| all.opaque(b"tcp").opaque(address))
+}
+
+/// A layout of files has one handle for each data server, or one for all of them, or that of the file itself.
+#[test]
+fn layouts_of_files() {
+    let (one, two) = ([1; 16], [2; 16]);
+    let layouts = [of_files(&one, &[b"ds 1", b"ds 2"]), (3, b().raw(&[9; 40])), of_files(&two, &[])];
+    let steps = [sequence(), putfh(DIR), open(words(&[0]).opaque(b"a")), getfh(FILE), layoutget(&layouts), getfh(FILE)];
+    let expected = vec![found(DIR, b"a", FILE), laid_out(&one, b"ds 1"), laid_out(&one, b"ds 2"), laid_out(&two, FILE)];
+    assert_eq!(v4(&steps), expected);
+    // Neither is a handle.
+    for handle in [&b""[..], &[7; 129]] {
+        let layouts = [of_files(&one, &[b"ds 1", handle, b"ds 3"]), of_files(&two, &[b"ds 2"])];
+        let expected = vec![laid_out(&one, b"ds 1"), laid_out(&two, b"ds 2")];
+        assert_eq!(v4(&[putfh(FILE), layoutget(&layouts)]), expected);
+    }
+}
+
+/// A flexible layout has a handle for each mirror, and for each version of NFS that it speaks.
+#[test]
+fn flexible_layouts() {
+    let (one, two) = ([1; 16], [2; 16]);
+    let layout = flexible(&[(&one, &[b"ds 1 v3", b"ds 1 v4"]), (&two, &[b"ds 2"])]);
+    let expected = vec![laid_out(&one, b"ds 1 v3"), laid_out(&one, b"ds 1 v4"), laid_out(&two, b"ds 2")];
+    assert_eq!(v4(&[sequence(), putfh(FILE), layoutget(&[layout]), getattr()]), expected);
+}
+
+/// GETDEVICEINFO says where the data servers are.
+#[test]
+fn devices() {
+    let several = words(&[3, 0, 1, 0, 2]).raw(&addresses(&[b"10.0.0.3.8.1", b"10.0.1.3.8.1"]).0);
+    let several = several.raw(&addresses(&[b"fe80::1.8.1"]).0);
+    let expected = vec![at_address(b"10.0.0.3.8.1"), at_address(b"10.0.1.3.8.1"), at_address(b"fe80::1.8.1")];
+    assert_eq!(v4(&[sequence(), getdeviceinfo(1, &several)]), expected);
+    let one = addresses(&[b"10.0.0.3.8.1"]).words(&[1, 3, 0, 65536, 65536, 1]);
+    let steps = [sequence(), getdeviceinfo(4, &one), putfh(FILE), getfh(FILE), getdeviceinfo(3, &one)];
+    assert_eq!(v4(&steps), vec![at_address(b"10.0.0.3.8.1")]);
+}
+
 /// What failed says nothing, and of a COMPOUND nothing from the operation on that failed.
 #[test]
 fn failures() {
@@ -303,6 +381,7 @@ fn conversations() -> Vec<(Vec<u8>, Vec<u8>)> {
     let entry = words(&[1]).hypers(&[7]).opaque(b"name").hypers(&[9]).words(&[0, 1]).opaque(FILE);
     let listing = ok().raw(&attributes3().0).hypers(&[5]).raw(&entry.0).raw(&entry.0).words(&[0, 1]);
     let steps = [sequence(), plain(24), lookup(b"a"), getfh(DIR), open(words(&[0]).opaque(b"b")), getfh(FILE)];
+    let layout: [(&[u8; 16], &[&[u8]]); 2] = [(&[3; 16], &[b"v3", b"v4"]), (&[4; 16], &[b"v4"])];
     vec![
         (build::call([NFS, 3, 3], &place(DIR, b"name")), ok().opaque(FILE).0),
         (build::call([NFS, 3, 14], &rename), ok().0),
@@ -310,6 +389,8 @@ fn conversations() -> Vec<(Vec<u8>, Vec<u8>)> {
         (build::call([NFS, 2, 12], &b().raw(&[1; 32]).raw(&[2; 32]).opaque(b"name")), ok().0),
         (build::call([MOUNT, 3, 1], &b().opaque(b"/export")), ok().opaque(FILE).0),
         messages4(&steps),
+        messages4(&[putfh(FILE), layoutget(&[of_files(&[1; 16], &[b"ds 1", b"ds 2"]), flexible(&layout)])]),
+        messages4(&[getdeviceinfo(1, &words(&[1, 0, 1]).raw(&addresses(&[b"10.0.0.3.8.1", b"::1.8.1"]).0))]),
     ]
 }
 
@@ -326,7 +407,13 @@ fn cuts() {
             assert!(some.len() <= all.len());
             for (cut, whole) in some.iter().zip(&all) {
                 let agrees = |cut: &Known, whole: &Known| cut.is_none() || cut == whole;
-                let fields = [(&cut.1, &whole.1), (&cut.2, &whole.2), (&cut.3, &whole.3), (&cut.4, &whole.4)];
+                let fields = [
+                    (&cut.1, &whole.1),
+                    (&cut.2, &whole.2),
+                    (&cut.3, &whole.3),
+                    (&cut.4, &whole.4),
+                    (&cut.5, &whole.5),
+                ];
                 assert!(fields.iter().all(|(cut, whole)| agrees(cut, whole)), "{cut:?} {whole:?}");
             }
         }
@@ -338,7 +425,7 @@ proptest! {
 
     /// Whatever else call and reply say: it ends, and no more is told than the reply has bytes for.
     #[test]
-    fn hostile(which in 0usize..6, flips in prop::collection::vec((any::<bool>(), any::<u16>(), any::<u32>()), 1..6)) {
+    fn hostile(which in 0usize..8, flips in prop::collection::vec((any::<bool>(), any::<u16>(), any::<u32>()), 1..6)) {
         let (mut call, mut results) = conversations().swap_remove(which);
         for (is_reply, at, value) in flips {
             let bytes = if is_reply { &mut results } else { &mut call };

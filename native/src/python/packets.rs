@@ -15,6 +15,7 @@ use crate::packets::{Asked, Trace as Rows};
 #[pyclass(frozen, get_all, module = "nfslat._native")]
 pub(super) struct Trace {
     packets: Py<PyDict>,
+    signals: Py<PyDict>,
     conversations: Py<PyList>,
     total_packets: u32,
     other_packets: u64,
@@ -44,10 +45,13 @@ pub(super) fn packets(
     for one in &trace.conversations.list {
         let ends = one.ends;
         let ends: Ends = ("tcp", text(ends.src), ends.sport, text(ends.dst), ends.dport);
-        list.append((ends, one.reconnect, way(py, one, 0)?, way(py, one, 1)?))?;
+        let subflow = one.mptcp.as_ref().filter(|subflow| subflow.is_agreed);
+        let subflow = subflow.map(|one| (one.version, (one.keys[0], one.keys[1]), one.joins));
+        list.append((ends, one.reconnect, way(py, one, 0)?, way(py, one, 1)?, subflow))?;
     }
     Ok(Trace {
         packets: table(py, trace.rows.take_columns())?,
+        signals: table(py, trace.signals.take_columns())?,
         conversations: list.unbind(),
         total_packets: trace.packets,
         other_packets: trace.other,

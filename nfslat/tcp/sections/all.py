@@ -12,6 +12,7 @@ from nfslat.tcp.hangs import Hanging
 from nfslat.tcp.model import Capture, Detail, Ends, Line, Report
 from nfslat.tcp.sections.ends import ends_section
 from nfslat.tcp.sections.hangs import hang_line, hangs_section, of_detail
+from nfslat.tcp.sections.multipath import multipath_items
 from nfslat.tcp.sections.rounds import rounds_section
 from nfslat.tcp.sections.sizes import rate, sizes_section, throughput_section
 from nfslat.tcp.sections.sqlnet import sqlnet_section, trace_section
@@ -34,6 +35,7 @@ def _blocks(report: Report) -> Iterator[Block]:
         yield from _answer(detail, of_detail(detail, report))
     for note in report.notes:
         yield Item(note)
+    yield from multipath_items(report)
     yield from hangs_section(report)
     if len(report.conversations) > 1:
         yield from _list(report)

@@ -10,7 +10,7 @@ from nfslat.report.text_layout import adding_up, count, count_of, ms, percent
 from nfslat.tcp.limits import Limits
 from nfslat.tcp.sections.rounds import times
 from nfslat.tcp.waits import Waits
-from nfslat.tcp.windows import Windows, ZeroWindow
+from nfslat.tcp.windows import CountsFrom, Windows, ZeroWindow
 
 _NOTHING = "{}: else the application had nothing to send, or it was the other side's turn."
 _SHOWN = 5  # zero windows
@@ -143,6 +143,12 @@ def _about(windows: Windows) -> list[str]:
     if windows.full:
         frames = ", ".join(str(frame) for frame in windows.full_frames)
         lines.append(f"The window was full behind {count_of(windows.full, 'packet')} (frames {frames}).")
+    if windows.counts_from is not CountsFrom.ACK:
+        unseen = " Not all that these acknowledge is in the capture: whether it was full cannot be told from it."
+        lines.append(
+            f"{windows.receiver} has one window for all subflows of the MPTCP connection; it counts from DATA_ACKs "
+            f"(RFC 8684).{unseen if windows.counts_from is CountsFrom.UNSEEN else ''}"
+        )
     if windows.shrunk:
         frames = ", ".join(str(frame) for frame in windows.shrunk_frames)
         lines.append(
