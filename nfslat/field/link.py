@@ -7,6 +7,7 @@ sees both hosts.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import queue
 import secrets
@@ -22,6 +23,7 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, NoReturn
 
+from nfslat.decode.room import RESERVE_BYTES
 from nfslat.errors import InputError, UsageError
 
 SCRIPTS = ("capture.sh", "snapshot.sh")
@@ -226,10 +228,16 @@ class Link:
         self._put("gone")
 
     def _read_tar(self, output: IO[bytes]) -> None:
-        assert self.tar is not None  # noqa: S101 - "go" was sent
+        if self.tar is None:
+            self.said.append("it sends packets that nobody asked for")
+            self._process.kill()
+            return
         try:
             with open(self.tar, "xb", opener=_private) as out:
                 while chunk := output.read1(_COPY_BYTES):  # type: ignore[attr-defined]
+                    # A host may send without end.
+                    if shutil.disk_usage(self.tar.parent).free - len(chunk) < RESERVE_BYTES:
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                     out.write(chunk)
                     self.received_bytes += len(chunk)
             self._arrived = True
