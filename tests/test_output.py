@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -297,4 +298,13 @@ def test_a_full_disk_is_named(option: str, capsys: pytest.CaptureFixture[str]) -
     if option == "--parquet":
         pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     assert cli.main([*PAIR, option, "/dev/full"]) == 3
+    assert capsys.readouterr().err == "nfslat: /dev/full: cannot be written (No space left on device)\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_packets_on_a_full_disk(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same of packets that are written."""
+    if shutil.which("editcap") is None:
+        pytest.skip("Wireshark's tools are not installed")
+    assert cli.main(["extract", *PAIR, "--slowest", "3", "--out", "/dev/full"]) == 3
     assert capsys.readouterr().err == "nfslat: /dev/full: cannot be written (No space left on device)\n"

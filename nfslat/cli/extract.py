@@ -59,7 +59,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     Raises ``UsageError``, ``InputError``, and ``ToolError`` where Wireshark's tools fail.
     """
     from nfslat import api  # noqa: PLC0415  (late: --help does not wait for numpy)
-    from nfslat.export.output import Kind, binary_output  # noqa: PLC0415
+    from nfslat.export.output import Kind, binary_output, writing_to  # noqa: PLC0415
     from nfslat.packets import show  # noqa: PLC0415  (late: --help does not wait for numpy)
     from nfslat.packets.extract.write import anonymous, write_extract  # noqa: PLC0415
 
@@ -78,8 +78,9 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
         )
         assert packets_out is not None  # noqa: S101 - --out is required
         shown, rewrite = anonymous(found) if options.anonymize else (found, None)
-        written = write_extract(shown, rows, tools, packets_out, context=options.context, rewrite=rewrite)
-        packets_out.flush()
+        with writing_to(options.out):
+            written = write_extract(shown, rows, tools, packets_out, context=options.context, rewrite=rewrite)
+            packets_out.flush()
         swapped, fits = found.swapped, found.clock.fits
     if json_out is not None:
         name = os.path.basename(options.out) if options.anonymize else options.out
