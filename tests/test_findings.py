@@ -53,6 +53,7 @@ from nfslat.findings.put_off import error_findings
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import Unknown, server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
+from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.findings.witness import WARNED
 from nfslat.findings.words import ms, times
@@ -569,6 +570,16 @@ def test_no_time_is_both_storages_and_unknown(storage_ms: float | None, code: st
     assert codes(server_findings(replace(STORAGE, unseen_share=0.4, storage_ms=storage_ms))) == [code]
 
 
+@pytest.mark.parametrize(("slowest_ms", "code"), [(108.6, "server-storage"), (21.0, "server-queue-unknown")])
+def test_a_single_slow_light_op_is_no_queue(slowest_ms: float, code: str) -> None:
+    """The first FSINFO of a mount waits for the server's look at its exports, and makes the mean of few light ops: the
+    others say that storage is what READs wait for. Where several of them wait as long it is not known."""
+    mean_ms = (29 * (0.2 if slowest_ms > 100 else 4.0) + slowest_ms) / 30
+    light = row("FSINFO", 30, mean_ms)
+    light = replace(light, server_ms=replace(light.server_ms, p50=0.2, max=slowest_ms))
+    assert codes(server_findings(replace(STORAGE, by_op=(row("READ", 640, 25.6), light)))) == [code]
+
+
 def test_threads_and_storage_side_by_side() -> None:
     """A queue for two threads that each wait 20 ms for the disk: both are said, with their shares."""
     facts = Facts(
@@ -702,6 +713,16 @@ def test_the_direction_that_is_slower_is_named() -> None:
     assert "the call takes 8.00 ms longer than the reply (+/- 1.00 ms)" in network_findings(ASYMMETRY)[0].text
     reverse = replace(ASYMMETRY, parts=parts(call_net=1.0, reply_net=9.0, one_way_error=0.5))
     assert "the reply takes 8.00 ms longer than the call" in network_findings(reverse)[0].text
+
+
+@pytest.mark.parametrize(("loss_ms", "said"), [(0.2, ["between-taps"]), (3.2, [])])
+def test_what_is_not_shown_waits_for_nobody_knows_what(loss_ms: float, said: list[str]) -> None:
+    """Where loss explains most of what is shown, what the ops took that are not shown is no evidence against it."""
+    loss = Stalls({("reply_net", "fast-retransmit"): loss_ms}, {}, {})
+    unseen = WithUnseen(80, 0.026, (0.4, 0.5), Layers(2.4, 4.5), (15.9, 15.9), (2.4, 2.4))
+    facts = replace(BETWEEN, mean=unseen.layers(), unseen=unseen, stalls=loss)
+    assert facts.is_reckoned
+    assert codes([one for one in network_findings(facts) if one.code == "between-taps"]) == said
 
 
 def test_time_between_the_taps_that_nothing_explains_is_not_called_the_networks() -> None:

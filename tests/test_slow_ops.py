@@ -20,6 +20,7 @@ from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import Facts, SlowOps
 from nfslat.findings.layers import Layers
 from nfslat.findings.server import server_findings
+from nfslat.findings.slow_ops import slow_finding
 from nfslat.inflight.coming import Coming, coming
 from nfslat.inflight.split import slow_from
 from nfslat.model.tables import I64, Bool
@@ -226,6 +227,13 @@ def test_how_they_come_is_said_where_it_is_known(changes: dict[str, object], sai
     assert said in found.text
     assert found.code == ("server-slow-ops" if changes.get("overtaken") == 0.0 else "server-storage")
     assert found.confidence == "likely"
+
+
+@pytest.mark.parametrize(("slow", "is_said"), [(375, False), (31, True)])
+def test_many_that_come_as_by_chance_are_no_finding(slow: int, is_said: bool) -> None:
+    """Of a queue that is busy half of the time half of the ops wait, one by one: only few are told apart by that."""
+    facts = replace(FACTS, slow_ops=replace(LATE, slow=slow, of=851, alone=True, overtaken=0.0))
+    assert (slow_finding(facts) is not None) == is_said
 
 
 def test_light_ops_that_are_slow_are_no_storages() -> None:
