@@ -20,7 +20,7 @@ from nfslat.wire.reconnects import sent_on_a_new_connection
 _SOME = 0.1  # of the time in the server: operations that take less are not looked at
 _LEAST_NS, _OF_ALL = 1_000_000, 0.05  # where longer ones make less of the time, none is said to be slow
 _QUARTER = 0.25  # of it, by slow ops of all kinds together
-_MOST = 1_000_000  # ops that are sorted to see whether they part
+_MOST = 200_000  # ops that are sorted to see whether they part
 # Those that go by a name meet the disk where nobody has read that directory lately.
 _LIGHT = IN_MEMORY_OPS - {"LOOKUP", "OPEN"}
 
