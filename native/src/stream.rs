@@ -313,6 +313,11 @@ impl Stream {
         self.started.then(|| (self.initial as u32, self.high - self.initial))
     }
 
+    /// From the first byte on, how many the other side has acknowledged.
+    pub fn acked_bytes(&self) -> Option<u64> {
+        self.started.then(|| self.acked.saturating_sub(self.initial))
+    }
+
     /// How many bytes behind the first one of the direction `seq` is; None in front of it.
     pub fn offset(&self, seq: u32) -> Option<i64> {
         let offset = unwrap(self.next, seq) - self.initial as i64;
