@@ -284,7 +284,7 @@ class Hang:
     frame: Positive  # of the last of them
     bytes: Count  # sent and not acknowledged
     heard: Time | None  # the last packet of the other end; None: there was none
-    # what ended the connection: a RST of the waiter or of the other end, or a SYN of the next; "nothing": it hangs still
+    # what ended the connection: a RST of the waiter or of the other end, or the SYN of the next; "nothing": it stands
     cut: Annotated[str, Must(enum=["nothing", "own-reset", "reset", "next-connection"])]
     calls: Count  # on that connection, without a reply until then
     # with two captures: tries while the other one ran too, and those of them that it shows; None: not known

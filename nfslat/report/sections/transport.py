@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nfslat.answer.model import Charge, TcpAmount, Transport
+from nfslat.answer.model import Charge, Hang, TcpAmount, Transport
+from nfslat.findings.words import span
 from nfslat.model.causes import in_words
 from nfslat.report.blocks import Block, Cell, Item, Prose, Table, Title
 from nfslat.report.text_layout import count, count_of, ms, percent
@@ -106,3 +107,42 @@ def _segments(amounts: Sequence[TcpAmount]) -> int | str:
     if None in segments:
         return f"{count(sum(one.packets for one in amounts))} packets"
     return sum(n for n in segments if n is not None)
+
+
+_AWAITS = {"window": "{other} to open its window", "ack": "an ACK from {other}"}
+_TRIES = {"window": "probe", "ack": "transmission"}
+_UNTIL = {
+    "nothing": "at the capture's end",
+    "own-reset": "when it gave up with a RST",
+    "reset": "when a RST came",
+    "next-connection": "when its next connection began",
+}
+_HANGS_SHOWN = 10
+
+
+def hangs_section(hangs: Sequence[Hang]) -> Iterator[Block]:
+    """Who waited for whom to the last, since when, how long, and how often it asked."""
+    if not hangs:
+        return
+    yield Title("Connections that hang")
+    for one in hangs[:_HANGS_SHOWN]:
+        yield Item(_hang(one))
+    if len(hangs) > _HANGS_SHOWN:
+        yield Prose(f"{_HANGS_SHOWN} of {count(len(hangs))}; --json has more.")
+
+
+def _hang(one: Hang) -> str:
+    parts = [f"{count_of(one.tries, _TRIES[one.awaits])}, the last one after {span(one.last_try_ms)}"]
+    if one.compared is not None and one.arrived is not None:
+        parts.append(f"of {count(one.compared)} compared {count(one.arrived)} in the other capture")
+    if one.heard is None or one.heard <= one.since:
+        parts.append("nothing came back")
+    if one.bytes:
+        parts.append(f"{count_of(one.bytes, 'byte')} not acknowledged")
+    if one.calls:
+        parts.append(f"{count_of(one.calls, 'call')} without a reply")
+    where = "" if one.capture == "capture" else f"the {one.side}, "
+    return (
+        f"{where}{one.waiter}, waits for {_AWAITS[one.awaits].format(other=one.other)} since {one.since}: "
+        f"{span(one.ms)} {_UNTIL[one.cut]} (frame {one.frame}). {'; '.join(parts)}."
+    )
