@@ -1,4 +1,4 @@
-"""Connections that hang when the captures end: named in the NFS report, with what is known of why; look-alikes are not."""
+"""Connections that hang when captures end: named in the NFS report, with what is known of why; look-alikes are not."""
 
 from __future__ import annotations
 
@@ -173,17 +173,18 @@ def test_a_window_of_which_single_bytes_are_taken_stays_shut(tmp_path: Path) -> 
     ("cut", "flags", "way"), [("own-reset", RST, ">"), ("reset", RST, "<"), ("next-connection", SYN, ">")]
 )
 def test_what_ends_a_connection_ends_its_wait(cut: str, flags: int, way: str, tmp_path: Path) -> None:
-    """A RST of either end, or the SYN of the next one between these ports; what comes behind changes nothing of it."""
+    """A RST of either end, or the SYN of the next one between these ports; what others send behind changes nothing."""
     tcp, _ = sent_again()
     tcp.raw(
         15_000, way, tcp.next[way] + (100_000 if flags == SYN else 0), b"", ack=0 if flags == SYN else None, flags=flags
     )
     if flags == RST:
         tcp.raw(15_001, way, tcp.next[way], b"", flags=RST)
+    if cut == "reset":
         tcp.again(16_000, tcp.packets[-3])
     (hang,) = _one(tmp_path, tcp, others())["hangs"]
     assert (hang["cut"], hang["tries"]) == (cut, 7)
-    assert hang["ms"] == pytest.approx(14_000)
+    assert hang["ms"] == pytest.approx(14_000, abs=0.2)
 
 
 def test_a_connection_that_goes_on_behind_a_reset_is_not_over(tmp_path: Path) -> None:
@@ -268,7 +269,7 @@ def test_a_mirror_of_one_direction_hangs_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "flow",
     [
-        lambda: shut(),
+        shut,
         lambda: shut(answered=False),
         lambda: sent_again()[0],
         lambda: sent_again(way="<")[0],

@@ -30,7 +30,7 @@ pub enum Kind {
     Other,
     /// There were too many connections to follow this one.
     Untracked,
-    /// `Stream::is_damaged`.
+    /// With a number that was spoilt (`Stream::is_damaged`): left out.
     Damaged,
 }
 
@@ -314,6 +314,7 @@ impl Decoder {
             feed.acked = other.started.then_some(other.acked as u32);
             let novelty = own.segment(segment, self.number, t_ns, &mut feed);
             feed.acked = None;
+            let novelty = own.in_front_of_fin(segment, novelty);
             if novelty == Novelty::New {
                 sent.sent(own.high, t_ns);
             } else {
@@ -338,7 +339,7 @@ impl Decoder {
         feed.is_early = own.has_held();
         other.settle(t_ns, &mut feed);
         if segment.flags & FIN != 0 {
-            own.fin = true;
+            own.fin_comes(segment);
         }
         if self.tally.messages > messages { Kind::Rpc } else { control }
     }

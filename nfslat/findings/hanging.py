@@ -88,7 +88,7 @@ def _finding(why: str, hangs: Sequence[Hang]) -> Finding:
         share=None,
         confidence="certain" if why in ("answered", "ack lost", "lost") and not few else "likely",
         evidence=evidence,
-        advice=_of_reader(host) if is_window else _of_host(host) if why == "taken" else _of_path(host),
+        advice=_of_reader(host) if is_window else _of_host(host) if why == "taken" else _of_path(host, why),
     )
     matters = evidence.still or evidence.calls
     return (found if matters else replace(found, severity="info")).as_finding()
@@ -159,7 +159,8 @@ def _of_host(host: str) -> LookAt:
     )
 
 
-def _of_path(host: str) -> LookAt:
+def _of_path(host: str, why: str) -> LookAt:
+    other = f"# or capture at the {host}, too: what arrives there tells the path from the host"
     return LookAt(
         knob="the path",
         how=(
@@ -168,7 +169,7 @@ def _of_path(host: str) -> LookAt:
             "connection (conntrack -L -p tcp)",
             f"tracepath -n HOST # to the {host}: where small packets pass and large ones do not, it is the MTU",
             "rpcinfo -T tcp SERVER nfs # from the client: is a new connection answered?",
-            f"# or capture at the {host}, too: what arrives there tells the path from the host",
+            *([other] if why == "unknown" else []),
         ),
         verify="TcpRetransSegs of the one who sends stands still",
         sources=("retransmission timer and its back-off: RFC 6298 section 5.5",),

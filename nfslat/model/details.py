@@ -28,7 +28,7 @@ class TcpEvent(IntEnum):
 
     RETRANSMISSION = 0  # bytes of a segment that were seen before
     DUPLICATE = 1  # bytes of a packet that was captured twice
-    OUT_OF_ORDER = 2  # bytes of a segment that fill a hole which later data had left
+    OUT_OF_ORDER = 2  # bytes of a segment that fill a hole which later data, or the FIN, had left
     GAP = 3  # bytes of a hole that opens
     ZERO_WINDOW = 4  # ns for which the receiver of this direction had closed its window
     STALL = 5  # ns without a packet on the connection while data of this direction were under way
@@ -190,7 +190,7 @@ class Tcp(Table):
     retransmissions: I64  # packets with bytes that were seen before
     retransmitted_bytes: I64  # those bytes
     duplicates: I64  # packets captured twice
-    out_of_order: I64  # packets with bytes that fill holes which later data had left
+    out_of_order: I64  # packets with bytes that fill holes which later data, or the FIN, had left
     late_bytes: I64  # those bytes
     keep_alives: I64
     lost_ranges: I64  # acknowledged, never captured

@@ -224,3 +224,6 @@ impl Asked {
         window.into_iter().chain(ack)
     }
 }
+
+#[cfg(test)]
+mod tests;

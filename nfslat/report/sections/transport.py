@@ -134,7 +134,8 @@ def hangs_section(hangs: Sequence[Hang]) -> Iterator[Block]:
 def _hang(one: Hang) -> str:
     parts = [f"{count_of(one.tries, _TRIES[one.awaits])}, the last one after {span(one.last_try_ms)}"]
     if one.compared is not None and one.arrived is not None:
-        parts.append(f"of {count(one.compared)} compared {count(one.arrived)} in the other capture")
+        of = "them" if one.compared == one.tries else f"the {count(one.compared)} in its time"
+        parts.append(f"{count(one.arrived)} of {of} in the other capture")
     if one.heard is None or one.heard <= one.since:
         parts.append("nothing came back")
     if one.bytes:
