@@ -201,7 +201,7 @@ def report(
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.charges import charge_rows
     from nfslat.figures.clock import clock_of
-    from nfslat.figures.findings import contradictions, findings_and_verdict
+    from nfslat.figures.findings import contradictions, findings_and_verdict, findings_of_hangs
     from nfslat.figures.hanging import hangs_of_two
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
@@ -214,7 +214,6 @@ def report(
     from nfslat.findings.capture import capture_findings
     from nfslat.findings.client import Slots
     from nfslat.findings.clock import clock_findings
-    from nfslat.findings.hanging import hang_findings
 
     sides = {"server": c.server, "client": c.client}
     inflight = inflight_of(c)
@@ -263,8 +262,7 @@ def report(
             evidence=list(evidence),
             stack=layers.rows,
             findings=[
-                *(one.as_finding() for one in causes),
-                *hang_findings(hangs),
+                *(one.as_finding() for one in (*causes, *findings_of_hangs(hangs))),
                 *capture_findings(captures, audit),
                 *of_clock,
             ],
@@ -340,11 +338,10 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Rep
     """
     from nfslat.figures.called import called_of
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
-    from nfslat.figures.findings import findings_of_one
+    from nfslat.figures.findings import findings_of_hangs, findings_of_one
     from nfslat.figures.hanging import hangs_of_one
     from nfslat.figures.inflight import inflight_of_one
     from nfslat.figures.outcomes import outcomes_of
-    from nfslat.findings.hanging import hang_findings
 
     missing, hangs = missing_calls(side.decoded), hangs_of_one(side, filters)
     flying = one_side(side, missing)
@@ -360,7 +357,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Rep
         inflight=inflight_of_one(side, in_flight(flying, flying)),
         called=called_of({"capture": side}, filters),
         outcomes=outcomes_of({"capture": side}, side, tried, recovered),
-        findings=[*hang_findings(hangs), *(one.as_finding() for one in findings_of_one(side, tried, recovered))],
+        findings=[one.as_finding() for one in (*findings_of_hangs(hangs), *findings_of_one(side, tried, recovered))],
     )
 
 

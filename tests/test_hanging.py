@@ -14,6 +14,7 @@ from hanging_nfs import ACK, AT, BACKOFF, END, RST, SYN, others, sent_again, ser
 from wire import write_pcap
 
 from nfslat.cli import main as cli
+from nfslat.findings.catalogue import HANGS
 
 pytestmark = needs_native
 
@@ -47,9 +48,8 @@ def _one(path: Path, *flows: wire.Tcp, side: str = "client", options: Iterable[s
 
 
 def _codes(report: dict[str, Any]) -> list[tuple[str, str, str]]:
-    return [
-        (f["code"], f["layer"], f["confidence"]) for f in report["findings"] if f["code"] in ("shut-window", "no-ack")
-    ]
+    found = [one for one in report["findings"] if one["code"] in HANGS]
+    return [(one["code"], one["layer"], one["confidence"]) for one in found]
 
 
 def test_data_that_never_arrive_are_lost_on_the_path(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_data_that_never_arrive_are_lost_on_the_path(tmp_path: Path) -> None:
     assert (hang["calls"], hang["bytes"]) == (1, len(tries[0].data))
     assert hang["last_try_ms"] == pytest.approx(12_600)
     assert hang["ms"] == pytest.approx(19_000, abs=200)
-    assert _codes(report) == [("no-ack", "network", "certain")]
+    assert _codes(report) == [("never-acknowledged", "network", "certain")]
 
 
 def test_data_that_arrive_and_are_not_acknowledged_are_the_hosts(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_data_that_arrive_and_are_not_acknowledged_are_the_hosts(tmp_path: Path)
     report = _report(tmp_path, *_pair(tmp_path, tcp, others()))
     (hang,) = report["hangs"]
     assert (hang["tries"], hang["compared"], hang["arrived"], hang["acked"]) == (7, 7, 7, False)
-    assert _codes(report) == [("no-ack", "server", "likely")]
+    assert _codes(report) == [("never-acknowledged", "server", "likely")]
 
 
 def test_some_that_arrive_are_counted(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_acks_that_are_lost_on_the_way_back_are_the_paths(tmp_path: Path) -> Non
     report = _report(tmp_path, *_pair(tmp_path, tcp, others(), not_client=acks))
     (hang,) = report["hangs"]
     assert (hang["arrived"], hang["acked"]) == (7, True)
-    assert _codes(report) == [("no-ack", "network", "certain")]
+    assert _codes(report) == [("never-acknowledged", "network", "certain")]
 
 
 def test_a_server_waits_for_its_client_alike(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_one_capture_does_not_tell_the_path_from_the_host(tmp_path: Path) -> Non
     report = _one(tmp_path, tcp, others())
     (hang,) = report["hangs"]
     assert (hang["capture"], hang["compared"], hang["arrived"], hang["acked"]) == ("capture", None, None, None)
-    assert _codes(report) == [("no-ack", "network", "likely")]
+    assert _codes(report) == [("never-acknowledged", "network", "likely")]
 
 
 def test_a_window_that_stays_shut_is_its_hosts(tmp_path: Path) -> None:
@@ -146,12 +146,12 @@ def test_a_window_that_stays_shut_is_its_hosts(tmp_path: Path) -> None:
     assert (hang["awaits"], hang["side"], hang["tries"], hang["bytes"]) == ("window", "client", 6, 0)
     assert (hang["compared"], hang["arrived"], hang["calls"]) == (6, 6, 1)
     assert hang["last_try_ms"] == pytest.approx(12_600, abs=1)
-    assert _codes(report) == [("shut-window", "server", "certain")]
+    assert _codes(report) == [("window-stays-shut", "server", "certain")]
 
 
 def test_probes_that_nothing_answers_leave_it_likely(tmp_path: Path) -> None:
     report = _one(tmp_path, shut(answered=False), others())
-    assert _codes(report) == [("shut-window", "server", "likely")]
+    assert _codes(report) == [("window-stays-shut", "server", "likely")]
 
 
 def test_a_window_of_which_single_bytes_are_taken_stays_shut(tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_many_connections_are_one_finding_and_ten_lines(tmp_path: Path, capsys: 
     """Twelve connections of a mount, of which calls and time are summed up."""
     flows = [sent_again(port=800 + number)[0] for number in range(12)]
     report = _one(tmp_path, *flows, others())
-    (found,) = [one for one in report["findings"] if one["code"] == "no-ack"]
+    (found,) = [one for one in report["findings"] if one["code"] == "never-acknowledged"]
     assert (found["evidence"]["connections"], found["evidence"]["calls"], len(report["hangs"])) == (12, 12, 12)
     capsys.readouterr()
     assert cli.main([str(tmp_path / "one.pcap")]) == 0

@@ -15,6 +15,7 @@ from nfslat.findings.words import filled
 from nfslat.model.causes import LOSSES, Cause, Charge
 
 MANUAL = "docs/findings.md"
+HANGS = ("window-stays-shut", "never-acknowledged")
 CAUSE, SYMPTOM = 0.3, 0.5  # of what its layer adds: a finding that explains less is not the cause
 
 
@@ -435,7 +436,7 @@ ROWS = (
         do="Steal time, migration and snapshots of a virtual machine; else dmesg -T and perf sched around that moment.",
     ),
     Row(
-        code="shut-window",
+        code="window-stays-shut",
         layer="either",
         title="A window stays shut",
         looked_for="windows that stay shut",
@@ -451,7 +452,7 @@ ROWS = (
         do="See what the threads that should read wait for (nfsd: /proc/PID/stack), then memory.",
     ),
     Row(
-        code="no-ack",
+        code="never-acknowledged",
         layer="network",
         title="Data are sent again and again, and never acknowledged",
         looked_for="data that are never acknowledged",

@@ -1,15 +1,16 @@
-"""Connections that hang -> findings: a receiver that does not read, data that nobody acknowledges; where to look."""
+"""Facts -> findings on connections that hang: a receiver that does not read, data that nobody acknowledges."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from nfslat.answer.model import Finding, Hang
-from nfslat.findings.diagnosis import OPTIONAL, Evidence, LookAt, diagnosis
+from nfslat.answer.model import Hang
+from nfslat.findings.catalogue import HANGS
+from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
+from nfslat.findings.facts import Facts
 from nfslat.findings.words import span, times
 
-WINDOW, ACK = CODES = "shut-window", "no-ack"
 _OFTEN = 3  # tries, of which one would have come by
 _OTHER = {"server": "client", "client": "server"}
 _UNTIL = {
@@ -22,7 +23,7 @@ _UNTIL = {
 
 @dataclass(frozen=True, kw_only=True)
 class Hanging(Evidence):
-    """Of shut-window and no-ack."""
+    """Of window-stays-shut and never-acknowledged."""
 
     connections: int
     still: int  # of them, those that hang to the capture's end
@@ -41,10 +42,10 @@ class Hanging(Evidence):
     arrived: int | None = field(default=None, metadata=OPTIONAL)
 
 
-def hang_findings(hangs: Sequence[Hang] | None) -> list[Finding]:
+def hang_findings(facts: Facts) -> list[Diagnosis]:
     """One for each kind, and for whoever it comes from; those that hang still come first, then the longest."""
     groups: dict[tuple[str, str, str], list[Hang]] = {}
-    for one in hangs or ():
+    for one in facts.hangs:
         groups.setdefault((one.awaits, one.side, _why(one)), []).append(one)
     return [_finding(why, group) for (_, _, why), group in groups.items()]
 
@@ -60,7 +61,7 @@ def _why(one: Hang) -> str:
     return "taken" if one.arrived else "lost"
 
 
-def _finding(why: str, hangs: Sequence[Hang]) -> Finding:
+def _finding(why: str, hangs: Sequence[Hang]) -> Diagnosis:
     longest = hangs[0]
     host = _OTHER[longest.side]
     evidence = Hanging(
@@ -82,7 +83,7 @@ def _finding(why: str, hangs: Sequence[Hang]) -> Finding:
     is_window = longest.awaits == "window"
     few = why == "lost" and (longest.compared or 0) < _OFTEN
     found = diagnosis(
-        WINDOW if is_window else ACK,
+        HANGS[0 if is_window else 1],
         host if is_window or why == "taken" else "network",
         (_shut if is_window else _unacknowledged)(evidence, longest, host, why),
         share=None,
@@ -91,7 +92,7 @@ def _finding(why: str, hangs: Sequence[Hang]) -> Finding:
         advice=_of_reader(host) if is_window else _of_host(host) if why == "taken" else _of_path(host, why),
     )
     matters = evidence.still or evidence.calls
-    return (found if matters else replace(found, severity="info")).as_finding()
+    return found if matters else replace(found, severity="info")
 
 
 def _shut(e: Hanging, longest: Hang, host: str, why: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslat.answer.model import Report
 from nfslat.errors import UsageError
-from nfslat.findings.hanging import CODES as HANG_CODES
+from nfslat.findings.catalogue import HANGS
 from nfslat.report.blocks import Prose, RankedFinding
 from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import VEGA_LITE, Chart
@@ -66,7 +66,7 @@ def render(report: Report) -> str:
         intervals_left=intervals_left,
         causes=[one for one in causes if one.number],
         minor=[one for one in causes if not one.number],
-        hang_codes=HANG_CODES,
+        hang_codes=HANGS,
         not_found=[block.text for block in found if isinstance(block, Prose)],
         srt_means=_srt_means(report, two),
         no_pictures=_no_pictures(report),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nfslat.answer.model import Charge, Hang, TcpAmount, Transport
-from nfslat.findings.words import span
 from nfslat.model.causes import in_words
 from nfslat.report.blocks import Block, Cell, Item, Prose, Table, Title
-from nfslat.report.text_layout import count, count_of, ms, percent
+from nfslat.report.text_layout import count, count_of, duration, ms, percent
 
 _WORTH, _WORTH_SLOWEST = 0.01, 0.05  # of the client SRT on average, or in the slowest 1 %: less has no row
 _PLACES = {"before": "before the call's first byte", "after": "after the reply's last byte"}
@@ -132,7 +131,7 @@ def hangs_section(hangs: Sequence[Hang]) -> Iterator[Block]:
 
 
 def _hang(one: Hang) -> str:
-    parts = [f"{count_of(one.tries, _TRIES[one.awaits])}, the last one after {span(one.last_try_ms)}"]
+    parts = [f"{count_of(one.tries, _TRIES[one.awaits])}, the last one after {duration(one.last_try_ms)}"]
     if one.compared is not None and one.arrived is not None:
         of = "them" if one.compared == one.tries else f"the {count(one.compared)} in its time"
         parts.append(f"{count(one.arrived)} of {of} in the other capture")
@@ -145,5 +144,5 @@ def _hang(one: Hang) -> str:
     where = "" if one.capture == "capture" else f"the {one.side}, "
     return (
         f"{where}{one.waiter}, waits for {_AWAITS[one.awaits].format(other=one.other)} since {one.since}: "
-        f"{span(one.ms)} {_UNTIL[one.cut]} (frame {one.frame}). {'; '.join(parts)}."
+        f"{duration(one.ms)} {_UNTIL[one.cut]} (frame {one.frame}). {'; '.join(parts)}."
     )
