@@ -790,12 +790,12 @@ def test_a_spoilt_sequence_number_is_a_packet_of_its_own_kind(by: int, tmp_path:
     """Its receiver takes nothing of it, so that it is no hole; it is counted and told of, and kinds sum to packets."""
     tcp = wire.Tcp()
     tcp.syn(0)
-    for number in range(20):
+    for number in range(80):
         tcp.send(10 + number, ">", wire.read(number, count=64))
         tcp.send(10.5 + number, "<", wire.reply(number, wire.read3(64)))
-    spoilt = tcp.send(30.2, ">", wire.read(20, count=64))[0]
-    tcp.again(30.4, spoilt)
-    tcp.send(30.6, "<", wire.reply(20, wire.read3(64)))
+    spoilt = tcp.send(100.2, ">", wire.read(80, count=64))[0]
+    tcp.again(100.4, spoilt)
+    tcp.send(100.6, "<", wire.reply(80, wire.read3(64)))
     frames = [wire.Seen(one.t_ns, wire.summed(one.frame)) for one in tcp.seen_by("client", back_ms=0)]
     at = tcp.packets.index(spoilt)
     frames[at] = wire.Seen(frames[at].t_ns, wire.moved(frames[at].frame, by))
@@ -805,7 +805,7 @@ def test_a_spoilt_sequence_number_is_a_packet_of_its_own_kind(by: int, tmp_path:
     capture = json.loads(out.read_text())["captures"]["capture"]
     assert capture["packet_kinds"]["tcp damaged"] == 1
     assert sum(capture["packet_kinds"].values()) == capture["packets"] == len(frames)
-    assert capture["ops"] == 21
+    assert capture["ops"] == 81
     codes = [note["code"] for note in capture["audit"]]
     assert "capture-drops" not in codes
     told = capture["audit"][codes.index("capture-damaged")]
