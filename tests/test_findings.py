@@ -374,15 +374,24 @@ def test_what_arrives_tells_the_path_from_the_host(
     assert says in found.text
 
 
-def test_a_hang_that_is_over_and_left_no_call_is_of_little_weight() -> None:
-    """A connection that ended by a RST or by the next one, with every call answered elsewhere."""
-    for cut, calls, weight in (
-        ("next-connection", 0, "info"),
-        ("next-connection", 1, "warning"),
-        ("nothing", 0, "warning"),
-    ):
-        (found,) = hang_findings(hangs("ack", cut=cut, calls=calls))
-        assert found.severity == weight
+@pytest.mark.parametrize(
+    ("awaits", "side", "cut", "calls", "weight"),
+    [
+        ("ack", "client", "nothing", 1, "warning"),
+        ("ack", "client", "nothing", 0, "info"),  # what it sent was answered on another connection
+        ("ack", "server", "nothing", 0, "warning"),  # its client has no reply
+        ("window", "client", "nothing", 0, "warning"),  # what it did not send is not captured
+        ("window", "client", "reset", 0, "info"),
+        ("ack", "client", "next-connection", 1, "warning"),
+        ("ack", "server", "next-connection", 0, "info"),
+    ],
+)
+def test_a_hang_for_which_nobody_waits_is_of_little_weight(
+    awaits: str, side: str, cut: str, calls: int, weight: str
+) -> None:
+    """A connection that was given up, its calls answered on another one."""
+    (found,) = hang_findings(hangs(awaits, side=side, cut=cut, calls=calls))
+    assert found.severity == weight
 
 
 def test_every_row_of_the_catalogue_has_a_case() -> None:

@@ -20,7 +20,7 @@ from nfslat.wire.arrivals import Arrival, AtOneEnd, arrival
 from nfslat.wire.hanging import hanging, to_server, unanswered, until
 from nfslat.wire.transport import knows_tcp
 
-_MOST = 1000  # that are listed
+_MOST = 10_000  # that are listed
 _CUT = {
     Cut.NOTHING: "nothing",
     Cut.OWN_RESET: "own-reset",

@@ -91,14 +91,15 @@ def _finding(why: str, hangs: Sequence[Hang]) -> Diagnosis:
         evidence=evidence,
         advice=_of_reader(host) if is_window else _of_host(host) if why == "taken" else _of_path(host, why),
     )
-    matters = evidence.still or evidence.calls
+    # Calls that a client has answered on another connection wait for nothing any more.
+    matters = evidence.calls or (evidence.still and (is_window or longest.side == "server"))
     return found if matters else replace(found, severity="info")
 
 
 def _shut(e: Hanging, longest: Hang, host: str, why: str) -> str:
     answers = "answers say that it is shut" if why == "answered" else "nothing came back"
     return (
-        f"the {host} does not read: its TCP window ({e.other}) was shut for {span(e.waits_ms)} "
+        f"the {host} does not read: its TCP window ({e.other}) was shut for {span(e.waits_ms)}, "
         f"{_UNTIL[longest.cut]}, and the {e.side} ({e.waiter}) waits to send more; {times(e.tries, 'probe')}, "
         f"{answers}{_calls(e)}"
     )
@@ -107,8 +108,8 @@ def _shut(e: Hanging, longest: Hang, host: str, why: str) -> str:
 def _unacknowledged(e: Hanging, longest: Hang, host: str, why: str) -> str:
     alive = e.heard is not None and e.heard > e.since
     text = (
-        f"the {e.side} ({e.waiter}) sent the same data {times(e.tries, 'time')} in {span(e.waits_ms)} "
-        f"{_UNTIL[longest.cut]}, and no ACK came from the {host} ({e.other}), "
+        f"the {e.side} ({e.waiter}) sent the same data {times(e.tries, 'time')}, the last time after "
+        f"{span(e.last_try_ms)}; for {span(e.waits_ms)}, {_UNTIL[longest.cut]}, no ACK came from the {host} ({e.other}), "
         f"{'which sends other packets' if alive else 'from which nothing came'}"
     )
     shown = f"{e.arrived} of {times(e.compared or 0, 'transmission')} came to the other capture"
