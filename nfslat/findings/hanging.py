@@ -107,9 +107,10 @@ def _shut(e: Hanging, longest: Hang, host: str, why: str) -> str:
 
 def _unacknowledged(e: Hanging, longest: Hang, host: str, why: str) -> str:
     alive = e.heard is not None and e.heard > e.since
+    until = f"for {span(e.waits_ms)}, {_UNTIL[longest.cut]}"
     text = (
         f"the {e.side} ({e.waiter}) sent the same data {times(e.tries, 'time')}, the last time after "
-        f"{span(e.last_try_ms)}; for {span(e.waits_ms)}, {_UNTIL[longest.cut]}, no ACK came from the {host} ({e.other}), "
+        f"{span(e.last_try_ms)}; {until}, no ACK came from the {host} ({e.other}), "
         f"{'which sends other packets' if alive else 'from which nothing came'}"
     )
     shown = f"{e.arrived} of {times(e.compared or 0, 'transmission')} came to the other capture"
