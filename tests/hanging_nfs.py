@@ -10,11 +10,11 @@ END = 20_000.0  # of the captures, which another connection keeps going
 SYN, RST, ACK = 0x02, 0x14, 0x10
 
 
-def served(port: int = 700, calls: int = 20) -> wire.Tcp:
+def served(port: int = 700, host: str = "10.0.0.1") -> wire.Tcp:
     """Calls and their replies, all acknowledged, until 200 ms."""
-    tcp = wire.Tcp(client=("10.0.0.1", port))
+    tcp = wire.Tcp(client=(host, port))
     tcp.syn(0)
-    for number in range(calls):
+    for number in range(20):
         ask(tcp, 10.0 * (number + 1), number + 1)
     return tcp
 
@@ -34,9 +34,11 @@ def others(until_ms: float = END) -> wire.Tcp:
     return tcp
 
 
-def sent_again(at: tuple[float, ...] = BACKOFF, way: str = ">", *, port: int = 700) -> tuple[wire.Tcp, list[wire.Sent]]:
+def sent_again(
+    at: tuple[float, ...] = BACKOFF, way: str = ">", *, port: int = 700, host: str = "10.0.0.1"
+) -> tuple[wire.Tcp, list[wire.Sent]]:
     """The last message that goes one way is sent again and again; and its transmissions."""
-    tcp = served(port)
+    tcp = served(port, host)
     if way == ">":
         tries = tcp.send(AT, ">", wire.read(99))
     else:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import wire
 from captures import needs_native
@@ -14,7 +16,15 @@ from hanging_nfs import ACK, AT, BACKOFF, END, RST, SYN, others, sent_again, ser
 from wire import write_pcap
 
 from nfslat.cli import main as cli
+from nfslat.decode.directions import on_one_clock
+from nfslat.decode.engine import choose
+from nfslat.decode.merge import merge
+from nfslat.decode.tools import find_tools
+from nfslat.figures.hanging import hangs_of_one
 from nfslat.findings.catalogue import HANGS
+from nfslat.model.decoded import Decoded, Directions
+from nfslat.results import Side
+from nfslat.select import Filters
 
 pytestmark = needs_native
 
@@ -328,3 +338,54 @@ def test_tshark_does_not_say(tmp_path: Path) -> None:
     """The engine does not tell what TCP did, so that it is not known."""
     tcp, _ = sent_again()
     assert _one(tmp_path, tcp, others(), options=("--engine", "tshark"))["hangs"] is None
+
+
+def _decoded(path: Path) -> Decoded:
+    from nfslat.decode import native
+
+    source = native.open_source(str(path), find_tools, path.parent, rereads=False)
+    return native.decode(source, find_tools, lambda _: None)[1]
+
+
+@pytest.mark.parametrize(("way", "cut"), [(">", "<"), (">", ">"), ("<", "<"), ("window", "<")])
+def test_two_clocks_in_one_file_are_put_on_one(way: str, cut: str, tmp_path: Path) -> None:
+    """What the server sends has the stamps of a clock that is 300 ms ahead; each instant is of who made it."""
+    tcp = shut() if way == "window" else sent_again(way=way)[0]
+    tcp.raw(15_000, cut, tcp.next[cut], b"", flags=RST)
+    flows = tcp, others()
+    ways = [packet.way for one in flows for packet in one.packets]
+    seen = [packet for one in flows for packet in one.seen_by("client")]
+    in_order = sorted(zip(seen, ways, strict=True), key=lambda pair: pair[0].t_ns)
+    ahead_ns = 300_000_000
+    decoded = []
+    for delta_ns in (0, ahead_ns):
+        frames = [dataclasses.replace(one, t_ns=one.t_ns + delta_ns * (way == "<")) for one, way in in_order]
+        decoded.append(_decoded(write_pcap(tmp_path / "clocks.pcap", frames, as_given=True)))
+    found = Directions(delta_ns=ahead_ns, lo_ns=ahead_ns, hi_ns=ahead_ns, ppm=0.0, at_ns=0, backward=9)
+    made, amended = decoded[0].details.hangs, on_one_clock(decoded[1], found).details.hangs
+    assert len(made) == 1
+    for name in made.columns():
+        assert getattr(amended, name).tolist() == getattr(made, name).tolist(), name
+
+
+def test_a_part_of_a_capture_says_what_the_whole_does(tmp_path: Path) -> None:
+    """Decoded apart by hosts, whose last packets come before the capture's: three tries and then silence are no hang
+    there either, and seven are one for as long. Put together again the table is what it was."""
+    flows = (sent_again((200, 600), host="10.0.0.3")[0], sent_again(host="10.0.0.4")[0], others())
+    path = write_pcap(tmp_path / "all.pcap", *(flow.seen_by("client") for flow in flows))
+    source = choose("native", find_tools, tmp_path, rereads=False).open(str(path))
+    from nfslat.decode.apart import decode_apart
+
+    parts = decode_apart(source, find_tools, lambda _: None)
+    whole = _decoded(path)
+    wanted = hangs_of_one(Side(parts.source, whole, np.zeros(len(whole.ops), dtype=np.int8)), Filters()) or []
+    assert [one.waiter for one in wanted] == ["10.0.0.4:700"]
+    found = []
+    for _, part in parts.hosts:
+        side = Side(parts.source, part, np.zeros(len(part.ops), dtype=np.int8))
+        found += hangs_of_one(side, Filters()) or []
+    assert found == wanted
+    merged = merge([part for _, part in parts.hosts], parts.facts).details.hangs
+    assert len(merged) == 2
+    for name in merged.columns():
+        assert getattr(merged, name).tolist() == getattr(whole.details.hangs, name).tolist(), name

@@ -33,14 +33,14 @@ def hangs_of_one(side: Side, filters: Filters) -> list[model.Hang] | None:
     """Of one capture by itself; None where its engine does not say what TCP did."""
     if not knows_tcp(side.decoded):
         return None
-    own = _End("capture", side.decoded)
+    own = _End.of("capture", side)
     rows = [row for row in own.rows if own.is_asked_for(row, filters, side.decoded.first_ns, 0)]
     return _listed(own.hang(row, None) for row in rows)
 
 
 def hangs_of_two(c: Correlation, filters: Filters) -> list[model.Hang] | None:
     """Of hosts that are compared; of a connection that both captures show each end's are taken from its own."""
-    server, client = _End("server", c.server.decoded), _End("client", c.client.decoded)
+    server, client = _End.of("server", c.server), _End.of("client", c.client)
     if not (knows_tcp(server.side) and knows_tcp(client.side)):
         return None
     links = c.matching.links
@@ -82,6 +82,15 @@ class _End:
 
     name: str
     side: Decoded
+    ran_ns: tuple[int, int]
+
+    @classmethod
+    def of(cls, name: str, side: Side) -> _End:
+        """What was decoded may be of some hosts alone: then the files say how long the capture is."""
+        d = side.decoded
+        files = () if d.directions is not None else side.source.files
+        begins, ends = [file.first_ns for file in files], [file.last_ns for file in files]
+        return cls(name, d, (min([d.first_ns, *begins]), max([d.last_ns, *ends])))
 
     @property
     def hangs(self) -> Hangs:
@@ -93,11 +102,11 @@ class _End:
 
     @cached_property
     def rows(self) -> list[int]:
-        return hanging(self.side)
+        return hanging(self.side, self.ran_ns[1])
 
     @cached_property
     def at(self) -> AtOneEnd:
-        return AtOneEnd(self.side)
+        return AtOneEnd(self.side, self.ran_ns)
 
     @cached_property
     def to_server(self) -> list[int]:
@@ -109,13 +118,17 @@ class _End:
         is_client = self.hangs.direction[row] == self.to_server[self.hangs.conn[row]]
         return "client" if is_client else "server"
 
+    def until_ns(self, row: int) -> int:
+        """When the wait ended, or the capture."""
+        return until(self.side, row, self.ran_ns[1])
+
     def is_asked_for(self, row: int, filters: Filters, first_ns: int, to_client_ns: int) -> bool:
         """Do the filters leave it? Their times are the client's, whose capture begins at `first_ns`."""
         conn = int(self.hangs.conn[row])
         client, server = (
             self.connections[conn].source(way) for way in (self.to_server[conn], 1 - self.to_server[conn])
         )
-        begin_ns, end_ns = int(self.hangs.since_ns[row]) + to_client_ns, until(self.side, row) + to_client_ns
+        begin_ns, end_ns = int(self.hangs.since_ns[row]) + to_client_ns, self.until_ns(row) + to_client_ns
         return (
             (not filters.clients or client[0] in filters.clients)
             and (not filters.servers or server[0] in filters.servers)
@@ -136,14 +149,14 @@ class _End:
             waiter=endpoint(*ends.source(way)),
             other=endpoint(*ends.destination(way)),
             since=iso(since_ns),
-            ms=to_ms(max(until(self.side, row) - since_ns, 0)),
+            ms=to_ms(max(self.until_ns(row) - since_ns, 0)),
             tries=int(hangs.tries[row]),
             last_try_ms=to_ms(max(int(hangs.last_ns[row]) - since_ns, 0)),
             frame=int(hangs.frame[row]),
             bytes=int(hangs.bytes[row]),
             heard=None if heard_ns == NULL else iso(heard_ns),
             cut=_CUT[Cut(hangs.cut[row])],
-            calls=unanswered(self.side, row),
+            calls=unanswered(self.side, row, self.until_ns(row)),
             compared=None if came is None else came.tries,
             arrived=None if came is None else came.arrived,
             acked=None if came is None else came.acked,

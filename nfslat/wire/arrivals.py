@@ -31,10 +31,10 @@ class Arrival:
 
 
 class AtOneEnd:
-    """One capture, and what TCP did there by connection."""
+    """One capture, or a part of it, what TCP did there by connection, and from when to when the capture ran."""
 
-    def __init__(self, side: Decoded) -> None:
-        self.side = side
+    def __init__(self, side: Decoded, ran_ns: tuple[int, int]) -> None:
+        self.side, self.ran_ns = side, ran_ns
         self.is_whole = not (side.details.pauses_dropped or side.details.events_dropped)
 
     @cached_property
@@ -52,7 +52,7 @@ class AtOneEnd:
         since_ns, at = int(hangs.since_ns[row]), int(hangs.offset[row])
         is_ack = hangs.awaits[row] == Awaits.ACK
         again = _covers(pauses, at, Went.REPEATED) if is_ack else _probes(pauses)
-        again &= (pauses.end_ns > since_ns) & (pauses.end_ns <= until(self.side, row))
+        again &= (pauses.end_ns > since_ns) & (pauses.end_ns <= until(self.side, row, self.ran_ns[1]))
         return np.concatenate([np.full(int(is_ack), since_ns, dtype=np.int64), pauses.end_ns[again]])
 
     def row(self, conn: int, reconnect: int, direction: int) -> int | None:
@@ -98,7 +98,7 @@ def arrival(own: AtOneEnd, row: int, other: AtOneEnd, way: tuple[int, int] | Non
     """
     hangs = own.side.details.hangs
     times_ns = own.times(row) + ahead_ns
-    tries = int(np.count_nonzero((times_ns >= other.side.first_ns) & (times_ns <= other.side.last_ns)))
+    tries = int(np.count_nonzero((times_ns >= other.ran_ns[0]) & (times_ns <= other.ran_ns[1])))
     if not (own.is_whole and other.is_whole and tries):
         return None
     if way is None:

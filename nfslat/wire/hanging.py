@@ -37,21 +37,22 @@ def asks_on(before_ns: int, last_ns: int, tries: int, until_ns: int) -> bool:
     return tries >= _FEW or until_ns - last_ns <= max(_ASKS_ON_NS, _BACKOFF * (last_ns - before_ns))
 
 
-def hanging(side: Decoded) -> list[int]:
-    """Rows of `Hangs` of one capture that hang: of a direction the shut window, where it is both."""
+def hanging(side: Decoded, end_ns: int) -> list[int]:
+    """Rows of `Hangs` of a capture that hang: of a direction the shut window, where it is both. `end_ns` is when the
+    capture ended, which `side` may be a part of."""
     hangs = side.details.hangs
     found: dict[tuple[int, int, int], int] = {}
     for row in range(len(hangs)):
         way = int(hangs.conn[row]), int(hangs.reconnect[row]), int(hangs.direction[row])
-        if way not in found and _hangs(hangs, row, until(side, row)):
+        if way not in found and _hangs(hangs, row, until(side, row, end_ns)):
             found[way] = row
     return list(found.values())
 
 
-def until(side: Decoded, row: int) -> int:
+def until(side: Decoded, row: int, end_ns: int) -> int:
     """When the wait of a row of `Hangs` ended, or the capture."""
     ended_ns = int(side.details.hangs.until_ns[row])
-    return side.last_ns if ended_ns == NULL else ended_ns
+    return end_ns if ended_ns == NULL else ended_ns
 
 
 def _hangs(of: Hangs, row: int, until_ns: int) -> bool:
@@ -77,10 +78,10 @@ def to_server(side: Decoded) -> I64:
     return out
 
 
-def unanswered(side: Decoded, row: int) -> int:
+def unanswered(side: Decoded, row: int, until_ns: int) -> int:
     """Calls without a reply on the connection of a row of `Hangs`, from when it began until the wait ended."""
     loose, hangs, tcp = side.loose, side.details.hangs, side.details.tcp
     began = tcp.first_ns[(tcp.conn == hangs.conn[row]) & (tcp.reconnect == hangs.reconnect[row])]
     open_calls = (loose.conn == hangs.conn[row]) & (loose.state == State.NO_REPLY) & (loose.is_reply == 0)
-    open_calls &= (loose.first_ns >= began.min(initial=until(side, row))) & (loose.first_ns <= until(side, row))
+    open_calls &= (loose.first_ns >= began.min(initial=until_ns)) & (loose.first_ns <= until_ns)
     return int(np.count_nonzero(open_calls))
