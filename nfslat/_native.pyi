@@ -70,6 +70,7 @@ class Tables:
     tcp: Columns
     events: Columns  # TcpEvents
     pauses: Columns
+    hangs: Columns
     loads: Columns
     unread: Columns
     replies: Columns
@@ -85,6 +86,7 @@ class Dropped:
     blocked: int
     events: int
     pauses: int
+    hangs: int
     loads: int
     unread: int
 

@@ -201,7 +201,8 @@ def report(
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.charges import charge_rows
     from nfslat.figures.clock import clock_of
-    from nfslat.figures.findings import contradictions, findings_and_verdict
+    from nfslat.figures.findings import contradictions, findings_and_verdict, findings_of_hangs
+    from nfslat.figures.hanging import hangs_of_two
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.notes import notes_of
@@ -224,7 +225,7 @@ def report(
         said = remarks(c, application_known=bool(known.app_ms))
         matched = later.result()
         audit, clock = pair_notes(c), clock_of(c.clock)
-        transport, layers = transport_rows(c), stack(known, c)
+        transport, hangs, layers = transport_rows(c), hangs_of_two(c, filters), stack(known, c)
         causes, verdict, facts = findings_and_verdict(c, known, matched, inflight, most_unseen(c), transport)
         of_clock = clock_findings(clock)
         phases = _phases(c, known)
@@ -252,6 +253,7 @@ def report(
             clock=clock,
             audit=audit,
             transport=transport,
+            hangs=hangs,
             charges=charge_rows(c),
             inflight=inflight,
             called=called_of(sides, filters),
@@ -259,7 +261,11 @@ def report(
             what_if=replays,
             evidence=list(evidence),
             stack=layers.rows,
-            findings=[*(one.as_finding() for one in causes), *capture_findings(captures, audit), *of_clock],
+            findings=[
+                *(one.as_finding() for one in (*causes, *findings_of_hangs(hangs))),
+                *capture_findings(captures, audit),
+                *of_clock,
+            ],
             verdict=verdict,
             phases=[one.row for one in phases],
         )
@@ -332,11 +338,12 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Rep
     """
     from nfslat.figures.called import called_of
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
-    from nfslat.figures.findings import findings_of_one
+    from nfslat.figures.findings import findings_of_hangs, findings_of_one
+    from nfslat.figures.hanging import hangs_of_one
     from nfslat.figures.inflight import inflight_of_one
     from nfslat.figures.outcomes import outcomes_of
 
-    missing = missing_calls(side.decoded)
+    missing, hangs = missing_calls(side.decoded), hangs_of_one(side, filters)
     flying = one_side(side, missing)
     tried, recovered = _put_off(side)
     return model.Report(
@@ -346,10 +353,11 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Rep
         raw={"capture": raw_rows(side, tool.srt, "client")},
         selection=selection_of({"capture": side}, filters),
         notes=[],
+        hangs=hangs,
         inflight=inflight_of_one(side, in_flight(flying, flying)),
         called=called_of({"capture": side}, filters),
         outcomes=outcomes_of({"capture": side}, side, tried, recovered),
-        findings=[one.as_finding() for one in findings_of_one(side, tried, recovered)],
+        findings=[one.as_finding() for one in (*findings_of_hangs(hangs), *findings_of_one(side, tried, recovered))],
     )
 
 

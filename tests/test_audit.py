@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import wire
-from captures import WITH_NFS, Decoder, id_of, most_by_night
+from captures import WITH_NFS, Decoder, id_of, most_by_night, needs_native
 
 from nfslat.cli import main as cli
 from nfslat.decode.engine import choose
@@ -782,3 +782,31 @@ def test_notes_on_real_captures(path: Path, decoder: Decoder, engine: str) -> No
         want = {code for name, code in _WARNED.items() if id_of(path).startswith(name)}
         assert set(warned) == want
         assert len(warned) == len(want)
+
+
+@needs_native
+@pytest.mark.parametrize("by", [0x1F0000, -0x1F0000])
+def test_a_spoilt_sequence_number_is_a_packet_of_its_own_kind(by: int, tmp_path: Path) -> None:
+    """Its receiver takes nothing of it, so that it is no hole; it is counted and told of, and kinds sum to packets."""
+    tcp = wire.Tcp()
+    tcp.syn(0)
+    for number in range(80):
+        tcp.send(10 + number, ">", wire.read(number, count=64))
+        tcp.send(10.5 + number, "<", wire.reply(number, wire.read3(64)))
+    spoilt = tcp.send(100.2, ">", wire.read(80, count=64))[0]
+    tcp.again(100.4, spoilt)
+    tcp.send(100.6, "<", wire.reply(80, wire.read3(64)))
+    frames = [wire.Seen(one.t_ns, wire.summed(one.frame)) for one in tcp.seen_by("client", back_ms=0)]
+    at = tcp.packets.index(spoilt)
+    frames[at] = wire.Seen(frames[at].t_ns, wire.moved(frames[at].frame, by))
+    out = tmp_path / "report.json"
+    path = wire.write_pcap(tmp_path / "spoilt.pcap", frames)
+    assert cli.main([str(path), "-q", "--json", str(out), "--engine", "native"]) == 0
+    capture = json.loads(out.read_text())["captures"]["capture"]
+    assert capture["packet_kinds"]["tcp damaged"] == 1
+    assert sum(capture["packet_kinds"].values()) == capture["packets"] == len(frames)
+    assert capture["ops"] == 81
+    codes = [note["code"] for note in capture["audit"]]
+    assert "capture-drops" not in codes
+    told = capture["audit"][codes.index("capture-damaged")]
+    assert (told["count"], told["severity"]) == (1, "info")

@@ -19,6 +19,7 @@ from nfslat.answer.model import (
     Clock,
     ConnectionInFlight,
     Finding,
+    Hang,
     MatchedRow,
     MountInFlight,
     Parts,
@@ -45,6 +46,7 @@ from nfslat.findings.facts import (
     Stalls,
     moved_ms,
 )
+from nfslat.findings.hanging import hang_findings
 from nfslat.findings.hosts import host_findings
 from nfslat.findings.layers import Layers
 from nfslat.findings.manual import evidence_of, manual
@@ -235,6 +237,19 @@ SERIAL = Facts(Layers(1, 1), in_series=InSeries(400, 0.9, 900.0, 100, 300, 4))
 RETRIED = {"requests", "tries", "statuses", "mean_ms", "longest_ms", "between_ms", "open", "back_off_fits"}
 ABOVE = Facts(Layers(1, 1, 8), queue_ms=0.0, server=UNLIMITED)
 
+
+def hangs(awaits: str, **more: Any) -> Facts:
+    """One connection, on which a client waits for 19 s until the capture ends."""
+    told: dict[str, Any] = {
+        "capture": "client", "awaits": awaits, "side": "client", "waiter": "10.0.0.1:700", "other": "10.0.0.2:2049",
+        "since": "2026-02-03T14:15:16.000000000Z", "ms": 19_000.0, "tries": 7, "last_try_ms": 12_600.0, "frame": 99,
+        "bytes": 300, "heard": "2026-02-03T14:15:17.000000000Z", "cut": "nothing", "calls": 1,
+    }  # fmt: skip
+    return Facts(Layers(1, 1), hangs=[Hang(**told | more)])
+
+
+HANG_SHUT, HANG_UNACKED = hangs("window"), hangs("ack", compared=7, arrived=0, acked=False)
+WAITING = {"connections", "still", "calls", "side", "waiter", "other", "since", "waits_ms", "tries", "last_try_ms"}
 SHUT = replace(ABOVE, kept_above={Why.WINDOW: kept(7.9)})
 
 # Where a code is found: the facts, the function, its layer, share, confidence, evidence that it must have, the knob.
@@ -283,6 +298,9 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                   {"wait_ms", "mbit_per_s", "way", "busy_share", "in_server_ms"}, "the path"),
     "host-pause": (STOPPED, host_findings, "client", 0.5, "likely", {"wait_ms", "pauses", "longest_ms", "ops"},
                    "the client's host"),
+    "window-stays-shut": (HANG_SHUT, hang_findings, "server", None, "certain", WAITING, "why the server does not"),
+    "never-acknowledged": (HANG_UNACKED, hang_findings, "network", None, "certain", WAITING | {"compared", "arrived"},
+                           "the path"),
     "server-grace": (IN_GRACE, error_findings, "server", 0.75, "certain", RETRIED, "the server's start"),
     "server-delay": (JUKEBOX, error_findings, "server", 0.75, "certain", RETRIED, "what the server waits for"),
     "state-lost": (GONE_SESSION, error_findings, "server", 0.75, "likely", RETRIED, "why state was lost"),
@@ -313,7 +331,8 @@ def codes(findings: list[Diagnosis]) -> list[str]:
 
 def every(facts: Facts) -> list[Diagnosis]:
     """All findings, ranked."""
-    stages = (server_findings, network_findings, tcp_findings, host_findings, client_findings, error_findings)
+    stages = (server_findings, network_findings, tcp_findings, host_findings, client_findings)
+    stages += (error_findings, hang_findings)
     return ranked(with_window(facts, [one for stage in stages for one in stage(facts)]))
 
 
@@ -334,6 +353,46 @@ def test_each_finding(code: str) -> None:
     assert bool(found.advice.get("how")) == bool(knob)
     assert "None" not in found.text
     assert not found.text.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("more", "layer", "confidence", "says"),
+    [
+        ({}, "network", "likely", "is not known"),
+        ({"compared": 7, "arrived": 0, "acked": False}, "network", "certain", "shows none of them"),
+        ({"compared": 2, "arrived": 0, "acked": False}, "network", "likely", "shows none of them"),
+        ({"compared": 7, "arrived": 7, "acked": False}, "server", "likely", "the server takes nothing of it"),
+        ({"compared": 7, "arrived": 3, "acked": True}, "network", "certain", "lost on the way back"),
+        ({"side": "server", "compared": 7, "arrived": 1, "acked": False}, "client", "likely", "the client takes"),
+    ],
+)
+def test_what_arrives_tells_the_path_from_the_host(
+    more: dict[str, Any], layer: str, confidence: str, says: str
+) -> None:
+    """Of data that are never acknowledged: who it is, and how sure that is."""
+    found = one(hang_findings(hangs("ack", **more)), "never-acknowledged")
+    assert (found.layer, found.confidence) == (layer, confidence)
+    assert says in found.text
+
+
+@pytest.mark.parametrize(
+    ("awaits", "side", "cut", "calls", "weight"),
+    [
+        ("ack", "client", "nothing", 1, "warning"),
+        ("ack", "client", "nothing", 0, "info"),  # what it sent was answered on another connection
+        ("ack", "server", "nothing", 0, "warning"),  # its client has no reply
+        ("window", "client", "nothing", 0, "warning"),  # what it did not send is not captured
+        ("window", "client", "reset", 0, "info"),
+        ("ack", "client", "next-connection", 1, "warning"),
+        ("ack", "server", "next-connection", 0, "info"),
+    ],
+)
+def test_a_hang_for_which_nobody_waits_is_of_little_weight(
+    awaits: str, side: str, cut: str, calls: int, weight: str
+) -> None:
+    """A connection that was given up, its calls answered on another one."""
+    (found,) = hang_findings(hangs(awaits, side=side, cut=cut, calls=calls))
+    assert found.severity == weight
 
 
 def test_every_row_of_the_catalogue_has_a_case() -> None:
@@ -372,7 +431,7 @@ def test_codes_of_findings_are_written_in_the_catalogue_and_where_they_are_made_
     Codes of a single word, and those that are names of causes as well, are left out where those have another meaning;
     facts of the tuning manual have ids of their own.
     """
-    own = {"catalogue", "server", "slow_ops", "network", "tcp", "hosts", "client", "put_off"}
+    own = {"catalogue", "server", "slow_ops", "network", "tcp", "hosts", "hanging", "client", "put_off"}
     elsewhere = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"
         for path in (ROOT / "nfslat").rglob("*.py")

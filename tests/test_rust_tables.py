@@ -13,6 +13,7 @@ from nfslat.model.details import (
     Callers,
     Failures,
     Files,
+    Hangs,
     Loads,
     Names,
     Pauses,
@@ -59,7 +60,7 @@ def test_operations_have_one_name(module: str, program: int, version: int, first
 
 
 _TABLES: tuple[type[Table], ...] = (
-    *(Ops, Loose, Callers, Slots, Names, Failures, Files, Resent, Tcp, TcpEvents, Pauses, Blocked, Loads, Turns),
+    *(Ops, Loose, Callers, Slots, Names, Failures, Files, Resent, Tcp, TcpEvents, Pauses, Blocked, Hangs, Loads, Turns),
     *(Unread, Unanswered, Replies),
     *(Packets, Signals),
 )

@@ -388,6 +388,25 @@ def vxlan(frame: bytes, way: str, vni: int) -> bytes:
     return _ethernet(_ip(ends if way == ">" else ends[::-1], 17, 0, datagram)[0], None)
 
 
+_SEQ, _SUM = 38, 50  # in a frame of Ethernet, IPv4 and TCP
+
+
+def summed(frame: bytes) -> bytes:
+    """With the checksum of its TCP segment."""
+    segment = frame[34:_SUM] + b"\0\0" + frame[_SUM + 2 :]
+    words = frame[26:34] + struct.pack(">HH", 6, len(segment)) + segment + bytes(len(segment) % 2)
+    total = sum(struct.unpack(f">{len(words) // 2}H", words))
+    while total > 0xFFFF:
+        total = (total >> 16) + (total & 0xFFFF)
+    return frame[:_SUM] + struct.pack(">H", total ^ 0xFFFF) + frame[_SUM + 2 :]
+
+
+def moved(frame: bytes, by: int) -> bytes:
+    """With a sequence number that is `by` off, and the checksum that was right before."""
+    (seq,) = struct.unpack_from(">I", frame, _SEQ)
+    return frame[:_SEQ] + struct.pack(">I", (seq + by) % 2**32) + frame[_SEQ + 4 :]
+
+
 # --- Files ------------------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ use crate::place::NO_CONN;
 use crate::plausible::{Plausible, plausible};
 use crate::stream::Novelty;
 use crate::traffic::{Event, Events, Place, STALL_NS, Traffic};
-use crate::waits::{Glance, Pauses, Seen, Waits, Went};
+use crate::waits::{Cut, Glance, Hangs, Pauses, Reset, Seen, Went};
 pub use tcp::Tcp;
 
 /// Every packet is of one kind.
@@ -30,10 +30,13 @@ pub enum Kind {
     Other,
     /// There were too many connections to follow this one.
     Untracked,
+    /// With a number that was spoilt (`Stream::is_damaged`): left out.
+    Damaged,
 }
 
 /// Their names in the report, in the order of `Kind`.
-pub const KINDS: [&str; 7] = ["rpc", "tcp data", "tcp control", "udp", "ip fragment", "other", "untracked"];
+pub const KINDS: [&str; 8] =
+    ["rpc", "tcp data", "tcp control", "udp", "ip fragment", "other", "untracked", "tcp damaged"];
 
 /// What of a packet counts, whatever is in it.
 #[derive(Clone, Copy)]
@@ -62,6 +65,8 @@ pub struct Finished {
     pub direction: u8,
     /// `Stream::range`.
     pub range: Option<(u32, u64)>,
+    /// `Stream::acked_bytes`.
+    pub acked: Option<u64>,
     pub traffic: Traffic,
     pub lost_ranges: u32,
     pub lost_bytes: u64,
@@ -74,6 +79,7 @@ pub struct Decoder {
     pub tally: Tally,
     pub events: Events,
     pub pauses: Pauses,
+    pub hangs: Hangs,
     pub loads: Loads,
     pub finished: Vec<Finished>,
     pub kinds: [u64; KINDS.len()],
@@ -105,6 +111,7 @@ impl Decoder {
             tally: Tally::default(),
             events: Events::default(),
             pauses: Pauses::default(),
+            hangs: Hangs::default(),
             loads: Loads::default(),
             finished: Vec::new(),
             kinds: [0; KINDS.len()],
@@ -251,10 +258,12 @@ impl Decoder {
             return control;
         }
         if segment.len > 0 && flow.streams[direction].is_damaged(segment, (ends.src, ends.dst)) {
-            return control;
+            return Kind::Damaged;
         }
         if segment.flags & SYN != 0 {
             self.syn(number, direction, segment, t_ns);
+        } else if segment.flags & RST != 0 {
+            self.reset(number, direction, t_ns);
         }
         let flow = &mut self.flows.list[number];
         let messages = self.tally.messages;
@@ -305,6 +314,7 @@ impl Decoder {
             feed.acked = other.started.then_some(other.acked as u32);
             let novelty = own.segment(segment, self.number, t_ns, &mut feed);
             feed.acked = None;
+            let novelty = own.in_front_of_fin(segment, novelty);
             if novelty == Novelty::New {
                 sent.sent(own.high, t_ns);
             } else {
@@ -329,7 +339,7 @@ impl Decoder {
         feed.is_early = own.has_held();
         other.settle(t_ns, &mut feed);
         if segment.flags & FIN != 0 {
-            own.fin = true;
+            own.fin_comes(segment);
         }
         if self.tally.messages > messages { Kind::Rpc } else { control }
     }
@@ -341,7 +351,7 @@ impl Decoder {
         let opens = segment.flags & link::ACK == 0;
         // A SYN of the other side that is new has ended both already.
         if is_new && (opens || flow.streams[1 - direction].started) {
-            self.end(number);
+            self.end(number, (Cut::NextConnection, t_ns));
             let flow = &mut self.flows.list[number];
             flow.reconnects += 1;
             flow.shared.since_ns = t_ns;
@@ -353,15 +363,41 @@ impl Decoder {
         Traffic::agree(&mut flow.traffic);
     }
 
-    /// Both directions of a connection are over.
-    fn end(&mut self, number: usize) {
+    /// A RST, which has not been counted yet.
+    #[cold]
+    fn reset(&mut self, number: usize, direction: usize, t_ns: i64) {
         let flow = &mut self.flows.list[number];
-        flow.waits = Waits::default();
+        if flow.shared.conn != NO_CONN {
+            let packets = flow.traffic[direction].packets;
+            let mut slot = flow.resets[direction].take();
+            Reset::comes(&mut slot, packets, t_ns, || flow.open_waits());
+            flow.resets[direction] = slot;
+        }
+    }
+
+    /// What the ends of a connection waited for to the last.
+    fn hang(&mut self, number: usize, cut: (Cut, i64)) {
+        let flow = &mut self.flows.list[number];
+        let (conn, reconnect) = (flow.shared.conn, flow.reconnects);
+        let resets = std::mem::take(&mut flow.resets);
+        let packets = [0, 1].map(|direction: usize| flow.traffic[direction].packets);
+        if let Some((direction, reset)) = Reset::first(&resets, packets) {
+            reset.waits(direction).for_each(|(wait, cut)| self.hangs.push(wait, conn, reconnect, cut));
+        } else {
+            flow.open_waits().iter().for_each(|wait| self.hangs.push(wait, conn, reconnect, cut));
+        }
+        flow.waits = Default::default();
+    }
+
+    /// Both directions of a connection are over.
+    fn end(&mut self, number: usize, cut: (Cut, i64)) {
+        self.hang(number, cut);
+        let flow = &mut self.flows.list[number];
         for direction in 0..2 {
             std::mem::take(&mut flow.loads[direction]).end(flow.shared.conn, direction, &mut self.loads);
             let mut feed = Feed::new(&mut self.pairing, &mut self.tally, &mut flow.shared, &self.ranks, direction);
             let mut stream = std::mem::take(&mut flow.streams[direction]);
-            let range = stream.range();
+            let (range, acked) = (stream.range(), stream.acked_bytes());
             stream.close(&mut feed);
             let traffic = std::mem::take(&mut flow.traffic[direction]);
             if flow.shared.conn != NO_CONN && traffic.packets > 0 {
@@ -370,6 +406,7 @@ impl Decoder {
                     reconnect: flow.reconnects,
                     direction: direction as u8,
                     range,
+                    acked,
                     traffic,
                     lost_ranges: stream.lost_ranges,
                     lost_bytes: stream.lost_bytes,
@@ -386,7 +423,7 @@ impl Decoder {
     /// The same; `ended` is told each connection, in turn.
     pub fn finish_each(&mut self, mut ended: impl FnMut(&Decoder, &Flow)) {
         for number in 0..self.flows.list.len() {
-            self.end(number);
+            self.end(number, (Cut::Nothing, -1));
             ended(self, &self.flows.list[number]);
         }
         let flows = &self.flows.list;
@@ -398,6 +435,7 @@ impl Decoder {
             (from.0, to.0, to.1)
         });
         self.loads.close();
+        self.hangs.close();
         self.tally.unread.close();
         self.finished.sort_by_key(|done| (done.conn, done.reconnect, done.direction));
     }

@@ -9,7 +9,7 @@ use crate::loads::Load;
 use crate::place::NO_CONN;
 use crate::stream::Stream;
 use crate::traffic::Traffic;
-use crate::waits::Waits;
+use crate::waits::{Reset, Wait, Waits};
 
 /// Connections kept at once. Beyond it those without RPC that have been silent longest are forgotten.
 pub const MOST: usize = if cfg!(test) { 64 } else { 1 << 17 };
@@ -45,6 +45,7 @@ pub struct Flow {
     pub streams: [Stream; 2],
     pub traffic: [Traffic; 2],
     pub waits: Waits,
+    pub resets: [Option<Box<Reset>>; 2],
     pub loads: [Load; 2],
     /// How many TCP connections there were before between these endpoints.
     pub reconnects: u32,
@@ -66,6 +67,14 @@ impl Flow {
         if self.begun == 0 {
             self.begun = number;
         }
+    }
+
+    /// What its ends wait for now.
+    pub fn open_waits(&self) -> Vec<Wait> {
+        let heard_ns = |other: &Traffic| (other.packets > 0).then_some(other.last_ns);
+        let [forward, backward] = &self.traffic;
+        let origins = [0, 1].map(|direction: usize| self.streams[direction].position(0).1);
+        self.waits.open(origins, [heard_ns(backward), heard_ns(forward)])
     }
 
     /// Was this segment captured before (`Copies`)? Told of connections that have shown RPC.
@@ -206,6 +215,7 @@ impl Flows {
             streams: Default::default(),
             traffic: Default::default(),
             waits: Waits::default(),
+            resets: Default::default(),
             loads: Default::default(),
             reconnects: 0,
             begun: 0,
@@ -242,6 +252,7 @@ impl Flows {
             self.by_key.remove(&self.list[flow as usize].key);
             let streams = std::mem::take(&mut self.list[flow as usize].streams);
             self.list[flow as usize].waits = Waits::default();
+            self.list[flow as usize].resets = Default::default();
             self.list[flow as usize].copies = None;
             *held_bytes -= streams.iter().map(Stream::held_bytes).sum::<usize>();
             self.free.push(flow);

@@ -117,7 +117,8 @@ pub struct Stream {
     pub high: u64,
     /// Acknowledged by the other side up to here.
     pub acked: u64,
-    pub fin: bool,
+    /// Where it ends, by its FIN.
+    fin: Option<u64>,
     /// The last segment with data was left out (`is_damaged`).
     doubted: bool,
     phase: Phase,
@@ -163,7 +164,7 @@ impl Default for Stream {
             next: 0,
             high: 0,
             acked: 0,
-            fin: false,
+            fin: None,
             doubted: false,
             phase: Phase::Lost,
             fragment_end: 0,
@@ -204,7 +205,7 @@ impl Stream {
         self.started = true;
         self.initial = position;
         (self.next, self.high, self.acked) = (position, position, position);
-        self.fin = false;
+        self.fin = None;
         self.phase = phase;
         self.waited = 0;
     }
@@ -308,9 +309,31 @@ impl Stream {
         self.out_of_order(piece, feed)
     }
 
+    /// A FIN.
+    #[cold]
+    pub fn fin_comes(&mut self, segment: &Segment<'_>) {
+        self.fin = Some(self.position(segment.seq).0 + u64::from(segment.len));
+    }
+
+    /// What a segment is by what came before, where the FIN behind it may have overtaken it.
+    #[inline(always)]
+    pub fn in_front_of_fin(&self, segment: &Segment<'_>, novelty: Novelty) -> Novelty {
+        match self.fin {
+            Some(fin) if novelty == Novelty::New && self.position(segment.seq).0 + u64::from(segment.len) <= fin => {
+                Novelty::Again { repeated: 0, messages: 0, late: segment.len }
+            }
+            _ => novelty,
+        }
+    }
+
     /// Sequence number of the first byte, that of the SYN not counted, and how many there are up to the highest one seen.
     pub fn range(&self) -> Option<(u32, u64)> {
         self.started.then(|| (self.initial as u32, self.high - self.initial))
+    }
+
+    /// From the first byte on, how many the other side has acknowledged.
+    pub fn acked_bytes(&self) -> Option<u64> {
+        self.started.then(|| self.acked.saturating_sub(self.initial))
     }
 
     /// How many bytes behind the first one of the direction `seq` is; None in front of it.
@@ -536,9 +559,10 @@ impl Stream {
         while self.has_held() {
             self.give_up(feed);
         }
-        if self.started && self.acked > self.high + u64::from(self.fin) {
+        let seen = self.high + u64::from(self.fin.is_some());
+        if self.started && self.acked > seen {
             self.lost_ranges += 1;
-            self.lost_bytes += self.acked - self.high - u64::from(self.fin);
+            self.lost_bytes += self.acked - seen;
         }
         if matches!(self.phase, Phase::Head | Phase::Mark) && self.open && !self.delivered {
             self.deliver_head(self.next, feed);

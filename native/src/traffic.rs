@@ -20,7 +20,7 @@ pub enum Event {
     Retransmission = 0,
     /// The same packet was captured again: bytes.
     Duplicate = 1,
-    /// Filled a hole that later data had left: bytes.
+    /// Filled a hole that later data, or the FIN, had left: bytes.
     OutOfOrder = 2,
     /// Bytes ahead of everything seen, with a hole in front: bytes of the hole.
     Gap = 3,
@@ -134,7 +134,7 @@ pub struct Traffic {
     pub retransmissions: u32,
     pub retransmitted_bytes: u64,
     pub duplicates: u32,
-    /// Packets with bytes that fill holes, and these bytes.
+    /// Packets with bytes that fill holes, or that the FIN overtook, and these bytes.
     pub out_of_order: u32,
     pub late_bytes: u64,
     pub keep_alives: u32,

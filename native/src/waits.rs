@@ -7,6 +7,8 @@ use crate::link::Segment;
 use crate::scales::Scales;
 use crate::stream::Novelty;
 use crate::traffic::{Place, each_option};
+use hangs::{Asked, Stand};
+pub use hangs::{Cut, Hangs, Reset, Wait};
 use memory::Memory;
 use table::Pause;
 pub use table::Pauses;
@@ -112,6 +114,8 @@ struct Way {
     /// Of these windows.
     scale: u8,
     memory: Memory,
+    /// What it asked for again; nothing as a rule.
+    asked: Option<Box<Asked>>,
 }
 
 impl Default for Way {
@@ -132,6 +136,7 @@ impl Default for Way {
             heard_data: false,
             scale: NO_SCALE,
             memory: Memory::default(),
+            asked: None,
         }
     }
 }
@@ -181,7 +186,8 @@ impl Way {
         if (self.high != 0 && seen.start.abs_diff(self.high) > APART) || (is_first && self.high == 0) {
             let (acked, scale, window) = (self.acked, self.scale, self.window);
             let acked = if acked.abs_diff(seen.start) > APART { seen.start } else { acked };
-            *self = Way { high: seen.start, acked, scale, window, ..Way::default() };
+            let asked = self.asked.take().filter(|_| is_first);
+            *self = Way { high: seen.start, acked, scale, window, asked, ..Way::default() };
             return true;
         }
         let is_closed = self.window == 0;
@@ -189,6 +195,15 @@ impl Way {
         let went = if is_probe { Went::Probe } else { seen.went };
         if is_probe && !is_closed {
             return false; // a keep-alive
+        }
+        if is_closed && went != Went::New {
+            self.asked.get_or_insert_default().probes(seen.place);
+        }
+        let end = seen.start + u64::from(seen.len);
+        if !is_probe && (seen.start..end).contains(&self.acked) && self.acked < self.high {
+            let first_ns = self.memory.sent_ns(self.acked);
+            let asked = self.asked.get_or_insert_default();
+            asked.sends_again(self.acked, first_ns, self.high.max(end), seen.place);
         }
         let silent_ns = if is_first { 0 } else { seen.place.t_ns.saturating_sub(self.last_ns) };
         let in_message = silent_ns >= IN_MESSAGE_NS as i64 && seen.in_message == Some(true);
@@ -262,8 +277,18 @@ impl Way {
         } else if seen.len == 0 {
             self.hears_again(all());
         }
+        if seen.window == 0 {
+            self.shuts(t_ns);
+        }
         self.window = u32::from(seen.window);
         self.window_least = self.window_least.min(self.window);
+    }
+
+    #[cold]
+    fn shuts(&mut self, t_ns: i64) {
+        if self.window != 0 {
+            self.asked.get_or_insert_default().shuts(t_ns);
+        }
     }
 
     /// An ACK without data that covers nothing more.
@@ -288,8 +313,9 @@ impl Way {
 
     /// A packet without data: is it a probe of a closed window? Linux sends them so, with the number of the byte before.
     #[cold]
-    fn probes(&self, seen: Seen<'_>, out: &mut Pauses) {
+    fn probes(&mut self, seen: Seen<'_>, out: &mut Pauses) {
         if self.last_ns != i64::MIN && seen.start + 1 == self.acked {
+            self.asked.get_or_insert_default().probes(seen.place);
             self.row(&seen, Went::Probe, out);
         }
     }
@@ -346,6 +372,18 @@ impl Waits {
         other.hears(seen, all);
     }
 
+    /// What both directions wait for now; of each the position of its first byte, and when the other was last heard of.
+    pub fn open(&self, origins: [u64; 2], heard_ns: [Option<i64>; 2]) -> Vec<Wait> {
+        let Some(ways) = self.ways.as_deref() else { return Vec::new() };
+        let stand = |direction: usize| {
+            let Way { acked, high, window, .. } = ways[direction];
+            let (origin, heard_ns) = (origins[direction], heard_ns[direction]);
+            Stand { direction, origin, acked, high, is_shut: window == 0, heard_ns }
+        };
+        let waits = |direction: usize| ways[direction].asked.iter().flat_map(move |one| one.waits(stand(direction)));
+        (0..2).flat_map(waits).collect()
+    }
+
     #[cold]
     fn begin(&mut self, seen: Seen<'_>, out: &mut Pauses) {
         self.ways = Some(Box::default());
@@ -354,6 +392,7 @@ impl Waits {
     }
 }
 
+mod hangs;
 mod memory;
 mod table;
 #[cfg(test)]

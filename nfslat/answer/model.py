@@ -268,6 +268,33 @@ class Transport:
 
 
 @dataclass(frozen=True)
+class Hang:
+    """What one end of a TCP connection asked for again and again, and did not get until the capture ended, or what
+    `cut` names."""
+
+    capture: Annotated[str, Must(enum=["server", "client", "capture"])]  # that shows it: the one of who waits
+    awaits: Annotated[str, Must(enum=["window", "ack"])]  # that the other end opens its window; acknowledges data
+    side: Annotated[str, Must(enum=["server", "client"])]  # who waits
+    waiter: str  # its address and port
+    other: str  # those of who it waits for
+    since: Time  # when the window was shut, or the data first sent, as far as that is remembered
+    ms: NotNegative  # from then until the end
+    tries: Count  # probes of the window, or transmissions
+    last_try_ms: NotNegative  # from `since` to the last of them
+    frame: Positive  # of the last of them
+    bytes: Count  # sent and not acknowledged
+    heard: Time | None  # the last packet of the other end; None: there was none
+    # what ended the connection: a RST of the waiter or of the other end, or the SYN of the next; "nothing": it stands
+    cut: Annotated[str, Must(enum=["nothing", "own-reset", "reset", "next-connection"])]
+    calls: Count  # on that connection, without a reply until then
+    # with two captures: tries while the other one ran too, and those of them that it shows; None: not known
+    compared: Count | None = None
+    arrived: Count | None = None
+    # the other capture shows that these data were acknowledged, so that the ACK was lost; None: not known
+    acked: bool | None = None
+
+
+@dataclass(frozen=True)
 class Charge:
     """What of one part of the matched ops' time one cause made. The charges of a part, with what is "unexplained" of
     it, sum to the part."""
@@ -412,6 +439,8 @@ class Report(Document):
     audit: list[AuditNote] = field(default_factory=list)
     # what TCP sent again and lost; None where an engine does not say, and for one capture
     transport: list[Transport] | None = None
+    # what hung when the capture, or the connection, ended, the longest first; None where an engine does not say
+    hangs: list[Hang] | None = None
     # what TCP and the path did to the operations; None where that, or the clocks, are not known, and for one capture
     charges: list[Charge] | None = None
     inflight: InFlight | None = None  # threads, slots and sessions; None for one capture

@@ -25,7 +25,7 @@ import numpy as np
 
 from nfslat.model.blocks import filled
 from nfslat.model.decoded import Decoded, Directions
-from nfslat.model.details import Details, Loads, Pauses, TcpEvent, Went
+from nfslat.model.details import Awaits, Cut, Details, Hangs, Loads, Pauses, TcpEvent, Went
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8, I32, I64, Bool, Connection, Ops
 from nfslat.select import is_reverse
@@ -244,6 +244,7 @@ def _details_on_one_clock(decoded: Decoded, found: Directions, replies_way: Bool
             begin_ns=amended(unread.begin_ns, replies_way[unread.conn, unread.direction]),
             end_ns=amended(unread.end_ns, replies_way[unread.conn, unread.direction]),
         ),
+        hangs=_hangs_on_one_clock(details.hangs, amended, replies_way),
         tcp=dataclasses.replace(
             tcp,
             first_ns=amended(tcp.first_ns, replies_way[tcp.conn, tcp.direction]),
@@ -277,6 +278,19 @@ def _pauses_on_one_clock(pauses: Pauses, amended: Callable[[I64, Bool], I64], re
     was_heard = (pauses.heard_ns != NULL) & (pauses.under_way_end == 0)
     is_none = is_between & is_open & was_heard & (pauses.heard_ns - pauses.begin_ns < _UNDER_WAY_NS)
     return pauses.take(~is_none)
+
+
+def _hangs_on_one_clock(hangs: Hangs, amended: Callable[[I64, Bool], I64], replies_way: Bool) -> Hangs:
+    """What one sends has its clock; a window is shut, and a connection cut, by whoever does that."""
+    own, other = (replies_way[hangs.conn, way] for way in (hangs.direction, 1 - hangs.direction))
+    return dataclasses.replace(
+        hangs,
+        since_ns=amended(hangs.since_ns, np.where(hangs.awaits == Awaits.WINDOW, other, own)),
+        before_ns=amended(hangs.before_ns, own),
+        last_ns=amended(hangs.last_ns, own),
+        heard_ns=amended(hangs.heard_ns, other),
+        until_ns=amended(hangs.until_ns, np.where(hangs.cut == Cut.RESET, other, own)),
+    )
 
 
 def _loads_on_one_clock(loads: Loads, amended: Callable[[I64, Bool], I64], replies_way: Bool) -> Loads:

@@ -23,6 +23,7 @@ from nfslat.model.details import (
     Details,
     Failures,
     Files,
+    Hangs,
     Loads,
     Met,
     Names,
@@ -63,13 +64,14 @@ _LEADS: dict[type[Table], dict[str, str]] = {
     Pauses: {"conn": "conn"},
     Loads: {"conn": "conn"},
     Unread: {"conn": "conn"},
+    Hangs: {"conn": "conn"},
     Replies: {"kind": "kind"},
     Unanswered: {"conn": "conn"},
 }
 # Columns as wide as row numbers that are none.
 _NO_ROWS = {
     "call_first_frame", "call_last_frame", "reply_first_frame", "reply_last_frame", "first_frame", "last_frame",
-    "frame", "transmissions", "status", "reconnect", "size", "size_before", "duplicate_acks",
+    "frame", "transmissions", "status", "reconnect", "size", "size_before", "duplicate_acks", "tries",
 }  # fmt: skip
 # How rows are sorted that are so in each part already; rows of which all these are equal are of one part.
 _SORTED: dict[type[Table], tuple[str, ...]] = {
@@ -85,6 +87,7 @@ _SORTED: dict[type[Table], tuple[str, ...]] = {
     Pauses: ("frame",),
     Loads: ("begin_ns", "conn", "direction"),
     Unread: ("conn", "direction"),
+    Hangs: ("conn", "reconnect", "direction", "awaits"),
     Replies: ("kind",),
     Unanswered: ("frame",),
 }
@@ -194,6 +197,7 @@ class _Merger:
             "blocked": self._joined(Blocked, lambda part: part.details.blocked),
             "loads": self._loads(),
             "unread": self._joined(Unread, lambda part: part.details.unread),
+            "hangs": self._joined(Hangs, lambda part: part.details.hangs),
             "replies": self._replies(),
             "unanswered": self._joined(Unanswered, lambda part: part.details.unanswered),
             "callers": self._callers(order),

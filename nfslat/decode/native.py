@@ -28,6 +28,7 @@ from nfslat.model.details import (
     Details,
     Failures,
     Files,
+    Hangs,
     Loads,
     Names,
     Pauses,
@@ -273,6 +274,7 @@ def decoded(found: _native.Found, **facts: Any) -> Decoded:
             blocked=Blocked(**tables.blocked),
             loads=Loads(**tables.loads, stretch_ns=found.load_stretch_ns),
             unread=Unread(**tables.unread),
+            hangs=Hangs(**tables.hangs),
             replies=Replies(**tables.replies),
             unanswered=Unanswered(**tables.unanswered),
             callers=Callers(**tables.callers),
@@ -285,6 +287,7 @@ def decoded(found: _native.Found, **facts: Any) -> Decoded:
             blocked_dropped=dropped.blocked,
             loads_dropped=dropped.loads,
             unread_dropped=dropped.unread,
+            hangs_dropped=dropped.hangs,
             files_dropped=dropped.files,
         ),
     )

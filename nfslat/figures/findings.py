@@ -19,6 +19,7 @@ from nfslat.figures.unseen import with_unseen
 from nfslat.findings.client import client_findings
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import Facts, InSeries, Reconnects, moved_ms
+from nfslat.findings.hanging import hang_findings
 from nfslat.findings.hosts import host_findings
 from nfslat.findings.layers import Layers
 from nfslat.findings.network import network_findings
@@ -165,6 +166,11 @@ def _in_series(found: Serial | None) -> InSeries | None:
 
 def _times_of(recoveries: Sequence[Recovery]) -> list[tuple[str, float]]:
     return [(utc(one.begin_ns, digits=3), to_ms(one.end_ns - one.begin_ns)) for one in recoveries]
+
+
+def findings_of_hangs(hangs: Sequence[model.Hang] | None) -> list[Diagnosis]:
+    """Connections that hang: what waits there is in no mean, so that they are no cause of one."""
+    return ranked(hang_findings(Facts(Layers(0.0, 0.0), hangs=hangs or ())))
 
 
 def findings_of_one(side: Side, tried: Sequence[Request], recoveries: Sequence[Recovery]) -> list[Diagnosis]:

@@ -39,6 +39,7 @@ _OF: dict[str, tuple[str, Callable[[Capture], int]]] = {
     "capture-reordered": ("packets", lambda c: c.packets),
     "capture-untimed": ("packets", lambda c: c.packets),
     "capture-misdated": ("packets", lambda c: c.packets),
+    "capture-damaged": ("packets", lambda c: c.packets),
     "capture-untracked": ("packets", lambda c: c.packets),
 }
 

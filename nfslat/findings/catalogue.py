@@ -15,6 +15,7 @@ from nfslat.findings.words import filled
 from nfslat.model.causes import LOSSES, Cause, Charge
 
 MANUAL = "docs/findings.md"
+HANGS = ("window-stays-shut", "never-acknowledged")
 CAUSE, SYMPTOM = 0.3, 0.5  # of what its layer adds: a finding that explains less is not the cause
 
 
@@ -433,6 +434,42 @@ ROWS = (
         certain="Never.",
         refuted="The other host's link was down at that time, or packets were held on the way in one direction alone.",
         do="Steal time, migration and snapshots of a virtual machine; else dmesg -T and perf sched around that moment.",
+    ),
+    Row(
+        code="window-stays-shut",
+        layer="either",
+        title="A window stays shut",
+        looked_for="windows that stay shut",
+        because="for a window stays shut",
+        knob="why that host does not read",
+        means="A host has no room for more data and says so (a TCP window of 0), the other one probes it again and "
+        "again, and it stays so until the capture ends, or the connection: its application does not read. Calls that "
+        "were not sent are in no response time.",
+        told="The last window that a host announced is 0, for 200 ms or more, and the other one probed it, or sent "
+        "again what it had no room for, once at the least. A window that nobody probes holds nobody up.",
+        certain="The host sent packets with that window behind the one that shut it.",
+        refuted="Recv-Q of its socket (ss -tm) is 0; or the capture lost the packet that opened it.",
+        do="See what the threads that should read wait for (nfsd: /proc/PID/stack), then memory.",
+    ),
+    Row(
+        code="never-acknowledged",
+        layer="network",
+        title="Data are sent again and again, and never acknowledged",
+        looked_for="data that are never acknowledged",
+        because="for data are never acknowledged",
+        knob="the path, or the host that takes nothing",
+        means="An end of a connection sends the same bytes again and again until the capture ends, or the connection. "
+        "Calls behind them have no reply, and are in no response time.",
+        told="The first byte that is not acknowledged went out three times or more in 200 ms, or twice in 1 s; and the "
+        "end would not have asked again yet, or asked five times. Not where one direction alone was captured and goes "
+        "on. With two captures those tries are counted that came to the other one: where none did it is the path; "
+        "where some did and were acknowledged it is the way back; where they were not it is the host, and then the "
+        "finding is that host's.",
+        certain="With two captures: none of three tries or more arrived, or the ACK left the other host.",
+        refuted="The capture lost the ACKs (capture-drops), or the host counts what came with a wrong checksum "
+        "(TcpInCsumErrors): then it is the path.",
+        do="Firewalls that forgot the connection, an MTU that large packets do not fit, a host that is gone: ss -tio, "
+        "nstat, rpcinfo.",
     ),
     Row(
         code="server-grace",

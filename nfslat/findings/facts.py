@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nfslat.answer.model import CapInFlight, ClientInFlight, MatchedRow, Parts, ServerInFlight, SessionInFlight
+from nfslat.answer.model import CapInFlight, ClientInFlight, Hang, MatchedRow, Parts, ServerInFlight, SessionInFlight
 from nfslat.decompose import PART_NAMES
 from nfslat.evidence.records import Snapshot
 from nfslat.findings.layers import Layers
@@ -207,6 +207,7 @@ class Facts:
     kept_above: Mapping[str, KeptAbove] = field(default_factory=dict)  # by `Why`
     put_off: Mapping[str, PutOff] = field(default_factory=dict)  # by `Says`
     recoveries: Sequence[tuple[str, float]] = ()  # when the client made its session or leases anew, and for how long
+    hangs: Sequence[Hang] = ()  # those that hang still first, and the longest of each
     in_series: InSeries | None = None  # where they are half of all response times
     ops: int = 0  # that `mean` is over
     longest_ms: float | None = None  # client SRT of the slowest op of those that `mean` is over

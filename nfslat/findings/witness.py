@@ -146,6 +146,13 @@ WARNED = (
         do="Give the files of one capture; merge those of several interfaces with mergecap.",
     ),
     Warned(
+        code="capture-damaged",
+        title="Packets with spoilt sequence numbers",
+        costs="They are left out, as their receiver takes nothing of them either: numbers far from all others, and a "
+        "wrong checksum. Of two in a row the second one is believed. A warning where they are more than 2 %.",
+        do="ethtool -S on both hosts and the switch ports between them: what spoils packets?",
+    ),
+    Warned(
         code="capture-untimed",
         title="Packets without a time",
         costs="They got that of the packet before; latencies that begin or end with one are wrong.",

@@ -28,7 +28,7 @@ class TcpEvent(IntEnum):
 
     RETRANSMISSION = 0  # bytes of a segment that were seen before
     DUPLICATE = 1  # bytes of a packet that was captured twice
-    OUT_OF_ORDER = 2  # bytes of a segment that fill a hole which later data had left
+    OUT_OF_ORDER = 2  # bytes of a segment that fill a hole which later data, or the FIN, had left
     GAP = 3  # bytes of a hole that opens
     ZERO_WINDOW = 4  # ns for which the receiver of this direction had closed its window
     STALL = 5  # ns without a packet on the connection while data of this direction were under way
@@ -42,6 +42,22 @@ class Ended(IntEnum):
     WINDOW = 2  # nothing more is covered, but the window grew
     DUPLICATE = 3  # duplicate ACKs only
     DATA = 4  # data of the other side
+
+
+class Awaits(IntEnum):
+    """For what a sender waits that asks for it again and again."""
+
+    WINDOW = 0  # the other end's window is shut, and it probes it
+    ACK = 1  # of bytes that it sends again and again
+
+
+class Cut(IntEnum):
+    """What ended a connection."""
+
+    NOTHING = 0  # it stood when the capture ended
+    OWN_RESET = 1  # a RST of the end in question
+    RESET = 2  # a RST of the other end
+    NEXT_CONNECTION = 3  # a SYN of another one between the same ports
 
 
 class FileEvent(IntEnum):
@@ -172,10 +188,11 @@ class Tcp(Table):
     super_packets: I64  # data packets with more than the smaller of both MSS, or than 8948 bytes where none is known
     first_seq: I64  # sequence number of the first byte, ISN + 1 where the SYN was seen; NULL where nothing was
     seq_span: I64  # bytes from there to the highest one seen; sequence numbers wrap, this does not; NULL likewise
+    acked_span: I64  # bytes from there that the other end was seen to acknowledge; NULL likewise
     retransmissions: I64  # packets with bytes that were seen before
     retransmitted_bytes: I64  # those bytes
     duplicates: I64  # packets captured twice
-    out_of_order: I64  # packets with bytes that fill holes which later data had left
+    out_of_order: I64  # packets with bytes that fill holes which later data, or the FIN, had left
     late_bytes: I64  # those bytes
     keep_alives: I64
     lost_ranges: I64  # acknowledged, never captured
@@ -240,6 +257,33 @@ class Pauses(Table):
     duplicate_acks: I32  # since an ACK covered more
     is_tail: I8  # 1: what is sent once more, or late, reaches up to the highest byte that was sent before
     sent_ns: I64  # when the first byte was last sent before; NULL unless REPEATED, or too long ago
+
+
+@dataclass(frozen=True, eq=False)
+class Hangs(Table):
+    """What senders had asked for again, and did not have when the capture or their connection ended: a row a direction
+    and `Awaits`, by connection, reconnect and direction.
+
+    WINDOW where a shut window was probed, or bytes were sent in spite of it, once at the least; ACK where the first
+    byte that is not acknowledged was sent twice at the least. Whether that is long enough to say that it hangs
+    `nfslat.wire.hanging` decides. A RST counts as the end if its sender says nothing more.
+    """
+
+    conn: I32
+    reconnect: I32
+    direction: I8  # in which the one who waits sends
+    awaits: I8  # `Awaits`
+    since_ns: I64  # when the window was shut, or the byte first sent, as far as that is remembered
+    tries: I32  # probes, or transmissions
+    before_ns: I64  # of the last but one; of a single probe `since_ns`
+    last_ns: I64  # of the last one
+    frame: I32  # of the last one
+    offset: I64  # bytes from `Tcp.first_seq` to the first one that is not acknowledged; NULL if before
+    bytes: I64  # sent and not acknowledged
+    went_on: I8  # ACK: 1 where bytes were sent that were new when the byte had gone out twice
+    heard_ns: I64  # of the last packet of the other end; NULL: there was none
+    cut: I8  # `Cut`
+    until_ns: I64  # when that came; NULL of NOTHING
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,6 +399,7 @@ class Details:
     unread: Unread = field(default_factory=lambda: _empty(Unread))
     replies: Replies = field(default_factory=lambda: _empty(Replies))
     unanswered: Unanswered = field(default_factory=lambda: _empty(Unanswered))
+    hangs: Hangs = field(default_factory=lambda: _empty(Hangs))
     sessions: tuple[SessionLimits, ...] = ()
     turns: Turns = field(default_factory=lambda: _empty(Turns))
     events_dropped: int = 0
@@ -364,6 +409,7 @@ class Details:
     loads_dropped: int = 0
     files_dropped: int = 0
     unread_dropped: int = 0
+    hangs_dropped: int = 0
 
     @property
     def stalls_dropped(self) -> int:

@@ -16,7 +16,7 @@ from nfslat.report.text_layout import count, count_of, ms, plain
 _ESCAPED = re.compile(r"([\\`*_\[\]<>#|~])")
 _NUMBER = re.compile(r"[-+\d.,]* ?%?|cannot tell")
 _SHOWN = (
-    *("notes", "findings", "outcomes", "phases", "brief by op", "brief parts", "brief stack", "brief pivots"),
+    *("notes", "findings", "hangs", "outcomes", "phases", "brief by op", "brief parts", "brief stack", "brief pivots"),
     *("brief raw", "slowest", "brief captures"),
 )
 

@@ -7,7 +7,7 @@ from nfslat.report.sections.all import blocks
 from nfslat.report.text_writer import write
 
 _SHOWN = (
-    *("answer", "warnings", "findings", "phases", "stack", "what if", "evidence", "outcomes", "in flight"),
+    *("answer", "warnings", "findings", "hangs", "phases", "stack", "what if", "evidence", "outcomes", "in flight"),
     *("called", "raw", "histograms"),
     *("matched", "misses", "parts", "charges", "percentiles", "pivots", "intervals", "transport", "clock"),
     *("excluded", "captures", "messages", "programs", "legend", "made by"),

@@ -80,6 +80,17 @@ def ms(value_ms: float, max_decimals: int = 4) -> str:
     return shown.removeprefix("-") if float(shown) == 0 else shown
 
 
+def duration(total_ms: float) -> str:
+    """In the unit that suits: ``12.3 ms``, ``4.56 s``, ``25.0 min``, ``4.0 h``."""
+    if total_ms < 1000:
+        return f"{ms(total_ms)} ms"
+    if total_ms < 600_000:
+        return f"{ms(total_ms / 1000)} s"
+    if total_ms < 7_200_000:
+        return f"{total_ms / 60_000:.1f} min"
+    return f"{total_ms / 3_600_000:,.1f} h"
+
+
 def count(number: int) -> str:
     """A count with thousands separators."""
     return f"{number:,}"

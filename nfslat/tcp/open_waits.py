@@ -14,13 +14,9 @@ import numpy as np
 
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool
-from nfslat.model.units import NS_PER_S
 from nfslat.tcp.packets import ACK, FIN, RST, SYN, Kind, Packets, Talk
-from nfslat.wire.stalls import RTO_MIN_NS
+from nfslat.wire.hanging import OFTEN, asks_on, is_long, is_shut_for_long
 
-_ONCE_NS = NS_PER_S  # what was asked once more is waited for if nothing came for so long (RFC 6298 section 2.1)
-_ASKS_ON_NS, _BACKOFF = 3 * NS_PER_S, 4  # who waits asks again, each time after twice as long (RFC 6298 section 5.5)
-_FEW = 5  # transmissions; who stops after fewer had its answer, which the capture does not show
 _ASKS = (Kind.KEEP_ALIVE, Kind.ZERO_WINDOW_PROBE)
 
 
@@ -120,7 +116,7 @@ class _Side:
         p = self.packets
         current = self.heard[(p.ack[self.heard] != NULL) & (p.flags[self.heard] & SYN == 0)]
         if self.level is None:
-            current = current[p.ack[current] == p.ack[current].max(initial=NULL)]  # older ones were overtaken
+            current = current[p.ack[current] == np.maximum.accumulate(p.ack[current])]  # the others were overtaken
             is_shut = p.window[current] == 0
         else:
             current = current[self.level.is_current[current]]
@@ -133,7 +129,7 @@ class _Side:
         shut = int(current[opened[-1] + 1 if len(opened) else 0])
         behind = self.own[self.own > shut]
         asks = behind[np.isin(p.kind[behind], (*_ASKS, Kind.RETRANSMISSION))]
-        if not len(asks) or self.until_ns - p.t_ns[shut] < RTO_MIN_NS:
+        if not len(asks) or not is_shut_for_long(int(p.t_ns[shut]), self.until_ns):
             return None
         return self._open(Hang.WINDOW, shut, asks)
 
@@ -141,11 +137,10 @@ class _Side:
         p, data = self.packets, self._data()
         wanted = self._acked(data)
         tries = data[(p.seq[data] <= wanted) & (self._reach(data) > wanted)]
-        if not self._is_long(tries, 3) or len(tries) < 2:
+        if not self._is_long(tries, OFTEN) or len(tries) < 2:
             return None
-        quiet_ns = self.until_ns - int(p.t_ns[tries[-1]])
-        backoff_ns = _BACKOFF * int(p.t_ns[tries[-1]] - p.t_ns[tries[-2]])
-        if self.reset is None and len(tries) < _FEW and quiet_ns > max(_ASKS_ON_NS, backoff_ns):
+        before_ns, last_ns = p.t_ns[tries[-2:]].tolist()
+        if self.reset is None and not asks_on(before_ns, last_ns, len(tries), self.until_ns):
             return None
         # Who goes on hears answers that the capture does not show.
         goes_on = np.isin(p.kind[data[data > tries[1]]], (Kind.NEW, Kind.AHEAD)).any()
@@ -192,8 +187,7 @@ class _Side:
         """Was so often asked that nobody had to wait for long, or less often, and then nothing came for long?"""
         if not len(tries):
             return False
-        waited_ns = self.until_ns - int(self.packets.t_ns[tries[0]])
-        return waited_ns >= (RTO_MIN_NS if len(tries) >= enough else _ONCE_NS)
+        return is_long(int(self.packets.t_ns[tries[0]]), self.until_ns, is_often=len(tries) >= enough)
 
     def _data(self) -> I64:
         """Rows with some of the stream, a FIN included."""

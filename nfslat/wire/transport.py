@@ -122,7 +122,7 @@ def deliveries(server: Decoded, client: Decoded, connections: Mapping[int, int])
     if not (knows_tcp(server) and knows_tcp(client)):
         return None
     at_server, at_client = _Side(server), _Side(client)
-    ways_s, ways_c = _ways(server.ops), _ways(client.ops)
+    ways_s, ways_c = ways(server.ops), ways(client.ops)
     out = []
     for s, c in sorted(connections.items()):
         ends_s, ends_c = server.ops.connections[s], client.ops.connections[c]
@@ -172,7 +172,7 @@ def _touched(side: Decoded, kind: Again, *, is_reply: bool) -> Bool:
     return out
 
 
-def _ways(ops: Ops) -> I64:
+def ways(ops: Ops) -> I64:
     """For each connection the direction that leads to the NFS server: that of the calls, unless all are callbacks."""
     c, reverse = ops.classes, is_reverse(ops)
     of_calls = np.zeros((len(ops.connections), 2), dtype=np.int64)
@@ -337,7 +337,7 @@ def _common(sender: _Side, sent: list[int], receiver: _Side, arrived: list[int])
     """The bytes that both sides know of, part by part, as either side counts them."""
     of_sender, of_receiver = [], []
     for one, other in _same(sender.tcp, sent, receiver.tcp, arrived):
-        shift = int(_apart(receiver.tcp.first_seq[other], sender.tcp.first_seq[one]))
+        shift = int(apart(receiver.tcp.first_seq[other], sender.tcp.first_seq[one]))
         begin, end = max(shift, 0), min(int(sender.tcp.seq_span[one]), shift + int(receiver.tcp.seq_span[other]))
         size = sender.segment_sizes[one] or receiver.segment_sizes[other]
         of_sender.append(_Part(one, begin, end, size))
@@ -354,7 +354,7 @@ def _same(sender: Tcp, sent: list[int], receiver: Tcp, arrived: list[int]) -> li
     other = np.array([row for row in arrived if row not in done_r], dtype=np.int64)
     if not 0 < len(one) * len(other) <= _TABLE_CELLS:
         return same
-    shift = _apart(receiver.first_seq[None, other], sender.first_seq[one, None])
+    shift = apart(receiver.first_seq[None, other], sender.first_seq[one, None])
     end = np.minimum(sender.seq_span[one, None], shift + receiver.seq_span[None, other])
     shared = end - np.maximum(shift, 0)
     for cell in np.argsort(-shared, axis=None, kind="stable").tolist():
@@ -368,6 +368,6 @@ def _same(sender: Tcp, sent: list[int], receiver: Tcp, arrived: list[int]) -> li
     return same
 
 
-def _apart(number: I64, other: I64) -> I64:
+def apart(number: I64, other: I64) -> I64:
     """Bytes from one sequence number on to another: the shorter way round (RFC 9293 section 3.4)."""
     return np.asarray((number - other + _NUMBERS // 2) % _NUMBERS - _NUMBERS // 2, dtype=np.int64)

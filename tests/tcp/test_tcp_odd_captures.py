@@ -12,14 +12,14 @@ import pytest
 from captures import needs_native
 from odd_talks import bulk, lost, with_fin
 from timeline import Timeline
-from wire import Seen, write_pcap
+from wire import Seen, moved, summed, write_pcap
 
 from nfslat.cli import main as cli
 
 pytestmark = needs_native
 
 _OFF = 0x1F0000
-_SEQ, _SUM = 38, 50  # in a frame of Ethernet, IPv4 and TCP
+_SUM = 50  # in a frame of Ethernet, IPv4 and TCP
 
 
 def _transport(capsys: pytest.CaptureFixture[str], path: Path) -> dict[str, Any]:
@@ -28,25 +28,10 @@ def _transport(capsys: pytest.CaptureFixture[str], path: Path) -> dict[str, Any]
     return found
 
 
-def _summed(frame: bytes) -> bytes:
-    """With the checksum of its TCP segment."""
-    segment = frame[34:_SUM] + b"\0\0" + frame[_SUM + 2 :]
-    words = frame[26:34] + struct.pack(">HH", 6, len(segment)) + segment + bytes(len(segment) % 2)
-    total = sum(struct.unpack(f">{len(words) // 2}H", words))
-    while total > 0xFFFF:
-        total = (total >> 16) + (total & 0xFFFF)
-    return frame[:_SUM] + struct.pack(">H", total ^ 0xFFFF) + frame[_SUM + 2 :]
-
-
-def _moved(frame: bytes, by: int) -> bytes:
-    (seq,) = struct.unpack_from(">I", frame, _SEQ)
-    return frame[:_SEQ] + struct.pack(">I", (seq + by) % 2**32) + frame[_SEQ + 4 :]
-
-
 def _with_spoilt(line: Timeline, at: int, by: int) -> list[Seen]:
     """Frame `at` has a number that is `by` off, and the checksum that was right before."""
-    frames = [Seen(one.t_ns, _summed(one.frame)) for one in line.seen()]
-    frames[at] = Seen(frames[at].t_ns, _moved(frames[at].frame, by))
+    frames = [Seen(one.t_ns, summed(one.frame)) for one in line.seen()]
+    frames[at] = Seen(frames[at].t_ns, moved(frames[at].frame, by))
     return frames
 
 
@@ -73,7 +58,7 @@ def test_a_hole_that_the_capture_has_stays_one(tmp_path: Path, capsys: pytest.Ca
     for number in range(5):
         line.send(30 + number, ">", 1000, seq=5000 + _OFF + 1000 * number, ack=0)
         line.ack(30.2 + number, "<", ack=6000 + _OFF + 1000 * number)
-    frames = line.seen() if form == "left out" else [Seen(one.t_ns, _summed(one.frame)) for one in line.seen()]
+    frames = line.seen() if form == "left out" else [Seen(one.t_ns, summed(one.frame)) for one in line.seen()]
     if form == "cut":
         frames = [Seen(one.t_ns, one.frame[:_SUM] + b"\1\1" + one.frame[_SUM + 2 :]) for one in frames]
     snaplen = 128 if form == "cut" else 262_144

@@ -203,7 +203,7 @@ fn kinds() {
     capture.udp(CLIENT, SERVER, 1, &read(1, 0, 512)); // rpc
     capture.frame(&ethernet(0x0800, &ipv4(1, 2, 17, 9, 0x2000, &[0; 64]))); // ip fragment
     capture.frame(&ethernet(0x0806, &[0; 46])); // other
-    assert_eq!(capture.end().kinds, [2, 1, 3, 1, 1, 1, 0]);
+    assert_eq!(capture.end().kinds, [2, 1, 3, 1, 1, 1, 0, 0]);
 }
 
 /// Bytes on the wire and in the file are summed over all packets, whatever is in them.

@@ -136,7 +136,7 @@ fn call_in_fragments() {
     assert_eq!(ops(&decoder), [(1, (1, 4), (5, 5), 1, true)]);
     assert_eq!((decoder.pairing.ops.t0[0], decoder.pairing.ops.t1[0]), (10_000, 40_000));
     assert_eq!(decoder.pairing.ops.size[0], 2920);
-    assert_eq!(decoder.kinds, [2, 0, 0, 0, 3, 0, 0]); // the last fragment is RPC, as the reply is
+    assert_eq!(decoder.kinds, [2, 0, 0, 0, 3, 0, 0, 0]); // the last fragment is RPC, as the reply is
 }
 
 /// A reply in IPv6 fragments, cut by a snaplen: what names it is in the first one.
@@ -166,5 +166,5 @@ fn fragment_missing() {
     capture.udp(SERVER, CLIENT, 5, &reply(1, &[])); // 3
     let decoder = capture.end();
     assert_eq!(loose(&decoder), [(1, (3, 3), State::NoCall, -1)]);
-    assert_eq!(decoder.kinds, [1, 0, 0, 0, 2, 0, 0]);
+    assert_eq!(decoder.kinds, [1, 0, 0, 0, 2, 0, 0, 0]);
 }

@@ -33,6 +33,7 @@ pub(super) struct Tables {
     tcp: Py<PyDict>,
     events: Py<PyDict>,
     pauses: Py<PyDict>,
+    hangs: Py<PyDict>,
     loads: Py<PyDict>,
     unread: Py<PyDict>,
     replies: Py<PyDict>,
@@ -48,6 +49,7 @@ pub(super) struct Dropped {
     blocked: u64,
     events: u64,
     pauses: u64,
+    hangs: u64,
     loads: u64,
     unread: u64,
 }
@@ -107,6 +109,7 @@ impl Found {
             blocked: pairing.blocked.dropped,
             events: decoder.events.dropped,
             pauses: decoder.pauses.dropped,
+            hangs: decoder.hangs.dropped,
             loads: decoder.loads.dropped,
             unread: decoder.tally.unread.dropped,
         };
@@ -123,6 +126,7 @@ impl Found {
             tcp: table(py, Tcp::of(&decoder.finished).take_columns())?,
             events: table(py, decoder.events.take_columns())?,
             pauses: table(py, decoder.pauses.take_columns())?,
+            hangs: table(py, decoder.hangs.take_columns())?,
             loads: table(py, decoder.loads.columns().take_columns())?,
             unread: table(py, decoder.tally.unread.take_columns())?,
             replies: table(py, pairing.replies.take_columns())?,

@@ -674,6 +674,29 @@ fn keep_alives() {
     assert_eq!((client.keep_alives, client.retransmissions, client.packets, client.data_packets), (1, 0, 6, 3));
 }
 
+/// What a FIN has overtaken is late, and nothing is lost; what comes in front of it is new.
+#[test]
+fn fin_overtakes_data() {
+    let reply = record(&reply(1, &[]));
+    for (data_us, late) in [(1000, 0), (3000, 1)] {
+        let mut capture = Capture::new();
+        capture.tcp(&syn(CLIENT, SERVER, 0));
+        capture.tcp(&syn_ack(SERVER, CLIENT, 0, 1));
+        capture.tcp(&c(1).ack(1).data(&record(&read(1, 0, 512))));
+        let mut both = [(data_us, s(1).ack(69).data(&reply)), (2000, s(33).ack(69).flags(ACK | FIN))];
+        both.sort_by_key(|(us, _)| *us);
+        for (us, segment) in both {
+            capture.at_us(us).tcp(&segment);
+        }
+        capture.at_us(4000).tcp(&c(69).ack(34));
+        let decoder = capture.end();
+        let done = decoder.finished.iter().find(|done| done.direction == 1).unwrap();
+        assert_eq!((done.traffic.out_of_order, done.traffic.retransmissions, done.lost_bytes), (late, 0, 0));
+        assert_eq!(decoder.events.kind.len(), late as usize);
+        assert_eq!(ops(&decoder).len(), 1);
+    }
+}
+
 /// FIN takes a number that holds no byte; its ACK covers nothing that was lost, and no more does what RST says.
 #[test]
 fn fin_and_rst() {

@@ -393,6 +393,15 @@ proptest! {
             let Any { start, len, ack, window, went, in_message, .. } = *of;
             waits.packet(&Seen { place, start, origin: 1 << 32, len, ack, window, options: &[], went, in_message }, &mut out);
         }
+        let mut hangs = Hangs::default();
+        for wait in waits.open([1 << 32; 2], [None; 2]) {
+            hangs.push(&wait, 0, 0, (Cut::Nothing, -1));
+        }
+        for row in 0..hangs.conn.len() {
+            let is_ack = hangs.awaits[row] == 1;
+            prop_assert!(hangs.tries[row] > i32::from(is_ack) && (hangs.bytes[row] > 0 || !is_ack));
+            prop_assert!((hangs.frame[row] as usize) < packets.len());
+        }
         prop_assert!(out.frame.is_sorted());
         for row in 0..out.conn.len() {
             let packet = &packets[out.frame[row] as usize];

@@ -124,7 +124,7 @@ def _file_notes(side: Side) -> list[AuditNote]:
 
 def _reading_notes(side: Side) -> list[AuditNote]:
     d = side.decoded
-    untracked = d.packet_kinds.get("untracked", 0)
+    untracked, damaged = (d.packet_kinds.get(kind, 0) for kind in ("untracked", "tcp damaged"))
     return [
         note(
             "rpc-with-tls",
@@ -139,6 +139,13 @@ def _reading_notes(side: Side) -> list[AuditNote]:
             f"{some(untracked, 'packet')} {'belongs' if untracked == 1 else 'belong'} to more connections than are "
             "followed at once; capture 'port 2049' only",
             warn=True,
+        ),
+        note(
+            "capture-damaged",
+            damaged,
+            f"{some(damaged, 'TCP packet')} {be(damaged)} left out, with a sequence number far from all others and a "
+            "wrong checksum: spoilt on the way",
+            warn=damaged > MANY * sum(d.packet_kinds.values()),
         ),
         note(
             "capture-untimed",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslat.answer.model import Report
 from nfslat.errors import UsageError
+from nfslat.findings.catalogue import HANGS
 from nfslat.report.blocks import Prose, RankedFinding
 from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import VEGA_LITE, Chart
@@ -65,6 +66,7 @@ def render(report: Report) -> str:
         intervals_left=intervals_left,
         causes=[one for one in causes if one.number],
         minor=[one for one in causes if not one.number],
+        hang_codes=HANGS,
         not_found=[block.text for block in found if isinstance(block, Prose)],
         srt_means=_srt_means(report, two),
         no_pictures=_no_pictures(report),
@@ -215,10 +217,11 @@ def _no_pictures(report: Report) -> str:
 def _contents(report: Report, two: bool) -> list[tuple[str, str]]:
     quiet = report.outcomes is None or is_quiet(report.outcomes)
     errors = [] if quiet else [("outcomes", "NFS errors")]
+    hangs = [("hangs", "Connections that hang")] if report.hangs else []
     if not two:
         return [
-            ("answer", "What it shows"), ("distributions", "Each operation"), *errors, ("in-flight", "In flight"),
-            ("audit", "Capture audit"), ("definitions", "Definitions"),
+            ("answer", "What it shows"), ("distributions", "Each operation"), *hangs, *errors,
+            ("in-flight", "In flight"), ("audit", "Capture audit"), ("definitions", "Definitions"),
         ]  # fmt: skip
     return [
         ("answer", "Answer"), ("stack", "Latency stack"), ("distributions", "Each operation"),

@@ -24,7 +24,7 @@ _IN_WORDS = {
 _SECTIONS = {
     "warnings": ("warnings",), "one_side": ("one side",), "outcomes": ("outcomes",), "in_flight": ("in flight",),
     "parts": ("parts", "percentiles"), "misses": ("misses",), "clock": ("clock",),
-    "transport": ("charges", "transport"), "what_if": ("what if",), "evidence": ("evidence",),
+    "transport": ("charges", "transport"), "hangs": ("hangs",), "what_if": ("what if",), "evidence": ("evidence",),
     "messages": ("messages", "programs"), "phases": ("phases",), "excluded": ("excluded",),
 }  # fmt: skip
 _SHOWN = 0.0005  # shares are printed to 0.1 %

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nfslat.answer.model import Charge, TcpAmount, Transport
+from nfslat.answer.model import Charge, Hang, TcpAmount, Transport
 from nfslat.model.causes import in_words
 from nfslat.report.blocks import Block, Cell, Item, Prose, Table, Title
-from nfslat.report.text_layout import count, count_of, ms, percent
+from nfslat.report.text_layout import count, count_of, duration, ms, percent
 
 _WORTH, _WORTH_SLOWEST = 0.01, 0.05  # of the client SRT on average, or in the slowest 1 %: less has no row
 _PLACES = {"before": "before the call's first byte", "after": "after the reply's last byte"}
@@ -106,3 +106,43 @@ def _segments(amounts: Sequence[TcpAmount]) -> int | str:
     if None in segments:
         return f"{count(sum(one.packets for one in amounts))} packets"
     return sum(n for n in segments if n is not None)
+
+
+_AWAITS = {"window": "{other} to open its window", "ack": "an ACK from {other}"}
+_TRIES = {"window": "probe", "ack": "transmission"}
+_UNTIL = {
+    "nothing": "at the capture's end",
+    "own-reset": "when it gave up with a RST",
+    "reset": "when a RST came",
+    "next-connection": "when its next connection began",
+}
+_HANGS_SHOWN = 10
+
+
+def hangs_section(hangs: Sequence[Hang]) -> Iterator[Block]:
+    """Who waited for whom to the last, since when, how long, and how often it asked."""
+    if not hangs:
+        return
+    yield Title("Connections that hang")
+    for one in hangs[:_HANGS_SHOWN]:
+        yield Item(_hang(one))
+    if len(hangs) > _HANGS_SHOWN:
+        yield Prose(f"{_HANGS_SHOWN} of {count(len(hangs))}; --json has more.")
+
+
+def _hang(one: Hang) -> str:
+    parts = [f"{count_of(one.tries, _TRIES[one.awaits])}, the last one after {duration(one.last_try_ms)}"]
+    if one.compared is not None and one.arrived is not None:
+        of = "them" if one.compared == one.tries else f"the {count(one.compared)} in its time"
+        parts.append(f"{count(one.arrived)} of {of} in the other capture")
+    if one.heard is None or one.heard <= one.since:
+        parts.append("nothing came back")
+    if one.bytes:
+        parts.append(f"{count_of(one.bytes, 'byte')} not acknowledged")
+    if one.calls:
+        parts.append(f"{count_of(one.calls, 'call')} without a reply")
+    where = "" if one.capture == "capture" else f"the {one.side}, "
+    return (
+        f"{where}{one.waiter}, waits for {_AWAITS[one.awaits].format(other=one.other)} since {one.since}: "
+        f"{duration(one.ms)} {_UNTIL[one.cut]} (frame {one.frame}). {'; '.join(parts)}."
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nfslat.model.causes import WORDS
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
-from nfslat.report.text_layout import count, count_of, ms, percent, shorten
+from nfslat.report.text_layout import count, count_of, duration, ms, percent, shorten
 from nfslat.report.text_writer import write
 from nfslat.tcp.hangs import Hanging
 from nfslat.tcp.model import Capture, Detail, Ends, Line, Report
@@ -16,7 +16,7 @@ from nfslat.tcp.sections.multipath import multipath_items
 from nfslat.tcp.sections.rounds import rounds_section
 from nfslat.tcp.sections.sizes import rate, sizes_section, throughput_section
 from nfslat.tcp.sections.sqlnet import sqlnet_section, trace_section
-from nfslat.tcp.sections.turns import compared_section, duration, turns_section, walk_section
+from nfslat.tcp.sections.turns import compared_section, turns_section, walk_section
 from nfslat.tcp.sections.windows import windows_section
 from nfslat.tcp.turns import Shape
 

@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from nfslat.report.blocks import Block, Item, Prose, Title
-from nfslat.report.text_layout import count, count_of
+from nfslat.report.text_layout import count, count_of, duration
 from nfslat.tcp.hangs import Hanging
 from nfslat.tcp.model import Detail, Report
 from nfslat.tcp.open_waits import Hang
 from nfslat.tcp.sections.rounds import times
-from nfslat.tcp.sections.turns import duration
 
 _SHOWN = 10  # of those that are not in full
 _TRIES = {

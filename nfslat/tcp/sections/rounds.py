@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nfslat.report.blocks import Block, Cell, Gap, Prose, Table, Title
-from nfslat.report.text_layout import count, count_of, ms, percent
+from nfslat.report.text_layout import count, count_of, duration, ms, percent
 from nfslat.tcp.floors import Place
 from nfslat.tcp.rounds import DelayedAcks, HeldBack, Rounds
-from nfslat.tcp.sections.turns import duration
 from nfslat.tcp.setup import Setup
 from nfslat.tcp.waits import Waits
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nfslat.model.causes import WORDS, Cause
 from nfslat.report.blocks import Block, Cell, Command, Item, Prose, Table, Title
-from nfslat.report.text_layout import count, count_of, ms, percent, shorten
+from nfslat.report.text_layout import count, count_of, duration, ms, percent, shorten
 from nfslat.tcp.turns import Compared, Shape, Turns, TurnStall
 from nfslat.tcp.walk import Walk
 
@@ -179,14 +179,3 @@ def compared_section(found: Compared) -> Iterator[Block]:
             f"Only in the client's capture: {count_of(found.client_only, 'turn')}; only in the server's: "
             f"{count_of(found.server_only, 'turn')}."
         )
-
-
-def duration(total_ms: float) -> str:
-    """In the unit that suits: ``12.3 ms``, ``4.56 s``, ``25.0 min``, ``4.0 h``."""
-    if total_ms < 1000:
-        return f"{ms(total_ms)} ms"
-    if total_ms < 600_000:
-        return f"{ms(total_ms / 1000)} s"
-    if total_ms < 7_200_000:
-        return f"{total_ms / 60_000:.1f} min"
-    return f"{total_ms / 3_600_000:,.1f} h"
