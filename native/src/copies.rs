@@ -300,7 +300,7 @@ impl Copies {
     }
 
     /// Was a segment captured before? `point` is the interface.
-    #[inline]
+    #[inline(always)]
     pub fn is_copy(&mut self, direction: usize, point: u32, segment: &Segment<'_>, t_ns: i64) -> bool {
         let [forward, backward] = &mut self.0;
         let (own, other) = if direction == 0 { (forward, backward) } else { (backward, forward) };
@@ -314,7 +314,7 @@ impl Copies {
 
 impl Way {
     /// Does a segment go on where the last one ended, or acknowledge more, with nothing about it but a timestamp?
-    #[inline]
+    #[inline(always)]
     fn is_usual_next(&self, point: u32, segment: &Segment<'_>) -> bool {
         let is_new = segment.len > 0 || (segment.flags == ACK && self.acks_more(segment));
         let is_stamped = segment.options.first_chunk() == Some(&PLAIN) && segment.options.len() == 12;
@@ -328,7 +328,7 @@ impl Way {
             && is_stamped
     }
     /// It was not captured before then, and asks for nothing.
-    #[inline]
+    #[inline(always)]
     fn take_next(&mut self, segment: &Segment<'_>, t_ns: i64) {
         let (ts_val, options) = options_of(segment);
         self.tick(t_ns, ts_val);
