@@ -239,6 +239,17 @@ else:
     done
 }
 
+# $venvless, the package with a Python that is new enough, which apt knows; else ''.
+find_debian_python() {
+    have apt-get || return 0
+    find_root
+    ! may_install || update_packages
+    for name in python3 python3.14 python3.13 python3.12 python3.11; do
+        candidate=$(apt-cache policy "$name" 2>/dev/null | sed -n 's/^  Candidate: //p')
+        case ${candidate#*:} in 3.1[1-9]*) venvless=$name && return ;; esac
+    done
+}
+
 # install_packages WHAT DEBIAN FEDORA ARCH SUSE ALPINE BREW: on Debian and its kin installs the packages where that
 # takes no password, and says so; elsewhere says what to type. WHAT is what is missing.
 install_packages() {
@@ -385,9 +396,15 @@ prepare() {
     if ! fits "$1"; then
         find_python
         if [ -z "$python" ]; then
-            [ "$venvless" ] || die "Python 3.11 or newer is needed, found ${old:-none}"
-            have apt-get || die "$venvless lacks its modules venv and ensurepip: install them, or another Python"
-            missing="${missing:+$missing, }$venvless lacks venv" debian="${debian:+$debian }$venvless-venv"
+            if [ "$venvless" ]; then
+                have apt-get || die "$venvless lacks its modules venv and ensurepip: install them, or another Python"
+                lacks="$venvless lacks venv"
+            else
+                lacks="Python 3.11 or newer is needed, found ${old:-none}"
+                find_debian_python
+                [ "$venvless" ] || die "$lacks"
+            fi
+            missing="${missing:+$missing, }$lacks" debian="${debian:+$debian }$venvless $venvless-venv"
         fi
     fi
     if [ "$missing" ]; then
