@@ -347,17 +347,20 @@ fill() {
     say 'set-up complete'
 }
 
-# set_up_tools: $tools, an environment of its own for what makes packages and locks: 400 MB that few need.
+# set_up_tools: $venv, an environment of its own for what makes packages and locks: 400 MB that few need; and $cargo.
 set_up_tools() {
-    set_up dev
-    tools=$venv/tools wanted=$(cksum <"$root/locks/tools.txt")
-    [ "$(cat "$tools/.stamp" 2>/dev/null)" != "$wanted" ] || return 0
-    say "setting up $tools (once; needs the network)"
-    rm -rf "$tools"
-    "$venv/bin/python" -m venv "$tools"
-    "$tools/bin/python" -m pip install --quiet --disable-pip-version-check --no-user --require-hashes \
-        --requirement "$root/locks/tools.txt" || die 'pip could not install what makes packages (see above)'
-    printf '%s\n' "$wanted" >"$tools/.stamp"
+    venv=$root/.venv-tools source=$root
+    find_cargo
+    [ "$cargo" ] || die "$why: scripts/nfslat installs one where it can, and else says how"
+    wanted=$(cksum <"$root/locks/tools.txt")
+    [ "$(cat "$venv/.stamp" 2>/dev/null)" != "$wanted" ] || return 0
+    find_python
+    [ "$python" ] || die 'Python 3.11 or newer is needed, with its module venv'
+    say "setting up $venv (once; needs the network)"
+    "$python" -m venv --clear "$venv" || die "cannot make $venv"
+    pip install --require-hashes --requirement "$root/locks/tools.txt" >&2 ||
+        die 'pip could not install what makes packages (see above)'
+    printf '%s\n' "$wanted" >"$venv/.stamp"
 }
 
 # find_browser: a Chromium, in which the tests open the page that nfslat writes; tests/browser looks for the same names.

@@ -1,6 +1,6 @@
 """An archive in, the same with nothing of the day and machine on which it was made out: files in order, one time, no owner.
 
-    again.py ARCHIVE.tar.gz EPOCH
+again.py ARCHIVE.tar.gz EPOCH
 """
 
 from __future__ import annotations

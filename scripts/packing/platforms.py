@@ -1,6 +1,6 @@
 """A version of Python in, what PEX has to know of it on Linux with glibc out: one JSON, which is of this processor.
 
-    platforms.py 3.12
+platforms.py 3.12
 """
 
 from __future__ import annotations
