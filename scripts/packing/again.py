@@ -1,4 +1,4 @@
-"""An archive in, the same with nothing of the day and machine on which it was made out: files in order, one time, no owner.
+"""An archive in, the same without day and machine on which it was made out: files in order, one time, no owner.
 
 again.py ARCHIVE.tar.gz EPOCH
 """
