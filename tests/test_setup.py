@@ -204,6 +204,16 @@ def test_what_needs_the_decoder_says_so_in_a_line(arguments: list[str]) -> None:
     assert "not compiled" in done.stderr
 
 
+@pytest.mark.parametrize("package", ["distributed", "fsspec", "xxhash"])
+def test_a_package_that_was_left_out_is_named(package: str) -> None:
+    """Where a command needs a package that is not installed, it ends with status 2 and one line that names it."""
+    program = f"import sys; sys.modules['{package}'] = None; from nfslat.cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "fleet", *PAIR]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert f"package {package}," in done.stderr
+
+
 def test_the_bill_of_materials_has_what_the_locks_have() -> None:
     """Each package and crate that is locked stands in it once; what only tests need is optional."""
     command = [sys.executable, str(PACKING / "sbom.py"), str(ROOT), "1.2.3", "1700000000"]
