@@ -1,32 +1,47 @@
 # shellcheck shell=sh
-# A loose PEX in, a Debian package out: what scripts/build calls.
-#   deb.sh PEX SOURCES VERSION DIR
+# The file that needs only Python in, a Debian package out: what scripts/build calls.
+#   deb.sh PYZ SOURCES VERSION DIR
 set -eu
-pex=$1 sources=$2 version=$3 out=$4
+pyz=$1 sources=$2 version=$3 out=$4
 machine=$(dpkg --print-architecture)
 tree=$(mktemp -d "$out/deb.XXXXXX")
 chmod 755 "$tree"
 mkdir -p "$tree/DEBIAN" "$tree/usr/bin" "$tree/usr/lib" "$tree/usr/share/man/man1" "$tree/usr/share/doc/nfslat" \
     "$tree/usr/share/bash-completion/completions" "$tree/usr/share/zsh/vendor-completions" \
     "$tree/usr/share/fish/vendor_completions.d"
-cp -r "$pex" "$tree/usr/lib/nfslat"
+python3 -c 'import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extractall(sys.argv[2])' "$pyz" "$out/pyz"
+mv "$out/pyz/.deps" "$tree/usr/lib/nfslat"
+rm -rf "$out/pyz"
 shell=$sources/nfslat/cli/shell
 gzip -9n <"$shell/nfslat.1" >"$tree/usr/share/man/man1/nfslat.1.gz"
 cp "$shell/nfslat.bash" "$tree/usr/share/bash-completion/completions/nfslat"
 cp "$shell/_nfslat" "$tree/usr/share/zsh/vendor-completions/_nfslat"
 cp "$shell/nfslat.fish" "$tree/usr/share/fish/vendor_completions.d/nfslat.fish"
 cp "$sources/LICENSE" "$tree/usr/share/doc/nfslat/copyright"
-# What Python compiles for users who may not write here would be compiled in each run.
 cat >"$tree/usr/bin/nfslat" <<'EOF'
-#!/bin/sh
-exec /usr/bin/python3 /usr/lib/nfslat "$@"
+#!/usr/bin/python3 -I
+"""nfslat with the packages that came with it, those of this version of Python."""
+
+import os
+import sys
+
+_FITS = ("-none-any.whl", "-abi3-", "-cp%d%d-" % sys.version_info[:2])
+with os.scandir("/usr/lib/nfslat") as _packages:
+    sys.path[:0] = [one.path for one in _packages if any(fits in one.name for fits in _FITS)]
+
+from nfslat.cli.main import main
+
+sys.exit(main())
 EOF
 chmod 755 "$tree/usr/bin/nfslat"
 cat >"$tree/DEBIAN/postinst" <<'EOF'
 #!/bin/sh
 set -e
-# Some of the packages hold tests and templates that are no Python of this version.
-[ "$1" != configure ] || python3 -m compileall -q -j 0 /usr/lib/nfslat >/dev/null 2>&1 || :
+[ "$1" = configure ] || exit 0
+# Once for all users, who may not write there; what does not compile is a template or a test of a package.
+cp=$(python3 -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
+cd /usr/lib/nfslat
+python3 -m compileall -q *-none-any.whl *-abi3-* *-"$cp"-* >/dev/null 2>&1 || :
 EOF
 cat >"$tree/DEBIAN/prerm" <<'EOF'
 #!/bin/sh
