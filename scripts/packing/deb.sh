@@ -66,5 +66,5 @@ Description: says where the latency of NFS operations arises
  or server.
 EOF
 find "$tree" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-dpkg-deb --root-owner-group -Zxz --build "$tree" "$out/nfslat_${version}_$machine.deb" >/dev/null
+dpkg-deb --root-owner-group -Zzstd --threads-max=1 --build "$tree" "$out/nfslat_${version}_$machine.deb" >/dev/null
 rm -rf "$tree"
