@@ -4,9 +4,12 @@
 # which leaves $venv, a virtual environment that holds nfslat (dev: and the tools to test and check it), with tshark in
 # PATH. Everything it says goes to standard error, for standard output belongs to nfslat. It exits with 3 if it cannot.
 #
-# The fast decoder in native/ is compiled where there is Rust. Where there is none, or it does not compile, tshark does
-# the decoding: one line at set-up says so, and nothing fails. $native says how that went: built, absent (no cargo), old
-# (a cargo that is too old) or failed. Where it is built or failed, the function crate runs cargo on it.
+# The fast decoder in native/ is compiled where there is Rust that is new enough; on Debian and its kin that is installed
+# where it takes no password. Where there is none, or it does not compile, tshark does the decoding: one line at set-up
+# says so, and nothing fails. $native says how that went: built, absent (no cargo that is new enough) or failed. Where it
+# is built or failed, the function crate runs cargo on it.
+#
+# What is installed is what the locks say, each package and crate with its hash (scripts/lock makes them).
 : "${root:?}"
 
 say() { printf 'nfslat: %s\n' "$*" >&2; }
@@ -23,7 +26,7 @@ fits() {
     stamp='' origin='' wanted=''
     [ -x "$venv/bin/python" ] || return 1
     origin="$root $(readlink -f "$venv/bin/python")"
-    wanted="$origin $(cd "$root" && cksum setup.cfg pyproject.toml)"
+    wanted="$origin $(cd "$root" && cksum setup.cfg pyproject.toml locks/*.txt)"
     [ ! -r "$venv/.stamp" ] || stamp=$(cat "$venv/.stamp")
     [ "$stamp" = "$wanted dev" ] || [ "$stamp" = "$wanted $1" ]
 }
@@ -65,29 +68,53 @@ native_fits() {
 
 # Names that start with a dot are those of editors at work.
 sum_sources() {
-    sources=$(cd "$root" && find native/Cargo.toml native/src ! -name '.*' -type f -exec cksum {} + | cksum)
+    sources=$(cd "$root" && find native/Cargo.toml native/crates.lock native/src ! -name '.*' -type f -exec cksum {} + | cksum)
     sources=${sources%% *}
 }
 
-# What is known of cargo without starting it. That of rustup is only a front, which stays when rustup installs or
-# updates a compiler; then one of the other files changes.
-sum_cargo() {
-    find_cargo
-    rustup=${RUSTUP_HOME:-${HOME:-}/.rustup}
-    # shellcheck disable=SC2012 # nobody reads the names
-    [ -z "$cargo" ] || ls -dlL "$cargo" "$rustup/settings.toml" "$rustup/toolchains" "$rustup"/update-hashes/* 2>&1 |
-        cksum
+# The cargos that may be there: rustup puts its own where a shell that was started before does not look, Ubuntu those that
+# are newer than the release where nobody looks.
+cargos() {
+    command -v cargo || :
+    ls -d "${CARGO_HOME:-${HOME:-}/.cargo}/bin/cargo" /usr/lib/rust-*/bin/cargo 2>/dev/null || :
 }
 
-# rustup puts cargo where a shell that was started before does not look.
+# What is known of them without starting one. That of rustup is only a front, which stays when rustup installs or
+# updates a compiler; then one of the other files changes.
+sum_cargo() {
+    rustup=${RUSTUP_HOME:-${HOME:-}/.rustup}
+    # shellcheck disable=SC2012,SC2046 # nobody reads the names, and one with a space in it costs only a new try
+    ls -dlL $(cargos) "$rustup/settings.toml" "$rustup/toolchains" "$rustup"/update-hashes/* 2>&1 | cksum
+}
+
+# find_cargo: $cargo, the first that is new enough for the crate; without one $why there is none.
 find_cargo() {
-    cargo=$(command -v cargo) || cargo=${CARGO_HOME:-${HOME:-}/.cargo}/bin/cargo
-    [ -x "$cargo" ] || cargo=''
+    cargo='' why='no cargo is found'
+    rust=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$root/native/Cargo.toml")
+    while read -r name; do
+        # cargo 1.85.0 (d73d2caf9 2024-12-31)
+        [ "$name" ] || continue
+        if ! version=$(cd "$root/native" && "$name" --version 2>/dev/null); then
+            why="$name does not run (with rustup: no toolchain?)"
+            continue
+        fi
+        version=${version#cargo } version=${version%% *}
+        if is_new_enough "$version"; then cargo=$name && return; fi
+        why="Rust $version is too old"
+    done <<EOF
+$(cargos)
+EOF
+}
+
+# is_new_enough VERSION: for the crate, which says 1.85; of Rust 1 there is no 2 in sight.
+is_new_enough() {
+    minor=${1#1.}
+    [ "$minor" != "$1" ] && [ "${minor%%[!0-9]*}" -ge "${rust#1.}" ]
 }
 
 # crate ARGUMENTS: cargo on native/. What it makes goes where the environment is, since the checkout may be read-only.
 crate() (
-    find_cargo
+    [ "${cargo:-}" ] || find_cargo
     cd "$source/native" || exit
     # A build target of the user's, for another machine, would not be found again, nor run here.
     env -u CARGO_BUILD_TARGET PATH="${cargo%/*}:$PATH" CARGO_TARGET_DIR="$venv/native" PYO3_PYTHON="$venv/bin/python" \
@@ -102,35 +129,79 @@ compile() {
     Darwin) set -- -C link-arg=-undefined -C link-arg=dynamic_lookup && library=libnfslat_native.dylib ;;
     *) set -- && library=libnfslat_native.so ;;
     esac
-    crate rustc --lib --crate-type cdylib --release --features python -- "$@" >"$venv/native.log" 2>&1 || return 1
+    lock_crates >"$venv/native.log" 2>&1 || return 1
+    crate rustc --locked --lib --crate-type cdylib --release --features python -- "$@" >>"$venv/native.log" 2>&1 ||
+        return 1
     # One that runs has it mapped: it must get a new file, never new contents.
     cp "$venv/native/release/$library" "$source/nfslat/_native.new" &&
         mv -f "$source/nfslat/_native.new" "$source/nfslat/_native.abi3.so" &&
         (cd / && "$venv/bin/python" -c 'import nfslat._native') >>"$venv/native.log" 2>&1
 }
 
-# fill_native: compiles the fast decoder, or says why there is none. Debian's cargo is not installed for it: it comes
-# with a C compiler and LLVM, far more than nfslat and tshark together, to save time that a first try does not take;
-# and that of Debian 12 is too old.
+# lock_crates: Cargo.lock from crates.lock, which has all of it but the lines that name a registry; no file of this
+# repository does. What they are cargo says, when it makes a lock of its own.
+lock_crates() {
+    lock=$source/native/Cargo.lock
+    ! grep -v '^source = ' "$lock" 2>/dev/null | cmp -s - "$root/native/crates.lock" || return 0
+    crate generate-lockfile || return 1
+    awk -v origin="$(grep -m 1 '^source = ' "$lock")" '/^checksum = / { print origin } { print }' \
+        "$root/native/crates.lock" >"$lock.new" && mv -f "$lock.new" "$lock"
+}
+
+# find_compiler: $compiler, the packages with a Rust that is new enough as apt knows them, '' where it knows of none. The
+# release's own comes first, then what Debian has for its browsers and Ubuntu under names with a version, oldest first.
+find_compiler() {
+    compiler=''
+    for name in cargo cargo-web $(apt-cache pkgnames cargo-1. 2>/dev/null | sort -V); do
+        case $name in cargo | cargo-web | cargo-*[0-9]) ;; *) continue ;; esac
+        candidate=$(apt-cache policy "$name" 2>/dev/null | sed -n 's/^  Candidate: //p')
+        if is_new_enough "${candidate#*:}"; then
+            # The libc and the certificates are only recommended by what needs them.
+            compiler="$name $(echo "$name" | sed s/cargo/rustc/) gcc libc6-dev ca-certificates"
+            return
+        fi
+    done
+}
+
+# want_compiler: installs a Rust that is new enough where that is Debian's and takes no password; a minute's work for some
+# hundred times the speed, and for the commands that tshark cannot stand in for.
+want_compiler() {
+    find_root
+    if ! have apt-get; then return; fi
+    if [ -z "$cargo" ]; then
+        ! may_install || update_packages
+        find_compiler
+    elif ! have cc && ! have gcc && ! have clang; then
+        compiler='gcc libc6-dev' why="$cargo has no C compiler to link with"
+    else
+        return
+    fi
+    if [ -z "$compiler" ]; then
+        why="$why, and this release has none that is new enough"
+    elif may_install; then
+        say "$why: installing it with ${root_by}apt-get install $compiler (some 150 MB)"
+        update_packages
+        # What somebody chose to have stays: cargo-web and cargo, or rustup, exclude each other.
+        # shellcheck disable=SC2086 # a list of packages
+        if apt_get install -y -qq --no-install-recommends --no-remove -o DPkg::Lock::Timeout=300 $compiler; then
+            find_cargo
+        else
+            why="$why, and this failed: ${root_by}apt-get install $compiler"
+        fi
+    else
+        advice="${root_by}apt-get install $compiler, and run again"
+    fi
+}
+
+# fill_native: compiles the fast decoder, or says why there is none.
 fill_native() {
     find_cargo
-    rust=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$root/native/Cargo.toml")
-    native=built why='' advice="install Rust $rust or newer (rustup, or a package) and run again"
-    if [ -z "$cargo" ]; then
-        native=absent why='no cargo is found'
-    elif ! version=$(crate --version 2>/dev/null); then
-        native=absent why="$cargo does not run (with rustup: no toolchain?)"
-    else
-        # cargo 1.85.0 (d73d2caf9 2024-12-31)
-        version=${version#cargo } version=${version%% *}
-        minor=${version#*.}
-        if [ "${version%%.*}" -eq "${rust%%.*}" ] && [ "${minor%%.*}" -lt "${rust#*.}" ]; then
-            native=old why="Rust $version is too old"
-        fi
-    fi
+    native=built advice="install Rust $rust or newer (rustup, or a package) and run again"
+    want_compiler
+    [ "$cargo" ] || native=absent
     sum_sources # before the compiler reads the files: if they change under it, the next run sees it
     if [ "$native" = built ]; then
-        say 'compiling the fast decoder (once, about a minute; needs the network)'
+        say 'compiling the fast decoder (once, one to two minutes; needs the network)'
         if ! compile; then
             native=failed why="it does not compile: $(grep -m 1 -i error "$venv/native.log" || :)"
             advice="see $venv/native.log; to try again: rm $venv/.native"
@@ -168,22 +239,34 @@ else:
     done
 }
 
+# $venvless, the package with a Python that is new enough, which apt knows; else ''.
+find_debian_python() {
+    have apt-get || return 0
+    find_root
+    ! may_install || update_packages
+    for name in python3 python3.14 python3.13 python3.12 python3.11; do
+        candidate=$(apt-cache policy "$name" 2>/dev/null | sed -n 's/^  Candidate: //p')
+        case ${candidate#*:} in 3.1[1-9]*) venvless=$name && return ;; esac
+    done
+}
+
 # install_packages WHAT DEBIAN FEDORA ARCH SUSE ALPINE BREW: on Debian and its kin installs the packages where that
 # takes no password, and says so; elsewhere says what to type. WHAT is what is missing.
 install_packages() {
-    root_by=''
-    [ "$(id -u)" -eq 0 ] || root_by='sudo '
+    find_root
     if have apt-get; then
         command="apt-get install $2"
-        if [ -z "$root_by" ] || { have sudo && sudo -n true 2>/dev/null; }; then
+        if may_install; then
             say "$1: installing it with ${root_by}$command"
-            # A new container has no package lists; a new machine may be busy with its first upgrades. A stale list
-            # need not be in the way, so only the installation decides.
-            apt_get update -qq || say 'apt-get update failed, going on with the package lists as they are'
+            update_packages
             # shellcheck disable=SC2086 # a list of packages
             apt_get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 $2 && return
             die "$1, and this failed: ${root_by}$command"
         fi
+        # All that has to be asked for is asked for once.
+        find_cargo
+        [ "$cargo" ] || find_compiler
+        command="$command${compiler:+ $compiler}"
     elif have dnf; then
         command="dnf install $3"
     elif have pacman; then
@@ -199,16 +282,34 @@ install_packages() {
     fi
     die "$1: install it with: ${root_by}$command"
 }
+# Who installs: $root_by stands in front of the command.
+find_root() {
+    root_by=''
+    [ "$(id -u)" -eq 0 ] || root_by='sudo '
+}
+may_install() { [ -z "$root_by" ] || { have sudo && sudo -n true 2>/dev/null; }; }
+# A new container has no package lists; a new machine may be busy with its first upgrades. A stale list need not be in the
+# way, so only the installation decides. Once a run.
+update_packages() {
+    [ -z "${updated:-}" ] || return 0
+    updated=1
+    apt_get update -qq || say 'apt-get update failed, going on with the package lists as they are'
+}
 apt_get() {
     # shellcheck disable=SC2086 # one word or none
     ${root_by:+sudo -n} env DEBIAN_FRONTEND=noninteractive apt-get -o Dpkg::Use-Pty=0 "$@"
 }
 
-# pip_install WHAT: nfslat with the extras that WHAT names. Which index pip asks, and how, is the user's configuration; only
-# "user = true" in it cannot be meant for here. CARGO: setuptools-rust is not to compile the fast decoder, which comes
-# next, and may do without it.
+# pip_install LOCK: what locks/LOCK.txt names, and nfslat itself from $source, built by what is locked. Which index pip
+# asks, and how, is the user's configuration; only "user = true" in it cannot be meant for here. CARGO: setuptools-rust is
+# not to compile the fast decoder, which comes next, and may do without it.
 pip_install() {
-    CARGO=false "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-user --editable "$1"
+    pip install --require-hashes --requirement "$root/locks/$1.txt" &&
+        CARGO=false pip install --no-deps --no-build-isolation --editable "$source"
+}
+pip() {
+    command=$1 && shift
+    "$venv/bin/python" -m pip "$command" --quiet --disable-pip-version-check --no-user "$@"
 }
 
 # fill run|dev: makes $venv hold nfslat and what it needs, with $python.
@@ -233,8 +334,7 @@ fill() {
     place
     [ "$source" = "$root" ] || shadow
     # A run has every output at hand, unless this system has no packages for some of them.
-    case $1 in run) installed="${source}[all]" ;; *) installed="${source}[$1]" ;; esac
-    if ! pip_install "$installed" && { [ "$1" != run ] || ! pip_install "$source"; }; then
+    if ! pip_install "$1" && { [ "$1" != run ] || ! pip_install core; }; then
         # pip takes back what it did when it fails by itself, so what was complete still is.
         [ ! -e "$venv/.stamp.old" ] || mv "$venv/.stamp.old" "$venv/.stamp"
         die "pip could not install nfslat's Python packages (see above)"
@@ -247,6 +347,22 @@ fill() {
     say 'set-up complete'
 }
 
+# set_up_tools: $venv, an environment of its own for what makes packages and locks: 400 MB that few need; and $cargo.
+set_up_tools() {
+    venv=$root/.venv-tools source=$root
+    find_cargo
+    [ "$cargo" ] || die "$why: scripts/nfslat installs one where it can, and else says how"
+    wanted=$(cksum <"$root/locks/tools.txt")
+    [ "$(cat "$venv/.stamp" 2>/dev/null)" != "$wanted" ] || return 0
+    find_python
+    [ "$python" ] || die 'Python 3.11 or newer is needed, with its module venv'
+    say "setting up $venv (once; needs the network)"
+    "$python" -m venv --clear "$venv" || die "cannot make $venv"
+    pip install --require-hashes --requirement "$root/locks/tools.txt" >&2 ||
+        die 'pip could not install what makes packages (see above)'
+    printf '%s\n' "$wanted" >"$venv/.stamp"
+}
+
 # find_browser: a Chromium, in which the tests open the page that nfslat writes; tests/browser looks for the same names.
 find_browser() {
     for name in chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable; do
@@ -257,9 +373,10 @@ find_browser() {
 
 # want_browser: installs one where that is Debian's and takes no password; without one those tests are skipped.
 want_browser() {
-    if find_browser || ! have apt-get || [ "$(id -u)" -ne 0 ]; then return; fi
+    find_root
+    if find_browser || ! have apt-get || [ "$root_by" ]; then return; fi
     say 'no Chromium is found: installing it with apt-get install chromium-headless-shell'
-    root_by=''
+    update_packages
     apt_get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 chromium-headless-shell ||
         say 'there is none: what needs a browser is not tested'
 }
@@ -282,9 +399,15 @@ prepare() {
     if ! fits "$1"; then
         find_python
         if [ -z "$python" ]; then
-            [ "$venvless" ] || die "Python 3.11 or newer is needed, found ${old:-none}"
-            have apt-get || die "$venvless lacks its modules venv and ensurepip: install them, or another Python"
-            missing="${missing:+$missing, }$venvless lacks venv" debian="${debian:+$debian }$venvless-venv"
+            if [ "$venvless" ]; then
+                have apt-get || die "$venvless lacks its modules venv and ensurepip: install them, or another Python"
+                lacks="$venvless lacks venv"
+            else
+                lacks="Python 3.11 or newer is needed, found ${old:-none}"
+                find_debian_python
+                [ "$venvless" ] || die "$lacks"
+            fi
+            missing="${missing:+$missing, }$lacks" debian="${debian:+$debian }$venvless $venvless-venv"
         fi
     fi
     if [ "$missing" ]; then

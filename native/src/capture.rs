@@ -153,7 +153,7 @@ fn read(reader: &mut Reader, taker: &mut impl Take, file: usize, progress: &Prog
         first_ns = first_ns.min(packet.t_ns);
         last_ns = last_ns.max(packet.t_ns);
         taker.packet(packet);
-        if taker.packets().is_multiple_of(PROGRESS_PACKETS) {
+        if taker.packets() % PROGRESS_PACKETS == 0 {
             progress.packets.store(u64::from(taker.packets()), Ordering::Relaxed);
             progress.bytes.store(before.1 + reader.bytes_read(), Ordering::Relaxed);
             if progress.stop.load(Ordering::Relaxed) {
@@ -212,10 +212,8 @@ impl Clocks {
     #[cold]
     fn is_right_now(&mut self, interface: u32) -> Result<(), Error> {
         self.recent = Some(interface);
-        if self.wrong.contains(&interface)
-            && let Some(error) = self.refused.take()
-        {
-            return Err(error);
+        if self.wrong.contains(&interface) {
+            self.refused.take().map_or(Ok(()), Err)?;
         }
         if !self.right.contains(&interface) && self.right.len() < MOST_CLOCKS {
             self.right.push(interface);

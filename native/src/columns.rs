@@ -331,10 +331,8 @@ impl Slots {
             return;
         }
         for row in 0..self.op.len() {
-            let into = merged.get(&self.op[row]).and_then(|first| self.op.binary_search(first).ok());
-            if let Some(into) = into
-                && self.reply_highest[row] != NONE
-            {
+            let Some(first) = merged.get(&self.op[row]).filter(|_| self.reply_highest[row] != NONE) else { continue };
+            if let Ok(into) = self.op.binary_search(first) {
                 self.reply_highest[into] = self.reply_highest[row];
                 self.target_highest[into] = self.target_highest[row];
             }

@@ -128,9 +128,7 @@ impl Reader {
             pcap::Pcap::open(variant, &mut source).map(|file| (Format::Pcap(file), variant.name))
         } else if first.starts_with(&pcapng::MAGIC) {
             pcapng::Pcapng::open(&mut source).map(|file| (Format::Pcapng(file), "pcapng"))
-        } else if first == snoop::MAGIC
-            && let Some(file) = snoop::Snoop::open(&mut source)
-        {
+        } else if let Some(file) = (first == snoop::MAGIC).then(|| snoop::Snoop::open(&mut source)).flatten() {
             Ok((Format::Snoop(file), "snoop"))
         } else if erf::looks_like_it(&mut source) {
             Ok((Format::Erf, "erf"))

@@ -289,9 +289,8 @@ impl Decoder {
         if segment.flags & link::ACK != 0 && segment.flags & (RST | SYN) == 0 {
             ack = other.acknowledged(segment.ack);
             back.acknowledged(other.acked, t_ns);
-            if let Some(closed_ns) = back.window(segment, t_ns)
-                && conn != NO_CONN
-            {
+            let closed_ns = back.window(segment, t_ns).filter(|_| conn != NO_CONN);
+            if let Some(closed_ns) = closed_ns {
                 self.events.push(Event::ZeroWindow, Place { direction: 1 - direction, ..place }, None, closed_ns);
             }
         }

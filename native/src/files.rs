@@ -73,16 +73,16 @@ impl Files {
     /// The reply to `op`, from its XID on, as far as it was captured. It began at `t_ns`. Names get numbers of `names`.
     #[inline]
     pub fn answer(&mut self, op: u32, reply: &[u8], t_ns: i64, names: &mut Names) {
-        if !self.asked.is_empty()
-            && let Some(asked) = self.asked.remove(&op)
-        {
-            self.waiting_bytes -= size_of::<(u32, Asked)>() + asked.arguments.len();
-            let Ok(head) = parse_reply(reply) else { return };
-            let results = reply.get(head.results_at..).and_then(|results| clear(results, &asked.key));
-            if let Some(results) = results.filter(|_| head.accept == Accept::Success) {
-                // Where it ends too early, what was told before stands.
-                let _ = news::read(&asked.key, &asked.arguments, results, |news| self.push(op, t_ns, &news, names));
-            }
+        if self.asked.is_empty() {
+            return;
+        }
+        let Some(asked) = self.asked.remove(&op) else { return };
+        self.waiting_bytes -= size_of::<(u32, Asked)>() + asked.arguments.len();
+        let Ok(head) = parse_reply(reply) else { return };
+        let results = reply.get(head.results_at..).and_then(|results| clear(results, &asked.key));
+        if let Some(results) = results.filter(|_| head.accept == Accept::Success) {
+            // Where it ends too early, what was told before stands.
+            let _ = news::read(&asked.key, &asked.arguments, results, |news| self.push(op, t_ns, &news, names));
         }
     }
 

@@ -167,12 +167,12 @@ impl Flows {
         let mixed = ends.sport ^ ends.dport.rotate_left(5) ^ (ends.src as u16).rotate_left(3) ^ ends.dst as u16;
         let mixed = usize::from(mixed ^ mixed >> 10);
         let slot = mixed & (self.recent.len() - 1);
-        if let Some(known) = &self.recent[slot]
-            && known.ends == *ends
-            && known.is_udp == is_udp
-        {
-            self.list[known.flow as usize].last_packet = self.packets;
-            return Some((known.flow as usize, usize::from(known.direction)));
+        match &self.recent[slot] {
+            Some(known) if known.ends == *ends && known.is_udp == is_udp => {
+                self.list[known.flow as usize].last_packet = self.packets;
+                return Some((known.flow as usize, usize::from(known.direction)));
+            }
+            _ => {}
         }
         let flow = self.look_up(*ends, is_udp, t_ns, held_bytes)?;
         let found = &mut self.list[flow as usize];

@@ -149,9 +149,8 @@ impl<'a> View<'a> {
 /// Take `captured`, a frame of link type `link` (a LINKTYPE_ number) that had `wire` bytes, apart.
 #[inline]
 pub fn dissect(link: u16, captured: &[u8], wire: u32) -> Frame<'_> {
-    if link == ETHERNET
-        && let Some(found) = plain(captured, wire)
-    {
+    let found = if link == ETHERNET { plain(captured, wire) } else { None };
+    if let Some(found) = found {
         return found;
     }
     frames::by_link(link, View { bytes: captured, wire: wire as usize }, DEPTH).unwrap_or(Frame::Other)

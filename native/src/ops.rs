@@ -228,9 +228,8 @@ impl Pairing {
     /// The op that has the reply which op `row` was given.
     #[inline]
     fn answered_by(&self, mut row: u32) -> usize {
-        while self.ops.t2[row as usize] == -1
-            && let Some(next) = self.handed_on.get(&row)
-        {
+        while self.ops.t2[row as usize] == -1 {
+            let Some(next) = self.handed_on.get(&row) else { break };
             row = *next;
         }
         row as usize

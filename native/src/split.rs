@@ -199,10 +199,8 @@ impl Take for Split {
             Frame::Fragment(part) => slice_of(self.hosts_of(&part), self.slices.len()),
             Frame::Other => 0,
         };
-        if let Err(error) = self.slices[slice].packet(packet, self.packets)
-            && self.failed.is_none()
-        {
-            self.failed = Some((slice, error));
+        if let Err(error) = self.slices[slice].packet(packet, self.packets) {
+            self.failed.get_or_insert((slice, error));
         }
     }
 

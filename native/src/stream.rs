@@ -379,10 +379,11 @@ impl Stream {
         let (mut at, mut held) = (piece.start, 0);
         while at < end {
             let (kind, mut until) = self.seen_from(at, &mut held);
-            while until < end
-                && let (next_kind, further) = self.seen_from(until, &mut held)
-                && next_kind == kind
-            {
+            while until < end {
+                let (next_kind, further) = self.seen_from(until, &mut held);
+                if next_kind != kind {
+                    break;
+                }
                 until = further;
             }
             let until = until.min(end);

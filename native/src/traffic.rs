@@ -233,9 +233,7 @@ impl Traffic {
     /// The other side has acknowledged up to `acked`.
     #[inline]
     pub fn acknowledged(&mut self, acked: u64, t_ns: i64) {
-        if let Some((end, since_ns)) = self.sample
-            && acked >= end
-        {
+        if let Some((_, since_ns)) = self.sample.filter(|(end, _)| acked >= *end) {
             let rtt_ns = t_ns - since_ns;
             self.rtt_min_ns = if self.rtt_count == 0 { rtt_ns } else { self.rtt_min_ns.min(rtt_ns) };
             self.rtt_max_ns = if self.rtt_count == 0 { rtt_ns } else { self.rtt_max_ns.max(rtt_ns) };

@@ -13,7 +13,7 @@ from nfslat import __version__
 from nfslat.cli import report as report_command
 from nfslat.cli.arguments import Parser
 
-SHELLS = {"bash": "nfslat.bash", "zsh": "_nfslat"}  # file in nfslat/cli/shell
+SHELLS = {"bash": "nfslat.bash", "zsh": "_nfslat", "fish": "nfslat.fish"}  # file in nfslat/cli/shell
 _WIDTH = 80
 _TITLES = {
     "output": "write",

@@ -51,6 +51,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except NfslatError as problem:
         say(str(problem))
         return problem.exit_status
+    except ModuleNotFoundError as problem:
+        missing = (problem.name or "nfslat").partition(".")[0]
+        if missing == "nfslat":
+            raise
+        # An extra that was not installed (setup.cfg), which the one-file form and the Debian package leave out, too.
+        _say(f"nfslat: this needs the Python package {missing}, which is not here: pip install 'nfslat[all]'")
+        return UsageError.exit_status
     except KeyboardInterrupt:
         say("interrupted")
         return 128 + signal.SIGINT

@@ -10,8 +10,8 @@ from pathlib import Path
 from nfslat.decode import bundle
 from nfslat.decode.capture import Source, expand, is_parquet, refuse_stored
 from nfslat.decode.tools import Tools
-from nfslat.errors import InputError, UsageError
-from nfslat.kernels.compiled import is_built
+from nfslat.errors import InputError
+from nfslat.kernels.compiled import is_built, refuse_without
 from nfslat.model.decoded import Decoded
 
 ENGINES = ("native", "tshark")
@@ -51,9 +51,7 @@ def _decoder(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rer
             decode=lambda source, progress: (source, tshark.decode(source, tools(), progress)),
         )
     if not is_built():
-        raise UsageError(
-            "--engine native: it was not compiled; install Rust and run scripts/nfslat once, or use tshark"
-        )
+        refuse_without("--engine native asks for the native decoder")
     from nfslat.decode import native  # noqa: PLC0415  (absent where it was not compiled)
 
     return Engine(

@@ -96,9 +96,14 @@ def unpack(hint: Any, packed: Any, name: str, table: Callable[[str, dict[str, An
 def _hints(of: type) -> dict[str, Any]:
     """Types of the fields; what else a class annotates (class variables, properties) is no field."""
     hints = typing.get_type_hints(of)
-    return {
-        name: hints[name] for name in getattr(of, "_fields", None) or [field.name for field in dataclasses.fields(of)]
-    }
+    names = getattr(of, "_fields", None) or [field.name for field in dataclasses.fields(of)]
+    return {name: _plain(hints[name]) for name in names}
+
+
+def _plain(hint: Any) -> Any:
+    """What an alias stands for: NDArray is one of "type" since numpy 2.5, and was one by assignment before."""
+    of = getattr(typing.get_origin(hint), "__value__", None)
+    return hint if of is None else of[typing.get_args(hint)]
 
 
 def _is_column(hint: Any) -> bool:

@@ -15,7 +15,7 @@ except ImportError:
 else:
     native = _native if hasattr(_native, "turnarounds") else None  # else of another commit
 
-HOW = "install Rust 1.88 or newer and run scripts/nfslat once"
+HOW = "install Rust 1.85 or newer and run scripts/nfslat once, or take a wheel (docs/install.md)"
 
 
 def is_built() -> bool:

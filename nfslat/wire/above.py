@@ -27,6 +27,8 @@ class Why(StrEnum):
     WINDOW = "window"  # of the server: closed, or too small for the next segment
     LOSS = "loss"  # the client's TCP waits until it sends again what was lost: its congestion window is full
 
+_MOST_NS = float(1 << 62)  # of all ops together; more is of clocks that were set by years
+
 
 @dataclass(frozen=True)
 class Stops:
@@ -135,7 +137,7 @@ class _Open:
         if not stands:
             most = np.maximum(most, self.sessions)
         on_wire = self._spent(end) - self._spent(begin)
-        return Kept(begin, end, np.maximum(np.rint(most * long).astype(np.int64) - on_wire, 0))
+        return Kept(begin, end, np.maximum(np.rint(np.minimum(most * long, _MOST_NS)).astype(np.int64) - on_wire, 0))
 
     def _most(self, since: I64, until: I64) -> I64:
         """The most ops at once within each of some times."""

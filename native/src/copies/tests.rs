@@ -38,7 +38,7 @@ fn stamped(segment: Tcp, ts_val: u32) -> Tcp {
 
 /// An ACK of the other side that shows a hole: it selects what lies behind.
 fn sack(ack: u32, from: u32) -> Tcp {
-    let [left, right] = [from.to_be_bytes(), (from.wrapping_add(4)).to_be_bytes()];
+    let [left, right] = [from.to_be_bytes(), from.wrapping_add(4).to_be_bytes()];
     tcp(SERVER, CLIENT).ack(ack).options(&[&[1, 1, 5, 10][..], &left, &right].concat())
 }
 

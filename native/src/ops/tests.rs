@@ -197,20 +197,18 @@ fn model(all: &[Message]) -> (Vec<State>, Vec<Op>) {
             }
             _ => {}
         }
-        if let Some(Entry::Op(op)) = entry
-            && acknowledges(&ops[op])
-        {
-            reused[one.conn] += 1;
-        }
-        // The call was in the capture before the reply that another one took: so it is this one's.
-        if let Some(Entry::Op(op)) = entry
-            && ops[op].reply.is_some_and(|reply| all[reply].frame > one.frame)
-        {
-            adopted = ops[op].reply.take();
-            has_end = std::mem::take(&mut ops[op].has_end);
-            ops[op].last_call = *ops[op].calls.last().unwrap();
-            states[ops[op].calls[0]] = State::NoReply;
-            states[at] = State::Paired;
+        if let Some(Entry::Op(op)) = entry {
+            if acknowledges(&ops[op]) {
+                reused[one.conn] += 1;
+            }
+            // The call was in the capture before the reply that another one took: so it is this one's.
+            if ops[op].reply.is_some_and(|reply| all[reply].frame > one.frame) {
+                adopted = ops[op].reply.take();
+                has_end = std::mem::take(&mut ops[op].has_end);
+                ops[op].last_call = *ops[op].calls.last().unwrap();
+                states[ops[op].calls[0]] = State::NoReply;
+                states[at] = State::Paired;
+            }
         }
         entries.insert((one.conn, one.way, one.xid), Entry::Op(ops.len()));
         ops.push(Op { calls: vec![at], reply: adopted, again: Vec::new(), last_call: at, has_end });

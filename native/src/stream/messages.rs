@@ -159,11 +159,11 @@ impl Stream {
             self.no_rpc(feed);
             return None;
         }
-        if self.collects
-            && let Some(buffers) = &mut self.buffers
-            && buffers.whole_to == self.fragment_end
-        {
-            buffers.whole_to = at + taken as u64;
+        match &mut self.buffers {
+            Some(buffers) if self.collects && buffers.whole_to == self.fragment_end => {
+                buffers.whole_to = at + taken as u64;
+            }
+            _ => {}
         }
         self.fragment_end = at + taken as u64 + u64::from(len);
         if self.end_unknown && self.is_last_fragment {

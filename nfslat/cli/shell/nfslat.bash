@@ -85,7 +85,7 @@ _shtab_nfslat_pos_0_choices=(capture show extract diff fleet transport packets s
 _shtab_nfslat___engine_choices=(native tshark)
 _shtab_nfslat___by_choices=(size client server connection file uid second slot)
 _shtab_nfslat___srt_choices=(nfslat tshark first)
-_shtab_nfslat___completion_choices=(bash zsh)
+_shtab_nfslat___completion_choices=(bash zsh fish)
 
 _shtab_nfslat_capture__h_nargs=0
 _shtab_nfslat_capture___help_nargs=0
