@@ -59,6 +59,16 @@ def test_a_cause_that_begins_in_mid_capture_is_dated(then: dict[str, Any], law: 
     assert abs(found[0] - len(first.conn)) <= 20
 
 
+@pytest.mark.parametrize("before", [600, 1_400, 2_600, 3_400])
+def test_a_change_is_dated_wherever_it_is(before: int) -> None:
+    """Early or late in the capture, and not towards its middle."""
+    first = simulate(threads=32, workers=8, count=before, law="exponential", think_ns=4 * MS)
+    second = simulate(threads=32, workers=8, count=4_000 - before, law="exponential", network_ns=16 * MS, seed=2)
+    found = _changes(one_after_another(first, second))
+    assert len(found) == 1
+    assert abs(found[0] - len(first.conn)) <= 20
+
+
 @given(st.lists(st.integers(0, 10**10), min_size=1, max_size=2_000), st.integers(1, 50))
 def test_phases_are_few_and_in_order(times: list[int], often: int) -> None:
     """Whatever the times are, rows are inside, ascending, and no more than a reader can take."""
