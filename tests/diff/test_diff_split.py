@@ -23,7 +23,7 @@ _USUAL: dict[str, Any] = {
     "threads": 32, "workers": 16, "count": 2_400, "law": "exponential", "think_ns": 4 * MS,
     "mean_ns": {"READ": 10 * MS, "WRITE": 10 * MS, GETATTR: 50_000},
 }  # fmt: skip
-_CACHED: dict[str, Any] = {"mean_ns": {"READ": 60_000, "WRITE": 60_000, GETATTR: 50_000}}
+_CACHED: dict[str, Any] = {"think_ns": 20 * MS, "mean_ns": {"READ": 60_000, "WRITE": 60_000, GETATTR: 50_000}}
 _CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "server-threads": ({}, {"threads": 2}),
     "server-storage": (_CACHED, {}),
