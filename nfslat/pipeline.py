@@ -82,6 +82,8 @@ if TYPE_CHECKING:
     from nfslat.figures.whatif import Asked
     from nfslat.names.paths import Paths
 
+_NEARLY_ALL = 0.8  # of the calls: what they and those beside them say together is not said by more of them
+
 # --- Captures to matched ops ------------------------------------------------------------------------------------------
 
 
@@ -190,8 +192,10 @@ def report(
     evidence: Sequence[str] = (),
     asked: Sequence[Asked] = (),
     sessions: int | None = None,
+    borders: Sequence[int] | None = None,
 ) -> model.Report:
-    """The report on two captures; `evidence` is what there is to say of evidence from outside.
+    """The report on two captures; `evidence` is what there is to say of evidence from outside, `borders` are where
+    phases begin, if that is known already.
 
     Raises what `nfslat.figures.whatif.what_if` does.
     """
@@ -228,7 +232,7 @@ def report(
         transport, hangs, layers = transport_rows(c), hangs_of_two(c, filters), stack(known, c)
         causes, verdict, facts = findings_and_verdict(c, known, matched, inflight, most_unseen(c), transport)
         of_clock = clock_findings(clock)
-        phases = _phases(c, known)
+        phases = _phases(c, known, borders)
         # What the application measured, and what is not shown, are of the whole.
         is_of_phases = not known.app_ms and not (
             facts is not None and facts.unseen is not None and facts.unseen.matters
@@ -271,7 +275,7 @@ def report(
         )
 
 
-def _phases(c: Analysis, known: Known) -> list[Told]:
+def _phases(c: Analysis, known: Known, borders: Sequence[int] | None) -> list[Told]:
     """What is said of each stretch of time in which response times keep a level; nothing where there is only one.
 
     Means that somebody gave are of the whole, and are left out.
@@ -285,11 +289,12 @@ def _phases(c: Analysis, known: Known) -> list[Told]:
 
     hosts = Known(server_host=known.server_host, client_host=known.client_host)
     told = []
-    for span in spans_of(c):
+    for span in spans_of(c, borders):
         one = within(c, *span.inside_ns)
         if not len(one.matched):
             one = within(c, span.begin_ns, span.end_ns)
-        if instead := c.inflight.load.threads.instead:
+        instead = c.inflight.load.threads.instead
+        if instead and len(one.matched) < _NEARLY_ALL * len(c.matched):
             # More calls have told than there are in one phase.
             load = refuted(one.inflight.load, instead)
             one = dataclasses.replace(one, inflight=dataclasses.replace(one.inflight, load=load))

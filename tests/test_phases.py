@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from queue_captures import write_captures
 from queues import GETATTR, MS, S, Traffic, one_after_another, ops, simulate
 
-from nfslat import api
+from nfslat import api, pipeline
 from nfslat.evidence.known import Known
 from nfslat.inflight.changes import MOST, changes
 from nfslat.inflight.server import server_load
@@ -54,6 +54,16 @@ def test_a_cause_that_begins_in_mid_capture_is_dated(then: dict[str, Any], law: 
     """Threads that are taken away, a disk that slows, a delay: there is one change, and it is where it was made."""
     usual: dict[str, Any] = {"threads": 32, "workers": 16, "count": 2_000, **law}
     first, second = simulate(**usual), simulate(**usual | then, seed=2)
+    found = _changes(one_after_another(first, second))
+    assert len(found) == 1
+    assert abs(found[0] - len(first.conn)) <= 20
+
+
+@pytest.mark.parametrize("before", [600, 1_400, 2_600, 3_400])
+def test_a_change_is_dated_wherever_it_is(before: int) -> None:
+    """Early or late in the capture, and not towards its middle."""
+    first = simulate(threads=32, workers=8, count=before, law="exponential", think_ns=4 * MS)
+    second = simulate(threads=32, workers=8, count=4_000 - before, law="exponential", network_ns=16 * MS, seed=2)
     found = _changes(one_after_another(first, second))
     assert len(found) == 1
     assert abs(found[0] - len(first.conn)) <= 20
@@ -120,6 +130,20 @@ def test_a_path_that_gets_longer_is_distance_and_a_queue_on_it_is_not(tmp_path: 
     assert found["queue"].layer == "network"
     assert found["queue"].cause != "net-delay"
     assert (causes["far"] == "net-delay", causes["queue"] == "net-delay") == (True, False)
+
+
+@needs_native
+@pytest.mark.parametrize("early_s", [0.8, 0.0])
+def test_a_stretch_that_begins_before_a_path_got_longer_has_not_its_distance(early_s: float, tmp_path: Path) -> None:
+    """That every op pays it is not said where many of the first ones did not; a stretch that begins there has it."""
+    usual: dict[str, Any] = {"threads": 32, "workers": 8, "count": 1_500, "law": "exponential"}
+    first, far = simulate(**usual, think_ns=4 * MS), simulate(**usual, network_ns=16 * MS, seed=2)
+    both = one_after_another(first, far)
+    pair = api.correlate(*write_captures(both, tmp_path)).correlation
+    began = pair.client.ops.t0.min() + both.sent_ns[len(first.conn) :].min() - both.sent_ns.min()
+    found = pipeline.within(pipeline.analyse(pair), int(began - early_s * S), None).charges
+    assert found is not None
+    assert (2 * found.half_trip_ns > 30 * MS) == (not early_s)
 
 
 @pytest.mark.skipif(not HALF.is_dir(), reason="no ../shared/lab2")

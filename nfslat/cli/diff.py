@@ -86,7 +86,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
 
 
 def _runs(options: argparse.Namespace, filters: Filters) -> tuple[Run, Run]:
-    from nfslat.diff import read  # noqa: PLC0415
+    from nfslat.diff import read, split  # noqa: PLC0415
     from nfslat.select import parse_moment  # noqa: PLC0415
 
     how: dict[str, Any] = {"engine": options.engine, "quiet": options.quiet}
@@ -99,7 +99,7 @@ def _runs(options: argparse.Namespace, filters: Filters) -> tuple[Run, Run]:
             raise UsageError("--split takes one pair of captures: --before SERVER CLIENT, or a folder")
         server, client = pair if pair else read.pair_in(names[0])
         at = None if options.split == "half" else parse_moment(options.split)
-        return read.split(server, client, filters, at, name=names[0] if names else f"{server} {client}", **how)
+        return split.split(server, client, filters, at, name=names[0] if names else f"{server} {client}", **how)
     wanted = 2 - bool(options.before) - bool(options.after)
     if len(names) != wanted:
         raise UsageError(
@@ -116,7 +116,7 @@ def _runs(options: argparse.Namespace, filters: Filters) -> tuple[Run, Run]:
 def answer(a: Run, b: Run, thresholds: list[Any]) -> Diff:
     """What is to be said of two runs; `thresholds` are of `checks.parse_check`."""
     from nfslat import __version__  # noqa: PLC0415
-    from nfslat.diff import checks, coarse, compare, judge, model, notes, reports, verdict  # noqa: PLC0415
+    from nfslat.diff import checks, coarse, compare, judge, model, notes, reports, split, verdict  # noqa: PLC0415
 
     if a.single is not None and b.single is not None:
         method, found = "slices", compare.compare(a.single, b.single)
@@ -127,6 +127,7 @@ def answer(a: Run, b: Run, thresholds: list[Any]) -> Diff:
     said = verdict.verdict(found, findings, method)
     untold = said.change == "unknown" and method == "slices" and judge.held_back(found.mix.same_mix) is None
     level = untold or said.change in ("slower", "faster", "mixed")
+    said, shifts = split.with_shifts(said, a, b)
     return model.Diff(
         schema=model.SCHEMA,
         nfslat=__version__,
@@ -140,7 +141,7 @@ def answer(a: Run, b: Run, thresholds: list[Any]) -> Diff:
         layers=found.layers,
         parts=found.parts,
         causes=found.causes,
-        events=reports.events(*both, findings, level=level) if both else [],
+        events=[*shifts, *(reports.events(*both, findings, level=level) if both else [])],
         findings=findings,
         settings=reports.settings(*both) if both else [],
         transport=reports.transport(*both) if both else [],

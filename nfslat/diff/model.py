@@ -165,7 +165,8 @@ class Diff(Document):
     rows: list[Row]
     layers: list[Part]  # the parts of each added up, at the same mix
     parts: list[Part]  # means over the ops of the same kinds, at the same mix
-    events: list[str]  # what only one of the runs has, in words
+    # what only one of the runs has, and of a pair that was split where else its response times change, in words
+    events: list[str]
     # what TCP and the path made of it, at the same mix; they overlap with parts, not with each other
     causes: list[Part]
     findings: list[FindingChange]

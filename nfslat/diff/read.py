@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,7 +18,7 @@ from nfslat.evidence.known import Known
 from nfslat.figures.op_columns import CHARGED
 from nfslat.model.protocol import NULL
 from nfslat.results import Correlation
-from nfslat.select import Filters, Moment
+from nfslat.select import Filters
 
 _NEEDED = ("op", "size_bytes", "client_t0_ns", "client_t3_ns", "call_send_ns", "server_ns", "reply_send_ns")
 _OPTIONAL = ("call_net_ns", "reply_net_ns", "one_way_error_ns", "queue_ns", *(f"{name}_ns" for name in CHARGED))
@@ -85,25 +84,6 @@ def from_captures(
     return of_correlation(_correlate(server, client, filters, engine, quiet), filters, name or f"{server} {client}")
 
 
-def split(
-    server: str, client: str, filters: Filters, at: Moment | None, *, engine: str | None, quiet: bool, name: str
-) -> tuple[Run, Run]:
-    """One pair, before and after a moment; None is the one in front of which half of its ops began."""
-    whole = _correlate(server, client, filters, engine, quiet)
-    if at is None:
-        begins = np.sort(whole.client.ops.t0[whole.matched.client])
-        if not len(begins):
-            raise InputError(f"{name}: no op is in both captures")
-        at = Moment(int(begins[len(begins) // 2]), True, "half of the ops")
-    runs = []
-    for key, option, label in (("end", "--end", "before"), ("start", "--start", "from")):
-        text = {**filters.text, option: at.text}
-        part = dataclasses.replace(filters, text=text, **{key: at})  # type: ignore[arg-type]
-        found = _correlate(server, client, part, engine, quiet)
-        runs.append(of_correlation(found, part, f"{name}, {label} {at.text}"))
-    return runs[0], runs[1]
-
-
 def _correlate(server: str, client: str, filters: Filters, engine: str | None, quiet: bool) -> Correlation:
     with open_workspace([server, client], engine=engine, quiet=quiet) as work:
         return pipeline.correlate(
@@ -117,12 +97,14 @@ def _correlate(server: str, client: str, filters: Filters, engine: str | None, q
         )
 
 
-def of_correlation(found: Correlation, filters: Filters, name: str) -> Run:
-    """Two captures that were read. Raises ``InputError`` where no op is in both."""
+def of_correlation(found: Correlation, filters: Filters, name: str, *, borders: Sequence[int] | None = None) -> Run:
+    """Two captures that were read. Raises ``InputError`` where no op is in both. `borders` as `pipeline.report` takes
+    them."""
     if not len(found.matched):
         raise InputError(f"{name}: no op is in both captures")
     analysis = pipeline.analyse(found)
-    report = pipeline.report(analysis, Tool(__version__, found.engine, "nfslat diff", found.srt), filters, Known())
+    tool = Tool(__version__, found.engine, "nfslat diff", found.srt)
+    report = pipeline.report(analysis, tool, filters, Known(), borders=borders)
     return Run(name, "captures", report, single_ops(analysis))
 
 

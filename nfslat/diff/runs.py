@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -119,6 +120,17 @@ class Figures:
     parts: dict[str, float | None]  # means: call_send, network, server, reply_send, queue
 
 
+@dataclass(frozen=True)
+class Shift:
+    """Where the response times of a pair that was split change their level, found in the whole of it."""
+
+    at_ns: int  # on the client's clock
+    off_ns: int  # from the split
+    before_ms: float  # means of the phases on both sides
+    after_ms: float
+    is_split: bool  # as near to the split as can be told
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """`single` is None where nothing but a report is known."""
@@ -127,6 +139,7 @@ class Run:
     kind: str  # captures, csv, report
     report: Report | None
     single: Single | None
+    shifts: Sequence[Shift] = ()  # within it, or where it was split
 
     @cached_property
     def figures(self) -> list[Figures]:

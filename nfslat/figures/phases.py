@@ -18,6 +18,7 @@ from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.rank import ranked
 from nfslat.findings.slow_ops import SLOW_OPS
 from nfslat.inflight.changes import changes
+from nfslat.model.tables import I64
 from nfslat.model.units import iso, to_ms, utc
 from nfslat.results import Analysis
 
@@ -63,23 +64,37 @@ class Told:
     causes: list[Diagnosis]
     verdict: model.Verdict
 
+    @property
+    def said(self) -> tuple[str | None, str | None, int | None]:
+        """Layer, cause, and how many threads its calls wait for."""
+        return self.verdict.layer, self.verdict.cause, self.row.threads_estimate
 
-def spans_of(c: Analysis) -> list[Span]:
-    """Empty where nothing changes for long; by the times of the operation that takes most of the time, for another mix
-    of operations is no other state of the hosts."""
+
+def spans_of(c: Analysis, borders: Sequence[int] | None = None) -> list[Span]:
+    """Empty where nothing changes for long. `borders` are where phases begin, ns on the client's clock, if that is
+    known already; those that have no op are left out."""
     if not len(c.matched):
         return []
     begins = begins_ns(c)
+    borders = _borders(c, begins) if borders is None else borders
+    if not borders:
+        return []
+    first, last = int(begins.min()), int(begins.max())
+    spans = []
+    for begin, end in itertools.pairwise([None, *borders, None]):
+        low, high = first if begin is None else max(begin, first), last if end is None else min(end - 1, last)
+        if ((begins >= low) & (begins <= high)).any():
+            spans.append(Span(begin, end, int(_EDGE * (high - low))))
+    return spans
+
+
+def _borders(c: Analysis, begins: I64) -> list[int]:
+    """By the times of the operation that takes most of the time, for another mix of operations is no other state of the
+    hosts."""
     main = np.flatnonzero(c.kind == np.argmax(np.bincount(c.kind, np.maximum(c.client_srt_ns, 0))))
     rows = main[np.argsort(begins[main], kind="stable")]
     server = c.server_srt_ns[rows]
-    cuts = changes([server, c.client_srt_ns[rows] - server])
-    if not cuts:
-        return []
-    first, *inner, last = [int(begins.min()), *(int(begins[rows[cut]]) for cut in cuts), int(begins.max())]
-    lengths = [end - begin for begin, end in itertools.pairwise([first, *inner, last])]
-    spans = zip(itertools.pairwise([None, *inner, None]), lengths, strict=True)
-    return [Span(begin, end, int(_EDGE * length)) for (begin, end), length in spans]
+    return [int(begins[rows[cut]]) for cut in changes([server, c.client_srt_ns[rows] - server])]
 
 
 def phase_row(
@@ -110,19 +125,16 @@ def phase_row(
 
 
 def leading(phases: Sequence[Told], whole: model.Verdict | None, threads: int | None) -> Told | None:
-    """The phase that makes most of the time, where that is half of it or more, and what is said of the whole is not
-    what is said of it; less where it names a cause on the same layer, and of the whole only some ops are known to be
-    slow. `threads` is what calls of the whole were found to wait for."""
+    """The phase that makes most of the time, where it and those of which the same is said make half of it or more, and
+    what is said of the whole is not what is said of it; less where it names a cause on the same layer, and of the whole
+    only some ops are known to be slow. `threads` is what calls of the whole were found to wait for."""
     if not phases or whole is None or whole.cause in PUT_OFF_CODES:
         return None  # what passes between tries is in no phase's response times
     most = max(phases, key=lambda one: one.row.time_share)
     of_whole = whole.layer, whole.cause, threads
     is_named = whole.cause is not None and _names(most, whole)
-    if most.row.time_share < (_NAMES if is_named else _LEADS) or of_whole == (
-        most.verdict.layer,
-        most.verdict.cause,
-        most.row.threads_estimate,
-    ):
+    time_share = sum(one.row.time_share for one in phases if one.said == most.said)
+    if time_share < (_NAMES if is_named else _LEADS) or of_whole == most.said:
         return None
     share = f"{most.row.time_share * 100:.0f} % of the time"
     when = most.span.words

@@ -23,6 +23,7 @@ from nfslat.wire.resends import Waits
 
 NET = ("call_net", "reply_net")
 _EDGE = 0.2  # of a stretch of time, at each end
+_OTHERS = 0.1  # of its ops, where the stretch begins or ends a little beside a change
 _FEW = 20
 _SAME, _SAME_NS = 0.1, 500_000  # from the quickest trips to the median
 
@@ -173,7 +174,8 @@ def charge(
 def _of_stretch_ns(parts: Parts, net_ns: dict[str, I64]) -> int:
     """Half of the round trip that the ops of a stretch of time have in common; 0 where they have none.
 
-    Its ends are not exact, so the middle counts. A path's length is the same for all; a queue's comes and goes.
+    Its ends are not exact, so the middle counts, unless more than a few ops at the ends took another way: then the path
+    changed within the stretch. A path's length is the same for all; a queue's comes and goes.
     """
     begin_ns = parts.client.t0[parts.matched.client]
     first, last = int(begin_ns.min()), int(begin_ns.max())
@@ -181,9 +183,12 @@ def _of_stretch_ns(parts: Parts, net_ns: dict[str, I64]) -> int:
     middle = (begin_ns >= first + edge_ns) & (begin_ns <= last - edge_ns)
     if np.count_nonzero(middle) < _FEW:
         return 0
-    trips = (net_ns[NET[0]] + net_ns[NET[1]])[middle]
+    every = net_ns[NET[0]] + net_ns[NET[1]]
+    trips = every[middle]
     low, usual = np.percentile(trips, [5, 50])
-    return max(int(trips.min()), 0) // 2 if usual - low <= max(_SAME * low, _SAME_NS) else 0
+    room = max(_SAME * low, _SAME_NS)
+    is_common = usual - low <= room and np.mean(every < low - room) <= _OTHERS
+    return max(int(trips.min()), 0) // 2 if is_common else 0
 
 
 def _ways(ops: Ops, *, is_reply: bool) -> I64:
