@@ -54,9 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as problem:
         missing = (problem.name or "nfslat").partition(".")[0]
         if missing == "nfslat":
-            raise
+            return report_crash(problem, arguments)
         # An extra that was not installed (setup.cfg), which the one-file form and the Debian package leave out, too.
-        _say(f"nfslat: this needs the Python package {missing}, which is not here: pip install 'nfslat[all]'")
+        say(f"this needs the Python package {missing}, which is not here: pip install 'nfslat[all]'")
         return UsageError.exit_status
     except KeyboardInterrupt:
         say("interrupted")
