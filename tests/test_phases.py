@@ -69,6 +69,20 @@ def test_a_change_is_dated_wherever_it_is(before: int) -> None:
     assert abs(found[0] - len(first.conn)) <= 20
 
 
+@pytest.mark.parametrize("share", [0.15, 0.3, 0.45])
+@pytest.mark.parametrize("begins", [0.25, 0.4])
+def test_a_cause_that_ends_again_is_dated_at_both_its_ends(begins: float, share: float) -> None:
+    """Threads that are taken away for a while: as it was before, it is after that."""
+    usual: dict[str, Any] = {"threads": 32, "workers": 16, "law": "exponential"}
+    count = 6_000
+    before, during = int(begins * count), int(share * count)
+    first, last = simulate(**usual, count=before), simulate(**usual, count=count - before - during, seed=3)
+    found = _changes(one_after_another(first, simulate(**usual | {"threads": 2}, count=during, seed=2), last))
+    assert len(found) == 2
+    assert abs(found[0] - before) <= 40
+    assert abs(found[1] - before - during) <= 40
+
+
 @given(st.lists(st.integers(0, 10**10), min_size=1, max_size=2_000), st.integers(1, 50))
 def test_phases_are_few_and_in_order(times: list[int], often: int) -> None:
     """Whatever the times are, rows are inside, ascending, and no more than a reader can take."""

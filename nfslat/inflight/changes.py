@@ -18,6 +18,7 @@ from nfslat.model.tables import F64, I64
 MOST = 6  # phases
 _PIECES, _OPS = 60, 20  # at most; in each at least
 _FEWEST = 4  # pieces in a phase
+_SPELL = 8  # in one that ends as it began: so many are looked at that jitter would make a shorter one
 _FACTOR = 1.0  # of two, at least: log2
 _LEAST_NS = 1_000_000.0  # and by so much: less is no phase worth a line
 _OF_ITS_SIDE = 0.9  # of the pieces
@@ -41,32 +42,47 @@ def changes(columns: Sequence[I64]) -> list[int]:
 
 def _split(medians: F64, begin: int, end: int) -> list[int]:
     """The cuts between `begin` and `end`, in no order."""
-    best, gain = -1, 0.0
-    for row in medians[:, begin:end]:
-        for cut in range(_FEWEST, len(row) - _FEWEST + 1):
-            if _is_step(row, cut) and (less := _gain(row, cut)) > gain:
-                best, gain = begin + cut, less
-    return [] if best < 0 else [*_split(medians, begin, best), best, *_split(medians, best, end)]
+    pieces = end - begin
+    singles = [(cut, pieces) for cut in range(_FEWEST, pieces - _FEWEST + 1)]
+    # A cause that ends again moves the median of neither side of a single cut.
+    spells = (
+        (first, last)
+        for first in range(_FEWEST, pieces - _FEWEST - _SPELL + 1)
+        for last in range(first + _SPELL, pieces - _FEWEST + 1)
+    )
+    for stretches in (singles, spells):
+        best, gain = (0, 0), 0.0
+        for first, last in stretches:
+            for row in medians[:, begin:end]:
+                inside, outside = row[first:last], np.concatenate((row[:first], row[last:]))
+                if _is_step(outside, inside) and (less := _gain(outside, inside)) > gain:
+                    best, gain = (begin + first, begin + last), less
+        if gain:
+            edges = [begin, *best, end] if best[1] < end else [begin, best[0], end]
+            inner = [cut for low, high in itertools.pairwise(edges) for cut in _split(medians, low, high)]
+            return [*edges[1:-1], *inner]
+    return []
 
 
-def _gain(values_ns: F64, cut: int) -> float:
-    """By how much a cut makes the absolute deviations less, log2. How far the medians are apart would say the same of
-    all cuts near the right one, for a few pieces of the other side do not move them."""
-    values = np.log2(np.maximum(values_ns, 1.0))
-    whole, before, after = (float(np.abs(one - np.median(one)).sum()) for one in (values, values[:cut], values[cut:]))
-    return whole - before - after
+def _gain(one_ns: F64, other_ns: F64) -> float:
+    """By how much two levels leave less of the absolute deviations than one, log2. How far the medians are apart would
+    say the same of all cuts near the right one, for a few pieces of the other side do not move them."""
+    both = np.log2(np.maximum(np.concatenate((one_ns, other_ns)), 1.0))
+    parts = both, both[: len(one_ns)], both[len(one_ns) :]
+    whole, one, other = (float(np.abs(values - np.median(values)).sum()) for values in parts)
+    return whole - one - other
 
 
-def _is_step(values_ns: F64, cut: int) -> bool:
-    """Are both sides of a cut clearly apart?"""
-    values = np.log2(np.maximum(values_ns, 1.0))
-    before, after = values[:cut], values[cut:]
-    low, high = float(np.median(before)), float(np.median(after))
-    spread = max(_deviation(before), _deviation(after))
+def _is_step(before_ns: F64, after_ns: F64) -> bool:
+    """Are both clearly apart?"""
+    low_ns, high_ns = float(np.median(before_ns)), float(np.median(after_ns))
+    low, high = np.log2(max(low_ns, 1.0)), np.log2(max(high_ns, 1.0))
+    if abs(high_ns - low_ns) < _LEAST_NS or abs(high - low) < _FACTOR:
+        return False
+    before, after = np.log2(np.maximum(before_ns, 1.0)), np.log2(np.maximum(after_ns, 1.0))
     way = np.sign(high - low)
     return bool(
-        abs(float(np.median(values_ns[cut:]) - np.median(values_ns[:cut]))) >= _LEAST_NS
-        and abs(high - low) >= max(_FACTOR, _SPREADS * spread)
+        abs(high - low) >= _SPREADS * max(_deviation(before), _deviation(after))
         and np.mean(way * (before - (low + high) / 2) < 0) >= _OF_ITS_SIDE
         and np.mean(way * (after - (low + high) / 2) > 0) >= _OF_ITS_SIDE
     )
