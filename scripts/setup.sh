@@ -167,14 +167,14 @@ find_compiler() {
 # hundred times the speed, and for the commands that tshark cannot stand in for.
 want_compiler() {
     find_root
-    if ! have apt-get; then return; fi
+    if ! have apt-get; then return 0; fi
     if [ -z "$cargo" ]; then
         ! may_install || update_packages
         find_compiler
     elif ! have cc && ! have gcc && ! have clang; then
         compiler='gcc libc6-dev' why="$cargo has no C compiler to link with"
     else
-        return
+        return 0
     fi
     if [ -z "$compiler" ]; then
         why="$why, and this release has none that is new enough"
