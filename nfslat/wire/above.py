@@ -27,6 +27,7 @@ class Why(StrEnum):
     WINDOW = "window"  # of the server: closed, or too small for the next segment
     LOSS = "loss"  # the client's TCP waits until it sends again what was lost: its congestion window is full
 
+
 _MOST_NS = float(1 << 62)  # of all ops together; more is of clocks that were set by years
 
 
