@@ -28,7 +28,7 @@ PAIR = (SAMPLE / "server.pcap.gz", SAMPLE / "client.pcap.gz")
 # Options under another name, and those that are methods, of the shell, or about the screen.
 _RENAMED = {"interval": "interval_s", "no_swap": "may_swap", "client": "client_addr"}
 _METHODS = {"markdown", "html", "png", "json", "csv", "parquet", "ops_parquet", "perfetto", "missed", "files"}
-_SCREEN = {"hist", "quiet", "help", "help_all", "completion", "version"}
+_SCREEN = {"hist", "quiet", "help", "help_all", "completion", "version", "overwrite"}
 
 
 @pytest.fixture(scope="module")

@@ -492,7 +492,7 @@ def test_without_the_decoder_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
     """tshark does not stand in for it here."""
     source = _open(_two(tmp_path)[0])
     monkeypatch.setattr("nfslat.kernels.compiled.native", None)
-    with pytest.raises(UsageError, match=r"install Rust 1\.88 or newer and run scripts/nfslat once"):
+    with pytest.raises(UsageError, match=r"install Rust 1\.85 or newer and run scripts/nfslat once"):
         read_trace(source, _no_tools, lambda _: None)
 
 

@@ -51,7 +51,7 @@ function _shtab_nfslat_using
 end
 
 set -g _shtab_nfslat_commands capture show extract diff fleet transport packets stack tune
-set -g _shtab_nfslat_opts_with_value --after --app-ms --array-size --before --by --bytes --check --client --client-address --client-interface --client-ms --client-snapshot --client-system --completion --csv --dir --end --engine --ethernet-header --evidence --fetch-header --files --html --interval --ip-tcp-header --json --keep-free-mb --manifest --max-mb --missed --mss --name-encoding --nfs --op --ops-parquet --out --parquet --perfetto --png --port --row --rows --rpc-header --rsize --rtt-ms --scheduler --sdu --sdu-header --seconds --server --server-addr --server-address --server-interface --server-ms --server-snapshot --server-system --sessions --show --slots --slowest --snaplen --split --sqlnet-trace --srt --ssh --start --storage-ms --stream --thread-ms --threads --top --what-if --worker-memory --workers --wsize --xid
+set -g _shtab_nfslat_opts_with_value --after --app-ms --array-size --before --by --bytes --check --client --client-address --client-interface --client-ms --client-snapshot --client-system --completion --csv --dir --end --engine --ethernet-header --evidence --fetch-header --files --html --interval --ip-tcp-header --json --keep-free-mb --manifest --max-mb --missed --mss --name-encoding --nfs --op --ops-parquet --out --parquet --perfetto --png --port --row --rows --rpc-header --rsize --rtt-ms --scheduler --sdu --sdu-header --seconds --server --server-addr --server-address --server-interface --server-ms --server-snapshot --server-system --sessions --show --slots --slowest --snaplen --split --sqlnet-trace --srt --ssh --start --storage-ms --stream --thread-ms --threads --tls-ca-file --tls-cert --tls-key --top --what-if --worker-memory --workers --wsize --xid
 
 complete -c nfslat -e
 complete -c nfslat -f
@@ -69,6 +69,7 @@ complete -c nfslat -n _shtab_nfslat_using -l ops-parquet -xka "(__fish_complete_
 complete -c nfslat -n _shtab_nfslat_using -l perfetto -xka "(__fish_complete_path (commandline -ct))" -d 'write each op as spans in time, for ui.perfetto.dev'
 complete -c nfslat -n _shtab_nfslat_using -l missed -xka "(__fish_complete_path (commandline -ct))" -d 'write one row per op that has no match to FILE: why, and where to look'
 complete -c nfslat -n _shtab_nfslat_using -l files -xka "(__fish_complete_path (commandline -ct))" -d 'write who did what with which file: one row per op that has one'
+complete -c nfslat -n _shtab_nfslat_using -l overwrite -d 'replace files that nfslat did not write as the same kind of output'
 complete -c nfslat -n _shtab_nfslat_using -l anonymize -d 'put pseudonyms for addresses, names and file handles'
 complete -c nfslat -n _shtab_nfslat_using -s q -l quiet -d 'no progress bar'
 complete -c nfslat -n _shtab_nfslat_using -l by -xka "size client server connection file uid second slot" -d 'group them: one row for each value; repeatable'
@@ -127,6 +128,7 @@ complete -c nfslat -n '_shtab_nfslat_using capture' -l ops-parquet -xka "(__fish
 complete -c nfslat -n '_shtab_nfslat_using capture' -l perfetto -xka "(__fish_complete_path (commandline -ct))" -d 'write each op as spans in time, for ui.perfetto.dev'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l missed -xka "(__fish_complete_path (commandline -ct))" -d 'write one row per op that has no match to FILE: why, and where to look'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l files -xka "(__fish_complete_path (commandline -ct))" -d 'write who did what with which file: one row per op that has one'
+complete -c nfslat -n '_shtab_nfslat_using capture' -l overwrite -d 'replace files that nfslat did not write as the same kind of output'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l anonymize -d 'put pseudonyms for addresses, names and file handles'
 complete -c nfslat -n '_shtab_nfslat_using capture' -s q -l quiet -d 'no progress bar'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l by -xka "size client server connection file uid second slot" -d 'group them: one row for each value; repeatable'
@@ -208,7 +210,12 @@ complete -c nfslat -n '_shtab_nfslat_using fleet' -l all-clients -d 'a line for 
 complete -c nfslat -n '_shtab_nfslat_using fleet' -s q -l quiet -d 'no progress'
 complete -c nfslat -n '_shtab_nfslat_using fleet' -l workers -x -d 'processes on this machine (one a processor)'
 complete -c nfslat -n '_shtab_nfslat_using fleet' -l worker-memory -x -d 'bound of each, for example 4GB (its part of all)'
-complete -c nfslat -n '_shtab_nfslat_using fleet' -l scheduler -x -d 'a Dask scheduler, for example tcp://head:8786'
+complete -c nfslat -n '_shtab_nfslat_using fleet' -l dashboard -d 'show Dask'"'"'s dashboard, to every user of this machine'
+complete -c nfslat -n '_shtab_nfslat_using fleet' -l scheduler -x -d 'a Dask scheduler, for example tls://head:8786'
+complete -c nfslat -n '_shtab_nfslat_using fleet' -l tls-ca-file -x -d 'who signs its certificate and ours'
+complete -c nfslat -n '_shtab_nfslat_using fleet' -l tls-cert -x -d 'our certificate'
+complete -c nfslat -n '_shtab_nfslat_using fleet' -l tls-key -x -d 'and its key, where that is another file'
+complete -c nfslat -n '_shtab_nfslat_using fleet' -l insecure -d 'a scheduler without TLS: it may run code here'
 complete -c nfslat -n '_shtab_nfslat_using fleet; and test $_shtab_nfslat_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'captures of the server and of its clients: files, folders, quoted globs, URLs (s3, sftp, http ...)'
 complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -eq 0' -a transport -d 'What TCP did to any conversation, NFS or not (Oracle Data Guard, SQL*Net, SQL'
 complete -c nfslat -n '_shtab_nfslat_using transport' -s h -l help -d 'show this help message and exit'
