@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
     let mut trace = Trace::new(Asked::default());
     if read_all([input()], &mut trace, &Progress::default()).is_ok() {
         let rows = trace.rows.frame.len() as u64;
-        assert_eq!(u64::from(trace.packets), rows + trace.other + trace.skipped + trace.copies);
+        assert_eq!(u64::from(trace.packets), rows + trace.other + trace.skipped + trace.copies + trace.damaged);
     }
     // Any order will do, if operations differ in it.
     let rank = |operation: u8| operation % 5;

@@ -99,7 +99,7 @@ proptest! {
             }
             let rows = trace.rows.frame.len();
             prop_assert!(lengths(&trace.rows).into_iter().all(|length| length == rows));
-            prop_assert_eq!(u64::from(trace.packets), rows as u64 + trace.other + trace.skipped + trace.copies);
+            prop_assert_eq!(u64::from(trace.packets), rows as u64 + trace.other + trace.skipped + trace.copies + trace.damaged);
             let count = trace.conversations.list.len() as i32;
             prop_assert!(trace.rows.conversation.iter().all(|number| (0..count).contains(number)));
             prop_assert!(trace.rows.frame.is_sorted());
