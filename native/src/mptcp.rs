@@ -98,12 +98,12 @@ fn dss(value: &[u8]) -> Option<SignalRow> {
     if flags & 1 != 0 {
         (found.has, found.ack) = (DATA_ACK, take(size(flags & 2 != 0))?);
     }
-    if flags & 4 != 0
-        && let (Some(seq), Some(start)) = (take(size(flags & 8 != 0)), take(4))
-        && let [high, low, ..] = *rest
-    {
-        (found.seq, found.start, found.size) = (seq, start, u16::from_be_bytes([high, low]).into());
-        found.has |= MAPPING;
+    if flags & 4 != 0 {
+        let (seq, start) = (take(size(flags & 8 != 0)), take(4));
+        if let (Some(seq), Some(start), [high, low, ..]) = (seq, start, rest) {
+            (found.seq, found.start, found.size) = (seq, start, u16::from_be_bytes([*high, *low]).into());
+            found.has |= MAPPING;
+        }
     }
     (found.has != 0).then_some(found)
 }

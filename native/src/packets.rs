@@ -187,9 +187,8 @@ impl Trace {
         } else {
             self.skipped += 1;
             let is_opening = conversation.mptcp.as_ref().is_some_and(|subflow| subflow.is_opening());
-            if (is_opening || segment.flags & SYN != 0)
-                && let Some(value) = mptcp::option(segment)
-            {
+            let may_tell = is_opening || segment.flags & SYN != 0;
+            if let Some(value) = may_tell.then(|| mptcp::option(segment)).flatten() {
                 self.mptcp(number, direction, value, segment.flags, false);
             }
         }
@@ -199,9 +198,7 @@ impl Trace {
     #[cold]
     fn mptcp(&mut self, number: usize, direction: usize, value: &[u8], flags: u8, has_row: bool) {
         let subflow = self.conversations.list[number].mptcp.get_or_insert_default();
-        if let Some(found) = subflow.take(value, flags, direction)
-            && has_row
-        {
+        if let (Some(found), true) = (subflow.take(value, flags, direction), has_row) {
             self.signals.push_row(SignalRow { row: self.rows.frame.len() as i32 - 1, ..found });
         }
     }
