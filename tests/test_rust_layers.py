@@ -101,6 +101,14 @@ def test_circles_are_found(one: str, other: str, *, is_circle: bool) -> None:
     assert bool(_circle(_graph(sources))) == is_circle
 
 
+def test_the_oldest_compiler_that_is_promised_takes_it() -> None:
+    """No let chains, which came with Rust 1.88: Debian's compilers are older, and newer ones do not say so."""
+    chain = re.compile(r"&&\s*let\b|\b(?:if|while)\s+let\b[^{;]*\n\s*&&")
+    assert chain.search("if let Some(one) = this\n    && that\n{")
+    assert chain.search("if this && let Some(one) = that {")
+    assert [path.name for path in SOURCES.rglob("*.rs") if chain.search(_without_tests(path.read_text()))] == []
+
+
 def test_files_below_a_module_are_part_of_it() -> None:
     """What a file in a module's folder imports the module imports; `super` there is the module itself."""
     sources = {

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from nfslat.cli import report as report_command
 from nfslat.cli.arguments import a_port
-from nfslat.cli.messages import visible
 from nfslat.errors import InputError, UsageError
+from nfslat.report.text_layout import visible
 
 if TYPE_CHECKING:
     from nfslat.field.hosts import Voice

@@ -11,17 +11,13 @@ import traceback
 from collections.abc import Sequence
 
 from nfslat import __version__
+from nfslat.report.text_layout import visible
 
 STATUS_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 
 
-def visible(text: str) -> str:
-    """`text` as one line without control characters: names of files may be anything, and a host says what it likes."""
-    return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode("ascii") for ch in text)
-
-
 def say(text: str) -> None:
-    """One line on standard error, if there is one that takes it."""
+    """One line on standard error, if there is one that takes it: names of files in it may be anything."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
             sys.stderr.write(f"nfslat: {visible(text)}\n")

@@ -99,8 +99,7 @@ def output_directory(name: str, kind: Kind, inputs: Sequence[str], *, overwrite:
     scratch = None
     try:
         try:
-            for one in reversed(made):
-                one.mkdir(mode=0o700, exist_ok=True)
+            private_folder(path)
             scratch = Path(tempfile.mkdtemp(prefix=".nfslat-", dir=path))
         except OSError as problem:
             raise InputError(f"{name}: cannot be written ({problem.strerror})") from problem
@@ -117,6 +116,12 @@ def output_directory(name: str, kind: Kind, inputs: Sequence[str], *, overwrite:
         with contextlib.suppress(OSError):  # it holds something
             for one in made:
                 one.rmdir()
+
+
+def private_folder(path: Path) -> None:
+    """Make it where it is not there, and what is missing above it, for its owner alone."""
+    for one in reversed([one for one in (path, *path.parents) if not one.exists()]):
+        one.mkdir(mode=0o700, exist_ok=True)
 
 
 @contextlib.contextmanager

@@ -12,8 +12,7 @@ from nfslat.fleet.model import Client, Fleet
 from nfslat.fleet.sections.words import compared, mean_over
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.style import STRONG, lane, lanes, tips, words
-from nfslat.report.html.page import visible
-from nfslat.report.text_layout import count, ms
+from nfslat.report.text_layout import count, ms, visible
 
 _MOST = 100  # clients in the heat map
 _HEAD_PX, _KEY_PX = 24, 40

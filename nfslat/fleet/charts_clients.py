@@ -23,8 +23,7 @@ from nfslat.report.charts.style import (
     verticals,
     words,
 )
-from nfslat.report.html.page import visible
-from nfslat.report.text_layout import count, count_of, ms, shorten
+from nfslat.report.text_layout import count, count_of, ms, shorten, visible
 
 _MOST_BARS, _ROW_PX, _BAR_PX = 40, 17, 12
 _NAME = 20  # columns of a name

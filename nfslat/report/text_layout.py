@@ -18,6 +18,11 @@ def plain(text: str) -> str:
     return "".join(ch if _takes_one_column(ch) else " " if ch.isspace() else escaped(ch) for ch in text)
 
 
+def visible(text: str) -> str:
+    """`text` with what cannot be seen, or turns the writing round, as its number: a name must not pass for another."""
+    return "".join(ch if ch.isprintable() else escaped(ch) for ch in text)
+
+
 def escaped(ch: str) -> str:
     """A character as Python writes it: ``\\x1b``, ``\\u202e``."""
     return ch.encode("unicode_escape").decode("ascii")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import xxhash
 
+from nfslat.export.output import private_folder
+
 _HEX_DIGITS = 32
 
 
@@ -32,7 +34,7 @@ class Memo:
     def put(self, token: str, known: str) -> None:
         """Remember it; where that is not possible, it will be worked out again."""
         with contextlib.suppress(OSError):
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(self.folder)
             handle, part = tempfile.mkstemp(prefix="part-", dir=self.folder)
             try:
                 with os.fdopen(handle, "w", encoding="ascii") as out:

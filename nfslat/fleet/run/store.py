@@ -21,17 +21,11 @@ from typing import Any, BinaryIO, cast
 import fsspec
 
 from nfslat.errors import InputError
+from nfslat.export.output import private_folder
 from nfslat.fleet.run.remote import is_url
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 COPY_BYTES = 4 << 20
-
-
-def _folder(path: Path) -> None:
-    """Make it, where it is not there: what was decoded has names of hosts and files, and is for nobody else."""
-    made = [one for one in (path, *path.parents) if not one.exists()]
-    for one in reversed(made):
-        one.mkdir(mode=0o700, exist_ok=True)
 
 
 @dataclass(frozen=True)
@@ -85,7 +79,7 @@ class Store:
     @contextlib.contextmanager
     def _local_writing(self, name: str) -> Iterator[BinaryIO]:
         target = Path(self.place(name))
-        _folder(target.parent)
+        private_folder(target.parent)
         # Not gone when it is closed; and its name is known to who is to write there by itself.
         file = tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}-", delete=False)  # noqa: SIM115
         try:
@@ -104,7 +98,7 @@ class Store:
         name = f"tried-{uuid.uuid4().hex}"
         try:
             if self.is_local:
-                _folder(Path(self.url))
+                private_folder(Path(self.url))
             self.write_json(name, name)
             if self.read_json(name) != name:
                 raise InputError(f"--out {self.url}: what is written there cannot be read again; name another place")

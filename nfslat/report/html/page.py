@@ -24,7 +24,7 @@ from nfslat.report.sections.answer import SRT_MEANS, headline
 from nfslat.report.sections.findings import findings_section
 from nfslat.report.sections.outcomes import is_quiet
 from nfslat.report.sections.tables import op_label
-from nfslat.report.text_layout import count, escaped, ms, percent
+from nfslat.report.text_layout import count, ms, percent, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -92,11 +92,6 @@ def filled(
     )
     # Nothing but a library's text could hold half of a character, which no file can.
     return _SURROGATES.sub("\ufffd", page).lstrip() + "\n"
-
-
-def visible(text: str) -> str:
-    """`text` with what cannot be seen, or turns the writing round, as its number: a name must not pass for another."""
-    return "".join(ch if ch.isprintable() else escaped(ch) for ch in text)
 
 
 @functools.cache
