@@ -78,7 +78,7 @@ def test_operations_of_several_kinds_are_not_slow_beside_each_other(name: str) -
         rng, count = np.random.default_rng(3000 + seed), (60, 300, 1500)[seed % 3]
         op = rng.integers(0, 1 + seed % 5, count)
         times_ms = np.maximum(_ONE_KIND[name](rng, count), 0) * 10 ** rng.uniform(-1, 1.5, 5)[op]
-        assert len(late_of_all((times_ms * MS).astype(np.int64), op, np.arange(count))) == 0
+        assert not late_of_all((times_ms * MS).astype(np.int64), op)
 
 
 def test_a_stall_that_holds_one_op_of_each_kind_is_seen() -> None:
@@ -89,7 +89,9 @@ def test_a_stall_that_holds_one_op_of_each_kind_is_seen() -> None:
     stalled = np.arange(500, 4000, 500)
     op[stalled], own_ns[stalled] = [1, 2, 2, 3, 1, 2, 3], rng.uniform(480, 520, 7) * MS
     assert all(slow_from(own_ns[op == one]) is None for one in range(4))
-    assert late_of_all(own_ns, op, np.arange(6000)).tolist() == stalled.tolist()
+    from_ns = late_of_all(own_ns, op)
+    assert set(from_ns) == {1, 2, 3}
+    assert np.flatnonzero(own_ns >= next(iter(from_ns.values()))).tolist() == stalled.tolist()
 
 
 def test_a_few_slow_ops_and_no_time_are_no_class() -> None:
