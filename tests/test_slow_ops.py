@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import wire
 from captures import SHARED, needs_native
 from queue_captures import write_captures
 from queues import MS, US, Traffic
@@ -319,6 +320,22 @@ def test_stalls_of_a_made_server(tmp_path: Path, light_goes_on: bool) -> None:
     assert list(found) == [code]
     assert "they come together, in 3 stalls of " in found[code].text
     assert ("stands still" in found[code].text) == (not light_goes_on)
+
+
+@needs_native
+@pytest.mark.parametrize(("stable", "code"), [(0, "server-queue-unknown"), (2, "server-storage")])
+def test_what_writes_ask_for_decides_whether_they_are_storages(tmp_path: Path, stable: int, code: str) -> None:
+    """WRITEs that take 20 ms in the server, GETATTRs beside them none: FILE_SYNC waits for storage, UNSTABLE may be
+    answered from memory."""
+    tcp = wire.Tcp()
+    for at in range(0, 120, 2):
+        tcp.send(25 * at, ">", wire.write(at, offset=512 * at, count=512, stable=stable))
+        tcp.send(25 * at + 20, "<", wire.reply(at, wire.WRITE3))
+        tcp.send(25 * at + 30, ">", wire.getattr3(at + 1))
+        tcp.send(25 * at + 30.1, "<", wire.reply(at + 1, wire.GETATTR3))
+    server = wire.write_pcap(tmp_path / "server.pcap", tcp.seen_by("server", theta_ms=3))
+    client = wire.write_pcap(tmp_path / "client.pcap", tcp.seen_by("client"))
+    assert list(_findings(server, client)) == [code]
 
 
 @needs_native

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from nfslat.figures.matched import unstable_writes
 from nfslat.figures.stats import slowest
 from nfslat.findings.facts import SlowOps
 from nfslat.inflight.coming import coming, meanwhile
@@ -80,6 +81,7 @@ def slow_ops_of(c: Analysis, rows: I64) -> SlowOps | None:
         overtaken=beside.overtaken,
         light_quick=beside.light_quick,
         light_slow=beside.light_slow,
+        unstable=float(np.mean(unstable_writes(c)[slow])),
     )
 
 
