@@ -193,6 +193,9 @@ def _of_server(c: Analysis, by_op: list[model.MatchedRow]) -> list[model.Matched
     unstable = unstable_writes(c)
     out = []
     for row in by_op:
+        if waits_ns is None and not (row.op == "WRITE" and unstable.any()):
+            out.append(row)
+            continue
         rows = c.rows_of({row.op})
         kinds = [(row, rows)]
         if row.op == "WRITE" and unstable[rows].any():
