@@ -13,7 +13,7 @@ import numpy as np
 from nfslat.model.blocks import side_by_side
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I32, I64, Bool
-from nfslat.tcp.packets import RST, SYN, Kind, Packets
+from nfslat.decode.segments import AGAIN, RST, SYN, Segments
 
 _NS = 1_000_000_000
 _WRAP = 1 << 32
@@ -76,14 +76,14 @@ class Exchange:
     without_stamps: bool
 
 
-def exchanges(packets: Packets, near: dict[int, int]) -> dict[int, Exchange]:
+def exchanges(packets: Segments, near: dict[int, int]) -> dict[int, Exchange]:
     """Each conversation of `near`, which has the direction in which the host of the capture sends."""
     count = int(packets.conversation.max(initial=-1)) + 1
     order, spans = side_by_side(len(packets), count, lambda at: packets.conversation[at])
     return {one: exchange(packets.take(order[spans[one]]), direction) for one, direction in near.items()}
 
 
-def exchange(packets: Packets, near: int) -> Exchange:
+def exchange(packets: Segments, near: int) -> Exchange:
     """`packets` of one conversation, in capture order."""
     of_far = packets.direction != near
     stamped = packets.ts_val != NULL32
@@ -104,7 +104,7 @@ def exchange(packets: Packets, near: int) -> Exchange:
         packets.size[by_far],
     )
     sent = np.flatnonzero(~of_far & (packets.size > 0) & ~of_rst)
-    again = np.isin(packets.kind[sent], (Kind.RETRANSMISSION, Kind.KEEP_ALIVE, Kind.ZERO_WINDOW_PROBE))
+    again = np.isin(packets.kind[sent], AGAIN)
     said = Said(packets.frame[sent], packets.t_ns[sent], packets.seq[sent] + packets.size[sent], again)
     return Exchange(
         heard, said, tick_of(heard.t_ns, heard.ticks), _opened_ns(packets, of_far, of_syn), bool(of_far.any() and not len(rows))
@@ -138,7 +138,7 @@ def tick_of(t_ns: I64, ticks: I64) -> int | None:
     return tick if abs(rate / tick - 1) < _NEAR_A_TICK else None
 
 
-def _opened_ns(packets: Packets, of_far: Bool, of_syn: Bool) -> int | None:
+def _opened_ns(packets: Segments, of_far: Bool, of_syn: Bool) -> int | None:
     ours = np.flatnonzero(of_syn & ~of_far)
     if len(ours) != 1:  # of SYNs that were sent again nobody knows which was answered
         return None
