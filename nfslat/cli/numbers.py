@@ -24,7 +24,7 @@ from nfslat.report.sections.findings import findings_section
 from nfslat.report.sections.tables import stack_section
 from nfslat.report.text_writer import write
 
-_SCHEMA = "nfslat.stack/1"
+_SCHEMA = "nfslat.stack/2"
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def answer(n: Numbers) -> Answer:
         server_host=n.server_host,
         client_host=n.client_host,
     )
-    found = ranked([*server_findings(facts), *client_findings(facts)])
+    found = ranked([*server_findings(facts), *client_findings(facts)], mean.total_ms)
     layer = Layer(
         title="all",
         client=n.client_ms,
@@ -114,6 +114,6 @@ def _blocks(found: Answer) -> Iterator[Block]:
 
 
 def dump(found: Answer, out: TextIO) -> None:
-    """The answer as JSON; its parts are those of the report (``nfslat.report/1``)."""
+    """The answer as JSON; its parts are those of the report (``nfslat.report/2``)."""
     json.dump({"schema": _SCHEMA, **dataclasses.asdict(found)}, out, indent=2, allow_nan=False)
     out.write("\n")

@@ -53,7 +53,6 @@ def render(report: Report) -> str:
         title=_title(report),
         when=_when(report),
         headline=_headline(report),
-        tiles_differ=view.tiles_differ(report),
         contents=_contents(report, two),
         blocks=view.sections(report),
         tiles=view.tiles(report),
