@@ -32,6 +32,7 @@ from nfslat.figures.pictures.all import pictures_of
 from nfslat.figures.pictures.bins import CLASSES, LE_NS, MOST_BINS, Bins, classes_of
 from nfslat.figures.pictures.flying import flying, limit_of_client
 from nfslat.figures.pictures.path import spread
+from nfslat.figures.pictures.pieces import pieces_of
 from nfslat.figures.pictures.tallies import MEASURES, Tallies
 from nfslat.figures.stats import summary
 from nfslat.figures.wireshark import of_side
@@ -402,6 +403,50 @@ def test_charges_of_an_op_are_those_of_its_row_in_the_csv(lab: Callable[[str], D
             want = int(c.charges.ns_of(causes, slice(row, row + 1))[0])
             assert sum(ms for cause, ms in one.charges_ms.items() if cause in causes) == pytest.approx(want / MS)
         assert all(one.charges_ms.values())
+
+
+@on_the_lab
+def test_the_pieces_of_an_op_sum_to_it(lab: Callable[[str], Drawn], scenario: str) -> None:
+    """The largest first, each cause as much as it is charged with, the wait for a thread among them."""
+    _, _, pictures = lab(scenario)
+    for one in pictures.slowest:
+        each = [piece.ms for piece in one.pieces]
+        assert each == sorted(each, reverse=True)
+        assert sum(each) == pytest.approx(one.client_ms, abs=1e-6)
+        for cause, ms in one.charges_ms.items():
+            assert sum(piece.ms for piece in one.pieces if piece.cause == cause) == pytest.approx(ms)
+        waited = sum(piece.ms for piece in one.pieces if piece.cause == "queue")
+        assert waited == pytest.approx(one.queue_ms or 0.0)
+
+
+@needs_native
+@needs_captures
+def test_an_op_that_waited_for_a_thread_says_so_first(lab: Callable[[str], Drawn]) -> None:
+    """With two threads nearly all of the slowest op's time is that wait, not the distance that TCP can tell of."""
+    _, _, pictures = lab("b_v3_nfsd_threads2")
+    for one in pictures.slowest:
+        assert (one.pieces[0].part, one.pieces[0].cause) == ("server", "queue")
+        assert one.pieces[0].ms > 0.7 * one.client_ms
+
+
+def test_pieces_by_pencil() -> None:
+    """What is charged to a part comes off it; the queue and the thread share what is left of the server's."""
+    parts, charged = (1 * MS, 5 * MS, 90 * MS, 0, 4 * MS), {("call_net", "rto"): 3 * MS, ("server", "rto"): 10 * MS}
+    found = pieces_of(parts, charged, 70 * MS, split=True)
+    assert [(one.part, one.cause, one.ms) for one in found] == [
+        ("server", "queue", 70.0),
+        ("server", "rto", 10.0),
+        ("server", "in thread", 10.0),
+        ("reply_net", "unexplained", 4.0),
+        ("call_net", "rto", 3.0),
+        ("call_net", "unexplained", 2.0),
+        ("call_send", "unexplained", 1.0),
+    ]
+    blind = pieces_of((0, -7 * MS, 90 * MS, 0, 9 * MS), {}, None, split=False)
+    assert [(one.part, one.cause, one.ms) for one in blind] == [
+        ("server", "unexplained", 90.0),
+        ("network", "unexplained", 2.0),
+    ]
 
 
 @needs_native

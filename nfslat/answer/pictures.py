@@ -11,6 +11,10 @@ from typing import Annotated
 
 from nfslat.answer.contract import Count, Must, Positive
 from nfslat.answer.figures import PARTS
+from nfslat.model.causes import CHARGES
+
+NETWORK = "network"  # both ways together, where the clocks do not tell them apart
+QUEUE, IN_THREAD, UNEXPLAINED = "queue", "in thread", "unexplained"
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,17 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """A piece of an op's client SRT: what one cause made of one part, or what is left of the part."""
+
+    part: Annotated[str, Must(enum=[*PARTS, NETWORK])]  # network: both ways, where the clocks do not tell them apart
+    # as in `charges`; queue: the wait for a server thread; in thread: the work in one, with file system and storage;
+    # unexplained: the rest of the part
+    cause: Annotated[str, Must(enum=[*CHARGES, QUEUE, IN_THREAD, UNEXPLAINED])]
+    ms: float  # negative where the part is
+
+
+@dataclass(frozen=True)
 class SlowOp:
     """One of the ops with the longest client SRT."""
 
@@ -140,6 +155,9 @@ class SlowOp:
     parts_ms: Annotated[dict[str, float | None], Must(propertyNames={"enum": PARTS})]
     queue_ms: float | None  # of server_ms, the wait for a thread; None where the packets do not tell
     charges_ms: dict[str, float]  # cause (as in `charges`) -> ms of the client SRT, those that are not 0
+    # where its time went, the largest first; they sum to the time from the call's first byte to the reply's last, which
+    # is client_ms unless --srt says otherwise
+    pieces: list[Piece]
     transmissions: Count  # how often the client sent the call, RPC-level
     timeline: list[Event]  # its packets on both sides, by time
     # side -> display filter for that side's capture; "side, file" where several files hold it

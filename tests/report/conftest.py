@@ -51,6 +51,7 @@ from nfslat.answer.pictures import (
     Heat,
     OverTime,
     Pictures,
+    Piece,
     SlowOp,
     Way,
 )
@@ -578,6 +579,7 @@ def _pictures(draw: st.DrawFn) -> Pictures:
         parts,
         st.none() | _ms,
         st.dictionaries(st.sampled_from([*CHARGES]), _ms, max_size=2),
+        st.lists(st.builds(Piece, st.sampled_from(_PARTS), st.sampled_from([*CHARGES, "queue", "unexplained"]), _ms)),
         st.integers(1, 3),
         st.lists(event, min_size=1, max_size=4),
         st.dictionaries(side, _text, max_size=2),
