@@ -12,11 +12,12 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from captures import Decoder, needs_captures, needs_native
+from captures import SHARED, Decoder, needs_captures, needs_native
 from hypothesis import given
 from hypothesis import strategies as st
 from scenario import FOLDER, MS, Scenario
 
+import nfslat
 from nfslat import pipeline
 from nfslat.answer import model
 from nfslat.answer.json import plain
@@ -30,6 +31,7 @@ from nfslat.figures.op_columns import CHARGED
 from nfslat.figures.op_view import OpView, Sent, SideView
 from nfslat.figures.pictures.all import pictures_of
 from nfslat.figures.pictures.bins import CLASSES, LE_NS, MOST_BINS, Bins, classes_of
+from nfslat.figures.pictures.events import bursts
 from nfslat.figures.pictures.flying import flying, limit_of_client
 from nfslat.figures.pictures.path import spread
 from nfslat.figures.pictures.pieces import pieces_of
@@ -366,6 +368,59 @@ def test_the_estimate_follows_a_step(lab: Callable[[str], Drawn]) -> None:
     estimates = [point.theta_ms for point in pictures.envelope if point.theta_ms is not None]
     assert estimates[-1] - estimates[0] == pytest.approx(step.ms)
     assert len({round(one) for one in estimates}) == 2
+
+
+# ---- what happened, and one capture by itself ----
+
+
+@needs_native
+@needs_captures
+def test_a_host_that_stood_still_is_an_event(lab: Callable[[str], Drawn]) -> None:
+    """The client was stopped once, for 1.2 s: that is on the axis, whose host it was, and when."""
+    _, _, pictures = lab("j_v3_client_stall")
+    (pause,) = (one for one in pictures.over_time.events if one.what == "host-pause")
+    assert pause.side == "client"
+    assert 1_000 < pause.ms < 1_400
+    assert 0 < pause.at_s < pictures.over_time.bins * pictures.over_time.bin_ms / 1e3
+
+
+@on_the_lab
+def test_events_are_those_that_were_made(lab: Callable[[str], Drawn], scenario: str) -> None:
+    """Hosts that were stopped and servers that were started anew show; where nobody did that there are none."""
+    _, _, pictures = lab(scenario)
+    found = [one.what for one in pictures.over_time.events if one.what != "loss"]
+    assert found == {"j_v3_client_stall": ["host-pause"], "n_v3_nfsd_restart": ["no-connection"]}.get(scenario, [])
+
+
+def test_a_burst_of_losses_stands_out_and_a_steady_loss_does_not() -> None:
+    """Neighbouring bins are one burst, its cost is theirs; what is small beside it is left out, and so are losses all
+    the time."""
+    bins = Bins(1_000 * MS, 10 * MS, 20)
+    quiet = [0.0] * 20
+    burst = quiet.copy()
+    burst[3:6], burst[15] = [100.0, 0.0, 50.0], 1.0
+    (one,) = bursts("client", burst, bins)
+    assert (one.what, one.side, one.at_s, one.ms, one.cost_ms) == ("loss", "client", 0.03, 30.0, 150.0)
+    assert list(bursts("server", [5.0] * 20, bins)) == []
+    assert list(bursts("server", quiet, bins)) == []
+
+
+@needs_native
+@needs_captures
+@pytest.mark.parametrize("side", ["server", "client"])
+def test_one_capture_has_its_latency_over_time(side: str) -> None:
+    """Counts sum to the ops of its table, means to its mean; a report of two has none of it."""
+    folder = SHARED / "lab" / "a_v3_baseline"
+    report = nfslat.inspect(folder / f"{side}.pcap.gz").figures
+    alone = report.alone
+    assert alone is not None
+    assert report.pictures is None
+    rows = report.raw["capture"]
+    assert sum(alone.ops) == sum(n for *_, n in alone.heat) == sum(row.count for row in rows)
+    whole = sum(row.count * row.srt_ms.mean for row in rows)
+    assert sum(n * (mean or 0.0) for n, mean in zip(alone.ops, alone.srt_ms, strict=True)) == pytest.approx(whole)
+    assert len(alone.ops) == len(alone.flying.mean) == alone.bins <= MOST_BINS
+    assert max(alone.flying.max) == report.inflight.server.max if report.inflight else False
 
 
 # ---- the slowest ops ----

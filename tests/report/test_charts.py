@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nfslat.answer.model import ClockStep, Level, MatchedRow, Report, StackRow, Summary
-from nfslat.answer.pictures import Classes, Distribution, EnvelopePoint, Flying, Heat, OverTime, Pictures, Way
+from nfslat.answer.pictures import Classes, Distribution, EnvelopePoint, Event, Flying, Heat, OverTime, Pictures, Way
 from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import VEGA_LITE, Chart
 from nfslat.report.charts.distributions import MOST_OPS, edges
@@ -59,6 +59,7 @@ def _pictures() -> Pictures:
             client=Flying([3.75, 0.0, 7.5, 0.02], [6, 0, 9, 1], 4096, "session slots"),
             call=Way([1.5, 0.0, 2.25, None], [0, 0, 3, 0], [0.0, 0.0, 205.5, 0.0]),
             reply=Way([10.5, 0.0, 22.5, 0.125], [0, 0, 0, 0], [0.0, 0.0, 0.0, 0.0]),
+            events=[Event("host-pause", "client", "2024-05-01T10:00:01Z", 0.5, 400.0, None)],
         ),
         envelope=[
             EnvelopePoint(0.25, 6999.0, 7001.0, 7000.0, (6999.5, 7000.5)),

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from nfslat.answer.figures import Summary
 from nfslat.answer.model import MatchedOps, Report, StackRow, Verdict
-from nfslat.answer.pictures import Event, Pictures, Piece, SlowOp
+from nfslat.answer.pictures import Moment, Pictures, Piece, SlowOp
 from nfslat.answer.pivots import IntervalRow, Intervals, Pivot, PivotRow
 from nfslat.errors import UsageError
 from nfslat.findings.catalogue import row
@@ -229,7 +229,7 @@ def test_a_verdict_on_the_application_shows_its_numbers(small: Callable[[], Repo
 
 
 def _slow(small: Report, pictures: Pictures) -> Report:
-    events = [Event(0.0, "client", "call, whole", 17, "c.pcap"), Event(1.5, "server", "reply, whole", 42, "s.pcap")]
+    events = [Moment(0.0, "client", "call, whole", 17, "c.pcap"), Moment(1.5, "server", "reply, whole", 42, "s.pcap")]
     parts = {"call_send": 0.0, "call_net": None, "server": 70.0, "reply_send": 5.0, "reply_net": None}
     pieces = [
         Piece("server", "queue", 60.0), Piece("call_net", "rto", 24.0), Piece("server", "in thread", 10.0),

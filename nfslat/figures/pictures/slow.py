@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nfslat.answer.pictures import Event, SlowOp
+from nfslat.answer.pictures import Moment, SlowOp
 from nfslat.decompose import PART_NAMES
 from nfslat.figures.matched import names_of
 from nfslat.figures.op_view import OpView, Packet, packets
@@ -96,7 +96,7 @@ def _sent_again(side: Side, row: int) -> list[_Again]:
     ]
 
 
-def _timeline(op: OpView, sent_again: dict[str, list[_Again]]) -> list[Event]:
+def _timeline(op: OpView, sent_again: dict[str, list[_Again]]) -> list[Moment]:
     """Its packets as `nfslat show` has them, and those of `_sent_again`, by time."""
     begin_ns = op.sides["client"].call.first_ns
     found = packets(op)
@@ -107,7 +107,7 @@ def _timeline(op: OpView, sent_again: dict[str, list[_Again]]) -> list[Event]:
     out = []
     for packet in sorted(found, key=lambda one: one.ns):
         file, number = op.sides[packet.side].source.locate(packet.frame)
-        out.append(Event(to_ms(packet.ns), packet.side, packet.what, number, file.name))
+        out.append(Moment(to_ms(packet.ns), packet.side, packet.what, number, file.name))
     return out
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from nfslat.answer import pictures
 from nfslat.answer.model import MatchedRow, Report, StackRow, Summary
-from nfslat.answer.pictures import Event, SlowOp
+from nfslat.answer.pictures import SlowOp
 from nfslat.answer.pivots import IntervalRow, Pivot, PivotRow
 from nfslat.report.charts.waterfall import captured
 from nfslat.report.html.blocks import Shown, shown
@@ -73,7 +74,7 @@ class Histogram:
 class Moment:
     """A line of a packet timeline: one capture's event stands on its own side."""
 
-    event: Event
+    event: pictures.Moment
     client: bool
 
 
