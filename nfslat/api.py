@@ -145,8 +145,11 @@ class Report:
         from nfslat import pipeline
 
         inflight, slowest = self.summary.inflight, self._options.slowest
-        if isinstance(self._found, Side) or inflight is None:
+        if inflight is None:
             return self.summary
+        if isinstance(self._found, Side):
+            alone = pipeline.pictures_of_one(self._found, inflight, self._options.srt)
+            return dataclasses.replace(self.summary, alone=alone)
         pictures = pipeline.pictures(self._analysis, inflight, slowest=slowest, paths=self._paths_of)
         if pictures is not None and self._pseudonyms is not None:
             pictures = dataclasses.replace(pictures, slowest=self._pseudonyms.texts(pictures.slowest))
