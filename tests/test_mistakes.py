@@ -63,6 +63,7 @@ def _where_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ([*BOTH, "--start", "99999"], 3, "no op is left by the filters (--start 99999); run without them"),
         ([*BOTH, "--app-ms", "50ms"], 2, "give milliseconds (58)"),
         (["stack", "--app-ms", "50ms"], 2, "give milliseconds, for example 58"),
+        (["stack", "figures.txt"], 2, "nfslat stack takes options only"),
         (["stack", "--client-ms", "1", "--server-ms", "2"], 2, "is more than --client-ms 1, which contains it"),
         ([*BOTH, "--client-addr", "nfsclient"], 2, "not an IP address; names are not resolved"),
         ([*BOTH, "--interval", "1s"], 2, "give seconds, for example 1 or 0.1"),

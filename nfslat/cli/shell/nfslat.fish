@@ -249,7 +249,7 @@ complete -c nfslat -n '_shtab_nfslat_using packets' -l ethernet-header -x -d 'of
 complete -c nfslat -n '_shtab_nfslat_using packets' -l rtt-ms -x -d 'what a round trip takes'
 complete -c nfslat -n '_shtab_nfslat_using packets' -l json -xka "(__fish_complete_path (commandline -ct))" -d 'write the answer as JSON to FILE; - is standard output'
 complete -c nfslat -n '_shtab_nfslat_using packets' -l overwrite -d 'replace files that nfslat did not write as the same kind of output'
-complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -eq 0' -a stack -d 'Latencies that were measured at each layer, without captures: say which layer'
+complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -eq 0' -a stack -d 'Latencies that were measured at some layers, without captures: say which layer'
 complete -c nfslat -n '_shtab_nfslat_using stack' -s h -l help -d 'show this help message and exit'
 complete -c nfslat -n '_shtab_nfslat_using stack' -l app-ms -x -d 'mean latency as the application sees it'
 complete -c nfslat -n '_shtab_nfslat_using stack' -l client-ms -x -d 'mean client SRT: on the client'"'"'s wire'
