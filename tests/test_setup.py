@@ -265,7 +265,8 @@ def test_each_form_runs_in_a_bare_root(suite: str, form: str, packages: Path) ->
     some = ["tests/test_docs.py", "tests/test_native.py"]
     what = [form, *some] if form == "commands" else [str(next(packages.glob(form)))]
     done = subprocess.run([ROOT / "scripts" / "bare", suite, *what], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr[-5000:]
+    print(done.stdout)  # what it took: pytest -rP shows it
+    assert done.returncode == 0, done.stderr[-5000:]
     assert "status 0, native" in done.stdout
 
 
