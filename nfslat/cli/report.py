@@ -8,6 +8,7 @@ from typing import Any, TextIO
 
 from nfslat.cli import outputs
 from nfslat.cli.arguments import a_count, a_number, add_captures, add_filters, parse_filters
+from nfslat.cli.messages import say
 from nfslat.cli.outputs import OUTPUTS, add_outputs
 from nfslat.errors import UsageError
 from nfslat.evidence.kinds import KINDS
@@ -162,13 +163,15 @@ def run(options: argparse.Namespace, command: str, *, width: int, color: bool, j
     read = [*captures, *options.evidence, *options.server_snapshot, *options.client_snapshot]
     with outputs.opened(options, read, json_out) as write:
         report = api.run(captures, wanted, quiet=options.quiet)
-        write(report)
+        failed = write(report)
     # Behind the block: the files are complete, whatever happens to a reader of standard output (less, head).
     if not outputs.to_standard(options):
         text = report.markdown() if options.markdown else report.text(hist=options.hist, width=width, color=color)
         sys.stdout.write(in_charset(text, sys.stdout.encoding or "utf-8"))
     sys.stdout.flush()
-    return 0
+    if failed is not None:
+        say(str(failed))
+    return 0 if failed is None else failed.exit_status
 
 
 def _options(options: argparse.Namespace, command: str) -> Any:
