@@ -8,6 +8,7 @@ from typing import Any, TextIO
 
 from nfslat.cli import outputs
 from nfslat.cli.arguments import a_count, a_number, add_captures, add_filters, parse_filters
+from nfslat.cli.messages import say
 from nfslat.cli.outputs import OUTPUTS, add_outputs
 from nfslat.cli.parser import Several
 from nfslat.errors import UsageError
@@ -180,12 +181,15 @@ def run(options: argparse.Namespace, command: str, *, width: int, color: bool, j
     read = [*captures, *options.evidence, *options.server_snapshot, *options.client_snapshot]
     with outputs.opened(options, read, json_out) as write:
         report = api.run(captures, wanted, quiet=options.quiet)
-        write(report)
+        failed = write(report)
     # Behind the block: the files are complete, whatever happens to a reader of standard output (less, head).
     if not outputs.to_standard(options):
         text = report.markdown() if options.markdown else report.text(hist=options.hist, width=width, color=color)
         sys.stdout.write(in_charset(text, sys.stdout.encoding or "utf-8"))
     sys.stdout.flush()
+    if failed is not None:
+        say(str(failed))
+        return failed.exit_status
     verdict = report.verdict if options.fail_on else None
     # Where no op is in both, it is not known either.
     outcome = "undecided" if verdict is None else verdict.outcome
