@@ -90,8 +90,10 @@ class Options:
 class Report:
     """What two captures, or one, say."""
 
-    def __init__(self, found: Correlation | Side, options: Options) -> None:
-        """Of what `nfslat.pipeline` found."""
+    def __init__(self, found: Correlation | Side, options: Options, *, why_alone: str = "") -> None:
+        """Of what `nfslat.pipeline` found; `why_alone`: why nothing was inferred of the host of a capture that is
+        missing."""
+        self._why_alone = why_alone
         if options.anonymize:
             from nfslat.export.anonymous import by_role
 
@@ -102,6 +104,8 @@ class Report:
     def __repr__(self) -> str:
         if isinstance(self._found, Side):
             return f"<nfslat.Report on one capture: {int(self._found.kept.sum()):,} ops>"
+        if self._found.inferred is not None:
+            return f"<nfslat.Report on one capture: {len(self._found.matched):,} ops, the {self._found.inferred.side} inferred>"
         return f"<nfslat.Report on two captures: {len(self._found.matched):,} matched ops>"
 
     @cached_property
@@ -115,7 +119,7 @@ class Report:
         command = "nfslat ... --anonymize" if options.anonymize else options.command
         tool = model.Tool(__version__, engine, command, options.srt)
         if isinstance(found, Side):
-            report = pipeline.report_one_side(found, tool, options.filters)
+            report = pipeline.report_one_side(found, tool, options.filters, self._why_alone)
         else:
             known, notes = self._known
             report = pipeline.report(
@@ -224,11 +228,12 @@ class Report:
         """One capture, decoded: nfslat takes the file in place of the capture."""
         from nfslat.decode.stored import write_side
 
-        if not isinstance(self._found, Side):
+        side = _one(self._found)
+        if side is None:
             raise UsageError("--ops-parquet is of one capture: run it for each side")
         if self._options.anonymize:
             raise UsageError("--ops-parquet stands for the capture, names included; anonymize what is made of it")
-        write_side(self._found.decoded, self._found.source, out, command=self._options.command)
+        write_side(side.decoded, side.source, out, command=self._options.command)
 
     def write_perfetto(self, out: TextIO, *, compress: bool = False) -> None:
         """Chrome trace of the matched ops, for ui.perfetto.dev; `compress` with gzip, `out` being over a binary one."""
@@ -241,13 +246,22 @@ class Report:
         """One row an op that has no partner in the other capture."""
         from nfslat.export.missed import write_missed
 
+        if _one(self._found) is not None:
+            raise UsageError("--missed lists ops that one capture has and the other has not: it needs both captures")
         write_missed(_both(self._plain), out)
 
     def write_files(self, out: TextIO) -> None:
         """One row an op: who did what with which file."""
         from nfslat.export.files import write_files
 
-        write_files(self._plain, out, self.paths)
+        own = _one(self._plain)
+        if own is None or own is self._plain:
+            write_files(self._plain, out, self.paths)
+            return
+        from nfslat.names.paths import paths_of_side
+
+        paths = paths_of_side(_one(self._found) or own, self._options.name_encoding)
+        write_files(own, out, paths if self._pseudonyms is None else self._pseudonyms.paths(paths))
 
     def show(self, *, xid: int | Sequence[int] = (), slowest: int = 1, width: int = 80) -> str:
         """Single ops in full, as `nfslat show` prints them: those with `xid`, or the slowest. Reads the captures again.
@@ -334,6 +348,13 @@ class Report:
 
 
 Pair = TypeVar("Pair", bound=Correlation)
+
+
+def _one(found: Correlation | Side) -> Side | None:
+    """The side of the only capture; None where there are two."""
+    if isinstance(found, Side):
+        return found
+    return next(iter(found.measured.values())) if found.inferred is not None else None
 
 
 def _both(found: Pair | Side) -> Pair:
@@ -438,9 +459,39 @@ def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Rep
                 outside = with_bundled(options.outside or Outside(options.known, options.sessions), both)
                 options = dataclasses.replace(options, outside=outside)
             return Report(both, options)
-        found = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=work.progress)
+        side = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=work.progress)
+        found = _inferred(side, work, options)
         work.close_progress()
+    if isinstance(found, str):
+        return Report(side, options, why_alone=found)
+    if side.source.bundle:
+        outside = with_bundled(options.outside or Outside(options.known, options.sessions), found)
+        options = dataclasses.replace(options, outside=outside)
     return Report(found, options)
+
+
+def _inferred(side: Side, work: Workspace, options: Options) -> Correlation | str:
+    """The side of one capture, compared with what its packets tell of the other host; or why they do not."""
+    from nfslat import pipeline
+    from nfslat.decode.segments import read_segments
+
+    source = side.source
+    if source.stored:
+        return "it was decoded before, and its packets are not there; give the capture itself"
+    if not all(file.path.is_file() for file in source.files):
+        return "it came by a pipe, which cannot be read twice; give a file"
+    ports = {
+        ends.destination(way)[1]
+        for row, way in zip(side.ops.classes.conn.tolist(), side.ops.classes.direction.tolist(), strict=True)
+        if (ends := side.ops.connections[row]).transport == "tcp"
+    }
+    if not ports:
+        return "it holds NFS over UDP, in whose packets there is no clock of the other host"
+    try:
+        segments = read_segments(source, work.engine.tools, lambda _: None, ports)
+    except UsageError as problem:
+        return str(problem)
+    return pipeline.infer_other(side, segments, filters=options.filters, srt=options.srt)
 
 
 @contextlib.contextmanager

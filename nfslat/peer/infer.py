@@ -26,48 +26,7 @@ _MOSTLY = 0.5  # of the ops
 
 
 @dataclass(frozen=True)
-class Found:
-    """The ops of the other host: the same rows, with its instants, on the clock of the capture. `known`: those that
-    were inferred; of the others the instants mean nothing."""
-
-    ops: Ops
-    known: Bool
-    inferred: Inferred
-    sent: dict[int, Peer]  # by conversation
-
-
-def infer(ops: Ops, asked: Bool, segments: Segments, side: str | None = None) -> Found | str:
-    """What is inferred of the ops in `asked`, or why nothing is. `side`: where the capture was taken, if that is known.
-    """
-    rows = np.flatnonzero(asked)
-    tcp = np.array([ends.transport == "tcp" for ends in ops.connections], dtype=np.bool_)
-    rows = rows[tcp[ops.conn[rows]]] if len(tcp) else rows
-    if not len(rows) or not len(segments):
-        return "no op went over TCP, and UDP has no clock of the other host in its packets"
-    index = _Index.of(segments)
-    call, reply = index.conversation_of(ops.call_last_frame[rows]), index.conversation_of(ops.reply_first_frame[rows])
-    place = _vantage(ops, rows, index, call)
-    if side is None and place.place == "between":
-        return (
-            "the packets do not say that it was taken at one of the two hosts: neither of them answers it at once, so "
-            "that it is of a point between them"
-        )
-    near = side or ("client" if place.place == "loopback" else place.place)
-    peers = dict(_peers(ops, rows, index, call, reply, near))
-    stamped = np.array([one in peers and peers[one].departures is not None for one in range(index.count)] + [False])
-    usable = stamped[call] & stamped[reply]
-    if np.mean(usable) < _MOSTLY:
-        return "its packets have no TCP time stamps (RFC 7323), which hold the other host's clock"
-    rows, call, reply = rows[usable], call[usable], reply[usable]
-    made = _of_server(ops, rows, call, reply, peers) if near == "client" else _of_client(ops, rows, call, reply, peers)
-    known = np.isfinite(made.begin.at) & np.isfinite(made.end.at) & np.isfinite(made.doubt)
-    if not known.any():
-        return "no segment of the other host can be put on the clock of the capture"
-    return _found(ops, rows[known], made.only(known), peers, place, near, int(np.count_nonzero(~usable)))
-
-
-@dataclass(frozen=True)
-class _Index:
+class Index:
     """Segments by frame, and by conversation."""
 
     segments: Segments
@@ -75,7 +34,7 @@ class _Index:
     spans: list[slice]
 
     @classmethod
-    def of(cls, segments: Segments) -> _Index:
+    def of(cls, segments: Segments) -> Index:
         count = int(segments.conversation.max(initial=-1)) + 1
         return cls(segments, *side_by_side(len(segments), count, lambda at: segments.conversation[at]))
 
@@ -98,6 +57,59 @@ class _Index:
 
 
 @dataclass(frozen=True)
+class Found:
+    """The ops of the other host: the same rows, with its instants, on the clock of the capture. `known`: those that
+    were inferred; of the others the instants mean nothing."""
+
+    ops: Ops
+    known: Bool
+    inferred: Inferred
+    peers: dict[int, Peer]  # by conversation
+    index: Index
+
+    def left_ns(self, frames: I32) -> I64:
+        """When the other host sent what came in these frames, on the clock of the capture; NULL: not known."""
+        out = np.full(len(frames), np.nan)
+        conversation = self.index.conversation_of(frames)
+        for one in np.unique(conversation).tolist():
+            if one in self.peers:
+                own, peer = np.flatnonzero(conversation == one), self.peers[one]
+                out[own] = peer.left(frames[own]) - peer.round_trip_ns / 2
+        return np.where(np.isfinite(out), np.rint(np.nan_to_num(out)), NULL).astype(np.int64)
+
+
+def infer(ops: Ops, asked: Bool, segments: Segments, side: str | None = None) -> Found | str:
+    """What is inferred of the ops in `asked`, or why nothing is. `side`: where the capture was taken, if that is known.
+    """
+    rows = np.flatnonzero(asked)
+    tcp = np.array([ends.transport == "tcp" for ends in ops.connections], dtype=np.bool_)
+    rows = rows[tcp[ops.conn[rows]]] if len(tcp) else rows
+    if not len(rows) or not len(segments):
+        return "no op went over TCP, and UDP has no clock of the other host in its packets"
+    index = Index.of(segments)
+    call, reply = index.conversation_of(ops.call_last_frame[rows]), index.conversation_of(ops.reply_first_frame[rows])
+    place = _vantage(ops, rows, index, call)
+    if side is None and place.place == "between":
+        return (
+            "the packets do not say that it was taken at one of the two hosts: neither of them answers it at once, so "
+            "that it is of a point between them"
+        )
+    near = side or ("client" if place.place == "loopback" else place.place)
+    peers = dict(_peers(ops, rows, index, call, reply, near))
+    stamped = np.array([one in peers and peers[one].departures is not None for one in range(index.count)] + [False])
+    usable = stamped[call] & stamped[reply]
+    if np.mean(usable) < _MOSTLY:
+        return "its packets have no TCP time stamps (RFC 7323), which hold the other host's clock"
+    rows, call, reply = rows[usable], call[usable], reply[usable]
+    made = _of_server(ops, rows, call, reply, peers) if near == "client" else _of_client(ops, rows, call, reply, peers)
+    known = np.isfinite(made.begin.at) & np.isfinite(made.end.at) & np.isfinite(made.doubt)
+    if not known.any():
+        return "no segment of the other host can be put on the clock of the capture"
+    found = made.only(known), peers, place, near, int(np.count_nonzero(~usable))
+    return _found(ops, rows[known], index, *found)
+
+
+@dataclass(frozen=True)
 class _Made:
     """Of the inferred ops: first and last instant of the other host (of its part of the op), and the two ends."""
 
@@ -112,7 +124,7 @@ class _Made:
         return _Made(self.first[mask], begin, end, self.last[mask], self.doubt[mask])
 
 
-def _vantage(ops: Ops, rows: I64, index: _Index, call: I64) -> Vantage:
+def _vantage(ops: Ops, rows: I64, index: Index, call: I64) -> Vantage:
     """By the connection with most ops."""
     known = np.flatnonzero(call >= 0)
     if not len(known):
@@ -124,7 +136,7 @@ def _vantage(ops: Ops, rows: I64, index: _Index, call: I64) -> Vantage:
     return vantage(index.part(busiest), direction, (ends.addr_a, ends.addr_b))
 
 
-def _peers(ops: Ops, rows: I64, index: _Index, call: I64, reply: I64, near: str) -> Iterator[tuple[int, Peer]]:
+def _peers(ops: Ops, rows: I64, index: Index, call: I64, reply: I64, near: str) -> Iterator[tuple[int, Peer]]:
     """Each conversation with ops, those of two hosts together."""
     hosts: dict[tuple[str, str], dict[int, int]] = {}
     for conversation, frames, turned in ((call, ops.call_last_frame, near == "server"), (reply, ops.reply_first_frame, near == "client")):
@@ -154,6 +166,7 @@ def _joined(rows: I64, conversation: I64, peers: dict[int, Peer], ask: str, fram
         asked = frames[rows[own]]
         said = peer.sent(asked) if at_ns is None else peer.received(asked, at_ns[rows[own]])
         said = said.moved(-peer.round_trip_ns / 2)
+        said = said.in_order(np.argsort(asked, kind="stable"))
         out.low[own], out.at[own], out.high[own] = said.low, said.at, said.high
     return out
 
@@ -180,7 +193,7 @@ def _of_client(ops: Ops, rows: I64, call: I64, reply: I64, peers: dict[int, Peer
 
 
 def _found(
-    ops: Ops, rows: I64, made: _Made, peers: dict[int, Peer], place: Vantage, near: str, unstamped: int
+    ops: Ops, rows: I64, index: Index, made: _Made, peers: dict[int, Peer], place: Vantage, near: str, unstamped: int
 ) -> Found:
     known = np.zeros(len(ops), dtype=np.bool_)
     known[rows] = True
@@ -205,6 +218,7 @@ def _found(
             "server" if near == "client" else "client", place, low, high, doubt, max(ticks), round(trip), unstamped
         ),
         peers,
+        index,
     )
 
 

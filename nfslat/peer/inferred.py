@@ -31,6 +31,11 @@ class Inferred:
     round_trip_ns: int  # the shortest of the way from host to host
     unstamped: int  # ops of connections without time stamps, of which nothing is said
 
+    @property
+    def taken_at(self) -> str:
+        """Where the capture was taken: "client", "server" or "loopback"."""
+        return "loopback" if self.vantage.place == "loopback" else "client" if self.side == "server" else "server"
+
     def op_error_ns(self, rows: I64) -> int:
         """Half of what the bounds of an op leave free, the median of these."""
         return int(np.median(self.high_ns[rows] - self.low_ns[rows])) // 2 if len(rows) else 0

@@ -37,6 +37,15 @@ class Between:
     at: F64
     high: F64
 
+    def in_order(self, order: I64) -> Between:
+        """What TCP delivered or sent one after the other did not happen at once: each in `order` later than the one
+        before, if by a nanosecond."""
+        at = self.at.copy()
+        order = order[np.isfinite(at[order])]
+        step = np.arange(len(order), dtype=np.float64)
+        at[order] = np.maximum.accumulate(at[order] - step) + step
+        return Between(self.low, at, np.fmax(self.high, at))
+
     def moved(self, ns: float) -> Between:
         """Later by so much."""
         return Between(self.low + ns, self.at + ns, self.high + ns)
@@ -72,6 +81,11 @@ class Peer:
                 at = np.searchsorted(ends, (heard.seq + heard.size)[rows[known]])
                 column[known] = np.fmin(column[known], behind[at])
         return Between(*out)
+
+    def left(self, frame: I32) -> F64:
+        """When far sent exactly these frames."""
+        rows = self.exchange.heard.rows_of(frame)
+        return np.where(rows == NULL, np.nan, self.queued.at[np.maximum(rows, 0)])
 
     def received(self, frame: I32, sent_ns: I64) -> Between:
         """When far had what near sent in these frames, at `sent_ns`."""
