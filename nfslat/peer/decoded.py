@@ -62,8 +62,11 @@ def _details(near: Details, found: Found) -> Details:
     resent = near.resent.take(of_far)
     sent_ns = found.left_ns(resent.frame)
     resent = dataclasses.replace(resent, t_ns=sent_ns, kind=np.zeros(len(resent), dtype=np.int8)).take(sent_ns != NULL)
+    # Round trips are those of the capture's own place.
+    tcp = dataclasses.replace(near.tcp, rtt_count=np.zeros(len(near.tcp), dtype=np.int64))
     return dataclasses.replace(
         near,
+        tcp=tcp,
         resent=resent,
         events=_none(TcpEvents),
         pauses=_none(Pauses),
