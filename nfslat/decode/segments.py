@@ -29,6 +29,7 @@ class Segments(Table):
     ack: I64  # position in the other direction; NULL without the flag
     flags: U8
     kind: I8
+    is_dsack: I8  # 1: tells of bytes that came twice (RFC 2883)
     ts_val: U32  # TSval of the timestamps option (RFC 7323); NULL32 without
 
 

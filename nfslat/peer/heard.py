@@ -36,6 +36,7 @@ class Heard:
     ack: I64  # highest byte of near that was acknowledged so far; 0 at first
     seq: I64
     size: I32
+    twice: Bool  # says that what it acknowledges had come before (RFC 2883)
 
     def __len__(self) -> int:
         return len(self.t_ns)
@@ -102,6 +103,7 @@ def exchange(packets: Segments, near: int) -> Exchange:
         np.maximum.accumulate(np.maximum(packets.ack[by_far], 0)) if len(rows) else packets.ack[by_far],
         packets.seq[by_far],
         packets.size[by_far],
+        packets.is_dsack[by_far] == 1,
     )
     sent = np.flatnonzero(~of_far & (packets.size > 0) & ~of_rst)
     again = np.isin(packets.kind[sent], AGAIN)

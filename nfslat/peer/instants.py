@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import F64, I32, I64
+from nfslat.model.tables import F64, I32, I64, Bool
 from nfslat.peer.clock import Departures
 from nfslat.peer.heard import Exchange, Said
 
@@ -100,14 +100,16 @@ class Peer:
         told = known & (first < len(heard))
         row, before = np.minimum(first, len(heard) - 1), np.maximum(first - 1, 0)
         high = np.where(told, queued.high[row], np.nan)
-        # What went out once more, and can have brought about the ACK, did: far acknowledges what it has.
+        # What went out once more, and can have brought about the ACK, did, unless far says that it had it already.
         again = _sent_again_ns(said, end, high - self.round_trip_ns) + self.round_trip_ns
+        again[heard.twice[row]] = np.nan
         low = np.where(known, np.fmax(sent_ns + self.round_trip_ns, again), np.nan)
         low = np.where(first > 0, np.fmax(low, queued.low[before]), low)
         high = np.fmax(high, low)
         left = np.clip(queued.at[row], low, high)
         bare, news = heard.size == 0, np.diff(heard.ack, prepend=0)
         prompt = told & (bare & (news >= _FULL * _MSS))[row]
+        prompt[prompt] = ~_by_timer(low[prompt], left[prompt] - low[prompt])
         quick = told & ~prompt & bare[row] & (left - low < _TIMER_NS)
         at = low + self._usual_delay(low, np.where(quick, (left - low) / 2, np.nan))
         at = np.where(quick, (low + left) / 2, np.where(prompt, left, np.fmin(at, high)))
@@ -123,6 +125,17 @@ class Peer:
         near = np.median(np.lib.stride_tricks.sliding_window_view(delay[told], _NEAR), axis=1)
         place = np.searchsorted(at[told], at) - _NEAR // 2
         return np.asarray(near[np.clip(place, 0, len(near) - 1)])
+
+
+def _by_timer(at: F64, late_ns: F64) -> Bool:
+    """Which ACKs a timer let go, though they are of much: a receiver whose window would shrink, for nobody reads what
+    came, sends none at once (Linux, as above). A queue that is as long delays all that are near."""
+    order = np.argsort(at, kind="stable")
+    beyond = late_ns[order] >= _TIMER_NS
+    near = np.convolve(beyond, np.ones(_NEAR), mode="same")[: len(beyond)] > _NEAR / 2 if len(beyond) >= _NEAR else np.zeros(len(beyond), dtype=np.bool_)
+    out = np.zeros(len(at), dtype=np.bool_)
+    out[order] = beyond & ~near
+    return out
 
 
 def least_round_trip_ns(exchange: Exchange) -> float:
