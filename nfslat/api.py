@@ -105,7 +105,8 @@ class Report:
         if isinstance(self._found, Side):
             return f"<nfslat.Report on one capture: {int(self._found.kept.sum()):,} ops>"
         if self._found.inferred is not None:
-            return f"<nfslat.Report on one capture: {len(self._found.matched):,} ops, the {self._found.inferred.side} inferred>"
+            ops, side = len(self._found.matched), self._found.inferred.side
+            return f"<nfslat.Report on one capture: {ops:,} ops, the {side} inferred>"
         return f"<nfslat.Report on two captures: {len(self._found.matched):,} matched ops>"
 
     @cached_property
@@ -359,7 +360,7 @@ def _one(found: Correlation | Side) -> Side | None:
 
 def _both(found: Pair | Side) -> Pair:
     if isinstance(found, Side):
-        raise UsageError("this needs both captures, the server's and the client's")
+        raise UsageError("this needs both captures, the server's and the client's: one does not tell of the other host")
     return found
 
 
@@ -463,11 +464,28 @@ def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Rep
         found = _inferred(side, work, options)
         work.close_progress()
     if isinstance(found, str):
+        _refuse_alone(options, found)
         return Report(side, options, why_alone=found)
     if side.source.bundle:
         outside = with_bundled(options.outside or Outside(options.known, options.sessions), found)
         options = dataclasses.replace(options, outside=outside)
     return Report(found, options)
+
+
+def _refuse_alone(options: Options, why: str) -> None:
+    """Raise ``UsageError`` for what needs both sides, where one capture tells of one."""
+    given = options.known if options.outside is None else options.outside.given
+    asked = {
+        "by": options.by,
+        "interval": options.interval_s,
+        "what-if": options.what_if,
+        "slo": options.slo,
+        "sessions": options.sessions,
+        "what is known from outside": options.evidence or given != Known(),
+    }
+    names = ", ".join(name for name, value in asked.items() if value)
+    if names:
+        raise UsageError(f"{names}: this needs both sides, and nothing is inferred of the other host: {why}")
 
 
 def _inferred(side: Side, work: Workspace, options: Options) -> Correlation | str:

@@ -27,8 +27,9 @@
 `infer_other`: one capture + its segments -> `Correlation`, whose other side is inferred (`nfslat.peer`); then `analyse`
 and `report` as of two
 
-Where that cannot be, one capture by itself goes through `inspect` (decode, directions, select) and `report_one_side` (missing, in flight,
-figures). A stage takes what it needs as arguments and keeps nothing; each command calls the entry points that it needs.
+Where that cannot be, one capture by itself goes through `inspect` (decode, directions, select) and `report_one_side`
+(missing, in flight, figures). A stage takes what it needs as arguments and keeps nothing; each command calls the entry
+points that it needs.
 """
 
 from __future__ import annotations

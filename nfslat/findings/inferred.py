@@ -16,8 +16,6 @@ _SEEN = frozenset((*PUT_OFF_CODES, *HANGS))
 def no_surer(findings: Sequence[Diagnosis], taken_at: str) -> list[Diagnosis]:
     """What is found of the host where the capture was taken is measured; all else is likely at most."""
     return [
-        one
-        if one.layer == taken_at or one.code in _SEEN
-        else dataclasses.replace(one, confidence="likely")
+        one if one.layer == taken_at or one.code in _SEEN else dataclasses.replace(one, confidence="likely")
         for one in findings
     ]

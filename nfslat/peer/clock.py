@@ -10,7 +10,8 @@ one at random for each pair of addresses and ports, net/core/secure_seq.c).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,8 +29,6 @@ _SAMPLE = 1 << 15  # points of either kind by which lines are found; of more the
 class Departures:
     """When the segments of far (rows of `Heard`) left it, on near's clock and moved by the shortest way to near: not
     before `earliest`, and less than `tick_ns` behind it. NaN where no line explains a segment.
-
-    `late_ns`: how much later than `earliest` says they may all be, for no segment need have left at a tick's begin.
     """
 
     earliest: F64
@@ -81,7 +80,9 @@ def _seen(exchange: Exchange, tick_ns: int) -> _Seen | None:
         high, low = _least_of(over_y, cuts), _least_of(-under_y, cuts)
         begins = rows[cuts]
         over_x, over_y, under_x, under_y = over_x[high], over_y[high], under_x[low], under_y[low]
-    over, under = (Points(x.astype(np.float64), y.astype(np.float64)) for x, y in ((over_x, over_y), (under_x, under_y)))
+    over, under = (
+        Points(x.astype(np.float64), y.astype(np.float64)) for x, y in ((over_x, over_y), (under_x, under_y))
+    )
     runs = find_runs(over, under)
     if len(runs) > MOST_RUNS:
         runs = []
@@ -117,7 +118,7 @@ def _departures(seen: _Seen, slopes: tuple[float, float, float] | None) -> Depar
     earliest = np.full(len(heard), np.nan)
     slope = 0.0 if slopes is None else slopes[2]
     bounds = [0, *seen.begins[1:], len(heard)] if seen.runs else [0, len(heard)]
-    for at, (begin, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for at, (begin, end) in enumerate(pairwise(bounds)):
         part = slice(begin, end)
         own = slope
         if seen.runs:

@@ -12,9 +12,9 @@ from nfslat.kernels.join import Several
 from nfslat.match.connections import Links
 from nfslat.match.match import Matching
 from nfslat.model.decoded import Decoded
-from nfslat.model.details import Blocked, Details, Hangs, Pauses, Resent, TcpEvents, Unread
+from nfslat.model.details import Blocked, Details, Hangs, Pauses, TcpEvents, Unread
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import Loose, Matched, Miss, Ops, Table, Unmatched
+from nfslat.model.tables import Matched, Miss, Ops, Table, Unmatched
 from nfslat.peer.infer import Found
 
 T = TypeVar("T", bound=Table)

@@ -1,7 +1,7 @@
 """The packets of a TCP connection as one host saw them -> what the other host sent: arrivals, time stamps, ACKs.
 
-`near` is the host of the capture, `far` the other one. Every segment of far carries far's clock (TSval, RFC 7323 section
-3.2), in ticks, from the offset that far's kernel gave the connection.
+`near` is the host of the capture, `far` the other one. Every segment of far carries far's clock (TSval, RFC 7323
+section 3.2), in ticks, from the offset that far's kernel gave the connection.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nfslat.decode.segments import AGAIN, RST, SYN, Segments
 from nfslat.model.blocks import side_by_side
 from nfslat.model.protocol import NULL, NULL32
-from nfslat.model.tables import I32, I64, Bool
-from nfslat.decode.segments import AGAIN, RST, SYN, Segments
+from nfslat.model.tables import I32, I64, U32, Bool
 
 _NS = 1_000_000_000
 _WRAP = 1 << 32
@@ -74,7 +74,6 @@ class Exchange:
     said: Said
     tick_ns: int | None
     opened_ns: int | None  # from the SYN to its answer (or from that to the ACK of it, at the host that answered)
-    without_stamps: bool
 
 
 def exchanges(packets: Segments, near: dict[int, int]) -> dict[int, Exchange]:
@@ -109,16 +108,20 @@ def exchange(packets: Segments, near: int) -> Exchange:
     again = np.isin(packets.kind[sent], AGAIN)
     said = Said(packets.frame[sent], packets.t_ns[sent], packets.seq[sent] + packets.size[sent], again)
     return Exchange(
-        heard, said, tick_of(heard.t_ns, heard.ticks), _opened_ns(packets, of_far, of_syn), bool(of_far.any() and not len(rows))
+        heard,
+        said,
+        tick_of(heard.t_ns, heard.ticks),
+        _opened_ns(packets, of_far, of_syn),
+        bool(of_far.any() and not len(rows)),
     )
 
 
-def unwrapped(values: np.ndarray) -> I64:
+def unwrapped(values: U32) -> I64:
     """TSvals, which count modulo 2^32, from the least of them on (RFC 7323 section 5.2)."""
     if not len(values):
         return np.zeros(0, dtype=np.int64)
     steps = np.diff(values.astype(np.int64))
-    steps = (steps + _WRAP // 2) % _WRAP - _WRAP // 2
+    steps = np.mod(steps + _WRAP // 2, _WRAP) - _WRAP // 2
     ticks = np.concatenate([[0], np.cumsum(steps)])
     return np.asarray(ticks - ticks.min(), dtype=np.int64)
 

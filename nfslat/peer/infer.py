@@ -15,7 +15,7 @@ from nfslat.model.blocks import side_by_side
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import F64, I32, I64, Bool, Ops
 from nfslat.peer.clock import departures
-from nfslat.peer.heard import Exchange, exchange
+from nfslat.peer.heard import exchange
 from nfslat.peer.inferred import Inferred
 from nfslat.peer.instants import Between, Peer, least_round_trip_ns
 from nfslat.peer.vantage import Vantage, vantage
@@ -79,8 +79,7 @@ class Found:
 
 
 def infer(ops: Ops, asked: Bool, segments: Segments, side: str | None = None) -> Found | str:
-    """What is inferred of the ops in `asked`, or why nothing is. `side`: where the capture was taken, if that is known.
-    """
+    """What is inferred of the ops in `asked`, or why nothing is. `side`: where the capture was taken, where known."""
     rows = np.flatnonzero(asked)
     tcp = np.array([ends.transport == "tcp" for ends in ops.connections], dtype=np.bool_)
     rows = rows[tcp[ops.conn[rows]]] if len(tcp) else rows
@@ -139,7 +138,8 @@ def _vantage(ops: Ops, rows: I64, index: Index, call: I64) -> Vantage:
 def _peers(ops: Ops, rows: I64, index: Index, call: I64, reply: I64, near: str) -> Iterator[tuple[int, Peer]]:
     """Each conversation with ops, those of two hosts together."""
     hosts: dict[tuple[str, str], dict[int, int]] = {}
-    for conversation, frames, turned in ((call, ops.call_last_frame, near == "server"), (reply, ops.reply_first_frame, near == "client")):
+    kinds = (call, ops.call_last_frame, near == "server"), (reply, ops.reply_first_frame, near == "client")
+    for conversation, frames, turned in kinds:
         some, first = np.unique(conversation, return_index=True)
         for one, at in zip(some.tolist(), first.tolist(), strict=True):
             if one >= 0:
@@ -157,7 +157,7 @@ def _peers(ops: Ops, rows: I64, index: Index, call: I64, reply: I64, near: str) 
             yield one, Peer.of(found, left, shortest if few else trip)
 
 
-def _joined(rows: I64, conversation: I64, peers: dict[int, Peer], ask: str, frames: I32, at_ns: I64 | None = None) -> Between:
+def _joined(rows: I64, conversation: I64, peers: dict[int, Peer], frames: I32, at_ns: I64 | None = None) -> Between:
     """What each op's own connection says, on the clock of the capture: half of the round trip in front of what comes
     back to it. That half is not known, and nothing that is between two instants of the other host rests on it."""
     out = Between(*(np.full(len(rows), np.nan) for _ in range(3)))
@@ -172,9 +172,9 @@ def _joined(rows: I64, conversation: I64, peers: dict[int, Peer], ask: str, fram
 
 
 def _of_server(ops: Ops, rows: I64, call: I64, reply: I64, peers: dict[int, Peer]) -> _Made:
-    begin = _joined(rows, call, peers, "received", ops.call_last_frame, ops.t1)
-    end = _joined(rows, reply, peers, "sent", ops.reply_first_frame)
-    last = _joined(rows, reply, peers, "sent", ops.reply_last_frame)
+    begin = _joined(rows, call, peers, ops.call_last_frame, ops.t1)
+    end = _joined(rows, reply, peers, ops.reply_first_frame)
+    last = _joined(rows, reply, peers, ops.reply_last_frame)
     doubt = begin.at - begin.low
     begin = Between(begin.low, np.fmin(begin.at, end.at), np.fmin(begin.high, end.high))
     first = begin.at - (ops.t1 - ops.t0)[rows]
@@ -182,9 +182,9 @@ def _of_server(ops: Ops, rows: I64, call: I64, reply: I64, peers: dict[int, Peer
 
 
 def _of_client(ops: Ops, rows: I64, call: I64, reply: I64, peers: dict[int, Peer]) -> _Made:
-    begin = _joined(rows, call, peers, "sent", ops.call_first_frame)
-    end = _joined(rows, reply, peers, "received", ops.reply_last_frame, ops.t3)
-    sent = _joined(rows, call, peers, "sent", ops.call_last_frame)
+    begin = _joined(rows, call, peers, ops.call_first_frame)
+    end = _joined(rows, reply, peers, ops.reply_last_frame, ops.t3)
+    sent = _joined(rows, call, peers, ops.call_last_frame)
     doubt = end.at - end.low
     end = Between(end.low, np.fmax(end.at, begin.at), end.high)
     # `first` is the call's last byte here, `last` the reply's first one.
@@ -227,9 +227,8 @@ def clock_of(found: Found) -> Clock:
     half of the round trip."""
     ops, half = found.ops, found.inferred.round_trip_ns / 2
     begin, end = int(ops.t0[0]), int(ops.t3.max())
-    lines = Lines(
-        np.zeros(1), np.array([-half]), np.array([half]), 0.0, Points(np.zeros(1), np.array([half])), Points(np.zeros(1), np.array([-half]))
-    )
+    ends = (Points(np.zeros(1), np.array([far])) for far in (half, -half))
+    lines = Lines(np.zeros(1), np.array([-half]), np.array([half]), 0.0, *ends)
     segment = Segment(0, begin, end, (begin + end) // 2, 0, 0.0, lines, begin, 0)
     nobody = np.zeros(0, dtype=np.int64)
     return Clock((segment,), (), 0, 2 * int(found.known.sum()), 0, nobody, 0, (0, len(ops)))

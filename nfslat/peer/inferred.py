@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.model.tables import I64
+from nfslat.model.tables import I32, I64
 from nfslat.peer.vantage import Vantage
 
 _OF_A_TICK = 5  # in the mean over many segments, wherever in their ticks they left
@@ -26,7 +26,7 @@ class Inferred:
     vantage: Vantage
     low_ns: I64
     high_ns: I64
-    doubt_ns: I64  # of the estimate: what far may have been quicker in acknowledging, or the path slower, as it usually is
+    doubt_ns: I64  # by so much the estimate is later, or longer, than the least that is possible
     tick_ns: int  # of the other host's clock, the longest of its connections
     round_trip_ns: int  # the shortest of the way from host to host
     unstamped: int  # ops of connections without time stamps, of which nothing is said
@@ -36,11 +36,11 @@ class Inferred:
         """Where the capture was taken: "client", "server" or "loopback"."""
         return "loopback" if self.vantage.place == "loopback" else "client" if self.side == "server" else "server"
 
-    def op_error_ns(self, rows: I64) -> int:
+    def op_error_ns(self, rows: I32 | I64) -> int:
         """Half of what the bounds of an op leave free, the median of these."""
         return int(np.median(self.high_ns[rows] - self.low_ns[rows])) // 2 if len(rows) else 0
 
-    def mean_error_ns(self, rows: I64) -> int:
+    def mean_error_ns(self, rows: I32 | I64) -> int:
         """How far the mean over these ops may be off: of parts of a tick, and of what is free in each op, most cancels;
         what far does later than it could adds up."""
         if not len(rows):

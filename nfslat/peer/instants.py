@@ -132,7 +132,9 @@ def _by_timer(at: F64, late_ns: F64) -> Bool:
     came, sends none at once (Linux, as above). A queue that is as long delays all that are near."""
     order = np.argsort(at, kind="stable")
     beyond = late_ns[order] >= _TIMER_NS
-    near = np.convolve(beyond, np.ones(_NEAR), mode="same")[: len(beyond)] > _NEAR / 2 if len(beyond) >= _NEAR else np.zeros(len(beyond), dtype=np.bool_)
+    if len(beyond) < _NEAR:
+        return np.zeros(len(at), dtype=np.bool_)
+    near = np.convolve(beyond, np.ones(_NEAR), mode="same") > _NEAR / 2
     out = np.zeros(len(at), dtype=np.bool_)
     out[order] = beyond & ~near
     return out

@@ -1,4 +1,4 @@
-"""``scripts/lab run|judge|compare|one-sided|list``: the lab's commands, for people who know README.md beside this file."""
+"""``scripts/lab run|judge|compare|one-sided|list``: the lab's commands; README.md beside this file says more."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from nfslat.results import Analysis
 
 _NS_PER_MS = 1e6
 _STAMPED_NS = 100_000  # two captures do not agree to better: each stamps a packet a little off the wire
+_ALIGN = ("left", "left", *["right"] * 8, "left", "left", "left")
 _HEAD = [
     *("pair", "half", "client SRT", "server, 2", "server, 1", "said to", "median", "p95", "held", "inferred"),
     *("with two", "with one", "same"),
@@ -53,7 +54,7 @@ class Half:
 
     @property
     def agrees(self) -> str:
-        """"yes", "open" (one capture cannot tell), "no"."""
+        """ "yes", "open" (one capture cannot tell), "no"."""
         one, two = self.verdict, self.truth
         if (one.outcome, one.layer, one.cause) == (two.outcome, two.layer, two.cause):
             return "yes"
@@ -102,7 +103,8 @@ def halves(folder: Path) -> Iterator[Half]:
 def half(pair: str, side: str, truth: Analysis, verdict: Verdict, one: Analysis, said: Verdict) -> Half:
     """One capture against two; `side` is whose it is."""
     inferred = one.inferred
-    assert inferred is not None
+    if inferred is None:
+        raise ValueError("nothing is inferred")
     mine = truth.matched.client if side == "client" else truth.matched.server
     true_ns = truth.server_srt_ns if side == "client" else truth.client_srt_ns
     place = np.full(len(getattr(one, side).ops), -1)
@@ -117,9 +119,10 @@ def half(pair: str, side: str, truth: Analysis, verdict: Verdict, one: Analysis,
     means = true_ns.mean() / _NS_PER_MS, found_ns.mean() / _NS_PER_MS
     server_ms = truth.server_srt_ns[known].mean() / _NS_PER_MS
     network = [client - server for client, server in _layers(side, means, truth, known)]
-    largest = [np.argmax([server, trip]) for server, trip in zip(
-        (means if side == "client" else (server_ms, server_ms)), network, strict=True
-    )]
+    largest = [
+        np.argmax([server, trip])
+        for server, trip in zip((means if side == "client" else (server_ms, server_ms)), network, strict=True)
+    ]
     return Half(
         pair,
         side,
@@ -136,13 +139,9 @@ def half(pair: str, side: str, truth: Analysis, verdict: Verdict, one: Analysis,
     )
 
 
-def _layers(
-    side: str, means: tuple[float, float], truth: Analysis, known: F64
-) -> list[tuple[float, float]]:
+def _layers(side: str, means: tuple[float, float], truth: Analysis, known: F64) -> list[tuple[float, float]]:
     """Mean client and server SRT, with two captures and with one."""
-    client_ms, server_ms = (
-        srt[known].mean() / _NS_PER_MS for srt in (truth.client_srt_ns, truth.server_srt_ns)
-    )
+    client_ms, server_ms = (srt[known].mean() / _NS_PER_MS for srt in (truth.client_srt_ns, truth.server_srt_ns))
     return [(client_ms, one) if side == "client" else (one, server_ms) for one in means]
 
 
@@ -167,7 +166,13 @@ def table(found: Sequence[Half], *, markdown: bool = False) -> str:
         for one in found
     ]
     form = "pipe" if markdown else "simple"
-    out = tabulate(rows, _HEAD, tablefmt=form, disable_numparse=True, colalign=("left", "left", *["right"] * 8, "left", "left", "left"))
+    out = tabulate(
+        rows,
+        _HEAD,
+        tablefmt=form,
+        disable_numparse=True,
+        colalign=_ALIGN,
+    )
     return f"{out}\n\n{summary(found)}\n"
 
 
@@ -185,7 +190,8 @@ def summary(found: Sequence[Half]) -> str:
         agrees = [one.agrees for one in some]
         sure = sum(one.agrees == "no" and one.verdict.confidence == "high" for one in some)
         lines.append(
-            f"{side}'s capture, {len(some)} pairs: the mean is within what is said in {sum(one.is_within for one in some)}; "
+            f"{side}'s capture, {len(some)} pairs: the mean is within what is said in "
+            f"{sum(one.is_within for one in some)}; "
             f"bounds of an op hold the truth in {np.mean([one.held for one in some]) * 100:.1f} % of the ops, "
             f"at least {min(one.held for one in some) * 100:.1f} %; median error of an op "
             f"{np.median([one.median_ms for one in some]):.2f} ms; largest layer the same in "
