@@ -107,13 +107,7 @@ def exchange(packets: Segments, near: int) -> Exchange:
     sent = np.flatnonzero(~of_far & (packets.size > 0) & ~of_rst)
     again = np.isin(packets.kind[sent], AGAIN)
     said = Said(packets.frame[sent], packets.t_ns[sent], packets.seq[sent] + packets.size[sent], again)
-    return Exchange(
-        heard,
-        said,
-        tick_of(heard.t_ns, heard.ticks),
-        _opened_ns(packets, of_far, of_syn),
-        bool(of_far.any() and not len(rows)),
-    )
+    return Exchange(heard, said, tick_of(heard.t_ns, heard.ticks), _opened_ns(packets, of_far, of_syn))
 
 
 def unwrapped(values: U32) -> I64:

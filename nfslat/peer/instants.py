@@ -166,7 +166,8 @@ def _left(exchange: Exchange, departures: Departures | None) -> Between:
     known = np.isfinite(waited)
     share = 0.0
     if known.any() and np.mean(room[known]) > 0:
-        share = (np.mean(short[known]) - tick / 2 - np.mean(np.minimum(surely, 2 * tick)[known])) / np.mean(room[known])
+        inside = float(np.mean(short[known] - np.minimum(surely, 2 * tick)[known])) - tick / 2
+        share = inside / float(np.mean(room[known]))
     at = arrived - surely - min(max(share, 0.0), 1.0) * room
     return Between(low, at, np.minimum(arrived, low + tick))
 
