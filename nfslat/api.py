@@ -297,6 +297,8 @@ class Report:
     def _packets(self) -> contextlib.AbstractContextManager[tuple[Correlation, Tools]]:
         from nfslat.packets.again import again
 
+        if _one(self._found) is not None:
+            raise UsageError("packets are shown as both captures have them, side by side: this needs both captures")
         return again(_both(self._found))
 
     @property
@@ -402,26 +404,24 @@ def correlate(
     operation.
     Raises ``UsageError`` and ``InputError``.
     """
-    values = {"--app-ms": app_ms, "--storage-ms": storage_ms, "--thread-ms": thread_ms}
-    app, storage, thread = (parse_known(_ms_texts(value), option) for option, value in values.items())
-    files = Files(*([os.fspath(name) for name in names] for names in (evidence, server_snapshot, client_snapshot)))
-    options = Options(
-        engine=engine,
-        srt=srt,
-        may_swap=may_swap,
-        filters=make_filters(op, client_addr, server_addr, port, start, end, all_programs=all_programs),
-        known=Known(app, storage, thread, threads=threads),
-        sessions=sessions,
-        what_if=tuple(map(parse_asked, what_if)),
-        slo=tuple(map(parse_slo, slo)),
-        evidence=tuple(files.evidence),
-        by=tuple(by),
-        interval_s=interval_s,
-        slowest=slowest,
-        name_encoding=name_encoding,
-        anonymize=anonymize,
+    options = _with_files(
+        Options(
+            engine=engine,
+            srt=srt,
+            may_swap=may_swap,
+            filters=make_filters(op, client_addr, server_addr, port, start, end, all_programs=all_programs),
+            known=_known_of(app_ms, storage_ms, thread_ms, threads),
+            sessions=sessions,
+            what_if=tuple(map(parse_asked, what_if)),
+            slo=tuple(map(parse_slo, slo)),
+            by=tuple(by),
+            interval_s=interval_s,
+            slowest=slowest,
+            name_encoding=name_encoding,
+            anonymize=anonymize,
+        ),
+        (evidence, server_snapshot, client_snapshot),
     )
-    options = dataclasses.replace(options, outside=gather(options.known, sessions, files))
     return run([os.fspath(server), os.fspath(client)], options)
 
 
@@ -437,13 +437,56 @@ def inspect(
     start: str | float | None = None,
     end: str | float | None = None,
     all_programs: bool = False,
+    app_ms: Ms = None,
+    storage_ms: Ms = None,
+    thread_ms: Ms = None,
+    threads: int | None = None,
+    sessions: int | None = None,
+    what_if: Sequence[str] = (),
+    slo: Sequence[str] = (),
+    evidence: Sequence[Name] = (),
+    server_snapshot: Sequence[Name] = (),
+    client_snapshot: Sequence[Name] = (),
+    by: Sequence[str] = (),
+    interval_s: float | None = None,
+    slowest: int = _SLOWEST,
     name_encoding: str | None = None,
     anonymize: bool = False,
 ) -> Report:
-    """One capture by itself; parameters and errors as of `correlate`."""
-    filters = make_filters(op, client_addr, server_addr, port, start, end, all_programs=all_programs)
-    options = Options(engine, filters, srt, name_encoding=name_encoding, anonymize=anonymize)
+    """One capture, taken at either host: what the other one did is inferred from its packets where they bear it.
+
+    Parameters and errors as of `correlate`; docs/one_capture.md says what is inferred, and how well.
+    """
+    options = _with_files(
+        Options(
+            engine=engine,
+            srt=srt,
+            filters=make_filters(op, client_addr, server_addr, port, start, end, all_programs=all_programs),
+            known=_known_of(app_ms, storage_ms, thread_ms, threads),
+            sessions=sessions,
+            what_if=tuple(map(parse_asked, what_if)),
+            slo=tuple(map(parse_slo, slo)),
+            by=tuple(by),
+            interval_s=interval_s,
+            slowest=slowest,
+            name_encoding=name_encoding,
+            anonymize=anonymize,
+        ),
+        (evidence, server_snapshot, client_snapshot),
+    )
     return run([os.fspath(capture)], options)
+
+
+def _known_of(app_ms: Ms, storage_ms: Ms, thread_ms: Ms, threads: int | None) -> Known:
+    values = {"--app-ms": app_ms, "--storage-ms": storage_ms, "--thread-ms": thread_ms}
+    return Known(*(parse_known(_ms_texts(value), option) for option, value in values.items()), threads=threads)
+
+
+def _with_files(options: Options, names: tuple[Sequence[Name], ...]) -> Options:
+    """With what evidence and snapshots of the server and the client say."""
+    files = Files(*([os.fspath(name) for name in some] for some in names))
+    outside = gather(options.known, options.sessions, files)
+    return dataclasses.replace(options, outside=outside, evidence=tuple(files.evidence))
 
 
 def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Report:
