@@ -13,13 +13,13 @@ from nfslat.figures.above import sessions_open, times_kept_above
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.completeness import why_not
 from nfslat.figures.gains import with_gains
-from nfslat.figures.matched import row_of
+from nfslat.figures.matched import row_of, unstable_writes
 from nfslat.figures.outcomes import put_off_of
 from nfslat.figures.slow_ops import slow_ops_of
 from nfslat.figures.unseen import with_unseen
 from nfslat.findings.client import client_findings
 from nfslat.findings.diagnosis import Diagnosis
-from nfslat.findings.facts import Facts, InSeries, Reconnects, moved_ms
+from nfslat.findings.facts import UNSTABLE_WRITE, Facts, InSeries, Reconnects, moved_ms
 from nfslat.findings.hanging import hang_findings
 from nfslat.findings.hosts import host_findings
 from nfslat.findings.layers import Layers
@@ -124,7 +124,7 @@ def _facts(
         stalls=stalls,
         parts=focus.parts_ms,
         slowest_parts=slowest.parts_ms,
-        by_op=_beside_socket(c, by_op),
+        by_op=_of_server(c, by_op),
         reconnects=_reconnects(c),
         slow_ops=None if thread_ms is not None else slow_ops_of(c, rows),
         kept_above=times_kept_above(c, rows, sessions),
@@ -183,16 +183,25 @@ def findings_of_one(side: Side, tried: Sequence[Request], recoveries: Sequence[R
     return ranked(error_findings(facts))
 
 
-def _beside_socket(c: Analysis, by_op: list[model.MatchedRow]) -> list[model.MatchedRow]:
-    """Rows by operation, the server's mean without what their replies waited in its socket."""
+def _of_server(c: Analysis, by_op: list[model.MatchedRow]) -> list[model.MatchedRow]:
+    """Rows by operation as the server is judged by them: WRITEs that need not be on stable storage by themselves, for
+    what they take is no figure of a disk; the mean without what replies waited in its socket."""
     waits_ns = None if c.charges is None else c.charges.in_socket_ns()
-    if waits_ns is None:
-        return by_op
+    unstable = unstable_writes(c)
     out = []
     for row in by_op:
-        wait_ms = to_ms(float(waits_ns[c.rows_of({row.op})].mean()))
-        server_ms = dataclasses.replace(row.server_ms, mean=row.server_ms.mean - wait_ms)
-        out.append(dataclasses.replace(row, server_ms=server_ms))
+        if waits_ns is None and not (row.op == "WRITE" and unstable.any()):
+            out.append(row)
+            continue
+        rows = c.rows_of({row.op})
+        kinds = [(row, rows)]
+        if row.op == "WRITE" and unstable[rows].any():
+            apart = (("WRITE", rows[~unstable[rows]]), (UNSTABLE_WRITE, rows[unstable[rows]]))
+            kinds = [(row_of(c, (row.program, name, row.version), some), some) for name, some in apart if len(some)]
+        for one, some in kinds:
+            wait_ms = 0.0 if waits_ns is None else to_ms(float(waits_ns[some].mean()))
+            server_ms = dataclasses.replace(one.server_ms, mean=one.server_ms.mean - wait_ms)
+            out.append(dataclasses.replace(one, server_ms=server_ms))
     return out
 
 

@@ -124,13 +124,14 @@ ROWS = (
         ),
         means="Ops that read or change the disk take long once a thread works on them, and those that need no data do "
         "not: the server waits for its storage, or for a lock of its file system.",
-        told="What reads or changes the disk (READ, WRITE, COMMIT, and CREATE, MKDIR, REMOVE, RENAME and their like, "
-        "which a server has to have on stable storage before it answers) takes 5 ms or more in a thread, which is 5 % "
-        "or more of the whole; not where the time in a thread is not known, where light ops (those that need neither "
-        "data nor a name: GETATTR, ACCESS, ...) take more than a tenth of it, where half of the ops of the kind that "
-        "takes most are quick (2.5 ms) and none waits, or where the storage's own figure is below 30 % of it. Or there "
-        "is a queue, and the storage's own figure is 70 % or more of the server's time. Or it is slow now and then "
-        "(server-slow-ops), and other ops are answered quickly beside half of the slow ones.",
+        told="What reads or changes the disk (READ, WRITE, COMMIT, and CREATE, MKDIR, REMOVE, RENAME and "
+        "their like, which a server has to have on stable storage before it answers; no UNSTABLE WRITE) "
+        "takes 5 ms or more in a thread, which is 5 % or more of the whole; not where the time in a "
+        "thread is not known, where light ops (those that need neither data nor a name: GETATTR, ACCESS, "
+        "...) take more than a tenth of it, where half of the ops of the kind that takes most are quick "
+        "(2.5 ms) and none waits, or where the storage's own figure is below 30 % of it. Or there is a "
+        "queue, and the storage's own figure is 70 % or more of the server's time. Or it is slow now and "
+        "then (server-slow-ops), and other ops are answered quickly beside half of the slow ones.",
         certain="The storage's own figure is known (--storage-ms), and 50 ops or more of the operation that takes most "
         "are matched.",
         refuted="The device's own latency (await of iostat -x) is far below this figure at the same time: then look "

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from nfslat.answer.model import MatchedRow, ServerInFlight
 from nfslat.findings.diagnosis import INLINED, OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
-from nfslat.findings.facts import AT_SERVER, MATTERS, STORAGE_OPS, Facts
+from nfslat.findings.facts import AT_SERVER, MATTERS, STORAGE_OPS, UNSTABLE_WRITE, Facts
 from nfslat.findings.slow_ops import IN_THREAD, STORAGE_PROVEN, slow_finding
 from nfslat.findings.tune import advice
-from nfslat.findings.words import ms, span, times
+from nfslat.findings.words import ms, percent, span, times
 from nfslat.model.causes import FROM_OUTSIDE, Cause
 from nfslat.model.protocol import IN_MEMORY_OPS
 from nfslat.wire.above import Why
@@ -313,12 +313,13 @@ def _storage(f: Facts) -> Diagnosis | None:
     # What was measured on the server counts for all of them; by operation only the packets tell.
     data, light = (None, None) if f.queue_is_measured else (f.op(STORAGE_OPS), f.op(_LIGHT))
     count, _, work_ms = data or (0, 0.0, f.in_thread_ms)
-    if (f.by_op and data is None and not f.queue_is_measured) or work_ms < _SLOW_MS or f.share(f.in_thread_ms) < _SOME:
+    own_ms = f.in_thread_ms * (1 - _unstable_share(f))
+    if (f.by_op and data is None and not f.queue_is_measured) or work_ms < _SLOW_MS or f.share(own_ms) < _SOME:
         return None
     rows = sorted((row for row in f.by_op if row.op in STORAGE_OPS), key=lambda row: -row.count * row.server_ms.mean)
     if data is not None and not f.queue_ms and rows[0].server_ms.p50 < _SLOW_MS / 2:
         return None  # a few ops make the mean: an event, not a slow back end
-    evidence = Storage(in_thread_ms=f.in_thread_ms, data_ops=count, data_ms=work_ms, storage_ms=f.storage_ms)
+    evidence = Storage(in_thread_ms=own_ms, data_ops=count, data_ms=work_ms, storage_ms=f.storage_ms)
     proof = ""
     confidence = "likely"
     if f.storage_ms is not None:
@@ -338,8 +339,8 @@ def _storage(f: Facts) -> Diagnosis | None:
         "server-storage",
         "server",
         f"{_named(rows)} {ms(work_ms)} ms in the server{thread}{proof}",
-        share=f.share(f.in_thread_ms),
-        slowest=_slowest_in_thread(f),
+        share=f.share(own_ms),
+        slowest=_slowest_in_thread(f) if own_ms == f.in_thread_ms else None,
         confidence=confidence,
         evidence=evidence,
         advice=LookAt(
@@ -351,6 +352,16 @@ def _storage(f: Facts) -> Diagnosis | None:
             verify="the device's await against this figure",
         ),
     )
+
+
+def _unstable_share(f: Facts) -> float:
+    """Of the server's work on data that of WRITEs which it may answer from memory; 0 where only their sum is known."""
+    unstable = None if f.queue_is_measured else f.op(frozenset((UNSTABLE_WRITE,)))
+    if unstable is None:
+        return 0.0
+    data = f.op(STORAGE_OPS) or (0, 0.0, 0.0)
+    theirs, others = (max(count * work_ms, 0.0) for count, _, work_ms in (unstable, data))
+    return theirs / (theirs + others) if theirs else 0.0
 
 
 def _usual_light_ms(f: Facts) -> float:
@@ -390,6 +401,9 @@ def _unknown(f: Facts) -> Diagnosis | None:
     why = f.server.cannot if f.server is not None else None
     if f.unseen_share > _BLIND:
         why = f"{f.unseen_share * 100:.0f} % of the messages are not in the captures"
+    unstable = _unstable_share(f)
+    if why is None and f.storage_ms is None and unstable >= _MOSTLY:
+        why = f"{percent(unstable)} of that time is of UNSTABLE WRITEs, which a server may answer from memory"
     if why is None and _storage(f) is not None:
         return None
     if why is None and f.storage_ms is not None:
