@@ -98,6 +98,8 @@ def lead(
     best = next((one for one in enough if _leads(one, most_open)), None)
     if best is not None:
         return _fault(best, "mean", matter)
+    if not open_ones and (enough or _is_open_together(matter, mean)):
+        open_ones = [one for one in matter if one.code in VAGUE]
     if open_ones:
         return _undecided_by(max(open_ones, key=lambda one: one.share or 0.0), matter)
     tail = [one for one in causes if (one.slowest or 0.0) >= _SLOWEST]
@@ -148,6 +150,12 @@ def _is_open(one: Diagnosis, mean: Layers) -> bool:
         return False
     share, long_ms = _OPEN.get(one.code, _OPEN_ELSE)
     return one.share >= share and one.share * mean.total_ms >= long_ms
+
+
+def _is_open_together(matter: Sequence[Diagnosis], mean: Layers) -> bool:
+    """The same of several, of which none is so much by itself."""
+    share = sum(one.share or 0.0 for one in matter if one.code in VAGUE and one.code != ASYMMETRY)
+    return share >= _MOST and share * mean.total_ms >= _OPEN_ELSE[1]
 
 
 def _leads(one: Diagnosis, most_open: float) -> bool:
