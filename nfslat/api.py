@@ -145,8 +145,11 @@ class Report:
         from nfslat import pipeline
 
         inflight, slowest = self.summary.inflight, self._options.slowest
-        if isinstance(self._found, Side) or inflight is None:
+        if inflight is None:
             return self.summary
+        if isinstance(self._found, Side):
+            alone = pipeline.pictures_of_one(self._found, inflight, self._options.srt)
+            return dataclasses.replace(self.summary, alone=alone)
         pictures = pipeline.pictures(self._analysis, inflight, slowest=slowest, paths=self._paths_of)
         if pictures is not None and self._pseudonyms is not None:
             pictures = dataclasses.replace(pictures, slowest=self._pseudonyms.texts(pictures.slowest))
@@ -246,8 +249,8 @@ class Report:
 
         write_files(self._plain, out, self.paths)
 
-    def show(self, *, xid: int | None = None, slowest: int = 1, width: int = 80) -> str:
-        """Single ops in full, as `nfslat show` prints them: that with `xid`, or the slowest. Reads the captures again.
+    def show(self, *, xid: int | Sequence[int] = (), slowest: int = 1, width: int = 80) -> str:
+        """Single ops in full, as `nfslat show` prints them: those with `xid`, or the slowest. Reads the captures again.
 
         Raises ``InputError`` where the op is not in both, and ``ToolError`` without tshark.
         """
@@ -256,7 +259,7 @@ class Report:
         if self._options.anonymize:
             raise UsageError("packets show addresses and names: this does not go with anonymize")
         with self._packets() as (found, tools):
-            rows = show.by_xid(found, xid) if xid is not None else show.slowest_ops(found, slowest)
+            rows = show.chosen(found, [xid] if isinstance(xid, int) else xid, slowest)
             encoding = self._options.name_encoding
             return "".join(show.render(found, rows, tools, width=width, name_encoding=encoding, charset="utf-8"))
 
@@ -273,7 +276,7 @@ class Report:
 
         with self._packets() as (found, tools):
             shown, rewrite = anonymous(found) if self._options.anonymize else (found, None)
-            rows = [row for one in xid for row in show.by_xid(found, one)] or show.slowest_ops(found, slowest)
+            rows = show.chosen(found, xid, slowest)
             return write_extract(shown, rows, tools, out, context=context, rewrite=rewrite)
 
     def _packets(self) -> contextlib.AbstractContextManager[tuple[Correlation, Tools]]:

@@ -22,7 +22,7 @@
     findings    those figures + what is known -> causes, ranked, and the verdict
     what if     the same + other limits -> replays
     tables      `Analysis` -> pivots and intervals, where they are asked for
-    pictures    `Analysis` + the report -> what a page draws
+    pictures    `Analysis` + the report -> what a page draws; `Side` + the report where there is one capture
 
 One capture by itself goes through `inspect` (decode, directions, select) and `report_one_side` (missing, in flight,
 figures). A stage takes what it needs as arguments and keeps nothing; each command calls the entry points that it needs.
@@ -75,7 +75,7 @@ from nfslat.wire.round_trip import half_trip_ns
 from nfslat.wire.unseen import Unseen, unseen
 
 if TYPE_CHECKING:
-    from nfslat.answer.pictures import Pictures
+    from nfslat.answer.pictures import Alone, Pictures
     from nfslat.answer.pivots import Intervals, Pivot
     from nfslat.evidence.known import Known
     from nfslat.figures.objectives import Slo
@@ -336,6 +336,13 @@ def pictures(
     from nfslat.figures.pictures.all import pictures_of
 
     return pictures_of(c, inflight, slowest=slowest, paths=paths)
+
+
+def pictures_of_one(side: Side, inflight: model.InFlight, srt: str) -> Alone | None:
+    """The same of one capture; None without an op."""
+    from nfslat.figures.pictures.alone import alone_of
+
+    return alone_of(side, inflight, srt)
 
 
 def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Report:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import shutil
@@ -9,21 +10,18 @@ import subprocess
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
+from typing import cast
 
 import pytest
 
 from nfslat.cli import main as cli
 from nfslat.cli import report as report_command
+from nfslat.cli.arguments import Command, command_parser
 from nfslat.cli.help import SHELLS, report_parser
 
 ROOT = Path(__file__).parents[1]
 SHELL = ROOT / "nfslat" / "cli" / "shell"
-_OPTIONS = sorted(
-    name
-    for action in report_parser(cli.COMMANDS)._actions
-    for name in action.option_strings[-1:]
-    if name.startswith("--")
-)
+_OPTIONS = sorted(name for name in report_parser(cli.COMMANDS).options() if name.startswith("--"))
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +53,7 @@ def test_help_is_one_screen_with_everything(capsys: pytest.CaptureFixture[str]) 
     assert {option for option in _OPTIONS if f"{option} " not in text.replace("\n", " ")} == set()
     assert set(cli.COMMANDS) <= set(text.split("\ncommands")[1].split("\n\n")[0].split())
     assert text.index("examples:") < text.index("--engine")
+    assert "man nfslat" not in text  # which works where a package was installed, and not in a checkout
 
 
 def test_help_all_has_a_sentence_for_each_option(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,19 +75,21 @@ def test_completion_is_printed(capsys: pytest.CaptureFixture[str], shell: str) -
     assert _printed(capsys, "--completion", shell) == (SHELL / SHELLS[shell]).read_text()
 
 
+# What is typed, and what must be among what is offered.
+_TYPED: list[tuple[tuple[str, ...], set[str]]] = [
+    (("tr",), {"transport"}),
+    (("server.pcap", ""), {"server.pcap"}),
+    (("",), {"show", "server.pcap"}),
+    (("show", "--xi"), {"--xid"}),
+    (("transport", "ser"), {"server.pcap"}),
+    (("--by", ""), set(report_command.BY)),
+    (("--html", "ser"), {"server.pcap"}),
+    (("server.pcap", "server.pcap", "--perf"), {"--perfetto"}),
+]
+
+
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-@pytest.mark.parametrize(
-    ("words", "some"),
-    [
-        (("tr",), {"transport"}),
-        (("server.", ""), {"server.pcap"}),
-        (("",), {"show", "server.pcap"}),
-        (("show", "--xi"), {"--xid"}),
-        (("--by", ""), set(report_command.BY)),
-        (("--html", "ser"), {"server.pcap"}),
-        (("server.pcap", "server.pcap", "--perf"), {"--perfetto"}),
-    ],
-)
+@pytest.mark.parametrize(("words", "some"), _TYPED)
 def test_bash_completes(tmp_path: Path, words: tuple[str, ...], some: set[str]) -> None:
     """bash offers commands and files where captures stand, options, and their values."""
     (tmp_path / "server.pcap").touch()
@@ -99,6 +100,27 @@ def test_bash_completes(tmp_path: Path, words: tuple[str, ...], some: set[str]) 
     )
     found = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert some <= set(found.stdout.split())
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
+@pytest.mark.parametrize(("words", "some"), _TYPED)
+def test_fish_completes(tmp_path: Path, words: tuple[str, ...], some: set[str]) -> None:
+    """fish offers the same."""
+    (tmp_path / "server.pcap").touch()
+    script = f"source {SHELL / 'nfslat.fish'}; complete -C '{' '.join(('nfslat', *words))}'"
+    found = subprocess.run(["fish", "-N", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert some <= {line.split("\t")[0] for line in found.stdout.splitlines()}
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
+@pytest.mark.parametrize("command", ["", *cli.COMMANDS])
+def test_fish_knows_each_option_of_each_command(command: str) -> None:
+    """All of those that help shows, and no others."""
+    parser = command_parser(command, cast(Command, importlib.import_module(cli.COMMANDS[command]))) if command else None
+    wanted = {name for name in (parser or report_parser(cli.COMMANDS)).options() if name.startswith("--")}
+    script = f"source {SHELL / 'nfslat.fish'}; complete -C 'nfslat {command} --'"
+    found = subprocess.run(["fish", "-N", "-c", script], capture_output=True, text=True, check=True)
+    assert {line.split("\t")[0] for line in found.stdout.splitlines()} == wanted
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")

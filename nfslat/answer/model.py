@@ -39,6 +39,7 @@ from nfslat.answer.inflight import MountInFlight as MountInFlight
 from nfslat.answer.inflight import ServerInFlight as ServerInFlight
 from nfslat.answer.inflight import SessionInFlight as SessionInFlight
 from nfslat.answer.outcomes import Outcomes as Outcomes
+from nfslat.answer.pictures import Alone as Alone
 from nfslat.answer.pictures import Pictures as Pictures
 from nfslat.answer.pivots import Intervals, Pivot
 from nfslat.answer.pivots import PivotRow as PivotRow
@@ -512,3 +513,4 @@ class Report(Document):
     intervals: Intervals | None = None  # matched ops by time; None unless --interval asked for it
     # what pictures are drawn from; None where nothing asked for them, or only one capture was given
     pictures: Pictures | None = None
+    alone: Alone | None = None  # the same of one capture; None where nothing asked for them, or two were given

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 from nfslat.cli import outputs
 from nfslat.cli.arguments import a_count, a_number, add_captures, add_filters, parse_filters
 from nfslat.cli.outputs import OUTPUTS, add_outputs
+from nfslat.cli.parser import Several
 from nfslat.errors import UsageError
 from nfslat.evidence.kinds import KINDS
 
@@ -23,7 +24,7 @@ examples:
   nfslat server.pcap client.pcap --html report.html
   nfslat server.pcap client.pcap --app-ms READ=58 --storage-ms 0.1 --sessions 32
   nfslat 'server.pcap*' 'client.pcap*' --op READ --start 10 --end 20 --by size
-  nfslat server.pcap client.pcap --client-snapshot before.txt after.txt
+  nfslat server.pcap client.pcap --server-snapshot srv.txt --evidence awr.txt
   ssh nfsserver cat srv.pcap.gz | nfslat - client.pcap
   nfslat client.pcap --files who-read-what.csv
   nfslat show server.pcap client.pcap --slowest 3"""
@@ -138,14 +139,14 @@ def add_figures(parser: argparse.ArgumentParser) -> None:
     evidence.add_argument(
         "--server-snapshot",
         metavar="FILE",
-        nargs="+",
+        action=Several,
         default=[],
-        help="what scripts/snapshot.sh printed on the server: one, or two, before and after (or its /proc files)",
+        help="what scripts/snapshot.sh printed on the server (or its /proc files); twice: before and after",
     )
     evidence.add_argument(
         "--client-snapshot",
         metavar="FILE",
-        nargs="+",
+        action=Several,
         default=[],
         help="the same of the client: with two, mountstats tell how long calls waited for a slot",
     )

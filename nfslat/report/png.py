@@ -13,7 +13,7 @@ from nfslat.answer.model import Report, Verdict
 from nfslat.errors import UsageError
 from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import VEGA_LITE, Chart, Spec
-from nfslat.report.charts.style import on_paper, theme
+from nfslat.report.charts.style import culprit_of, on_paper, theme
 
 WIDTH_PX, SCALE = 1000, 2
 _COLUMNS, _TITLE_COLUMNS = 150, 95  # of a caption and of the verdict, in WIDTH_PX
@@ -28,9 +28,10 @@ def write_png(report: Report, directory: Path) -> list[Path]:
     Raises ``UsageError`` without vl-convert-python.
     """
     found = charts(report)
-    pictures = {chart.id: png(titled(chart)) for chart in found}
+    culprit = culprit_of(report)
+    pictures = {chart.id: png(titled(chart), culprit) for chart in found}
     if report.verdict is not None and found:
-        pictures["verdict"] = png(summary(report.verdict, found))
+        pictures["verdict"] = png(summary(report.verdict, found), culprit)
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, picture in pictures.items():
@@ -40,14 +41,14 @@ def write_png(report: Report, directory: Path) -> list[Path]:
     return paths
 
 
-def png(spec: Spec) -> bytes:
-    """A specification without a theme -> PNG on white paper."""
+def png(spec: Spec, culprit: str | None = None) -> bytes:
+    """A specification without a theme -> PNG on white paper, the layer `culprit` in the colour that says so."""
     try:
         import vl_convert  # noqa: PLC0415 (optional)
     except ImportError:
         raise UsageError("pictures need vl-convert-python: pip install 'nfslat[html]'") from None
     made: bytes = vl_convert.vegalite_to_png(
-        on_paper(spec), vl_version=VEGA_LITE, scale=SCALE, config=on_paper(theme())
+        on_paper(spec, culprit), vl_version=VEGA_LITE, scale=SCALE, config=on_paper(theme())
     )
     chunk = struct.pack(">I", len(_MADE_BY) - 4) + _MADE_BY + struct.pack(">I", zlib.crc32(_MADE_BY))
     return made[:_HEADER_BYTES] + chunk + made[_HEADER_BYTES:]

@@ -18,7 +18,7 @@ from nfslat.findings.catalogue import HANGS
 from nfslat.report.blocks import Prose, RankedFinding
 from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import VEGA_LITE, Chart
-from nfslat.report.charts.style import theme
+from nfslat.report.charts.style import culprit_of, theme
 from nfslat.report.html import view
 from nfslat.report.sections.answer import SRT_MEANS, headline
 from nfslat.report.sections.findings import findings_section
@@ -50,6 +50,7 @@ def render(report: Report) -> str:
         pictures,
         report=report,
         two=two,
+        culprit=culprit_of(report),
         title=_title(report),
         when=_when(report),
         headline=_headline(report),
