@@ -7,13 +7,16 @@ import contextlib
 import importlib
 import itertools
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli.arguments import add_overwrite
+from nfslat.cli.messages import say
 from nfslat.errors import UsageError
 from nfslat.export.output import Kind, binary_output, is_standard, output, output_directory, writing_to
+from nfslat.report.text_layout import visible
 
 if TYPE_CHECKING:
     from nfslat.api import Report
@@ -167,13 +170,36 @@ def opened(
         ]
 
         def write(report: Report) -> None:
+            shows = not options.quiet and sys.stderr is not None and sys.stderr.isatty()
             for row, name, stream in streams:
-                with writing_to(name):
+                with writing_to(name), _shown(f"writing {name} ..." if shows else ""):
                     row.write(report, stream, name)
                     if not isinstance(stream, os.PathLike):
                         stream.flush()
 
         yield write
+
+
+@contextlib.contextmanager
+def _shown(text: str) -> Iterator[None]:
+    """A line on the terminal while something is made that takes long."""
+    if text:
+        sys.stderr.write(f"{visible(text)}\r")
+        sys.stderr.flush()
+    try:
+        yield
+    finally:
+        if text:
+            sys.stderr.write("\033[K")
+            sys.stderr.flush()
+
+
+def say_written(options: argparse.Namespace) -> None:
+    """Which files there are now, on standard error."""
+    for row in OUTPUTS:
+        name = row.asked(options)
+        if name is not None and not options.quiet and not is_standard(name) and name != os.devnull:
+            say(f"wrote {name}")
 
 
 def to_standard(options: argparse.Namespace) -> bool:
