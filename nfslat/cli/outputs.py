@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli.arguments import add_overwrite
 from nfslat.cli.messages import say
-from nfslat.errors import UsageError
+from nfslat.errors import PictureError, UsageError
 from nfslat.export.output import Kind, binary_output, is_standard, output, output_directory, writing_to
 from nfslat.report.text_layout import visible
 
@@ -149,33 +149,37 @@ def refuse(options: argparse.Namespace) -> None:
 @contextlib.contextmanager
 def opened(
     options: argparse.Namespace, read: Sequence[str], json_out: TextIO | None
-) -> Iterator[Callable[[Report], None]]:
+) -> Iterator[Callable[[Report], tuple[PictureError | None, list[str]]]]:
     """What writes a report to all that was asked for; each of them is complete when the block ends.
 
+    It returns why there are no pictures, where they failed, and the names of what it wrote: then what was to have them is not written, and the rest is.
     What cannot be written is found out here, before captures are read. `read` names them and all other files that are
     read; `json_out` is where --json goes if it is open.
     """
     given = {"--json": contextlib.nullcontext(json_out)} if json_out is not None else {}
     with contextlib.ExitStack() as stack:
-        streams = [
-            (
-                row,
-                name,
-                stack.enter_context(
-                    given.get(row.option) or row.open(name, row.kind, read, overwrite=options.overwrite)
-                ),
-            )
-            for row in OUTPUTS
-            if (name := row.asked(options)) is not None
-        ]
+        streams = []
+        for row in OUTPUTS:
+            if (name := row.asked(options)) is None:
+                continue
+            own = stack.enter_context(contextlib.ExitStack())
+            place = given.get(row.option) or row.open(name, row.kind, read, overwrite=options.overwrite)
+            streams.append((row, name, own, own.enter_context(place)))
 
-        def write(report: Report) -> None:
+        def write(report: Report) -> tuple[PictureError | None, list[str]]:
             shows = not options.quiet and sys.stderr is not None and sys.stderr.isatty()
-            for row, name, stream in streams:
-                with writing_to(name), _shown(f"writing {name} ..." if shows else ""):
-                    row.write(report, stream, name)
-                    if not isinstance(stream, os.PathLike):
-                        stream.flush()
+            failed, written = None, []
+            for row, name, own, stream in streams:
+                try:
+                    with writing_to(name), _shown(f"writing {name} ..." if shows else ""):
+                        row.write(report, stream, name)
+                        if not isinstance(stream, os.PathLike):
+                            stream.flush()
+                    written.append(name)
+                except PictureError as problem:
+                    failed = failed or problem.named(name)
+                    own.__exit__(type(problem), problem, problem.__traceback__)
+            return failed, written
 
         yield write
 
@@ -194,11 +198,10 @@ def _shown(text: str) -> Iterator[None]:
             sys.stderr.flush()
 
 
-def say_written(options: argparse.Namespace) -> None:
+def say_written(names: Sequence[str]) -> None:
     """Which files there are now, on standard error."""
-    for row in OUTPUTS:
-        name = row.asked(options)
-        if name is not None and not options.quiet and not is_standard(name) and name != os.devnull:
+    for name in names:
+        if not is_standard(name) and name != os.devnull:
             say(f"wrote {name}")
 
 

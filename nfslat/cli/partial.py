@@ -114,8 +114,8 @@ def verdict(
         )
 
     if outer not in ("app_ms", "client_ms"):
-        cause = f"{findings[0].headline}. " if findings else ""
-        text = f"{cause}The {_INSIDE[outer]} takes {ms(whole)} ms. What is above it was not measured."
+        first = f"{findings[0].headline}. " if findings else ""
+        text = f"{first}The {_INSIDE[outer]} takes {ms(whole)} ms. What is above it was not measured."
         return said(text), f"{_HOW['client_ms']}."
     least = {layer: sum(part.ms for part in found if part.layers == {layer}) for layer in _ADDS}
     layer = max(least, key=lambda one: least[one])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli import outputs
 from nfslat.cli.arguments import a_count, a_number, add_captures, add_filters, parse_filters
+from nfslat.cli.messages import say
 from nfslat.cli.outputs import OUTPUTS, add_outputs
 from nfslat.cli.parser import Several
 from nfslat.errors import UsageError
@@ -200,11 +201,14 @@ def run(options: argparse.Namespace, command: str, *, width: int, color: bool, j
                 sys.stdout.flush()
         except BrokenPipeError as problem:
             gone = problem
-        write(report)
-    outputs.say_written(options)
+        failed, written = write(report)
+    outputs.say_written([] if options.quiet else written)
     if gone is not None:
         raise gone
     sys.stdout.flush()
+    if failed is not None:
+        say(str(failed))
+        return failed.exit_status
     verdict = report.verdict if options.fail_on else None
     # Where no op is in both, it is not known either.
     outcome = "undecided" if verdict is None else verdict.outcome

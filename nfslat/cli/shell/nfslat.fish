@@ -278,7 +278,5 @@ complete -c nfslat -n '_shtab_nfslat_using tune' -s h -l help -d 'show this help
 complete -c nfslat -n '_shtab_nfslat_using tune' -l json -xka "(__fish_complete_path (commandline -ct))" -d 'write the answer as JSON to FILE; - is standard output'
 complete -c nfslat -n '_shtab_nfslat_using tune' -l overwrite -d 'replace files that nfslat did not write as the same kind of output'
 complete -c nfslat -n '_shtab_nfslat_using tune; and test $_shtab_nfslat_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'what scripts/snapshot.sh printed on a host'
-complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -eq 1' -ka "(__fish_complete_path (commandline -ct))" -d 'capture taken on the NFS server: a file, a quoted glob, a comma list, or -'
+complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -le 1' -ka "(__fish_complete_path (commandline -ct))" -d 'capture taken on the NFS server: a file, a quoted glob, a comma list, or -'
 complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -eq 2' -ka "(__fish_complete_path (commandline -ct))" -d 'capture taken on the NFS client at the same time; the two in any order'
-
-complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d capture

@@ -88,7 +88,7 @@ def blamed(client: Client) -> SetApart | Verdict | None:
 def layer_of(client: Client) -> str:
     """The layer that is blamed; ``unknown`` where none is."""
     found = blamed(client)
-    return "unknown" if found is None or found.layer is None else found.layer
+    return (None if found is None else found.layer) or "unknown"
 
 
 def cause_of(client: Client) -> str:
