@@ -115,6 +115,11 @@ def command(seed: int, folder: Path) -> list[str]:
         word.replace("{}", str(folder)) for some in rng.sample(_OPTIONS, rng.choice((0, 1, 1, 2, 3))) for word in some
     ]
     alone = kind < 0.3
+    # Drawn last, so that a seed is the command that it was before there were these.
+    if rng.random() < 0.1:
+        options += ["--html", f"{folder}/r.html"]
+    if rng.random() < 0.05:
+        options.append("--anonymize")
     return [*(names[:1] if alone else names), "-q", *options]
 
 

@@ -65,7 +65,7 @@ from nfslat.report.sections.parts import clock_section
 from nfslat.wire.above import Why
 
 ROOT = Path(__file__).parents[1]
-SOUND = Ground(ops=1000, untimed=0, missed=0, negative=0, clock_fits=True, unseen_share=0.0)
+SOUND = Ground(ops=1000, complete=1.0, incomplete="", negative=0, clock_fits=True)
 Findings = Callable[[Facts], list[Diagnosis]]
 
 
@@ -637,6 +637,26 @@ def test_a_single_slow_light_op_is_no_queue(slowest_ms: float, code: str) -> Non
     light = row("FSINFO", 30, mean_ms)
     light = replace(light, server_ms=replace(light.server_ms, p50=0.2, max=slowest_ms))
     assert codes(server_findings(replace(STORAGE, by_op=(row("READ", 640, 25.6), light)))) == [code]
+
+
+@pytest.mark.parametrize(
+    ("writes", "commits", "code", "share"),
+    [
+        (("WRITE UNSTABLE", 900, 21), None, "server-queue-unknown", 20 / 21),
+        (("WRITE UNSTABLE", 900, 10.5), ("COMMIT", 300, 31.5), "server-storage", 10 / 21),
+        (("WRITE", 900, 21), None, "server-storage", 20 / 21),
+    ],
+)
+def test_what_unstable_writes_take_is_no_figure_of_storage(
+    writes: tuple[str, int, float], commits: tuple[str, int, float] | None, code: str, share: float
+) -> None:
+    """The server may answer them from memory, so that their time may be anything's; COMMITs beside them are storage's,
+    with their own part of the time."""
+    rows = [row(*one) for one in (writes, commits) if one is not None]
+    (found,) = server_findings(replace(STORAGE, by_op=(*rows, row("GETATTR", 100, 0.1))))
+    assert found.code == code
+    assert found.share == pytest.approx(share)
+    assert ("UNSTABLE" in found.text) == (code == "server-queue-unknown")
 
 
 def test_threads_and_storage_side_by_side() -> None:

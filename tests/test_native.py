@@ -31,7 +31,7 @@ from nfslat.errors import InputError
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Again, Blocked, Ended, Loads, Pauses, TcpEvent, Went, name_of
 from nfslat.model.protocol import NULL, RANK_ACTION, op_ranks
-from nfslat.model.tables import Ops, State
+from nfslat.model.tables import UNSTABLE_WRITE, Ops, State
 
 pytestmark = needs_native
 
@@ -1015,3 +1015,20 @@ def test_programs_beyond_number(measured: Measured, tmp_path: Path) -> None:
     found = measured(path)
     assert found["NO_REPLY"] == count
     assert found["MiB"] < 64
+
+
+def test_unstable_writes_are_marked(tmp_path: Path) -> None:
+    """stable_how of NFSv3 and NFSv4: only UNSTABLE lets the server answer from memory; a READ never does, nor a WRITE
+    whose stable_how lies behind the snaplen."""
+    tcp = wire.Tcp()
+    calls = [wire.write(1 + how, stable=how) for how in (0, 1, 2)]
+    calls += [wire.compound(4 + how, wire.v4_putfh(), wire.v4_write(stable=how)) for how in (0, 1, 2)]
+    calls.append(wire.read(7))
+    for at, call in enumerate(calls):
+        tcp.send(10 * at, ">", call)
+        tcp.send(10 * at + 5, "<", wire.reply(at + 1, wire.WRITE3))
+    ops = _decoded(tmp_path, tcp).ops
+    assert ops.xid[(ops.flags & UNSTABLE_WRITE) != 0].tolist() == [1, 4]
+    cut = _decoded(tmp_path, tcp, snaplen=54 + len(wire.write(1, count=0)) - 8).ops
+    assert 1 in cut.xid
+    assert not (cut.flags & UNSTABLE_WRITE).any()

@@ -63,8 +63,9 @@ def read(xid: int, offset: int = 0, count: int = 8192, fh: bytes = FH) -> bytes:
     return call(xid, NFS, 3, 6, _opaque(fh) + _long(offset) + _ints(count))
 
 
-def write(xid: int, offset: int = 0, count: int = 8192, fh: bytes = FH) -> bytes:
-    return call(xid, NFS, 3, 7, _opaque(fh) + _long(offset) + _ints(count, 2) + _opaque(bytes(count)))
+def write(xid: int, offset: int = 0, count: int = 8192, fh: bytes = FH, stable: int = 2) -> bytes:
+    """`stable` is stable_how: UNSTABLE 0, DATA_SYNC 1, FILE_SYNC 2."""
+    return call(xid, NFS, 3, 7, _opaque(fh) + _long(offset) + _ints(count, stable) + _opaque(bytes(count)))
 
 
 def rename(xid: int, fh: bytes = FH, to: bytes = OTHER_FH) -> bytes:
@@ -97,8 +98,8 @@ def v4_read(offset: int = 0, count: int = 8192) -> bytes:
     return _ints(25) + bytes(16) + _long(offset) + _ints(count)
 
 
-def v4_write(offset: int = 0, count: int = 8192) -> bytes:
-    return _ints(38) + bytes(16) + _long(offset) + _ints(2) + _opaque(bytes(count))
+def v4_write(offset: int = 0, count: int = 8192, stable: int = 2) -> bytes:
+    return _ints(38) + bytes(16) + _long(offset) + _ints(stable) + _opaque(bytes(count))
 
 
 V4_GETATTR = _ints(9, 1, 0x18)

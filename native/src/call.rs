@@ -45,6 +45,8 @@ pub struct Target<'a> {
     pub offset: i64,
     /// READ and COMMIT: bytes asked for; WRITE: bytes sent.
     pub size: u32,
+    /// WRITE: the server may answer before the data are on stable storage (RFC 1813 section 3.3.7, RFC 8881 18.32).
+    pub unstable: bool,
     /// Name of the file, within the handle's directory; MOUNT: the path.
     pub name: Option<&'a [u8]>,
     /// RENAME of NFSv4: the other one.
@@ -53,7 +55,7 @@ pub struct Target<'a> {
 
 impl Default for Target<'_> {
     fn default() -> Self {
-        Self { handle: None, offset: -1, size: NONE, name: None, to_name: None }
+        Self { handle: None, offset: -1, size: NONE, unstable: false, name: None, to_name: None }
     }
 }
 

@@ -24,6 +24,7 @@ pub const WHOLE: u8 = 1;
 pub const CALL_SHOWN_LAST: u8 = 2;
 pub const REPLY_SHOWN_LAST: u8 = 4;
 const REPLY_WHOLE: u8 = 8;
+pub const UNSTABLE_WRITE: u8 = 16;
 
 /// In `Ops::t2`: no reply so far; the row was merged into another one.
 const UNANSWERED: i64 = -1;
@@ -96,7 +97,7 @@ impl Ops {
             transmissions: 1,
             status: -1,
             accept: -1,
-            flags: 0,
+            flags: if call.target.unstable { UNSTABLE_WRITE } else { 0 },
         });
         row
     }
@@ -195,7 +196,7 @@ impl Ops {
     pub fn publish_flags(&mut self, shown: u8) {
         for flags in &mut self.flags {
             let whole = *flags & (WHOLE | REPLY_WHOLE) == WHOLE | REPLY_WHOLE;
-            *flags = shown | if whole { WHOLE } else { 0 };
+            *flags = shown | *flags & UNSTABLE_WRITE | if whole { WHOLE } else { 0 };
         }
     }
 }

@@ -7,6 +7,8 @@ use crate::xdr::Xdr;
 /// Length of every NFSv2 handle (RFC 1094 section 2.3.3), and the longest of NFSv3 (RFC 1813 section 2.4).
 pub(crate) const FHSIZE: usize = 32;
 const NFS3_FHSIZE: usize = 64;
+/// Of `stable_how` (RFC 1813 section 3.3.7) and `stable_how4` (RFC 8881 section 18.32).
+pub(crate) const UNSTABLE: u32 = 0;
 
 /// Fill `call`; `None` where the bytes end before everything is known.
 pub(crate) fn arguments<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>) -> Option<()> {
@@ -26,6 +28,7 @@ fn version3<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>) -> Option<()> {
         v3::READ | v3::WRITE | v3::COMMIT => {
             call.target.offset = offset(xdr.u64()?);
             call.target.size = xdr.u32()?;
+            call.target.unstable = call.procedure == v3::WRITE && xdr.u32() == Some(UNSTABLE);
         }
         v3::LOOKUP | v3::CREATE | v3::MKDIR | v3::SYMLINK | v3::MKNOD | v3::REMOVE | v3::RMDIR | v3::RENAME => {
             call.target.name = Some(xdr.opaque()?)

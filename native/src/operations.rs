@@ -3,7 +3,7 @@
 //! The XDR is that of RFC 7531 (NFSv4.0), 5662 (4.1), 7863 (4.2) and 8276 (extended attributes). `None` ends the walk.
 
 use crate::call::{ChannelAttrs, Channels, Sequence, Target};
-use crate::nfs::offset;
+use crate::nfs::{UNSTABLE, offset};
 use crate::protocol::{AUTH_NONE, AUTH_SYS, RPCSEC_GSS, claim, create_mode, file_type, layout, netloc, op, protect};
 use crate::xdr::Xdr;
 
@@ -28,7 +28,7 @@ pub(crate) fn step<'a>(op: u16, xdr: &mut Xdr<'a>, to: &mut Arguments<'a>) -> Op
         op::WRITE => {
             xdr.skip(16)?; // stateid
             to.target.offset = offset(xdr.u64()?);
-            xdr.skip(4)?; // stable
+            to.target.unstable = xdr.u32()? == UNSTABLE;
             to.target.size = xdr.u32()?;
             xdr.take(to.target.size as usize)?;
         }

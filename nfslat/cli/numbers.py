@@ -26,7 +26,7 @@ from nfslat.report.sections.findings import findings_section
 from nfslat.report.sections.tables import stack_section
 from nfslat.report.text_writer import write
 
-_SCHEMA = "nfslat.stack/1"
+_SCHEMA = "nfslat.stack/2"
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _answer_of_some(n: Numbers, known: dict[str, float]) -> Answer:
         findings += server_findings(_facts(n, Layers(n.server_ms, whole - n.server_ms)))
     if n.app_ms is not None and n.client_ms is not None:
         findings += client_findings(_facts(n, Layers(n.client_ms, 0.0, n.app_ms - n.client_ms)))
-    findings = ranked(findings)
+    findings = ranked(findings, whole)
     parts = partial.parts(known)
     said, following = partial.verdict(known, parts, findings)
     return Answer(said, partial.rows(known, parts), [], [one.as_finding() for one in findings], following)
@@ -106,7 +106,7 @@ def _answer_of_both_wires(n: Numbers, client_ms: float, server_ms: float) -> Ans
     above = None if n.app_ms is None or n.app_ms <= client_ms else n.app_ms - client_ms
     mean = Layers(server_ms, client_ms - server_ms, above)
     facts = _facts(n, mean)
-    found = ranked([*server_findings(facts), *client_findings(facts)])
+    found = ranked([*server_findings(facts), *client_findings(facts)], mean.total_ms)
     layer = Layer(
         title="all",
         client=client_ms,
@@ -145,6 +145,6 @@ def _blocks(found: Answer) -> Iterator[Block]:
 
 
 def dump(found: Answer, out: TextIO) -> None:
-    """The answer as JSON; its parts are those of the report (``nfslat.report/1``)."""
+    """The answer as JSON; its parts are those of the report (``nfslat.report/2``)."""
     json.dump({"schema": _SCHEMA, **dataclasses.asdict(found)}, out, indent=2, allow_nan=False)
     out.write("\n")

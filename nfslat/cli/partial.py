@@ -94,13 +94,29 @@ def verdict(
     whole = known[outer]
     reasons = ["the figures are taken as they were given, and may speak of different requests"]
 
-    def undecided(text: str, following: str | None) -> tuple[Verdict, str | None]:
-        return Verdict("unknown", None, None, None, "low", text, [], reasons), following
+    def said(text: str, layer: str | None = None, share: float | None = None, cause: str | None = None) -> Verdict:
+        return Verdict(
+            outcome="undecided" if cause is None else "fault",
+            layer=None if cause is None else layer,
+            cause=cause,
+            also=[],
+            share=None if cause is None else share,
+            share_slowest=None,
+            confidence="low" if layer is None else "medium",
+            text=text,
+            next=None,
+            largest_layer=layer,
+            largest_share=share,
+            largest_share_slowest=None,
+            objectives=[],
+            proof=[],
+            reasons=reasons,
+        )
 
     if outer not in ("app_ms", "client_ms"):
-        because = f", {findings[0].because()}" if findings else ""
-        text = f"The {_INSIDE[outer]} takes {ms(whole)} ms{because}. What is above it was not measured."
-        return undecided(text, f"{_HOW['client_ms']}.")
+        first = f"{findings[0].headline}. " if findings else ""
+        text = f"{first}The {_INSIDE[outer]} takes {ms(whole)} ms. What is above it was not measured."
+        return said(text), f"{_HOW['client_ms']}."
     least = {layer: sum(part.ms for part in found if part.layers == {layer}) for layer in _ADDS}
     layer = max(least, key=lambda one: least[one])
     holes = [part for part in found if len(part.layers) > 1]
@@ -110,16 +126,14 @@ def verdict(
         text = f"{_ADDS[layer]} adds {more}{ms(least[layer])} of {_WHOLE[outer]} {ms(whole)} ms "
         text += f"({_share(least[layer], whole)})"
         if cause is not None:
-            text += f", {cause.because()}"
+            text = f"{cause.headline}. {text}"
         elif layer == "server" and known.get("storage_ms", 0.0) > _MOST * whole:
             text += f", {ms(known['storage_ms'])} ms of it in the storage"
-        said = Verdict(
-            layer, cause.code if cause else None, least[layer] / whole, None, "medium", f"{text}.", [], reasons
-        )
+        found_it = said(f"{text}.", layer, least[layer] / whole, None if cause is None else cause.code)
         split = layer == "server" and "server_ms" in known and "thread_ms" not in known
-        return said, f"{_HOW['thread_ms']}. It tells waiting for a thread from work." if split else None
+        return found_it, f"{_HOW['thread_ms']}. It tells waiting for a thread from work." if split else None
     if not holes:
-        return undecided(f"No layer has most of {_WHOLE[outer]} {ms(whole)} ms.", None)
+        return said(f"No layer has most of {_WHOLE[outer]} {ms(whole)} ms."), None
     hole = max(holes, key=lambda part: part.ms)
     names = [_IN[one] for one in _IN if one in hole.layers]
     text = f"{ms(hole.ms)} of {_WHOLE[outer]} {ms(whole)} ms ({_share(hole.ms, whole)}) lie in "
@@ -128,7 +142,7 @@ def verdict(
         text += f" It is not the storage, which takes {ms(known['storage_ms'])} ms "
         text += f"({_share(known['storage_ms'], whole)})."
     reasons.append(f"nothing was measured between {_ends(known, hole)}")
-    return undecided(text, _to_fill(known, hole))
+    return said(text), _to_fill(known, hole)
 
 
 def _share(some: float, whole: float) -> str:

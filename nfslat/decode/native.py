@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from nfslat import _native
+from nfslat.confined import refuse_ended
 from nfslat.decode.capture import File, Source, expand, refuse_empty, refuse_stored, refuse_terminal, spool
 from nfslat.decode.linktypes import link_name
 from nfslat.decode.tools import Tools
@@ -191,13 +192,15 @@ def _readable(file: File, tools: Callable[[], Tools]) -> Iterator[str]:
     found = tools()
     with tempfile.TemporaryFile() as stderr:
         command = [found.editcap, "-F", "pcapng", os.fspath(file.path.absolute()), "-"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=found.environment) as editcap:
+        may = found.may([file.path])
+        with found.start(command, may, stdout=subprocess.PIPE, stderr=stderr) as editcap:
             try:
                 yield f"/dev/fd/{editcap.stdout.fileno()}" if editcap.stdout else ""
             except BaseException:
                 editcap.kill()
                 raise
         status = editcap.returncode
+        refuse_ended(found.editcap, status, may, file.name)
         if status > 0 and not file.cut_short:
             from nfslat.decode.tshark.capinfos import why_not  # noqa: PLC0415
 

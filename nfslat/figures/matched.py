@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from nfslat.answer import model
 from nfslat.decompose import PART_NAMES
+from nfslat.figures.completeness import completeness_of
 from nfslat.figures.inflight import queue_ms
 from nfslat.figures.stats import slowest, summary, summary_of
 from nfslat.model.blocks import each_block, filled, side_by_side, tally
 from nfslat.model.protocol import NULL, op_name, program_name, version_name
-from nfslat.model.tables import I16, I32, I64, Kind, Miss
+from nfslat.model.tables import I16, I32, I64, UNSTABLE_WRITE, Bool, Kind, Miss
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
 
@@ -71,6 +72,7 @@ def matched_ops(c: Analysis) -> model.MatchedOps:
             }
             for name in fates
         },
+        completeness=completeness_of(c),
         by_op=by_op,
         total=total,
         slowest=tail,
@@ -153,6 +155,11 @@ def row_of(c: Analysis, names: tuple[str, str, str], rows: I64) -> model.Matched
     parts = np.array([part.sum() for part in c.parts.all_ns(rows)])
     negative = int(np.count_nonzero(network < 0))
     return _row(c, names, summary(client), summary(server), (summary(network), negative), parts, rows)
+
+
+def unstable_writes(c: Analysis) -> Bool:
+    """Which of the matched ops are WRITEs that the server may answer before the data are on stable storage."""
+    return np.asarray((c.client.ops.flags[c.matched.client] & UNSTABLE_WRITE) != 0)
 
 
 def _waits(c: Analysis, rows: slice | I32 | I64) -> dict[str, float | None]:

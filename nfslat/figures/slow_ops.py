@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from nfslat.figures.matched import unstable_writes
 from nfslat.figures.stats import slowest
 from nfslat.findings.facts import SlowOps
 from nfslat.inflight.coming import coming, meanwhile
@@ -20,7 +23,7 @@ from nfslat.wire.reconnects import sent_on_a_new_connection
 _SOME = 0.1  # of the time in the server: operations that take less are not looked at
 _LEAST_NS, _OF_ALL = 1_000_000, 0.05  # where longer ones make less of the time, none is said to be slow
 _QUARTER = 0.25  # of it, by slow ops of all kinds together
-_MOST = 200_000  # ops that are sorted to see whether they part
+_MOST = 400_000  # ops that are looked at to see whether they part
 # Those that go by a name meet the disk where nobody has read that directory lately.
 _LIGHT = IN_MEMORY_OPS - {"LOOKUP", "OPEN"}
 
@@ -28,39 +31,29 @@ _LIGHT = IN_MEMORY_OPS - {"LOOKUP", "OPEN"}
 def slow_ops_of(c: Analysis, rows: I64) -> SlowOps | None:
     """Of the matched ops `rows`, in ascending order; how they come is seen in those of all."""
     own_ns = _own_ns(c)
-    long_ns = own_ns[rows]
-    if long_ns[long_ns >= _LEAST_NS].sum() < _OF_ALL * c.client_srt_ns[rows].sum() or not len(rows):
+    some = _some(rows)
+    if not len(rows) or not _may_be(own_ns[some], c.client_srt_ns[some]):
         return None
     labels = np.array(op_labels(c.client.ops.kinds))
     names, of_kind = np.unique(labels, return_inverse=True)
     op = of_kind[c.kind]
-    sums = np.bincount(op[rows], own_ns[rows], len(names))
-    slow, among = np.zeros(len(op), dtype=np.bool_), np.zeros(len(op), dtype=np.bool_)
-    said: list[int] = []
-    least_ns = np.inf
-    for at in np.argsort(-sums, kind="stable").tolist():
-        if sums[at] < _SOME * sums.sum():
-            break
-        mine = rows[op[rows] == at]
-        from_ns = slow_from(own_ns[_some(mine)])
-        if from_ns is not None:
-            among[mine] = True
-            slow[mine] = own_ns[mine] >= from_ns
-            least_ns = min(least_ns, from_ns)
-            said.append(at)
-    if not said:
-        late = late_of_all(own_ns, op, rows)
-        said = np.unique(op[late]).tolist()
-        slow[late] = True
-        least_ns = own_ns[late].min(initial=0)
-        among[rows] = np.isin(op[rows], said)
+    least_ns = _parting(own_ns[some], op[some]) or late_of_all(own_ns[some], op[some])
+    if not least_ns:
+        return None
+    said = np.isin(np.arange(len(names)), [*least_ns])
+    from_ns = np.full(len(names), np.iinfo(np.int64).max)
+    for at, least in least_ns.items():
+        from_ns[at] = math.ceil(least)
+    among = np.zeros(len(op), dtype=np.bool_)
+    among[rows] = said[op[rows]]
+    slow = among & (own_ns >= from_ns[op])
     if np.count_nonzero(slow) < FEWEST:
         return None
     at_server, at_client = c.matched.rows(slice(None))
     begin, end = c.clock.on_client(at_client, c.server.ops.t1[at_server], c.server.ops.t2[at_server])
     order = np.argsort(begin, kind="stable")
     light = np.isin(labels, [*_LIGHT])[c.kind]
-    beside = meanwhile(begin[order], end[order], slow[order], light[order], float(least_ns))
+    beside = meanwhile(begin[order], end[order], slow[order], light[order], min(least_ns.values()))
     order = order[among[order]]
     come = coming(begin[order], end[order], slow[order])
     tail = slowest(c.client_srt_ns)
@@ -88,6 +81,7 @@ def slow_ops_of(c: Analysis, rows: I64) -> SlowOps | None:
         overtaken=beside.overtaken,
         light_quick=beside.light_quick,
         light_slow=beside.light_slow,
+        unstable=float(np.mean(unstable_writes(c)[slow])),
     )
 
 
@@ -95,21 +89,39 @@ def _some(rows: I64) -> I64:
     return rows[:: -(-len(rows) // _MOST)]
 
 
-def late_of_all(own_ns: I64, op: I64, rows: I64) -> I64:
-    """Of `rows` those that are slow beside all others, where no kind alone has enough of them: what stalls for half a
+def _may_be(own_ns: I64, client_srt_ns: I64) -> bool:
+    return bool(own_ns[own_ns >= _LEAST_NS].sum() >= _OF_ALL * client_srt_ns.sum())
+
+
+def _parting(own_ns: I64, op: I64) -> dict[int, float]:
+    """From how many ns on an op is one of its kind's slow ones, by kind: of those with much of the time that have
+    such."""
+    sums = np.bincount(op, own_ns)
+    found = {}
+    for at in np.argsort(-sums, kind="stable").tolist():
+        if sums[at] < _SOME * sums.sum():
+            break
+        from_ns = slow_from(own_ns[op == at])
+        if from_ns is not None:
+            found[at] = from_ns
+    return found
+
+
+def late_of_all(own_ns: I64, op: I64) -> dict[int, float]:
+    """The same of those that are slow beside all others, where no kind alone has enough of them: what stalls for half a
     second with a few workers keeps one op of each kind waiting.
 
     Quicker than the slowest kind's median is all the same here, so that a slow kind of ops is not taken for slow ones.
     """
-    kinds = np.unique(op[rows])
-    usual_ns = max(int(np.median(own_ns[rows[op[rows] == at]])) for at in kinds)
-    mine = own_ns[rows]
-    least_ns = _QUARTER * mine.sum()
-    if mine[mine >= APART * usual_ns].sum() < least_ns:
-        return rows[:0]
-    from_ns = slow_from(np.maximum(own_ns[_some(rows)], usual_ns), of_the_time=0.0)
-    late = rows[mine >= from_ns] if from_ns is not None else rows[:0]
-    return late if own_ns[late].sum() >= least_ns else rows[:0]
+    usual_ns = max(float(np.median(own_ns[op == at])) for at in np.unique(op))
+    least_ns = _QUARTER * own_ns.sum()
+    if own_ns[own_ns >= APART * usual_ns].sum() < least_ns:
+        return {}
+    from_ns = slow_from(np.maximum(own_ns, int(usual_ns)), of_the_time=0.0)
+    late = own_ns >= (np.inf if from_ns is None else from_ns)
+    if from_ns is None or own_ns[late].sum() < least_ns:
+        return {}
+    return dict.fromkeys(np.unique(op[late]).tolist(), from_ns)
 
 
 def _own_ns(c: Analysis) -> I64:

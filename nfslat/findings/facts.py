@@ -16,6 +16,7 @@ from nfslat.wire.above import Why
 
 AT_SERVER, AT_CLIENT = ("call_net", "server"), ("reply_net",)  # parts in which ops wait for a host that does not run
 # What waits for a disk: a server has to have on stable storage what it says it changed (RFC 1813, 1.5 and 3.3.2 on).
+UNSTABLE_WRITE = "WRITE UNSTABLE"  # of which it may be only in memory: no op of `STORAGE_OPS`
 STORAGE_OPS = frozenset((*DATA_OPS, *"COMMIT CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR RENAME LINK SETATTR".split()))
 
 _FEW_OPS = 50
@@ -52,6 +53,7 @@ class SlowOps:
     overtaken: float = 0.0  # share of them beside which other ops were answered quickly
     light_quick: int = 0  # ops that need neither data nor a name, and came meanwhile
     light_slow: int = 0  # of those
+    unstable: float = 0.0  # of the slow ones: WRITEs that need not be on stable storage
 
 
 @dataclass(frozen=True)

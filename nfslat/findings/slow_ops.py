@@ -9,10 +9,13 @@ from nfslat.findings.facts import STORAGE_OPS, Facts, SlowOps
 from nfslat.findings.words import ms, percent, times
 
 SLOW_OPS = "server-slow-ops"
+# What packets show of storage, and what its own figure proves.
+IN_THREAD, STORAGE_PROVEN = "in a thread of the server (file system, locks or disk)", "The server's storage is slow"
 _SLOW_MS = 5.0  # a healthy disk answers sooner
 _SOME = 0.05  # of the whole; less is not worth a finding
 _BLIND = 0.25  # of the messages unseen: how many are slow is not known
 _MANY = 1 / 3  # of the ops: as many wait in any queue that is busy for so much of the time
+_UNSTABLE = 0.5  # of the slow ones: a server may answer those from memory
 _OVERTAKEN = 0.5  # of the slow ones: the server as such did not stand still
 _FEW_LIGHT = 3
 _QUICK = 0.3  # of the time: storage that takes less is not what they wait for
@@ -41,9 +44,11 @@ class Late(Evidence):
     share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
 
     @property
-    def storage_wait_ms(self) -> float:
-        """No more than the storage's own figure."""
-        return self.mean_ms if self.storage_ms is None else min(self.mean_ms, self.storage_ms)
+    def slow_part(self) -> str:
+        """What a verdict says where they wait for storage."""
+        if self.storage_ms is not None:
+            return f"{STORAGE_PROVEN} at times: {self.which} take {ms(self.slow_ms)} ms"
+        return f"Some operations take long {IN_THREAD}: {self.which} take {ms(self.slow_ms)} ms"
 
     @property
     def which(self) -> str:
@@ -81,7 +86,8 @@ def slow_finding(f: Facts) -> Diagnosis | None:
         f"{ms(s.others_ms)} ms (medians){_how(s)}"
     )
     measured = f.storage_ms is not None and f.storage_ms >= _QUICK * f.in_thread_ms
-    is_storage = STORAGE_OPS.issuperset(s.ops) and (measured or (f.storage_ms is None and _others_go_on(s)))
+    from_packets = f.storage_ms is None and _others_go_on(s) and s.unstable <= _UNSTABLE
+    is_storage = STORAGE_OPS.issuperset(s.ops) and (measured or from_packets)
     if f.storage_ms is not None:
         text += f"; the storage's own figure is {ms(f.storage_ms)} ms on average"
     return diagnosis(

@@ -43,6 +43,9 @@ def changes(columns: Sequence[I64]) -> list[int]:
 def _split(medians: F64, begin: int, end: int) -> list[int]:
     """The cuts between `begin` and `end`, in no order."""
     pieces = end - begin
+    columns = [row for row in medians[:, begin:end] if _may_hold_a_step(row)]
+    if not columns:
+        return []
     singles = [(cut, pieces) for cut in range(_FEWEST, pieces - _FEWEST + 1)]
     # A cause that ends again moves the median of neither side of a single cut.
     spells = (
@@ -53,7 +56,7 @@ def _split(medians: F64, begin: int, end: int) -> list[int]:
     for stretches in (singles, spells):
         best, gain = (0, 0), 0.0
         for first, last in stretches:
-            for row in medians[:, begin:end]:
+            for row in columns:
                 inside, outside = row[first:last], np.concatenate((row[:first], row[last:]))
                 if _is_step(outside, inside) and (less := _gain(outside, inside)) > gain:
                     best, gain = (begin + first, begin + last), less
@@ -62,6 +65,12 @@ def _split(medians: F64, begin: int, end: int) -> list[int]:
             inner = [cut for low, high in itertools.pairwise(edges) for cut in _split(medians, low, high)]
             return [*edges[1:-1], *inner]
     return []
+
+
+def _may_hold_a_step(medians: F64) -> bool:
+    """Are the two that are farthest apart far enough? Of most loads they are not, and no cut need be tried."""
+    low_ns, high_ns = float(medians.min()), float(medians.max())
+    return high_ns - low_ns >= _LEAST_NS and high_ns >= 2**_FACTOR * max(low_ns, 1.0)
 
 
 def _gain(one_ns: F64, other_ns: F64) -> float:

@@ -47,6 +47,7 @@ _DENSE = 1 << 22  # classes of ops that are counted in a table with a cell for e
 WHOLE = 1  # every byte of call and reply is in the capture, so that t1 and t3 are exact
 CALL_SHOWN_LAST = 2
 REPLY_SHOWN_LAST = 4
+UNSTABLE_WRITE = 16  # the server may answer before the data are on stable storage (RFC 1813, 3.3.7)
 
 
 class State(IntEnum):
@@ -213,7 +214,7 @@ class Ops(Table):
     transmissions: I16
     status: I16  # NFS status of the reply
     accept: I8  # RPC accept_stat of the reply, 8 + reject_stat where it was denied
-    flags: U8  # WHOLE, CALL_SHOWN_LAST, REPLY_SHOWN_LAST
+    flags: U8  # WHOLE, CALL_SHOWN_LAST, REPLY_SHOWN_LAST, UNSTABLE_WRITE
     kinds: tuple[Kind, ...] = ()
     connections: tuple[Connection, ...] = ()
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from nfslat.clock.clock import Clock
+from nfslat.model.blocks import tally
 from nfslat.model.decoded import Decoded
-from nfslat.model.tables import Matched
+from nfslat.model.tables import I32, I64, Matched, Ops
 
 
 def half_trip_ns(server: Decoded, client: Decoded, matched: Matched, clock: Clock) -> int:
@@ -29,7 +32,12 @@ def _least_rtt_ns(server: Decoded, client: Decoded, matched: Matched) -> int:
         if side.lost_ranges or side.interface_drops:
             continue  # what is seen of some data may be their second transmission, and the ACK that of the first
         ops, tcp = side.ops, side.details.tcp
-        ways = np.unique(ops.conn[rows].astype(np.int64) * 2 + (ops.direction[rows] ^ is_reply))
-        timed = (tcp.rtt_count > 0) & np.isin(tcp.conn * 2 + tcp.direction, ways)
+        used = tally(len(rows), 2 * len(ops.connections), partial(_ways, ops, rows, is_reply))
+        timed = (tcp.rtt_count > 0) & np.isin(tcp.conn * 2 + tcp.direction, np.flatnonzero(used))
         least += tcp.rtt_min_ns[timed].tolist()
     return min(least, default=np.iinfo(np.int64).max)
+
+
+def _ways(ops: Ops, rows: I32, is_reply: int, at: slice) -> I64:
+    """Of a block of `rows`, on which way of which connection their calls go, or their replies."""
+    return ops.conn[rows[at]].astype(np.int64) * 2 + (ops.direction[rows[at]] ^ is_reply)

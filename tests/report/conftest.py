@@ -49,8 +49,10 @@ from nfslat.answer.pictures import (
     Event,
     Flying,
     Heat,
+    Moment,
     OverTime,
     Pictures,
+    Piece,
     SlowOp,
     Way,
 )
@@ -528,6 +530,17 @@ def _captures(draw: st.DrawFn) -> Capture:
 _PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 
 
+_event = st.builds(
+    Event,
+    st.sampled_from(["host-pause", "no-connection", "loss"]),
+    st.sampled_from(["client", "server", None]),
+    st.just("2024-05-01T10:00:10Z"),
+    st.floats(-10, 10**4),
+    _ms,
+    st.none() | _ms,
+)
+
+
 @st.composite
 def _pictures(draw: st.DrawFn) -> Pictures:
     """What all lists of bins and of classes have in common is that they are as long, and sum to the same."""
@@ -561,7 +574,7 @@ def _pictures(draw: st.DrawFn) -> Pictures:
         _ms if known else st.none(), pair if known else st.none(),
     )  # fmt: skip
     side, number = st.sampled_from(["client", "server"]), st.integers(1, 10**9)
-    event = st.builds(Event, _ms, side, st.sampled_from(["call, whole", "reply, first byte"]), number, _text)
+    moment_of = st.builds(Moment, _ms, side, st.sampled_from(["call, whole", "reply, first byte"]), number, _text)
     parts = st.fixed_dictionaries({part: st.none() | _ms if part.endswith("net") else _ms for part in _PARTS})
     operation = st.sampled_from([("NFS", "READ", "3"), ("NFS", "WRITE", "4.2"), ("program 200099", "?", "?")])
     slow = st.builds(
@@ -578,8 +591,9 @@ def _pictures(draw: st.DrawFn) -> Pictures:
         parts,
         st.none() | _ms,
         st.dictionaries(st.sampled_from([*CHARGES]), _ms, max_size=2),
+        st.lists(st.builds(Piece, st.sampled_from(_PARTS), st.sampled_from([*CHARGES, "queue", "unexplained"]), _ms)),
         st.integers(1, 3),
-        st.lists(event, min_size=1, max_size=4),
+        st.lists(moment_of, min_size=1, max_size=4),
         st.dictionaries(side, _text, max_size=2),
     )
     of_all = Distribution("", "all", "", sum(ops), 0, by_class, by_class, by_class)
@@ -601,6 +615,7 @@ def _pictures(draw: st.DrawFn) -> Pictures:
             client=flying("slots", "session slots"),
             call=draw(st.sampled_from([way(), None])),
             reply=draw(st.sampled_from([way(), None])),
+            events=draw(st.lists(_event, max_size=3)),
         ),
         envelope=sorted(draw(st.lists(point, max_size=4)), key=lambda one: one.at_s),
         slowest=sorted(draw(st.lists(slow, max_size=3)), key=lambda one: -one.client_ms),

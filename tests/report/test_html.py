@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from nfslat.answer.figures import Summary
 from nfslat.answer.model import MatchedOps, Report, StackRow, Verdict
-from nfslat.answer.pictures import Event, Pictures, SlowOp
+from nfslat.answer.pictures import Moment, Pictures, Piece, SlowOp
 from nfslat.answer.pivots import IntervalRow, Intervals, Pivot, PivotRow
 from nfslat.errors import UsageError
 from nfslat.findings.catalogue import row
@@ -30,6 +30,7 @@ from nfslat.findings.catalogue import row
 pytest.importorskip("vl_convert", reason="vl-convert-python (the extra html) is not installed")
 pytest.importorskip("jinja2", reason="jinja2 (the extra html) is not installed")
 
+from nfslat.report import vega
 from nfslat.report.html import page, view
 from nfslat.report.html.page import render, visible
 
@@ -229,11 +230,15 @@ def test_a_verdict_on_the_application_shows_its_numbers(small: Callable[[], Repo
 
 
 def _slow(small: Report, pictures: Pictures) -> Report:
-    events = [Event(0.0, "client", "call, whole", 17, "c.pcap"), Event(1.5, "server", "reply, whole", 42, "s.pcap")]
+    events = [Moment(0.0, "client", "call, whole", 17, "c.pcap"), Moment(1.5, "server", "reply, whole", 42, "s.pcap")]
     parts = {"call_send": 0.0, "call_net": None, "server": 70.0, "reply_send": 5.0, "reply_net": None}
+    pieces = [
+        Piece("server", "queue", 60.0), Piece("call_net", "rto", 24.0), Piece("server", "in thread", 10.0),
+        Piece("reply_send", "unexplained", 5.6), Piece("call_net", "distance", 0.4),
+    ]  # fmt: skip
     one = SlowOp(
         "NFS", "READ", "3", "0x0badcafe", "10.0.0.2:733", "10.0.0.1:2049", 1000, "/a/b", 8192, 4096,
-        "2024-05-01T10:00:00.000123000Z", 0.0, 100.0, 70.0, 30.0, parts, 60.0, {"rto": 55.0}, 2, events,
+        "2024-05-01T10:00:00.000123000Z", 0.0, 100.0, 70.0, 30.0, parts, 60.0, {"rto": 24.0}, pieces, 2, events,
         {"client": "frame.number in {17}", "server": "frame.number in {42}"},
     )  # fmt: skip
     return dataclasses.replace(small, pictures=dataclasses.replace(pictures, slowest=[one]))
@@ -244,11 +249,24 @@ def _slow(small: Report, pictures: Pictures) -> Report:
 def test_a_slow_op_comes_with_its_packets(
     small: Callable[[], Report], pictures: st.SearchStrategy[Pictures], data: st.DataObject
 ) -> None:
-    """Frames of both files, filters to copy, its parts (as far as the clocks tell) and what explains most of it."""
+    """Frames of both files, filters to copy, its parts as far as the clocks tell, and where its time went: the largest
+    piece first, all of them summing to the whole, the small ones together."""
     text = render(_slow(small(), data.draw(pictures)))
     found = Read(text)
     assert {"frame.number in {17}", "frame.number in {42}"} <= set(found.all("data-copy"))
-    assert "lost: retransmission timeout" in "".join(found.texts)
+    rows = re.findall(
+        r'<th scope="row">([^<]*)</th><td class="n"><data value="([^"]*)">',
+        text.split('"pieces"')[1].split("</table>")[0],
+    )
+    assert [words for words, _ in rows] == [
+        "wait for a server thread",
+        "lost: retransmission timeout (call)",
+        "in a server thread",
+        "server sends the reply",
+        "the rest",
+    ]
+    assert [float(ms) for _, ms in rows] == [60.0, 24.0, 10.0, 5.6, 0.4]
+    assert "<td>wait for a server thread</td>" in text
     assert "10:00:00.000123" in found.texts
     assert [own["aria-expanded"] for _, own in found.elements if "aria-controls" in own] == ["false"]
     bars = [own["style"] for tag, own in found.elements if tag == "i" and "style" in own and "p-" in str(own["class"])]
@@ -310,12 +328,12 @@ def test_without_its_libraries_it_says_what_to_install(
     module: str, small: Callable[[], Report], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line that the user can act on, no traceback."""
-    for made in (page._environment, page._library):
+    for made in (page._environment, page._library, vega.library):
         made.cache_clear()
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(UsageError, match=r"pip install 'nfslat\[html\]'"):
         render(small())
-    for made in (page._environment, page._library):
+    for made in (page._environment, page._library, vega.library):
         made.cache_clear()
 
 

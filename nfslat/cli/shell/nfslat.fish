@@ -51,7 +51,7 @@ function _shtab_nfslat_using
 end
 
 set -g _shtab_nfslat_commands capture show extract diff fleet transport packets stack tune
-set -g _shtab_nfslat_opts_with_value --after --app-ms --array-size --before --by --bytes --check --client --client-addr --client-interface --client-ms --client-snapshot --client-system --completion --csv --dir --end --engine --ethernet-header --evidence --fetch-header --files --html --interval --ip-tcp-header --json --keep-free-mb --manifest --max-mb --missed --mss --name-encoding --nfs --op --ops-parquet --out --parquet --perfetto --png --port --row --rows --rpc-header --rsize --rtt-ms --scheduler --sdu --sdu-header --seconds --server --server-addr --server-interface --server-ms --server-snapshot --server-system --sessions --show --slots --slowest --snaplen --split --sqlnet-trace --srt --ssh --start --storage-ms --stream --thread-ms --threads --tls-ca-file --tls-cert --tls-key --top --what-if --worker-memory --workers --wsize --xid
+set -g _shtab_nfslat_opts_with_value --after --app-ms --array-size --before --by --bytes --check --client --client-addr --client-interface --client-ms --client-snapshot --client-system --completion --csv --dir --end --engine --ethernet-header --evidence --fail-on --fetch-header --files --html --interval --ip-tcp-header --json --keep-free-mb --manifest --max-mb --missed --mss --name-encoding --nfs --op --ops-parquet --out --parquet --perfetto --png --port --row --rows --rpc-header --rsize --rtt-ms --scheduler --sdu --sdu-header --seconds --server --server-addr --server-interface --server-ms --server-snapshot --server-system --sessions --show --slo --slots --slowest --snaplen --split --sqlnet-trace --srt --ssh --start --storage-ms --stream --thread-ms --threads --tls-ca-file --tls-cert --tls-key --top --what-if --worker-memory --workers --wsize --xid
 
 complete -c nfslat -e
 complete -c nfslat -f
@@ -89,6 +89,8 @@ complete -c nfslat -n _shtab_nfslat_using -l storage-ms -x -d 'the storage'"'"'s
 complete -c nfslat -n _shtab_nfslat_using -l thread-ms -x -d 'mean time in a thread of the NFS server, as DTrace or tracepoints see it there; repeatable'
 complete -c nfslat -n _shtab_nfslat_using -l threads -x -d 'threads that the NFS server has'
 complete -c nfslat -n _shtab_nfslat_using -l sessions -x -d 'requests that the application has open at any time: Little'"'"'s law then gives its latency'
+complete -c nfslat -n _shtab_nfslat_using -l slo -x -d 'what is too slow: READ=5ms (mean), READ.p99=20ms, all=10ms; the verdict says whether it is; repeatable'
+complete -c nfslat -n _shtab_nfslat_using -l fail-on -xka "fault undecided" -d 'exit status 1 where the verdict is that; repeatable'
 complete -c nfslat -n _shtab_nfslat_using -l what-if -x -d 'replay the load with other limits: threads=64, slots=128, or both with a comma; repeatable'
 complete -c nfslat -n _shtab_nfslat_using -l server-snapshot -xka "(__fish_complete_path (commandline -ct))" -d 'what scripts/snapshot.sh printed on the server (or its /proc files); twice: before and after'
 complete -c nfslat -n _shtab_nfslat_using -l client-snapshot -xka "(__fish_complete_path (commandline -ct))" -d 'the same of the client: with two, mountstats tell how long calls waited for a slot'
@@ -141,6 +143,8 @@ complete -c nfslat -n '_shtab_nfslat_using capture' -l storage-ms -x -d 'the sto
 complete -c nfslat -n '_shtab_nfslat_using capture' -l thread-ms -x -d 'mean time in a thread of the NFS server, as DTrace or tracepoints see it there; repeatable'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l threads -x -d 'threads that the NFS server has'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l sessions -x -d 'requests that the application has open at any time: Little'"'"'s law then gives its latency'
+complete -c nfslat -n '_shtab_nfslat_using capture' -l slo -x -d 'what is too slow: READ=5ms (mean), READ.p99=20ms, all=10ms; the verdict says whether it is; repeatable'
+complete -c nfslat -n '_shtab_nfslat_using capture' -l fail-on -xka "fault undecided" -d 'exit status 1 where the verdict is that; repeatable'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l what-if -x -d 'replay the load with other limits: threads=64, slots=128, or both with a comma; repeatable'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l server-snapshot -xka "(__fish_complete_path (commandline -ct))" -d 'what scripts/snapshot.sh printed on the server (or its /proc files); twice: before and after'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l client-snapshot -xka "(__fish_complete_path (commandline -ct))" -d 'the same of the client: with two, mountstats tell how long calls waited for a slot'
@@ -270,7 +274,5 @@ complete -c nfslat -n '_shtab_nfslat_using tune' -s h -l help -d 'show this help
 complete -c nfslat -n '_shtab_nfslat_using tune' -l json -xka "(__fish_complete_path (commandline -ct))" -d 'write the answer as JSON to FILE; - is standard output'
 complete -c nfslat -n '_shtab_nfslat_using tune' -l overwrite -d 'replace files that nfslat did not write as the same kind of output'
 complete -c nfslat -n '_shtab_nfslat_using tune; and test $_shtab_nfslat_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'what scripts/snapshot.sh printed on a host'
-complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -eq 1' -ka "(__fish_complete_path (commandline -ct))" -d 'capture taken on the NFS server: a file, a quoted glob, a comma list, or -'
+complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -le 1' -ka "(__fish_complete_path (commandline -ct))" -d 'capture taken on the NFS server: a file, a quoted glob, a comma list, or -'
 complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -eq 2' -ka "(__fish_complete_path (commandline -ct))" -d 'capture taken on the NFS client at the same time; the two in any order'
-
-complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d capture

@@ -9,7 +9,6 @@ import io
 import lzma
 import os
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,12 +75,8 @@ def decompressed(name: str, path: Path, scratch: Path) -> tuple[Path, bool]:
 
 def inspect(name: str, path: Path, tools: Tools, scratch: Path) -> File:
     """Ask capinfos for format, snaplen, packets and time range."""
-    done = subprocess.run(
-        [tools.capinfos, "-T", "-Q", "-t", "-E", "-c", "-l", "-a", "-e", "-S", "-M", os.fspath(path.absolute())],
-        capture_output=True,
-        check=False,
-        env=tools.environment,
-    )
+    asked = ("-T", "-Q", "-t", "-E", "-c", "-l", "-a", "-e", "-S", "-M")
+    done = tools.run([tools.capinfos, *asked, os.fspath(path.absolute())], path, about=name)
     said = done.stderr.decode(errors="replace")
     rows = list(csv.DictReader(io.StringIO(done.stdout.decode(errors="replace")), delimiter="\t"))
     if not rows:
@@ -92,7 +87,7 @@ def inspect(name: str, path: Path, tools: Tools, scratch: Path) -> File:
         # Damaged in the middle: what stands in front of the damage is good.
         whole_part = new_file(scratch, path)
         command = [tools.tshark, "-r", os.fspath(path.absolute()), "-c", readable[1], "-w", os.fspath(whole_part)]
-        subprocess.run(command, capture_output=True, check=False, env=tools.environment)
+        tools.run(command, path, scratch, about=name)
         return dataclasses.replace(inspect(name, whole_part, tools, scratch), cut_short=True)
     row = rows[0]
     inferred = row.get("Packet size limit max (inferred)", "n/a")

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from nfslat.answer.model import Report
 from nfslat.errors import UsageError
 from nfslat.findings.catalogue import HANGS
+from nfslat.report import vega
 from nfslat.report.blocks import Prose, RankedFinding
 from nfslat.report.charts.all import charts
-from nfslat.report.charts.chart import VEGA_LITE, Chart
-from nfslat.report.charts.style import theme
+from nfslat.report.charts.chart import Chart
+from nfslat.report.charts.style import culprit_of, theme
 from nfslat.report.html import view
 from nfslat.report.sections.answer import SRT_MEANS, headline
 from nfslat.report.sections.findings import findings_section
@@ -50,10 +51,10 @@ def render(report: Report) -> str:
         pictures,
         report=report,
         two=two,
+        culprit=culprit_of(report),
         title=_title(report),
         when=_when(report),
         headline=_headline(report),
-        tiles_differ=view.tiles_differ(report),
         contents=_contents(report, two),
         blocks=view.sections(report),
         tiles=view.tiles(report),
@@ -130,11 +131,7 @@ def _environment(package: str) -> Environment:
 @functools.cache
 def _library() -> str:
     """Vega, Vega-Lite and vega-embed as one script."""
-    try:
-        import vl_convert  # noqa: PLC0415  (an extra)
-    except ImportError as problem:
-        raise UsageError(_NEEDED) from problem
-    script: str = vl_convert.javascript_bundle(vl_version=VEGA_LITE)  # type: ignore[call-arg]  # gives vegaEmbed
+    script = vega.library()
     # Neither may stand in a script element: the first ends it, the second may hide its end.
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
