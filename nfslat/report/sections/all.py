@@ -13,6 +13,7 @@ from nfslat.report.sections import (
     findings,
     inflight,
     outcomes,
+    overview,
     parts,
     phases,
     pivots,
@@ -99,6 +100,13 @@ SECTIONS: dict[str, Callable[[Report], Iterable[Block]]] = {
     "programs": tables.programs_section,
     "legend": answer.legend_section,
     "made by": lambda of: made_by(of.nfslat),
+    # In brief, for a screen.
+    "next": overview.next_section,
+    "causes": overview.causes_section,
+    "first stack": overview.first_stack_section,
+    "ops": overview.ops_section,
+    "trust": overview.trust_section,
+    "more": overview.more_section,
     # In brief, for a ticket.
     "notes": brief.notes_section,
     "brief by op": brief.by_op_section,
