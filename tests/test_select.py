@@ -178,7 +178,10 @@ def test_an_address_that_only_one_side_sees_selects_on_both() -> None:
     client, server = side(op(0, 5, 7), first_ms=0), side(op(1, 4, 7), first_ms=0, connections=nat)
     for name in ("10.0.0.1", "192.0.2.1"):
         assert selected(server, client, Filters(clients=frozenset({name}))) == ([""], [""])
-    assert selected(server, client, Filters(clients=frozenset({"10.0.0.3"}))) == (["not --client-addr"], ["not --client-addr"])
+    assert selected(server, client, Filters(clients=frozenset({"10.0.0.3"}))) == (
+        ["not --client-addr"],
+        ["not --client-addr"],
+    )
 
 
 # --- Points in time ---------------------------------------------------------------------------------------------------
