@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
 import re
 import shlex
@@ -142,4 +143,5 @@ def test_commands_of_the_samples_give_the_right_layer(
     verdict = json.loads(capsys.readouterr().out)["verdict"]
     assert (verdict["outcome"], verdict["layer"]) == ("fault", layer[1])
     if sample == "packet-loss":  # its README says that only the slowest 1 % are the network's
-        assert verdict["share"] < 0.1 < 0.5 < verdict["share_slowest"]
+        assert verdict["share"] < 0.1
+        assert verdict["share_slowest"] > 0.5
