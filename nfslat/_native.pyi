@@ -26,6 +26,10 @@ class Job:
     def stop(self) -> None:
         """Make it end with ``InterruptedError``, soon."""
 
+def confine(writable: Sequence[str]) -> list[str]:
+    """Restrict the calling thread, and all that it starts, for good: it writes below the folders `writable` alone,
+    opens no socket, signals no other process. Returns what holds of "files" and "sockets". Of Linux only."""
+
 def peek(path: str | PathLike[str]) -> tuple[str, int | None, int | None]:
     """Format of a capture, time of its first packet (int ns since 1970; None: no packet), and a strange link type.
 

@@ -50,3 +50,7 @@ class NoPacketsError(InputError):
 
 class ToolError(NfslatError):
     """tshark (or one of its companions) is missing, too old, or failed."""
+
+
+class PictureError(NfslatError):
+    """What draws pictures failed; everything else of a report can still be had."""

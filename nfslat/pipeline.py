@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from nfslat.answer.pictures import Alone, Pictures
     from nfslat.answer.pivots import Intervals, Pivot
     from nfslat.evidence.known import Known
+    from nfslat.figures.objectives import Slo
     from nfslat.figures.phases import Told
     from nfslat.figures.whatif import Asked
     from nfslat.names.paths import Paths
@@ -191,6 +192,7 @@ def report(
     *,
     evidence: Sequence[str] = (),
     asked: Sequence[Asked] = (),
+    slo: Sequence[Slo] = (),
     sessions: int | None = None,
     borders: Sequence[int] | None = None,
 ) -> model.Report:
@@ -199,7 +201,6 @@ def report(
 
     Raises what `nfslat.figures.whatif.what_if` does.
     """
-    from nfslat.figures.audit.missing import most_unseen
     from nfslat.figures.audit.pair import pair_notes, remarks
     from nfslat.figures.called import called_of
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
@@ -210,6 +211,7 @@ def report(
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.notes import notes_of
+    from nfslat.figures.objectives import objectives_of
     from nfslat.figures.outcomes import outcomes_of
     from nfslat.figures.phases import leading, named_by_phase
     from nfslat.figures.stack import stack
@@ -230,7 +232,8 @@ def report(
         matched = later.result()
         audit, clock = pair_notes(c), clock_of(c.clock)
         transport, hangs, layers = transport_rows(c), hangs_of_two(c, filters), stack(known, c)
-        causes, verdict, facts = findings_and_verdict(c, known, matched, inflight, most_unseen(c), transport)
+        hanging, objectives = findings_of_hangs(hangs), objectives_of(c, known, slo)
+        causes, verdict, facts = findings_and_verdict(c, known, matched, inflight, transport, hanging, objectives)
         of_clock = clock_findings(clock)
         phases = _phases(c, known, borders)
         # What the application measured, and what is not shown, are of the whole.
@@ -266,7 +269,7 @@ def report(
             evidence=list(evidence),
             stack=layers.rows,
             findings=[
-                *(one.as_finding() for one in (*causes, *findings_of_hangs(hangs))),
+                *(one.as_finding() for one in (*causes, *hanging)),
                 *capture_findings(captures, audit),
                 *of_clock,
             ],
@@ -281,7 +284,6 @@ def _phases(c: Analysis, known: Known, borders: Sequence[int] | None) -> list[To
     Means that somebody gave are of the whole, and are left out.
     """
     from nfslat.evidence.known import Known
-    from nfslat.figures.audit.missing import most_unseen
     from nfslat.figures.findings import findings_and_verdict
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
@@ -299,7 +301,7 @@ def _phases(c: Analysis, known: Known, borders: Sequence[int] | None) -> list[To
             load = refuted(one.inflight.load, instead)
             one = dataclasses.replace(one, inflight=dataclasses.replace(one.inflight, load=load))
         inflight = inflight_of(one)
-        causes, verdict, _ = findings_and_verdict(one, hosts, matched_ops(one), inflight, most_unseen(one), None)
+        causes, verdict, _ = findings_and_verdict(one, hosts, matched_ops(one), inflight, None)
         if verdict is not None:
             told.append(Told(span, phase_row(c, one, span, verdict, inflight), causes, verdict))
     return told

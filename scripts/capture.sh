@@ -569,6 +569,29 @@ work=$(mktemp -d "$dir/nfslat-capture.XXXXXXXX" 2>/dev/null) || {
     mkdir "$work" 2>/dev/null || { work='' && die 1 "cannot make a folder in $dir"; }
 }
 
+# What is captured comes into a folder of its own, which is all that a tcpdump without root's rights can get at: it starts
+# there, as it may not pass the folders above.
+packets=$work/packets
+mkdir "$packets" || die 1 "cannot make a folder in $work"
+
+# The user that tcpdump becomes once it has the interface: its own, where its package made one. Nobody is no such user: what
+# belongs to it is in the hands of everything else that runs as nobody. Tried with an empty capture, for containers and
+# AppArmor may not let it change or write.
+choose_user() {
+    for user in tcpdump _tcpdump pcap; do
+        is_number "$(id -u "$user" 2>/dev/null)" || continue
+        chown "$user" "$packets" 2>/dev/null || continue
+        if printf '\324\303\262\241\2\0\4\0\0\0\0\0\0\0\0\0\0\0\4\0\1\0\0\0' |
+            (cd "$packets" && tcpdump -Z "$user" -r - -w capture.pcap) >/dev/null 2>&1 && [ -f "$packets/capture.pcap" ]; then
+            rm -f "$packets/capture.pcap"
+            return
+        fi
+        rm -f "$packets/capture.pcap"
+    done
+    user=root
+    chown "$uid" "$packets"
+}
+
 # The first line in which the tool complains, as something to act on.
 complaint() {
     line=$(grep -v -e '^tcpdump: listening' -e '^tcpdump: data link' -e 'verbose output' -e '^Using device' -e '^$' "$1" |
@@ -589,10 +612,12 @@ complaint() {
 set --
 if [ "$tool" = tcpdump ]; then
     tcpdump --help >"$work/help" 2>&1 </dev/null
-    # Not promiscuous: what is wanted goes to or comes from this host. No lower privileges: ring files are opened later,
-    # in a folder that is nobody else's, and with -w tcpdump takes no packet apart.
+    # Not promiscuous: what is wanted goes to or comes from this host.
     set -- -n -p -s "$snaplen"
-    [ "$uid" != 0 ] || ! grep -q -e '-Z ' "$work/help" || set -- "$@" -Z root
+    if [ "$uid" = 0 ] && grep -q -e '-Z ' "$work/help"; then
+        choose_user
+        set -- "$@" -Z "$user"
+    fi
     ! grep -q -e '--nano' "$work/help" || set -- "$@" --nano
     # 64 MB are one second of the most that is let through: a busy disk holds tcpdump up for longer than the usual 2 MB
     # last. The kernel keeps them in memory that cannot be swapped, and clears them first: hence no more, and a small part.
@@ -789,7 +814,7 @@ fi
 
 # --- Capturing -----------------------------------------------------------------------------------------------------------
 
-file=$work/capture.pcap ring=''
+ring=''
 if [ "$tool" = tcpdump ]; then
     if [ -n "$max_mb" ]; then
         # Ten files, so that a tenth is lost when the oldest one goes.
@@ -800,10 +825,10 @@ if [ "$tool" = tcpdump ]; then
     fi
     # The last -s counts. The name ends in .pcap, for AppArmor on Debian lets tcpdump write no other.
     # shellcheck disable=SC2086 # words
-    set -- tcpdump -i "$interface" "$@" $ring -s "$snaplen" -w "$file" "$filter"
+    set -- tcpdump -i "$interface" "$@" $ring -s "$snaplen" -w capture.pcap "$filter"
 else
     # shellcheck disable=SC2046 # words
-    set -- snoop -q -P -d "$interface" -s "$snaplen" "$@" -o "$file" $(printf '%s' "$filter" | sed 's/[()]/ & /g')
+    set -- snoop -q -P -d "$interface" -s "$snaplen" "$@" -o "$packets/capture.pcap" $(printf '%s' "$filter" | sed 's/[()]/ & /g')
 fi
 command=$*
 cpu_before=$(cpu_counts)
@@ -812,7 +837,7 @@ phase=capturing
 # What a shell starts in the background ignores SIGINT. tcpdump sets that right itself; of snoop it is not known, and job
 # control makes up for it. (dash has none without a terminal; there it ends by the SIGTERM.)
 [ "$tool" != snoop ] || set -m 2>/dev/null
-"$@" >/dev/null 2>"$work/tcpdump.txt" </dev/null &
+(cd "$packets" && exec "$@") >/dev/null 2>"$work/tcpdump.txt" </dev/null &
 tool_pid=$!
 set +m
 # If this shell is killed outright, or hangs, somebody must still end the capture and take the files away.
@@ -843,7 +868,7 @@ end=$((start + seconds + 1))
 
 taken_kb() {
     # shellcheck disable=SC2012 # the names are ours
-    ls -ln "$work" | awk '/capture\.pcap/ { sum += $5 } END { printf "%.0f\n", sum / 1024 }'
+    ls -ln "$work" "$packets" | awk '/capture\.pcap/ { sum += $5 } END { printf "%.0f\n", sum / 1024 }'
 }
 was_kb=0 heavy=0
 while [ "$phase" = capturing ]; do
@@ -870,6 +895,14 @@ tool_cpu_s=$([ -z "$tool_pid" ] || awk -v tick="$(getconf CLK_TCK 2>/dev/null ||
     { sub(/.*\) /, ""); printf "%.2f\n", ($12 + $13) / tick }' "/proc/$tool_pid/stat" 2>/dev/null)
 stop_tool
 rm -f "$work/running"
+# Root goes on with what has the names and the form that it asked for, whatever else the other user has put there.
+for file in "$packets"/capture.pcap*; do
+    case ${file##*/capture.pcap} in *[!0-9]*) continue ;; esac
+    if [ -f "$file" ] && [ ! -L "$file" ]; then
+        [ "$uid" != 0 ] || chown -h 0 "$file"
+        mv "$file" "$work"
+    fi
+done
 case $ended_by in
 "$tool")
     if [ "$tool" = snoop ] && [ "$tool_status" = 0 ]; then

@@ -11,8 +11,8 @@ from xml.sax.saxutils import escape
 PACKAGE = Path(__file__).resolve().parents[1] / "nfslat"
 # From the top: what stands in a line may import what stands above it, and its own room.
 ROOMS = """
-    errors model kernels clock match select decompose decode wire inflight outcomes results answer names evidence
-    findings figures pipeline report export packets tcp diff api fleet field sizes cli
+    errors confined model kernels clock match select decompose decode wire inflight outcomes results answer names
+    evidence findings figures pipeline report export packets tcp diff api fleet field sizes cli
 """.split()
 MODULES = {
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path

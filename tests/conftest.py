@@ -92,6 +92,13 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _kept_between_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What nfslat keeps for the next run lies where tests do, not with what the developer's own has kept."""
+    with mock.patch.dict(os.environ, XDG_CACHE_HOME=str(tmp_path_factory.getbasetemp().parent / "cache")):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _wireshark_is_asked_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Its version and its protocols do not change meanwhile; a tshark that a test made is asked each time."""
     ask, folder = wireshark._run, tmp_path_factory.getbasetemp()

@@ -38,7 +38,7 @@ _OPTIONS = (
     ["--by", "file"], ["--by", "slot"], ["--by", "second"], ["--interval", "0.5"], ["--interval", "1000"],
     ["--srt", "tshark"], ["--srt", "first"], ["--all-programs"], ["--no-swap"], ["--markdown"], ["--hist"],
     ["--json", "-"], ["--csv", "{}/a.csv"], ["--missed", "{}/m.csv"], ["--files", "{}/f.csv"],
-    ["--perfetto", "{}/p.json"], ["--parquet", "{}/p.parquet"], ["--slowest", "1"], ["--client", "10.0.0.1"],
+    ["--perfetto", "{}/p.json"], ["--parquet", "{}/p.parquet"], ["--slowest", "1"], ["--client-addr", "10.0.0.1"],
     ["--port", "2049"],
 )  # fmt: skip
 
@@ -115,6 +115,11 @@ def command(seed: int, folder: Path) -> list[str]:
         word.replace("{}", str(folder)) for some in rng.sample(_OPTIONS, rng.choice((0, 1, 1, 2, 3))) for word in some
     ]
     alone = kind < 0.3
+    # Drawn last, so that a seed is the command that it was before there were these.
+    if rng.random() < 0.1:
+        options += ["--html", f"{folder}/r.html"]
+    if rng.random() < 0.05:
+        options.append("--anonymize")
     return [*(names[:1] if alone else names), "-q", *options]
 
 

@@ -65,7 +65,7 @@ from nfslat.report.sections.parts import clock_section
 from nfslat.wire.above import Why
 
 ROOT = Path(__file__).parents[1]
-SOUND = Ground(ops=1000, untimed=0, missed=0, negative=0, clock_fits=True, unseen_share=0.0)
+SOUND = Ground(ops=1000, complete=1.0, incomplete="", negative=0, clock_fits=True)
 Findings = Callable[[Facts], list[Diagnosis]]
 
 

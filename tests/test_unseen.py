@@ -318,7 +318,7 @@ def test_the_verdict_of_a_cut_capture_is_of_all_ops(tmp_path: Path, capsys: pyte
 
 
 SEEN = Layers(3.8, 1.3, client_ms=8.8)
-SOUND = Ground(ops=3000, untimed=0, missed=0, negative=0, clock_fits=True, unseen_share=0.02)
+SOUND = Ground(ops=3000, complete=0.98, incomplete="", negative=0, clock_fits=True)
 
 
 def _ground(wire_ms: tuple[float, float], server_ms: tuple[float, float]) -> tuple[Layers, Ground]:

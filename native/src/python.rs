@@ -161,6 +161,8 @@ fn table(py: Python<'_>, columns: Columns) -> PyResult<Py<PyDict>> {
 }
 
 mod apart;
+#[cfg(target_os = "linux")]
+mod confine;
 mod found;
 mod kernels;
 mod packets;
@@ -215,6 +217,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<apart::Parts>()?;
     module.add_class::<apart::Slices>()?;
     module.add_class::<packets::Trace>()?;
+    #[cfg(target_os = "linux")]
+    module.add_function(wrap_pyfunction!(confine::confine, module)?)?;
     module.add_function(wrap_pyfunction!(peek, module)?)?;
     module.add_function(wrap_pyfunction!(decode, module)?)?;
     module.add_function(wrap_pyfunction!(apart::decode_apart, module)?)?;

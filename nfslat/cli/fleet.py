@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli.arguments import a_number
 from nfslat.cli.messages import say
-from nfslat.errors import InputError, UsageError
+from nfslat.errors import InputError, PictureError, UsageError
 from nfslat.export.output import Kind, is_standard, output
 from nfslat.fleet.run.remote import is_url
 from nfslat.kernels.compiled import refuse_without
@@ -92,18 +92,32 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     fleet = _fleet(options)
     if json_out is not None:
         fleet.write_json(json_out)
+    failed = 0
     if options.html is not None:
         from nfslat.fleet import page
 
-        with output(options.html, Kind.HTML, inputs(options), overwrite=options.overwrite) as page_out:
-            if page_out is not None:
-                page_out.write(page.render(fleet, folder=os.path.dirname(os.path.abspath(options.html))))
+        folder = os.path.dirname(os.path.abspath(options.html))
+        failed = _write_page(options, inputs(options), lambda: page.render(fleet, folder=folder))
     if not any(map(is_standard, (options.json, options.html))):
         from nfslat.fleet.sections.all import render
 
         out.write(render(fleet, width=max(width, _width()), color=color, all_clients=options.all_clients))
         out.flush()  # whether somebody reads it shows here, or when it is too late to say so
+    if failed:
+        return failed
     return STATUS_IN_PART if any(one.fatal for one in fleet.problems) else 0
+
+
+def _write_page(options: argparse.Namespace, read: Sequence[str], make: Callable[[], str]) -> int:
+    """The exit status: without what draws its pictures there is no page, and the rest of the report is there."""
+    try:
+        with output(options.html, Kind.HTML, read, overwrite=options.overwrite) as page_out:
+            if page_out is not None:
+                page_out.write(make())
+    except PictureError as problem:
+        say(str(problem.named(options.html)))
+        return problem.exit_status
+    return 0
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -243,10 +257,7 @@ def _show(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, 
     report = api.Report(found, of_report)
     if json_out is not None:
         report.write_json(json_out)
-    if options.html is not None:
-        with output(options.html, Kind.HTML, (), overwrite=options.overwrite) as page_out:
-            if page_out is not None:
-                page_out.write(report.html())
+    failed = _write_page(options, (), report.html) if options.html is not None else 0
     if not any(map(is_standard, (options.json, options.html))):
         out.write(report.text(width=width, color=color))
-    return 0
+    return failed

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli.arguments import add_overwrite
-from nfslat.errors import UsageError
+from nfslat.errors import PictureError, UsageError
 from nfslat.export.output import Kind, binary_output, is_standard, output, output_directory, writing_to
 
 if TYPE_CHECKING:
@@ -146,32 +146,35 @@ def refuse(options: argparse.Namespace) -> None:
 @contextlib.contextmanager
 def opened(
     options: argparse.Namespace, read: Sequence[str], json_out: TextIO | None
-) -> Iterator[Callable[[Report], None]]:
+) -> Iterator[Callable[[Report], PictureError | None]]:
     """What writes a report to all that was asked for; each of them is complete when the block ends.
 
+    It returns why there are no pictures, where they failed: then what was to have them is not written, and the rest is.
     What cannot be written is found out here, before captures are read. `read` names them and all other files that are
     read; `json_out` is where --json goes if it is open.
     """
     given = {"--json": contextlib.nullcontext(json_out)} if json_out is not None else {}
     with contextlib.ExitStack() as stack:
-        streams = [
-            (
-                row,
-                name,
-                stack.enter_context(
-                    given.get(row.option) or row.open(name, row.kind, read, overwrite=options.overwrite)
-                ),
-            )
-            for row in OUTPUTS
-            if (name := row.asked(options)) is not None
-        ]
+        streams = []
+        for row in OUTPUTS:
+            if (name := row.asked(options)) is None:
+                continue
+            own = stack.enter_context(contextlib.ExitStack())
+            place = given.get(row.option) or row.open(name, row.kind, read, overwrite=options.overwrite)
+            streams.append((row, name, own, own.enter_context(place)))
 
-        def write(report: Report) -> None:
-            for row, name, stream in streams:
-                with writing_to(name):
-                    row.write(report, stream, name)
-                    if not isinstance(stream, os.PathLike):
-                        stream.flush()
+        def write(report: Report) -> PictureError | None:
+            failed = None
+            for row, name, own, stream in streams:
+                try:
+                    with writing_to(name):
+                        row.write(report, stream, name)
+                        if not isinstance(stream, os.PathLike):
+                            stream.flush()
+                except PictureError as problem:
+                    failed = failed or problem.named(name)
+                    own.__exit__(type(problem), problem, problem.__traceback__)
+            return failed
 
         yield write
 

@@ -8,7 +8,9 @@ from typing import Any, TextIO
 
 from nfslat.cli import outputs
 from nfslat.cli.arguments import a_count, a_number, add_captures, add_filters, parse_filters
+from nfslat.cli.messages import say
 from nfslat.cli.outputs import OUTPUTS, add_outputs
+from nfslat.cli.parser import Several
 from nfslat.errors import UsageError
 from nfslat.evidence.kinds import KINDS
 
@@ -23,12 +25,14 @@ examples:
   nfslat server.pcap client.pcap --html report.html
   nfslat server.pcap client.pcap --app-ms READ=58 --storage-ms 0.1 --sessions 32
   nfslat 'server.pcap*' 'client.pcap*' --op READ --start 10 --end 20 --by size
-  nfslat server.pcap client.pcap --client-snapshot before.txt after.txt
+  nfslat server.pcap client.pcap --server-snapshot srv.txt --evidence awr.txt
   ssh nfsserver cat srv.pcap.gz | nfslat - client.pcap
   nfslat client.pcap --files who-read-what.csv
   nfslat show server.pcap client.pcap --slowest 3"""
 
-STATUS = "exit status: 0 done, 2 usage, 3 a capture cannot be read or nothing to correlate"
+STATUS = """\
+exit status: 0 done, 1 the verdict is one that --fail-on names, 2 usage,
+3 a capture cannot be read or nothing to correlate"""
 
 # As `nfslat.figures.pivots` has them, which would need numpy.
 BY = ("size", "client", "server", "connection", "file", "uid", "second", "slot")
@@ -38,6 +42,7 @@ _NEED_BOTH = (
     *(row.option for row in OUTPUTS if row.both),
     *("--by", "--interval"),
     *("--app-ms", "--storage-ms", "--thread-ms", "--threads", "--sessions", "--what-if"),
+    *("--slo", "--fail-on"),
     *("--server-snapshot", "--client-snapshot", "--evidence"),
 )
 
@@ -111,6 +116,20 @@ def add_figures(parser: argparse.ArgumentParser) -> None:
         help="requests that the application has open at any time: Little's law then gives its latency",
     )
     figures.add_argument(
+        "--slo",
+        metavar="OP[.FIGURE]=MS",
+        action="append",
+        default=[],
+        help="what is too slow: READ=5ms (mean), READ.p99=20ms, all=10ms; the verdict says whether it is; repeatable",
+    )
+    figures.add_argument(
+        "--fail-on",
+        choices=("fault", "undecided"),
+        action="append",
+        default=[],
+        help="exit status 1 where the verdict is that; repeatable",
+    )
+    figures.add_argument(
         "--what-if",
         metavar="LIMIT=N",
         action="append",
@@ -121,14 +140,14 @@ def add_figures(parser: argparse.ArgumentParser) -> None:
     evidence.add_argument(
         "--server-snapshot",
         metavar="FILE",
-        nargs="+",
+        action=Several,
         default=[],
-        help="what scripts/snapshot.sh printed on the server: one, or two, before and after (or its /proc files)",
+        help="what scripts/snapshot.sh printed on the server (or its /proc files); twice: before and after",
     )
     evidence.add_argument(
         "--client-snapshot",
         metavar="FILE",
-        nargs="+",
+        action=Several,
         default=[],
         help="the same of the client: with two, mountstats tell how long calls waited for a slot",
     )
@@ -162,19 +181,26 @@ def run(options: argparse.Namespace, command: str, *, width: int, color: bool, j
     read = [*captures, *options.evidence, *options.server_snapshot, *options.client_snapshot]
     with outputs.opened(options, read, json_out) as write:
         report = api.run(captures, wanted, quiet=options.quiet)
-        write(report)
+        failed = write(report)
     # Behind the block: the files are complete, whatever happens to a reader of standard output (less, head).
     if not outputs.to_standard(options):
         text = report.markdown() if options.markdown else report.text(hist=options.hist, width=width, color=color)
         sys.stdout.write(in_charset(text, sys.stdout.encoding or "utf-8"))
     sys.stdout.flush()
-    return 0
+    if failed is not None:
+        say(str(failed))
+        return failed.exit_status
+    verdict = report.verdict if options.fail_on else None
+    # Where no op is in both, it is not known either.
+    outcome = "undecided" if verdict is None else verdict.outcome
+    return 1 if outcome in options.fail_on else 0
 
 
 def _options(options: argparse.Namespace, command: str) -> Any:
     from nfslat.api import Options  # noqa: PLC0415
     from nfslat.evidence.known import Known, parse_known  # noqa: PLC0415
     from nfslat.evidence.outside import Files, gather  # noqa: PLC0415
+    from nfslat.figures.objectives import parse_slo  # noqa: PLC0415
     from nfslat.figures.whatif import parse_asked  # noqa: PLC0415
 
     asked = tuple(parse_asked(text) for text in options.what_if)
@@ -192,6 +218,7 @@ def _options(options: argparse.Namespace, command: str) -> Any:
         known=known,
         sessions=options.sessions,
         what_if=asked,
+        slo=tuple(map(parse_slo, options.slo)),
         outside=gather(known, options.sessions, evidence),
         evidence=tuple(options.evidence),
         filters=parse_filters(options),

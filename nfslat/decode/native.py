@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from nfslat import _native
+from nfslat.confined import refuse_ended
 from nfslat.decode.capture import File, Source, expand, refuse_empty, refuse_stored, refuse_terminal, spool
 from nfslat.decode.linktypes import link_name
 from nfslat.decode.tools import Tools
@@ -156,7 +157,9 @@ def _peek(name: str, path: Path, tools: Callable[[], Tools], scratch: Path, *, r
 
         return foreign.file_of(name, path, tools, scratch, is_whole=is_whole)
     except (OSError, ValueError) as problem:
-        raise InputError(f"cannot be read as a capture: {_reason(problem)}", about=name) from problem
+        raise InputError(
+            f"cannot be read as a capture: {_reason(problem)}; is the file complete?", about=name
+        ) from problem
     if first_ns is None:
         return None
     file = dataclasses.replace(_unread(name, path, first_ns), format=form, cut_short=not is_whole)
@@ -189,13 +192,15 @@ def _readable(file: File, tools: Callable[[], Tools]) -> Iterator[str]:
     found = tools()
     with tempfile.TemporaryFile() as stderr:
         command = [found.editcap, "-F", "pcapng", os.fspath(file.path.absolute()), "-"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=found.environment) as editcap:
+        may = found.may([file.path])
+        with found.start(command, may, stdout=subprocess.PIPE, stderr=stderr) as editcap:
             try:
                 yield f"/dev/fd/{editcap.stdout.fileno()}" if editcap.stdout else ""
             except BaseException:
                 editcap.kill()
                 raise
         status = editcap.returncode
+        refuse_ended(found.editcap, status, may, file.name)
         if status > 0 and not file.cut_short:
             from nfslat.decode.tshark.capinfos import why_not  # noqa: PLC0415
 
@@ -235,7 +240,9 @@ def _run(source: Source, work: Callable[[_native.Job], _T], progress: Callable[[
                 "neither pcap, pcapng, snoop nor ERF; other formats are read from files only: write it to a file first",
                 about=name,
             ) from result
-        raise InputError(f"cannot be read as a capture: {_reason(result)}", about=name) from result
+        raise InputError(
+            f"cannot be read as a capture: {_reason(result)}; is the file complete?", about=name
+        ) from result
     raise result
 
 

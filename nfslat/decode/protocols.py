@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Callable
 
@@ -96,15 +96,15 @@ def _contents(source: Source, decoded: Decoded, find_tools: Callable[[], Tools])
         tools = find_tools()
     except ToolError:
         return +Counter(decoded.packet_kinds)
-    environment = {key: value for key, value in tools.environment.items() if key != "WIRESHARK_CONFIG_DIR"}
     empty = os.path.join(tools.environment["WIRESHARK_CONFIG_DIR"], "all-protocols")
     os.makedirs(empty, exist_ok=True)
-    done = subprocess.run(
-        [tools.tshark, "-n", "-r", os.fspath(source.files[0].path.absolute()), "-c", _LOOKED_AT, "-q", "-z", "io,phs"],
-        capture_output=True,
-        check=False,
-        env=environment | {"WIRESHARK_CONFIG_DIR": empty},
-    )
+    everything = dataclasses.replace(tools, environment=tools.environment | {"WIRESHARK_CONFIG_DIR": empty})
+    path = source.files[0].path
+    command = [tools.tshark, "-n", "-r", os.fspath(path.absolute()), "-c", _LOOKED_AT, "-q", "-z", "io,phs"]
+    try:
+        done = everything.run(command, path)
+    except ToolError:
+        return +Counter(decoded.packet_kinds)
     leaves: Counter[str] = Counter()
     lines = re.findall(r"^( *)(\S+) +frames:(\d+)", done.stdout.decode(errors="replace"), re.MULTILINE)
     for at, (_, protocol, frames) in enumerate(lines):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from nfslat.confined import number_of
 from nfslat.errors import InputError
 
 RESERVE_BYTES = 16 << 20  # of the scratch disk, for whoever else writes there
@@ -21,7 +21,7 @@ def keep(chunks: Iterable[bytes], target: Path, name: str, packed_bytes: int | N
 
     Raises ``InputError`` where the disk would be full, or where so much comes out of so little that it is no capture.
     """
-    ratio = int(os.environ.get(_RATIO_NAME) or _RATIO)
+    ratio = number_of(_RATIO_NAME, _RATIO)
     written, looked = 0, -_LOOK_BYTES
     with target.open("wb") as out:
         for chunk in chunks:

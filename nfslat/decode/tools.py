@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from nfslat import confined
+from nfslat.decode.room import RESERVE_BYTES
 from nfslat.errors import ToolError
 
 MINIMUM = (3, 6)  # Ubuntu 22.04; older ones lack fields that the decoder reads
@@ -38,6 +43,22 @@ class Tools:
     mergecap: str
     version: str
     environment: dict[str, str]
+    are_confined: bool = True  # False: they do not run so, as a snap or flatpak does not, which confines them itself
+
+    def may(self, reads: Sequence[Path], writes: Path | None = None) -> confined.Limits:
+        """What one of them may take and do that reads those files, and writes to that folder."""
+        may = confined.limits(reads, writes, reserve=RESERVE_BYTES)
+        return may if self.are_confined else dataclasses.replace(may, is_confined=False)
+
+    def start(self, command: Sequence[str], may: confined.Limits, **streams: Any) -> subprocess.Popen[Any]:
+        """One of them; see `confined.start`."""
+        return confined.start(command, may, env=self.environment, **streams)
+
+    def run(
+        self, command: Sequence[str], reads: Path, writes: Path | None = None, *, about: str = ""
+    ) -> subprocess.CompletedProcess[bytes]:
+        """One of them to its end, with what it printed. ``ToolError`` where it took too much, or does not start."""
+        return confined.run(command, self.may([reads], writes), about, env=self.environment)
 
 
 def find_tools(scratch: Path) -> Tools:
@@ -61,7 +82,12 @@ def find_tools(scratch: Path) -> Tools:
     names = [line.rsplit("\t")[2] for line in protocols.splitlines() if line.count("\t") >= 2]
     unneeded = [name for name in names if not _NEEDED.fullmatch(name)]
     (configuration / "disabled_protos").write_text("\n".join(unneeded) + "\n")
-    return Tools(paths["tshark"], paths["capinfos"], paths["editcap"], paths["mergecap"], version, environment)
+    tools = Tools(paths["tshark"], paths["capinfos"], paths["editcap"], paths["mergecap"], version, environment)
+    try:
+        does = confined.run([tools.capinfos, "--version"], tools.may([]), env=environment).returncode == 0
+    except ToolError:
+        does = False
+    return tools if does else dataclasses.replace(tools, are_confined=False)
 
 
 def _version(tshark: str, environment: dict[str, str]) -> str:

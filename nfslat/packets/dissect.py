@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import itertools
 import re
+import subprocess
 from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ import lxml.objectify  # type: ignore[import-untyped]
 import pyshark
 from pyshark.tshark.output_parser import tshark_xml
 
+from nfslat.confined import refuse_ended
 from nfslat.decode.capture import File
 from nfslat.decode.tools import Tools
 from nfslat.decode.tshark.engine import preferences
@@ -111,6 +113,7 @@ def _packets(file: File, frames: list[int], tools: Tools, reassembly: Reassembly
         finally:
             capture.close()
         if missing:
+            capture.refuse_ended(file.name)
             said = (capture.last_error or "it gave no reason").removeprefix("tshark: ")
             raise ToolError(f"{file.name}: tshark did not show frame {min(missing)} again: {said}")
     finally:
@@ -122,7 +125,8 @@ class _Capture(pyshark.FileCapture):  # type: ignore[misc]  # pyshark has no ann
     def __init__(
         self, file: File, frames: list[int], tools: Tools, loop: asyncio.AbstractEventLoop, reassembly: Reassembly
     ) -> None:
-        self._tools = tools
+        self._tools, self._may = tools, tools.may([file.path])
+        self.process: _Process | None = None
         super().__init__(
             file.path.absolute(),
             keep_packets=False,
@@ -144,18 +148,19 @@ class _Capture(pyshark.FileCapture):  # type: ignore[misc]  # pyshark has no ann
         line: str | None = self._last_error_line
         return None if line is None or line.startswith("Running as") else line
 
+    def refuse_ended(self, about: str) -> None:
+        """Raise ``ToolError`` where tshark did not end by itself."""
+        if self.process is not None:
+            refuse_ended(self._tools.tshark, self.process.returncode or 0, self._may, about)
+
     async def _get_tshark_process(self, packet_count: int | None = None, stdin: int | None = None) -> Any:
-        process = await asyncio.create_subprocess_exec(
-            self._tools.tshark,
-            *("-l", "-n", "-T", "pdml"),
-            *self.get_parameters(packet_count),
-            stdin=asyncio.subprocess.DEVNULL if stdin is None else stdin,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=self._tools.environment,
-        )
+        command = [self._tools.tshark, "-l", "-n", "-T", "pdml", *self.get_parameters(packet_count)]
+        pipe = subprocess.PIPE
+        child = self._tools.start(command, self._may, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+        process = _Process(child, [await _stream(child.stdout), await _stream(child.stderr)])
         self._create_stderr_handling_task(process.stderr)
         self._running_processes.add(process)
+        self.process = process
         return process
 
     async def _cleanup_subprocess(self, process: Any) -> None:
@@ -172,6 +177,37 @@ class _Capture(pyshark.FileCapture):  # type: ignore[misc]  # pyshark has no ann
 
     def _setup_tshark_output_parser(self) -> Any:
         return _TreeParser()
+
+
+class _Process:
+    """What pyshark asks of a process of asyncio's, which could not be started within limits (`confined.start`)."""
+
+    def __init__(
+        self, child: subprocess.Popen[Any], streams: list[tuple[asyncio.ReadTransport, asyncio.StreamReader]]
+    ) -> None:
+        (_, self.stdout), (_, self.stderr) = streams
+        self._child, self._transports = child, [transport for transport, _ in streams]
+        self.pid = child.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._child.poll()
+
+    def kill(self) -> None:
+        self._child.kill()
+
+    async def wait(self) -> int:
+        """Its exit status; nothing more is read of it."""
+        for transport in self._transports:
+            transport.close()
+        return self._child.wait()
+
+
+async def _stream(pipe: Any) -> tuple[asyncio.ReadTransport, asyncio.StreamReader]:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(loop=loop)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), pipe)
+    return transport, reader
 
 
 class _TreeParser(tshark_xml.TsharkXmlParser):  # type: ignore[misc]  # pyshark has no annotations

@@ -43,6 +43,11 @@ _FRAMES_NAMED = 6
 _BIT_FIELD = re.compile(r"^[01. ]{9,} = ")
 
 
+def chosen(found: Correlation, xids: Sequence[int] | None, slowest: int) -> list[int]:
+    """Rows of ``found.matched``: those with `xids`, else the slowest. Raises as `by_xid` does."""
+    return [row for xid in xids for row in by_xid(found, xid)] if xids else slowest_ops(found, slowest)
+
+
 def by_xid(found: Correlation, xid: int) -> list[int]:
     """Rows of ``found.matched`` with `xid`, in call order; XIDs are reused, so there can be several.
 

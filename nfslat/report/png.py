@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from nfslat.answer.model import Report, Verdict
-from nfslat.errors import UsageError
+from nfslat.report import vega
 from nfslat.report.charts.all import charts
-from nfslat.report.charts.chart import VEGA_LITE, Chart, Spec
+from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.style import culprit_of, on_paper, theme
 
 WIDTH_PX, SCALE = 1000, 2
@@ -25,13 +25,13 @@ _MADE_BY = b"tEXtSoftware\0nfslat"  # by which `nfslat.export.output` knows its 
 def write_png(report: Report, directory: Path) -> list[Path]:
     """One PNG a chart, ``<id>.png``, and ``verdict.png``, one for a mail; white. The directory is made.
 
-    Raises ``UsageError`` without vl-convert-python.
+    Raises ``UsageError`` without vl-convert-python, ``PictureError`` where it fails.
     """
     found = charts(report)
-    culprit = culprit_of(report)
-    pictures = {chart.id: png(titled(chart), culprit) for chart in found}
+    specs = {chart.id: titled(chart) for chart in found}
     if report.verdict is not None and found:
-        pictures["verdict"] = png(summary(report.verdict, found), culprit)
+        specs["verdict"] = summary(report.verdict, found)
+    pictures = dict(zip(specs, pngs(list(specs.values()), culprit_of(report)), strict=True))
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, picture in pictures.items():
@@ -41,17 +41,11 @@ def write_png(report: Report, directory: Path) -> list[Path]:
     return paths
 
 
-def png(spec: Spec, culprit: str | None = None) -> bytes:
-    """A specification without a theme -> PNG on white paper, the layer `culprit` in the colour that says so."""
-    try:
-        import vl_convert  # noqa: PLC0415 (optional)
-    except ImportError:
-        raise UsageError("pictures need vl-convert-python: pip install 'nfslat[html]'") from None
-    made: bytes = vl_convert.vegalite_to_png(
-        on_paper(spec, culprit), vl_version=VEGA_LITE, scale=SCALE, config=on_paper(theme())
-    )
+def pngs(specs: Sequence[Spec], culprit: str | None = None) -> list[bytes]:
+    """Specifications without a theme -> PNG on white paper, the layer `culprit` in the colour that says so."""
     chunk = struct.pack(">I", len(_MADE_BY) - 4) + _MADE_BY + struct.pack(">I", zlib.crc32(_MADE_BY))
-    return made[:_HEADER_BYTES] + chunk + made[_HEADER_BYTES:]
+    made = vega.pngs([on_paper(spec, culprit) for spec in specs], on_paper(theme()), SCALE)
+    return [one[:_HEADER_BYTES] + chunk + one[_HEADER_BYTES:] for one in made]
 
 
 def summary(verdict: Verdict, found: Sequence[Chart]) -> Spec:

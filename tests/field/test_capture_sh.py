@@ -6,6 +6,7 @@ import io
 import ipaddress
 import json
 import os
+import pwd
 import shutil
 import signal
 import struct
@@ -28,6 +29,8 @@ SCRIPT = ROOT / "scripts" / "capture.sh"
 TRAFFIC = Path(nfs_traffic.__file__)
 A, B = "10.207.0.1", "10.207.0.2"  # client and server
 NAMES = {"facts.txt", "before.txt", "after.txt", "clock.txt", "counters.txt", "tcpdump.txt"}
+
+USER = next((one.pw_name for one in pwd.getpwall() if one.pw_name in ("tcpdump", "_tcpdump", "pcap")), "root")
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not root: no network namespaces, no capture")
 needs_tools = pytest.mark.skipif(
@@ -163,9 +166,10 @@ class Run:
         for entry in Path("/proc").glob("[0-9]*/cmdline"):
             try:
                 command = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                place = os.readlink(entry.with_name("cwd"))
             except OSError:  # it has just ended
                 continue
-            assert f"{self.folder}/" not in command
+            assert f"{self.folder}/" not in f"{command} {place}"
 
     @property
     def tar(self) -> dict[str, bytes]:
@@ -226,6 +230,15 @@ if "--help" not in sys.argv and sys.argv[-2] != "-d":
     open(next(word for at, word in zip(sys.argv, sys.argv[1:]) if at in ("-w", "-o")), "a").write(repr(sys.argv))
     time.sleep(60)
 """
+# What whoever had taken a tcpdump over would leave for root to find.
+_PLANTS = """
+    import os
+    for name in ("capture.pcap --to-command=id", "capture.pcap7\\n", "other"):
+        open(name, "w").close()
+    os.symlink("/etc/passwd", "capture.pcap8")
+    os.mkfifo("capture.pcap9")
+    time.sleep(60)
+"""
 
 
 def _fake(folder: Path, name: str, text: str) -> None:
@@ -275,6 +288,11 @@ def runs(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dic
     _fake(tools, "id", "#!/bin/sh\necho 1000\n")
     _fake(tools, "sudo", '#!/bin/sh\nshift\nPATH=/usr/sbin:/usr/bin:/sbin:/bin exec "$@"\n')
     start("it's one", hosts.client, "--sudo", path=tools)
+    users = place / "passwd"
+    users.write_text("root:x:0:0::/root:/bin/sh\n")
+    start("no user", hosts.client, prepare=f"mount --bind {users} /etc/passwd")
+    _fake(place / "planting-tools", "tcpdump", _TOOL.replace("SEEN", "9").replace("    time.sleep(60)", _PLANTS))
+    start("planting", hosts.client, path=place / "planting-tools")
     for name, (pps, bps, seen, _, _) in _LOADS.items():
         tools = place / f"{name}-tools"
         _fake(tools, "ss", _SS.replace("PPS", str(pps)).replace("BPS", str(bps)))
@@ -392,6 +410,7 @@ def test_ring_and_stream(runs: dict[str, Run]) -> None:
     facts = _facts(tar["facts.txt"])
     assert set(tar) == NAMES | {"capture.pcap0"}
     assert facts["files"] == "capture.pcap0"
+    assert f" -Z {USER} " in facts["command"]
     assert " -C 2 -W 10 " in facts["command"]
     assert facts["peers"] == "any"
     assert int(facts["packets_captured"]) == len(_frames(tar["capture.pcap0"]))
@@ -567,7 +586,54 @@ def test_sudo(runs: dict[str, Run]) -> None:
     """--sudo starts the whole again as root, whatever the names of files are."""
     run = runs["it's one"]
     run.end(0, "done: ")
+    assert f"-Z {USER}" in run.facts["command"]
+
+
+@pytest.mark.skipif(USER == "root", reason="tcpdump has no user of its own here")
+def test_tcpdump_gives_up_root(hosts: Hosts, tmp_path: Path) -> None:
+    """While it captures it has neither root's ids nor a capability, in a folder below one that is root's alone; the
+    files are root's again when they are in the tar."""
+    tmp_path.chmod(0o700)
+    run = Run.start(hosts.client, tmp_path, "--seconds", "40", "--max-mb", "2")
+    run.wait_for_capture()
+    found = [entry.parent for entry in Path("/proc").glob("[0-9]*/cwd") if _leads(entry, run.folder)]
+    for _ in range(100):
+        found = [entry.parent for entry in Path("/proc").glob("[0-9]*/cwd") if _leads(entry, run.folder)]
+        if found and all("\nCapEff:\t0000000000000000\n" in (one / "status").read_text() for one in found):
+            break
+        time.sleep(0.05)
+    (process,) = found
+    status = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines())
+    uid = pwd.getpwnam(USER).pw_uid
+    assert (status["Name"], status["Uid"].split(), int(status["CapEff"], 16)) == ("tcpdump", [str(uid)] * 4, 0)
+    run.process.send_signal(signal.SIGINT)
+    run.end(3, "ended early")
+    with tarfile.open(run.out) as tar:
+        assert {member.uid for member in tar.getmembers()} == {0}
+        assert "capture.pcap0" in tar.getnames()
+
+
+def _leads(link: Path, folder: Path) -> bool:
+    try:
+        return os.readlink(link).startswith(f"{folder}/")
+    except OSError:  # it has just ended
+        return False
+
+
+def test_without_a_user_tcpdump_stays_root(runs: dict[str, Run]) -> None:
+    """Where no package made one; nobody's files would be in many hands."""
+    run = runs["no user"]
+    run.end(0)
     assert "-Z root" in run.facts["command"]
+    assert int(run.facts["packets_captured"]) > 20
+
+
+def test_what_else_lies_in_the_folder_of_packets_is_left(runs: dict[str, Run]) -> None:
+    """Neither options for tar in the names of files, nor links or pipes, get into root's hands."""
+    run = runs["planting"]
+    run.end(0)
+    assert set(run.tar) == NAMES | {"capture.pcap"}
+    assert run.facts["files"] == "capture.pcap"
 
 
 def test_cost(runs: dict[str, Run]) -> None:

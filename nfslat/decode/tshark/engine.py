@@ -13,7 +13,9 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Generator
+from typing import Any
 
+from nfslat.confined import refuse_ended
 from nfslat.decode.capture import Source
 from nfslat.decode.tools import Tools
 from nfslat.decode.tshark import cells
@@ -112,25 +114,22 @@ def _command(tools: Tools, path: str, reassembly: Reassembly, form: str) -> list
 def _lines(source: Source, tools: Tools, reassembly: Reassembly, form: str) -> Generator[str, None, None]:
     """Start tshark (behind mergecap for a set of files) and yield its lines, one a packet."""
     paths = [os.fspath(file.path.absolute()) for file in source.files]
-    children: list[subprocess.Popen[bytes] | subprocess.Popen[str]] = []
+    may = tools.may([file.path for file in source.files])
+    children: list[subprocess.Popen[Any]] = []
     with tempfile.TemporaryFile() as stderr:
         try:
             feed = None
             if len(paths) > 1:
-                feeder = subprocess.Popen(
-                    [tools.mergecap, "-a", "-w", "-", *paths],
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    env=tools.environment,
-                )
+                merge = [tools.mergecap, "-a", "-w", "-", *paths]
+                feeder = tools.start(merge, may, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
                 children.append(feeder)
                 feed = feeder.stdout
-            tshark = subprocess.Popen(
+            tshark = tools.start(
                 _command(tools, "-" if feed else paths[0], reassembly, form),
+                may,
                 stdin=feed or subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                env=tools.environment,
                 encoding="utf-8",
                 errors="replace",
             )
@@ -146,6 +145,7 @@ def _lines(source: Source, tools: Tools, reassembly: Reassembly, form: str) -> G
                 child.wait()
                 if child.stdout is not None:
                     child.stdout.close()
+        refuse_ended(tools.tshark, status, may, source.name)
         # What was read in front of a damaged packet is good; capinfos found the damage, and the audit says so.
         if status and not any(file.cut_short for file in source.files):
             stderr.seek(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 from nfslat.decode.tools import Tools
@@ -19,7 +18,7 @@ def ip_packets(path: Path, tools: Tools, scratch: Path) -> tuple[Path | None, bo
     target = new_file(scratch, path)
     command = [tools.tshark, "-n", "-r", os.fspath(path.absolute()), "-U", "IP", "-w", os.fspath(target)]
     whole = ["-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE"]
-    done = subprocess.run([*command, *whole], capture_output=True, check=False, env=tools.environment)
+    done = tools.run([*command, *whole], path, scratch)
     return (target if target.exists() else None), done.returncode == 0
 
 
@@ -27,5 +26,5 @@ def first_packets(path: Path, tools: Tools, scratch: Path, packets: int) -> Path
     """The first `packets` of `path` as pcapng, which knows their links; None where editcap cannot write them."""
     target = new_file(scratch, path)
     command = [tools.editcap, "-F", "pcapng", "-r", os.fspath(path.absolute()), os.fspath(target), f"1-{packets}"]
-    done = subprocess.run(command, capture_output=True, check=False, env=tools.environment)
+    done = tools.run(command, path, scratch)
     return target if not done.returncode and target.exists() else None

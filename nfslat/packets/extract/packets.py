@@ -93,14 +93,13 @@ def join(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 def _read(file: File, spans: Sequence[tuple[int, int]], before: int, tools: Tools, scratch: Path) -> Iterator[Packet]:
     copy = scratch / "copy.pcapng"
     wanted = [f"{first}-{last}" if last > first else str(first) for first, last in spans]
-    said = _run(
-        [tools.editcap, "-F", "pcapng", "-r", os.fspath(file.path.absolute()), os.fspath(copy), *wanted], tools
-    )[1]
+    command = [tools.editcap, "-F", "pcapng", "-r", os.fspath(file.path.absolute()), os.fspath(copy), *wanted]
+    said = _said(tools.run(command, file.path, scratch, about=file.name))
     try:
         # editcap may have reached a damaged end and still have copied all that was asked for.
         if not copy.exists():
             raise ToolError(f"{file.name}: editcap did not copy frame {spans[0][0]}: {said or 'it gave no reason'}")
-        lines, said = _run(
+        done = tools.run(
             [
                 *(tools.tshark, "-n", "-r", os.fspath(copy), "-T", "fields", "-E", "occurrence=l"),
                 *("--disable-protocol", "rpc", "--disable-protocol", "data"),
@@ -108,8 +107,10 @@ def _read(file: File, spans: Sequence[tuple[int, int]], before: int, tools: Tool
                 *("-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE"),
                 *(part for field in _FIELDS for part in ("-e", field)),
             ],
-            tools,
+            copy,
+            about=file.name,
         )
+        lines, said = done.stdout.decode(errors="replace"), _said(done)
         numbers = itertools.chain.from_iterable(range(first, last + 1) for first, last in spans)
         with copy.open("rb") as stream:
             count = 0
@@ -139,12 +140,7 @@ def _packet(frame: int, link_type: int, data: bytes, cells: list[str]) -> Packet
     )
 
 
-def _run(command: list[str], tools: Tools) -> tuple[str, str]:
-    """What a tool prints, and the last line that it says."""
-    try:
-        done = subprocess.run(command, capture_output=True, check=False, env=tools.environment)
-    except OSError as problem:
-        raise ToolError(f"{command[0]} does not start ({problem.strerror})") from problem
+def _said(done: subprocess.CompletedProcess[bytes]) -> str:
+    """The last line that a tool says of what it did."""
     said = [line for line in done.stderr.decode(errors="replace").splitlines() if not line.startswith("Running as")]
-    reason = re.sub(r"^\w+: ", "", said[-1].strip()) if said else ""
-    return done.stdout.decode(errors="replace"), reason
+    return re.sub(r"^\w+: ", "", said[-1].strip()) if said else ""

@@ -136,26 +136,16 @@ def tiles(report: Report) -> list[Tile]:
 def _application(report: Report) -> list[StackRow]:
     """The application's time and its layers, from the block of the stack that the verdict is about."""
     verdict = report.verdict
-    if verdict is None or verdict.share is None:
+    if verdict is None or verdict.largest_share is None:
         return []
     for op in dict.fromkeys(row.op for row in report.stack):
         rows = {row.layer: row for row in report.stack if row.op == op}
         found = [rows[name] for name in ("application", "above the wire", "network", "server") if name in rows]
-        leading = rows.get("above the wire" if verdict.layer == "client" else verdict.layer)
+        leading = rows.get("above the wire" if verdict.largest_layer == "client" else verdict.largest_layer or "")
         share = None if leading is None else leading.share
-        if len(found) == len(_OF_APPLICATION) and share is not None and abs(share - verdict.share) < _SHOWN:
+        if len(found) == len(_OF_APPLICATION) and share is not None and abs(share - verdict.largest_share) < _SHOWN:
             return found
     return []
-
-
-def tiles_differ(report: Report) -> bool:
-    """Whether the verdict gives its layer another share than the plain difference of the two SRTs does."""
-    verdict, matched = report.verdict, report.matched
-    if verdict is None or verdict.share is None or verdict.layer not in ("server", "network"):
-        return False
-    total = None if matched is None else matched.total
-    share = None if total is None else _share(_mean(total, verdict.layer), total)
-    return share is not None and not _application(report) and abs(share - verdict.share) > _SHOWN
 
 
 def _mean(row: MatchedRow, key: str) -> float:
