@@ -180,11 +180,20 @@ class Report:
         """Paths of the files that ops work on: of the matched ops, or of those of the one capture."""
         return self._real_paths if self._pseudonyms is None else self._pseudonyms.paths(self._real_paths)
 
-    def text(self, *, hist: bool = False, width: int = 80, color: bool = False) -> str:
-        """The report for a terminal."""
+    def text(
+        self,
+        *,
+        full: bool = False,
+        sections: Sequence[str] = (),
+        hist: bool = False,
+        width: int = 80,
+        color: bool = False,
+    ) -> str:
+        """The report for a terminal: what fits a screen, all of it, or some sections (``["clock", "parts"]``)."""
         from nfslat.report import text
 
-        return text.render(self.summary, hist=hist, width=width, color=color)
+        asked = text.parse_sections(",".join(sections)) if sections else ()
+        return text.render(self.summary, full=full, sections=asked, hist=hist, width=width, color=color)
 
     def markdown(self) -> str:
         """The report for a ticket."""

@@ -51,12 +51,13 @@ from nfslat.inflight.serial import serial_calls
 from nfslat.inflight.server import refuted
 from nfslat.match import overlap
 from nfslat.match.match import Matching, match
+from nfslat.match.overlap import Longer
 from nfslat.match.settle import settle
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I64, Matched
 from nfslat.outcomes.recovery import Recovery, recoveries
 from nfslat.outcomes.tries import Request, requests
-from nfslat.results import Analysis, Correlation, Side
+from nfslat.results import Analysis, Correlation, Order, Side
 from nfslat.select import (
     Filters,
     count_ops,
@@ -115,7 +116,7 @@ def side_of(source: Source, decoded: Decoded) -> Side:
 
 def compare(server: Side, client: Side, *, filters: Filters, srt: str, may_swap: bool) -> Correlation:
     """Two sides, with nothing selected away yet, compared. Raises as `correlate` does."""
-    server, client, matching, swapped = _match(server, client, may_swap=may_swap)
+    server, client, matching, order = _match(server, client, may_swap=may_swap)
     clock = _find_clock(server, client, matching)
     times = ServerTimes(clock, matching.matched, len(server.ops), len(client.ops))
     settled = settle(server.ops, client.ops, matching, times)
@@ -126,7 +127,7 @@ def compare(server: Side, client: Side, *, filters: Filters, srt: str, may_swap:
     selected = only(selected, client.kept[selected.client])
     matched = only(selected, ~np.isin(selected.client, clock.under_way)) if len(clock.under_way) else selected
     untimed = len(selected) - len(matched)
-    return decompose(server, client, matching, matched, clock, srt=srt, swapped=swapped, untimed=untimed)
+    return decompose(server, client, matching, matched, clock, srt=srt, order=order, untimed=untimed)
 
 
 def decompose(
@@ -137,13 +138,13 @@ def decompose(
     clock: Clock,
     *,
     srt: str,
-    swapped: bool = False,
+    order: Order = Order.AS_GIVEN,
     untimed: int = 0,
 ) -> Correlation:
     """`matched` are those of the matched ops that the comparison is about; each of their parts is made when it is asked
     for."""
     parts = Parts(server.ops, client.ops, matched, clock)
-    return Correlation(server, client, matching, matched, clock, parts, srt, swapped, untimed)
+    return Correlation(server, client, matching, matched, clock, parts, srt, order, untimed)
 
 
 # --- What TCP and the hosts did to them -------------------------------------------------------------------------------
@@ -315,7 +316,7 @@ def within(c: Analysis, begin_ns: int | None, end_ns: int | None) -> Analysis:
         for side, by_time in zip((c.server, c.client), times, strict=True)
     )
     matched = only(c.matched, client.kept[c.matched.client])
-    return analyse(decompose(server, client, c.matching, matched, c.clock, srt=c.srt, swapped=c.swapped))
+    return analyse(decompose(server, client, c.matching, matched, c.clock, srt=c.srt, order=c.order))
 
 
 def tables(
@@ -384,21 +385,24 @@ def _unseen_of_one(side: Side, missing: I64) -> Unseen | None:
 # --- Tables that stages take, out of sides ----------------------------------------------------------------------------
 
 
-def _match(server: Side, client: Side, *, may_swap: bool) -> tuple[Side, Side, Matching, bool]:
-    """The sides in the right order, what matches, and whether the order was wrong."""
+def _match(server: Side, client: Side, *, may_swap: bool) -> tuple[Side, Side, Matching, Order]:
+    """The sides in the right order, what matches, and how the order was found."""
     matching = _match_as_given(server, client)
     if not len(matching.matched):
         overlap.refuse_without_common_op(_given(server), _given(client))
     overlap.refuse_same_capture(_given(server), _given(client), matching.matched)
     called = forward(server.ops, client.ops, matching.matched)
-    swapped = may_swap and overlap.is_swapped(server.ops, client.ops, called)
+    longer = overlap.where_longer(server.ops, client.ops, called) if may_swap and len(called) else Longer.AT_CLIENT
     # Long ops by a fast clock look as if they took longer; but only in the right order are causes in front of effects.
-    if swapped and len(called) and find_clock(server.ops, client.ops, called).fits:
-        swapped = False
-    if swapped:
-        server, client = client, server
-        matching = _match_as_given(server, client)
-    return server, client, matching, swapped
+    if longer is Longer.AT_CLIENT or (longer is Longer.AT_SERVER and find_clock(server.ops, client.ops, called).fits):
+        return server, client, matching, Order.AS_GIVEN
+    other = _match_as_given(client, server)
+    if longer is Longer.UNCLEAR:
+        ways = ((server, client, matching), (client, server, other))
+        fits = [find_clock(s.ops, c.ops, forward(s.ops, c.ops, found.matched)).fits for s, c, found in ways]
+        if fits[0] or not fits[1]:
+            return server, client, matching, Order.UNCLEAR if fits[0] == fits[1] else Order.AS_GIVEN
+    return client, server, other, Order.EXCHANGED
 
 
 def _match_as_given(server: Side, client: Side) -> Matching:

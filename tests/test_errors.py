@@ -232,14 +232,14 @@ def test_a_copy_of_the_same_capture_is_recognised(capsys: pytest.CaptureFixture[
 
 
 def test_swapped_captures_are_swapped_back(capsys: pytest.CaptureFixture[str]) -> None:
-    """Files in the wrong order give the same figures, with a note; --no-swap believes the order."""
+    """Captures given client first give the same figures, with a note; --no-swap keeps the order."""
     _, right, _ = _run(capsys, SERVER, CLIENT)
     status, swapped, _ = _run(capsys, CLIENT, SERVER)
     assert status == 0
-    assert "wrong order" in " ".join(swapped.split())
+    assert "client first" in " ".join(swapped.split())
     assert swapped.splitlines()[0] == right.splitlines()[0]
     _, insisted, _ = _run(capsys, CLIENT, SERVER, "--no-swap")
-    assert "wrong order" not in " ".join(insisted.split())
+    assert "client first" not in " ".join(insisted.split())
     assert insisted.splitlines()[0] != right.splitlines()[0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -38,7 +39,7 @@ def test_any_figures_make_a_stack(figures: list[float], known: set[str]) -> None
     """Of whichever figures are given the stack sums up, a layer is named by figures that bound it alone, and what was
     not measured between them is a row that says so, with the measurement that fills it."""
     names = ("storage_ms", "thread_ms", "server_ms", "client_ms", "app_ms")
-    given = {name: value for name, value in zip(names, sorted(figures), strict=True) if name in known}
+    given: dict[str, Any] = {name: value for name, value in zip(names, sorted(figures), strict=True) if name in known}
     found = answer(Numbers(**given))
     assert (
         sum(row.ms for row in found.stack if row.depth == 1) == pytest.approx(found.stack[0].ms)

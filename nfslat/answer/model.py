@@ -210,11 +210,11 @@ class MatchedOps:
     untimed: Count  # ops that are matched too, but have no figures: a clock was set while they were under way
     # unmatched ops, by side and reason; a reason without ops may be left out
     unmatched: BothSides[Annotated[dict[str, Count], Must(propertyNames={"enum": MISSES})]]
-    completeness: Completeness  # how much of this time's operations that is
     by_op: list[MatchedRow]  # one row an operation
     total: MatchedRow | None  # all matched ops together; None where there are none
     slowest: MatchedRow | None  # the slowest 1 % by client SRT, at least one op
     parts: PartSummaries | None  # distribution of the parts; None where no op is matched
+    completeness: Completeness  # how much of this time's operations that is
 
 
 @dataclass(frozen=True)
@@ -388,14 +388,14 @@ class Finding:
     layer: LayerOrCapture  # where it is
     severity: Severity  # warning: it explains latency, or it can change the answer
     share: float | None  # of the mean latency that it explains; parts can be negative, so it can lie outside 0 to 1
-    # by how much the mean would be shorter were it mended: by a replay of the load, or at most; None: not known
-    gain_ms: float | None
-    gain_by: Annotated[str, Must(enum=["replay", "bound"])] | None
     confidence: HowProven  # certain: proven; likely: another cause would look alike
     text: str  # the finding in words
     evidence: dict[str, Any]  # the numbers that prove it; names carry their unit
     # what to change, how, and how to verify it; a key without anything to say may be left out
     advice: Annotated[dict[str, Any], Must(some_of=Advice)]
+    # by how much the mean would be shorter were it mended: by a replay of the load, or at most; None: not known
+    gain_ms: float | None = None
+    gain_by: Annotated[str, Must(enum=["replay", "bound"])] | None = None
 
 
 @dataclass(frozen=True)
@@ -455,12 +455,12 @@ class Phase:
     client_ms: float  # mean SRT at the client, but for a twentieth of the phase where it borders on another one
     server_ms: float  # the same at the server
     network_ms: float  # mean of the differences
-    outcome: VerdictOutcome  # of the verdict on it
-    layer: Layer | None  # whose fault it is
-    largest_layer: Layer | None  # the layer that adds most to the mean
+    layer: Layer | None  # whose fault it is; None: nobody's, or not known
     cause: str | None  # code of the leading finding
     threads_estimate: Positive | None  # number of threads for which calls wait; None where none is seen
     text: str  # the verdict
+    outcome: VerdictOutcome  # of it
+    largest_layer: Layer | None  # the layer that adds most to the mean
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def _text(written: list[Written], name: str, *, swapped: bool, fits: bool) -> st
     sides = {side: sum(one.packets[side] for one in written) for side in ("client", "server")}
     text = f"{name}: {ops}, {sides['client']} packets at the client, {sides['server']} at the server\n"
     if swapped:
-        text += "The captures were given in the wrong order: the first is the client's, the second the server's.\n"
+        text += "The captures were given client first: by the packets the second is the server's.\n"
     if not fits:
         text += (
             "No offset of the two clocks explains the ops: the server's packets are placed by\n"

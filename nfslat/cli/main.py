@@ -7,6 +7,7 @@ import importlib
 import io
 import os
 import shlex
+import shutil
 import signal
 import sys
 import threading
@@ -30,7 +31,7 @@ COMMANDS = {
     "stack": "nfslat.cli.stack",
     "tune": "nfslat.cli.tune",
 }
-_WIDTH = 80  # tables are made for a terminal of this width and do not grow with it
+_WIDTH = 80  # of pipes and files
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -86,7 +87,7 @@ def _report(arguments: list[str]) -> int:
     from nfslat.cli.help import report_parser
 
     options = _parsed(report_parser(COMMANDS), arguments, COMMANDS)
-    return report_command.run(options, shlex.join(["nfslat", *arguments]), width=_WIDTH, color=_color())
+    return report_command.run(options, shlex.join(["nfslat", *arguments]), width=_width(), color=_color())
 
 
 def _command(arguments: list[str]) -> int:
@@ -97,7 +98,7 @@ def _command(arguments: list[str]) -> int:
     options = _parsed(command_parser(name, command), arguments[1:])
     named, inputs = getattr(options, "json", None), command.inputs(options)
     with output(named, Kind.JSON, inputs, overwrite=options.overwrite) as json_out:
-        return command.run(options, sys.stdout, json_out, width=_WIDTH, color=_color())
+        return command.run(options, sys.stdout, json_out, width=_width(), color=_color())
 
 
 def _parsed(parser: Parser, arguments: Sequence[str], commands: Collection[str] = ()) -> argparse.Namespace:
@@ -131,6 +132,11 @@ def _as_meant(arguments: list[str]) -> list[str]:
         return [*rest[:1], "--help"]
     hint = meant(word, COMMANDS) or "; nfslat SERVER CLIENT makes the report"
     raise UsageError(f"{word} is neither a command nor a file{hint} (commands: {', '.join(COMMANDS)})")
+
+
+def _width() -> int:
+    """Columns of the terminal; of what is no terminal those that mails and tickets have."""
+    return shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() else _WIDTH
 
 
 def _color() -> bool:

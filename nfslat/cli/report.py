@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli import outputs
 from nfslat.cli.arguments import a_count, a_number, add_captures, add_filters, parse_filters
@@ -13,6 +13,9 @@ from nfslat.cli.outputs import OUTPUTS, add_outputs
 from nfslat.cli.parser import Several
 from nfslat.errors import UsageError
 from nfslat.evidence.kinds import KINDS
+
+if TYPE_CHECKING:
+    from nfslat.api import Report
 
 DESCRIPTION = """\
 Compare two packet captures of the same NFS traffic, one taken on the server and
@@ -58,6 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_output(parser: argparse.ArgumentParser) -> None:
     """What is written, and which tables."""
     out = parser.add_argument_group("output")
+    out.add_argument("--full", action="store_true", help="print all sections of the report, not what fits a screen")
+    out.add_argument(
+        "--sections",
+        metavar="NAME,...",
+        type=_sections,
+        default=(),
+        help="print these sections: answer, findings, audit, stack, inflight, matched, parts, transport, clock ...",
+    )
     out.add_argument("--hist", action="store_true", help="add the power-of-two latency histogram of each operation")
     out.add_argument("--markdown", action="store_true", help="print the report as Markdown, for tickets")
     add_outputs(out)
@@ -179,13 +190,21 @@ def run(options: argparse.Namespace, command: str, *, width: int, color: bool, j
 
     wanted = _options(options, command)
     read = [*captures, *options.evidence, *options.server_snapshot, *options.client_snapshot]
+    gone: BrokenPipeError | None = None
     with outputs.opened(options, read, json_out) as write:
         report = api.run(captures, wanted, quiet=options.quiet)
-        failed = write(report)
-    # Behind the block: the files are complete, whatever happens to a reader of standard output (less, head).
-    if not outputs.to_standard(options):
-        text = report.markdown() if options.markdown else report.text(hist=options.hist, width=width, color=color)
-        sys.stdout.write(in_charset(text, sys.stdout.encoding or "utf-8"))
+        # The verdict does not wait for pictures. The files are made whatever happens to a reader of it (less, head).
+        try:
+            if not outputs.to_standard(options):
+                text = report.markdown() if options.markdown else _text(report, options, width=width, color=color)
+                sys.stdout.write(in_charset(text, sys.stdout.encoding or "utf-8"))
+                sys.stdout.flush()
+        except BrokenPipeError as problem:
+            gone = problem
+        failed, written = write(report)
+    outputs.say_written([] if options.quiet else written)
+    if gone is not None:
+        raise gone
     sys.stdout.flush()
     if failed is not None:
         say(str(failed))
@@ -194,6 +213,16 @@ def run(options: argparse.Namespace, command: str, *, width: int, color: bool, j
     # Where no op is in both, it is not known either.
     outcome = "undecided" if verdict is None else verdict.outcome
     return 1 if outcome in options.fail_on else 0
+
+
+def _text(report: Report, options: argparse.Namespace, *, width: int, color: bool) -> str:
+    return report.text(full=options.full, sections=options.sections, hist=options.hist, width=width, color=color)
+
+
+def _sections(text: str) -> tuple[str, ...]:
+    from nfslat.report.text import parse_sections  # noqa: PLC0415
+
+    return parse_sections(text)
 
 
 def _options(options: argparse.Namespace, command: str) -> Any:
@@ -239,6 +268,10 @@ def _refuse_what_does_not_fit(options: argparse.Namespace) -> None:
     needs_both = [name for name in _NEED_BOTH if _value(options, name)]
     if options.client is None and needs_both:
         raise UsageError(f"{', '.join(needs_both)}: this needs both captures, the server's and the client's")
+    if options.full and options.sections:
+        raise UsageError("--full prints all sections, --sections some: give one of them")
+    if options.markdown and (options.full or options.sections):
+        raise UsageError("--full and --sections are of the text, and --markdown replaces it")
     if options.hist and options.markdown:
         raise UsageError("--hist adds to the text, and --markdown replaces it; the page (--html) has histograms, too")
     if options.client is not None and options.ops_parquet is not None:

@@ -26,11 +26,11 @@ def completeness_of(c: Analysis) -> Completeness:
     found: dict[str, int] = {}
     for name, side, other in (("server", c.server, c.client), ("client", c.client, c.server)):
         opposite = "client" if name == "server" else "server"
-        hidden = _hidden(side, other, c.missing_calls[name])
+        hidden, counted = _hidden(side, other, c.missing_calls[name]), c.unseen[name]
         if name == "client":
             hidden = max(hidden, min(share_again(side), 0.99))
         # Filters leave out of what is hidden as much as of what is shown.
-        lost = round((both + alone[name]) * hidden / (1 - hidden))
+        lost = round((both + alone[name]) * hidden / (1 - hidden)) if counted is None else counted.ops
         missing = {
             NOT_AT[opposite]: alone[name],
             NOT_AT[name]: alone[opposite],

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from nfslat.answer.tune import Advice
 from nfslat.errors import NfslatError
 from nfslat.figures.whatif import load_of
-from nfslat.findings.client import SLOT_CODES, Slots
+from nfslat.findings.client import SESSION_SLOTS, SLOT_CODES, Slots
 from nfslat.findings.diagnosis import Diagnosis, Gain
 from nfslat.findings.facts import Facts
 from nfslat.findings.server import THREADS, Queue
@@ -35,7 +35,7 @@ def _with_gain(c: Analysis, f: Facts, one: Diagnosis) -> Diagnosis:
         return _replayed(c, f, one, times(enough, "thread"), threads_now=now, threads=enough)
     if one.code in SLOT_CODES and isinstance(e, Slots) and isinstance(one.advice, Advice) and f.sessions_needed:
         slots = _number(one.advice)
-        label = f"{times(slots, 'slot')}{'' if one.code == 'session-slots' else ' on each connection'}"
+        label = f"{times(slots, 'slot')}{'' if one.code == SESSION_SLOTS else ' on each connection'}"
         return _replayed(c, f, one, label, slots_now=e.slots_each, slots=slots, sessions=f.sessions_needed)
     return one
 

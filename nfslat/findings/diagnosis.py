@@ -100,12 +100,12 @@ class Diagnosis:
             self.layer,
             self.severity,
             self.share,
-            None if self.gain is None else self.gain.ms,
-            None if self.gain is None else self.gain.by,
             self.confidence,
             self.text if self.gain is None or not self.gain.words else f"{self.text}; {lowered(self.gain.words)}",
             self.evidence.as_dict(),
             advice,
+            gain_ms=None if self.gain is None else self.gain.ms,
+            gain_by=None if self.gain is None else self.gain.by,
         )
 
 

@@ -35,7 +35,7 @@ _OPEN_ELSE = (0.3, 5.0)
 _HALF_AS_MUCH = 0.5  # what is certain leads beside what is open and explains twice as much
 _AT_WORK = 0.5  # of the time at a limit
 _PAUSE_MS = 500.0
-_LONG_MS = {"server": 5.0, "network": 1.0}  # as findings begin to look for a cause
+_LONG_MS = 5.0  # in the server: findings begin there to look for a cause
 _NEGATIVE = 0.1  # of the ops
 
 
@@ -98,6 +98,8 @@ def lead(
     best = next((one for one in enough if _leads(one, most_open)), None)
     if best is not None:
         return _fault(best, "mean", matter)
+    if not open_ones and (enough or _is_open_together(matter, mean)):
+        open_ones = [one for one in matter if one.code in VAGUE]
     if open_ones:
         return _undecided_by(max(open_ones, key=lambda one: one.share or 0.0), matter)
     tail = [one for one in causes if (one.slowest or 0.0) >= _SLOWEST]
@@ -150,6 +152,12 @@ def _is_open(one: Diagnosis, mean: Layers) -> bool:
     return one.share >= share and one.share * mean.total_ms >= long_ms
 
 
+def _is_open_together(matter: Sequence[Diagnosis], mean: Layers) -> bool:
+    """The same of several, of which none is so much by itself."""
+    share = sum(one.share or 0.0 for one in matter if one.code in VAGUE and one.code != ASYMMETRY)
+    return share >= _MOST and share * mean.total_ms >= _OPEN_ELSE[1]
+
+
 def _leads(one: Diagnosis, most_open: float) -> bool:
     return (one.share or 0.0) >= most_open * (_HALF_AS_MUCH if one.confidence == "certain" else 1.0)
 
@@ -189,13 +197,12 @@ def _nothing(
     if ground is not None and ground.unseen is not None:
         why = "operations that the captures do not show have much of the time, and what they waited for is not known"
         return Lead("undecided", also=known, why=why, next=next_step(steps.WHOLE_PACKETS))
-    for layer, long_ms in _LONG_MS.items():
-        explained = sum(one.share or 0.0 for one in findings if one.layer == layer) * mean.total_ms
-        left_ms = mean.ms(layer) - explained
-        if left_ms >= long_ms and left_ms >= _MOST * mean.total_ms:
-            step = row(UNKNOWN if layer == "server" else BETWEEN).next
-            why = f"{ms(left_ms)} ms pass in the {layer}, and nothing that was looked for explains them"
-            return Lead("undecided", also=known, why=why, next=step)
+    # What passes between the capture points has a finding of its own where it has no other.
+    explained = sum(one.share or 0.0 for one in findings if one.layer == "server") * mean.total_ms
+    left_ms = mean.ms("server") - explained
+    if left_ms >= _LONG_MS and left_ms >= _MOST * mean.total_ms:
+        why = f"{ms(left_ms)} ms pass in the server, and nothing that was looked for explains them"
+        return Lead("undecided", also=known, why=why, next=row(UNKNOWN).next)
     if any(one.met is False for one in objectives):
         step = row(SLOW_OPS if mean.largest == "server" else BETWEEN).next
         return Lead("undecided", also=known, why="it is slower than you want, and no finding explains that", next=step)

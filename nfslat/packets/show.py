@@ -87,7 +87,7 @@ def render(
     """
     paths = paths_of(found, name_encoding, np.array(rows, dtype=np.int64))
     if found.swapped:
-        note = "The captures were given in the wrong order: the first is the client's, the second the server's."
+        note = "The captures were given client first: by the packets the second is the server's."
         yield _text([*wrap(note, width), ""])
     dissected: _Dissected | None = None
     for number, row in enumerate(rows):

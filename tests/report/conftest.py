@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import strategies as st
+from verdicts import blames
 
 from nfslat.answer.model import (
     SCHEMA,
@@ -18,6 +19,7 @@ from nfslat.answer.model import (
     ClientInFlight,
     Clock,
     ClockStep,
+    Completeness,
     ConnectionInFlight,
     Finding,
     InFlight,
@@ -26,6 +28,7 @@ from nfslat.answer.model import (
     MatchedRow,
     MeanAndP99,
     MountInFlight,
+    NextStep,
     Outcome,
     Parts,
     PartSummaries,
@@ -234,6 +237,7 @@ def _small() -> Report:
                 reply_net=None,
                 one_way_error=0.25,
             ),
+            completeness=Completeness(0.998, 990, 992, {"not in the client's capture": 2}),
         ),
         clock=Clock(
             fits=True,
@@ -249,7 +253,7 @@ def _small() -> Report:
         ),
         inflight=_in_flight(),
         findings=_findings(),
-        verdict=Verdict(
+        verdict=blames(
             layer="server",
             cause="server-threads",
             share=0.964,
@@ -357,6 +361,7 @@ def _matched(draw: st.DrawFn, least_rows: int = 0) -> MatchedOps:
         total=total,
         slowest=draw(_matched_row(split)) if by_op else None,
         parts=draw(parts) if by_op else None,
+        completeness=Completeness(draw(st.floats(0, 1)), ops, ops + 3, {"whole in neither capture": 3}),
     )
 
 
@@ -630,12 +635,19 @@ def _reports(draw: st.DrawFn, compared: bool = False, pictured: bool = False) ->
     layers = ["server", "network", "client"]
     verdict = st.builds(
         Verdict,
-        st.sampled_from([*layers, "unknown"]),
+        st.sampled_from(["fault", "no-fault", "undecided"]),
+        st.none() | st.sampled_from(layers),
         st.none() | st.just("server-threads"),
+        st.just([]),
         _share,
         _share,
         st.sampled_from(["high", "medium", "low"]),
         _text,
+        st.none() | st.builds(NextStep, _text, _text, _text, st.just(["server-threads"])),
+        st.none() | st.sampled_from(layers),
+        _share,
+        _share,
+        st.just([]),
         st.lists(_text, max_size=3),
         st.lists(_text, max_size=3),
     )

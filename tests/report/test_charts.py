@@ -293,7 +293,21 @@ def test_events_are_marked_on_every_axis_of_time(sample: Report) -> None:
     assert sample.clock is not None
     assert sample.verdict is not None
     step = ClockStep("2024-05-01T10:00:01.500000000Z", 1.0, -3000.0, (-3001.0, -2999.0), "server", None)
-    phase = Phase("2024-05-01T10:00:01Z", "2024-05-01T10:00:02Z", 9, 0.5, 7.0, 6.0, 1.0, "server", None, None, "-")
+    phase = Phase(
+        "2024-05-01T10:00:01Z",
+        "2024-05-01T10:00:02Z",
+        9,
+        0.5,
+        7.0,
+        6.0,
+        1.0,
+        "server",
+        None,
+        None,
+        "-",
+        "fault",
+        "server",
+    )
     report = dataclasses.replace(
         sample,
         clock=dataclasses.replace(sample.clock, steps=[step]),

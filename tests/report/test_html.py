@@ -19,9 +19,10 @@ import pytest
 from examples import examples
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from verdicts import blames
 
 from nfslat.answer.figures import Summary
-from nfslat.answer.model import MatchedOps, NextStep, Report, StackRow, Verdict
+from nfslat.answer.model import Completeness, MatchedOps, NextStep, Report, StackRow
 from nfslat.answer.pictures import Moment, Pictures, Piece, SlowOp
 from nfslat.answer.pivots import IntervalRow, Intervals, Pivot, PivotRow
 from nfslat.errors import UsageError
@@ -30,7 +31,7 @@ from nfslat.findings.catalogue import row
 pytest.importorskip("vl_convert", reason="vl-convert-python (the extra html) is not installed")
 pytest.importorskip("jinja2", reason="jinja2 (the extra html) is not installed")
 
-from nfslat.report import markdown, vega
+from nfslat.report import markdown
 from nfslat.report.html import page, view
 from nfslat.report.html.page import render, visible
 
@@ -219,13 +220,13 @@ def test_a_verdict_on_the_application_shows_its_numbers(small: Callable[[], Repo
     total = 40.0
     layers = [("application", 0, 40.0), ("above the wire", 1, 20.0), ("network", 1, 1.0), ("server", 1, 19.0)]
     rows = [StackRow("READ", name, depth, ms, ms / total, "-") for name, depth, ms in layers]
-    verdict = Verdict("client", None, 0.5, None, "high", "The client adds 20 of 40 ms.", [], [])
+    verdict = blames("client", "above-wire", 0.5, None, "high", "The client adds 20 of 40 ms.")
     found = Read(render(dataclasses.replace(small(), stack=rows, verdict=verdict))).figures()
     assert [found[f"stack_{key}_ms"] for key in ("application", "above", "network", "server")] == [
         json.dumps(ms) for _, _, ms in layers
     ]
     assert found["client_ms"] == json.dumps(20.02)
-    other = dataclasses.replace(verdict, share=0.9)
+    other = dataclasses.replace(verdict, largest_share=0.9)
     assert "stack_above_ms" not in Read(render(dataclasses.replace(small(), stack=rows, verdict=other))).figures()
 
 
@@ -368,7 +369,17 @@ def test_bounds_of_a_histogram_are_said_in_full() -> None:
 
 def test_a_page_without_a_matched_op_says_so(small: Callable[[], Report]) -> None:
     """No number is made up where the captures have nothing in common."""
-    nothing = MatchedOps({"server": 1, "client": 1}, 0, 0, {"server": {}, "client": {}}, [], None, None, None)
+    nothing = MatchedOps(
+        {"server": 1, "client": 1},
+        0,
+        0,
+        {"server": {}, "client": {}},
+        [],
+        None,
+        None,
+        None,
+        Completeness(0.0, 0, 1, {}),
+    )
     text = render(dataclasses.replace(small(), matched=nothing, verdict=None, clock=None, charges=None))
     assert "No op is in both captures: nothing can be said" in text
     assert "client_ms" not in Read(text).figures()
@@ -398,12 +409,12 @@ def test_without_its_libraries_it_says_what_to_install(
     module: str, small: Callable[[], Report], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line that the user can act on, no traceback."""
-    for made in (page._environment, page._library, vega.library):
+    for made in (page._environment, page._library):
         made.cache_clear()
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(UsageError, match=r"pip install 'nfslat\[html\]'"):
         render(small())
-    for made in (page._environment, page._library, vega.library):
+    for made in (page._environment, page._library):
         made.cache_clear()
 
 

@@ -51,13 +51,15 @@ function _shtab_nfslat_using
 end
 
 set -g _shtab_nfslat_commands capture show extract diff fleet transport packets stack tune
-set -g _shtab_nfslat_opts_with_value --after --app-ms --array-size --before --by --bytes --check --client --client-addr --client-interface --client-ms --client-snapshot --client-system --completion --csv --dir --end --engine --ethernet-header --evidence --fail-on --fetch-header --files --html --interval --ip-tcp-header --json --keep-free-mb --manifest --max-mb --missed --mss --name-encoding --nfs --op --ops-parquet --out --parquet --perfetto --png --port --row --rows --rpc-header --rsize --rtt-ms --scheduler --sdu --sdu-header --seconds --server --server-addr --server-interface --server-ms --server-snapshot --server-system --sessions --show --slo --slots --slowest --snaplen --split --sqlnet-trace --srt --ssh --start --storage-ms --stream --thread-ms --threads --tls-ca-file --tls-cert --tls-key --top --what-if --worker-memory --workers --wsize --xid
+set -g _shtab_nfslat_opts_with_value --after --app-ms --array-size --before --by --bytes --check --client --client-addr --client-interface --client-ms --client-snapshot --client-system --completion --csv --dir --end --engine --ethernet-header --evidence --fail-on --fetch-header --files --html --interval --ip-tcp-header --json --keep-free-mb --manifest --max-mb --missed --mss --name-encoding --nfs --op --ops-parquet --out --parquet --perfetto --png --port --row --rows --rpc-header --rsize --rtt-ms --scheduler --sdu --sdu-header --seconds --sections --server --server-addr --server-interface --server-ms --server-snapshot --server-system --sessions --show --slo --slots --slowest --snaplen --split --sqlnet-trace --srt --ssh --start --storage-ms --stream --thread-ms --threads --tls-ca-file --tls-cert --tls-key --top --what-if --worker-memory --workers --wsize --xid
 
 complete -c nfslat -e
 complete -c nfslat -f
 
 complete -c nfslat -n _shtab_nfslat_using -l engine -xka "native tshark" -d 'what decodes the captures: nfslat'"'"'s own decoder (default where it was compiled) or Wireshark'"'"'s tshark'
 complete -c nfslat -n _shtab_nfslat_using -l no-swap -d 'take the first capture for the server'"'"'s, whatever the packets show'
+complete -c nfslat -n _shtab_nfslat_using -l full -d 'print all sections of the report, not what fits a screen'
+complete -c nfslat -n _shtab_nfslat_using -l sections -x -d 'print these sections: answer, findings, audit, stack, inflight, matched, parts, transport, clock ...'
 complete -c nfslat -n _shtab_nfslat_using -l hist -d 'add the power-of-two latency histogram of each operation'
 complete -c nfslat -n _shtab_nfslat_using -l markdown -d 'print the report as Markdown, for tickets'
 complete -c nfslat -n _shtab_nfslat_using -l html -xka "(__fish_complete_path (commandline -ct))" -d 'write the report as one page with pictures, for browser and mail'
@@ -119,6 +121,8 @@ complete -c nfslat -n '_shtab_nfslat_using capture' -l client-addr -x -d 'the cl
 complete -c nfslat -n '_shtab_nfslat_using capture' -l only-client -d 'leave the server'"'"'s other clients out, whose calls take threads too'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l server-interface -x -d 'where the server captures, if not towards the client'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l client-interface -x -d 'where the client captures'
+complete -c nfslat -n '_shtab_nfslat_using capture' -l full -d 'print all sections of the report, not what fits a screen'
+complete -c nfslat -n '_shtab_nfslat_using capture' -l sections -x -d 'print these sections: answer, findings, audit, stack, inflight, matched, parts, transport, clock ...'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l hist -d 'add the power-of-two latency histogram of each operation'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l markdown -d 'print the report as Markdown, for tickets'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l html -xka "(__fish_complete_path (commandline -ct))" -d 'write the report as one page with pictures, for browser and mail'

@@ -14,6 +14,7 @@ from nfslat.report.sections import (
     handover,
     inflight,
     outcomes,
+    overview,
     parts,
     phases,
     pivots,
@@ -101,6 +102,13 @@ SECTIONS: dict[str, Callable[[Report], Iterable[Block]]] = {
     "programs": tables.programs_section,
     "legend": answer.legend_section,
     "made by": lambda of: made_by(of.nfslat),
+    # In brief, for a screen.
+    "next": overview.next_section,
+    "causes": overview.causes_section,
+    "first stack": overview.first_stack_section,
+    "ops": overview.ops_section,
+    "trust": overview.trust_section,
+    "more": overview.more_section,
     # In brief, for a ticket.
     "notes": brief.notes_section,
     "brief by op": brief.by_op_section,
