@@ -326,7 +326,7 @@ def test_only_a_fault_has_a_culprit(outcome: str, layer: str | None, small: Call
     step = NextStep("iostat -x 1", "on the server", "whether the disk is slow", [])
     given = dataclasses.replace(verdict, outcome=outcome, layer=layer, next=step)
     text = render(dataclasses.replace(small(), verdict=given))
-    assert ('data-culprit="server"' in text) == (outcome == "fault")
+    assert ('<html lang="en" data-culprit="server">' in text) == (outcome == "fault")
     do = text.split('id="do"')[1].split('class="evidence"')[0]
     assert ("nfsd.threads" in do) == (outcome == "fault")
     assert ("Nothing needs to be mended" in do) == (outcome == "no-fault")
