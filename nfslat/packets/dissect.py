@@ -151,7 +151,7 @@ class _Capture(pyshark.FileCapture):  # type: ignore[misc]  # pyshark has no ann
     def refuse_ended(self, about: str) -> None:
         """Raise ``ToolError`` where tshark did not end by itself."""
         if self.process is not None:
-            refuse_ended(self._tools.tshark, self.process.returncode or 0, self._may, about)
+            refuse_ended("tshark", self.process.returncode or 0, self._may, about)
 
     async def _get_tshark_process(self, packet_count: int | None = None, stdin: int | None = None) -> Any:
         command = [self._tools.tshark, "-l", "-n", "-T", "pdml", *self.get_parameters(packet_count)]

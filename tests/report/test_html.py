@@ -31,7 +31,6 @@ from nfslat.findings.catalogue import row
 pytest.importorskip("vl_convert", reason="vl-convert-python (the extra html) is not installed")
 pytest.importorskip("jinja2", reason="jinja2 (the extra html) is not installed")
 
-from nfslat.report import vega
 from nfslat.report.html import page, view
 from nfslat.report.html.page import render, visible
 
@@ -339,12 +338,12 @@ def test_without_its_libraries_it_says_what_to_install(
     module: str, small: Callable[[], Report], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line that the user can act on, no traceback."""
-    for made in (page._environment, page._library, vega.library):
+    for made in (page._environment, page._library):
         made.cache_clear()
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(UsageError, match=r"pip install 'nfslat\[html\]'"):
         render(small())
-    for made in (page._environment, page._library, vega.library):
+    for made in (page._environment, page._library):
         made.cache_clear()
 
 

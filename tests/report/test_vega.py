@@ -13,6 +13,7 @@ import pytest
 from nfslat.cli import main as cli
 from nfslat.errors import PictureError
 from nfslat.report import vega
+from nfslat.report.html import page
 
 pytest.importorskip("vl_convert", reason="vl-convert-python (the extra html) is not installed")
 
@@ -23,9 +24,9 @@ PAIR = [str(SAMPLE / f"{side}.pcap.gz") for side in ("server", "client")]
 @pytest.fixture(autouse=True)
 def _nothing_is_kept(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-    vega.library.cache_clear()
+    page._library.cache_clear()
     yield
-    vega.library.cache_clear()
+    page._library.cache_clear()
 
 
 def _other_program(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -51,7 +52,7 @@ def test_the_report_is_printed_all_the_same(
     status = cli.main([*PAIR, *outputs, "--csv", f"{tmp_path}/r.csv"])
     out, err = capsys.readouterr()
     assert (status, err.count("\n")) == (3, 1)
-    assert err.startswith(f"nfslat: {tmp_path}/old.html: V8, which draws the pictures, failed: ")
+    assert err.startswith(f"nfslat: {tmp_path}/old.html: V8, which draws the pictures, ")
     assert said in err
     assert "mean client SRT" in out
     assert {path.name for path in tmp_path.iterdir()} == {"old.html", "r.json", "r.csv"}
@@ -65,7 +66,7 @@ def test_under_a_memory_limit_of_the_users(tmp_path: Path, capfd: pytest.Capture
     out, err = capfd.readouterr()
     assert out.endswith("status 3\n")
     assert "mean client SRT" in out
-    assert re.fullmatch(r"nfslat: .*/x\.html: V8, which draws the pictures, failed: .*\n", err)
+    assert re.fullmatch(r"nfslat: .*/x\.html: V8, which draws the pictures, .*\n", err)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -77,9 +78,7 @@ def test_the_script_is_kept_for_the_next_run(tmp_path: Path, monkeypatch: pytest
     (kept,) = (tmp_path / "there" / "cache" / "nfslat").iterdir()
     assert [one.stat().st_mode & 0o777 for one in (kept, kept.parent)] == [0o600, 0o700]
     _other_program(monkeypatch, "raise SystemExit(1)")
-    vega.library.cache_clear()
     assert vega.library() == "let i"
-    vega.library.cache_clear()
     kept.write_bytes(kept.read_bytes()[:-1])
     with pytest.raises(PictureError):
         vega.library()
@@ -99,7 +98,6 @@ def test_where_nothing_can_be_kept_it_is_made_each_time(tmp_path: Path, monkeypa
         (tmp_path / "home").mkdir()
         os.chown(tmp_path / "home", 65534, 65534)
         monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/home/cache")
-        vega.library.cache_clear()
         assert vega.library() == "let i"
         assert list((tmp_path / "home").iterdir()) == []
 

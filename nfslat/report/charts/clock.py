@@ -61,7 +61,7 @@ def clock_chart(report: Report) -> list[Chart]:
             "The two clocks",
             caption,
             alt,
-            lanes(found, height, alt, events.drawn(happened, x, height)),
+            lanes(found, height, alt, events.drawn(happened, x, found)),
             height + 50,
             "clock",
         )

@@ -110,7 +110,7 @@ def heat_chart(report: Report) -> list[Chart]:
     alt, caption = _alt(found, happened), _caption(found)
     if min(used) == 0:
         caption += " The lowest cells also hold what took less, figures of zero and below it included."
-    spec = lanes(drawn, height, alt, events.drawn(happened, x, height), usermeta=cells_are)
+    spec = lanes(drawn, height, alt, events.drawn(happened, x, drawn), usermeta=cells_are)
     return [Chart("heat", "Latency over time", caption, alt, spec, height + 50, "heat")]
 
 

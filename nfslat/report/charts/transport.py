@@ -67,7 +67,7 @@ def transport_chart(report: Report) -> list[Chart]:
         for way, _, where, _ in _WAYS
         if way in ways
     )
-    behind = [*legend.legend(_KEYS, above), *events.drawn(happened, x, height)]
+    behind = [*legend.legend(_KEYS, above), *events.drawn(happened, x, found)]
     spec = lanes(found, height, alt, behind)
     return [Chart("transport", "Transport over time", caption, alt, spec, height + 50, "transport")]
 
