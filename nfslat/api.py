@@ -3,7 +3,7 @@
     import nfslat
 
     report = nfslat.correlate("server.pcap", "client.pcap")
-    print(report.figures.verdict.text)
+    print(report.verdict.outcome, report.verdict.text)
     ops = report.ops.to_pandas()
 
 What the other commands print is made by functions of their own:
@@ -36,6 +36,7 @@ from nfslat.decompose import SRT_DEFINITIONS
 from nfslat.errors import UsageError
 from nfslat.evidence.known import Known, parse_known
 from nfslat.evidence.outside import Files, Outside, gather, with_bundled
+from nfslat.figures.objectives import Slo, parse_slo
 from nfslat.figures.whatif import Asked, parse_asked
 from nfslat.names.text import checked_encoding
 from nfslat.results import Analysis, Correlation, Side
@@ -66,6 +67,7 @@ class Options:
     known: Known = field(default_factory=Known)
     sessions: int | None = None
     what_if: tuple[Asked, ...] = ()
+    slo: tuple[Slo, ...] = ()
     outside: Outside | None = None  # None: nothing but `known`
     evidence: tuple[str, ...] = ()  # names of its files
     by: tuple[str, ...] = ()
@@ -123,6 +125,7 @@ class Report:
                 known,
                 evidence=notes,
                 asked=options.what_if,
+                slo=options.slo,
                 sessions=options.sessions,
             )
         if options.by or options.interval_s is not None:
@@ -131,14 +134,22 @@ class Report:
             report = dataclasses.replace(report, pivots=pivots, intervals=intervals)
         return report if self._pseudonyms is None else self._pseudonyms.report(report)
 
+    @property
+    def verdict(self) -> model.Verdict | None:
+        """Is there a fault, where, and how sure is that; None of one capture, or where no op is in both."""
+        return self.summary.verdict
+
     @cached_property
     def figures(self) -> model.Report:
-        """All figures, as the JSON has them (``nfslat.report/1``)."""
+        """All figures, as the JSON has them (``nfslat.report/2``)."""
         from nfslat import pipeline
 
         inflight, slowest = self.summary.inflight, self._options.slowest
-        if isinstance(self._found, Side) or inflight is None:
+        if inflight is None:
             return self.summary
+        if isinstance(self._found, Side):
+            alone = pipeline.pictures_of_one(self._found, inflight, self._options.srt)
+            return dataclasses.replace(self.summary, alone=alone)
         pictures = pipeline.pictures(self._analysis, inflight, slowest=slowest, paths=self._paths_of)
         if pictures is not None and self._pseudonyms is not None:
             pictures = dataclasses.replace(pictures, slowest=self._pseudonyms.texts(pictures.slowest))
@@ -169,11 +180,20 @@ class Report:
         """Paths of the files that ops work on: of the matched ops, or of those of the one capture."""
         return self._real_paths if self._pseudonyms is None else self._pseudonyms.paths(self._real_paths)
 
-    def text(self, *, hist: bool = False, width: int = 80, color: bool = False) -> str:
-        """The report for a terminal."""
+    def text(
+        self,
+        *,
+        full: bool = False,
+        sections: Sequence[str] = (),
+        hist: bool = False,
+        width: int = 80,
+        color: bool = False,
+    ) -> str:
+        """The report for a terminal: what fits a screen, all of it, or some sections (``["clock", "parts"]``)."""
         from nfslat.report import text
 
-        return text.render(self.summary, hist=hist, width=width, color=color)
+        asked = text.parse_sections(",".join(sections)) if sections else ()
+        return text.render(self.summary, full=full, sections=asked, hist=hist, width=width, color=color)
 
     def markdown(self) -> str:
         """The report for a ticket."""
@@ -188,7 +208,7 @@ class Report:
         return render(self.figures)
 
     def write_json(self, out: TextIO) -> None:
-        """All figures; ``nfslat.report/1``."""
+        """All figures; ``nfslat.report/2``."""
         self.figures.write_json(out)
 
     def write_png(self, directory: Name) -> list[Path]:
@@ -238,8 +258,8 @@ class Report:
 
         write_files(self._plain, out, self.paths)
 
-    def show(self, *, xid: int | None = None, slowest: int = 1, width: int = 80) -> str:
-        """Single ops in full, as `nfslat show` prints them: that with `xid`, or the slowest. Reads the captures again.
+    def show(self, *, xid: int | Sequence[int] = (), slowest: int = 1, width: int = 80) -> str:
+        """Single ops in full, as `nfslat show` prints them: those with `xid`, or the slowest. Reads the captures again.
 
         Raises ``InputError`` where the op is not in both, and ``ToolError`` without tshark.
         """
@@ -248,7 +268,7 @@ class Report:
         if self._options.anonymize:
             raise UsageError("packets show addresses and names: this does not go with anonymize")
         with self._packets() as (found, tools):
-            rows = show.by_xid(found, xid) if xid is not None else show.slowest_ops(found, slowest)
+            rows = show.chosen(found, [xid] if isinstance(xid, int) else xid, slowest)
             encoding = self._options.name_encoding
             return "".join(show.render(found, rows, tools, width=width, name_encoding=encoding, charset="utf-8"))
 
@@ -265,7 +285,7 @@ class Report:
 
         with self._packets() as (found, tools):
             shown, rewrite = anonymous(found) if self._options.anonymize else (found, None)
-            rows = [row for one in xid for row in show.by_xid(found, one)] or show.slowest_ops(found, slowest)
+            rows = show.chosen(found, xid, slowest)
             return write_extract(shown, rows, tools, out, context=context, rewrite=rewrite)
 
     def _packets(self) -> contextlib.AbstractContextManager[tuple[Correlation, Tools]]:
@@ -351,6 +371,7 @@ def correlate(
     threads: int | None = None,
     sessions: int | None = None,
     what_if: Sequence[str] = (),
+    slo: Sequence[str] = (),
     evidence: Sequence[Name] = (),
     server_snapshot: Sequence[Name] = (),
     client_snapshot: Sequence[Name] = (),
@@ -379,6 +400,7 @@ def correlate(
         known=Known(app, storage, thread, threads=threads),
         sessions=sessions,
         what_if=tuple(map(parse_asked, what_if)),
+        slo=tuple(map(parse_slo, slo)),
         evidence=tuple(files.evidence),
         by=tuple(by),
         interval_s=interval_s,

@@ -22,7 +22,7 @@
     findings    those figures + what is known -> causes, ranked, and the verdict
     what if     the same + other limits -> replays
     tables      `Analysis` -> pivots and intervals, where they are asked for
-    pictures    `Analysis` + the report -> what a page draws
+    pictures    `Analysis` + the report -> what a page draws; `Side` + the report where there is one capture
 
 One capture by itself goes through `inspect` (decode, directions, select) and `report_one_side` (missing, in flight,
 figures). A stage takes what it needs as arguments and keeps nothing; each command calls the entry points that it needs.
@@ -51,12 +51,13 @@ from nfslat.inflight.serial import serial_calls
 from nfslat.inflight.server import refuted
 from nfslat.match import overlap
 from nfslat.match.match import Matching, match
+from nfslat.match.overlap import Longer
 from nfslat.match.settle import settle
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I64, Matched
 from nfslat.outcomes.recovery import Recovery, recoveries
 from nfslat.outcomes.tries import Request, requests
-from nfslat.results import Analysis, Correlation, Side
+from nfslat.results import Analysis, Correlation, Order, Side
 from nfslat.select import (
     Filters,
     count_ops,
@@ -75,9 +76,10 @@ from nfslat.wire.round_trip import half_trip_ns
 from nfslat.wire.unseen import Unseen, unseen
 
 if TYPE_CHECKING:
-    from nfslat.answer.pictures import Pictures
+    from nfslat.answer.pictures import Alone, Pictures
     from nfslat.answer.pivots import Intervals, Pivot
     from nfslat.evidence.known import Known
+    from nfslat.figures.objectives import Slo
     from nfslat.figures.phases import Told
     from nfslat.figures.whatif import Asked
     from nfslat.names.paths import Paths
@@ -114,7 +116,7 @@ def side_of(source: Source, decoded: Decoded) -> Side:
 
 def compare(server: Side, client: Side, *, filters: Filters, srt: str, may_swap: bool) -> Correlation:
     """Two sides, with nothing selected away yet, compared. Raises as `correlate` does."""
-    server, client, matching, swapped = _match(server, client, may_swap=may_swap)
+    server, client, matching, order = _match(server, client, may_swap=may_swap)
     clock = _find_clock(server, client, matching)
     times = ServerTimes(clock, matching.matched, len(server.ops), len(client.ops))
     settled = settle(server.ops, client.ops, matching, times)
@@ -125,7 +127,7 @@ def compare(server: Side, client: Side, *, filters: Filters, srt: str, may_swap:
     selected = only(selected, client.kept[selected.client])
     matched = only(selected, ~np.isin(selected.client, clock.under_way)) if len(clock.under_way) else selected
     untimed = len(selected) - len(matched)
-    return decompose(server, client, matching, matched, clock, srt=srt, swapped=swapped, untimed=untimed)
+    return decompose(server, client, matching, matched, clock, srt=srt, order=order, untimed=untimed)
 
 
 def decompose(
@@ -136,13 +138,13 @@ def decompose(
     clock: Clock,
     *,
     srt: str,
-    swapped: bool = False,
+    order: Order = Order.AS_GIVEN,
     untimed: int = 0,
 ) -> Correlation:
     """`matched` are those of the matched ops that the comparison is about; each of their parts is made when it is asked
     for."""
     parts = Parts(server.ops, client.ops, matched, clock)
-    return Correlation(server, client, matching, matched, clock, parts, srt, swapped, untimed)
+    return Correlation(server, client, matching, matched, clock, parts, srt, order, untimed)
 
 
 # --- What TCP and the hosts did to them -------------------------------------------------------------------------------
@@ -191,6 +193,7 @@ def report(
     *,
     evidence: Sequence[str] = (),
     asked: Sequence[Asked] = (),
+    slo: Sequence[Slo] = (),
     sessions: int | None = None,
     borders: Sequence[int] | None = None,
 ) -> model.Report:
@@ -199,7 +202,6 @@ def report(
 
     Raises what `nfslat.figures.whatif.what_if` does.
     """
-    from nfslat.figures.audit.missing import most_unseen
     from nfslat.figures.audit.pair import pair_notes, remarks
     from nfslat.figures.called import called_of
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
@@ -210,6 +212,7 @@ def report(
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.notes import notes_of
+    from nfslat.figures.objectives import objectives_of
     from nfslat.figures.outcomes import outcomes_of
     from nfslat.figures.phases import leading, named_by_phase
     from nfslat.figures.stack import stack
@@ -230,7 +233,8 @@ def report(
         matched = later.result()
         audit, clock = pair_notes(c), clock_of(c.clock)
         transport, hangs, layers = transport_rows(c), hangs_of_two(c, filters), stack(known, c)
-        causes, verdict, facts = findings_and_verdict(c, known, matched, inflight, most_unseen(c), transport)
+        hanging, objectives = findings_of_hangs(hangs), objectives_of(c, known, slo)
+        causes, verdict, facts = findings_and_verdict(c, known, matched, inflight, transport, hanging, objectives)
         of_clock = clock_findings(clock)
         phases = _phases(c, known, borders)
         # What the application measured, and what is not shown, are of the whole.
@@ -266,7 +270,7 @@ def report(
             evidence=list(evidence),
             stack=layers.rows,
             findings=[
-                *(one.as_finding() for one in (*causes, *findings_of_hangs(hangs))),
+                *(one.as_finding() for one in (*causes, *hanging)),
                 *capture_findings(captures, audit),
                 *of_clock,
             ],
@@ -281,7 +285,6 @@ def _phases(c: Analysis, known: Known, borders: Sequence[int] | None) -> list[To
     Means that somebody gave are of the whole, and are left out.
     """
     from nfslat.evidence.known import Known
-    from nfslat.figures.audit.missing import most_unseen
     from nfslat.figures.findings import findings_and_verdict
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
@@ -299,7 +302,7 @@ def _phases(c: Analysis, known: Known, borders: Sequence[int] | None) -> list[To
             load = refuted(one.inflight.load, instead)
             one = dataclasses.replace(one, inflight=dataclasses.replace(one.inflight, load=load))
         inflight = inflight_of(one)
-        causes, verdict, _ = findings_and_verdict(one, hosts, matched_ops(one), inflight, most_unseen(one), None)
+        causes, verdict, _ = findings_and_verdict(one, hosts, matched_ops(one), inflight, None)
         if verdict is not None:
             told.append(Told(span, phase_row(c, one, span, verdict, inflight), causes, verdict))
     return told
@@ -313,7 +316,7 @@ def within(c: Analysis, begin_ns: int | None, end_ns: int | None) -> Analysis:
         for side, by_time in zip((c.server, c.client), times, strict=True)
     )
     matched = only(c.matched, client.kept[c.matched.client])
-    return analyse(decompose(server, client, c.matching, matched, c.clock, srt=c.srt, swapped=c.swapped))
+    return analyse(decompose(server, client, c.matching, matched, c.clock, srt=c.srt, order=c.order))
 
 
 def tables(
@@ -334,6 +337,13 @@ def pictures(
     from nfslat.figures.pictures.all import pictures_of
 
     return pictures_of(c, inflight, slowest=slowest, paths=paths)
+
+
+def pictures_of_one(side: Side, inflight: model.InFlight, srt: str) -> Alone | None:
+    """The same of one capture; None without an op."""
+    from nfslat.figures.pictures.alone import alone_of
+
+    return alone_of(side, inflight, srt)
 
 
 def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Report:
@@ -375,21 +385,24 @@ def _unseen_of_one(side: Side, missing: I64) -> Unseen | None:
 # --- Tables that stages take, out of sides ----------------------------------------------------------------------------
 
 
-def _match(server: Side, client: Side, *, may_swap: bool) -> tuple[Side, Side, Matching, bool]:
-    """The sides in the right order, what matches, and whether the order was wrong."""
+def _match(server: Side, client: Side, *, may_swap: bool) -> tuple[Side, Side, Matching, Order]:
+    """The sides in the right order, what matches, and how the order was found."""
     matching = _match_as_given(server, client)
     if not len(matching.matched):
         overlap.refuse_without_common_op(_given(server), _given(client))
     overlap.refuse_same_capture(_given(server), _given(client), matching.matched)
     called = forward(server.ops, client.ops, matching.matched)
-    swapped = may_swap and overlap.is_swapped(server.ops, client.ops, called)
+    longer = overlap.where_longer(server.ops, client.ops, called) if may_swap and len(called) else Longer.AT_CLIENT
     # Long ops by a fast clock look as if they took longer; but only in the right order are causes in front of effects.
-    if swapped and len(called) and find_clock(server.ops, client.ops, called).fits:
-        swapped = False
-    if swapped:
-        server, client = client, server
-        matching = _match_as_given(server, client)
-    return server, client, matching, swapped
+    if longer is Longer.AT_CLIENT or (longer is Longer.AT_SERVER and find_clock(server.ops, client.ops, called).fits):
+        return server, client, matching, Order.AS_GIVEN
+    other = _match_as_given(client, server)
+    if longer is Longer.UNCLEAR:
+        ways = ((server, client, matching), (client, server, other))
+        fits = [find_clock(s.ops, c.ops, forward(s.ops, c.ops, found.matched)).fits for s, c, found in ways]
+        if fits[0] or not fits[1]:
+            return server, client, matching, Order.UNCLEAR if fits[0] == fits[1] else Order.AS_GIVEN
+    return client, server, other, Order.EXCHANGED
 
 
 def _match_as_given(server: Side, client: Side) -> Matching:

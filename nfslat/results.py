@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
@@ -69,6 +70,14 @@ class Side:
         return int(arrived.min()), int(arrived.max())
 
 
+class Order(Enum):
+    """How it was found which of two captures is the server's."""
+
+    AS_GIVEN = "as given"
+    EXCHANGED = "exchanged"  # the client's was given first
+    UNCLEAR = "unclear"  # as given, for the packets do not tell
+
+
 @dataclass(frozen=True)
 class Correlation:
     """Two sides, matched. `matched` and `parts` hold only selected ops that the client called (no callbacks), and that
@@ -81,8 +90,13 @@ class Correlation:
     clock: Clock
     parts: Parts
     srt: str
-    swapped: bool
+    order: Order
     untimed: int
+
+    @property
+    def swapped(self) -> bool:
+        """Were the captures given client first?"""
+        return self.order is Order.EXCHANGED
 
     @property
     def engine(self) -> str:

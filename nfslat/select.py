@@ -25,7 +25,7 @@ REASONS = (
     "selected",
     "other RPC programs than NFS",
     "not --op",
-    "not --client",
+    "not --client-addr",
     "not --server-addr",
     "not --port",
     "before --start",
@@ -165,7 +165,7 @@ def select(ops: Ops, filters: Filters, time_ns: I64, first_ns: int) -> I8:
         labels = op_labels(ops.kinds)
         drop(why, "not --op", [labels[kind] not in filters.ops for kind in by_class.kind])
     for option, wanted, column in (
-        ("--client", filters.clients, 0),
+        ("--client-addr", filters.clients, 0),
         ("--server-addr", filters.servers, 1),
         ("--port", filters.ports, 2),
     ):
@@ -273,7 +273,7 @@ def make_filters(
     """
     given: dict[str, Any] = {
         "--op": [op] if isinstance(op, str) else list(op),
-        "--client": [client] if isinstance(client, str) else list(client),
+        "--client-addr": [client] if isinstance(client, str) else list(client),
         "--server-addr": [server_addr] if isinstance(server_addr, str) else list(server_addr),
         "--port": list(port),
         "--start": None if start is None else str(start),
@@ -285,7 +285,7 @@ def make_filters(
         raise UsageError(f"--start {start} is not before --end {end}")
     return Filters(
         ops=parse_ops((name for value in given["--op"] for name in value.split(",")), "--op"),
-        clients=parse_addresses(given["--client"], "--client"),
+        clients=parse_addresses(given["--client-addr"], "--client-addr"),
         servers=parse_addresses(given["--server-addr"], "--server-addr"),
         ports=frozenset(given["--port"]),
         start=first,

@@ -40,7 +40,7 @@ _OPTIONS = (
     ["--by", "file"], ["--by", "slot"], ["--by", "second"], ["--interval", "0.5"], ["--interval", "1000"],
     ["--srt", "tshark"], ["--srt", "first"], ["--all-programs"], ["--no-swap"], ["--markdown"], ["--hist"],
     ["--json", "-"], ["--csv", "{}/a.csv"], ["--missed", "{}/m.csv"], ["--files", "{}/f.csv"],
-    ["--perfetto", "{}/p.json"], ["--parquet", "{}/p.parquet"], ["--slowest", "1"], ["--client", "10.0.0.1"],
+    ["--perfetto", "{}/p.json"], ["--parquet", "{}/p.parquet"], ["--slowest", "1"], ["--client-addr", "10.0.0.1"],
     ["--port", "2049"],
 )  # fmt: skip
 

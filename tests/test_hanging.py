@@ -327,7 +327,7 @@ def test_filters_by_time_and_address_leave_out_what_is_not_asked_for(tmp_path: P
         (("--start", "5"), False),
         (("--start", "2"), True),
         (("--end", "0.5"), False),
-        (("--client", "10.0.0.1"), True),
+        (("--client-addr", "10.0.0.1"), True),
         (("--port", "2049"), True),
     ):
         report = _one(tmp_path, tcp, others(), options=options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import shutil
@@ -9,21 +10,18 @@ import subprocess
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
+from typing import cast
 
 import pytest
 
 from nfslat.cli import main as cli
 from nfslat.cli import report as report_command
+from nfslat.cli.arguments import Command, command_parser
 from nfslat.cli.help import SHELLS, report_parser
 
 ROOT = Path(__file__).parents[1]
 SHELL = ROOT / "nfslat" / "cli" / "shell"
-_OPTIONS = sorted(
-    name
-    for action in report_parser(cli.COMMANDS)._actions
-    for name in action.option_strings[-1:]
-    if name.startswith("--")
-)
+_OPTIONS = sorted(name for name in report_parser(cli.COMMANDS).options() if name.startswith("--"))
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +53,7 @@ def test_help_is_one_screen_with_everything(capsys: pytest.CaptureFixture[str]) 
     assert {option for option in _OPTIONS if f"{option} " not in text.replace("\n", " ")} == set()
     assert set(cli.COMMANDS) <= set(text.split("\ncommands")[1].split("\n\n")[0].split())
     assert text.index("examples:") < text.index("--engine")
+    assert "man nfslat" not in text  # which works where a package was installed, and not in a checkout
 
 
 def test_help_all_has_a_sentence_for_each_option(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,35 +75,68 @@ def test_completion_is_printed(capsys: pytest.CaptureFixture[str], shell: str) -
     assert _printed(capsys, "--completion", shell) == (SHELL / SHELLS[shell]).read_text()
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+# $1: the script, $2: the line, behind which Tab is pressed on a terminal of zsh's own; a file takes the words.
+_ZSH = r"""
+offered=$(mktemp)
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell "offered=$offered; autoload -Uz compinit; compinit -D; eval \"\$(<$1)\""
+zpty -w shell 'compadd() { local -a some; builtin compadd -O some "$@"; print -rl -- $some >>$offered'
+zpty -w shell 'builtin compadd "$@" }'
+zpty -w shell 'tab() { zle complete-word; print that is all >>$offered }; zle -N tab; bindkey "^I" tab; print READ""Y'
+zpty -r -m shell before '*READY*'
+zpty -n -w shell "$2"$'\t'
+until grep -qx 'that is all' $offered; do sleep 0.1; done
+grep -vx 'that is all' $offered
+rm $offered
+"""
+_OFFERS = {
+    "bash": [
+        "bash",
+        "-c",
+        'source $1; COMP_WORDS=($2 ""); [ "${2% }" != "$2" ] || unset "COMP_WORDS[-1]"; '
+        'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _shtab_nfslat 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"',
+        "bash",
+    ],
+    "zsh": ["zsh", "-f", "-c", _ZSH, "zsh"],
+    "fish": ["fish", "--no-config", "-c", "source $argv[1]; complete -C $argv[2]"],
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(
-    ("words", "some"),
+    ("line", "some"),
     [
-        (("tr",), {"transport"}),
-        (("server.", ""), {"server.pcap"}),
-        (("",), {"show", "server.pcap"}),
-        (("show", "--xi"), {"--xid"}),
-        (("--by", ""), set(report_command.BY)),
-        (("--html", "ser"), {"server.pcap"}),
-        (("server.pcap", "server.pcap", "--perf"), {"--perfetto"}),
+        ("tr", {"transport"}),
+        ("server.pcap ", {"server.pcap"}),
+        ("", {"show", "server.pcap"}),
+        ("show --xi", {"--xid"}),
+        ("show ser", {"server.pcap"}),
+        ("--by ", set(report_command.BY)),
+        ("--by size ser", {"server.pcap"}),
+        ("--html ser", {"server.pcap"}),
+        ("server.pcap server.pcap --perf", {"--perfetto"}),
     ],
 )
-def test_bash_completes(tmp_path: Path, words: tuple[str, ...], some: set[str]) -> None:
-    """bash offers commands and files where captures stand, options, and their values."""
+def test_a_shell_completes(tmp_path: Path, shell: str, line: str, some: set[str]) -> None:
+    """Each shell offers commands and files where captures stand, options, and their values."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell}")
     (tmp_path / "server.pcap").touch()
-    line = " ".join(f"'{word}'" for word in ("nfslat", *words))
-    script = (
-        f"source {SHELL / 'nfslat.bash'}; COMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}}-1)); "
-        '_shtab_nfslat 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"'
-    )
-    found = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    command = [*_OFFERS[shell], str(SHELL / SHELLS[shell]), f"nfslat {line}"]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
     assert some <= set(found.stdout.split())
 
 
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")
-def test_zsh_reads_its_script() -> None:
-    """zsh takes the script for one."""
-    subprocess.run(["zsh", "-n", str(SHELL / "_nfslat")], check=True, capture_output=True)
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
+@pytest.mark.parametrize("command", ["", *cli.COMMANDS])
+def test_fish_knows_each_option_of_each_command(command: str) -> None:
+    """All of those that help shows, and no others."""
+    parser = command_parser(command, cast(Command, importlib.import_module(cli.COMMANDS[command]))) if command else None
+    wanted = {name for name in (parser or report_parser(cli.COMMANDS)).options() if name.startswith("--")}
+    script = f"source {SHELL / 'nfslat.fish'}; complete -C 'nfslat {command} --'"
+    found = subprocess.run(["fish", "-N", "-c", script], capture_output=True, text=True, check=True)
+    assert {line.split("\t")[0] for line in found.stdout.splitlines()} == wanted
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,6 +29,75 @@ def test_rows_sum_whatever_is_known(figures: list[float], known: set[str]) -> No
             assert sum(below) == pytest.approx(row.ms)
     assert found.verdict.layer in ("server", "network", "client")
     assert all(one.share is None or 0 <= one.share <= 1 + 1e-9 for one in found.findings)
+
+
+@given(
+    st.lists(ms, min_size=5, max_size=5),
+    st.sets(st.sampled_from(("app_ms", "client_ms", "server_ms", "thread_ms", "storage_ms")), min_size=1),
+)
+def test_any_figures_make_a_stack(figures: list[float], known: set[str]) -> None:
+    """Of whichever figures are given the stack sums up, a layer is named by figures that bound it alone, and what was
+    not measured between them is a row that says so, with the measurement that fills it."""
+    names = ("storage_ms", "thread_ms", "server_ms", "client_ms", "app_ms")
+    given: dict[str, Any] = {name: value for name, value in zip(names, sorted(figures), strict=True) if name in known}
+    found = answer(Numbers(**given))
+    assert (
+        sum(row.ms for row in found.stack if row.depth == 1) == pytest.approx(found.stack[0].ms)
+        or len(found.stack) == 1
+    )
+    if {"client_ms", "server_ms"} <= known:
+        return
+    is_open = any(row.layer.startswith("not told: ") and row.ms > found.stack[0].ms / 2 for row in found.stack)
+    assert (found.verdict.layer == "unknown") or not is_open
+    if is_open and known & {"app_ms", "client_ms"}:
+        assert found.next is not None
+        assert found.next.startswith("--client-ms") == ("client_ms" not in known)
+    app, client = given.get("app_ms"), given.get("client_ms")
+    if app is not None and client is not None and app - client > app / 2:
+        assert found.verdict.layer == "client"
+
+
+def test_application_and_storage_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """The case that nfslat is for: the hole between the two is shown, no layer is blamed, and the next measurement is
+    named, as a command."""
+    assert cli.main(["stack", "--app-ms", "50", "--storage-ms", "1"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.startswith(
+        "49.00 of the application's 50.00 ms (98.0 %) lie in the client above the wire, the network or "
+    )
+    assert "not told: client, network, server 49.0 98.0 %" in out
+    assert "Next: --client-ms: capture on the client and run nfslat client.pcap" in out
+    assert "nfslat capture --server HOST --client HOST --app-ms 50 --storage-ms 1" in out
+    assert cli.main(["stack", "--app-ms", "50", "--storage-ms", "1", "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["verdict"]["layer"], found["verdict"]["cause"]) == ("unknown", None)
+    assert found["next"].startswith("--client-ms")
+
+
+def test_without_a_figure_the_figures_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """`nfslat stack` alone says in a few lines what it takes."""
+    assert cli.main(["stack"]) == 0
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) <= 12
+    assert all(f"--{name}-ms" in out for name in ("app", "client", "server", "thread", "storage"))
+
+
+@pytest.mark.parametrize(
+    ("words", "layer", "cause"),
+    [
+        ("--app-ms 50 --client-ms 3 --slots 16", "client", "client-slots"),
+        ("--app-ms 50 --server-ms 48 --thread-ms 1 --threads 8", "server", "server-threads"),
+        ("--app-ms 50 --storage-ms 40", "server", None),
+        ("--client-ms 48 --storage-ms 1", "unknown", None),
+        ("--server-ms 48", "unknown", None),
+        ("--app-ms 0", "unknown", None),
+    ],
+)
+def test_what_some_figures_prove(capsys: pytest.CaptureFixture[str], words: str, layer: str, cause: str | None) -> None:
+    """A layer is named where the figures beside it leave nothing else, and only there."""
+    assert cli.main(["stack", *words.split(), "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)["verdict"]
+    assert (found["layer"], found["cause"]) == (layer, cause)
 
 
 @pytest.mark.parametrize("figures", [{"server_ms": 3.0}, {"thread_ms": 2.0}, {"storage_ms": 1.5}])
@@ -57,7 +127,9 @@ def test_a_network_that_adds_most_is_named(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--client-ms", "2"], "--server-ms"),
+        (["--app-ms", "1", "--storage-ms", "2"], "--app-ms 1, which contains it"),
+        (["--app-ms", "1", "--server-ms", "2"], "--app-ms 1, which contains it"),
+        (["--json", "-"], "--json needs a figure"),
         (["--client-ms", "x", "--server-ms", "1"], "give milliseconds"),
         (["--client-ms", "2", "--server-ms", "nan"], "give milliseconds"),
         (["--client-ms", "2", "--server-ms", "1", "--threads", "-1"], "give a number"),

@@ -12,11 +12,12 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from captures import Decoder, needs_captures, needs_native
+from captures import SHARED, Decoder, needs_captures, needs_native
 from hypothesis import given
 from hypothesis import strategies as st
 from scenario import FOLDER, MS, Scenario
 
+import nfslat
 from nfslat import pipeline
 from nfslat.answer import model
 from nfslat.answer.json import plain
@@ -30,8 +31,10 @@ from nfslat.figures.op_columns import CHARGED
 from nfslat.figures.op_view import OpView, Sent, SideView
 from nfslat.figures.pictures.all import pictures_of
 from nfslat.figures.pictures.bins import CLASSES, LE_NS, MOST_BINS, Bins, classes_of
+from nfslat.figures.pictures.events import bursts
 from nfslat.figures.pictures.flying import flying, limit_of_client
 from nfslat.figures.pictures.path import spread
+from nfslat.figures.pictures.pieces import pieces_of
 from nfslat.figures.pictures.tallies import MEASURES, Tallies
 from nfslat.figures.stats import summary
 from nfslat.figures.wireshark import of_side
@@ -367,6 +370,59 @@ def test_the_estimate_follows_a_step(lab: Callable[[str], Drawn]) -> None:
     assert len({round(one) for one in estimates}) == 2
 
 
+# ---- what happened, and one capture by itself ----
+
+
+@needs_native
+@needs_captures
+def test_a_host_that_stood_still_is_an_event(lab: Callable[[str], Drawn]) -> None:
+    """The client was stopped once, for 1.2 s: that is on the axis, whose host it was, and when."""
+    _, _, pictures = lab("j_v3_client_stall")
+    (pause,) = (one for one in pictures.over_time.events if one.what == "host-pause")
+    assert pause.side == "client"
+    assert 1_000 < pause.ms < 1_400
+    assert 0 < pause.at_s < pictures.over_time.bins * pictures.over_time.bin_ms / 1e3
+
+
+@on_the_lab
+def test_events_are_those_that_were_made(lab: Callable[[str], Drawn], scenario: str) -> None:
+    """Hosts that were stopped and servers that were started anew show; where nobody did that there are none."""
+    _, _, pictures = lab(scenario)
+    found = [one.what for one in pictures.over_time.events if one.what != "loss"]
+    assert found == {"j_v3_client_stall": ["host-pause"], "n_v3_nfsd_restart": ["no-connection"]}.get(scenario, [])
+
+
+def test_a_burst_of_losses_stands_out_and_a_steady_loss_does_not() -> None:
+    """Neighbouring bins are one burst, its cost is theirs; what is small beside it is left out, and so are losses all
+    the time."""
+    bins = Bins(1_000 * MS, 10 * MS, 20)
+    quiet = [0.0] * 20
+    burst = quiet.copy()
+    burst[3:6], burst[15] = [100.0, 0.0, 50.0], 1.0
+    (one,) = bursts("client", burst, bins)
+    assert (one.what, one.side, one.at_s, one.ms, one.cost_ms) == ("loss", "client", 0.03, 30.0, 150.0)
+    assert list(bursts("server", [5.0] * 20, bins)) == []
+    assert list(bursts("server", quiet, bins)) == []
+
+
+@needs_native
+@needs_captures
+@pytest.mark.parametrize("side", ["server", "client"])
+def test_one_capture_has_its_latency_over_time(side: str) -> None:
+    """Counts sum to the ops of its table, means to its mean; a report of two has none of it."""
+    folder = SHARED / "lab" / "a_v3_baseline"
+    report = nfslat.inspect(folder / f"{side}.pcap.gz").figures
+    alone = report.alone
+    assert alone is not None
+    assert report.pictures is None
+    rows = report.raw["capture"]
+    assert sum(alone.ops) == sum(n for *_, n in alone.heat) == sum(row.count for row in rows)
+    whole = sum(row.count * row.srt_ms.mean for row in rows)
+    assert sum(n * (mean or 0.0) for n, mean in zip(alone.ops, alone.srt_ms, strict=True)) == pytest.approx(whole)
+    assert len(alone.ops) == len(alone.flying.mean) == alone.bins <= MOST_BINS
+    assert max(alone.flying.max) == report.inflight.server.max if report.inflight else False
+
+
 # ---- the slowest ops ----
 
 
@@ -402,6 +458,50 @@ def test_charges_of_an_op_are_those_of_its_row_in_the_csv(lab: Callable[[str], D
             want = int(c.charges.ns_of(causes, slice(row, row + 1))[0])
             assert sum(ms for cause, ms in one.charges_ms.items() if cause in causes) == pytest.approx(want / MS)
         assert all(one.charges_ms.values())
+
+
+@on_the_lab
+def test_the_pieces_of_an_op_sum_to_it(lab: Callable[[str], Drawn], scenario: str) -> None:
+    """The largest first, each cause as much as it is charged with, the wait for a thread among them."""
+    _, _, pictures = lab(scenario)
+    for one in pictures.slowest:
+        each = [piece.ms for piece in one.pieces]
+        assert each == sorted(each, reverse=True)
+        assert sum(each) == pytest.approx(one.client_ms, abs=1e-6)
+        for cause, ms in one.charges_ms.items():
+            assert sum(piece.ms for piece in one.pieces if piece.cause == cause) == pytest.approx(ms)
+        waited = sum(piece.ms for piece in one.pieces if piece.cause == "queue")
+        assert waited == pytest.approx(one.queue_ms or 0.0)
+
+
+@needs_native
+@needs_captures
+def test_an_op_that_waited_for_a_thread_says_so_first(lab: Callable[[str], Drawn]) -> None:
+    """With two threads nearly all of the slowest op's time is that wait, not the distance that TCP can tell of."""
+    _, _, pictures = lab("b_v3_nfsd_threads2")
+    for one in pictures.slowest:
+        assert (one.pieces[0].part, one.pieces[0].cause) == ("server", "queue")
+        assert one.pieces[0].ms > 0.7 * one.client_ms
+
+
+def test_pieces_by_pencil() -> None:
+    """What is charged to a part comes off it; the queue and the thread share what is left of the server's."""
+    parts, charged = (1 * MS, 5 * MS, 90 * MS, 0, 4 * MS), {("call_net", "rto"): 3 * MS, ("server", "rto"): 10 * MS}
+    found = pieces_of(parts, charged, 70 * MS, split=True)
+    assert [(one.part, one.cause, one.ms) for one in found] == [
+        ("server", "queue", 70.0),
+        ("server", "rto", 10.0),
+        ("server", "in thread", 10.0),
+        ("reply_net", "unexplained", 4.0),
+        ("call_net", "rto", 3.0),
+        ("call_net", "unexplained", 2.0),
+        ("call_send", "unexplained", 1.0),
+    ]
+    blind = pieces_of((0, -7 * MS, 90 * MS, 0, 9 * MS), {}, None, split=False)
+    assert [(one.part, one.cause, one.ms) for one in blind] == [
+        ("server", "unexplained", 90.0),
+        ("network", "unexplained", 2.0),
+    ]
 
 
 @needs_native

@@ -137,13 +137,13 @@ def test_filters_by_address_and_port(capsys: pytest.CaptureFixture[str]) -> None
     pair = SAMPLES / "server-threads"
     files = (pair / "server.pcap.gz", pair / "client.pcap.gz")
     whole = _report(capsys, *files)["matched"]["ops"]
-    same = _report(capsys, *files, "--client", "10.77.0.2", "--server-addr", "10.77.0.1", "--port", "2049")
+    same = _report(capsys, *files, "--client-addr", "10.77.0.2", "--server-addr", "10.77.0.1", "--port", "2049")
     assert same["matched"]["ops"] == whole
     for command in ([*files], [files[0]]):
-        assert cli.main([*map(str, command), "--client", "192.0.2.1"]) == 3
+        assert cli.main([*map(str, command), "--client-addr", "192.0.2.1"]) == 3
         assert capsys.readouterr() == (
             "",
-            "nfslat: no op is left by the filters (--client 192.0.2.1); run without them to see what there is\n",
+            "nfslat: no op is left by the filters (--client-addr 192.0.2.1); run without them to see what there is\n",
         )
 
 

@@ -66,13 +66,13 @@ def test_op_names_of_any_version() -> None:
 def test_client_server_and_port_are_those_of_the_call() -> None:
     """Whoever spoke first on the connection: the caller is the client, the called one the server."""
     made = table(op(0, 1, 1, conn=0), op(2, 3, 2, conn=1, direction=1), op(4, 5, 3, conn=2))
-    assert why(made, clients=frozenset({"10.0.0.1"})) == ["", "", "not --client"]
+    assert why(made, clients=frozenset({"10.0.0.1"})) == ["", "", "not --client-addr"]
     assert why(made, servers=frozenset({"10.0.0.1"})) == ["not --server-addr"] * 3
     assert why(made, ports=frozenset({20049})) == ["not --port", "not --port", ""]
 
 
 def test_callbacks_belong_to_the_client_that_is_called() -> None:
-    """The server calls back: --client still names the NFS client, and --server-addr the NFS server."""
+    """The server calls back: --client-addr still names the NFS client, and --server-addr the NFS server."""
     made = table(op(0, 1, 1), op(2, 3, 2, conn=0, direction=1, program=CALLBACK, version=1, op=4))
     assert made.spread(is_reverse(made)).tolist() == [False, True]
     assert why(made, all_programs=True, clients=frozenset({"10.0.0.1"})) == ["", ""]
@@ -178,7 +178,10 @@ def test_an_address_that_only_one_side_sees_selects_on_both() -> None:
     client, server = side(op(0, 5, 7), first_ms=0), side(op(1, 4, 7), first_ms=0, connections=nat)
     for name in ("10.0.0.1", "192.0.2.1"):
         assert selected(server, client, Filters(clients=frozenset({name}))) == ([""], [""])
-    assert selected(server, client, Filters(clients=frozenset({"10.0.0.3"}))) == (["not --client"], ["not --client"])
+    assert selected(server, client, Filters(clients=frozenset({"10.0.0.3"}))) == (
+        ["not --client-addr"],
+        ["not --client-addr"],
+    )
 
 
 # --- Points in time ---------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ Severity = Annotated[str, Must(enum=["info", "warning"])]
 Layer = Annotated[str, Must(enum=["server", "network", "client"])]
 LayerOrUnknown = Annotated[str, Must(enum=["server", "network", "client", "unknown"])]
 LayerOrCapture = Annotated[str, Must(enum=["server", "network", "client", "capture"])]
+VerdictOutcome = Annotated[str, Must(enum=["fault", "no-fault", "undecided"])]  # of a verdict
 HowSure = Annotated[str, Must(enum=["high", "medium", "low"])]  # of a verdict
 HowProven = Annotated[str, Must(enum=["certain", "likely"])]  # of a finding
 
@@ -49,7 +50,7 @@ BothSidesOrCapture = Annotated[
 
 
 class Document:
-    """A dataclass that is a whole report; `schema`, its first field, names the contract: ``nfslat.report/1``.
+    """A dataclass that is a whole report; `schema`, its first field, names the contract: ``nfslat.report/2``.
 
     What only some need is imported late: whoever starts nfslat gets here.
     """

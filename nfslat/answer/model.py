@@ -1,6 +1,6 @@
 """The report as dataclasses: what the stages found goes in, every renderer gets this and nothing else.
 
-Field names are the JSON contract ``nfslat.report/1`` (docs/method.md, ``answer/schema.json``). Durations are float
+Field names are the JSON contract ``nfslat.report/2`` (docs/method.md, ``answer/schema.json``). Durations are float
 milliseconds, counts integers, times ISO 8601 with zone; None is "not known".
 """
 
@@ -17,8 +17,8 @@ from nfslat.answer.contract import (
     Document,
     HowProven,
     HowSure,
+    Layer,
     LayerOrCapture,
-    LayerOrUnknown,
     Must,
     NotNegative,
     Positive,
@@ -26,6 +26,7 @@ from nfslat.answer.contract import (
     Share,
     Sides,
     Time,
+    VerdictOutcome,
 )
 from nfslat.answer.figures import PARTS
 from nfslat.answer.figures import Summary as Summary
@@ -38,13 +39,14 @@ from nfslat.answer.inflight import MountInFlight as MountInFlight
 from nfslat.answer.inflight import ServerInFlight as ServerInFlight
 from nfslat.answer.inflight import SessionInFlight as SessionInFlight
 from nfslat.answer.outcomes import Outcomes as Outcomes
+from nfslat.answer.pictures import Alone as Alone
 from nfslat.answer.pictures import Pictures as Pictures
 from nfslat.answer.pivots import Intervals, Pivot
 from nfslat.answer.pivots import PivotRow as PivotRow
 from nfslat.answer.tune import Advice
 from nfslat.model.causes import CHARGES
 
-SCHEMA = "nfslat.report/1"
+SCHEMA = "nfslat.report/2"
 # The names of `nfslat.model.tables.State` and `Miss`; a test holds them to those, which would load numpy here.
 STATES = "PAIRED NO_REPLY NO_CALL RETRANSMITTED DUPLICATE_FRAME HEADER_NOT_CAPTURED MALFORMED".split()
 MISSES = "OUTSIDE_OVERLAP NOT_CAPTURED_AT_SERVER NOT_CAPTURED_AT_CLIENT CONNECTION_UNMATCHED AMBIGUOUS".split()
@@ -189,6 +191,17 @@ class MatchedRow:
 
 
 @dataclass(frozen=True)
+class Completeness:
+    """How many of the operations of the time that both captures cover are in both, with their figures."""
+
+    share: Share  # of all that are known of
+    ops: Count  # those that are in both, with figures
+    of: Count  # of so many, those included that the captures only know of
+    # why not the rest: how many are not in the client's capture, not in the server's, or in neither
+    missing: dict[str, Count]
+
+
+@dataclass(frozen=True)
 class MatchedOps:
     """The comparison of the two captures."""
 
@@ -201,6 +214,7 @@ class MatchedOps:
     total: MatchedRow | None  # all matched ops together; None where there are none
     slowest: MatchedRow | None  # the slowest 1 % by client SRT, at least one op
     parts: PartSummaries | None  # distribution of the parts; None where no op is matched
+    completeness: Completeness  # how much of this time's operations that is
 
 
 @dataclass(frozen=True)
@@ -379,18 +393,53 @@ class Finding:
     evidence: dict[str, Any]  # the numbers that prove it; names carry their unit
     # what to change, how, and how to verify it; a key without anything to say may be left out
     advice: Annotated[dict[str, Any], Must(some_of=Advice)]
+    # by how much the mean would be shorter were it mended: by a replay of the load, or at most; None: not known
+    gain_ms: float | None = None
+    gain_by: Annotated[str, Must(enum=["replay", "bound"])] | None = None
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """One measurement that would decide more."""
+
+    command: str  # to be pasted into a shell
+    where: str  # on which host, and when
+    decides: str  # what it tells, and how nfslat is given it
+    causes: list[str]  # codes of the findings that it can prove, or refute
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What the user calls slow: one --slo."""
+
+    asked: str  # as it was given: READ.p99=20ms
+    op: str  # the operation, or all
+    figure: Annotated[str, Must(enum=["mean", "p50", "p95", "p99", "max"])]
+    of: Annotated[str, Must(enum=["client", "application"])]  # the response time at the client, or the application's
+    limit_ms: NotNegative
+    measured_ms: float | None  # None: no such operation is in both captures
+    met: bool | None  # None: not known
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Which layer adds the time."""
+    """Is there a fault, where, and how sure that is."""
 
-    layer: LayerOrUnknown  # the layer that adds most to the mean
-    cause: str | None  # code of the leading finding
-    share: float | None  # its share of the mean latency; parts can be negative, so it can lie outside 0 to 1
-    share_slowest: float | None  # its share of the latency of the slowest 1 %; likewise
-    confidence: HowSure  # how sure
-    text: str  # one sentence that can be pasted into a ticket
+    # fault: a finding explains enough of the time, or shows a limit at work; no-fault: nothing that was looked for
+    # explains the time; undecided: it cannot be told, and `next` says what would
+    outcome: VerdictOutcome
+    layer: Layer | None  # whose fault it is; None: nobody's, or not known
+    cause: str | None  # code of the finding that leads; of an undecided verdict the one that leaves it open
+    also: list[str]  # codes of the other findings that the text names
+    share: float | None  # of the mean that the cause explains; None: not known
+    share_slowest: float | None  # of the slowest 1 %; likewise
+    confidence: HowSure  # how sure all of it is
+    text: str  # a few sentences that can be pasted into a ticket
+    next: NextStep | None  # the measurement that would decide more; None: none would
+    largest_layer: Layer | None  # which adds most to the mean, whether or not that is a fault; None: it cannot be told
+    largest_share: float | None  # its share of the mean; parts can be negative, so it can lie outside 0 to 1
+    largest_share_slowest: float | None  # its share of the slowest 1 %; likewise
+    objectives: list[Objective]  # what the user calls slow, and whether it is
     proof: list[str]  # the figures that it rests on
     reasons: list[str]  # why the confidence is what it is
 
@@ -406,10 +455,12 @@ class Phase:
     client_ms: float  # mean SRT at the client, but for a twentieth of the phase where it borders on another one
     server_ms: float  # the same at the server
     network_ms: float  # mean of the differences
-    layer: LayerOrUnknown  # the layer that adds most to the mean
+    layer: Layer | None  # whose fault it is; None: nobody's, or not known
     cause: str | None  # code of the leading finding
     threads_estimate: Positive | None  # number of threads for which calls wait; None where none is seen
     text: str  # the verdict
+    outcome: VerdictOutcome  # of it
+    largest_layer: Layer | None  # the layer that adds most to the mean
 
 
 @dataclass(frozen=True)
@@ -462,3 +513,4 @@ class Report(Document):
     intervals: Intervals | None = None  # matched ops by time; None unless --interval asked for it
     # what pictures are drawn from; None where nothing asked for them, or only one capture was given
     pictures: Pictures | None = None
+    alone: Alone | None = None  # the same of one capture; None where nothing asked for them, or two were given

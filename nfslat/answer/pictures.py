@@ -9,8 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from nfslat.answer.contract import Count, Must, Positive
+from nfslat.answer.contract import Count, Must, NotNegative, Positive, Time
 from nfslat.answer.figures import PARTS
+from nfslat.model.causes import CHARGES
+
+NETWORK = "network"  # both ways together, where the clocks do not tell them apart
+QUEUE, IN_THREAD, UNEXPLAINED = "queue", "in thread", "unexplained"
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,20 @@ class Way:
 
 
 @dataclass(frozen=True)
+class Event:
+    """Something that happened, for axes of time to mark. Steps of a clock, phases, hangs and recoveries have places of
+    their own in the report."""
+
+    # host-pause: a host did not run; no-connection: the client had none to the server; loss: a burst of lost data
+    what: Annotated[str, Must(enum=["host-pause", "no-connection", "loss"])]
+    side: Annotated[str, Must(enum=["client", "server"])] | None  # whose host, or who sent what was lost; None: neither
+    at: Time  # when it began
+    at_s: float  # since the axis begins; negative: before
+    ms: NotNegative  # for how long
+    cost_ms: NotNegative | None  # of the client SRT of all ops, what a loss made; None of others
+
+
+@dataclass(frozen=True)
 class OverTime:
     """Time in `bins` (120 at most) equal bins of a round width, from the first call of a matched op to the last reply.
     An op counts where its call's first byte was sent."""
@@ -89,6 +107,7 @@ class OverTime:
     client: Flying
     call: Way | None  # to the server; None: not known (tshark decoded)
     reply: Way | None  # to the client; None: not known
+    events: list[Event]  # in order of time
 
 
 @dataclass(frozen=True)
@@ -107,7 +126,7 @@ class EnvelopePoint:
 
 
 @dataclass(frozen=True)
-class Event:
+class Moment:
     """A moment of an op's packet timeline."""
 
     at_ms: float  # since the call's first byte left the client; the server's moments are put on the client's clock
@@ -115,6 +134,17 @@ class Event:
     what: str  # as `nfslat show` has it: "call, first byte", "reply, whole" ..., and "call, bytes sent again"
     frame: Positive  # as Wireshark counts in the file
     file: str  # of the capture, as it was given
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of an op's client SRT: what one cause made of one part, or what is left of the part."""
+
+    part: Annotated[str, Must(enum=[*PARTS, NETWORK])]  # network: both ways, where the clocks do not tell them apart
+    # as in `charges`; queue: the wait for a server thread; in thread: the work in one, with file system and storage;
+    # unexplained: the rest of the part
+    cause: Annotated[str, Must(enum=[*CHARGES, QUEUE, IN_THREAD, UNEXPLAINED])]
+    ms: float  # negative where the part is
 
 
 @dataclass(frozen=True)
@@ -140,8 +170,11 @@ class SlowOp:
     parts_ms: Annotated[dict[str, float | None], Must(propertyNames={"enum": PARTS})]
     queue_ms: float | None  # of server_ms, the wait for a thread; None where the packets do not tell
     charges_ms: dict[str, float]  # cause (as in `charges`) -> ms of the client SRT, those that are not 0
+    # where its time went, the largest first; they sum to the time from the call's first byte to the reply's last, which
+    # is client_ms unless --srt says otherwise
+    pieces: list[Piece]
     transmissions: Count  # how often the client sent the call, RPC-level
-    timeline: list[Event]  # its packets on both sides, by time
+    timeline: list[Moment]  # its packets on both sides, by time
     # side -> display filter for that side's capture; "side, file" where several files hold it
     wireshark: dict[str, str]
 
@@ -155,3 +188,20 @@ class Pictures:
     over_time: OverTime
     envelope: list[EnvelopePoint]  # by time
     slowest: list[SlowOp]  # slowest first; 20, or `--slowest`
+
+
+@dataclass(frozen=True)
+class Alone:
+    """What pictures of one capture are drawn from: its selected ops over time, on its own clock, in bins as those of
+    OverTime."""
+
+    classes: Classes
+    begin: str  # the first call
+    bin_ms: float  # width of a bin: 1, 2 or 5 times a power of ten
+    bins: Positive  # how many; the last one holds the last reply
+    ops: list[Count]
+    srt_ms: list[float | None]  # mean SRT; None without ops
+    p99_ms: list[float | None]  # 99th percentile of the SRT, nearest rank
+    heat: list[tuple[Count, Count, Count]]  # by SRT, as in Heat
+    flying: Flying  # in flight, of all NFS ops of the capture
+    events: list[Event]  # in order of time

@@ -5,26 +5,15 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn, Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
-from nfslat.errors import UsageError
+from nfslat.cli.parser import Parser
 
 if TYPE_CHECKING:
     from nfslat.select import Filters
 
 _MOST_MS = 1e9
 _MOST = 1 << 20  # threads, slots, sessions
-
-
-class Parser(argparse.ArgumentParser):
-    """One whose complaints are ``UsageError``."""
-
-    def error(self, message: str) -> NoReturn:
-        if "required: SERVER" in message or "unrecognized" in message:
-            message += (
-                "; captures stand before --server-snapshot and --client-snapshot, which take all names behind them"
-            )
-        raise UsageError(f"{message} (see nfslat --help)")
 
 
 class Command(Protocol):
@@ -43,7 +32,7 @@ class Command(Protocol):
         """The answer as text to `out`, unless the JSON goes there, and as JSON; returns the exit status."""
 
 
-def command_parser(name: str, command: Command) -> argparse.ArgumentParser:
+def command_parser(name: str, command: Command) -> Parser:
     """Of ``nfslat NAME``."""
     parser = Parser(
         prog=f"nfslat {name}",
@@ -52,10 +41,15 @@ def command_parser(name: str, command: Command) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    add_arguments(parser, command)
+    return parser
+
+
+def add_arguments(parser: argparse.ArgumentParser, command: Command) -> None:
+    """All of a command's, those that each has among them."""
     command.add_arguments(parser)
     if parser.get_default("overwrite") is None:
         add_overwrite(parser)
-    return parser
 
 
 def add_overwrite(parser: argparse._ActionsContainer) -> None:
@@ -74,14 +68,29 @@ def add_captures(parser: argparse.ArgumentParser, *, client_optional: bool) -> N
         "client",
         metavar="CLIENT",
         nargs="?" if client_optional else None,
-        help="capture taken on the NFS client at the same time",
+        help="capture taken on the NFS client at the same time; the two in any order",
     )
     parser.add_argument(
         "--engine",
         choices=("native", "tshark"),
         help="what decodes the captures: nfslat's own decoder (default where it was compiled) or Wireshark's tshark",
     )
-    parser.add_argument("--no-swap", action="store_true", help="believe the order of the files, whatever they show")
+    parser.add_argument(
+        "--no-swap", action="store_true", help="take the first capture for the server's, whatever the packets show"
+    )
+
+
+def add_which(parser: argparse.ArgumentParser) -> None:
+    """Which ops, for commands about single ones."""
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--slowest", type=a_count, metavar="N", help="the N ops with the longest client SRT")
+    which.add_argument(
+        "--xid",
+        type=an_xid,
+        metavar="XID",
+        action="append",
+        help="the op with this XID (0x1a2b3c4d or decimal); repeatable",
+    )
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
@@ -90,8 +99,10 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--op", metavar="OP[,OP]", action="append", default=[], help="operations, for example READ,WRITE"
     )
-    group.add_argument("--client", dest="client_addr", metavar="ADDR", action="append", default=[], help="NFS client")
-    group.add_argument("--server-addr", metavar="ADDR", action="append", default=[], help="NFS server")
+    group.add_argument("--client-addr", metavar="ADDR", action="append", default=[], help="NFS client; repeatable")
+    # As it was called before `nfslat capture --client HOST` came.
+    group.add_argument("--client", dest="client_addr", action="append", default=[], help=argparse.SUPPRESS)
+    group.add_argument("--server-addr", metavar="ADDR", action="append", default=[], help="NFS server; repeatable")
     group.add_argument("--port", type=a_port, metavar="N", action="append", default=[], help="port that was called")
     group.add_argument(
         "--start",

@@ -71,10 +71,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dir", metavar="DIR", help="folder on the hosts for the files meanwhile (the roomiest of theirs)"
     )
-    parser.add_argument(
-        "--server-address", metavar="ADDR", help="the server, as the client sees it, if it is not found"
-    )
-    parser.add_argument("--client-address", metavar="ADDR", help="the client, as the server sees it")
+    parser.add_argument("--server-addr", metavar="ADDR", help="the server, as the client sees it, if it is not found")
+    parser.add_argument("--client-addr", metavar="ADDR", help="the client, as the server sees it")
+    for side in ("server", "client"):  # as they were called before filters and these had one name
+        parser.add_argument(f"--{side}-address", dest=f"{side}_addr", help=argparse.SUPPRESS)
     parser.add_argument(
         "--only-client", action="store_true", help="leave the server's other clients out, whose calls take threads too"
     )
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace, _: TextIO, json_out: TextIO | None, *, widt
     """
     from nfslat.field import both  # noqa: PLC0415  (late: --help needs none of it)
 
-    for name in ("server_address", "client_address"):
+    for name in ("server_addr", "client_addr"):
         _refuse_no_address(options, name)
     wanted = both.Wanted(
         hosts={"server": options.server, "client": options.client},
@@ -107,8 +107,8 @@ def run(options: argparse.Namespace, _: TextIO, json_out: TextIO | None, *, widt
         keep_free_mb=options.keep_free_mb,
         max_mb=options.max_mb,
         folder=options.dir,
-        server_address=options.server_address,
-        client_address=options.client_address,
+        server_address=options.server_addr,
+        client_address=options.client_addr,
         interfaces={"server": options.server_interface, "client": options.client_interface},
         only_client=options.only_client,
         force=options.force,

@@ -7,7 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, TextIO
 
-from nfslat.cli.arguments import a_count, add_captures, add_filters, an_xid, parse_filters
+from nfslat.cli.arguments import add_captures, add_filters, add_which, parse_filters
 from nfslat.errors import UsageError
 from nfslat.model.units import to_ms
 
@@ -33,9 +33,7 @@ _SCHEMA = "nfslat.extract/1"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `nfslat extract` takes."""
     add_captures(parser, client_optional=False)
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--slowest", type=a_count, metavar="N", help="the N ops with the longest client SRT")
-    which.add_argument("--xid", type=an_xid, metavar="XID", action="append", help="the op with this XID; repeatable")
+    add_which(parser)
     parser.add_argument("--out", metavar="FILE", required=True, help="the pcapng file to write; - is standard output")
     parser.add_argument(
         "--context", action="store_true", help="with all else on the op's connection while it was under way"
@@ -71,11 +69,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
         binary_output(options.out, Kind.PACKETS, inputs(options), overwrite=options.overwrite) as packets_out,
         api.opened(inputs(options), wanted, quiet=options.quiet) as (found, tools),
     ):
-        rows = (
-            show.slowest_ops(found, options.slowest)
-            if options.xid is None
-            else [row for xid in options.xid for row in show.by_xid(found, xid)]
-        )
+        rows = show.chosen(found, options.xid, options.slowest)
         assert packets_out is not None  # noqa: S101 - --out is required
         shown, rewrite = anonymous(found) if options.anonymize else (found, None)
         with writing_to(options.out):
@@ -97,7 +91,7 @@ def _text(written: list[Written], name: str, *, swapped: bool, fits: bool) -> st
     sides = {side: sum(one.packets[side] for one in written) for side in ("client", "server")}
     text = f"{name}: {ops}, {sides['client']} packets at the client, {sides['server']} at the server\n"
     if swapped:
-        text += "The captures were given in the wrong order: the first is the client's, the second the server's.\n"
+        text += "The captures were given client first: by the packets the second is the server's.\n"
     if not fits:
         text += (
             "No offset of the two clocks explains the ops: the server's packets are placed by\n"

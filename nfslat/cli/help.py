@@ -11,7 +11,7 @@ from typing import Any
 
 from nfslat import __version__
 from nfslat.cli import report as report_command
-from nfslat.cli.arguments import Parser
+from nfslat.cli.parser import Parser
 
 SHELLS = {"bash": "nfslat.bash", "zsh": "_nfslat", "fish": "nfslat.fish"}  # file in nfslat/cli/shell
 _WIDTH = 80
@@ -25,7 +25,7 @@ _TITLES = {
 }
 
 
-def report_parser(commands: Iterable[str]) -> argparse.ArgumentParser:
+def report_parser(commands: Iterable[str]) -> Parser:
     """Of `nfslat` itself; the names of its `commands` stand in its help."""
     parser = Parser(
         prog="nfslat",
@@ -56,11 +56,15 @@ class _Screen(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         lines = [f"usage: {parser.usage}", "", report_command.DESCRIPTION, "", report_command.EXAMPLES, ""]
         for group in parser._action_groups:
-            names = [_name(action) for action in group._group_actions if action.option_strings]
+            names = [
+                _name(action)
+                for action in group._group_actions
+                if action.option_strings and action.help != argparse.SUPPRESS
+            ]
             if names:
                 lines += _wrapped(_TITLES.get(group.title or "", group.title or ""), names)
         lines += _wrapped("commands", [f"{name}" for name in self._commands])
-        lines += ["", "in a sentence each: nfslat --help-all, nfslat COMMAND --help, man nfslat", report_command.STATUS]
+        lines += ["", "in a sentence each: nfslat --help-all, nfslat COMMAND --help", report_command.STATUS]
         sys.stdout.write("\n".join(lines) + "\n")
         parser.exit()
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import io
 import os
 import shlex
+import shutil
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NoReturn, cast
 
 from nfslat.cli.arguments import Command, command_parser
 from nfslat.cli.messages import report_crash, say
+from nfslat.cli.parser import Parser, UnknownOption, meant
 from nfslat.errors import InputError, NfslatError, UsageError
 
 # Commands, each a module (`arguments.Command`) that is imported when it is asked for.
@@ -28,7 +31,7 @@ COMMANDS = {
     "stack": "nfslat.cli.stack",
     "tune": "nfslat.cli.tune",
 }
-_WIDTH = 80  # tables are made for a terminal of this width and do not grow with it
+_WIDTH = 80  # of pipes and files
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             signal.signal(signal.SIGHUP, _terminate)
     try:
+        arguments = _as_meant(arguments)
         return _command(arguments) if arguments[:1] and arguments[0] in COMMANDS else _report(arguments)
     except NfslatError as problem:
         say(str(problem))
@@ -82,8 +86,8 @@ def _report(arguments: list[str]) -> int:
     from nfslat.cli import report as report_command
     from nfslat.cli.help import report_parser
 
-    options = report_parser(COMMANDS).parse_args(arguments)
-    return report_command.run(options, shlex.join(["nfslat", *arguments]), width=_WIDTH, color=_color())
+    options = _parsed(report_parser(COMMANDS), arguments, COMMANDS)
+    return report_command.run(options, shlex.join(["nfslat", *arguments]), width=_width(), color=_color())
 
 
 def _command(arguments: list[str]) -> int:
@@ -91,10 +95,48 @@ def _command(arguments: list[str]) -> int:
 
     name = arguments[0]
     command = cast(Command, importlib.import_module(COMMANDS[name]))
-    options = command_parser(name, command).parse_args(arguments[1:])
+    options = _parsed(command_parser(name, command), arguments[1:])
     named, inputs = getattr(options, "json", None), command.inputs(options)
     with output(named, Kind.JSON, inputs, overwrite=options.overwrite) as json_out:
-        return command.run(options, sys.stdout, json_out, width=_WIDTH, color=_color())
+        return command.run(options, sys.stdout, json_out, width=_width(), color=_color())
+
+
+def _parsed(parser: Parser, arguments: Sequence[str], commands: Collection[str] = ()) -> argparse.Namespace:
+    try:
+        return parser.parse(arguments, commands)
+    except UnknownOption as problem:
+        have = [one.prog for one in _parsers() if problem.option in one.options()]
+        if not have:
+            raise
+        raise UsageError(f"{problem.prog} has no option {problem.option}: it is one of {', '.join(have)}") from problem
+
+
+def _parsers() -> Iterator[Parser]:
+    from nfslat.cli.help import report_parser
+
+    yield report_parser(COMMANDS)
+    for name, module in COMMANDS.items():
+        yield command_parser(name, cast(Command, importlib.import_module(module)))
+
+
+def _as_meant(arguments: list[str]) -> list[str]:
+    """``help`` as the option of that name. Raises ``UsageError`` for a first word that is neither command nor file."""
+    if not arguments:
+        raise UsageError("SERVER and CLIENT captures are needed: nfslat server.pcap client.pcap (see nfslat --help)")
+    word, *rest = arguments
+    if word in COMMANDS or not word.isascii() or not word.replace("-", "").isalpha() or word.startswith("-"):
+        return arguments
+    if os.path.exists(word):
+        return arguments
+    if word == "help":
+        return [*rest[:1], "--help"]
+    hint = meant(word, COMMANDS) or "; nfslat SERVER CLIENT makes the report"
+    raise UsageError(f"{word} is neither a command nor a file{hint} (commands: {', '.join(COMMANDS)})")
+
+
+def _width() -> int:
+    """Columns of the terminal; of what is no terminal those that mails and tickets have."""
+    return shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() else _WIDTH
 
 
 def _color() -> bool:

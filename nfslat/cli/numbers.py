@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
 from nfslat.answer.model import Finding, StackRow, Verdict
+from nfslat.cli import partial
 from nfslat.errors import UsageError
 from nfslat.evidence.known import Known
 from nfslat.evidence.records import Snapshot
@@ -19,20 +21,20 @@ from nfslat.findings.layers import Layers
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings
 from nfslat.findings.verdict import verdict
-from nfslat.report.blocks import Block, Item, Prose
+from nfslat.report.blocks import Block, Gap, Item, Prose
 from nfslat.report.sections.findings import findings_section
 from nfslat.report.sections.tables import stack_section
 from nfslat.report.text_writer import write
 
-_SCHEMA = "nfslat.stack/1"
+_SCHEMA = "nfslat.stack/2"
 
 
 @dataclass(frozen=True)
 class Numbers:
     """Means in ms, over the same requests; None: not measured."""
 
-    client_ms: float
-    server_ms: float
+    client_ms: float | None = None
+    server_ms: float | None = None
     app_ms: float | None = None
     thread_ms: float | None = None
     storage_ms: float | None = None
@@ -51,23 +53,45 @@ class Answer:
     stack: list[StackRow]
     notes: list[str]
     findings: list[Finding]
+    next: str | None = None  # the measurement that tells more, where one is missing
 
 
 def answer(n: Numbers) -> Answer:
-    """Raises ``UsageError`` where a layer takes longer than what contains it."""
-    for inner, outer in _CONTAINED:
-        a, b = getattr(n, inner), getattr(n, outer)
-        if a is not None and b is not None and a > b:
-            names = (name.replace("_", "-") for name in (inner, outer))
-            raise UsageError(f"--{next(names)} {a:g} is more than --{next(names)} {b:g}, which contains it")
+    """Of one figure or more. Raises ``UsageError`` where a layer takes longer than what contains it."""
+    known = {name: value for name in partial.POINTS if (value := getattr(n, name)) is not None}
+    wires = {"client_ms", "server_ms"} <= known.keys()
+    for outer, inner in itertools.combinations(known, 2):
+        # Beside both wires an application that is quicker than its wire is of other requests, which is said.
+        if known[inner] > known[outer] and not (wires and outer == "app_ms"):
+            names = [name.replace("_", "-") for name in (inner, outer)]
+            raise UsageError(
+                f"--{names[0]} {known[inner]:g} is more than --{names[1]} {known[outer]:g}, which contains it; "
+                "give means of the same requests"
+            )
+    if n.client_ms is not None and n.server_ms is not None:
+        return _answer_of_both_wires(n, n.client_ms, n.server_ms)
+    return _answer_of_some(n, known)
+
+
+def _answer_of_some(n: Numbers, known: dict[str, float]) -> Answer:
+    whole, findings = next(iter(known.values())), []
+    if n.server_ms is not None and n.thread_ms is not None:
+        findings += server_findings(_facts(n, Layers(n.server_ms, whole - n.server_ms)))
+    if n.app_ms is not None and n.client_ms is not None:
+        findings += client_findings(_facts(n, Layers(n.client_ms, 0.0, n.app_ms - n.client_ms)))
+    findings = ranked(findings, whole)
+    parts = partial.parts(known)
+    said, following = partial.verdict(known, parts, findings)
+    return Answer(said, partial.rows(known, parts), [], [one.as_finding() for one in findings], following)
+
+
+def _facts(n: Numbers, mean: Layers) -> Facts:
     threads = n.threads
     if threads is None and n.server_host is not None:
         threads = n.server_host.threads
-    above = None if n.app_ms is None or n.app_ms <= n.client_ms else n.app_ms - n.client_ms
-    mean = Layers(n.server_ms, n.client_ms - n.server_ms, above)
-    facts = Facts(
+    return Facts(
         mean=mean,
-        queue_ms=None if n.thread_ms is None else n.server_ms - n.thread_ms,
+        queue_ms=None if n.thread_ms is None or n.server_ms is None else n.server_ms - n.thread_ms,
         queue_is_measured=n.thread_ms is not None,
         storage_ms=n.storage_ms,
         threads=threads,
@@ -76,26 +100,28 @@ def answer(n: Numbers) -> Answer:
         server_host=n.server_host,
         client_host=n.client_host,
     )
-    found = ranked([*server_findings(facts), *client_findings(facts)])
+
+
+def _answer_of_both_wires(n: Numbers, client_ms: float, server_ms: float) -> Answer:
+    above = None if n.app_ms is None or n.app_ms <= client_ms else n.app_ms - client_ms
+    mean = Layers(server_ms, client_ms - server_ms, above)
+    facts = _facts(n, mean)
+    found = ranked([*server_findings(facts), *client_findings(facts)], mean.total_ms)
     layer = Layer(
         title="all",
-        client=n.client_ms,
-        server=n.server_ms,
+        client=client_ms,
+        server=server_ms,
         app=n.app_ms,
-        queue=None if n.thread_ms is None else n.server_ms - n.thread_ms,
+        queue=facts.queue_ms,
         queue_source="--thread-ms",
         storage=n.storage_ms,
-        threads=threads,
+        threads=facts.threads,
     )
     rows, notes = layers(layer, Known())
     rows = [dataclasses.replace(row, source=_OPTIONS.get(row.source, row.source)) for row in rows]
     return Answer(verdict(mean, None, None, found), rows, notes, [one.as_finding() for one in found])
 
 
-_CONTAINED = (
-    *(("server_ms", "client_ms"), ("thread_ms", "server_ms")),
-    *(("storage_ms", "thread_ms"), ("storage_ms", "server_ms")),
-)
 _OPTIONS = {"client capture": "--client-ms", "server capture": "--server-ms"}
 
 
@@ -110,10 +136,15 @@ def _blocks(found: Answer) -> Iterator[Block]:
     yield from stack_section(found.stack)
     for note in found.notes:
         yield Item(note)
-    yield from findings_section(found.findings, None)
+    if found.next is not None:
+        yield Gap()
+        yield Prose(f"Next: {found.next}", hanging=2)
+    of_all_layers = {"network", "server"} <= {row.layer for row in found.stack}
+    if found.findings or of_all_layers:  # else little was looked for
+        yield from findings_section(found.findings, None)
 
 
 def dump(found: Answer, out: TextIO) -> None:
-    """The answer as JSON; its parts are those of the report (``nfslat.report/1``)."""
+    """The answer as JSON; its parts are those of the report (``nfslat.report/2``)."""
     json.dump({"schema": _SCHEMA, **dataclasses.asdict(found)}, out, indent=2, allow_nan=False)
     out.write("\n")

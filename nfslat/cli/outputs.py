@@ -7,13 +7,16 @@ import contextlib
 import importlib
 import itertools
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli.arguments import add_overwrite
+from nfslat.cli.messages import say
 from nfslat.errors import PictureError, UsageError
 from nfslat.export.output import Kind, binary_output, is_standard, output, output_directory, writing_to
+from nfslat.report.text_layout import visible
 
 if TYPE_CHECKING:
     from nfslat.api import Report
@@ -146,10 +149,10 @@ def refuse(options: argparse.Namespace) -> None:
 @contextlib.contextmanager
 def opened(
     options: argparse.Namespace, read: Sequence[str], json_out: TextIO | None
-) -> Iterator[Callable[[Report], PictureError | None]]:
+) -> Iterator[Callable[[Report], tuple[PictureError | None, list[str]]]]:
     """What writes a report to all that was asked for; each of them is complete when the block ends.
 
-    It returns why there are no pictures, where they failed: then what was to have them is not written, and the rest is.
+    It returns why there are no pictures, where they failed, and the names of what it wrote: then what was to have them is not written, and the rest is.
     What cannot be written is found out here, before captures are read. `read` names them and all other files that are
     read; `json_out` is where --json goes if it is open.
     """
@@ -163,20 +166,43 @@ def opened(
             place = given.get(row.option) or row.open(name, row.kind, read, overwrite=options.overwrite)
             streams.append((row, name, own, own.enter_context(place)))
 
-        def write(report: Report) -> PictureError | None:
-            failed = None
+        def write(report: Report) -> tuple[PictureError | None, list[str]]:
+            shows = not options.quiet and sys.stderr is not None and sys.stderr.isatty()
+            failed, written = None, []
             for row, name, own, stream in streams:
                 try:
-                    with writing_to(name):
+                    with writing_to(name), _shown(f"writing {name} ..." if shows else ""):
                         row.write(report, stream, name)
                         if not isinstance(stream, os.PathLike):
                             stream.flush()
+                    written.append(name)
                 except PictureError as problem:
                     failed = failed or problem.named(name)
                     own.__exit__(type(problem), problem, problem.__traceback__)
-            return failed
+            return failed, written
 
         yield write
+
+
+@contextlib.contextmanager
+def _shown(text: str) -> Iterator[None]:
+    """A line on the terminal while something is made that takes long."""
+    if text:
+        sys.stderr.write(f"{visible(text)}\r")
+        sys.stderr.flush()
+    try:
+        yield
+    finally:
+        if text:
+            sys.stderr.write("\033[K")
+            sys.stderr.flush()
+
+
+def say_written(names: Sequence[str]) -> None:
+    """Which files there are now, on standard error."""
+    for name in names:
+        if not is_standard(name) and name != os.devnull:
+            say(f"wrote {name}")
 
 
 def to_standard(options: argparse.Namespace) -> bool:

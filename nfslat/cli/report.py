@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli import outputs
 from nfslat.cli.arguments import a_count, a_number, add_captures, add_filters, parse_filters
 from nfslat.cli.messages import say
 from nfslat.cli.outputs import OUTPUTS, add_outputs
+from nfslat.cli.parser import Several
 from nfslat.errors import UsageError
 from nfslat.evidence.kinds import KINDS
+
+if TYPE_CHECKING:
+    from nfslat.api import Report
 
 DESCRIPTION = """\
 Compare two packet captures of the same NFS traffic, one taken on the server and
@@ -24,12 +28,14 @@ examples:
   nfslat server.pcap client.pcap --html report.html
   nfslat server.pcap client.pcap --app-ms READ=58 --storage-ms 0.1 --sessions 32
   nfslat 'server.pcap*' 'client.pcap*' --op READ --start 10 --end 20 --by size
-  nfslat server.pcap client.pcap --client-snapshot before.txt after.txt
+  nfslat server.pcap client.pcap --server-snapshot srv.txt --evidence awr.txt
   ssh nfsserver cat srv.pcap.gz | nfslat - client.pcap
   nfslat client.pcap --files who-read-what.csv
   nfslat show server.pcap client.pcap --slowest 3"""
 
-STATUS = "exit status: 0 done, 2 usage, 3 a capture cannot be read or nothing to correlate"
+STATUS = """\
+exit status: 0 done, 1 the verdict is one that --fail-on names, 2 usage,
+3 a capture cannot be read or nothing to correlate"""
 
 # As `nfslat.figures.pivots` has them, which would need numpy.
 BY = ("size", "client", "server", "connection", "file", "uid", "second", "slot")
@@ -39,6 +45,7 @@ _NEED_BOTH = (
     *(row.option for row in OUTPUTS if row.both),
     *("--by", "--interval"),
     *("--app-ms", "--storage-ms", "--thread-ms", "--threads", "--sessions", "--what-if"),
+    *("--slo", "--fail-on"),
     *("--server-snapshot", "--client-snapshot", "--evidence"),
 )
 
@@ -54,6 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_output(parser: argparse.ArgumentParser) -> None:
     """What is written, and which tables."""
     out = parser.add_argument_group("output")
+    out.add_argument("--full", action="store_true", help="print all sections of the report, not what fits a screen")
+    out.add_argument(
+        "--sections",
+        metavar="NAME,...",
+        type=_sections,
+        default=(),
+        help="print these sections: answer, findings, audit, stack, inflight, matched, parts, transport, clock ...",
+    )
     out.add_argument("--hist", action="store_true", help="add the power-of-two latency histogram of each operation")
     out.add_argument("--markdown", action="store_true", help="print the report as Markdown, for tickets")
     add_outputs(out)
@@ -112,6 +127,20 @@ def add_figures(parser: argparse.ArgumentParser) -> None:
         help="requests that the application has open at any time: Little's law then gives its latency",
     )
     figures.add_argument(
+        "--slo",
+        metavar="OP[.FIGURE]=MS",
+        action="append",
+        default=[],
+        help="what is too slow: READ=5ms (mean), READ.p99=20ms, all=10ms; the verdict says whether it is; repeatable",
+    )
+    figures.add_argument(
+        "--fail-on",
+        choices=("fault", "undecided"),
+        action="append",
+        default=[],
+        help="exit status 1 where the verdict is that; repeatable",
+    )
+    figures.add_argument(
         "--what-if",
         metavar="LIMIT=N",
         action="append",
@@ -122,14 +151,14 @@ def add_figures(parser: argparse.ArgumentParser) -> None:
     evidence.add_argument(
         "--server-snapshot",
         metavar="FILE",
-        nargs="+",
+        action=Several,
         default=[],
-        help="what scripts/snapshot.sh printed on the server: one, or two, before and after (or its /proc files)",
+        help="what scripts/snapshot.sh printed on the server (or its /proc files); twice: before and after",
     )
     evidence.add_argument(
         "--client-snapshot",
         metavar="FILE",
-        nargs="+",
+        action=Several,
         default=[],
         help="the same of the client: with two, mountstats tell how long calls waited for a slot",
     )
@@ -161,23 +190,46 @@ def run(options: argparse.Namespace, command: str, *, width: int, color: bool, j
 
     wanted = _options(options, command)
     read = [*captures, *options.evidence, *options.server_snapshot, *options.client_snapshot]
+    gone: BrokenPipeError | None = None
     with outputs.opened(options, read, json_out) as write:
         report = api.run(captures, wanted, quiet=options.quiet)
-        failed = write(report)
-    # Behind the block: the files are complete, whatever happens to a reader of standard output (less, head).
-    if not outputs.to_standard(options):
-        text = report.markdown() if options.markdown else report.text(hist=options.hist, width=width, color=color)
-        sys.stdout.write(in_charset(text, sys.stdout.encoding or "utf-8"))
+        # The verdict does not wait for pictures. The files are made whatever happens to a reader of it (less, head).
+        try:
+            if not outputs.to_standard(options):
+                text = report.markdown() if options.markdown else _text(report, options, width=width, color=color)
+                sys.stdout.write(in_charset(text, sys.stdout.encoding or "utf-8"))
+                sys.stdout.flush()
+        except BrokenPipeError as problem:
+            gone = problem
+        failed, written = write(report)
+    outputs.say_written([] if options.quiet else written)
+    if gone is not None:
+        raise gone
     sys.stdout.flush()
     if failed is not None:
         say(str(failed))
-    return 0 if failed is None else failed.exit_status
+        return failed.exit_status
+    verdict = report.verdict if options.fail_on else None
+    # Where no op is in both, it is not known either.
+    outcome = "undecided" if verdict is None else verdict.outcome
+    return 1 if outcome in options.fail_on else 0
+
+
+def _text(report: Report, options: argparse.Namespace, *, width: int, color: bool) -> str:
+    return report.text(full=options.full, sections=options.sections, hist=options.hist, width=width, color=color)
+
+
+def _sections(text: str) -> tuple[str, ...]:
+    from nfslat.report.text import parse_sections  # noqa: PLC0415
+
+    return parse_sections(text)
 
 
 def _options(options: argparse.Namespace, command: str) -> Any:
     from nfslat.api import Options  # noqa: PLC0415
     from nfslat.evidence.known import Known, parse_known  # noqa: PLC0415
     from nfslat.evidence.outside import Files, gather  # noqa: PLC0415
+    from nfslat.figures.objectives import parse_slo  # noqa: PLC0415
     from nfslat.figures.whatif import parse_asked  # noqa: PLC0415
 
     asked = tuple(parse_asked(text) for text in options.what_if)
@@ -195,6 +247,7 @@ def _options(options: argparse.Namespace, command: str) -> Any:
         known=known,
         sessions=options.sessions,
         what_if=asked,
+        slo=tuple(map(parse_slo, options.slo)),
         outside=gather(known, options.sessions, evidence),
         evidence=tuple(options.evidence),
         filters=parse_filters(options),
@@ -215,6 +268,10 @@ def _refuse_what_does_not_fit(options: argparse.Namespace) -> None:
     needs_both = [name for name in _NEED_BOTH if _value(options, name)]
     if options.client is None and needs_both:
         raise UsageError(f"{', '.join(needs_both)}: this needs both captures, the server's and the client's")
+    if options.full and options.sections:
+        raise UsageError("--full prints all sections, --sections some: give one of them")
+    if options.markdown and (options.full or options.sections):
+        raise UsageError("--full and --sections are of the text, and --markdown replaces it")
     if options.hist and options.markdown:
         raise UsageError("--hist adds to the text, and --markdown replaces it; the page (--html) has histograms, too")
     if options.client is not None and options.ops_parquet is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TextIO
 
-from nfslat.cli.arguments import a_count, add_captures, add_filters, an_xid, parse_filters
+from nfslat.cli.arguments import add_captures, add_filters, add_which, parse_filters
 
 DESCRIPTION = """\
 One op in full: its packets at both sides by frame number, the timeline between
@@ -22,9 +22,7 @@ exit status: 0 done, 2 usage, 3 a capture cannot be read, or the op is not in bo
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `nfslat show` takes."""
     add_captures(parser, client_optional=False)
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--xid", type=an_xid, metavar="XID", help="the op with this XID (0x1a2b3c4d or decimal)")
-    which.add_argument("--slowest", type=a_count, metavar="N", help="the N ops with the longest client SRT")
+    add_which(parser)
     parser.add_argument(
         "--name-encoding", metavar="NAME", help="code page of file names that are not UTF-8: koi8-r, shift_jis, gbk"
     )
@@ -49,7 +47,7 @@ def run(options: argparse.Namespace, out: TextIO, _: TextIO | None, *, width: in
         name_encoding=options.name_encoding,
     )
     with api.opened(inputs(options), wanted, quiet=options.quiet) as (found, tools):
-        rows = show.by_xid(found, options.xid) if options.xid is not None else show.slowest_ops(found, options.slowest)
+        rows = show.chosen(found, options.xid, options.slowest)
         charset = getattr(out, "encoding", None) or "ascii"
         for text in show.render(found, rows, tools, width=width, name_encoding=wanted.name_encoding, charset=charset):
             out.write(text)

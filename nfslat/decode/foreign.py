@@ -9,6 +9,7 @@ from pathlib import Path
 from nfslat import _native
 from nfslat.decode.capture import File
 from nfslat.decode.linktypes import link_name
+from nfslat.decode.texts import refuse_text
 from nfslat.decode.tools import Tools
 from nfslat.decode.tshark.capinfos import inspect
 from nfslat.decode.tshark.exported import first_packets, ip_packets
@@ -22,6 +23,7 @@ def file_of(name: str, path: Path, tools: Callable[[], Tools], scratch: Path, *,
     try:
         found = tools()
     except ToolError as problem:
+        refuse_text(name, path)
         raise InputError(
             "neither pcap, pcapng, snoop nor ERF; give the file that tcpdump -w wrote "
             f"(other formats need Wireshark: {problem})",
@@ -43,11 +45,13 @@ def as_ip(file: File, said: str, tools: Callable[[], Tools], scratch: Path) -> F
     try:
         path, is_whole = ip_packets(file.path, tools(), scratch)
     except ToolError as problem:
+        refuse_text(file.name, file.path)
         raise InputError(
             f"its packets are of {said}, which only Wireshark may know ({problem})", about=file.name
         ) from problem
     _, first_ns, _ = _native.peek(path) if path else ("", None, None)
     if path is None or first_ns is None:
+        refuse_text(file.name, file.path)  # which Wireshark takes for packets of some link now and then
         raise InputError(
             f"its packets are of {said}, in which neither nfslat nor Wireshark finds IP; capture on another interface",
             about=file.name,

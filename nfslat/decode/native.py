@@ -157,7 +157,9 @@ def _peek(name: str, path: Path, tools: Callable[[], Tools], scratch: Path, *, r
 
         return foreign.file_of(name, path, tools, scratch, is_whole=is_whole)
     except (OSError, ValueError) as problem:
-        raise InputError(f"cannot be read as a capture: {_reason(problem)}", about=name) from problem
+        raise InputError(
+            f"cannot be read as a capture: {_reason(problem)}; is the file complete?", about=name
+        ) from problem
     if first_ns is None:
         return None
     file = dataclasses.replace(_unread(name, path, first_ns), format=form, cut_short=not is_whole)
@@ -238,7 +240,9 @@ def _run(source: Source, work: Callable[[_native.Job], _T], progress: Callable[[
                 "neither pcap, pcapng, snoop nor ERF; other formats are read from files only: write it to a file first",
                 about=name,
             ) from result
-        raise InputError(f"cannot be read as a capture: {_reason(result)}", about=name) from result
+        raise InputError(
+            f"cannot be read as a capture: {_reason(result)}; is the file complete?", about=name
+        ) from result
     raise result
 
 

@@ -10,8 +10,9 @@ from nfslat.diff.statistics import LEAST_OPS, SLICES
 _SLICES = (
     f"Intervals are of 95 % confidence for one figure, from {SLICES} stretches of each run (ops in a queue are slow "
     "together, so each op is not evidence of its own). A change is called one where chance, over all figures that were "
-    f"looked at, makes it in less than {judge.CERTAIN * 100:.0f} of 100 diffs, where it is larger than what the runs "
-    f"drift by themselves, and where it is at least {judge.RELEVANT * 100:.0f} % and {judge.RELEVANT_MS * 1e3:.0f} us. "
+    f"looked at, makes it in less than {judge.CERTAIN * 100:.0f} of 100 diffs, where it is more than the "
+    "normal variation within the runs, and where it is at least "
+    f"{judge.RELEVANT * 100:.0f} % and {judge.RELEVANT_MS * 1e3:.0f} us. "
     f"It takes {LEAST_OPS} ops of a kind in each run."
 )
 _SUMMARIES = (

@@ -163,7 +163,7 @@ def _refuse_strangers(hosts: Hosts, facts: Mapping[str, probe.Facts], wanted: Wa
     raise InputError(
         f"there is no NFS connection between {server} and {client} (port {wanted.port}: {counts['server']} on the "
         f"server, {counts['client']} on the client, none of them common): is it mounted, and used now? Else give "
-        "--server-address and --client-address"
+        "--server-addr and --client-addr"
     )
 
 

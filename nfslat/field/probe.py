@@ -130,7 +130,7 @@ def find_peers(server: Facts, client: Facts, port: int) -> Peers | None:
         if len(seen) > 1:
             raise InputError(
                 f"addresses are translated between the two hosts, and {len(seen)} clients are connected to the server: "
-                "say which it is with --client-address, as the server sees it"
+                "say which it is with --client-addr, as the server sees it"
             )
         pairs = [(one, to_server[0]) for one in strangers[:1]]
         return _peers(pairs, f"a connection to port {port}, with the client's address translated on the way")
@@ -139,7 +139,7 @@ def find_peers(server: Facts, client: Facts, port: int) -> Peers | None:
         if len({one.remote for one in aims}) > 1:
             raise InputError(
                 "addresses are translated between the two hosts, and the client is connected to several servers: say "
-                "which it is with --server-address, as the client sees it"
+                "which it is with --server-addr, as the client sees it"
             )
         return _peers(pairs[:1], f"a connection to port {port}, with the server's address translated on the way")
     return None

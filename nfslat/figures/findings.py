@@ -10,8 +10,9 @@ import numpy as np
 from nfslat.answer import model
 from nfslat.evidence.known import Known, counts_of, rate_per_s
 from nfslat.figures.above import sessions_open, times_kept_above
-from nfslat.figures.audit.missing import strangers
 from nfslat.figures.charges import stalls_of
+from nfslat.figures.completeness import why_not
+from nfslat.figures.gains import with_gains
 from nfslat.figures.matched import row_of, unstable_writes
 from nfslat.figures.outcomes import put_off_of
 from nfslat.figures.slow_ops import slow_ops_of
@@ -29,7 +30,6 @@ from nfslat.findings.server import server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.inflight.serial import Serial
-from nfslat.model.tables import Miss
 from nfslat.model.units import to_ms, utc
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
@@ -44,10 +44,12 @@ def findings_and_verdict(
     known: Known,
     matched: model.MatchedOps,
     inflight: model.InFlight,
-    unseen_share: float,
     transport: list[model.Transport] | None,
+    hangs: Sequence[Diagnosis] = (),
+    objectives: Sequence[model.Objective] = (),
 ) -> tuple[list[Diagnosis], model.Verdict | None, Facts | None]:
-    """What explains the time, by the share that it explains; the verdict; what both rest on.
+    """What explains the time, by what mending it would give; the verdict; what both rest on. `hangs` explain none of
+    it, and are faults all the same.
 
     Nothing where no op is matched.
     """
@@ -60,30 +62,25 @@ def findings_and_verdict(
         slowest=worst,
         lost_segments=_sum(one.lost_segments for one in transport or ()),
         spurious_segments=_sum(one.arrived_again.segments for one in transport or ()),
-        unseen_share=max(unseen_share, *inflight.hidden_share.values()),
+        unseen_share=max(1 - matched.completeness.share, *inflight.hidden_share.values()),
     )
     # Where a layer is negative, stamps or matches are wrong, and nothing explains anything.
     is_sound = facts.mean.network_ms >= 0 and facts.mean.server_ms >= 0
     questions = (server_findings, network_findings, tcp_findings, host_findings, client_findings, error_findings)
     by_layer = questions if is_sound else ()
-    found = ranked(with_window(facts, [one for findings in by_layer for one in findings(facts)]) if is_sound else ())
-    missed = max(
-        sum(count for miss, count in matched.unmatched[name].items() if miss != Miss.OUTSIDE_OVERLAP.name)
-        - strangers(c, name)
-        for name in ("server", "client")
-    )
+    explained = with_window(facts, [one for findings in by_layer for one in findings(facts)]) if is_sound else []
+    found = ranked(with_gains(c, facts, explained), facts.mean.total_ms)
     ground = Ground(
         ops=matched.ops,
-        untimed=matched.untimed,
-        missed=missed,
+        complete=matched.completeness.share,
+        incomplete=why_not(matched.completeness),
         negative=matched.total.negative_network,
-        unseen_share=unseen_share,
         unseen_explain=facts.unseen_ms is not None,
         unseen=facts.unseen if facts.unseen is not None and facts.unseen.matters else None,
         clock_fits=c.clock.fits,
     )
     mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
-    return found, verdict(mean, worst, ground, found), facts
+    return found, verdict(mean, worst, ground, [*found, *hangs], objectives), facts
 
 
 def _sum(figures: Iterable[int | None]) -> int | None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from nfslat.answer import model
 from nfslat.decompose import PART_NAMES
+from nfslat.figures.completeness import completeness_of
 from nfslat.figures.inflight import queue_ms
 from nfslat.figures.stats import slowest, summary, summary_of
 from nfslat.model.blocks import each_block, filled, side_by_side, tally
@@ -71,6 +72,7 @@ def matched_ops(c: Analysis) -> model.MatchedOps:
             }
             for name in fates
         },
+        completeness=completeness_of(c),
         by_op=by_op,
         total=total,
         slowest=tail,

@@ -17,6 +17,8 @@ from nfslat.findings.network import BETWEEN
 from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.rank import ranked
 from nfslat.findings.slow_ops import SLOW_OPS
+from nfslat.findings.verdict import where_it_goes
+from nfslat.findings.words import lowered, ms, percent
 from nfslat.inflight.changes import changes
 from nfslat.model.tables import I64
 from nfslat.model.units import iso, to_ms, utc
@@ -67,7 +69,7 @@ class Told:
     @property
     def said(self) -> tuple[str | None, str | None, int | None]:
         """Layer, cause, and how many threads its calls wait for."""
-        return self.verdict.layer, self.verdict.cause, self.row.threads_estimate
+        return self.verdict.largest_layer, self.verdict.cause, self.row.threads_estimate
 
 
 def spans_of(c: Analysis, borders: Sequence[int] | None = None) -> list[Span]:
@@ -117,7 +119,9 @@ def phase_row(
         client_ms=float(to_ms(inner.client_srt_ns.mean())),
         server_ms=float(to_ms(inner.server_srt_ns.mean())),
         network_ms=float(to_ms((inner.client_srt_ns - inner.server_srt_ns).mean())),
+        outcome=verdict.outcome,
         layer=verdict.layer,
+        largest_layer=verdict.largest_layer,
         cause=verdict.cause,
         threads_estimate=server.threads_estimate if server.limited else None,
         text=verdict.text,
@@ -130,17 +134,22 @@ def leading(phases: Sequence[Told], whole: model.Verdict | None, threads: int | 
     only some ops are known to be slow. `threads` is what calls of the whole were found to wait for."""
     if not phases or whole is None or whole.cause in PUT_OFF_CODES:
         return None  # what passes between tries is in no phase's response times
+    if whole.objectives and whole.outcome == "no-fault":
+        return None  # what is met is met, whatever a part of the time took
     most = max(phases, key=lambda one: one.row.time_share)
-    of_whole = whole.layer, whole.cause, threads
+    if most.verdict.outcome != "fault" and whole.outcome == "fault":
+        return None  # the rest of the time has a fault
+    of_whole = whole.largest_layer, whole.cause, threads
     is_named = whole.cause is not None and _names(most, whole)
     time_share = sum(one.row.time_share for one in phases if one.said == most.said)
     if time_share < (_NAMES if is_named else _LEADS) or of_whole == most.said:
         return None
     share = f"{most.row.time_share * 100:.0f} % of the time"
     when = most.span.words
-    text = f"{when[0].upper()}{when[1:]} ({share}): {most.verdict.text[0].lower()}{most.verdict.text[1:]}"
+    text = f"{when[0].upper()}{when[1:]} ({share}): {lowered(most.verdict.text)}"
     causes = [dataclasses.replace(one, text=f"{when} {one.text}") for one in most.causes]
-    return dataclasses.replace(most, causes=causes, verdict=dataclasses.replace(most.verdict, text=text))
+    verdict = dataclasses.replace(most.verdict, text=text, objectives=whole.objectives)
+    return dataclasses.replace(most, causes=causes, verdict=verdict)
 
 
 def named_by_phase(
@@ -149,23 +158,40 @@ def named_by_phase(
     """`causes` and `verdict` of a whole whose `mean` holds what the application measured, which no phase has: where
     they only know that the layer is slow, and the phase that makes most of the time knows why, its cause is theirs."""
     most = max(phases, key=lambda one: one.row.time_share, default=None)
-    if most is None or most.row.time_share < _NAMES or not _names(most, verdict):
+    if most is None or most.row.time_share < _NAMES or most.verdict.outcome != "fault":
         return causes, verdict
-    cause = next(one for one in most.causes if one.code == most.verdict.cause)
-    wire = (mean.server_ms + mean.network_ms) / mean.total_ms
-    share = None if cause.share is None else cause.share * most.row.time_share * wire
+    cause = next((one for one in most.causes if one.code == most.verdict.cause), None)
+    if cause is None or cause.share is None or verdict.cause == cause.code:
+        return causes, verdict
     when = most.span.words
-    told = dataclasses.replace(cause, share=share, text=f"{when} {cause.text}")
-    others = [one for one in causes if one.code not in _VAGUE or one.layer != verdict.layer]
+    wire = (mean.server_ms + mean.network_ms) / mean.total_ms
+    share = cause.share * most.row.time_share * wire
+    if not _names(most, verdict) and share <= (verdict.share or 0.0):
+        also = f"{verdict.text} {when[0].upper()}{when[1:]}: {lowered(cause.headline)}, {percent(share)} of the mean."
+        return causes, dataclasses.replace(verdict, text=also, also=[*verdict.also, cause.code])
+    told = dataclasses.replace(cause, share=share, text=f"{when} {cause.text}", gain=None)
+    others = [one for one in causes if one.code not in _VAGUE or one.layer != verdict.largest_layer]
     sure = "low" if most.verdict.confidence == "low" else "medium"
-    text = f"{verdict.text} {when[0].upper()}{when[1:]}: {cause.because()}."
+    much = f"{ms(share * mean.total_ms)} of {ms(mean.total_ms)} ms of the application's time ({percent(share)})"
+    text = f"{when[0].upper()}{when[1:]}: {lowered(cause.headline)}: {much}. {where_it_goes(mean)}"
     reasons = [*verdict.reasons, "the application's mean is of all of the time, and the cause of a part of it"]
-    return ranked([told, *others]), dataclasses.replace(
-        verdict, cause=cause.code, confidence=sure, text=text, reasons=reasons
+    return ranked([told, *others], mean.total_ms), dataclasses.replace(
+        most.verdict,
+        share=share,
+        share_slowest=None,
+        confidence=sure,
+        text=text,
+        reasons=reasons,
+        largest_layer=verdict.largest_layer,
+        largest_share=verdict.largest_share,
+        largest_share_slowest=None,
+        objectives=verdict.objectives,
+        proof=verdict.proof,
     )
 
 
 def _names(phase: Told, whole: model.Verdict) -> bool:
     """Does the phase have a cause, and the whole only a layer, the same?"""
     vague = (None, *_VAGUE)
-    return phase.verdict.layer == whole.layer and whole.cause in vague and phase.verdict.cause not in vague
+    is_same = phase.verdict.largest_layer == whole.largest_layer and phase.verdict.outcome == "fault"
+    return is_same and whole.cause in vague and phase.verdict.cause not in vague

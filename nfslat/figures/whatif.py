@@ -57,7 +57,7 @@ def what_if(
         return [], [f"{none}: the time in a server thread is not known: {c.inflight.load.threads.cannot}"]
     if not len(c.matched):
         return [], [f"{none}: no op is seen in both captures"]
-    load = _load(c)
+    load = load_of(c)
     try:
         return [_one(load, one, threads, slots, sessions) for one in asked], []
     except InputError as error:
@@ -100,7 +100,7 @@ def _outcome(one: replay.Outcome) -> model.Outcome:
     )
 
 
-def _load(c: Analysis) -> Load:
+def load_of(c: Analysis) -> Load:
     """The matched ops, and what else the server did meanwhile, for other clients, as far as its capture shows it."""
     server, client = c.matched.rows(slice(None))
     ops, at_server = c.client.ops, c.server.ops

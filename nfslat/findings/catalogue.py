@@ -11,12 +11,16 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
+from nfslat.answer.model import NextStep
+from nfslat.findings import steps as step
+from nfslat.findings.steps import Step
 from nfslat.findings.words import filled
 from nfslat.model.causes import LOSSES, Cause, Charge
 
 MANUAL = "docs/findings.md"
 HANGS = ("window-stays-shut", "never-acknowledged")
-CAUSE, SYMPTOM = 0.3, 0.5  # of what its layer adds: a finding that explains less is not the cause
+# Of the mean: a finding that explains less is not the cause. Loss is never as it should be.
+CAUSE, SYMPTOM, LOSS = 0.2, 0.5, 0.1
 
 
 class Needs(StrEnum):
@@ -36,17 +40,16 @@ class Row:
     title: str
     looked_for: str = ""  # in the list of what was looked for, where nothing stands out; "": not in it
     needs: Needs = Needs.PACKETS
-    # In the verdict: why its layer adds so much; what follows where that is only likely; of which layer, while nothing
-    # is known above the wire, the sentence says that by itself; what it says of time above the wire that is not known.
-    because: str
-    if_likely: str = ""
-    unsaid_of: str = ""
-    beyond: str = ""
+    headline: str  # what a verdict says first where this is the cause, as a sentence without its full stop
+    uncounted: str = ""  # the sentence behind it where its share is not known
     # Among the proofs: the first of these fields that the evidence has, and what its figure is called.
     proof: tuple[tuple[str, str], ...] = ()
-    least: float = CAUSE  # of what its layer adds; `SYMPTOM` where something else mostly lies behind it
+    least: float = CAUSE  # of the mean; `SYMPTOM` where something else mostly lies behind it
     causes: frozenset[Charge] = frozenset()  # whose waits it is about
     explains: tuple[str, ...] = ()  # parts of the response time, and columns of causes, that may grow with it
+    # It says whose the time is, or where it passes, and not why: alone it decides nothing.
+    is_vague: bool = False
+    decided_by: tuple[Step, ...] = ()  # measurements that prove it, or refute it; the first is the next to be made
     knob: str = ""  # what its advice is about; "": there is none
     # The manual. `told` is where it is found, `certain` where its confidence is more than likely.
     means: str
@@ -55,9 +58,14 @@ class Row:
     refuted: str
     do: str
 
-    def phrase(self, evidence: object, *, sure: bool) -> str:
-        """Why its layer adds so much, in a verdict."""
-        return filled(self.because, evidence, if_likely="" if sure else self.if_likely)
+    def said_of(self, evidence: object, layer: str) -> str:
+        """Its headline with the figures of `evidence`; `layer` is whose it is."""
+        return filled(self.headline, evidence, layer=layer)
+
+    @property
+    def next(self) -> NextStep | None:
+        """What to measure next; None: nothing that can be measured would say more."""
+        return next_step(self.decided_by[0]) if self.decided_by else None
 
     @property
     def answers(self) -> tuple[tuple[str, str], ...]:
@@ -76,20 +84,19 @@ def _waits(words: str) -> tuple[tuple[str, str], ...]:
 
 
 _QUEUE_UNKNOWN = (("queue_ms", "wait in its queue"), ("in_thread_ms", "in the server's threads"))
-_NOT_CAPTURED = ", and what its application waited then is not captured."
 
 ROWS = (
     Row(
         code="server-threads",
         layer="server",
         title="Calls wait for a thread of the NFS server",
+        headline="Calls queue in the server{who}{room}",
         looked_for="a wait for a server thread",
         needs=Needs.EITHER,
-        because="{queue_ms} ms of it the wait for {who}{if_likely}{room}",
-        if_likely=", or storage or processors that take no more at once",
         proof=(("queue_ms", "wait for a thread"), ("in_thread_ms", "in the server's threads")),
         explains=("queue", "in_thread"),
         knob="the number of NFS server threads",
+        decided_by=(step.THREADS,),
         means="All threads of the NFS server are busy, and calls that have arrived stand in its queue until one is "
         "free. The server's response time is then mostly that wait, not work.",
         told="The wait for a thread is 5 % or more of the mean or of the slowest 1 %.",
@@ -105,12 +112,16 @@ ROWS = (
         code="server-storage",
         layer="server",
         title="The server's storage is slow",
+        headline="{slow_part}",
         looked_for="slow storage",
         needs=Needs.EITHER,
-        because="{storage_wait_ms} ms of it for storage",
         proof=_QUEUE_UNKNOWN,
         explains=("queue", "in_thread"),
         knob="the storage behind the server, or the file system's locks",
+        decided_by=(
+            step.DISK,
+            step.THREADS,
+        ),
         means="Ops that read or change the disk take long once a thread works on them, and those that need no data do "
         "not: the server waits for its storage, or for a lock of its file system.",
         told="What reads or changes the disk (READ, WRITE, COMMIT, and CREATE, MKDIR, REMOVE, RENAME and "
@@ -131,11 +142,15 @@ ROWS = (
         code="server-slow-ops",
         layer="server",
         title="Some ops take the server many times as long as others of their kind",
+        headline="Some operations are slow in the server: {which} take {slow_ms} ms, the others {others_ms} ms",
         looked_for="ops that are slow at times",
-        because="{mean_ms} ms of it by {which}, which take {slow_ms} ms",
         proof=(("slow_ms", "median of the slow ones"), ("others_ms", "of the others")),
         explains=("in_thread",),
         knob="what the server does at these moments",
+        decided_by=(
+            step.DISK,
+            step.THREADS,
+        ),
         means="A few ops, or those of one part of the time, make the server's time, and the median does not show it. "
         "How they come tells where to look: in one part of the time (a backup, a rebuild, other clients), together in "
         "stalls (a cache flush, a snapshot, a lock, a host that stands still), regularly (a timer), or one by one.",
@@ -152,10 +167,15 @@ ROWS = (
         code="server-queue-unknown",
         layer="server",
         title="The server is slow, and the packets do not say why",
-        because="by a queue of which nothing says what it is for",
+        headline="Calls take long in the server, and the packets do not reveal why",
         proof=_QUEUE_UNKNOWN,
         explains=("queue", "in_thread"),
         knob="evidence from the server",
+        is_vague=True,
+        decided_by=(
+            step.THREADS,
+            step.DISK,
+        ),
         means="Calls take long in the server, and whether they wait for a thread, for storage or for a lock cannot be "
         "told from what is known.",
         told="5 ms or more in the server, 5 % of the whole, and the packets cannot tell why: no answer about threads, "
@@ -171,11 +191,15 @@ ROWS = (
         code="reconnect",
         layer="server",
         title="A connection ended, and requests waited for a new one",
+        headline="{lost}",
+        uncounted="What requests waited for a new connection, packets cannot show.",
         looked_for="a connection made anew",
-        because="{cut}",
         proof=(("excess_ms", "waits for a new connection"),),
-        beyond="the client had no connection for {no_connection_ms} ms" + _NOT_CAPTURED,
         knob="the server's log at that time",
+        decided_by=(
+            step.LOG,
+            step.CLIENT,
+        ),
         means="The NFS server was restarted or failed over, or something between the hosts ended the connection. Ops "
         "that were under way were sent again on the new one; others could not even be sent.",
         told="Ops that were sent again on a new connection add 1 % or more to the mean, or requests that waited for "
@@ -188,8 +212,9 @@ ROWS = (
         code="connection-cap",
         layer="server",
         title="The server takes no more requests of one connection",
+        headline="The server takes no more than {level} calls at once from one connection",
+        uncounted="What that costs, packets cannot show.",
         looked_for="a limit for each connection",
-        because="by a limit for each connection",
         explains=("queue",),
         knob="nconnect, or the server's limit for each connection",
         means="One connection is held at a number of calls in flight while others of the same server are quick.",
@@ -203,9 +228,10 @@ ROWS = (
         code="server-window",
         layer="server",
         title="The server's TCP window has no room for calls",
+        headline="The server reads its socket late: its TCP window had no room for calls for {window_ms} ms in all",
         looked_for="its TCP window shut",
-        because="up to {counted_above_ms} ms of it for room in its TCP window",
         knob="the server's threads, or its receive buffer",
+        decided_by=(step.WINDOW,),
         means="The server does not read its socket as fast as the client writes. Calls stand in the client's socket, "
         "above the wire, where no capture shows them.",
         told="The server's TCP window may have kept requests above the wire for 5 % of the application's time, and "
@@ -219,8 +245,8 @@ ROWS = (
         code="net-delay",
         layer="network",
         title="The hosts are far apart",
+        headline="The hosts are far apart: the shortest round trip is {least_round_trip_ms} ms",
         looked_for="distance",
-        because="the shortest round trip between the hosts is {least_round_trip_ms} ms",
         proof=(("least_round_trip_ms", "shortest round trip"),),
         explains=("distance",),
         knob="the path",
@@ -237,12 +263,14 @@ ROWS = (
         code="net-loss",
         layer="network",
         title="Packets are lost",
+        headline="Packets are lost between the hosts, and operations wait for retransmissions",
         looked_for="loss",
-        because="{wait_ms} ms of it until lost data were sent again",
         proof=_waits("wait for lost data"),
+        least=LOSS,
         causes=LOSSES,
         explains=("lost",),
         knob="the path",
+        decided_by=(step.LOSS,),
         means="Ops wait until lost segments are sent again, or stand behind others that wait for them.",
         told="Waits for lost data (sent again, or behind what was) are 1 % of the mean, or 10 % of the slowest 1 %.",
         certain="Always, but where more of it is above the wire than on it.",
@@ -253,11 +281,12 @@ ROWS = (
         code="net-reordering",
         layer="network",
         title="Packets overtake each other",
+        headline="Packets arrive out of order",
         looked_for="reordering",
-        because="{wait_ms} ms of it for packets that others had overtaken",
         proof=_waits("wait for overtaken packets"),
         causes=frozenset({Cause.REORDERING}),
         knob="the path",
+        decided_by=(step.LOSS,),
         means="Messages had arrived in part and waited for bytes which others had overtaken on the way.",
         told="Waits for packets that others had overtaken are 5 % of the mean, or 10 % of the slowest 1 %.",
         certain="Always.",
@@ -268,8 +297,13 @@ ROWS = (
         code="net-asymmetry",
         layer="network",
         title="One direction of the path is slower",
+        headline="One direction of the path is slower than the other",
         looked_for="one slow direction",
-        because="in one direction more than in the other",
+        is_vague=True,
+        decided_by=(
+            step.ONE_WAY,
+            step.SCHED,
+        ),
         means="Calls and replies take unequally long on the network: a direction is loaded, shaped, or waits in a "
         "socket of its sender.",
         told="One way takes 1 ms longer than the other, what is charged to loss, bandwidth and pauses aside, by more "
@@ -282,9 +316,12 @@ ROWS = (
         code="between-taps",
         layer="network",
         title="Time between the two capture points that nothing explains",
-        because="which no distance, loss, reordering, bandwidth or queue explains",
+        headline="Nothing explains {unexplained_ms} ms between the two capture points: the path, or a host that "
+        "handles packets late",
         proof=(("unexplained_ms", "not explained"),),
         knob="which of the two it is: the path, or a host's kernel",
+        is_vague=True,
+        decided_by=(step.SCHED,),
         means="Calls and replies take long from one capture point to the other, and nothing shows that the path "
         "does it. A host whose processor is busy, or a virtual machine whose host is, takes packets late and captures "
         "them late, which looks alike.",
@@ -300,8 +337,8 @@ ROWS = (
         code="delayed-ack",
         layer="network",
         title="Senders wait for ACKs that are kept back",
+        headline="Senders wait for delayed ACKs",
         looked_for="delayed ACKs",
-        because="{wait_ms} ms of it for ACKs that were kept back",
         proof=_waits("wait for delayed ACKs"),
         causes=frozenset({Cause.DELAYED_ACK}),
         explains=("delayed_ack",),
@@ -316,12 +353,13 @@ ROWS = (
         code="zero-window",
         layer="network",
         title="A receiver does not read",
+        headline="A receiver does not read, and its TCP window is closed",
         looked_for="closed windows",
-        because="{wait_ms} ms of it for a receiver that did not read",
         proof=_waits("wait for the receiver's window"),
         causes=frozenset({Cause.ZERO_WINDOW}),
         explains=("window",),
         knob="the receiver: processor, memory, socket buffers",
+        decided_by=(step.WINDOW,),
         means="The receiver's TCP buffer is full, so its window is closed: its application reads more slowly than "
         "data come.",
         told="Waits for a window that was closed are 5 % of the mean, or 10 % of the slowest 1 %.",
@@ -333,12 +371,16 @@ ROWS = (
         code="receive-window",
         layer="network",
         title="A receiver's window is smaller than the path",
+        headline="A receiver's TCP window is too small for the path",
         looked_for="small windows",
-        because="{wait_ms} ms of it for room in the receiver's TCP window",
         proof=_waits("wait for room in the receiver's window"),
         causes=frozenset({Cause.RECEIVE_WINDOW}),
         explains=("window",),
         knob="net.ipv4.tcp_rmem of the receiver",
+        decided_by=(
+            step.WINDOW,
+            step.BANDWIDTH,
+        ),
         means="The receiver's window is open and has no room for the next segment: its buffer is smaller than "
         "bandwidth x round trip, or it reads late.",
         told="Waits for such a window are 5 % of the mean, or 10 % of the slowest 1 %.",
@@ -350,12 +392,13 @@ ROWS = (
         code="congestion-window",
         layer="network",
         title="Senders wait for the path's round trips",
+        headline="Senders wait for ACKs with a full congestion window",
         looked_for="waits for ACKs",
-        because="{wait_ms} ms of it for ACKs, as the congestion window was full",
         proof=_waits("wait for ACKs"),
         least=SYMPTOM,
         causes=frozenset({Cause.CONGESTION_WINDOW}),
         knob="the path, and the sender's congestion window",
+        decided_by=(step.WINDOW,),
         means="A sender may have no more under way, with room in the receiver's window, and waits a round trip for "
         "each window of data. Loss, distance or idle times mostly lie behind it.",
         told="Waits for ACKs, with room in the receiver's window, are 10 % of the mean.",
@@ -367,12 +410,13 @@ ROWS = (
         code="unknown-window",
         layer="network",
         title="A window is full, and whose is not known",
+        headline="Senders wait for ACKs with a full TCP window, and whose it is cannot be told",
         looked_for="full windows",
-        because="{wait_ms} ms of it for ACKs, as a TCP window was full: whose is not known",
         proof=_waits("wait for ACKs, as a window was full"),
         least=SYMPTOM,
         causes=frozenset({Cause.UNKNOWN_WINDOW}),
         knob="which window it is: the sender's cwnd, the receiver's receive buffer",
+        decided_by=(step.WINDOW,),
         means="A sender waits for ACKs because a window is full: the receiver's or the congestion window. The capture "
         "has no handshake, which says how windows are scaled.",
         told="Waits for ACKs, where it is not known whether the receiver's window had room, are 10 % of the mean.",
@@ -384,12 +428,13 @@ ROWS = (
         code="head-of-line",
         layer="network",
         title="Replies stand behind others on their connection",
+        headline="Replies wait behind others on their connection",
         looked_for="replies behind others",
-        because="{wait_ms} ms of it behind other replies on the same connection",
         proof=_waits("wait behind other replies"),
         causes=frozenset({Cause.HEAD_OF_LINE}),
         explains=("head_of_line",),
         knob="nconnect",
+        decided_by=(step.ONE_WAY,),
         means="Small replies wait in the server's socket behind large ones that take long to be sent. It looks like "
         "the server's response time.",
         told="Replies waited in the server's socket behind others that took 1 ms or more to be sent, for 5 % of the "
@@ -402,12 +447,16 @@ ROWS = (
         code="bandwidth",
         layer="network",
         title="The path is full",
+        headline="The path is full",
         looked_for="bandwidth",
-        because="{wait_ms} ms of it because the path carries no more",
         proof=_waits("wait for the path's bandwidth"),
         causes=frozenset({Cause.BANDWIDTH}),
         explains=("bandwidth",),
         knob="the path",
+        decided_by=(
+            step.BANDWIDTH,
+            step.ONE_WAY,
+        ),
         means="A direction carries all that it can, and what is sent beyond that stands in a queue.",
         told="A direction goes at an even highest rate for much of its busy time, and waits for it are 5 % of the "
         "mean, or 10 % of the slowest 1 %.",
@@ -419,14 +468,18 @@ ROWS = (
         code="host-pause",
         layer="either",
         title="A host did not run for a while",
+        headline="The {layer} stood still {how_long}",
+        uncounted="What its application waited meanwhile, packets cannot show.",
         looked_for="a host that stood still",
-        because="{up_to}{in_all_ms} ms of it while its host did not run",
-        unsaid_of="client",
-        beyond="the client did not run for {total_ms} ms" + _NOT_CAPTURED,
         proof=_waits("while the host did not run"),
         causes=frozenset({Cause.HOST_PAUSE}),
         explains=("server_paused", "client_paused", "held"),
         knob="the host",
+        decided_by=(
+            step.STEAL,
+            step.SCHED,
+            step.CLIENT,
+        ),
         means="A host took nothing and sent nothing while data were on the way to it, and then had all of them at "
         "once: a virtual machine that was not scheduled, or a link that was down.",
         told="A host took nothing and sent nothing for 50 ms or more while messages, or segments that were sent again, "
@@ -440,9 +493,11 @@ ROWS = (
         code="window-stays-shut",
         layer="either",
         title="A window stays shut",
+        headline="The {layer} does not read: its TCP window has been shut for {how_long}",
+        uncounted="What waits there is in no response time.",
         looked_for="windows that stay shut",
-        because="for a window stays shut",
         knob="why that host does not read",
+        decided_by=(step.WINDOW,),
         means="A host has no room for more data and says so (a TCP window of 0), the other one probes it again and "
         "again, and it stays so until the capture ends, or the connection: its application does not read. Calls that "
         "were not sent are in no response time.",
@@ -456,8 +511,9 @@ ROWS = (
         code="never-acknowledged",
         layer="network",
         title="Data are sent again and again, and never acknowledged",
+        headline="Data are retransmitted for {how_long} and never acknowledged",
+        uncounted="What waits there is in no response time.",
         looked_for="data that are never acknowledged",
-        because="for data are never acknowledged",
         knob="the path, or the host that takes nothing",
         means="An end of a connection sends the same bytes again and again until the capture ends, or the connection. "
         "Calls behind them have no reply, and are in no response time.",
@@ -476,9 +532,11 @@ ROWS = (
         code="server-grace",
         layer="server",
         title="The server is in its grace period",
+        headline="The server is in its grace period: {tried}",
+        uncounted="No response time shows that wait.",
         looked_for="its grace period",
-        because="for it was in its grace period: {each}, {answered}",
         knob="the server's start and its grace period",
+        decided_by=(step.LOG,),
         means="After a start the NFS server lets clients claim the locks and files that they had, and answers "
         "everything new with NFS4ERR_GRACE. Clients wait and ask again by themselves; their applications see one call "
         "that takes as long as all tries together. Each try is quick by itself, so response times show nothing.",
@@ -495,9 +553,11 @@ ROWS = (
         code="server-delay",
         layer="server",
         title="The server has clients come again later",
+        headline="The server tells clients to try again later: {tried}",
+        uncounted="No response time shows that wait.",
         looked_for="requests that it puts off",
-        because="for it had clients come again later: {each}, {answered}",
         knob="what the server waits for",
+        decided_by=(step.LOCKS,),
         means="The server answers NFS4ERR_DELAY, or NFS3ERR_JUKEBOX, instead of keeping the call: it calls a "
         "delegation back from another client, or waits for a file from tape, for mountd, for memory. A Linux client "
         "waits 5 s with NFSv3, and 0.1 s that it doubles up to 15 s with NFSv4, and asks again.",
@@ -513,9 +573,11 @@ ROWS = (
         code="state-lost",
         layer="server",
         title="The server does not know the client's session, lease or state",
+        headline="The server does not know the client's session, lease or state: {tried}",
+        uncounted="No response time shows what that costs.",
         looked_for="lost state",
-        because="for it did not know the client's session, lease or state: {each}, {answered}",
         knob="why state was lost",
+        decided_by=(step.LOG,),
         means="Replies say that a session, client ID, lease or stateid is gone, old or of another start of the server. "
         "The client makes its state anew and asks again.",
         told="Tries are joined and weighed as for server-grace; or 10 % of all ops, and 20 or more, are answered so. "
@@ -529,8 +591,10 @@ ROWS = (
         code="handles-lost",
         layer="server",
         title="Clients ask for files that the server does not have any more",
-        because="by calls for files that are gone",
+        headline="Clients ask for files that the server no longer has: {answered}",
+        uncounted="No response time shows what that costs.",
         knob="the export behind these handles",
+        decided_by=(step.LOG,),
         means="NFS3ERR_STALE, NFS4ERR_STALE and their like: the file behind a handle is gone, and no further try "
         "helps.",
         told="10 % of all ops, and 20 or more, are answered so.",
@@ -542,9 +606,11 @@ ROWS = (
         code="lock-wait",
         layer="client",
         title="Requests wait for a lock that somebody else holds",
+        headline="Requests wait for locks that others hold: {tried}",
+        uncounted="No response time shows that wait.",
         looked_for="locks of others",
-        because="for somebody else held a lock: {each}, {answered}",
         knob="who holds the lock",
+        decided_by=(step.LOCKS,),
         means="The server answers NFS4ERR_DENIED or NFS4ERR_LOCKED, for another owner has the lock, and the client, or "
         "its application, asks again: Linux after 1 s, doubled up to 30 s. The lock may have been free for that long.",
         told="Tries are joined as for server-grace, up to 35 s apart, and weighed like them. Without the application's "
@@ -557,10 +623,11 @@ ROWS = (
         code="client-slots",
         layer="client",
         title="Requests wait for a slot of their connection",
+        headline="Requests queue in the client: {all_slots}",
+        uncounted="How long they wait, packets cannot show.",
         looked_for="slots of connections",
-        because="for it has no more than {no_more_slots}",
-        beyond="the client is held at {slots} calls in flight, and those that wait are not captured.",
         knob="the slots of a connection",
+        decided_by=(step.CLIENT,),
         means="The client keeps no more calls in flight than it has slots, and other requests wait in it, where no "
         "capture shows them.",
         told="The mount is likely held by slots; or half of the application's time is above the wire and the "
@@ -579,10 +646,11 @@ ROWS = (
         code="session-slots",
         layer="client",
         title="Requests wait for a slot of their NFSv4.1 session",
+        headline="Requests queue in the client: {of_session}",
+        uncounted="How long they wait, packets cannot show.",
         looked_for="slots of sessions",
-        because="for it has no more than {no_more_slots}",
-        beyond="the client is held at {slots} calls in flight, and those that wait are not captured.",
         knob="nfs.max_session_slots",
+        decided_by=(step.CLIENT,),
         means="All slots of the NFSv4.1 session are in use, and other requests wait in the client, where no capture "
         "shows them.",
         told="All slots of the session are in use for half of the busy time, or the client keeps to fewer by itself; "
@@ -595,7 +663,7 @@ ROWS = (
         code="serial-calls",
         layer="client",
         title="One caller asks about files one after the other",
-        because="by calls that ask about files one after the other",
+        headline="One caller asks about files one after the other",
         knob="how often the client asks",
         means="A program looks at many files, as ls -l, find and backups do, and sends each call as the answer before "
         "has come. It takes the number of calls times their response time, and no call is slow.",
@@ -611,10 +679,16 @@ ROWS = (
         code="above-wire",
         layer="client",
         title="Time above the wire that no limit explains",
+        headline="{above_wire_ms} ms of the application's time is above the wire, and no limit of the client explains "
+        "it",
         looked_for="time above the wire",
         needs=Needs.FIGURES,
-        because="and no limit of the client is seen to explain it",
         knob="evidence from the client",
+        is_vague=True,
+        decided_by=(
+            step.CLIENT,
+            step.SCHED,
+        ),
         means="The application waits longer than its requests are on the wire, and no number of slots is seen to be "
         "reached: run queue, paging, the page cache, or the application itself.",
         told="5 % or more of the application's time is above the wire, and neither slots explain it nor times in which "
@@ -631,6 +705,13 @@ CODES = frozenset(_BY_CODE)
 def row(code: str) -> Row:
     """Raises ``KeyError`` for a code that there is not."""
     return _BY_CODE[code]
+
+
+def next_step(one: Step) -> NextStep:
+    """As a verdict has it, with all that it decides about; a new capture may decide about everything."""
+    by_capture = one in (step.WHOLE_PACKETS, step.LONGER, step.AGAIN, step.SLOWEST)
+    causes = [each.code for each in ROWS if one in each.decided_by or by_capture]
+    return NextStep(one.command, one.where, one.decides, causes)
 
 
 def looked_for(found: Collection[str]) -> str:

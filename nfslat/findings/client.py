@@ -10,7 +10,8 @@ from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, percent, span, times
 from nfslat.wire.above import Why
 
-SLOT_CODES = ("client-slots", "session-slots")
+SLOT_CODES = CONNECTION_SLOTS, SESSION_SLOTS = ("client-slots", "session-slots")
+ABOVE = "above-wire"
 _SOME = 0.05
 _AT_LIMIT = 0.5  # of the busy time, where the application's time is known to lie above the wire
 _PROVES = 0.3  # of the application's time above the wire: the wait that slots make is seen from outside
@@ -39,9 +40,24 @@ class Slots(Evidence):
     sessions_needed: int | None  # requests that the application has open at once, by Little's law
 
     @property
-    def no_more_slots(self) -> str:
-        """``1 slot``, ``16 slots``."""
-        return f"{self.slots} slot{'' if self.slots == 1 else 's'}"
+    def all_slots(self) -> str:
+        """``all 2 RPC slots are in use 89 % of the time``; of a session only that there are no more."""
+        return (
+            f"its only RPC slot is{self.in_use}" if self.slots == 1 else f"all {self.slots} RPC slots are{self.in_use}"
+        )
+
+    @property
+    def of_session(self) -> str:
+        """``all 2 slots of its NFSv4.1 session are in use 89 % of the time``."""
+        slots = "the only slot" if self.slots == 1 else f"all {self.slots} slots"
+        return f"{slots} of its NFSv4.1 session {'is' if self.slots == 1 else 'are'}{self.in_use}"
+
+    @property
+    def in_use(self) -> str:
+        """For how much of the busy time, as far as that is known."""
+        if self.at_limit_share is None:
+            return " in use"
+        return f" in use {percent(self.at_limit_share)} of the time"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from nfslat.answer.model import Finding
 from nfslat.answer.tune import Advice
 from nfslat.findings.catalogue import row
 from nfslat.findings.facts import MATTERS
+from nfslat.findings.words import lowered
 
 # Metadata of fields of evidence: not in the JSON where it is None; evidence whose own fields stand there in its place.
 OPTIONAL = {"optional": True}
@@ -63,6 +64,15 @@ class LookAt:
 
 
 @dataclass(frozen=True)
+class Gain:
+    """What mending it would give."""
+
+    ms: float  # by how much the mean would be shorter
+    by: str  # "replay" of the load, or "bound": what it explains, so that it cannot be more
+    words: str = ""  # of a replay, as a sentence without its full stop
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """A finding while it is reasoned on; `code` is a row of the catalogue."""
 
@@ -75,10 +85,12 @@ class Diagnosis:
     text: str
     evidence: Evidence
     advice: Advice | LookAt | None
+    gain: Gain | None = None
 
-    def because(self) -> str:
-        """What a verdict says of its cause: a few words, with the figure that matters."""
-        return row(self.code).phrase(self.evidence, sure=self.confidence == "certain")
+    @property
+    def headline(self) -> str:
+        """What a verdict says of it, as a sentence without its full stop."""
+        return row(self.code).said_of(self.evidence, self.layer)
 
     def as_finding(self) -> Finding:
         """As the report has it."""
@@ -89,9 +101,11 @@ class Diagnosis:
             self.severity,
             self.share,
             self.confidence,
-            self.text,
+            self.text if self.gain is None or not self.gain.words else f"{self.text}; {lowered(self.gain.words)}",
             self.evidence.as_dict(),
             advice,
+            gain_ms=None if self.gain is None else self.gain.ms,
+            gain_by=None if self.gain is None else self.gain.by,
         )
 
 

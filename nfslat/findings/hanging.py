@@ -41,6 +41,11 @@ class Hanging(Evidence):
     compared: int | None = field(default=None, metadata=OPTIONAL)
     arrived: int | None = field(default=None, metadata=OPTIONAL)
 
+    @property
+    def how_long(self) -> str:
+        """Of the one that hangs longest."""
+        return span(self.waits_ms)
+
 
 def hang_findings(facts: Facts) -> list[Diagnosis]:
     """One for each kind, and for whoever it comes from; those that hang still come first, then the longest."""

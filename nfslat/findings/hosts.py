@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import AT_CLIENT, AT_SERVER, Facts, worth
-from nfslat.findings.words import ms, times
+from nfslat.findings.words import ms, span, times
 from nfslat.model.causes import Cause
 from nfslat.wire.above import Why
 
@@ -30,14 +30,10 @@ class HostPause(Evidence):
     share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
 
     @property
-    def in_all_ms(self) -> float:
-        """On the wire and above it."""
-        return self.wait_ms + self.counted_above_ms
-
-    @property
-    def up_to(self) -> str:
-        """What is above the wire is known at most."""
-        return "up to " if self.counted_above_ms else ""
+    def how_long(self) -> str:
+        """``for 1.2 s``, ``5 times, for up to 1.2 s``."""
+        often = "" if self.pauses == 1 else f"{times(self.pauses, 'time')}, "
+        return f"{often}for {'up to ' if often else ''}{span(self.longest_ms)}"
 
 
 def host_findings(facts: Facts) -> list[Diagnosis]:

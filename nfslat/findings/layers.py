@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 LAYERS = {"server": "the server", "network": "the network", "client": "the client, above the wire,"}
 
@@ -40,6 +40,11 @@ class Layers:
     def share(self, layer: str) -> float:
         """Share of `layer` in the total, 0 to 1 where no part is negative; 0 of a total of 0."""
         return self.ms(layer) / self.total_ms if self.total_ms else 0.0
+
+    @property
+    def by_srt(self) -> Layers:
+        """The same by the response times alone, as tables have them: nothing moved from one layer to another."""
+        return replace(self, moved_ms={}, kept_ms={}, put_off_ms={})
 
     @property
     def largest(self) -> str:

@@ -57,7 +57,7 @@ def evidence_of(one: Row) -> list[type[Evidence]]:
 def _page(one: Row) -> str:
     body = "".join(f"**{title}.** {text}\n\n" for title, text in one.answers)
     knob = f"Its advice is about {one.knob}." if one.knob else "It has no advice of its own."
-    least = f"It is the cause in a verdict from {one.least * 100:.0f} % of what its layer adds."
+    least = f"It can be the cause in a verdict from {one.least * 100:.0f} % of the mean on."
     figures = [line for kind in evidence_of(one) for line in _figures(kind)]
     listed = "\n".join(dict.fromkeys(figures))
     head = f"\n## {one.code}\n\n{one.title}: {_LAYERS[one.layer]}.\n\n"

@@ -10,7 +10,7 @@ from nfslat.findings.words import ms
 from nfslat.model.causes import FROM_OUTSIDE, LOSSES, Cause
 
 DELAY = "net-delay"
-BETWEEN = "between-taps"
+BETWEEN, ASYMMETRY = "between-taps", "net-asymmetry"
 _DELAY_MS = 1.0  # a round trip; a machine room has less
 _DELAY_SHARE = 0.10
 _ASYMMETRY_SHARE = 0.10
@@ -99,7 +99,7 @@ def _asymmetry(f: Facts) -> Diagnosis | None:
         return None
     longer, shorter = ("call", "reply") if more > 0 else ("reply", "call")
     return diagnosis(
-        "net-asymmetry",
+        ASYMMETRY,
         "network",
         f"on the network the {longer} takes {ms(abs(more))} ms longer than the {shorter} (+/- {ms(2 * p.one_way_error)}"
         " ms), waits for lost data aside: that direction is loaded, shaped, or waits in a socket of its sender",

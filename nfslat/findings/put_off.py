@@ -56,6 +56,11 @@ class TriedAgain(Evidence):
         name = next(iter(self.statuses))
         return f"answered {name} {times(self.statuses[name], 'time')}"
 
+    @property
+    def tried(self) -> str:
+        """What a verdict says: both, or of requests that nobody tried again the answers."""
+        return f"{self.each}, {self.answered}" if self.requests else f"it {self.answered}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Lost(Evidence):
@@ -64,6 +69,12 @@ class Lost(Evidence):
     answers: int
     statuses: Mapping[str, int]
     answers_share: float  # of the ops
+
+    @property
+    def answered(self) -> str:
+        """``NFS3ERR_STALE 40 times``."""
+        name = next(iter(self.statuses))
+        return f"{name} {times(self.statuses[name], 'time')}"
 
 
 def error_findings(facts: Facts) -> list[Diagnosis]:

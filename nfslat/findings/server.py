@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from nfslat.answer.model import MatchedRow, ServerInFlight
 from nfslat.findings.diagnosis import INLINED, OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import AT_SERVER, MATTERS, STORAGE_OPS, UNSTABLE_WRITE, Facts
-from nfslat.findings.slow_ops import slow_finding
+from nfslat.findings.slow_ops import IN_THREAD, STORAGE_PROVEN, slow_finding
 from nfslat.findings.tune import advice
-from nfslat.findings.words import ms, percent, times
+from nfslat.findings.words import ms, percent, span, times
 from nfslat.model.causes import FROM_OUTSIDE, Cause
 from nfslat.model.protocol import IN_MEMORY_OPS
 from nfslat.wire.above import Why
 
-THREADS = "server-threads"
+THREADS, UNKNOWN = "server-threads", "server-queue-unknown"
 _SLOW_MS = 5.0  # in a thread; a healthy disk or cache answers sooner
 _SOME = 0.05  # of the whole; less is not worth a finding
 _FAST = 0.1  # of the time of data ops: light ops that take no more show that the server itself is quick
@@ -67,16 +67,21 @@ class Queue(Evidence):
 
     @property
     def who(self) -> str:
-        """``a thread``, ``its only thread``, ``one of its 14 to 18 threads``; ``one of 3 at once``."""
+        """What for: `` for its only thread``; what is only likely stands behind a comma."""
         estimate, span = (self.workers.threads_estimate, self.workers.threads_range) if self.workers else (None, None)
         threads = self.threads or estimate
         low, high = span or (threads, threads)
         if threads is None:
-            return "a thread"
+            return " for a thread"
         number = threads if self.threads is not None or low == high else f"{low} to {high}"
         if self.threads is None and not self.proven:
-            return f"a limit of {number} at once: its threads"
-        return "its only thread" if number == 1 else f"one of its {number} threads"
+            return f", which works on {number} at a time: a limit of its threads, or of storage or processors"
+        return " for its only thread" if number == 1 else f" for one of its {number} threads"
+
+    @property
+    def slow_part(self) -> str:
+        """What a verdict says where the queue is the storage's, which has its own figure."""
+        return STORAGE_PROVEN
 
     @property
     def room(self) -> str:
@@ -86,11 +91,6 @@ class Queue(Evidence):
             if self.window is None
             else f", and up to {ms(self.window.counted_above_ms)} ms for room in its TCP window"
         )
-
-    @property
-    def storage_wait_ms(self) -> float:
-        """The queue, where it is the storage's."""
-        return self.queue_ms if self.storage_ms is None else min(self.queue_ms, self.storage_ms)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,9 +106,9 @@ class Storage(Evidence):
     share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
 
     @property
-    def storage_wait_ms(self) -> float:
-        """No more than the storage's own figure."""
-        return self.in_thread_ms if self.storage_ms is None else min(self.in_thread_ms, self.storage_ms)
+    def slow_part(self) -> str:
+        """What a verdict says: the storage only where its own figure proves it."""
+        return STORAGE_PROVEN if self.storage_ms is not None else f"Operations take long {IN_THREAD}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,11 +135,11 @@ class Reconnect(Evidence):
     at: str | None  # when the longest began
 
     @property
-    def cut(self) -> str:
-        """What it cost, in words."""
-        if self.counted_above_ms:
-            return f"up to {ms(self.excess_ms + self.counted_above_ms)} ms of it while the client had no connection"
-        return f"{ms(self.excess_ms)} ms of it by {times(self.ops, 'op')} that waited for a new connection"
+    def lost(self) -> str:
+        """What a verdict says of it."""
+        if self.no_connection_ms:
+            return f"The client lost its connection, and had none for {span(self.no_connection_ms)}"
+        return f"The client lost its connection: {times(self.ops, 'operation')} waited for a new one"
 
     @property
     def may_be_more(self) -> bool:
@@ -215,7 +215,7 @@ def _queue(f: Facts) -> Diagnosis | None:
         )
     )
     evidence = Queue(queue_ms=f.queue_ms, in_thread_ms=f.in_thread_ms, server_ms=f.mean.server_ms, workers=workers)
-    split = f"{ms(f.queue_ms)} of the server's {ms(f.mean.ms('server'))} ms"
+    split = f"{ms(f.queue_ms)} of the server's {ms(f.mean.server_ms)} ms"
     storage_ms = f.storage_ms
     leaving = "" if estimate is None else f" that {_number(s)} at a time leave{'s' if estimate == 1 else ''}"
     witnesses = s.witnesses if s is not None else 0

@@ -9,6 +9,8 @@ from nfslat.findings.facts import STORAGE_OPS, Facts, SlowOps
 from nfslat.findings.words import ms, percent, times
 
 SLOW_OPS = "server-slow-ops"
+# What packets show of storage, and what its own figure proves.
+IN_THREAD, STORAGE_PROVEN = "in a thread of the server (file system, locks or disk)", "The server's storage is slow"
 _SLOW_MS = 5.0  # a healthy disk answers sooner
 _SOME = 0.05  # of the whole; less is not worth a finding
 _BLIND = 0.25  # of the messages unseen: how many are slow is not known
@@ -42,9 +44,11 @@ class Late(Evidence):
     share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
 
     @property
-    def storage_wait_ms(self) -> float:
-        """No more than the storage's own figure."""
-        return self.mean_ms if self.storage_ms is None else min(self.mean_ms, self.storage_ms)
+    def slow_part(self) -> str:
+        """What a verdict says where they wait for storage."""
+        if self.storage_ms is not None:
+            return f"{STORAGE_PROVEN} at times: {self.which} take {ms(self.slow_ms)} ms"
+        return f"Some operations take long {IN_THREAD}: {self.which} take {ms(self.slow_ms)} ms"
 
     @property
     def which(self) -> str:

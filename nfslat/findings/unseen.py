@@ -79,11 +79,11 @@ class WithUnseen:
         largest = ranges.pop(mean.largest)
         return all(largest[0] - other[1] >= _APART * mean.total_ms for other in ranges.values())
 
-    def first_words(self) -> str:
-        """What a verdict has to begin with, for it is of other ops than those that the captures show."""
+    def with_them(self) -> str:
+        """What a verdict has to say, for it is of other ops than those that the captures show."""
         seen_ms = self.seen.server_ms + self.seen.network_ms
         return (
-            f"{self.share * 100:.1f} % of the operations are not shown by the captures, and took "
+            f"The captures do not show {self.ops:,} operations, which took "
             f"{percent_between(self.share_of_time)} of the time: with them the response time on the client's wire is "
             f"{between(self.wire_ms)} ms, not {ms(seen_ms)}. "
         )

@@ -64,8 +64,10 @@ def what_if(
     threads: int | None = None,
     slots: int | None = None,
     sessions: int | None = None,
+    most: int = MOST_OPS,
 ) -> WhatIf:
-    """Play `load` with the numbers in effect (None: no limit was seen), and with `threads`, `slots` (None: as now).
+    """Play `load`, or its busiest `most` ops, with the numbers in effect (None: no limit was seen), and with `threads`
+    and `slots` (None: as now).
 
     `slots` are those of each slot table. `sessions` is how many requests the application has open at any time; packets
     do not show it where slots are the limit. Raises ``UsageError`` where it is needed and for numbers below 1,
@@ -75,7 +77,7 @@ def what_if(
         if value is not None and value < 1:
             raise UsageError(f"{name}={value}: give 1 or more")
     given = len(load)
-    load = _busiest(_in_order(load))
+    load = _busiest(_in_order(load), most)
     if not load.is_ours.any():
         raise InputError("there is no op to replay: the what-if needs ops whose time in a server thread is known")
     if slots_now is None:
@@ -127,15 +129,15 @@ def _in_order(load: Load) -> Load:
     )
 
 
-def _busiest(load: Load) -> Load:
-    """Of all `MOST_OPS` ops in a row those with the most of ours; where several have, those sent in the least time."""
-    if len(load) <= MOST_OPS:
+def _busiest(load: Load, most: int) -> Load:
+    """Of all `most` ops in a row those with the most of ours; where several have, those sent in the least time."""
+    if len(load) <= most:
         return load
-    took_ns = load.sent_ns[MOST_OPS - 1 :] - load.sent_ns[: len(load) - MOST_OPS + 1]
+    took_ns = load.sent_ns[most - 1 :] - load.sent_ns[: len(load) - most + 1]
     before = np.concatenate(([0], np.cumsum(load.is_ours)))
-    ours = before[MOST_OPS:] - before[: len(before) - MOST_OPS]
+    ours = before[most:] - before[: len(before) - most]
     begin = int(np.argmin(np.where(ours == ours.max(), took_ns, np.iinfo(np.int64).max)))
-    return load.take(slice(begin, begin + MOST_OPS))
+    return load.take(slice(begin, begin + most))
 
 
 def _measured(

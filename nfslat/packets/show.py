@@ -43,6 +43,11 @@ _FRAMES_NAMED = 6
 _BIT_FIELD = re.compile(r"^[01. ]{9,} = ")
 
 
+def chosen(found: Correlation, xids: Sequence[int] | None, slowest: int) -> list[int]:
+    """Rows of ``found.matched``: those with `xids`, else the slowest. Raises as `by_xid` does."""
+    return [row for xid in xids for row in by_xid(found, xid)] if xids else slowest_ops(found, slowest)
+
+
 def by_xid(found: Correlation, xid: int) -> list[int]:
     """Rows of ``found.matched`` with `xid`, in call order; XIDs are reused, so there can be several.
 
@@ -82,7 +87,7 @@ def render(
     """
     paths = paths_of(found, name_encoding, np.array(rows, dtype=np.int64))
     if found.swapped:
-        note = "The captures were given in the wrong order: the first is the client's, the second the server's."
+        note = "The captures were given client first: by the packets the second is the server's."
         yield _text([*wrap(note, width), ""])
     dissected: _Dissected | None = None
     for number, row in enumerate(rows):

@@ -28,7 +28,7 @@ class Title:
 
 @dataclass(frozen=True)
 class Prose:
-    """A paragraph. Style: "", "bold", "dim" or "accent"."""
+    """A paragraph. Style: "", "bold", "dim", "accent", or a layer, which tells it apart from the others."""
 
     text: str
     indent: int = 0  # columns
@@ -64,6 +64,7 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     last: str = ""  # the last column takes what room is left: "wrapped" in several lines, or "cut" at its left
     narrower: Table | None = None  # in place of this one where it has no room as it is
+    styles: Sequence[str] = ()  # of the rows, as of `Prose`; none: all are plain
 
 
 @dataclass(frozen=True)

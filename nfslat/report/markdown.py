@@ -9,23 +9,32 @@ from itertools import groupby
 from tabulate import tabulate
 
 from nfslat.answer import model
-from nfslat.report.blocks import Advice, Block, Cell, Item, Label, Prose, RankedFinding, Table, Title
+from nfslat.report.blocks import Advice, Block, Cell, Command, Item, Label, Prose, RankedFinding, Table, Title
 from nfslat.report.sections.all import blocks
 from nfslat.report.text_layout import count, count_of, ms, plain
 
 _ESCAPED = re.compile(r"([\\`*_\[\]<>#|~])")
 _NUMBER = re.compile(r"[-+\d.,]* ?%?|cannot tell")
 _SHOWN = (
-    *("notes", "findings", "hangs", "outcomes", "phases", "brief by op", "brief parts", "brief stack", "brief pivots"),
+    *(
+        "notes",
+        "findings",
+        "handover",
+        "hangs",
+        "outcomes",
+        "phases",
+        "brief by op",
+        "brief parts",
+        "brief stack",
+        "brief pivots",
+    ),
     *("brief raw", "slowest", "brief captures"),
 )
 
 
 def render(report: model.Report) -> str:
     """The report as text; nothing in it is taken for markup that the report did not mean."""
-    tool = report.nfslat
-    made_by = f"nfslat {tool.version}, engine {_text(tool.engine)}: {_code(tool.command)}"
-    return "\n\n".join([*_answer(report), *paragraphs(blocks(report, *_SHOWN)), made_by]) + "\n"
+    return "\n\n".join([*_answer(report), *paragraphs(blocks(report, *_SHOWN)), _made_by(report)]) + "\n"
 
 
 def _answer(report: model.Report) -> list[str]:
@@ -52,6 +61,17 @@ def _answer(report: model.Report) -> list[str]:
     ]
 
 
+def for_ticket(report: model.Report) -> str:
+    """The answer and the evidence for it alone, to be pasted; empty where there is none."""
+    shown = paragraphs(blocks(report, "handover"))
+    return "\n\n".join([*_answer(report)[:2], *shown, _made_by(report)]) + "\n" if shown else ""
+
+
+def _made_by(report: model.Report) -> str:
+    tool = report.nfslat
+    return f"nfslat {tool.version}, engine {_text(tool.engine)}: {_code(tool.command)}"
+
+
 def paragraphs(shown: Iterable[Block]) -> list[str]:
     """Blocks as paragraphs; entries of a list, and prose with nothing in between, make one."""
     found: list[str] = []
@@ -67,7 +87,7 @@ def paragraphs(shown: Iterable[Block]) -> list[str]:
 
 def _kind(block: Block) -> str:
     match block:
-        case Item() | RankedFinding(number=0):
+        case Item() | Command() | RankedFinding(number=0):
             return "entries"
         case Prose():
             return "prose"
@@ -91,6 +111,8 @@ def _entry(block: Block) -> str:
             return f"- {block.code}, {_text(block.explains)}: {_text(block.text)}."
         case Item(text, _, "accent"):
             return f"> **Note** {_text(text)}  "
+        case Command(label, command, indent):
+            return f"{' ' * indent}- {_text(label)}: {_code(command)}"
         case Item(text):
             return f"- {_text(text)}"
     return ""

@@ -13,7 +13,7 @@ from nfslat.answer.model import Report, Verdict
 from nfslat.report import vega
 from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import Chart, Spec
-from nfslat.report.charts.style import on_paper, theme
+from nfslat.report.charts.style import culprit_of, on_paper, theme
 
 WIDTH_PX, SCALE = 1000, 2
 _COLUMNS, _TITLE_COLUMNS = 150, 95  # of a caption and of the verdict, in WIDTH_PX
@@ -31,7 +31,7 @@ def write_png(report: Report, directory: Path) -> list[Path]:
     specs = {chart.id: titled(chart) for chart in found}
     if report.verdict is not None and found:
         specs["verdict"] = summary(report.verdict, found)
-    pictures = dict(zip(specs, pngs(list(specs.values())), strict=True))
+    pictures = dict(zip(specs, pngs(list(specs.values()), culprit_of(report)), strict=True))
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, picture in pictures.items():
@@ -41,10 +41,10 @@ def write_png(report: Report, directory: Path) -> list[Path]:
     return paths
 
 
-def pngs(specs: Sequence[Spec]) -> list[bytes]:
-    """Specifications without a theme -> PNG on white paper."""
+def pngs(specs: Sequence[Spec], culprit: str | None = None) -> list[bytes]:
+    """Specifications without a theme -> PNG on white paper, the layer `culprit` in the colour that says so."""
     chunk = struct.pack(">I", len(_MADE_BY) - 4) + _MADE_BY + struct.pack(">I", zlib.crc32(_MADE_BY))
-    made = vega.pngs([on_paper(spec) for spec in specs], on_paper(theme()), SCALE)
+    made = vega.pngs([on_paper(spec, culprit) for spec in specs], on_paper(theme()), SCALE)
     return [one[:_HEADER_BYTES] + chunk + one[_HEADER_BYTES:] for one in made]
 
 

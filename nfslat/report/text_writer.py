@@ -27,7 +27,9 @@ from nfslat.report.text_layout import columns_needed, command_lines, count, ms, 
 
 MIN_WIDTH = 80  # narrower terminals get 80 columns: the tables hold seven numbers a row
 PROSE_WIDTH = 100  # longer lines of prose are hard to read, however wide the terminal
-_STYLES = {"": "", "bold": "1", "dim": "2", "accent": "33"}
+# Layers are bold, and each has a colour, which light and dark terminals show.
+_LAYER_STYLES = {"client": "1;36", "network": "1;35", "server": "1;34"}
+_STYLES = {"": "", "bold": "1", "dim": "2", "accent": "33"} | _LAYER_STYLES
 _LABEL = 8  # columns of "check   "
 _WRAPPED_AT_LEAST, _CUT_AT_LEAST = 16, 8
 
@@ -38,9 +40,21 @@ def write(blocks: Iterable[Block], *, width: int = 80, color: bool = False) -> s
     for block in _expanded(blocks, width):
         if isinstance(block, Title | Gap) and lines and lines[-1]:
             lines.append("")
+        if isinstance(block, Table) and block.styles and color:
+            lines += _coloured(block, _lines(block, width))
+            continue
         code = "1" if isinstance(block, Title) else _STYLES[getattr(block, "style", "")]
         lines += [f"\x1b[{code}m{line}\x1b[0m" if color and code and line else line for line in _lines(block, width)]
     return "".join(line + "\n" for line in lines)
+
+
+def _coloured(of: Table, lines: Sequence[str]) -> list[str]:
+    """Rows in their styles. A row that needed several lines leaves all plain: none shall have another's colour."""
+    above = len(lines) - len(of.rows)
+    if above not in (0, len(of.headers) and 2):
+        return list(lines)
+    codes = [*[""] * above, *(_STYLES[one] for one in of.styles)]
+    return [f"\x1b[{code}m{line}\x1b[0m" if code else line for code, line in zip(codes, lines, strict=True)]
 
 
 def _expanded(blocks: Iterable[Block], width: int) -> Iterator[Block]:

@@ -285,7 +285,7 @@ def of_mistakes(pair: Pair, broken: dict[str, str]) -> Iterator[Case]:
             (*both, "--port", "9"),
             (*both, "--op", "MKNOD"),
             (*both, "--start", "900"),
-            (*both, "--client", "192.0.2.77"),
+            (*both, "--client-addr", "192.0.2.77"),
             ("transport", server, "-q", "--port", "9"),
             ("transport", server, "-q", "--stream", "99"),
             ("show", *both, "--xid", "0x1"),

@@ -84,7 +84,7 @@ def expected(truth: Mapping[str, Any], client: str = "") -> Both:
             return Both(None, None, f"expect has no table {client}")
         return _told(table)
     both = _derived(truth) if table in (None, {}) else _told(table)
-    return _with_what_is_above(both, truth)
+    return _with_slots(_with_what_is_above(both, truth), truth)
 
 
 def _with_what_is_above(both: Both, truth: Mapping[str, Any]) -> Both:
@@ -101,6 +101,19 @@ def _with_what_is_above(both: Both, truth: Mapping[str, Any]) -> Both:
             cause=tuple(dict.fromkeys((*mine.cause, "above-wire"))),
         ),
     )
+
+
+def _with_slots(both: Both, truth: Mapping[str, Any]) -> Both:
+    """Where slots were injected, packets that show all of them in use are right to name them, though not what it costs;
+    tables that were written beforehand name what takes most on the wire."""
+    packets, cause = both.packets, truth.get("cause") or {}
+    if packets is None or packets.cause is None or not {"slots", "max_session_slots"} & cause.keys():
+        return both
+    code = "session-slots" if "max_session_slots" in cause else "client-slots"
+    if code in packets.absent:
+        return both
+    layer = packets.layer and (*packets.layer, "client")
+    return replace(both, packets=replace(packets, layer=layer, cause=(*packets.cause, code)))
 
 
 def _above_share(truth: Mapping[str, Any]) -> float:
@@ -234,11 +247,11 @@ def _slots(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expected
         why="what waits for a slot is above the wire",
     )  # fmt: skip
     packets = replace(
-        application, layer=None, cause=("",), why="packets do not show what waits for a slot, only how many there are"
+        application, layer=None, cause=(code, ""), why="packets show that all slots are in use, not what that costs"
     )
     if is_disk_slow(truth):
-        storage = "packets do not show what waits for a slot; on the wire the slow disk takes most"
-        packets = replace(packets, layer=("server",), cause=("server-storage",), why=storage)
+        storage = "packets show that all slots are in use, not what that costs; on the wire the slow disk takes most"
+        packets = replace(packets, layer=("client", "server"), cause=(code, "server-storage"), why=storage)
     return packets, application
 
 

@@ -23,7 +23,7 @@ import nfslat
 from laboratory import calibration
 from laboratory.expected import APPLICATION, PACKETS, BadExpectation, Both, Expected, expected
 from laboratory.judged import NOT_JUDGED, RIGHT, WRONG, Answer, Judged, account, as_json
-from laboratory.judged_text import injected_text, markdown, text, truth_text
+from laboratory.judged_text import headlines, injected_text, markdown, text, truth_text
 from laboratory.measured import app_ms, numbers
 from nfslat.answer import model
 from nfslat.api import Options, Report
@@ -31,6 +31,7 @@ from nfslat.errors import InputError, NfslatError, UsageError
 from nfslat.evidence.known import Known
 from nfslat.export.output import Kind, output
 from nfslat.findings.client import SLOT_CODES
+from nfslat.report.text import render as text_report
 
 _RESULTS = "lab-results"
 _MATTERS = 0.1  # the share from which a finding counts as listed
@@ -158,7 +159,12 @@ def given(known: str, report: model.Report) -> Answer:
     return Answer(
         known,
         NOT_JUDGED,
-        layer=verdict.layer if verdict else None,
+        outcome=verdict.outcome if verdict else None,
+        layer=(verdict.layer or verdict.largest_layer or "unknown") if verdict else None,
+        also=verdict.also if verdict else [],
+        decides=verdict.next.causes if verdict and verdict.next else [],
+        headline=verdict.text if verdict else "",
+        lines=text_report(report).count("\n"),
         cause=(verdict.cause or "") if verdict else None,
         share=verdict.share if verdict else None,
         confidence=verdict.confidence if verdict else None,
@@ -172,11 +178,9 @@ def given(known: str, report: model.Report) -> Answer:
 
 def mistakes(answer: Answer, right: Expected) -> list[str]:
     """One line for each thing that is not as expected; none: all is right."""
-    out = []
-    for name in ("layer", "cause", "confidence"):
-        wanted, got = getattr(right, name), getattr(answer, name)
-        if wanted is not None and got not in wanted:
-            out.append(f"expected {name} {_or(wanted)}, got {_named(got)}")
+    out = _wrong_outcome(answer, right)
+    if right.confidence is not None and answer.confidence not in right.confidence:
+        out.append(f"expected confidence {_or(right.confidence)}, got {_named(answer.confidence)}")
     any_share = {code for code, _, _ in answer.findings}
     counts = {code for code, share, _ in answer.findings if share is None or share >= _MATTERS}
     out += [f"expected {code} among the findings that matter" for code in right.findings if code not in counts]
@@ -191,6 +195,32 @@ def mistakes(answer: Answer, right: Expected) -> list[str]:
         if wanted is not None and wanted not in numbers_of:
             out.append(f"expected {wanted} {name}, got {_named(numbers_of[0])}")
     return out
+
+
+def _wrong_outcome(answer: Answer, right: Expected) -> list[str]:
+    """What is wrong with fault, no fault, or cannot tell yet.
+
+    Where a cause is expected, it is right to name it and whose it is, and right to say that it cannot be told where the
+    next measurement decides just that. Where none is (""), only "no fault" is right. Where either is, both are.
+    """
+    causes = right.cause
+    named = [one for one in causes or () if one]
+    match answer.outcome:
+        case "no-fault":
+            if causes is not None and "" not in causes:
+                return [f"expected cause {_or(causes)}, got no fault"]
+        case "undecided":
+            if any(one.startswith("capture-") for one in right.listed):
+                return []  # captures that are known not to be whole cannot say that nothing is wrong
+            if causes is not None and answer.cause not in named and not set(answer.decides) & set(named):
+                return [f"expected cause {_or(causes)}, got undecided, and its next step decides {_or(answer.decides)}"]
+            return []
+        case "fault":
+            if causes is not None and answer.cause not in named:
+                return [f"expected cause {_or(causes)}, got {_named(answer.cause)}"]
+    if right.layer is not None and answer.layer not in right.layer:
+        return [f"expected layer {_or(right.layer)}, got {_named(answer.layer)}"]
+    return []
 
 
 def _or(wanted: Iterable[str]) -> str:
@@ -219,6 +249,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--expect", metavar="FILE", help="TOML: tables [NAME] that stand for the [expect] of those runs")
     made.add_argument(
         "--calibration", action="store_true", help="print how often answers are right by how sure they say they are"
+    )
+    made.add_argument(
+        "--headlines", action="store_true", help="print outcome, headline and lines of the report of each pair"
     )
     made.add_argument("--json", metavar="FILE", help="write all of it as JSON; - is standard output")
     made.add_argument("--markdown", action="store_true", help="print a Markdown table")
@@ -256,14 +289,16 @@ def _run(asked: argparse.Namespace) -> int:
         judged.append(judge(pair))
     if sys.stderr.isatty():
         sys.stderr.write("\r\033[K")
-    if asked.json == "-" and (asked.markdown or asked.calibration):
-        raise UsageError("--json -, with --markdown or --calibration: one of them to standard output")
+    if asked.json == "-" and (asked.markdown or asked.calibration or asked.headlines):
+        raise UsageError("--json -, with --markdown, --calibration or --headlines: one of them to standard output")
     if asked.json:
         with output(asked.json, Kind.JSON, []) as out:
             if out is not None:
                 json.dump(as_json(judged), out, indent=2, allow_nan=False)
                 out.write("\n")
-    if asked.calibration:
+    if asked.headlines:
+        sys.stdout.write(headlines(judged))
+    elif asked.calibration:
         sys.stdout.write(calibration.markdown(judged, [pair.truth for pair in pairs]))
     elif asked.json != "-":
         sys.stdout.write(markdown(judged) if asked.markdown else text(judged))

@@ -18,8 +18,13 @@ class Answer:
 
     known: str
     state: str
-    layer: str | None = None
+    outcome: str | None = None  # fault, no-fault, undecided
+    layer: str | None = None  # of a fault whose it is, else the layer that adds most
     cause: str | None = None
+    also: list[str] = field(default_factory=list)  # what else the headline names
+    decides: list[str] = field(default_factory=list)  # causes that the next measurement proves or refutes
+    headline: str = ""
+    lines: int = 0  # of the default report
     share: float | None = None
     confidence: str | None = None
     threads: int | None = None

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from laboratory.judged import WRONG, Answer, Judged, account
+from laboratory.judged import NOT_JUDGED, RIGHT, WRONG, Answer, Judged, account
 from laboratory.measured import OFF, OK, UNKNOWN, Number, app_ms, disk_ms, kernel_ops
 from nfslat.findings.words import ms, times
 
@@ -157,3 +157,25 @@ def markdown(judged: Sequence[Judged]) -> str:
     wrong = [f"- {one.name}: {why}" for one in judged for why in why_lines(one)]
     sums = [f"- {line.strip()}" for line in account_lines(judged)]
     return "\n".join([*table, "", *([*wrong, ""] if wrong else []), *sums]) + "\n"
+
+
+def headlines(judged: Sequence[Judged]) -> str:
+    """Of each answer its outcome, what the headline says and how long the default report is, as Markdown; below it how
+    long the reports are, and how many outcomes of each kind were right."""
+    rows = [(one, answer) for one in judged for answer in one.answers if answer.outcome is not None]
+    lines = ["| pair | injected | known | outcome | sure | headline | lines | |", "|---|---|---|---|---|---|--:|---|"]
+    for one, answer in rows:
+        words = answer.headline.replace("|", "/")
+        lines.append(
+            f"| {one.name} | {one.injected} | {answer.known} | {answer.outcome} | {answer.confidence} | {words} | "
+            f"{answer.lines} | {answer.state} |"
+        )
+    lengths = sorted(answer.lines for _, answer in rows)
+    outcomes = Counter((answer.outcome, answer.state) for _, answer in rows)
+    lines += ["", "| outcome | right | wrong | not judged |", "|---|--:|--:|--:|"]
+    for outcome in ("fault", "no-fault", "undecided"):
+        counts = " | ".join(str(outcomes[outcome, state]) for state in (RIGHT, WRONG, NOT_JUDGED))
+        lines.append(f"| {outcome} | {counts} |")
+    if lengths:
+        lines += ["", f"Lines of the default report: median {lengths[len(lengths) // 2]}, most {lengths[-1]}."]
+    return "\n".join(lines) + "\n"

@@ -1,9 +1,8 @@
 # shellcheck shell=sh
 # The file that needs only Python in, a Debian package out: what scripts/build calls.
-#   deb.sh PYZ SOURCES VERSION DIR
+#   deb.sh PYZ SOURCES VERSION ARCHITECTURE DIR
 set -eu
-pyz=$1 sources=$2 version=$3 out=$4
-machine=$(dpkg --print-architecture)
+pyz=$1 sources=$2 version=$3 machine=$4 out=$5
 tree=$(mktemp -d "$out/deb.XXXXXX")
 chmod 755 "$tree"
 mkdir -p "$tree/DEBIAN" "$tree/usr/bin" "$tree/usr/lib" "$tree/usr/share/man/man1" "$tree/usr/share/doc/nfslat" \

@@ -1,12 +1,11 @@
-"""A version of Python in, what PEX has to know of it on Linux with glibc out: one JSON, which is of this processor.
+"""A version of Python and a processor in, what PEX has to know of them on Linux with glibc out: one JSON.
 
-platforms.py 3.12
+platforms.py 3.12 x86_64
 """
 
 from __future__ import annotations
 
 import json
-import platform
 import sys
 
 from packaging.tags import compatible_tags, cpython_tags
@@ -14,9 +13,8 @@ from packaging.tags import compatible_tags, cpython_tags
 _NEWEST_GLIBC = 28  # of RHEL 8: what is older has no Python that is new enough
 
 
-def complete(version: str) -> dict[str, object]:
+def complete(version: str, machine: str) -> dict[str, object]:
     """The environment and tags of CPython `version`, as `pex --complete-platform` reads them."""
-    machine = platform.machine()
     major, minor = map(int, version.split("."))
     named = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
     systems = []
@@ -46,4 +44,4 @@ def complete(version: str) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(complete(sys.argv[1])))
+    print(json.dumps(complete(*sys.argv[1:])))

@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from verdicts import blames
 
 from nfslat.answer.model import SCHEMA as REPORT
 from nfslat.answer.model import (
     Capture,
     Charge,
     Clock,
+    Completeness,
     Finding,
     MatchedOps,
     MatchedRow,
@@ -22,7 +24,6 @@ from nfslat.answer.model import (
     Selection,
     Summary,
     Tool,
-    Verdict,
 )
 from nfslat.diff.runs import Run, Single
 from nfslat.diff.statistics import F64
@@ -145,9 +146,11 @@ def reported(
         raw={"server": [], "client": []},
         selection=Selection({}, {}),
         notes=[],
-        matched=MatchedOps(both, count, 0, {"server": {}, "client": {}}, [row], row, row, None),
+        matched=MatchedOps(
+            both, count, 0, {"server": {}, "client": {}}, [row], row, row, None, Completeness(1.0, count, count, {})
+        ),
         clock=Clock(False, None, None, None, None, None, [], 0, 0, 0),
         charges=charges,
         findings=[found] if findings else [],
-        verdict=Verdict("server", None, None, None, "low", "The server adds most.", [], []),
+        verdict=blames("server", None, None, None, "low", "The server adds most."),
     )

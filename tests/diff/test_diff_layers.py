@@ -169,7 +169,38 @@ def test_what_alone_looks_like_a_change_is_not_denied() -> None:
     said = verdict.verdict(found, [], "slices")
     assert said.change == "unknown"
     assert said.text.startswith("B may be slower: at the same mix of ops ")
-    assert "cannot be told from how the runs drift by themselves" in said.text
+    assert "is within normal variation" in said.text
+
+
+def test_a_wait_that_the_other_run_has_nothing_of_is_certain() -> None:
+    """No queue in A, and one that grows all the time in B: no drift makes that of nothing, and the table says what the
+    headline does."""
+    rng = np.random.default_rng(6)
+    noise = 0.1 * wandering(rng, _OPS, 0.3)[0]
+    a = single(2.0 + noise, queue_ms=np.zeros(_OPS))
+    queue = np.linspace(100.0, 400.0, _OPS) * (1 + noise)
+    found = compare.compare(a, single(queue + 2.0, queue_ms=queue))
+    part = next(one for one in found.parts if one.name == "queue")
+    assert (part.change.steady, judge.said_of(part.change)) == (True, "certain")
+    said = verdict.verdict(found, [], "slices").text
+    assert "The wait for a server thread adds" in said
+    assert "alone" not in said
+
+
+def test_the_headline_doubts_what_the_table_doubts() -> None:
+    """The whole is slower for certain, and most of it a wait that varies more within A than from A to B: the headline
+    says of it what the table does."""
+    rng = np.random.default_rng(6)
+    noise = 1 + 0.02 * wandering(rng, _OPS, 0.3)[0]
+    b = single(60.0 * noise, queue_ms=41.0 * noise, gap_ms=100.0)
+    for queue, worth in ((np.geomspace(0.001, 5.0, _OPS), "normal variation"), (1.0 * noise, "certain")):
+        found = compare.compare(single(20.0 * noise, queue_ms=queue, gap_ms=100.0), b)
+        part = next(one for one in found.parts if one.name == "queue")
+        assert judge.said_of(part.change) == worth
+        said = verdict.verdict(found, [], "slices")
+        assert said.change == "slower"
+        assert "The wait for a server thread adds" in said.text
+        assert ("which alone is within normal variation" in said.text) == (worth != "certain")
 
 
 def test_what_may_be_chance_is_held_back_as_such() -> None:

@@ -141,7 +141,7 @@ def jobs(hosts: Hosts, home: Path) -> Iterator[Jobs]:
         ),
         # It captures what there is, of another host; the tar of the other side is kept, as its own is.
         "empty": lambda cwd: _capture(
-            *(hosts, cwd, "server", "client", "--seconds", "1", "--out", "kept", "--server-address", "10.77.7.9")
+            *(hosts, cwd, "server", "client", "--seconds", "1", "--out", "kept", "--server-addr", "10.77.7.9")
         ),
     }
     with ThreadPoolExecutor(len(acts)) as pool:
@@ -311,7 +311,7 @@ def test_what_makes_no_sense_is_refused_before_any_connection(
         (["--ssh", "'"], 2, '--ssh "\'": No closing quotation'),
         (["--client=-oProxyCommand=touch run"], 2, "'-oProxyCommand=touch run' is no host"),
         (["--client=a\nb"], 2, "'a\\nb' is no host"),
-        (["--client-address", "db1"], 2, "--client-address db1: give an address, not a name"),
+        (["--client-addr", "db1"], 2, "--client-addr db1: give an address, not a name"),
     ):
         assert cli.main(["capture", "--server=s.invalid", "--client=c.invalid", "--ssh=false", *words]) == status
         said = capsys.readouterr()

@@ -73,7 +73,7 @@ def test_translated_addresses_are_taken_as_each_side_sees_them() -> None:
 def test_where_translation_leaves_a_choice_the_user_has_it() -> None:
     """Two clients behind gateways: it does not guess."""
     server = _host("10.0.0.1", "10.0.0.1:2049 203.0.113.7:5000", "10.0.0.1:2049 203.0.113.8:5001")
-    with pytest.raises(InputError, match="--client-address"):
+    with pytest.raises(InputError, match="--client-addr"):
         probe.find_peers(server, _host("192.168.0.2", "192.168.0.2:800 10.0.0.1:2049"), 2049)
 
 

@@ -12,9 +12,10 @@ from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
+from verdicts import blames
 
 from nfslat.answer.figures import Summary
-from nfslat.answer.model import Clock, Level, ServerInFlight, Tool, Verdict
+from nfslat.answer.model import Clock, Level, ServerInFlight, Tool
 from nfslat.fleet.model import (
     SCHEMA,
     Brief,
@@ -153,7 +154,7 @@ def hostile() -> Fleet:
         first, name=EVIL, addresses=[EVIL], groups={EVIL: EVIL}, why=EVIL, command=f"nfslat '{EVIL}'",
         report=f"javascript:alert(1)//{EVIL}", slots_held=EVIL, audit=[EVIL],
         findings=[Brief(EVIL, EVIL, 0.1, EVIL, EVIL)],
-        verdict=Verdict(EVIL, EVIL, None, None, EVIL, EVIL, [EVIL], [EVIL]),
+        verdict=blames(EVIL, EVIL, None, None, EVIL, EVIL, [EVIL], [EVIL]),
     )  # fmt: skip
     wide = dataclasses.replace(others[0], name="\u30d0" * 40 + "e\u0301" + "x" * 90, outlier=True)
     pattern = dataclasses.replace(
@@ -216,7 +217,7 @@ def _client(i: int, far: bool, few_slots: bool, ipv6: bool) -> Client:
         queue_ms=queue,
         application_ms=network + server + 9.3 if few_slots else None,
         excess=None,
-        verdict=Verdict(layer, cause, 0.6, 0.7, "medium" if few_slots else "high", text, [], []),
+        verdict=blames(layer, cause, 0.6, 0.7, "medium" if few_slots else "high", text),
         findings=[Brief(cause, layer, 0.6, "likely" if few_slots else "certain", text)],
         clock=Clock(True, 1.2, (1.12, 1.28), at(300), 0.4, (0.1, 0.7), [], 0, 2 * ops, 0),
         round_trip_ms=0.2 + (FAR_MS - 1 if far else 0.0),

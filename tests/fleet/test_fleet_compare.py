@@ -26,8 +26,9 @@ from made_summaries import (
     plain,
     summary_of,
 )
+from verdicts import blames
 
-from nfslat.answer.model import ServerInFlight, Verdict
+from nfslat.answer.model import ServerInFlight
 from nfslat.fleet.compare.cells import OpClass
 from nfslat.fleet.compare.compare import Compared, compare
 from nfslat.fleet.compare.groups import fisher
@@ -308,7 +309,7 @@ def test_a_slow_path_for_everybody() -> None:
 def test_what_most_clients_reports_find_is_common_to_all() -> None:
     """Once, with how much it explains; what the server's phases say already is not said again."""
     storage = (finding("server-storage", "server", 0.8), finding("server-threads", "server", 0.4))
-    own = Verdict("server", "server-storage", 0.8, 0.8, "high", "The server.", [], [])
+    own = blames("server", "server-storage", 0.8, 0.8, "high", "The server.", [], [])
     fleet = plain(20, others={"findings": storage, "verdict": own}, queue_ms=(0.1, 21.3))
     found = compare(summaries(fleet), server(*phases()), WINDOWS).patterns
     assert [(one.scope, one.cause) for one in found] == [("all", "server-storage"), ("all", "server-threads")]
@@ -501,12 +502,12 @@ def test_a_mean_that_few_ops_make_long_is_not_denied() -> None:
 
 def test_of_two_clients_each_ones_own_report_tells() -> None:
     """Which of two is usual nobody knows; a cause that one's own report proves is said, once."""
-    own = Verdict("network", "net-delay", 0.9, 0.9, "high", "The network.", [], [])
+    own = blames("network", "net-delay", 0.9, 0.9, "high", "The network.", [], [])
     fleet = plain(2, ops=30)
     fleet[1] = replace(
         fleet[1], network_ms=20.0, others={"findings": (finding("net-delay", "network", 0.9),), "verdict": own}
     )
-    calm = Verdict("server", None, 0.9, 0.9, "high", "The server.", [], [])
+    calm = blames("server", None, 0.9, 0.9, "high", "The server.", [], [])
     fleet[0] = replace(fleet[0], others={"verdict": calm})
     found = compare(summaries(fleet), None, WINDOWS)
     (pattern,) = found.patterns
@@ -520,7 +521,7 @@ def test_of_two_clients_each_ones_own_report_tells() -> None:
 
 def test_shares_are_of_the_applications_time_where_it_is_known() -> None:
     """And what the reports of few clients have in common is not said of all that the server saw."""
-    own = Verdict("client", "above-wire", 0.5, None, "high", "The client.", [], [])
+    own = blames("client", "above-wire", 0.5, None, "high", "The client.", [], [])
     others = {"findings": (finding("above-wire", "client", 0.5),), "verdict": own, "application_ms": 40.0}
     fleet = [
         replace(one, others=others) if at < 2 else replace(one, server_only=True) for at, one in enumerate(plain(9))
@@ -546,7 +547,7 @@ def test_captures_of_a_part_of_the_time_are_a_reason() -> None:
 
 def test_the_only_client_has_its_own_verdict() -> None:
     """There is nothing to compare it with, and no excess."""
-    own = Verdict("network", "net-delay", 0.8, 0.8, "high", "The network adds 80 %.", [], ["reason"])
+    own = blames("network", "net-delay", 0.8, 0.8, "high", "The network adds 80 %.", [], ["reason"])
     found = compare(summaries(plain(1, others={"verdict": own})), None, WINDOWS)
     assert (found.verdict.layer, found.verdict.cause) == ("network", "net-delay")
     assert found.verdict.text == "Of the only client: The network adds 80 %."

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import strategies as st
+from verdicts import blames
 
 from nfslat.answer.model import (
     SCHEMA,
@@ -18,6 +19,7 @@ from nfslat.answer.model import (
     ClientInFlight,
     Clock,
     ClockStep,
+    Completeness,
     ConnectionInFlight,
     Finding,
     InFlight,
@@ -26,6 +28,7 @@ from nfslat.answer.model import (
     MatchedRow,
     MeanAndP99,
     MountInFlight,
+    NextStep,
     Outcome,
     Parts,
     PartSummaries,
@@ -49,8 +52,10 @@ from nfslat.answer.pictures import (
     Event,
     Flying,
     Heat,
+    Moment,
     OverTime,
     Pictures,
+    Piece,
     SlowOp,
     Way,
 )
@@ -232,6 +237,7 @@ def _small() -> Report:
                 reply_net=None,
                 one_way_error=0.25,
             ),
+            completeness=Completeness(0.998, 990, 992, {"not in the client's capture": 2}),
         ),
         clock=Clock(
             fits=True,
@@ -247,7 +253,7 @@ def _small() -> Report:
         ),
         inflight=_in_flight(),
         findings=_findings(),
-        verdict=Verdict(
+        verdict=blames(
             layer="server",
             cause="server-threads",
             share=0.964,
@@ -355,6 +361,7 @@ def _matched(draw: st.DrawFn, least_rows: int = 0) -> MatchedOps:
         total=total,
         slowest=draw(_matched_row(split)) if by_op else None,
         parts=draw(parts) if by_op else None,
+        completeness=Completeness(draw(st.floats(0, 1)), ops, ops + 3, {"whole in neither capture": 3}),
     )
 
 
@@ -528,6 +535,17 @@ def _captures(draw: st.DrawFn) -> Capture:
 _PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 
 
+_event = st.builds(
+    Event,
+    st.sampled_from(["host-pause", "no-connection", "loss"]),
+    st.sampled_from(["client", "server", None]),
+    st.just("2024-05-01T10:00:10Z"),
+    st.floats(-10, 10**4),
+    _ms,
+    st.none() | _ms,
+)
+
+
 @st.composite
 def _pictures(draw: st.DrawFn) -> Pictures:
     """What all lists of bins and of classes have in common is that they are as long, and sum to the same."""
@@ -561,7 +579,7 @@ def _pictures(draw: st.DrawFn) -> Pictures:
         _ms if known else st.none(), pair if known else st.none(),
     )  # fmt: skip
     side, number = st.sampled_from(["client", "server"]), st.integers(1, 10**9)
-    event = st.builds(Event, _ms, side, st.sampled_from(["call, whole", "reply, first byte"]), number, _text)
+    moment_of = st.builds(Moment, _ms, side, st.sampled_from(["call, whole", "reply, first byte"]), number, _text)
     parts = st.fixed_dictionaries({part: st.none() | _ms if part.endswith("net") else _ms for part in _PARTS})
     operation = st.sampled_from([("NFS", "READ", "3"), ("NFS", "WRITE", "4.2"), ("program 200099", "?", "?")])
     slow = st.builds(
@@ -578,8 +596,9 @@ def _pictures(draw: st.DrawFn) -> Pictures:
         parts,
         st.none() | _ms,
         st.dictionaries(st.sampled_from([*CHARGES]), _ms, max_size=2),
+        st.lists(st.builds(Piece, st.sampled_from(_PARTS), st.sampled_from([*CHARGES, "queue", "unexplained"]), _ms)),
         st.integers(1, 3),
-        st.lists(event, min_size=1, max_size=4),
+        st.lists(moment_of, min_size=1, max_size=4),
         st.dictionaries(side, _text, max_size=2),
     )
     of_all = Distribution("", "all", "", sum(ops), 0, by_class, by_class, by_class)
@@ -601,6 +620,7 @@ def _pictures(draw: st.DrawFn) -> Pictures:
             client=flying("slots", "session slots"),
             call=draw(st.sampled_from([way(), None])),
             reply=draw(st.sampled_from([way(), None])),
+            events=draw(st.lists(_event, max_size=3)),
         ),
         envelope=sorted(draw(st.lists(point, max_size=4)), key=lambda one: one.at_s),
         slowest=sorted(draw(st.lists(slow, max_size=3)), key=lambda one: -one.client_ms),
@@ -615,12 +635,19 @@ def _reports(draw: st.DrawFn, compared: bool = False, pictured: bool = False) ->
     layers = ["server", "network", "client"]
     verdict = st.builds(
         Verdict,
-        st.sampled_from([*layers, "unknown"]),
+        st.sampled_from(["fault", "no-fault", "undecided"]),
+        st.none() | st.sampled_from(layers),
         st.none() | st.just("server-threads"),
+        st.just([]),
         _share,
         _share,
         st.sampled_from(["high", "medium", "low"]),
         _text,
+        st.none() | st.builds(NextStep, _text, _text, _text, st.just(["server-threads"])),
+        st.none() | st.sampled_from(layers),
+        _share,
+        _share,
+        st.just([]),
         st.lists(_text, max_size=3),
         st.lists(_text, max_size=3),
     )

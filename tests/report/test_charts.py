@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import math
+import operator
 import re
 from collections.abc import Callable, Iterator
 from importlib import resources
@@ -16,19 +17,32 @@ from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nfslat.answer.model import ClockStep, Level, MatchedRow, Report, StackRow, Summary
-from nfslat.answer.pictures import Classes, Distribution, EnvelopePoint, Flying, Heat, OverTime, Pictures, Way
+from nfslat.answer.model import ClockStep, Level, MatchedRow, Phase, Report, StackRow, Summary
+from nfslat.answer.pictures import (
+    Alone,
+    Classes,
+    Distribution,
+    EnvelopePoint,
+    Event,
+    Flying,
+    Heat,
+    OverTime,
+    Pictures,
+    Way,
+)
 from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import VEGA_LITE, Chart
 from nfslat.report.charts.distributions import MOST_OPS, edges
+from nfslat.report.charts.events import marks
 from nfslat.report.charts.heat import _PALEST
-from nfslat.report.charts.style import COLOUR, log_axis, on_paper, theme
+from nfslat.report.charts.style import COLOUR, HUES, culprit_of, log_axis, on_paper, theme
 
 vl_convert = pytest.importorskip("vl_convert", reason="the charts need vl-convert-python")
 
 _UNIT = re.compile(
     r"(, (s|ms|ops|ops/s|MB/s|packets)\b)|, %$|\((count|ops|mean.*)\)|% of the ops|^(ms|MB/s|packets)\b|ops in flight"
     r"|^(time, log scale|layer|share|source|part|side|time of|capture of|share of the time|stretch between steps)$"
+    r"|^event, what$"
 )
 
 
@@ -59,6 +73,7 @@ def _pictures() -> Pictures:
             client=Flying([3.75, 0.0, 7.5, 0.02], [6, 0, 9, 1], 4096, "session slots"),
             call=Way([1.5, 0.0, 2.25, None], [0, 0, 3, 0], [0.0, 0.0, 205.5, 0.0]),
             reply=Way([10.5, 0.0, 22.5, 0.125], [0, 0, 0, 0], [0.0, 0.0, 0.0, 0.0]),
+            events=[Event("host-pause", "client", "2024-05-01T10:00:01Z", 0.5, 400.0, None)],
         ),
         envelope=[
             EnvelopePoint(0.25, 6999.0, 7001.0, 7000.0, (6999.5, 7000.5)),
@@ -188,7 +203,7 @@ def test_pictures_have_the_colours_of_the_light_page(sample: Report) -> None:
     assert used >= set(COLOUR.values())
     for variable in used - {"var(--font)"}:
         assert on_paper(variable) == light[variable[6:-1]]
-    assert set(dark) | {"on-colour"} == set(light)
+    assert set(dark) == set(light)
     assert on_paper({"data": {"values": [{"label": "var(--ink)"}]}}) == {"data": {"values": [{"label": "var(--ink)"}]}}
 
 
@@ -206,14 +221,145 @@ def test_colours_stand_out_from_the_paper(number: int) -> None:
         assert _contrast(of[name], of["paper"]) >= 4.5
         assert _contrast(of[name], of["panel"]) >= 4.5
         assert _contrast(of[name], of["warn-paper"]) >= 4.5
-    for side in COLOUR:
+    for side in (*HUES, "culprit"):
         assert _contrast(of[side], of["paper"]) >= 3
         assert _contrast(_over(of[f"{side}-strong"], of["paper"], _PALEST), of["paper"]) >= 3
+    for side in (*COLOUR, "culprit"):
         # Pale bars are drawn with a quarter and up to two fifths of the colour, and text lies on them.
         assert _contrast(of["ink"], _over(of[side], of["paper"], 0.4)) >= 4.5
-    for side in ("network", "server"):
-        assert _contrast(of["on-colour"], _over(of[side], of["paper"], 0.9)) >= 4.5
-        assert _contrast(of["on-colour"], of[side]) >= 4.5
+        assert _contrast(of[f"on-{side}"], _over(of[side], of["paper"], 0.9)) >= 4.5
+        assert _contrast(of[f"on-{side}"], of[side]) >= 4.5
+
+
+# What the colour-blind see of linear sRGB: Machado, Oliveira, Fernandes 2009, severity 1.0.
+_EYES = {
+    "all colours": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.01182, 0.04294, 0.968881)),
+    "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.3039)),
+}
+
+
+@pytest.mark.parametrize("eyes", _EYES)
+@pytest.mark.parametrize("number", [0, 1], ids=["light", "dark"])
+def test_the_colour_blind_tell_layers_and_the_culprit_apart(number: int, eyes: str) -> None:
+    """Any two of the colours that stand beside each other are 20 or more apart in CIELAB, where 2.3 can just be
+    seen; the culprit is what differs most from each layer, and layers are fixed in every chart."""
+    css = resources.files("nfslat.report.html").joinpath("page.css").read_text(encoding="utf-8")
+    block = re.findall(r":root[^{]*\{[^}]*\}", css)[number]
+    known = dict(re.findall(r"--([a-z-]+): #([0-9a-f]{6})", block))
+    lab = {name: _lab(tuple(bytes.fromhex(known[name])), _EYES[eyes]) for name in (*HUES, "culprit")}
+    for one, two in itertools.combinations(lab, 2):
+        assert math.dist(lab[one], lab[two]) >= 20, (one, two)
+
+
+def _lab(colour: tuple[int, ...], eyes: tuple[tuple[float, ...], ...]) -> tuple[float, float, float]:
+    """CIELAB, white D65, of a colour of sRGB as some eyes see it."""
+    of_light = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in (c / 255 for c in colour)]
+    red, green, blue = (min(max(sum(map(operator.mul, row, of_light)), 0.0), 1.0) for row in eyes)
+    x = (0.4124564 * red + 0.3575761 * green + 0.1804375 * blue) / 0.95047
+    y = 0.2126729 * red + 0.7151522 * green + 0.072175 * blue
+    z = (0.0193339 * red + 0.119192 * green + 0.9503041 * blue) / 1.08883
+    a, b, c = (math.cbrt(v) if v > 0.008856 else 7.787 * v + 16 / 116 for v in (x, y, z))
+    return 116 * b - 16, 500 * (a - b), 200 * (b - c)
+
+
+def test_the_culprit_has_its_colour_in_pictures_too(sample: Report) -> None:
+    """What the page does by its style sheet, `on_paper` does by name: that layer, its strong shade and text on it."""
+    spec = {"fill": "var(--server)", "stroke": "var(--network)", "deep": [{"fill": "var(--server-strong)"}]}
+    blamed = on_paper(spec, "server")
+    assert blamed["stroke"] == on_paper("var(--network)")
+    assert (blamed["fill"], blamed["deep"][0]["fill"]) == (
+        on_paper("var(--culprit)"),
+        on_paper("var(--culprit-strong)"),
+    )
+    assert culprit_of(sample) == "server"
+    assert sample.verdict is not None
+    assert culprit_of(dataclasses.replace(sample, verdict=dataclasses.replace(sample.verdict, cause=None))) is None
+    assert "server, where the fault is" in json.dumps(_by_id(sample)["waterfall"].spec)
+
+
+def test_every_chart_has_a_legend(sample: Report) -> None:
+    """What each colour and kind of line stands for is said in the picture: a piece of it, with words beside it."""
+    for chart in charts(sample):
+        pieces = [one for one in _nodes(chart.spec) if one.get("encoding", {}).get("x2", {}).get("value") is not None]
+        assert pieces or chart.id == "clock", chart.id
+    assert "triangles down: at most this, say calls" in json.dumps(_by_id(sample)["clock"].spec)
+
+
+def test_events_are_marked_on_every_axis_of_time(sample: Report) -> None:
+    """Pauses, steps of a clock, and phases have a letter, words, and a line through all lanes; what the verdict names
+    has the colour of the culprit."""
+    assert sample.clock is not None
+    assert sample.verdict is not None
+    step = ClockStep("2024-05-01T10:00:01.500000000Z", 1.0, -3000.0, (-3001.0, -2999.0), "server", None)
+    phase = Phase(
+        "2024-05-01T10:00:01Z",
+        "2024-05-01T10:00:02Z",
+        9,
+        0.5,
+        7.0,
+        6.0,
+        1.0,
+        "server",
+        None,
+        None,
+        "-",
+        "fault",
+        "server",
+    )
+    report = dataclasses.replace(
+        sample,
+        clock=dataclasses.replace(sample.clock, steps=[step]),
+        phases=[phase, phase],
+        verdict=dataclasses.replace(sample.verdict, cause="host-pause"),
+    )
+    found = [(one.letter, one.kind, one.begin_s, one.end_s, one.is_cause) for one in marks(report)]
+    assert found == [
+        ("A", "host-pause", 0.5, 0.9, True),
+        ("B", "phase", 0.5, None, False),
+        ("C", "clock-step", 1.0, None, False),
+    ]
+    for name in ("heat", "clock", "transport"):
+        text = json.dumps(_by_id(report)[name].spec)
+        assert "client's host stands still, 400.0 ms" in text, name
+        assert "clock set: theta -3,000.000 ms" in text
+        assert "phase 2: mean 7.00 ms" in text
+        lines = [node for node in _nodes(_by_id(report)[name].spec) if node.get("mark", {}).get("strokeDash") == [3, 3]]
+        assert len(lines) == {"heat": 4, "clock": 2, "transport": 3}[name]  # one a lane
+        rows = [(row["letter"], row["begin"], row["is_cause"]) for row in _rows(_by_id(report)[name], "is_cause")]
+        assert rows == [("A", 0.5, True), ("B", 0.5, False), ("C", 1.0, False)]
+
+
+def test_of_many_events_the_longest_are_marked(sample: Report) -> None:
+    """Eight have letters; the chart says that there are more, and letters that are near do not lie on each other."""
+    assert sample.pictures is not None
+    many = [Event("loss", "client", "2024-05-01T10:00:01Z", i / 100, 1.0 + i, 5.0) for i in range(12)]
+    over = dataclasses.replace(sample.pictures.over_time, events=many)
+    report = dataclasses.replace(sample, pictures=dataclasses.replace(sample.pictures, over_time=over))
+    assert [one.letter for one in marks(report)] == [*[""] * 4, *"ABCDEFGH"]
+    assert "and 4 more, in the table" in json.dumps(_by_id(report)["heat"].spec)
+
+
+def test_one_capture_has_its_latency_over_time(sample: Report, capfd: pytest.CaptureFixture[str]) -> None:
+    """One lane of latency, its ops in flight and its events: no client, network or server is made up."""
+    assert sample.pictures is not None
+    over, classes = sample.pictures.over_time, sample.pictures.classes
+    alone = Alone(
+        classes, over.begin, over.bin_ms, over.bins, over.ops, over.client_ms, over.client_p99_ms, over.heat.client,
+        over.server, over.events,
+    )  # fmt: skip
+    report = dataclasses.replace(
+        sample, captures={"capture": sample.captures["server"]}, matched=None, pictures=None, clock=None, alone=alone
+    )
+    chart = _by_id(report)["heat"]
+    _compiles(chart, capfd)
+    assert [row["capture_ms"] for row in _rows(chart, "capture_ms")] == over.client_ms
+    assert [row["capture_max"] for row in _rows(chart, "capture_max")] == over.server.max
+    text = json.dumps(chart.spec)
+    assert "SRT at this capture" in text
+    assert "Network" not in text
+    assert "stands still" in text
 
 
 def _over(colour: tuple[float, ...], paper: tuple[float, ...], opacity: float) -> tuple[float, ...]:
@@ -294,7 +440,7 @@ def test_waterfall_of_captures_alone_ends_with_the_server(sample: Report) -> Non
 def test_waterfall_goes_from_the_application_to_the_storage(sample: Report) -> None:
     """Bars of what is known from outside float where they belong, in the hue of the layer that they are part of."""
     layers = [
-        ("application", 0, 58.0, "client"),
+        ("application", 0, 58.0, "whole"),
         ("above the wire", 1, 56.5, "client"),
         ("waiting for a slot", 2, 50.0, "client"),
         ("network", 1, 0.5, "network"),
@@ -383,7 +529,7 @@ def test_heat_holds_every_op(sample: Report) -> None:
     assert sample.pictures is not None
     chart = _by_id(sample)["heat"]
     heat = sample.pictures.over_time.heat
-    cells = [node["data"]["values"] for node in _nodes(chart.spec) if "transform" in node]
+    cells = [node["data"]["values"] for node in _nodes(chart.spec) if "transform" in node and "data" in node]
     assert cells == [[list(row) for row in rows] for rows in (heat.client, heat.network, heat.server)]
     vega = vl_convert.vegalite_to_vega({**chart.spec, "width": 600}, vl_version=VEGA_LITE)
     assert vega["data"]
@@ -410,6 +556,8 @@ def test_heat_shows_what_is_in_flight_and_its_limit(sample: Report) -> None:
     assert [row["limit"] for row in _rows(chart, "limit")] == [4]
     text = json.dumps(chart.spec)
     assert "server: limit 4 threads, long dashes" in text
+    shades = [node for node in _nodes(chart.spec) if node.get("mark", {}).get("fillOpacity") == 0.25]
+    assert [node["encoding"]["y"]["field"] for node in shades] == ["client_mean"]  # the shade ends where its line is
     assert "client: limit 4,096 session slots, above this axis" in text
 
 

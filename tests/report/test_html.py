@@ -19,10 +19,11 @@ import pytest
 from examples import examples
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from verdicts import blames
 
 from nfslat.answer.figures import Summary
-from nfslat.answer.model import MatchedOps, Report, StackRow, Verdict
-from nfslat.answer.pictures import Event, Pictures, SlowOp
+from nfslat.answer.model import Completeness, MatchedOps, Report, StackRow
+from nfslat.answer.pictures import Moment, Pictures, Piece, SlowOp
 from nfslat.answer.pivots import IntervalRow, Intervals, Pivot, PivotRow
 from nfslat.errors import UsageError
 from nfslat.findings.catalogue import row
@@ -218,22 +219,26 @@ def test_a_verdict_on_the_application_shows_its_numbers(small: Callable[[], Repo
     total = 40.0
     layers = [("application", 0, 40.0), ("above the wire", 1, 20.0), ("network", 1, 1.0), ("server", 1, 19.0)]
     rows = [StackRow("READ", name, depth, ms, ms / total, "-") for name, depth, ms in layers]
-    verdict = Verdict("client", None, 0.5, None, "high", "The client adds 20 of 40 ms.", [], [])
+    verdict = blames("client", "above-wire", 0.5, None, "high", "The client adds 20 of 40 ms.")
     found = Read(render(dataclasses.replace(small(), stack=rows, verdict=verdict))).figures()
     assert [found[f"stack_{key}_ms"] for key in ("application", "above", "network", "server")] == [
         json.dumps(ms) for _, _, ms in layers
     ]
     assert found["client_ms"] == json.dumps(20.02)
-    other = dataclasses.replace(verdict, share=0.9)
+    other = dataclasses.replace(verdict, largest_share=0.9)
     assert "stack_above_ms" not in Read(render(dataclasses.replace(small(), stack=rows, verdict=other))).figures()
 
 
 def _slow(small: Report, pictures: Pictures) -> Report:
-    events = [Event(0.0, "client", "call, whole", 17, "c.pcap"), Event(1.5, "server", "reply, whole", 42, "s.pcap")]
+    events = [Moment(0.0, "client", "call, whole", 17, "c.pcap"), Moment(1.5, "server", "reply, whole", 42, "s.pcap")]
     parts = {"call_send": 0.0, "call_net": None, "server": 70.0, "reply_send": 5.0, "reply_net": None}
+    pieces = [
+        Piece("server", "queue", 60.0), Piece("call_net", "rto", 24.0), Piece("server", "in thread", 10.0),
+        Piece("reply_send", "unexplained", 5.6), Piece("call_net", "distance", 0.4),
+    ]  # fmt: skip
     one = SlowOp(
         "NFS", "READ", "3", "0x0badcafe", "10.0.0.2:733", "10.0.0.1:2049", 1000, "/a/b", 8192, 4096,
-        "2024-05-01T10:00:00.000123000Z", 0.0, 100.0, 70.0, 30.0, parts, 60.0, {"rto": 55.0}, 2, events,
+        "2024-05-01T10:00:00.000123000Z", 0.0, 100.0, 70.0, 30.0, parts, 60.0, {"rto": 24.0}, pieces, 2, events,
         {"client": "frame.number in {17}", "server": "frame.number in {42}"},
     )  # fmt: skip
     return dataclasses.replace(small, pictures=dataclasses.replace(pictures, slowest=[one]))
@@ -244,11 +249,24 @@ def _slow(small: Report, pictures: Pictures) -> Report:
 def test_a_slow_op_comes_with_its_packets(
     small: Callable[[], Report], pictures: st.SearchStrategy[Pictures], data: st.DataObject
 ) -> None:
-    """Frames of both files, filters to copy, its parts (as far as the clocks tell) and what explains most of it."""
+    """Frames of both files, filters to copy, its parts as far as the clocks tell, and where its time went: the largest
+    piece first, all of them summing to the whole, the small ones together."""
     text = render(_slow(small(), data.draw(pictures)))
     found = Read(text)
     assert {"frame.number in {17}", "frame.number in {42}"} <= set(found.all("data-copy"))
-    assert "lost: retransmission timeout" in "".join(found.texts)
+    rows = re.findall(
+        r'<th scope="row">([^<]*)</th><td class="n"><data value="([^"]*)">',
+        text.split('"pieces"')[1].split("</table>")[0],
+    )
+    assert [words for words, _ in rows] == [
+        "wait for a server thread",
+        "lost: retransmission timeout (call)",
+        "in a server thread",
+        "server sends the reply",
+        "the rest",
+    ]
+    assert [float(ms) for _, ms in rows] == [60.0, 24.0, 10.0, 5.6, 0.4]
+    assert "<td>wait for a server thread</td>" in text
     assert "10:00:00.000123" in found.texts
     assert [own["aria-expanded"] for _, own in found.elements if "aria-controls" in own] == ["false"]
     bars = [own["style"] for tag, own in found.elements if tag == "i" and "style" in own and "p-" in str(own["class"])]
@@ -280,7 +298,17 @@ def test_bounds_of_a_histogram_are_said_in_full() -> None:
 
 def test_a_page_without_a_matched_op_says_so(small: Callable[[], Report]) -> None:
     """No number is made up where the captures have nothing in common."""
-    nothing = MatchedOps({"server": 1, "client": 1}, 0, 0, {"server": {}, "client": {}}, [], None, None, None)
+    nothing = MatchedOps(
+        {"server": 1, "client": 1},
+        0,
+        0,
+        {"server": {}, "client": {}},
+        [],
+        None,
+        None,
+        None,
+        Completeness(0.0, 0, 1, {}),
+    )
     text = render(dataclasses.replace(small(), matched=nothing, verdict=None, clock=None, charges=None))
     assert "No op is in both captures: nothing can be said" in text
     assert "client_ms" not in Read(text).figures()

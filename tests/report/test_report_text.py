@@ -12,6 +12,7 @@ import pytest
 from examples import examples
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from verdicts import blames
 
 from nfslat.answer.model import (
     AuditNote,
@@ -24,7 +25,6 @@ from nfslat.answer.model import (
     Report,
     SessionInFlight,
     StackRow,
-    Verdict,
     WhatIf,
 )
 from nfslat.report.blocks import Cell
@@ -65,7 +65,7 @@ def test_colour_is_there_when_asked_for(small: Callable[[], Report]) -> None:
 def test_the_answer_stands_in_the_first_five_lines(compared: st.SearchStrategy[Report], data: st.DataObject) -> None:
     """Verdict, confidence and both equations come before line six, for verdicts of up to 200 characters."""
     report = data.draw(compared)
-    verdict = Verdict("server", None, 0.9, 0.9, "high", "word " * 39 + "last.", [], ["reason " * 50])
+    verdict = blames("server", None, 0.9, 0.9, "high", "word " * 39 + "last.", [], ["reason " * 50])
     first = render(dataclasses.replace(report, verdict=verdict)).splitlines()[:5]
     assert "Confidence: high." in " ".join(first)
     assert "= network" in first[-2]

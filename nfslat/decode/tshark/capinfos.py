@@ -14,6 +14,7 @@ from pathlib import Path
 
 from nfslat.decode.capture import File, Source, expand, refuse_empty, refuse_terminal, spool
 from nfslat.decode.room import keep
+from nfslat.decode.texts import refuse_text
 from nfslat.decode.tools import Tools
 from nfslat.decode.tshark.reader import nanoseconds
 from nfslat.errors import InputError
@@ -40,6 +41,8 @@ def open_source(argument: str, tools: Tools, scratch: Path) -> Source:
     for name, path in zip(names, paths, strict=True):
         plain, is_whole = decompressed(name, path, scratch)
         file = inspect(name, plain, tools, scratch)
+        if file.first_ns <= 0:  # Wireshark takes some texts for media files
+            refuse_text(name, plain)
         files.append(file if is_whole else dataclasses.replace(file, cut_short=True))
     kept = [file for file in files if file.packets]
     if not kept:
@@ -77,6 +80,7 @@ def inspect(name: str, path: Path, tools: Tools, scratch: Path) -> File:
     said = done.stderr.decode(errors="replace")
     rows = list(csv.DictReader(io.StringIO(done.stdout.decode(errors="replace")), delimiter="\t"))
     if not rows:
+        refuse_text(name, path)
         readable = re.search(r"after reading ([1-9]\d*) packets", said)
         if readable is None:
             raise InputError(why_not(said), about=name)
@@ -114,7 +118,7 @@ def why_not(said: str) -> str:
     # capinfos puts the reason in brackets on a line of its own, behind a line that only names the file.
     reason = next((line for line in lines if line.startswith("(")), lines[0] if lines else "")
     reason = re.sub(r'The file "[^"]*"', "the file", reason.removeprefix("capinfos: ")).strip("().")
-    return f"cannot be read as a capture: {reason}" if reason else "cannot be read as a capture"
+    return f"cannot be read as a capture{f': {reason}' if reason else ''}; is the file complete?"
 
 
 def _moment(seconds: str) -> int:

@@ -13,7 +13,7 @@ from nfslat.inflight.slots import Held
 from nfslat.match import overlap
 from nfslat.model.tables import Miss
 from nfslat.model.units import to_s
-from nfslat.results import Analysis, Correlation
+from nfslat.results import Analysis, Correlation, Order
 from nfslat.select import is_reverse
 
 _SIDES = ("server", "client")
@@ -115,8 +115,13 @@ def remarks(c: Analysis, *, application_known: bool) -> list[str]:
     out = []
     if c.swapped:
         out.append(
-            f"the files were given in the wrong order: {c.server.source.name} is the server's capture, "
-            f"{c.client.source.name} the client's; read that way (--no-swap insists on the order given)"
+            f"the captures were given client first: by the packets {c.server.source.name} is the server's, "
+            f"{c.client.source.name} the client's, and so they are read (--no-swap keeps the order given)"
+        )
+    elif c.order is Order.UNCLEAR:
+        out.append(
+            f"the packets do not tell which capture is the server's: {c.server.source.name} is taken for it, as it was "
+            "given first"
         )
     if not application_known:
         out += _above_the_wire(c)

@@ -12,6 +12,7 @@ from nfslat.figures.matched import keys_of, names_of
 from nfslat.figures.pictures.bins import Bins
 from nfslat.figures.pictures.bounds import envelope
 from nfslat.figures.pictures.clocks import ops_on_client
+from nfslat.figures.pictures.events import events_of
 from nfslat.figures.pictures.flying import flying, limit_of_client, limit_of_server
 from nfslat.figures.pictures.path import ways
 from nfslat.figures.pictures.slow import slow_ops
@@ -73,6 +74,7 @@ def _pictures(
             client=client,
             call=call,
             reply=reply,
+            events=events_of(c, bins, {"client": call, "server": reply}),
         ),
         envelope=points,
         slowest=shown,

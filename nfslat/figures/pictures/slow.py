@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nfslat.answer.pictures import Event, SlowOp
+from nfslat.answer.pictures import Moment, SlowOp
 from nfslat.decompose import PART_NAMES
 from nfslat.figures.matched import names_of
 from nfslat.figures.op_view import OpView, Packet, packets
 from nfslat.figures.op_view import place as gather
 from nfslat.figures.pictures.bins import Bins
+from nfslat.figures.pictures.pieces import pieces_of
 from nfslat.figures.stats import longest
 from nfslat.figures.wireshark import of_side
 from nfslat.model.causes import CAUSES, Cause
@@ -21,10 +23,12 @@ from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I64, endpoint
 from nfslat.model.units import iso, to_ms, to_s
 from nfslat.results import Analysis, Side
-from nfslat.wire.charges.places import BEFORE, place
+from nfslat.wire.charges.places import BEFORE, PLACES, place
 
 if TYPE_CHECKING:
     from nfslat.names.paths import Paths
+
+Charged = dict[tuple[str, str], int]  # part and cause -> ns
 
 _NEEDS_THETA = ("call_net", "reply_net")
 _AGAIN = {Again.REPEATED: "bytes sent again", Again.LATE: "bytes that come late"}
@@ -33,18 +37,21 @@ _AGAIN = {Again.REPEATED: "bytes sent again", Again.LATE: "bytes that come late"
 def slow_ops(c: Analysis, bins: Bins, count: int, paths_of: Callable[[I64], Paths] | None) -> list[SlowOp]:
     """The `count` matched ops with the longest client SRT, slowest first; all where there are fewer."""
     rows = longest(c.client_srt_ns, count)
-    charges = _charges_ms(c, rows)
+    charges = _charges_ns(c, rows)
     paths = None if paths_of is None else paths_of(rows)
     return [_slow_op(c, row, charged, bins, paths) for row, charged in zip(rows.tolist(), charges, strict=True)]
 
 
-def _slow_op(c: Analysis, row: int, charges_ms: dict[str, float], bins: Bins, paths: Paths | None) -> SlowOp:
+def _slow_op(c: Analysis, row: int, charges_ns: Charged, bins: Bins, paths: Paths | None) -> SlowOp:
     op = gather(c, row)
     client_row, server_row = int(c.matched.client[row]), int(c.matched.server[row])
     client = op.sides["client"]
     program, name, version = names_of(c.client.ops.kinds[c.kind[row]][:4])
     sent_again = {"client": _sent_again(c.client, client_row), "server": _sent_again(c.server, server_row)}
-    queue_ns = NULL if c.inflight.load.threads.cannot else int(c.inflight.load.queue_ns[server_row])
+    load = c.inflight.load
+    queue_ns = NULL if load.threads.cannot else int(load.queue_ns[server_row])
+    # A wait of 0 that nobody looked for is none: where no call waits, how many threads there are is not known.
+    waited_ns = queue_ns if queue_ns > 0 or (queue_ns == 0 and load.queue_ns.any()) else None
     parts = dict(zip(PART_NAMES, op.parts, strict=True))
     return SlowOp(
         program=program,
@@ -64,7 +71,8 @@ def _slow_op(c: Analysis, row: int, charges_ms: dict[str, float], bins: Bins, pa
         network_ms=to_ms(op.client_srt_ns - op.server_srt_ns),
         parts_ms={part: to_ms(ns) if c.clock.fits or part not in _NEEDS_THETA else None for part, ns in parts.items()},
         queue_ms=None if queue_ns == NULL else to_ms(queue_ns),
-        charges_ms=charges_ms,
+        charges_ms=_by_cause(charges_ns),
+        pieces=pieces_of(op.parts, charges_ns, waited_ns, split=c.clock.fits),
         transmissions=client.transmissions,
         timeline=_timeline(op, sent_again),
         wireshark={
@@ -88,7 +96,7 @@ def _sent_again(side: Side, row: int) -> list[_Again]:
     ]
 
 
-def _timeline(op: OpView, sent_again: dict[str, list[_Again]]) -> list[Event]:
+def _timeline(op: OpView, sent_again: dict[str, list[_Again]]) -> list[Moment]:
     """Its packets as `nfslat show` has them, and those of `_sent_again`, by time."""
     begin_ns = op.sides["client"].call.first_ns
     found = packets(op)
@@ -99,7 +107,7 @@ def _timeline(op: OpView, sent_again: dict[str, list[_Again]]) -> list[Event]:
     out = []
     for packet in sorted(found, key=lambda one: one.ns):
         file, number = op.sides[packet.side].source.locate(packet.frame)
-        out.append(Event(to_ms(packet.ns), packet.side, packet.what, number, file.name))
+        out.append(Moment(to_ms(packet.ns), packet.side, packet.what, number, file.name))
     return out
 
 
@@ -112,18 +120,29 @@ def _uid(c: Analysis, client_row: int, server_row: int) -> int | None:
     return None
 
 
-def _charges_ms(c: Analysis, rows: I64) -> list[dict[str, float]]:
-    """Of each of the matched ops in `rows`, what of its client SRT each cause made."""
+def _charges_ns(c: Analysis, rows: I64) -> list[Charged]:
+    """Of each of the matched ops in `rows`, what of each part of its client SRT each cause made; none that is 0."""
     charges = c.charges
     if charges is None:
         return [{} for _ in rows]
-    rare = charges.rare
-    distance_ns = sum(charges.distance_ns(part, rows) for part in _NEEDS_THETA)
+    rare, distances = charges.rare, {part: charges.distance_ns(part, rows).tolist() for part in _NEEDS_THETA}
     out = []
-    for row, distance in zip(rows.tolist(), np.asarray(distance_ns).tolist(), strict=True):
+    for number, row in enumerate(rows.tolist()):
         here = slice(*np.searchsorted(rare.row, [row, row + 1]).tolist())
-        in_srt = rare.place[here] < place(BEFORE)
-        ns = np.bincount(rare.cause[here][in_srt], rare.ns[here][in_srt], len(CAUSES))
-        ns[CAUSES.index(Cause.DISTANCE)] += distance
-        out.append({cause.value: to_ms(one) for cause, one in zip(CAUSES, ns.tolist(), strict=True) if one})
+        columns = (getattr(rare, name)[here].tolist() for name in ("place", "cause", "ns"))
+        found: Charged = Counter()
+        for where, cause, ns in zip(*columns, strict=True):
+            if where < place(BEFORE):
+                found[PLACES[where], CAUSES[cause].value] += ns
+        for part, of_rows in distances.items():
+            found[part, Cause.DISTANCE.value] += of_rows[number]
+        out.append({key: ns for key, ns in found.items() if ns})
     return out
+
+
+def _by_cause(charges_ns: Charged) -> dict[str, float]:
+    """Of all parts together, in the order of the causes."""
+    sums: dict[str, int] = Counter()
+    for (_, cause), ns in charges_ns.items():
+        sums[cause] += ns
+    return {cause.value: to_ms(sums[cause.value]) for cause in CAUSES if sums[cause.value]}

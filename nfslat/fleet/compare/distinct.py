@@ -120,7 +120,7 @@ def _cause(client: ClientSummary, kind: str, usual: dict[str, float]) -> str | N
     if more >= _FEWER_SHARE:
         return code
     verdict = client.verdict
-    if verdict is not None and verdict.layer == LAYER_OF[kind] and verdict.cause != THREADS:
+    if verdict is not None and verdict.largest_layer == LAYER_OF[kind] and verdict.cause != THREADS:
         return verdict.cause
     return None
 

@@ -114,7 +114,8 @@ def _of_one(client: ClientSummary, reasons: list[str]) -> FleetVerdict:
     if own is None:
         text = f"There is one client, {client.name}, and nothing to compare it with."
         return FleetVerdict("unknown", None, "low", text, reasons)
-    return FleetVerdict(own.layer, own.cause, own.confidence, f"Of the only client: {own.text}", [*own.reasons])
+    layer = own.layer or "unknown"
+    return FleetVerdict(layer, own.cause, own.confidence, f"Of the only client: {own.text}", [*own.reasons])
 
 
 def _ground(clients: Sequence[ClientSummary]) -> tuple[list[str], int]:

@@ -88,13 +88,15 @@ def blamed(client: Client) -> SetApart | Verdict | None:
 def layer_of(client: Client) -> str:
     """The layer that is blamed; ``unknown`` where none is."""
     found = blamed(client)
-    return "unknown" if found is None else found.layer
+    return (None if found is None else found.layer) or "unknown"
 
 
 def cause_of(client: Client) -> str:
     """Layer and code of the cause that are blamed."""
     found = blamed(client)
-    return "-" if found is None else f"{letter(found.layer)} {shorten(found.cause or found.layer, 40)}"
+    if found is None or found.layer is None:
+        return "-"
+    return f"{letter(found.layer)} {shorten(found.cause or found.layer, 40)}"
 
 
 def compared(clients: Iterable[Client]) -> list[Client]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 
 from nfslat.answer.model import Clock, Report
 from nfslat.answer.pictures import EnvelopePoint, Pictures
 from nfslat.model.units import to_s
+from nfslat.report.charts import events
 from nfslat.report.charts.chart import Chart, Spec
+from nfslat.report.charts.events import moment_ns
 from nfslat.report.charts.heat import time_axis
 from nfslat.report.charts.style import (
     COLOUR,
@@ -38,9 +39,10 @@ def clock_chart(report: Report) -> list[Chart]:
     pictures = report.pictures
     if pictures is None or not any(one.least_ms is not None or one.most_ms is not None for one in pictures.envelope):
         return []
-    x = time_axis(pictures.over_time)
+    over, happened = pictures.over_time, events.marks(report)
+    x = time_axis(over.begin, over.bins, over.bin_ms)
     steps = _steps(report.clock, pictures)
-    course = _course(pictures, x, steps)
+    course = _course(pictures, x, steps, events.height(happened, x))
     found = [course]
     near = [one for one in pictures.envelope if one.theta_ms is not None]
     left_out = 0
@@ -53,7 +55,17 @@ def clock_chart(report: Report) -> list[Chart]:
         caption += " Dashes: a clock was set there, and theta changed by so much."
     if left_out:
         caption += f" {count_of(left_out, 'bound')} further off {'is' if left_out == 1 else 'are'} not drawn."
-    return [Chart("clock", "The two clocks", caption, alt, lanes(found, height, alt), height + 50, "clock")]
+    return [
+        Chart(
+            "clock",
+            "The two clocks",
+            caption,
+            alt,
+            lanes(found, height, alt, events.drawn(happened, x, found)),
+            height + 50,
+            "clock",
+        )
+    ]
 
 
 def _words(clock: Clock | None, near: list[EnvelopePoint], steps: list[tuple[float, float]]) -> tuple[str, str]:
@@ -86,17 +98,12 @@ def _steps(clock: Clock | None, pictures: Pictures) -> list[tuple[float, float]]
     if clock is None:
         return []
     end = pictures.over_time.bins * pictures.over_time.bin_ms / 1e3
-    begin = _moment_ns(pictures.over_time.begin)
-    found = [(to_s(_moment_ns(step.at) - begin), step.ms) for step in clock.steps]
+    begin = moment_ns(pictures.over_time.begin)
+    found = [(to_s(moment_ns(step.at) - begin), step.ms) for step in clock.steps]
     return [(at, jump) for at, jump in found if 0 <= at <= end][:_MOST_STEPS]
 
 
-def _moment_ns(iso: str) -> int:
-    # datetime knows microseconds; what is behind them is not seen here.
-    return round(datetime.fromisoformat(iso).timestamp() * 1e6) * 1000
-
-
-def _course(pictures: Pictures, x: Spec, steps: list[tuple[float, float]]) -> Lane:
+def _course(pictures: Pictures, x: Spec, steps: list[tuple[float, float]], top: int) -> Lane:
     """theta itself, or, where none fits, what would bound it."""
     rows = pictures.envelope
     fits = any(one.theta_ms is not None for one in rows)
@@ -104,8 +111,8 @@ def _course(pictures: Pictures, x: Spec, steps: list[tuple[float, float]]) -> La
         v for one in rows for v in ((one.theta_ms, *(one.bound_ms or ())) if fits else (one.least_ms, one.most_ms))
     ]
     domain = margin(spread(values), 0.15, 0.15)
-    drawn = lane(_HEAD_PX, _COURSE_PX, "theta, ms", domain, {"tickCount": 3, "format": ",.12~r"})
-    drawn.marks.append(heading("Estimate of theta" if fits else "What calls and replies say of theta", 14))
+    drawn = lane(top + _HEAD_PX, _COURSE_PX, "theta, ms", domain, {"tickCount": 3, "format": ",.12~r"})
+    drawn.marks.append(heading("Estimate of theta" if fits else "What calls and replies say of theta", top + 14))
     if fits:
         drawn.marks += _line(rows, x, drawn, steps)
     else:

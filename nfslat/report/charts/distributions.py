@@ -6,11 +6,15 @@ import math
 
 from nfslat.answer.model import MatchedRow, Report, Summary
 from nfslat.answer.pictures import Classes, Distribution
+from nfslat.report.charts import legend
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.style import (
     COLOUR,
+    INK,
+    WHOLE,
     Lane,
     channel,
+    culprit_of,
     heading,
     lane,
     lanes,
@@ -29,6 +33,8 @@ _FEWEST = 10  # ops of a chart; fewer are no distribution
 _NAME = 40  # characters of an operation's name in a title
 _HEAD_PX, _LABELS_PX, _BARS_PX, _GAP_PX = 18, 42, 62, 14
 _LABEL_PX = 13
+_HUES = {**COLOUR, "client": WHOLE}
+_TITLES = {"client": "Client SRT", "network": "Network", "server": "Server SRT"}
 _ROOM = 2.0  # the axis goes on to so many times the largest figure
 
 
@@ -55,7 +61,9 @@ def distributions(report: Report) -> list[Chart]:
         while name in taken:
             name += "-"
         taken.add(name)
-        charts.append(_distribution(f"distribution-{name}", label, one, row, report.pictures.classes, domain))
+        charts.append(
+            _distribution(f"distribution-{name}", label, one, row, report.pictures.classes, domain, culprit_of(report))
+        )
     return charts
 
 
@@ -75,7 +83,13 @@ def _domain(found: list[Distribution], bounds: list[float]) -> tuple[float, floa
 
 
 def _distribution(
-    name: str, label: str, one: Distribution, row: MatchedRow | None, classes: Classes, domain: tuple[float, float]
+    name: str,
+    label: str,
+    one: Distribution,
+    row: MatchedRow | None,
+    classes: Classes,
+    domain: tuple[float, float],
+    culprit: str | None,
 ) -> Chart:
     bounds, sides = edges(classes), _sides(one)
     low, high = domain
@@ -86,8 +100,13 @@ def _distribution(
         axis=log_axis("time, log scale", low, high, grid=False),
     )
     decades = x["axis"]["values"]
+    keys = [
+        legend.box(_TITLES["client"], _HUES["client"]),
+        *(legend.layer(side, culprit, _TITLES[side]) for side in ("network", "server")),
+        legend.line("percentiles", INK, strokeWidth=1.2),
+    ]
     found: list[Lane] = []
-    top = 0
+    top = legend.height(keys)
     for side, counts in sides.items():
         bars = lane(
             top + _HEAD_PX + _LABELS_PX,
@@ -97,9 +116,7 @@ def _distribution(
             {"tickCount": 2, "grid": False},
         )
         bars.marks.append(_bars(side, counts, one, bounds, x, bars))
-        bars.marks.append(
-            heading({"client": "Client SRT", "network": "Network", "server": "Server SRT"}[side], top + 12)
-        )
+        bars.marks.append(heading(_TITLES[side], top + 12))
         if side in figures:
             bars.marks += _percentiles(figures[side], domain, x, top + _HEAD_PX, bars.bottom)
         found.append(bars)
@@ -121,7 +138,7 @@ def _distribution(
         title[:1].upper() + title[1:],
         caption,
         alt,
-        lanes(found, height, alt, verticals(decades, x)),
+        lanes(found, height, alt, [*legend.legend(keys, 0), *verticals(decades, x)]),
         height + 50,
         "distributions",
     )
@@ -142,7 +159,7 @@ def _bars(side: str, counts: list[int], one: Distribution, bounds: list[float], 
     ]
     return {
         "data": {"values": values},
-        "mark": {"type": "rect", "fill": COLOUR[side], "stroke": COLOUR[side], "strokeWidth": 0.5},
+        "mark": {"type": "rect", "fill": _HUES[side], "stroke": _HUES[side], "strokeWidth": 0.5},
         "encoding": {
             "tooltip": tips(
                 ("side", "time of"),

@@ -27,13 +27,13 @@ _LOOK = {
 }
 _MEANS = {
     "call_send": "call_send: client sends it",
-    "call_net": "call_net: call on the way",
+    "call_net": "call_net: call in transit",
     "queue": "server: waits for a thread",
     "thread": "server: in a thread",
     "server": "server: call in to reply out",
     "reply_send": "reply_send: server sends it",
-    "reply_net": "reply_net: reply on the way",
-    "net_both": "net_both: on the way, both ways",
+    "reply_net": "reply_net: reply in transit",
+    "net_both": "net_both: in transit, both ways",
 }
 
 
@@ -130,7 +130,13 @@ def _bar(title: str, segments: list[tuple[str, float]], texts: list[str], top: i
             "x": {**x, "field": "middle"},
             "y": {"value": bar_top + _BAR_PX / 2},
             "text": {"field": "number", "type": "nominal", "title": None},
-            "color": {"condition": {"test": f"datum.solid < {_SOLID}", "value": INK}, "value": ON_COLOUR},
+            "color": {
+                "condition": [
+                    {"test": f"datum.solid < {_SOLID}", "value": INK},
+                    {"test": "datum.side === 'server'", "value": ON_COLOUR["server"]},
+                ],
+                "value": ON_COLOUR["network"],
+            },
         },
     }
     swatches = {

@@ -7,17 +7,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nfslat.answer.model import Report
 from nfslat.report.charts.chart import VEGA_LITE, Spec
 from nfslat.report.text_layout import count
 
 # Colours are the variables of page.css, which has a set for light, dark and print; `on_paper` fills them in for
-# pictures. They are Okabe and Ito's, which also the colour-blind tell apart, 3:1 or more against the paper. A dash, a
-# place or a label goes with each, so that none of them is told by its colour alone.
+# pictures. Layers are calm and look the same in all charts; whichever the verdict blames is given the colour of the
+# culprit by the page (`data-culprit`) and by `on_paper`, so that no chart need ask. The colour-blind tell all of them
+# apart, 3:1 or more against the paper; a dash, a place or a label goes with each besides.
 COLOUR = {side: f"var(--{side})" for side in ("client", "network", "server")}
+WHOLE = "var(--whole)"  # of the client SRT, which is nobody's alone
+HUES = {"whole": WHOLE, **COLOUR}
 # Of heat maps, in which the palest cell still has 3:1 against the paper.
-STRONG = {side: f"var(--{side}-strong)" for side in COLOUR}
-INK, PAPER, ON_COLOUR = "var(--ink)", "var(--paper)", "var(--on-colour)"  # the last one is for text on a solid COLOUR
-SIDES = {"domain": list(COLOUR), "range": list(COLOUR.values())}  # the scale of a field that is one of these
+STRONG = {side: f"var(--{side}-strong)" for side in HUES}
+INK, PAPER, CULPRIT = "var(--ink)", "var(--paper)", "var(--culprit)"
+ON_COLOUR = {side: f"var(--on-{side})" for side in COLOUR}  # for text on a solid COLOUR
+SIDES = {"domain": list(HUES), "range": list(HUES.values())}  # the scale of a field that is one of these
 DASH = {"client": [1, 0], "network": [6, 3], "server": [2, 2]}
 
 _ON_PAPER = {
@@ -25,26 +30,50 @@ _ON_PAPER = {
     "var(--ink)": "#1b1f24",
     "var(--dim)": "#57606a",
     "var(--grid)": "#dde2e8",
-    "var(--on-colour)": "#14171b",
-    "var(--client)": "#0072b2",
-    "var(--network)": "#d55e00",
-    "var(--server)": "#009e73",
-    "var(--client-strong)": "#005a96",
-    "var(--network-strong)": "#a84300",
-    "var(--server-strong)": "#006b4e",
+    "var(--whole)": "#2b3138",
+    "var(--client)": "#5f8cc0",
+    "var(--network)": "#928d72",
+    "var(--server)": "#586878",
+    "var(--culprit)": "#e8590c",
+    "var(--whole-strong)": "#49525b",
+    "var(--client-strong)": "#2f5688",
+    "var(--network-strong)": "#5a5640",
+    "var(--server-strong)": "#34424f",
+    "var(--culprit-strong)": "#a83400",
+    "var(--on-client)": "#14171b",
+    "var(--on-network)": "#14171b",
+    "var(--on-server)": "#ffffff",
+    "var(--on-culprit)": "#14171b",
     # A font that vl-convert brings along: the same picture on every machine.
     "var(--font)": "Liberation Sans",
 }
 FONT_PX = 12
 
 
-def on_paper(spec: Any) -> Any:
+def culprit_of(report: Report) -> str | None:
+    """The layer that the verdict blames; None where it blames none."""
+    verdict = report.verdict
+    if verdict is None or verdict.cause is None or verdict.layer not in COLOUR:
+        return None
+    return verdict.layer
+
+
+def on_paper(spec: Any, culprit: str | None = None) -> Any:
     """A specification, or the theme, with the colours of page.css on white paper in place of its variables."""
     if isinstance(spec, dict):
-        return {key: value if key == "values" else on_paper(value) for key, value in spec.items()}
+        return {key: value if key == "values" else on_paper(value, culprit) for key, value in spec.items()}
     if isinstance(spec, list):
-        return [on_paper(value) for value in spec]
-    return _ON_PAPER.get(spec, spec) if isinstance(spec, str) else spec
+        return [on_paper(value, culprit) for value in spec]
+    if not isinstance(spec, str):
+        return spec
+    blamed = (
+        {f"var(--{kind})": f"var(--{kind.replace(culprit, 'culprit')})" for kind in _blamed(culprit)} if culprit else {}
+    )
+    return _ON_PAPER.get(blamed.get(spec, spec), spec)
+
+
+def _blamed(side: str) -> tuple[str, ...]:
+    return side, f"{side}-strong", f"on-{side}"
 
 
 def theme() -> Spec:

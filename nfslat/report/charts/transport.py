@@ -7,13 +7,17 @@ from dataclasses import dataclass
 
 from nfslat.answer.model import Report
 from nfslat.answer.pictures import OverTime
+from nfslat.report.charts import events, legend
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.heat import time_axis
-from nfslat.report.charts.style import COLOUR, PLAIN, Lane, heading, lane, lanes, rule, tips, words
+from nfslat.report.charts.style import COLOUR, PLAIN, Lane, heading, lane, lanes, rule, tips
 from nfslat.report.text_layout import count_of, ms
 
-_HEAD_PX, _GAP_PX, _WAY_PX = 36, 18, 96
-_KEY = "upwards: to the server; downwards: to the client"
+_HEAD_PX, _GAP_PX, _WAY_PX = 22, 18, 96
+_KEYS = (
+    legend.box("upwards: the client sends (calls)", COLOUR["client"]),
+    legend.box("downwards: the server sends (replies)", COLOUR["server"]),
+)
 _WAYS = (("call", "client", "to the server", 1), ("reply", "server", "to the client", -1))
 
 
@@ -41,10 +45,12 @@ def transport_chart(report: Report) -> list[Chart]:
         return []
     over = report.pictures.over_time
     ways = {name: way for name, way in (("call", over.call), ("reply", over.reply)) if way is not None}
-    x = time_axis(over)
+    happened = events.marks(report)
+    x = time_axis(over.begin, over.bins, over.bin_ms)
     found: list[Lane] = []
-    caption = "What goes to the server stands above the line (calls), what goes to the client below it (replies)."
-    top = 0
+    caption = "What the two hosts sent each other over time."
+    above = events.height(happened, x)
+    top = above + legend.height(_KEYS)
     for kind in _KINDS:
         series = {way: getattr(values, kind.field) for way, values in ways.items()}
         if not any(value for values in series.values() for value in values):
@@ -61,7 +67,8 @@ def transport_chart(report: Report) -> list[Chart]:
         for way, _, where, _ in _WAYS
         if way in ways
     )
-    spec = lanes(found, height, alt)
+    behind = [*legend.legend(_KEYS, above), *events.drawn(happened, x, found)]
+    spec = lanes(found, height, alt, behind)
     return [Chart("transport", "Transport over time", caption, alt, spec, height + 50, "transport")]
 
 
@@ -100,6 +107,5 @@ def _mirrored(over: OverTime, kind: _Kind, series: dict[str, list[float | None]]
         )
     per = "" if kind.unit == "MB/s" else f", per {over.bin_ms:g} ms"
     one.marks.append(heading(kind.title + per, top + 14))
-    one.marks.append(words(_KEY, {"value": 0}, {"value": top + 29}, fontSize=11))
     one.marks.append(rule({"y": {**one.y, "datum": 0}}, style="edge"))
     return one

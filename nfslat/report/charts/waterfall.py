@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from nfslat.answer.model import MatchedRow, Report, StackRow
+from nfslat.report.charts import legend
 from nfslat.report.charts.chart import Chart, Spec
-from nfslat.report.charts.style import PLAIN, SIDES, channel, margin, spread, tips, unit
+from nfslat.report.charts.style import COLOUR, HUES, PLAIN, SIDES, channel, culprit_of, margin, spread, tips, unit
 from nfslat.report.text_layout import count_of, ms, percent, shorten
 
 _ROW_PX, _BAR_PX = 40, 16
 _INDENT_PX = 14
+_PALE = 0.25  # how solid what is divided is
+_LAYERS = {"above the wire": "client", "network": "network", "server": "server"}
+_NAMES = {"client": "client, above the wire", "network": "network", "server": "server"}
 _SLUG = 60  # characters; a program of no known name can have a long one
 
 
@@ -25,7 +29,7 @@ def waterfalls(report: Report) -> list[Chart]:
     if not blocks and total is not None:
         blocks["all"] = captured(total)
     return [
-        _waterfall(op, rows, "waterfall" if number == 0 else f"waterfall-{number + 1}", total)
+        _waterfall(op, rows, "waterfall" if number == 0 else f"waterfall-{number + 1}", total, culprit_of(report))
         for number, (op, rows) in enumerate(blocks.items())
     ]
 
@@ -65,20 +69,24 @@ def _starts(rows: Sequence[StackRow]) -> list[float]:
 
 
 def _sides(rows: Sequence[StackRow]) -> list[str]:
-    """Whose time a row is: that of the row named client, network or server that it is, or is part of."""
+    """Whose time a row is: that of the layer that it is, or is part of; of the application's, or client SRT's, nobody's
+    alone."""
     found: list[str] = []
-    inside = [(-1, "client")]
+    inside = [(-1, "whole")]
     for row in rows:
         while inside[-1][0] >= row.depth:
             inside.pop()
-        side = row.layer if row.layer in ("network", "server") else inside[-1][1]
+        side = _LAYERS.get(row.layer, inside[-1][1])
         inside.append((row.depth, side))
         found.append(side)
     return found
 
 
-def _waterfall(op: str, rows: list[StackRow], name: str, total: MatchedRow | None) -> Chart:
+def _waterfall(op: str, rows: list[StackRow], name: str, total: MatchedRow | None, culprit: str | None) -> Chart:
     starts, sides = _starts(rows), _sides(rows)
+    keys = [legend.layer(side, culprit, _NAMES[side]) for side in COLOUR if side in sides]
+    keys.append(legend.box("pale: divided by the bars below", HUES["whole"], _PALE))
+    head = legend.height(keys)
     whole = [i + 1 < len(rows) and rows[i + 1].depth > row.depth for i, row in enumerate(rows)]
     values: list[dict[str, Any]] = []
     for i, (row, start) in enumerate(zip(rows, starts, strict=True)):
@@ -95,12 +103,12 @@ def _waterfall(op: str, rows: list[StackRow], name: str, total: MatchedRow | Non
                 "side": sides[i],
                 "whole": whole[i],
                 "indent": _INDENT_PX * min(row.depth, 4),
-                "text_y": _ROW_PX * i + 14,
-                "top": _ROW_PX * i + 18,
-                "bottom": _ROW_PX * i + 18 + _BAR_PX,
+                "text_y": head + _ROW_PX * i + 14,
+                "top": head + _ROW_PX * i + 18,
+                "bottom": head + _ROW_PX * i + 18 + _BAR_PX,
             }
         )
-    height = _ROW_PX * len(rows) + 6
+    height = head + _ROW_PX * len(rows) + 6
     domain = margin(spread((v for one in values for v in (one["start"], one["end"])), 0.0), 0, 0.02)
     shown = "of all matched ops" if op == "all" else f"of {shorten(op, 60)}"
     axis = {"title": f"time, ms (mean {shown})", "grid": True, "format": PLAIN, "tickCount": 8}
@@ -118,7 +126,7 @@ def _waterfall(op: str, rows: list[StackRow], name: str, total: MatchedRow | Non
             "y2": {"field": "bottom"},
             "fill": hue,
             "stroke": hue,
-            "fillOpacity": {"condition": {"test": "datum.whole", "value": 0.25}, "value": 1},
+            "fillOpacity": {"condition": {"test": "datum.whole", "value": _PALE}, "value": 1},
         },
     }
     labels = {
@@ -138,7 +146,7 @@ def _waterfall(op: str, rows: list[StackRow], name: str, total: MatchedRow | Non
     layers = {row.layer for row in rows}
     ends = "application" if "application" in layers else "client", "storage" if "storage" in layers else "server"
     title = f"Latency stack, from the {ends[0]} to the {ends[1]}" + ("" if op == "all" else f": {shorten(op, 40)}")
-    spec = unit([bars, labels], height, alt, data={"values": values})
+    spec = unit([*legend.legend(keys, 0), bars, labels], height, alt, data={"values": values})
     return Chart(name, title, caption, alt, spec, height + 50, "waterfall")
 
 

@@ -5,22 +5,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from nfslat.answer import pictures
 from nfslat.answer.model import MatchedRow, Report, StackRow, Summary
-from nfslat.answer.pictures import Event, SlowOp
+from nfslat.answer.pictures import SlowOp
 from nfslat.answer.pivots import IntervalRow, Pivot, PivotRow
-from nfslat.model.causes import in_words
 from nfslat.report.charts.waterfall import captured
 from nfslat.report.html.blocks import Shown, shown
 from nfslat.report.sections.all import blocks
+from nfslat.report.sections.pieces import PARTS_IN_WORDS, in_order, largest
 from nfslat.report.sections.tables import histogram_rows, op_label
+from nfslat.report.text_layout import percent
 
 PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 # Parts in words, and what a part is divided into or put together from.
-_IN_WORDS = {
-    "call_send": "client sends the call", "call_net": "call on the way", "server": "in the server",
-    "reply_send": "server sends the reply", "reply_net": "reply on the way", "network": "on the network",
-    "queue": "wait for a server thread", "in a thread": "in a server thread",
-}  # fmt: skip
+_IN_WORDS = {**PARTS_IN_WORDS, "queue": "wait for a server thread", "in a thread": "in a server thread"}
 _SECTIONS = {
     "warnings": ("warnings",), "one_side": ("one side",), "outcomes": ("outcomes",), "in_flight": ("in flight",),
     "parts": ("parts", "percentiles"), "misses": ("misses",), "clock": ("clock",),
@@ -76,7 +74,7 @@ class Histogram:
 class Moment:
     """A line of a packet timeline: one capture's event stands on its own side."""
 
-    event: Event
+    event: pictures.Moment
     client: bool
 
 
@@ -94,7 +92,7 @@ class Slow:
     label: str
     bars: list[PartBar]
     moments: list[Moment]
-    charges: list[tuple[str, float]]
+    pieces: list[tuple[str, float, str]]  # where its time went, ms, and the share; the largest first
     main: str  # what most of its time went to
 
 
@@ -138,26 +136,16 @@ def tiles(report: Report) -> list[Tile]:
 def _application(report: Report) -> list[StackRow]:
     """The application's time and its layers, from the block of the stack that the verdict is about."""
     verdict = report.verdict
-    if verdict is None or verdict.share is None:
+    if verdict is None or verdict.largest_share is None:
         return []
     for op in dict.fromkeys(row.op for row in report.stack):
         rows = {row.layer: row for row in report.stack if row.op == op}
         found = [rows[name] for name in ("application", "above the wire", "network", "server") if name in rows]
-        leading = rows.get("above the wire" if verdict.layer == "client" else verdict.layer)
+        leading = rows.get("above the wire" if verdict.largest_layer == "client" else verdict.largest_layer or "")
         share = None if leading is None else leading.share
-        if len(found) == len(_OF_APPLICATION) and share is not None and abs(share - verdict.share) < _SHOWN:
+        if len(found) == len(_OF_APPLICATION) and share is not None and abs(share - verdict.largest_share) < _SHOWN:
             return found
     return []
-
-
-def tiles_differ(report: Report) -> bool:
-    """Whether the verdict gives its layer another share than the plain difference of the two SRTs does."""
-    verdict, matched = report.verdict, report.matched
-    if verdict is None or verdict.share is None or verdict.layer not in ("server", "network"):
-        return False
-    total = None if matched is None else matched.total
-    share = None if total is None else _share(_mean(total, verdict.layer), total)
-    return share is not None and not _application(report) and abs(share - verdict.share) > _SHOWN
 
 
 def _mean(row: MatchedRow, key: str) -> float:
@@ -247,16 +235,15 @@ def _slow(op: SlowOp) -> Slow:
         PartBar(name, _IN_WORDS[name], value, round(100 * max(value, 0.0) / whole, 2) if whole > 0 else 0.0)
         for name, value in known
     ]
-    charges = [(in_words(cause), value) for cause, value in op.charges_ms.items()]
-    main = max(known, key=lambda one: one[1])
-    longest = max(charges, key=lambda one: one[1], default=("", 0.0))
+    pieces = in_order(op)
+    of_all = sum(ms for _, ms in pieces)
     return Slow(
         op,
         op_label(op.program, op.op),
         bars,
         [Moment(event, event.side == "client") for event in op.timeline],
-        charges,
-        longest[0] if longest[1] >= 0.5 * op.client_ms else _IN_WORDS[main[0]],
+        [(words, ms, percent(ms / of_all) if of_all > 0 else "") for words, ms in pieces],
+        largest(op),
     )
 
 

@@ -41,12 +41,12 @@ def answer_section(report: Report) -> Iterator[Block]:
         yield from one_side_section(report)
         return
     verdict = report.verdict
-    yield Prose(headline(verdict, report.matched), style="bold")
+    found = verdict is not None and report.matched is not None and report.matched.ops
+    yield Prose(verdict.text if found and verdict else headline(verdict, report.matched), style="bold")
     if report.matched is not None:
         yield from _proof(report)
         yield from _with_unseen(report.captures)
     if verdict is not None:
-        yield Gap()
         yield Prose(
             f"Confidence is {verdict.confidence}: {'; '.join(verdict.reasons) or 'no reason given'}.", hanging=2
         )

@@ -35,5 +35,5 @@ def phases_section(phases: Sequence[Phase]) -> Iterator[Block]:
 
 
 def _said(one: Phase) -> str:
-    said = one.cause or one.layer
+    said = one.cause or one.layer or one.largest_layer or one.outcome
     return said if one.threads_estimate is None else f"{said}; {count(one.threads_estimate)} at once"

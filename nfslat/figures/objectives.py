@@ -1,0 +1,64 @@
+"""What the user calls slow (``READ.p99=20ms``), and an `Analysis` -> whether it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nfslat.answer.model import Objective
+from nfslat.errors import UsageError
+from nfslat.evidence.known import Known
+from nfslat.figures.stats import summary_of
+from nfslat.results import Analysis
+from nfslat.select import parse_ops
+
+_FORM = re.compile(
+    r"(?:(?P<op>[A-Za-z0-9_-]+?)(?:\.(?P<figure>mean|p50|p95|p99|max))?)=(?P<value>\d+(?:\.\d+)?)(?P<unit>us|ms|s)?"
+)
+_MS = {None: 1.0, "us": 1e-3, "ms": 1.0, "s": 1e3}
+_ALL = "all"
+
+
+@dataclass(frozen=True)
+class Slo:
+    """One --slo."""
+
+    text: str
+    op: str  # "all", or an operation
+    figure: str
+    limit_ms: float
+
+
+def parse_slo(text: str) -> Slo:
+    """Raises ``UsageError`` for anything but ``OP=LIMIT`` and ``OP.FIGURE=LIMIT``."""
+    found = _FORM.fullmatch(text.strip())
+    if found is None or float(found["value"]) <= 0:
+        raise UsageError(f"--slo {text}: give an operation and what is too slow: READ=5ms, READ.p99=20ms, all=10ms")
+    op = found["op"]
+    name = _ALL if op.lower() == _ALL else next(iter(parse_ops([op], "--slo")))
+    return Slo(text.strip(), name, found["figure"] or "mean", float(found["value"]) * _MS[found["unit"]])
+
+
+def objectives_of(c: Analysis, known: Known, asked: Sequence[Slo]) -> list[Objective]:
+    """In the order given. The application's mean counts where it is known, else the response time at the client."""
+    hidden = any(one is not None and one.share > _SOME_HIDDEN for one in c.unseen.values())
+    return [_measured(c, known, one, hidden=hidden) for one in asked]
+
+
+_SOME_HIDDEN = 0.05  # of the ops: what those took may be what was asked for
+
+
+def _measured(c: Analysis, known: Known, asked: Slo, *, hidden: bool) -> Objective:
+    rows = np.arange(len(c.matched)) if asked.op == _ALL else c.rows_of({asked.op})
+    application = known.app_ms.get(asked.op if asked.op != _ALL else "") if asked.figure == "mean" else None
+    measured = application
+    if application is None and len(rows):
+        measured = float(getattr(summary_of(c.client_srt_ns[rows]), asked.figure))
+    met = None if measured is None else measured <= asked.limit_ms
+    if met and hidden and application is None:
+        met = None
+    of = "client" if application is None else "application"
+    return Objective(asked.text, asked.op, asked.figure, of, asked.limit_ms, measured, met)

@@ -1,0 +1,57 @@
+"""One capture and what its report says of ops in flight -> what pictures of it alone are drawn from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nfslat.answer import model
+from nfslat.answer.pictures import Alone, Classes
+from nfslat.decompose import srt_ns
+from nfslat.figures.pictures.bins import CLASSES, LE_NS, PER_DECADE, Bins, classes_of
+from nfslat.figures.pictures.events import connections_lost
+from nfslat.figures.pictures.flying import flying, limit_of_server
+from nfslat.model.blocks import ranked
+from nfslat.model.units import iso, to_ms
+from nfslat.results import Side
+
+_P99 = 99
+
+
+def alone_of(side: Side, inflight: model.InFlight, srt: str) -> Alone | None:
+    """Of the selected ops that a client called; None where there is none. `srt` is the definition in force, the
+    client's."""
+    ops, rows = side.ops, np.flatnonzero(side.forward)
+    if not len(rows):
+        return None
+    begin, end = ops.t0[rows], ops.t3[rows]
+    took = srt_ns(ops, srt, "client", rows)
+    bins = Bins.over(int(begin.min()), int(max(begin.max(), end.max())))
+    time, latency = bins.of(begin), classes_of(took)
+    cells = np.bincount(time * CLASSES + latency, minlength=bins.count * CLASSES).reshape(bins.count, CLASSES)
+    with_any = np.flatnonzero(cells.sum(axis=0))
+    used = slice(int(with_any[0]), int(with_any[-1]) + 1)
+    counts = cells.sum(axis=1).tolist()
+    order = np.argsort(time, kind="stable")
+    ends = np.cumsum(counts).tolist()
+    in_bins = [took[order[last - n : last]] for n, last in zip(counts, ends, strict=True)]
+    shown_time, shown_class = np.nonzero(cells[:, used])
+    held = side.flying
+    return Alone(
+        classes=Classes(PER_DECADE, [to_ms(ns) for ns in LE_NS[used].tolist()]),
+        begin=iso(bins.begin_ns),
+        bin_ms=to_ms(bins.width_ns),
+        bins=bins.count,
+        ops=counts,
+        srt_ms=[to_ms(float(of_bin.mean())) if len(of_bin) else None for of_bin in in_bins],
+        p99_ms=[to_ms(ranked(of_bin, _P99)) if len(of_bin) else None for of_bin in in_bins],
+        heat=list(
+            zip(
+                shown_time.tolist(),
+                shown_class.tolist(),
+                cells[:, used][shown_time, shown_class].tolist(),
+                strict=True,
+            )
+        ),
+        flying=flying(ops.t0[held], ops.t3[held], bins, limit_of_server(inflight.server)),
+        events=connections_lost(side, bins),
+    )

@@ -1,0 +1,221 @@
+"""Findings, means per layer and what the captures can bear -> the outcome, and which finding leads it.
+
+A finding leads where it explains enough of the mean or of the slowest 1 %, or is a limit seen at work whose cost lies
+above the wire, where packets do not show it. A layer that is merely the largest is no fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from nfslat.answer.model import NextStep, Objective
+from nfslat.findings import steps
+from nfslat.findings.catalogue import CAUSE, HANGS, ROWS, SYMPTOM, next_step, row
+from nfslat.findings.client import ABOVE, SLOT_CODES, Slots
+from nfslat.findings.diagnosis import Diagnosis
+from nfslat.findings.hosts import HostPause
+from nfslat.findings.layers import Layers
+from nfslat.findings.network import ASYMMETRY, BETWEEN
+from nfslat.findings.put_off import PUT_OFF_CODES
+from nfslat.findings.server import THREADS, UNKNOWN, Reconnect
+from nfslat.findings.slow_ops import SLOW_OPS
+from nfslat.findings.unseen import WithUnseen
+from nfslat.findings.words import ms
+
+VAGUE = frozenset(one.code for one in ROWS if one.is_vague)
+COMPLETE, INCOMPLETE = 0.95, 0.80  # of the operations in both captures: enough; too few to say that nothing is wrong
+FEW_OPS, VERY_FEW_OPS = 100, 20
+_MOST = 0.5  # of all the time of requests: so much of it between tries is the answer
+_TOGETHER, _SOME = 0.5, 0.1  # several causes explain so much, each of them so much at least
+_KNOWN = 0.05  # of the mean: what is only likely is named where nothing can be decided
+_SLOWEST = 0.5  # of the slowest 1 %
+_OPEN = {BETWEEN: (0.4, 1.0), ABOVE: (0.4, 1.0)}  # of the mean, and ms, that leave a verdict open
+_OPEN_ELSE = (0.3, 5.0)
+_HALF_AS_MUCH = 0.5  # what is certain leads beside what is open and explains twice as much
+_AT_WORK = 0.5  # of the time at a limit
+_PAUSE_MS = 500.0
+_LONG_MS = 5.0  # in the server: findings begin there to look for a cause
+_NEGATIVE = 0.1  # of the ops
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a verdict stands on."""
+
+    ops: int  # matched ops, with figures
+    complete: float  # of all operations of this time, those
+    incomplete: str  # why the others are not, in words; "" where none are missing
+    negative: int  # matched ops with a negative network part
+    clock_fits: bool  # one constant offset explains all ops
+    unseen_explain: bool = False  # what is left above the wire might be of ops that are not in the captures
+    unseen: WithUnseen | None = (
+        None  # where the means of the ops that are shown mislead; the verdict's are with the rest
+    )
+
+
+@dataclass(frozen=True)
+class Lead:
+    """An outcome, and what it is about."""
+
+    outcome: str
+    cause: Diagnosis | None = None
+    by: str = ""  # how the cause leads: "mean", "slowest", "limit" or "tries"
+    also: list[Diagnosis] = field(default_factory=list)
+    why: str = ""  # it is undecided
+    next: NextStep | None = None
+
+
+def lead(
+    mean: Layers,
+    slowest: Layers | None,
+    ground: Ground | None,
+    findings: Sequence[Diagnosis] = (),
+    objectives: Sequence[Objective] = (),
+) -> Lead:
+    """`findings` in the order of `ranked`; without `ground` the means are figures that somebody gave."""
+    if mean.network_ms < 0 or mean.server_ms < 0:
+        return Lead("undecided", why=_wrong_times(mean), next=next_step(steps.AGAIN))
+    matter = [one for one in findings if one.severity == "warning"]
+    put_off = [one for one in findings if one.code in PUT_OFF_CODES and one.share is not None]
+    if sum(one.share or 0.0 for one in put_off) >= _MOST:
+        return _fault(max(put_off, key=lambda one: one.share or 0.0), "tries", matter)
+    unseen = None if ground is None else ground.unseen
+    limits = [one for one in matter if _is_limit_at_work(one, mean)]
+    causes = [one for one in matter if one.code not in VAGUE and one.share is not None and one.share > 0]
+    enough = [one for one in causes if (one.share or 0.0) >= row(one.code).least]
+    threads = next((one for one in enough if one.code == THREADS), None)
+    if limits and (threads is None or (threads.share or 0.0) < _MOST):
+        # More slots only lengthen the queue for the threads of a server.
+        return _fault(limits[0], "limit", matter)
+    if objectives and all(one.met for one in objectives):
+        return Lead("no-fault", also=enough[:2])
+    if unseen is not None and not unseen.is_sure(mean):
+        why = "what the operations that are not shown waited for is not known, and they have much of the time"
+        return Lead("undecided", also=enough[:2], why=why, next=next_step(steps.WHOLE_PACKETS))
+    open_ones = [one for one in matter if _is_open(one, mean)]
+    most_open = max((one.share or 0.0 for one in matter if one.code in VAGUE), default=0.0)
+    best = next((one for one in enough if _leads(one, most_open)), None)
+    if best is not None:
+        return _fault(best, "mean", matter)
+    if not open_ones and (enough or _is_open_together(matter, mean)):
+        open_ones = [one for one in matter if one.code in VAGUE]
+    if open_ones:
+        return _undecided_by(max(open_ones, key=lambda one: one.share or 0.0), matter)
+    tail = [one for one in causes if (one.slowest or 0.0) >= _SLOWEST]
+    if tail:
+        return _fault(max(tail, key=lambda one: one.slowest or 0.0), "slowest", matter)
+    some = [one for one in causes if (one.share or 0.0) >= _SOME and row(one.code).least != SYMPTOM]
+    if len(some) > 1 and sum(one.share or 0.0 for one in some) >= _TOGETHER:
+        return _fault(some[0], "mean", matter)
+    others = [one for one in matter if one.share is None and one.code not in VAGUE]
+    if others:
+        return _fault(others[0], "limit", matter)
+    return _nothing(mean, slowest, ground, findings, objectives)
+
+
+def _fault(cause: Diagnosis, by: str, matter: Sequence[Diagnosis]) -> Lead:
+    also = [one for one in matter if one is not cause and one.code not in VAGUE and _is_worth_a_word(one)]
+    return Lead("fault", cause, by, also[:2], next=_more(cause))
+
+
+def _more(cause: Diagnosis) -> NextStep | None:
+    """What is certain, and has its share, needs no further measurement."""
+    return None if cause.confidence == "certain" and cause.share is not None else row(cause.code).next
+
+
+def _is_worth_a_word(one: Diagnosis) -> bool:
+    return one.share is None or one.share >= row(one.code).least or (one.slowest or 0.0) >= _SLOWEST
+
+
+def _is_limit_at_work(one: Diagnosis, mean: Layers) -> bool:
+    """Was a limit reached, or a host or a connection gone, for so long that what waits above the wire matters?"""
+    e = one.evidence
+    if isinstance(e, Slots) and one.code in SLOT_CODES:
+        return one.share is None and bool((e.at_limit_share or 0.0) >= _AT_WORK or e.slot_wait_ms)
+    if isinstance(e, HostPause):
+        return one.share is None and (e.longest_ms >= _PAUSE_MS or _is_much(e.above_wire_ms, mean))
+    if isinstance(e, Reconnect):
+        return mean.client_ms is None and _is_much(e.above_wire_ms, mean)
+    return one.code in HANGS
+
+
+def _is_much(above_ms: float, mean: Layers) -> bool:
+    return above_ms >= CAUSE * mean.total_ms
+
+
+def _is_open(one: Diagnosis, mean: Layers) -> bool:
+    """Is so much of the mean left without a reason that nobody can be told whose fault it is?"""
+    if one.code not in VAGUE or one.share is None:
+        return False
+    share, long_ms = _OPEN.get(one.code, _OPEN_ELSE)
+    return one.share >= share and one.share * mean.total_ms >= long_ms
+
+
+def _is_open_together(matter: Sequence[Diagnosis], mean: Layers) -> bool:
+    """The same of several, of which none is so much by itself."""
+    share = sum(one.share or 0.0 for one in matter if one.code in VAGUE and one.code != ASYMMETRY)
+    return share >= _MOST and share * mean.total_ms >= _OPEN_ELSE[1]
+
+
+def _leads(one: Diagnosis, most_open: float) -> bool:
+    return (one.share or 0.0) >= most_open * (_HALF_AS_MUCH if one.confidence == "certain" else 1.0)
+
+
+def _undecided_by(one: Diagnosis, matter: Sequence[Diagnosis]) -> Lead:
+    also = [other for other in matter if other is not one and other.code not in VAGUE and _is_worth_a_word(other)]
+    asymmetry = next((other for other in matter if other.code == ASYMMETRY), None)
+    is_one_way = asymmetry is not None and (asymmetry.share or 0.0) >= _HALF_AS_MUCH * (one.share or 0.0)
+    step = row(ASYMMETRY if one.code == BETWEEN and is_one_way else one.code).next
+    return Lead("undecided", one, "mean", also[:2], next=step)
+
+
+def _nothing(
+    mean: Layers,
+    slowest: Layers | None,
+    ground: Ground | None,
+    findings: Sequence[Diagnosis],
+    objectives: Sequence[Objective],
+) -> Lead:
+    """No finding leads: nothing is wrong, unless there is too little to say so, or it is slow all the same."""
+    told = [one for one in findings if one.code not in VAGUE and one.share]
+    known = [one for one in told if one.confidence == "certain" or (one.share or 0.0) >= _KNOWN][:2]
+    if ground is not None:
+        if ground.ops < VERY_FEW_OPS:
+            return Lead(
+                "undecided",
+                also=known,
+                why=f"only {ground.ops} operations are in both captures",
+                next=next_step(steps.LONGER),
+            )
+        if ground.complete < INCOMPLETE:
+            why = f"only {ground.complete * 100:.0f} % of the operations of this time are in both captures"
+            return Lead("undecided", also=known, why=why, next=next_step(steps.WHOLE_PACKETS))
+        if ground.negative > _NEGATIVE * ground.ops:
+            why = f"{ground.negative:,} operations take longer at the server than at the client"
+            return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
+    if ground is not None and ground.unseen is not None:
+        why = "operations that the captures do not show have much of the time, and what they waited for is not known"
+        return Lead("undecided", also=known, why=why, next=next_step(steps.WHOLE_PACKETS))
+    # What passes between the capture points has a finding of its own where it has no other.
+    explained = sum(one.share or 0.0 for one in findings if one.layer == "server") * mean.total_ms
+    left_ms = mean.ms("server") - explained
+    if left_ms >= _LONG_MS and left_ms >= _MOST * mean.total_ms:
+        why = f"{ms(left_ms)} ms pass in the server, and nothing that was looked for explains them"
+        return Lead("undecided", also=known, why=why, next=row(UNKNOWN).next)
+    if any(one.met is False for one in objectives):
+        step = row(SLOW_OPS if mean.largest == "server" else BETWEEN).next
+        return Lead("undecided", also=known, why="it is slower than you want, and no finding explains that", next=step)
+    return Lead("no-fault", also=[one for one in known if one.confidence == "certain"])
+
+
+def _wrong_times(mean: Layers) -> str:
+    if mean.network_ms < 0:
+        return (
+            f"the server's response time ({ms(mean.server_ms)} ms) exceeds the client's "
+            f"({ms(mean.server_ms + mean.network_ms)} ms), so the captures are swapped or of different traffic"
+        )
+    return (
+        f"the server's response time is {ms(mean.server_ms)} ms on average, so its time stamps are wrong: calls and "
+        "replies may be stamped by two clocks"
+    )

@@ -1,0 +1,97 @@
+"""What can be measured next: a command, where it is to be run, and what it decides; no input, no output.
+
+Rows of the catalogue name those that decide about them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Step:
+    """One measurement."""
+
+    command: str  # to be pasted into a shell
+    where: str  # on which host, and when
+    decides: str  # what it tells, and how nfslat is given it
+
+
+SCHED = Step(
+    "perf sched record -o sched.data -- sleep 10; perf sched latency -i sched.data >sched.txt",
+    "both hosts, under the same load",
+    "whether a host handles packets late, or the path is slow: tasks that wait for a processor as long as that "
+    "(--evidence sched.txt)",
+)
+ONE_WAY = Step(
+    "tc -s qdisc show; ip -s link; ss -tmi '( dport = :2049 or sport = :2049 )'",
+    "the host that sends in the slower direction, under the same load",
+    "whether that direction is shaped, full, or waits in its sender's socket: backlog and drops of the queue, Send-Q",
+)
+CLIENT = Step(
+    "cat /proc/self/mountstats >before.txt; sleep 10; cat /proc/self/mountstats >after.txt",
+    "the client, under the same load",
+    "how long requests wait in the client before they are sent (--client-snapshot before.txt after.txt)",
+)
+THREADS = Step(
+    "cat /proc/fs/nfsd/pool_stats >before.txt; sleep 10; cat /proc/fs/nfsd/pool_stats >after.txt; "
+    "cat /proc/fs/nfsd/threads",
+    "the server, under the same load",
+    "whether calls wait for a thread (--server-snapshot before.txt after.txt, and --threads N)",
+)
+DISK = Step(
+    "iostat -x 1 30",
+    "the server, under the same load",
+    "whether it is the disk: r_await and w_await of the exported device beside this figure (--storage-ms MS)",
+)
+LOSS = Step(
+    "nstat -az TcpRetransSegs TcpExtTCPLostRetransmit TcpExtTCPTimeouts; ethtool -S eth0 | grep -iE 'drop|err|fifo'",
+    "both hosts, twice, under the same load",
+    "where packets are lost: counters that grow",
+)
+STEAL = Step(
+    "vmstat 1 30; dmesg -T | tail -50",
+    "the host that stood still",
+    "whether a hypervisor took its processor (st), or the host hung",
+)
+LOG = Step(
+    "journalctl -u nfs-server --since '-1 h'; dmesg -T | tail -50",
+    "the server",
+    "whether the server was restarted, or something between the hosts ended the connection",
+)
+LOCKS = Step(
+    "cat /proc/locks /proc/fs/nfsd/clients/*/states",
+    "the server, while requests wait",
+    "who holds the locks and delegations that requests wait for",
+)
+WINDOW = Step(
+    "ss -tmi '( dport = :2049 or sport = :2049 )'",
+    "both hosts, under the same load",
+    "whose window is full: cwnd of the sender, rcv_space and Recv-Q of the receiver",
+)
+BANDWIDTH = Step(
+    "iperf3 -c SERVER -t 10; iperf3 -c SERVER -t 10 -R",
+    "the client, with iperf3 -s on the server",
+    "whether the path carries more than this load used",
+)
+_CAPTURE = "tcpdump -i any -s 0 -B 65536 -w /tmp/$(hostname).pcap port 2049"
+WHOLE_PACKETS = Step(
+    _CAPTURE,
+    "both hosts at the same time",
+    "what the operations that these captures do not show waited for: whole packets, and a buffer that drops none",
+)
+AGAIN = Step(
+    _CAPTURE,
+    "both hosts at the same time",
+    "what these time stamps hide: name the server's file first (nfslat server.pcap client.pcap)",
+)
+LONGER = Step(
+    f"timeout 60 {_CAPTURE}",
+    "both hosts at the same time, while it is slow",
+    "the rest: a minute has enough operations to judge by",
+)
+SLOWEST = Step(
+    "nfslat show server.pcap client.pcap --slowest 3",
+    "here",
+    "what the slowest operations waited for, packet by packet",
+)

@@ -1,0 +1,141 @@
+"""Report -> what fits a screen: causes with what to set, a table of operations, what limits trust."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nfslat.answer.model import Finding, Report
+from nfslat.report.blocks import Block, Cell, Command, Gap, Item, Label, Prose, Table, Title, indented
+from nfslat.report.sections.findings import LAYERS, explains
+from nfslat.report.sections.tables import op_label
+from nfslat.report.text_layout import adding_up_below_each_other, count_of, percent, plain, shorten
+
+_CAUSES, _OPERATIONS, _NOTES = 3, 5, 3  # that are shown
+_SOME_TIME = 0.01  # of the time of all: an operation that takes less is not shown
+_CLAUSE, _NOTE = 150, 150  # characters of a finding's text, and of a note
+_LABEL = 8  # columns of "check   "
+
+
+def causes_section(report: Report) -> Iterator[Block]:
+    """The causes that matter, each with what to set or to look at, how, and how to check it."""
+    matter = [one for one in report.findings if one.layer in LAYERS and one.severity == "warning"]
+    if not matter:
+        return
+    lead = None if report.verdict is None else report.verdict.cause
+    matter.sort(key=lambda one: one.code != lead)  # the headline's first
+    yield Title("Causes, and what to do")
+    for number, one in enumerate(matter[:_CAUSES], 1):
+        yield Prose(f"{number}. {one.code}, {one.confidence}: {explains(one)}", hanging=3, style=one.layer)
+        if one.code != lead:
+            yield Prose(f"{_cut(one.text.split('; ')[0], _CLAUSE)}.", indent=3)
+        yield from _in_brief(one)
+    if len(matter) > _CAUSES:
+        yield Prose(f"and {len(matter) - _CAUSES} more (--full).")
+
+
+def _in_brief(one: Finding) -> Iterator[Block]:
+    """What to set or look at, the first command, and how to check it."""
+    said = one.advice
+    how = said.get("how") or ()
+    how = [how] if isinstance(how, str) else list(how)
+    if said.get("suggested"):
+        now = f" (now {said['value']})" if said.get("value") else ""
+        yield _labelled("set", f"{said.get('knob', '')} to {said['suggested']}{now}")
+    elif said.get("knob"):
+        yield _labelled("look at", str(said["knob"]))
+    if how:
+        yield Command(f"{'how':<{_LABEL}}", next((line for line in how if not line.startswith("#")), how[0]), indent=3)
+    if said.get("verify"):
+        yield _labelled("check", str(said["verify"]))
+
+
+def _labelled(label: str, text: str) -> Prose:
+    return Prose(f"{label:<{_LABEL}}{text}", indent=3, hanging=_LABEL)
+
+
+def next_section(report: Report) -> Iterator[Block]:
+    """The one measurement that would decide more."""
+    step = None if report.verdict is None else report.verdict.next
+    if step is not None:
+        yield Command(f"{'Next':<{_LABEL}}", step.command)
+        yield Prose(f"{step.where}: {step.decides}", indent=_LABEL)
+
+
+def first_stack_section(report: Report) -> Iterator[Block]:
+    """The latency stack: the block that the verdict is about, which is the first."""
+    rows = [row for row in report.stack if row.op == report.stack[0].op]
+    if not rows:
+        return
+    yield Title("Latency stack, mean ms" + ("" if rows[0].op == "all" else f": {shorten(rows[0].op, 40)}"))
+    cells: list[list[Cell]] = [
+        [indented(shorten(row.layer, 36), min(row.depth, 4)), float(row.ms), percent(row.share), row.source]
+        for row in rows
+    ]
+    layers = [_LAYER_OF.get(row.layer, "") for row in rows]
+    yield Table("ldrl", ("layer", "ms", "share", "source"), cells, last="cut", styles=layers)
+
+
+_LAYER_OF = {
+    "above the wire": "client",
+    "waiting for a slot": "client",
+    "network": "network",
+    "server": "server",
+    "waiting for a thread": "server",
+    "in a thread": "server",
+    "server, outside storage": "server",
+    "storage": "server",
+}
+
+
+def ops_section(report: Report) -> Iterator[Block]:
+    """The operations that take most of the time: client, server and network, mean and p99; the printed means add up."""
+    matched = report.matched
+    if matched is None or matched.total is None:
+        return
+    by_time = sorted(matched.by_op, key=lambda row: -row.count * row.client_ms.mean)
+    least_ms = _SOME_TIME * matched.total.count * matched.total.client_ms.mean
+    shown = [row for row in by_time[:_OPERATIONS] if row.count * row.client_ms.mean >= least_ms] or by_time[:1]
+    rows = [(op_label(row.program, row.op), row) for row in shown]
+    if len(by_time) > 1:
+        rows.append(("all", matched.total))
+    sums = adding_up_below_each_other([[row.network_ms.mean, row.server_ms.mean] for _, row in rows])
+    cells: list[list[Cell]] = []
+    for (name, row), ((network, server), client) in zip(rows, sums, strict=True):
+        tails = (float(one.p99) for one in (row.client_ms, row.server_ms, row.network_ms))
+        cells.append([Label(plain(name), 0), row.count, client, server, network, *tails])
+    yield Title("Operations in both captures, ms: mean and p99 of each")
+    headers = ("op", "count", *(f"{one}\n{figure}" for figure in ("mean", "p99") for one in LAYERS_AS_SHOWN))
+    yield Table("lrdddddd", headers, cells)
+    if len(by_time) > len(shown):
+        yield Prose(f"{count_of(len(by_time) - len(shown), 'operation')} more: --sections matched")
+
+
+LAYERS_AS_SHOWN = ("client", "server", "network")
+
+
+def trust_section(report: Report) -> Iterator[Block]:
+    """What limits trust, a sentence each."""
+    warnings = dict.fromkeys(
+        note.text for capture in report.captures.values() for note in capture.audit if note.severity == "warning"
+    )
+    notes = [*warnings, *report.notes]
+    if not notes:
+        return
+    yield Title("Before you rely on this")
+    for text in notes[:_NOTES]:
+        yield Item(_cut(text.split(". ")[0], _NOTE), style="accent")
+    if len(notes) > _NOTES:
+        yield Item(f"and {len(notes) - _NOTES} more (--sections audit)", style="accent")
+
+
+def more_section(_: Report) -> Iterator[Block]:
+    """How to get the rest."""
+    yield Gap()
+    yield Prose("All of it: --full. Parts of it: --sections clock,parts,inflight,audit ...", style="dim")
+
+
+def _cut(text: str, most: int) -> str:
+    """No more than `most` characters, whole words."""
+    if len(text) <= most:
+        return text.rstrip(".")
+    return text[: most - 3].rpartition(" ")[0].rstrip(",;: ") + " ..."
