@@ -362,7 +362,7 @@ def test_each_finding(code: str) -> None:
         ({"compared": 7, "arrived": 0, "acked": False}, "network", "certain", "shows none of them"),
         ({"compared": 2, "arrived": 0, "acked": False}, "network", "likely", "shows none of them"),
         ({"compared": 7, "arrived": 7, "acked": False}, "server", "likely", "the server takes nothing of it"),
-        ({"compared": 7, "arrived": 3, "acked": True}, "network", "certain", "lost on the way back"),
+        ({"compared": 7, "arrived": 3, "acked": True}, "network", "certain", "lost in transit back"),
         ({"side": "server", "compared": 7, "arrived": 1, "acked": False}, "client", "likely", "the client takes"),
     ],
 )
@@ -957,7 +957,7 @@ def any_facts(draw: st.DrawFn) -> Facts:
             ["replies wait 1.20 ms", "the client's receive window or the server's congestion window"],
         ),
         (RATE, "bandwidth", ["from server to client", "19.2 Mbit/s", "90 % of its busy time"]),
-        (STOPPED, "host-pause", ["the client took nothing and sent nothing 2 times", "up to 1200.0 ms"]),
+        (STOPPED, "host-pause", ["the client neither received nor sent anything 2 times", "up to 1200.0 ms"]),
     ],
 )
 def test_what_is_said_of_stalls(facts: Facts, code: str, words: list[str]) -> None:
@@ -981,7 +981,7 @@ def test_what_the_network_made_of_the_servers_time_is_the_networks() -> None:
     assert "1.50 in the server, 1.50 in the network" in said.text
     stopped = verdict(STOPPED.mean, STOPPED.slowest, SOUND, host_findings(STOPPED))
     assert (stopped.layer, stopped.cause) == ("client", "host-pause")
-    assert stopped.text.startswith("The client stood still ")
+    assert stopped.text.startswith("The client was stalled ")
     assert (stopped.largest_layer, stopped.share) == (STOPPED.mean.by_srt.largest, pytest.approx(0.5))
 
 

@@ -113,7 +113,7 @@ def test_a_host_that_stood_still_has_what_lay_on_the_way_to_it() -> None:
         )
         found = verdict.verdict(compare.compare(a, b), [], "slices")
         assert (found.change, found.layer) == ("slower", layer)
-        assert "stood still adds" in found.text
+        assert "was stalled adds" in found.text
 
 
 def _full_path(rng: np.random.Generator, distance_ms: float) -> Single:
@@ -147,7 +147,7 @@ def test_a_layer_speaks_where_the_whole_varies_too_much() -> None:
     )
     found = verdict.verdict(compare.compare(a, b), [], "slices")
     assert (found.change, found.layer, found.cause) == ("slower", "network", "host-pause")
-    assert found.text.startswith("B is slower in part: packets held on the way")
+    assert found.text.startswith("B is slower in part: packets held in transit")
 
 
 @pytest.mark.parametrize(

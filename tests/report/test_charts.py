@@ -322,7 +322,7 @@ def test_events_are_marked_on_every_axis_of_time(sample: Report) -> None:
     ]
     for name in ("heat", "clock", "transport"):
         text = json.dumps(_by_id(report)[name].spec)
-        assert "client's host stands still, 400.0 ms" in text, name
+        assert "client's host is stalled, 400.0 ms" in text, name
         assert "clock set: theta -3,000.000 ms" in text
         assert "phase 2: mean 7.00 ms" in text
         lines = [node for node in _nodes(_by_id(report)[name].spec) if node.get("mark", {}).get("strokeDash") == [3, 3]]
@@ -359,7 +359,7 @@ def test_one_capture_has_its_latency_over_time(sample: Report, capfd: pytest.Cap
     text = json.dumps(chart.spec)
     assert "SRT at this capture" in text
     assert "Network" not in text
-    assert "stands still" in text
+    assert "is stalled" in text
 
 
 def _over(colour: tuple[float, ...], paper: tuple[float, ...], opacity: float) -> tuple[float, ...]:
@@ -676,7 +676,7 @@ def test_transport_leaves_out_what_did_not_happen(sample: Report) -> None:
     over = dataclasses.replace(sample.pictures.over_time, call=nothing, reply=None)
     pictures = dataclasses.replace(sample.pictures, over_time=over)
     quiet = _by_id(dataclasses.replace(sample, pictures=pictures))["transport"]
-    assert "No bytes were sent again" in quiet.caption
+    assert "No bytes were retransmitted" in quiet.caption
     assert not _rows(quiet, "sent_again_call")
 
 

@@ -42,7 +42,7 @@ def test_a_spoilt_number_is_no_hole(tmp_path: Path, capsys: pytest.CaptureFixtur
     line = bulk()
     spoilt = line.send(15.1, ">", 1000, seq=6000)
     frames = _with_spoilt(line, line.in_order().index(spoilt), by)
-    found = _transport(capsys, write_pcap(tmp_path / "spoilt.pcap", frames, nano=True))
+    found = _transport(capsys, write_pcap(tmp_path / "damaged.pcap", frames, nano=True))
     assert len(found["conversations"]) == 1
     there = found["details"][0]["counts"][0]
     assert (there["ahead"], there["out_of_order"], there["uncaptured_bytes"], there["new_bytes"]) == (0, 0, 0, 30_000)

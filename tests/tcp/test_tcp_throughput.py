@@ -94,7 +94,7 @@ def test_the_network_is_ruled_out_with_a_number() -> None:
     assert way.used_share == pytest.approx(1200 * 1460 * 8e3 / 4000e6 / way.carried.mbit_s, rel=1e-3)
     text = _page(found)
     assert "the network is used at 0.4 % of the 940 Mbit/s that it carried for" in text
-    assert "its bandwidth is not what limits." in text
+    assert "bandwidth is not the limit." in text
 
 
 def test_what_a_sender_hands_to_its_card_is_not_what_the_path_carries() -> None:
