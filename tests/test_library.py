@@ -73,11 +73,36 @@ def test_every_option_is_a_parameter() -> None:
     assert methods >= _METHODS
 
 
-def test_tables_need_both_captures() -> None:
-    """A report on one capture has no matched ops, and says so."""
-    one = nfslat.inspect(PAIR[0])
+def test_tables_need_what_the_other_host_did(tmp_path: Path) -> None:
+    """Of one capture whose packets are gone nothing is inferred: it has no matched ops, and says so."""
+    stored = io.BytesIO()
+    nfslat.inspect(PAIR[0]).write_ops_parquet(stored)
+    (tmp_path / "ops.parquet").write_bytes(stored.getvalue())
+    one = nfslat.inspect(tmp_path / "ops.parquet")
+    assert "decoded before" in " ".join(one.figures.notes)
     with pytest.raises(UsageError, match="both captures"):
         one.write_csv(io.StringIO())
+    with pytest.raises(UsageError, match="nothing is inferred"):
+        nfslat.inspect(tmp_path / "ops.parquet", by=["size"])
+
+
+def test_one_capture_has_all_that_two_have() -> None:
+    """Every output that is about the comparison is made of one capture, too, and its figures say that they are
+    inferred; only what lists ops of one capture that the other lacks needs the other."""
+    one = nfslat.inspect(PAIR[1], by=["size"], interval_s=1.0, what_if=["threads=8"], app_ms=20.0, slo=["mean=1ms"])
+    assert one.figures.inferred is not None
+    assert one.figures.inferred.side == "server"
+    assert list(one.figures.captures) == list(one.figures.raw) == ["client"]
+    assert one.figures.pivots
+    assert one.figures.intervals is not None
+    assert one.figures.what_if
+    assert one.figures.pictures is not None
+    for write in (one.write_csv, one.write_perfetto, one.write_json, one.write_files):
+        out = io.StringIO()
+        write(out)
+        assert out.getvalue()
+    with pytest.raises(UsageError, match="both captures"):
+        one.write_missed(io.StringIO())
 
 
 def test_the_names_of_by_are_those_of_the_pivots() -> None:

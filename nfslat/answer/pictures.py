@@ -14,7 +14,7 @@ from nfslat.answer.figures import PARTS
 from nfslat.model.causes import CHARGES
 
 NETWORK = "network"  # both ways together, where the clocks do not tell them apart
-QUEUE, IN_THREAD, UNEXPLAINED = "queue", "in thread", "unexplained"
+NO_CONNECTION, QUEUE, IN_THREAD, UNEXPLAINED = "no connection", "queue", "in thread", "unexplained"
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,9 @@ class Piece:
     """A piece of an op's client SRT: what one cause made of one part, or what is left of the part."""
 
     part: Annotated[str, Must(enum=[*PARTS, NETWORK])]  # network: both ways, where the clocks do not tell them apart
-    # as in `charges`; queue: the wait for a server thread; in thread: the work in one, with file system and storage;
-    # unexplained: the rest of the part
-    cause: Annotated[str, Must(enum=[*CHARGES, QUEUE, IN_THREAD, UNEXPLAINED])]
+    # as in `charges`; no connection: the call came anew on the next; queue: the wait for a server thread; in thread:
+    # the work in one, with file system and storage; unexplained: the rest of the part
+    cause: Annotated[str, Must(enum=[*CHARGES, NO_CONNECTION, QUEUE, IN_THREAD, UNEXPLAINED])]
     ms: float  # negative where the part is
 
 

@@ -55,7 +55,8 @@ def marks(report: Report) -> list[Mark]:
     seen = sorted((one for one in found if one[1] <= end and (one[2] or one[1]) >= 0), key=lambda one: (one[1], one[0]))
     longest = sorted(range(len(seen)), key=lambda at: -_length(seen[at]))[:_MOST]
     letters = dict(zip(sorted(longest), string.ascii_uppercase, strict=False))
-    cause = (report.verdict.cause if report.verdict is not None else None) or "-"
+    verdict = report.verdict
+    cause = verdict.cause if verdict is not None and verdict.outcome == "fault" else None
     return [
         Mark(letters.get(at, ""), kind, begin, stop, when, text, cause in _KINDS.get(kind, "").split())
         for at, (kind, begin, stop, when, text) in enumerate(seen)
