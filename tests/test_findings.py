@@ -612,7 +612,7 @@ def test_the_storages_own_figure_makes_it_certain() -> None:
     ("changes", "why"),
     [
         ({"server": replace(UNLIMITED, cannot="only 20 calls: too few to tell")}, "only 20 calls"),
-        ({"unseen_share": 0.4}, "40 % of the messages are not in the captures"),
+        ({"unseen_share": 0.4}, "40 % of the operations are not in the captures"),
         ({"by_op": (row("READ", 900, 21), row("GETATTR", 100, 12))}, "ops that need no data take 12.00 ms, too"),
         ({"by_op": (row("COMPOUND", 900, 21), row("CLOSE", 1, 0.1))}, "900 COMPOUNDs cannot be read, being encrypted"),
     ],
@@ -812,7 +812,7 @@ def test_time_between_the_taps_that_nothing_explains_is_not_called_the_networks(
     assert (said.cause, said.confidence) == ("between-taps", "low")
     assert said.text.startswith("Cannot tell yet: nothing explains ")
     finding = found[0].as_finding()
-    assert "between the two capture points: path or the hosts' own kernels" in finding.text
+    assert "between the two capture points: the path, or the hosts' own kernels" in finding.text
     how = "; ".join(finding.advice["how"])
     assert all(one in how for one in ("another client", "--evidence", "perf sched", "TCP timestamps"))
 
@@ -1097,7 +1097,10 @@ def test_time_without_a_connection_is_the_servers_not_the_clients() -> None:
     cut = one(found, "reconnect")
     assert (cut.layer, cut.confidence) == ("server", "likely")
     assert cut.share == pytest.approx(0.79)
-    assert "the client had no connection for 2000.0 ms (from 2026-01-02 03:04:05.678 UTC); 1 op was sent" in cut.text
+    assert (
+        "the client had no connection for 2000.0 ms (from 2026-01-02 03:04:05.678 UTC); 1 op was retransmitted"
+        in cut.text
+    )
     assert "up to 7.50 ms on average of what lies above the wire" in cut.text
     assert one(found, "above-wire").share == pytest.approx(0.05)
     assert (said.layer, said.cause, said.confidence, said.share) == (
@@ -1138,7 +1141,7 @@ def test_a_closed_window_is_the_threads_where_calls_wait_for_those() -> None:
     threads = one(found, "server-threads")
     assert threads.share == pytest.approx((47 + 58) / 109)
     assert threads.confidence == "likely"
-    assert "up to 58.00 ms on average of what lies above the wire are calls that stood" in threads.text
+    assert "up to 58.00 ms on average of what lies above the wire are calls that waited" in threads.text
     assert (said.layer, said.cause) == ("server", "server-threads")
     assert "and up to 58.00 ms for room in its TCP window" in said.text
     some = replace(queue, kept_above={Why.WINDOW: kept(20)}, woken_share=0.0)

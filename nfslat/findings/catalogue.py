@@ -50,6 +50,7 @@ class Row:
     # It says whose the time is, or where it passes, and not why: alone it decides nothing.
     is_vague: bool = False
     decided_by: tuple[Step, ...] = ()  # measurements that prove it, or refute it; the first is the next to be made
+    event: str = ""  # what a chart marks of it (`nfslat.answer.pictures.Event`, and hangs and recoveries); "": nothing
     knob: str = ""  # what its advice is about; "": there is none
     # The manual. `told` is where it is found, `certain` where its confidence is more than likely.
     means: str
@@ -191,6 +192,7 @@ ROWS = (
     Row(
         code="reconnect",
         layer="server",
+        event="no-connection",
         title="A connection was lost, and requests waited for a new one",
         headline="{lost}",
         uncounted="What requests waited for a new connection, packets cannot show.",
@@ -266,6 +268,7 @@ ROWS = (
     Row(
         code="net-loss",
         layer="network",
+        event="loss",
         title="Packets are lost",
         headline="Packets are lost between the hosts, and operations wait for retransmissions",
         looked_for="loss",
@@ -483,6 +486,7 @@ ROWS = (
     Row(
         code="host-pause",
         layer="either",
+        event="pause",
         title="A host did not run for a while",
         headline="The {layer} was stalled {how_long}",
         uncounted="What its application waited meanwhile, packets cannot show.",
@@ -509,6 +513,7 @@ ROWS = (
     Row(
         code="window-stays-shut",
         layer="either",
+        event="hang",
         title="A window stays shut",
         headline="The {layer} does not read: its TCP window has been shut for {how_long}",
         uncounted="What waits there is in no response time.",
@@ -527,6 +532,7 @@ ROWS = (
     Row(
         code="never-acknowledged",
         layer="network",
+        event="hang",
         title="Data are retransmitted and again, and never acknowledged",
         headline="Data are retransmitted for {how_long} and never acknowledged",
         uncounted="What waits there is in no response time.",
@@ -589,6 +595,7 @@ ROWS = (
     Row(
         code="state-lost",
         layer="server",
+        event="recovery",
         title="The server does not know the client's session, lease or state",
         headline="The server does not know the client's session, lease or state: {tried}",
         uncounted="No response time shows what that costs.",

@@ -73,7 +73,7 @@ def _pictures() -> Pictures:
             client=Flying([3.75, 0.0, 7.5, 0.02], [6, 0, 9, 1], 4096, "session slots"),
             call=Way([1.5, 0.0, 2.25, None], [0, 0, 3, 0], [0.0, 0.0, 205.5, 0.0]),
             reply=Way([10.5, 0.0, 22.5, 0.125], [0, 0, 0, 0], [0.0, 0.0, 0.0, 0.0]),
-            events=[Event("host-pause", "client", "2024-05-01T10:00:01Z", 0.5, 400.0, None)],
+            events=[Event("pause", "client", "2024-05-01T10:00:01Z", 0.5, 400.0, None)],
         ),
         envelope=[
             EnvelopePoint(0.25, 6999.0, 7001.0, 7000.0, (6999.5, 7000.5)),
@@ -316,7 +316,7 @@ def test_events_are_marked_on_every_axis_of_time(sample: Report) -> None:
     )
     found = [(one.letter, one.kind, one.begin_s, one.end_s, one.is_cause) for one in marks(report)]
     assert found == [
-        ("A", "host-pause", 0.5, 0.9, True),
+        ("A", "pause", 0.5, 0.9, True),
         ("B", "phase", 0.5, None, False),
         ("C", "clock-step", 1.0, None, False),
     ]

@@ -125,7 +125,7 @@ def test_where_no_64_kb_came_without_a_silence_nothing_is_said() -> None:
     found = throughput(Shared(line.trace().talk(0)))
     assert [way.carried for way in found.ways] == [None, None]
     assert [way.used_share for way in found.ways] == [None, None]
-    assert "What the path can carry was not shown" in _page(found)
+    assert "The path's capacity was not seen" in _page(found)
 
 
 @pytest.mark.parametrize("wait_ms", [0.3, 200])

@@ -33,10 +33,8 @@ def turns_section(found: Turns) -> Iterator[Block]:
         return
     if found.shape is Shape.NO_TIME:
         yield Prose(
-
-                "How long turns took is not known: time runs backwards in the capture, by up to "
-                f"{duration(found.time_back_ms)}."
-
+            "How long turns took is not known: time runs backwards in the capture, by up to "
+            f"{duration(found.time_back_ms)}."
         )
         return
     if found.shape is Shape.ONE_WAY:
