@@ -24,8 +24,12 @@
     tables      `Analysis` -> pivots and intervals, where they are asked for
     pictures    `Analysis` + the report -> what a page draws; `Side` + the report where there is one capture
 
-One capture by itself goes through `inspect` (decode, directions, select) and `report_one_side` (missing, in flight,
-figures). A stage takes what it needs as arguments and keeps nothing; each command calls the entry points that it needs.
+`infer_other`: one capture + its segments -> `Correlation`, whose other side is inferred (`nfslat.peer`); then `analyse`
+and `report` as of two
+
+Where that cannot be, one capture by itself goes through `inspect` (decode, directions, select) and `report_one_side`
+(missing, in flight, figures). A stage takes what it needs as arguments and keeps nothing; each command calls the entry
+points that it needs.
 """
 
 from __future__ import annotations
@@ -42,6 +46,7 @@ from nfslat.clock.clock import Clock, ServerTimes
 from nfslat.clock.theta import find_clock
 from nfslat.decode.capture import Source
 from nfslat.decode.engine import Engine
+from nfslat.decode.segments import Segments
 from nfslat.decode.sides import Progress, decode, decode_both, of_one_clock
 from nfslat.decode.xid_gaps import missing_calls
 from nfslat.decompose import Parts, client_srt_ns, server_srt_ns
@@ -57,6 +62,8 @@ from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I64, Matched
 from nfslat.outcomes.recovery import Recovery, recoveries
 from nfslat.outcomes.tries import Request, requests
+from nfslat.peer.decoded import decoded_of, matched_one_to_one
+from nfslat.peer.infer import clock_of, infer
 from nfslat.results import Analysis, Correlation, Order, Side
 from nfslat.select import (
     Filters,
@@ -106,6 +113,28 @@ def inspect(source: Source, engine: Engine, *, filters: Filters, progress: Progr
     reasons = select(side.ops, filters, side.ops.t0, side.decoded.first_ns)
     refuse_nothing_left(filters, reasons)
     return dataclasses.replace(side, reasons=reasons)
+
+
+def infer_other(
+    side: Side, segments: Segments, *, filters: Filters, srt: str, taken_at: str | None = None
+) -> Correlation | str:
+    """One capture that `inspect` gave, compared with what its packets tell of the other host; or why they do not.
+
+    `taken_at`: "client" or "server", where that is known and need not be found out.
+    """
+    d = side.decoded
+    found = infer(d.ops, ~d.ops.spread(is_reverse(d.ops)), segments, taken_at)
+    if isinstance(found, str):
+        return found
+    source = dataclasses.replace(side.source, bundle=None)  # what it holds is of the host of the capture
+    other = dataclasses.replace(side, source=source, decoded=decoded_of(d, found))
+    matching = matched_one_to_one(d.ops, found, (d.first_ns, d.last_ns))
+    server, client = (other, side) if found.inferred.side == "server" else (side, other)
+    matched = only(matching.matched, side.forward[matching.matched.client])
+    if not len(matched):
+        return "none of the ops that were asked for has inferred times"
+    compared = decompose(server, client, matching, matched, clock_of(found), srt=srt)
+    return dataclasses.replace(compared, inferred=found.inferred)
 
 
 def side_of(source: Source, decoded: Decoded) -> Side:
@@ -206,9 +235,10 @@ def report(
     from nfslat.figures.called import called_of
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.charges import charge_rows
-    from nfslat.figures.clock import clock_of
+    from nfslat.figures.clock import clock_of as figures_of_clock
     from nfslat.figures.findings import contradictions, findings_and_verdict, findings_of_hangs
-    from nfslat.figures.hanging import hangs_of_two
+    from nfslat.figures.hanging import hangs_of_one, hangs_of_two
+    from nfslat.figures.inferred import inferred_of
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.notes import notes_of
@@ -222,7 +252,7 @@ def report(
     from nfslat.findings.client import Slots
     from nfslat.findings.clock import clock_findings
 
-    sides = {"server": c.server, "client": c.client}
+    sides = c.measured
     inflight = inflight_of(c)
     # numpy lets go of Python's lock while it works.
     with ThreadPoolExecutor(len(sides)) as pool:
@@ -231,11 +261,13 @@ def report(
         captures = {name: capture_of(side, c.missing_calls[name], c.unseen[name]) for name, side in sides.items()}
         said = remarks(c, application_known=bool(known.app_ms))
         matched = later.result()
-        audit, clock = pair_notes(c), clock_of(c.clock)
-        transport, hangs, layers = transport_rows(c), hangs_of_two(c, filters), stack(known, c)
+        one = next(iter(sides.values())) if c.inferred is not None else None
+        audit, clock = ([], None) if one else (pair_notes(c), figures_of_clock(c.clock))
+        transport = None if one else transport_rows(c)
+        hangs, layers = hangs_of_one(one, filters) if one else hangs_of_two(c, filters), stack(known, c)
         hanging, objectives = findings_of_hangs(hangs), objectives_of(c, known, slo)
         causes, verdict, facts = findings_and_verdict(c, known, matched, inflight, transport, hanging, objectives)
-        of_clock = clock_findings(clock)
+        of_clock = [] if clock is None else clock_findings(clock)
         phases = _phases(c, known, borders)
         # What the application measured, and what is not shown, are of the whole.
         is_of_phases = not known.app_ms and not (
@@ -276,6 +308,7 @@ def report(
             ],
             verdict=verdict,
             phases=[one.row for one in phases],
+            inferred=inferred_of(c),
         )
 
 
@@ -316,7 +349,8 @@ def within(c: Analysis, begin_ns: int | None, end_ns: int | None) -> Analysis:
         for side, by_time in zip((c.server, c.client), times, strict=True)
     )
     matched = only(c.matched, client.kept[c.matched.client])
-    return analyse(decompose(server, client, c.matching, matched, c.clock, srt=c.srt, order=c.order))
+    part = decompose(server, client, c.matching, matched, c.clock, srt=c.srt, order=c.order)
+    return analyse(dataclasses.replace(part, inferred=c.inferred))
 
 
 def tables(
@@ -346,8 +380,9 @@ def pictures_of_one(side: Side, inflight: model.InFlight, srt: str) -> Alone | N
     return alone_of(side, inflight, srt)
 
 
-def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Report:
-    """The report on one capture: figures of the side where it was taken, and no comparison.
+def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: str = "") -> model.Report:
+    """The report on one capture: figures of the side where it was taken, and no comparison. `why_alone`: why nothing is
+    inferred of the other side.
 
     Where it was taken cannot be known, so the SRT is the span that both kinds of side can give (definition "client").
     """
@@ -367,7 +402,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Rep
         captures={"capture": capture_of(side, missing, _unseen_of_one(side, missing))},
         raw={"capture": raw_rows(side, tool.srt, "client")},
         selection=selection_of({"capture": side}, filters),
-        notes=[],
+        notes=[f"nothing is inferred of the other host: {why_alone}"] if why_alone else [],
         hangs=hangs,
         inflight=inflight_of_one(side, in_flight(flying, flying)),
         called=called_of({"capture": side}, filters),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
@@ -18,6 +18,7 @@ from nfslat.model.decoded import Decoded, Directions
 from nfslat.model.tables import I8, I16, I64, Bool, Matched, Ops
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
+from nfslat.peer.inferred import Inferred
 from nfslat.select import OF_TIME, REASONS, is_reverse, op_labels
 from nfslat.wire.charges.analysis import Charged
 from nfslat.wire.resends import Waits
@@ -92,6 +93,13 @@ class Correlation:
     srt: str
     order: Order
     untimed: int
+    inferred: Inferred | None = field(default=None, kw_only=True)  # one of the sides was not captured
+
+    @property
+    def measured(self) -> dict[str, Side]:
+        """The sides that were captured, by name."""
+        sides = {"server": self.server, "client": self.client}
+        return {name: side for name, side in sides.items() if self.inferred is None or name != self.inferred.side}
 
     @property
     def swapped(self) -> bool:

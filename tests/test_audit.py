@@ -332,13 +332,17 @@ def test_calls_missing_by_the_gaps_in_the_xids(capsys: pytest.CaptureFixture[str
 def test_missing_calls_are_a_warning_above_two_percent(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, lost: int, severity: str
 ) -> None:
-    """XIDs of calls that no packet shows are counted, and more than 2 % of all calls lowers the confidence."""
+    """XIDs of calls that no packet shows are counted, more than 2 % of all calls are a warning, and they are what the
+    captures lack of the operations of their time."""
     numbers = [number for number in range(OPS) if number % 8 != 4 or number >= 8 * lost]
     report = _report(capsys, *_captured(tmp_path, Traffic(xids=[_linux_xid(number) for number in numbers]).tcp))
     assert _audit(report, "server") == _audit(report, "client") == {"capture-missing-calls": (severity, lost)}
-    reasons = [reason for reason in report["verdict"]["reasons"] if "not captured" in reason]
-    assert len(reasons) == (severity == "warning")
-    assert report["verdict"]["confidence"] == ("low" if lost > 10 else "medium")  # fewer than 100 ops
+    complete = report["matched"]["completeness"]
+    assert (complete["ops"], complete["of"]) == (OPS - lost, OPS)
+    assert complete["missing"] == {"whole in neither capture": lost}
+    assert complete["share"] == pytest.approx(1 - lost / OPS)
+    assert report["verdict"]["reasons"][0].startswith(f"{OPS - lost} % of the operations of this time are in both")
+    assert report["verdict"]["confidence"] == "medium"  # fewer than 100 ops
 
 
 @pytest.mark.parametrize("xid", [_linux_xid, lambda n: 0xC1D1_90F0 + n], ids=["little", "big"])
@@ -490,7 +494,8 @@ def test_other_clients_of_the_server_are_named_and_do_not_count(
     assert [row | {"queue_ms": 0} for row in report["matched"]["by_op"]] == [
         row | {"queue_ms": 0} for row in untouched["matched"]["by_op"]
     ]
-    for name in ("layer", "share", "share_slowest", "confidence", "reasons"):
+    assert report["matched"]["completeness"] == untouched["matched"]["completeness"]
+    for name in ("largest_layer", "largest_share", "largest_share_slowest"):
         assert report["verdict"][name] == untouched["verdict"][name]
     assert _on_captures(report) == []
 

@@ -1175,7 +1175,7 @@ def test_ops_that_are_not_captured_may_be_what_lies_above_the_wire(
     above = one(found, "above-wire")
     assert above.confidence == confidence
     assert ("are not in the captures" in above.text) == (each_ms is not None)
-    assert each_ms is None or f"if their ops took {each_ms} ms each" in above.text
+    assert each_ms is None or f"if they took {each_ms} ms each" in above.text
     assert (said.outcome, said.cause, said.largest_layer) == ("undecided", "above-wire", "client")
 
 

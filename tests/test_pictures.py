@@ -23,6 +23,7 @@ from nfslat.answer import model
 from nfslat.answer.json import plain
 from nfslat.answer.model import Report
 from nfslat.answer.pictures import Pictures
+from nfslat.api import Options
 from nfslat.decode.capture import File, Source
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
@@ -411,7 +412,8 @@ def test_a_burst_of_losses_stands_out_and_a_steady_loss_does_not() -> None:
 def test_one_capture_has_its_latency_over_time(side: str) -> None:
     """Counts sum to the ops of its table, means to its mean; a report of two has none of it."""
     folder = SHARED / "lab" / "a_v3_baseline"
-    report = nfslat.inspect(folder / f"{side}.pcap.gz").figures
+    (found,) = nfslat.inspect(folder / f"{side}.pcap.gz").correlation.measured.values()
+    report = nfslat.Report(found, Options()).figures
     alone = report.alone
     assert alone is not None
     assert report.pictures is None

@@ -67,6 +67,7 @@ class Column:
     unit: str  # "ns", "bytes"; "" where it is a name or a number
     says: str
     make: Callable[[Block], Cells] = field(repr=False)
+    is_moment: bool = False  # ns since 1970, not a length of time
     is_hex: bool = False  # in CSV
 
 
@@ -346,7 +347,14 @@ COLUMNS = (
     Column("size_bytes", "uint32", "bytes", "asked for by READ, sent by WRITE", _first_known("size")),
     Column("fh_crc32", "uint32", "", "CRC-32 of the file handle, as Wireshark has it", _first_known("fh"), is_hex=True),
     *(
-        Column(f"{side}_{name}_ns", "int64", "ns", f"{says} at the {side}, since 1970 on its clock", _taken(side, name))
+        Column(
+            f"{side}_{name}_ns",
+            "int64",
+            "ns",
+            f"{says} at the {side}, since 1970 on its clock",
+            _taken(side, name),
+            is_moment=True,
+        )
         for side in ("client", "server")
         for name, says in zip(INSTANTS, _POINTS, strict=True)
     ),

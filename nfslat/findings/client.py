@@ -258,7 +258,7 @@ def _above(f: Facts) -> Diagnosis | None:
         + (
             ""
             if unseen is None
-            else f"; {percent(f.unseen_share)} of the messages are not in the captures, and if their ops took "
+            else f"; {percent(f.unseen_share)} of the operations are not in the captures, and if they took "
             f"{ms(unseen)} ms each, as some do, that explains all of it"
         ),
         share=f.share(left),

@@ -48,6 +48,8 @@ class Ground:
     incomplete: str  # why the others are not, in words; "" where none are missing
     negative: int  # matched ops with a negative network part
     clock_fits: bool  # one constant offset explains all ops
+    inferred: str | None = None  # the side that was not captured: what is said of it rests on the packets of the other
+    error_ms: float = 0.0  # how far its mean may be off
     unseen_explain: bool = False  # what is left above the wire might be of ops that are not in the captures
     unseen: WithUnseen | None = (
         None  # where the means of the ops that are shown mislead; the verdict's are with the rest
@@ -96,6 +98,12 @@ def lead(
     open_ones = [one for one in matter if _is_open(one, mean)]
     most_open = max((one.share or 0.0 for one in matter if one.code in VAGUE), default=0.0)
     best = next((one for one in enough if _leads(one, most_open)), None)
+    if best is not None and ground is not None and not _holds(best, mean, ground):
+        why = (
+            f"the {ground.inferred}'s times are inferred from the packets of one capture, to within "
+            f"{ms(ground.error_ms)} ms in the mean, which is too little to name a layer"
+        )
+        return Lead("undecided", also=enough[:2], why=why, next=next_step(steps.AGAIN))
     if best is not None:
         return _fault(best, "mean", matter)
     if not open_ones and (enough or _is_open_together(matter, mean)):
@@ -112,6 +120,13 @@ def lead(
     if others:
         return _fault(others[0], "limit", matter)
     return _nothing(mean, slowest, ground, findings, objectives)
+
+
+def _holds(one: Diagnosis, mean: Layers, ground: Ground) -> bool:
+    """Does a cause explain enough, whichever way the inferred mean may be off?"""
+    return ground.inferred is None or (one.share or 0.0) * mean.total_ms - ground.error_ms >= (
+        row(one.code).least * _HALF_AS_MUCH * mean.total_ms
+    )
 
 
 def _fault(cause: Diagnosis, by: str, matter: Sequence[Diagnosis]) -> Lead:
@@ -180,21 +195,22 @@ def _nothing(
     """No finding leads: nothing is wrong, unless there is too little to say so, or it is slow all the same."""
     told = [one for one in findings if one.code not in VAGUE and one.share]
     known = [one for one in told if one.confidence == "certain" or (one.share or 0.0) >= _KNOWN][:2]
-    if ground is not None:
-        if ground.ops < VERY_FEW_OPS:
-            return Lead(
-                "undecided",
-                also=known,
-                why=f"only {ground.ops} operations are in both captures",
-                next=next_step(steps.LONGER),
-            )
-        if ground.complete < INCOMPLETE:
-            why = f"only {ground.complete * 100:.0f} % of the operations of this time are in both captures"
-            return Lead("undecided", also=known, why=why, next=next_step(steps.WHOLE_PACKETS))
-        if ground.negative > _NEGATIVE * ground.ops:
-            why = f"{ground.negative:,} operations take longer at the server than at the client"
-            return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
-    if ground is not None and ground.unseen is not None:
+    if ground is None:
+        return Lead("undecided", why="figures alone do not say why it takes so long", next=next_step(steps.FROM_HOSTS))
+    if ground.ops < VERY_FEW_OPS:
+        return Lead(
+            "undecided",
+            also=known,
+            why=f"only {ground.ops} operations are in both captures",
+            next=next_step(steps.LONGER),
+        )
+    if ground.complete < INCOMPLETE:
+        why = f"only {ground.complete * 100:.0f} % of the operations of this time are in both captures"
+        return Lead("undecided", also=known, why=why, next=next_step(steps.WHOLE_PACKETS))
+    if ground.negative > _NEGATIVE * ground.ops:
+        why = f"{ground.negative:,} operations take longer at the server than at the client"
+        return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
+    if ground.unseen is not None:
         why = "operations that the captures do not show have much of the time, and what they waited for is not known"
         return Lead("undecided", also=known, why=why, next=next_step(steps.WHOLE_PACKETS))
     # What passes between the capture points has a finding of its own where it has no other.

@@ -400,7 +400,7 @@ def _unknown(f: Facts) -> Diagnosis | None:
         return None  # what is left of a time that is nearly all TCP's is no more than how far off that may be
     why = f.server.cannot if f.server is not None else None
     if f.unseen_share > _BLIND:
-        why = f"{f.unseen_share * 100:.0f} % of the messages are not in the captures"
+        why = f"{f.unseen_share * 100:.0f} % of the operations are not in the captures"
     unstable = _unstable_share(f)
     if why is None and f.storage_ms is None and unstable >= _MOSTLY:
         why = f"{percent(unstable)} of that time is of UNSTABLE WRITEs, which a server may answer from memory"

@@ -11,6 +11,7 @@ from tabulate import tabulate
 from nfslat.answer import model
 from nfslat.report.blocks import Advice, Block, Cell, Command, Item, Label, Prose, RankedFinding, Table, Title
 from nfslat.report.sections.all import blocks
+from nfslat.report.sections.inferred import inferred_words
 from nfslat.report.text_layout import count, count_of, ms, plain
 
 _ESCAPED = re.compile(r"([\\`*_\[\]<>#|~])")
@@ -58,6 +59,7 @@ def _answer(report: model.Report) -> list[str]:
         f"**Confidence: {verdict.confidence}**: {_text('; '.join(verdict.reasons) or 'no reason given')}.",
         _table(Table("ldddr", ["", "client SRT ms", "= network ms", "+ server ms", "ops"], rows)),
         *(["\n".join(f"- {_text(line)}" for line in verdict.proof)] if verdict.proof else []),
+        *([_text(inferred_words(report.inferred))] if report.inferred is not None else []),
     ]
 
 

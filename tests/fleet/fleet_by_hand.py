@@ -193,8 +193,8 @@ def _client(i: int, far: bool, few_slots: bool, ipv6: bool) -> Client:
         queue = QUEUE_MS * (0.9 + 0.2 * _chance(w)) if late else 0.0
         service, network = SERVICE_MS * (0.9 + 0.2 * _chance(i + 2 * w)), _network_ms(far, i)
         server = service + queue
-        window = ClientWindow(ops, network + server, server, network, queue, None)
-        windows.append(window if ops else ClientWindow(0, None, None, None, None, None))
+        window = ClientWindow(ops, network + server, server, network, queue, None, None, None)
+        windows.append(window if ops else ClientWindow(0, *[None] * 7))
     ops = sum(w.ops for w in windows)
     network, server, queue = (
         sum((getattr(w, f"{part}_ms") or 0.0) * w.ops for w in windows) / ops for part in ("network", "server", "queue")
@@ -238,10 +238,14 @@ def _client(i: int, far: bool, few_slots: bool, ipv6: bool) -> Client:
 
 def _with_excess(c: Client, network_ms: float, service_ms: float, queue_ms: float) -> Client:
     """Against the typical client."""
-    typical = network_ms + service_ms + queue_ms
-    windows = [
-        dataclasses.replace(w, excess_ms=None if w.client_ms is None else w.client_ms - typical) for w in c.windows
-    ]
+    windows = []
+    for w in c.windows:
+        if w.network_ms is None or w.server_ms is None:
+            windows.append(w)
+            continue
+        more = w.network_ms - network_ms, w.server_ms - service_ms - queue_ms
+        more_of = {"excess_ms": sum(more), "network_excess_ms": more[0], "server_excess_ms": more[1]}
+        windows.append(dataclasses.replace(w, **more_of))
     assert c.network_ms is not None
     assert c.server_ms is not None
     assert c.queue_ms is not None
@@ -353,6 +357,7 @@ _CHOICES = {
 }
 _SHARES = {"waiting_share", "share"}
 _SIGNED = {"total_s", "network_s", "server_s", "queue_s", "mean_ms", "excess_ms", "effect_ms", "excess_s"}
+_SIGNED |= {"network_excess_ms", "server_excess_ms"}
 
 
 def fleets() -> st.SearchStrategy[Fleet]:

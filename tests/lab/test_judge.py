@@ -95,11 +95,12 @@ def test_what_is_wrong_says_why(make: Make, capsys: pytest.CaptureFixture[str]) 
 def test_packets_alone_may_be_expected_to_say_less(make: Make) -> None:
     """What [expect.packets] names is instead of what [expect] names, and the rest of [expect] holds for both."""
     wanted = {"layer": "client", "cause": "client-slots", "slots": 2, "absent": "server-threads"}
-    alone = {"layer": "server", "cause": "server-storage"}
+    alone = {"layer": "client", "cause": "client-slots"}
     results = make("c_v3_slots2", "slots", lambda truth: truth.update(expect={**wanted, "packets": alone}))
     (one,) = [judge.judge(pair) for pair in judge.find_pairs([results])]
     assert [answer.state for answer in one.answers] == ["right", "right"]
-    assert [answer.cause for answer in one.answers] == ["server-storage", "client-slots"]
+    assert [answer.cause for answer in one.answers] == ["client-slots", "client-slots"]
+    assert [answer.share is None for answer in one.answers] == [True, False]
     both = expected.expected({"expect": {**wanted, "packets": alone}})
     assert (both.packets.slots, both.packets.absent) == (None, ("server-threads",))
 

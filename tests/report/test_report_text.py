@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from nfslat.answer.model import (
     Charge,
     Level,
     MeanAndP99,
+    NextStep,
     Outcome,
     Parts,
     Report,
@@ -27,13 +29,16 @@ from nfslat.answer.model import (
     StackRow,
     WhatIf,
 )
+from nfslat.errors import UsageError
+from nfslat.report import text as report_text
 from nfslat.report.blocks import Cell
-from nfslat.report.text import render
 from nfslat.report.text_layout import adding_up, ms, plain, shares_adding_up, shorten
 from nfslat.report.text_writer import table
 
-_COLOR = re.compile(r"\x1b\[[0-9]+m")
+_COLOR = re.compile(r"\x1b\[[\d;]+m")
 _thorough = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+render = functools.partial(report_text.render, full=True)  # all sections; what fits a screen has tests of its own
 
 
 @given(data=st.data(), hist=st.booleans())
@@ -63,11 +68,11 @@ def test_colour_is_there_when_asked_for(small: Callable[[], Report]) -> None:
 @given(data=st.data())
 @_thorough
 def test_the_answer_stands_in_the_first_five_lines(compared: st.SearchStrategy[Report], data: st.DataObject) -> None:
-    """Verdict, confidence and both equations come before line six, for verdicts of up to 200 characters."""
+    """Verdict and both equations come before line six, for verdicts of up to 200 characters, then how sure it is."""
     report = data.draw(compared)
     verdict = blames("server", None, 0.9, 0.9, "high", "word " * 39 + "last.", [], ["reason " * 50])
-    first = render(dataclasses.replace(report, verdict=verdict)).splitlines()[:5]
-    assert "Confidence: high." in " ".join(first)
+    *first, then = render(dataclasses.replace(report, verdict=verdict)).splitlines()[:6]
+    assert then.startswith(("Confidence is high", "With the "))
     assert "= network" in first[-2]
     assert first[-1].startswith("slowest 1 % ")
 
@@ -337,10 +342,9 @@ def test_a_small_report_reads_like_this(small: Callable[[], Report]) -> None:
 
 GOLDEN = """\
 Of 20.0 ms mean client SRT the server adds 19.3 ms (96.4 %), and 98.7 % of the
-slowest 1 %. Confidence: high.
+slowest 1 %.
 mean client SRT  20.020  = network  0.720  + server  19.300  ms, 990 ops
 slowest 1 %      90.40   = network  1.20   + server  89.20   ms, 10 ops
-
 Confidence is high: 99.0 % of the server's ops were matched; no warning from the
   captures.
 
@@ -542,3 +546,71 @@ def test_where_only_the_distance_is_charged_nothing_is_printed(small: Callable[[
     small_stalls = [_charge("before", "zero-window", 0.001, None), _charge("call_send", "sender", 0.01, 0.005)]
     for charges in (None, [], healthy, [*healthy, *small_stalls]):
         assert "What TCP did" not in render(dataclasses.replace(small(), charges=charges))
+
+
+# --- What fits a screen -----------------------------------------------------------------------------------------------
+
+
+@given(data=st.data())
+@_thorough
+def test_the_default_report_fits_a_screen(compared: st.SearchStrategy[Report], data: st.DataObject) -> None:
+    """Whatever the report holds: 80 columns, and no more lines than three causes, six operations and three notes take;
+    commands alone, which cannot be broken, may be wider."""
+    report = dataclasses.replace(data.draw(compared), what_if=[], pivots=[], intervals=None, called={})
+    lines = report_text.render(report).splitlines()
+    assert len(lines) <= _SCREEN
+
+
+_SCREEN = 110  # for texts of any length; real ones take 40: `scripts/lab judge --headlines`
+
+
+def test_the_default_report_says_what_to_set_how_and_how_to_check_it(small: Callable[[], Report]) -> None:
+    """The rest of the advice, and all other sections, are behind --full; the last line says so."""
+    text = report_text.render(small())
+    advice = ("   set     nfsd.threads to 64 (now 4)", "   how     rpc.nfsd 64", "   check   cat /proc/fs/nfsd/threads")
+    assert "\n".join(advice) in text
+    assert "risk" not in text
+    assert "Raw data" not in text
+    assert text.splitlines()[-1].startswith("All of it: --full.")
+    assert "Operations in both captures" in text
+
+
+def test_the_next_measurement_can_be_pasted(small: Callable[[], Report]) -> None:
+    """A line of its own, with where it is to be run."""
+    report = small()
+    assert report.verdict is not None
+    step = NextStep("iostat -x 1 30", "the server", "whether it is the disk", [])
+    text = report_text.render(dataclasses.replace(report, verdict=dataclasses.replace(report.verdict, next=step)))
+    assert "\nNext    iostat -x 1 30\n        the server: whether it is the disk\n" in text
+
+
+def test_sections_are_printed_by_name(small: Callable[[], Report]) -> None:
+    """Those that are asked for, in that order, and no others."""
+    text = report_text.render(small(), sections=("clock", "matched"))
+    assert text.startswith("Clock")
+    assert text.index("Matched data") > 0
+    assert "Causes" not in text
+    every = report_text.render(small(), sections=tuple(report_text.NAMES))
+    for title in ("What explains the time", "Raw data", "Legend", "In flight"):
+        assert title in every
+
+
+def test_a_section_that_there_is_not_is_refused_with_the_names() -> None:
+    """And with what may have been meant."""
+    assert report_text.parse_sections("clock, Parts") == ("clock", "parts")
+    with pytest.raises(UsageError, match="did you mean clock") as refused:
+        report_text.parse_sections("clocks")
+    assert all(name in str(refused.value) for name in report_text.NAMES)
+    with pytest.raises(UsageError):
+        report_text.parse_sections(",")
+
+
+def test_layers_have_colours_of_their_own_on_a_terminal_only(small: Callable[[], Report]) -> None:
+    """Rows of the stack and titles of causes; without colour the text is the same."""
+    layers = (("client SRT", 0), ("network", 1), ("server", 1))
+    rows = [StackRow("READ", name, depth, 1.0, 0.5, "-") for name, depth in layers]
+    report = dataclasses.replace(small(), stack=rows)
+    coloured = report_text.render(report, color=True)
+    assert re.search(r"\x1b\[1;35m  network .*\x1b\[0m", coloured)
+    assert re.search(r"\x1b\[1;34m1\. server-threads", coloured)
+    assert _COLOR.sub("", coloured) == report_text.render(report)

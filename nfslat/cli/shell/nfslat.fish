@@ -221,7 +221,7 @@ complete -c nfslat -n '_shtab_nfslat_using fleet' -l all-clients -d 'a line for 
 complete -c nfslat -n '_shtab_nfslat_using fleet' -s q -l quiet -d 'no progress'
 complete -c nfslat -n '_shtab_nfslat_using fleet' -l workers -x -d 'processes on this machine (one a processor)'
 complete -c nfslat -n '_shtab_nfslat_using fleet' -l worker-memory -x -d 'bound of each, for example 4GB (its part of all)'
-complete -c nfslat -n '_shtab_nfslat_using fleet' -l dashboard -d 'show Dask'"'"'s dashboard, to every user of this machine'
+complete -c nfslat -n '_shtab_nfslat_using fleet' -l dashboard -d 'say where Dask'"'"'s dashboard is; that of this machine'"'"'s own cluster is there for every user of it'
 complete -c nfslat -n '_shtab_nfslat_using fleet' -l scheduler -x -d 'a Dask scheduler, for example tls://head:8786'
 complete -c nfslat -n '_shtab_nfslat_using fleet' -l tls-ca-file -x -d 'who signs its certificate and ours'
 complete -c nfslat -n '_shtab_nfslat_using fleet' -l tls-cert -x -d 'our certificate'

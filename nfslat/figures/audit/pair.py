@@ -13,6 +13,7 @@ from nfslat.inflight.slots import Held
 from nfslat.match import overlap
 from nfslat.model.tables import Miss
 from nfslat.model.units import to_s
+from nfslat.peer.inferred import Inferred
 from nfslat.results import Analysis, Correlation, Order
 from nfslat.select import is_reverse
 
@@ -112,7 +113,7 @@ def _clock_notes(c: Analysis) -> list[AuditNote]:
 
 def remarks(c: Analysis, *, application_known: bool) -> list[str]:
     """What else must be said about the comparison."""
-    out = []
+    out = [] if c.inferred is None else _inferred(c.inferred)
     if c.swapped:
         out.append(
             f"the captures were given client first: by the packets {c.server.source.name} is the server's, "
@@ -144,6 +145,28 @@ def remarks(c: Analysis, *, application_known: bool) -> list[str]:
         out.append(
             f"{retransmitted} ops were sent again by RPC (timeo ran out, or a new connection); "
             "their client SRT counts from the first transmission"
+        )
+    return out
+
+
+def _inferred(found: Inferred) -> list[str]:
+    """What one capture cannot tell, and where it was taken."""
+    near = "client" if found.side == "server" else "server"
+    out = [
+        f"only the {near} was captured: a CPU of either host that is late to take packets looks like the network or "
+        f"the {found.side}, and pauses of the {found.side}'s TCP are not seen. A capture of it at the same time or its "
+        f"snapshots (--{found.side}-snapshot), tell"
+    ]
+    if found.taken_at == "loopback":
+        out.insert(
+            0,
+            "both ends of the connection are on this host: what looks like the server may be a proxy (efs-proxy, "
+            "stunnel), and its time then holds the way to the server behind it; capture between the two as well",
+        )
+    if found.unstamped:
+        out.append(
+            f"{found.unstamped:,} ops are left out: their connections have no TCP time stamps (RFC 7323; Linux: sysctl "
+            "net.ipv4.tcp_timestamps), or went over UDP"
         )
     return out
 

@@ -26,6 +26,7 @@ from nfslat.report.markdown import for_ticket
 from nfslat.report.sections.answer import SRT_MEANS, headline
 from nfslat.report.sections.findings import findings_section
 from nfslat.report.sections.handover import TITLE, handover
+from nfslat.report.sections.inferred import inferred_words
 from nfslat.report.sections.outcomes import is_quiet
 from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count, ms, percent, visible
@@ -59,6 +60,7 @@ def render(report: Report) -> str:
         title=_title(report),
         when=_when(report),
         headline=_headline(report),
+        inferred="" if report.inferred is None else inferred_words(report.inferred),
         contents=_contents(report, two),
         events=marks(report),
         blocks=view.sections(report),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from nfslat.answer.model import AuditNote, Capture, MatchedOps, MatchedRow, RawRow, Report, Verdict
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
+from nfslat.report.sections.inferred import inferred_words
 from nfslat.report.sections.pivots import legend
 from nfslat.report.sections.tables import (
     op_label,
@@ -45,6 +46,8 @@ def answer_section(report: Report) -> Iterator[Block]:
     yield Prose(verdict.text if found and verdict else headline(verdict, report.matched), style="bold")
     if report.matched is not None:
         yield from _proof(report)
+        if report.inferred is not None:
+            yield Prose(inferred_words(report.inferred))
         yield from _with_unseen(report.captures)
     if verdict is not None:
         yield Prose(

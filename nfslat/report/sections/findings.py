@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nfslat.answer.model import Capture, Finding, InFlight, MeanAndP99, WhatIf
+from nfslat.answer.model import Capture, Completeness, Finding, InFlight, MeanAndP99, WhatIf
 from nfslat.findings.catalogue import MANUAL, looked_for, looked_for_in_figures, row
 from nfslat.report.blocks import Advice, Block, Cell, Item, Prose, RankedFinding, Table, Title
 from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
@@ -16,7 +16,10 @@ _WAITS = {"threads": "a thread", "slots": "a slot", "load": "nothing much"}
 
 
 def findings_section(
-    findings: Sequence[Finding], inflight: InFlight | None, captures: Mapping[str, Capture] | None = None
+    findings: Sequence[Finding],
+    inflight: InFlight | None,
+    captures: Mapping[str, Capture] | None = None,
+    completeness: Completeness | None = None,
 ) -> Iterator[Block]:
     """Each finding with its share and what to do; those that explain little in a line; or that there are none.
 
@@ -27,7 +30,7 @@ def findings_section(
     yield Title("What explains the time")
     for number, one in enumerate(warnings, 1):
         yield _finding(one, number)
-    for line in not_found(findings, inflight, captures):
+    for line in not_found(findings, inflight, captures, completeness):
         yield Prose(line)
     for one in causes:
         if one.severity != "warning":
@@ -58,7 +61,10 @@ def _listed(said: Any) -> list[str]:
 
 
 def not_found(
-    findings: Sequence[Finding], inflight: InFlight | None, captures: Mapping[str, Capture] | None = None
+    findings: Sequence[Finding],
+    inflight: InFlight | None,
+    captures: Mapping[str, Capture] | None = None,
+    completeness: Completeness | None = None,
 ) -> list[str]:
     """What was looked for where nothing stands out, what the captures may hide, and where the manual says more;
     `inflight` and `captures` as above."""
@@ -75,9 +81,11 @@ def not_found(
             )
         else:
             lines.append(f"Nothing stands out: looked for {words}.")
-    unseen = 0.0 if inflight is None else max(inflight.hidden_share.values(), default=0.0)
-    if unseen > _MUCH_UNSEEN:
-        lines.append(f"{percent(unseen)} of the ops are not captured: waits for threads and slots may be missed.")
+    if completeness is not None and completeness.share < 1 - _MUCH_UNSEEN:
+        lines.append(
+            f"{count(completeness.of - completeness.ops)} of {count(completeness.of)} operations are not in both "
+            "captures: waits for threads and slots may be missed."
+        )
     cannot = None if inflight is None else inflight.server.cannot
     if cannot and not any(one.code.startswith("server-") for one in causes):
         lines.append(f"Whether calls wait for a server thread cannot be told: {cannot}.")
