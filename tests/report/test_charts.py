@@ -323,7 +323,7 @@ def test_events_are_marked_on_every_axis_of_time(sample: Report) -> None:
     ]
     for name in ("heat", "clock", "transport"):
         text = json.dumps(_by_id(report)[name].spec)
-        assert "client's host stands still, 400.0 ms" in text, name
+        assert "client's host paused, 400.0 ms" in text, name
         assert "clock set: theta -3,000.000 ms" in text
         assert "phase 2: mean 7.00 ms" in text
         lines = [node for node in _nodes(_by_id(report)[name].spec) if node.get("mark", {}).get("strokeDash") == [3, 3]]
@@ -360,7 +360,7 @@ def test_one_capture_has_its_latency_over_time(sample: Report, capfd: pytest.Cap
     text = json.dumps(chart.spec)
     assert "SRT at this capture" in text
     assert "Network" not in text
-    assert "stands still" in text
+    assert "host paused" in text
 
 
 def _over(colour: tuple[float, ...], paper: tuple[float, ...], opacity: float) -> tuple[float, ...]:

@@ -74,7 +74,7 @@ def _length(one: _Found) -> float:
 def _event(one: Event) -> _Found:
     long = duration(one.ms)
     text = {
-        "host-pause": f"{one.side}'s host stands still, {long}",
+        "host-pause": f"{one.side}'s host paused, {long}",
         "no-connection": f"no connection, {long}",
         "loss": f"losses, sent by the {one.side}, {duration(one.cost_ms or 0.0)}",
     }[one.what]
@@ -108,7 +108,7 @@ def _recoveries(report: Report, begin: str) -> list[_Found]:
     found: list[_Found] = []
     for one in () if report.outcomes is None else report.outcomes.recoveries:
         at = _since(one.at, begin)
-        found.append(("recovery", at, at + one.ms / 1e3, one.at, f"lost state made anew, {duration(one.ms)}"))
+        found.append(("recovery", at, at + one.ms / 1e3, one.at, f"lost state re-established, {duration(one.ms)}"))
     return found
 
 
