@@ -69,7 +69,7 @@ def _length(one: _Found) -> float:
 def _event(one: Event) -> _Found:
     long = duration(one.ms)
     text = {
-        "pause": f"{one.side}'s host is stalled, {long}",
+        "pause": f"{one.side}'s host paused, {long}",
         "no-connection": f"no connection, {long}",
         "loss": f"losses, sent by the {one.side}, {duration(one.cost_ms or 0.0)}",
     }[one.what]
