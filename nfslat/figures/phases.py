@@ -11,6 +11,7 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.figures.pivots import begins_ns
+from nfslat.findings.catalogue import CAUSE
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import Layers
 from nfslat.findings.network import BETWEEN
@@ -166,7 +167,8 @@ def named_by_phase(
     when = most.span.words
     wire = (mean.server_ms + mean.network_ms) / mean.total_ms
     share = cause.share * most.row.time_share * wire
-    if not _names(most, verdict) and share <= (verdict.share or 0.0):
+    leads = _names(most, verdict) or share > (verdict.share or 0.0)
+    if not leads and not (verdict.outcome == "undecided" and share >= CAUSE):
         also = f"{verdict.text} {when[0].upper()}{when[1:]}: {lowered(cause.headline)}, {percent(share)} of the mean."
         return causes, dataclasses.replace(verdict, text=also, also=[*verdict.also, cause.code])
     told = dataclasses.replace(cause, share=share, text=f"{when} {cause.text}", gain=None)
