@@ -612,7 +612,7 @@ def test_the_storages_own_figure_makes_it_certain() -> None:
     ("changes", "why"),
     [
         ({"server": replace(UNLIMITED, cannot="only 20 calls: too few to tell")}, "only 20 calls"),
-        ({"unseen_share": 0.4}, "40 % of the messages are not in the captures"),
+        ({"unseen_share": 0.4}, "40 % of the operations are not in the captures"),
         ({"by_op": (row("READ", 900, 21), row("GETATTR", 100, 12))}, "ops that need no data take 12.00 ms, too"),
         ({"by_op": (row("COMPOUND", 900, 21), row("CLOSE", 1, 0.1))}, "900 COMPOUNDs cannot be read, being encrypted"),
     ],

@@ -28,7 +28,7 @@ PAIR = (SAMPLE / "server.pcap.gz", SAMPLE / "client.pcap.gz")
 # Options under another name, and those that are methods, of the shell, or about the screen.
 _RENAMED = {"interval": "interval_s", "no_swap": "may_swap", "client": "client_addr"}
 _METHODS = {"markdown", "html", "png", "json", "csv", "parquet", "ops_parquet", "perfetto", "missed", "files"}
-_SCREEN = {"hist", "quiet", "help", "help_all", "completion", "version", "overwrite"}
+_SCREEN = {"full", "sections", "hist", "quiet", "fail_on", "help", "help_all", "completion", "version", "overwrite"}
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def test_the_cells_of_the_notebook_run(monkeypatch: pytest.MonkeyPatch, capsys: 
     for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
         if cell["cell_type"] == "code":
             exec(compile("".join(cell["source"]), notebook.name, "exec"), names)  # noqa: S102  (it is ours)
-    assert "wait for one of its 2 threads" in capsys.readouterr().out
+    assert "for one of its 2 threads" in capsys.readouterr().out
 
 
 @pytest.mark.long
@@ -183,4 +183,4 @@ def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     )
     client.execute()
     texts = [output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", [])]
-    assert any("wait for one of its 2 threads" in text for text in texts)
+    assert any("for one of its 2 threads" in text for text in texts)
