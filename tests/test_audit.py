@@ -324,7 +324,7 @@ def test_calls_missing_by_the_gaps_in_the_xids(capsys: pytest.CaptureFixture[str
     assert found["capture-missing-calls"] == ("info", 6)
     unseen = {"capture-unseen"} if engine == "native" else set()  # they may have taken long
     assert set(found) == {"capture-missing-calls", "capture-drops", *unseen, *_also(engine, truncated=("info", 6))}
-    assert "about 6 calls (6.0 %) are not shown" in _text(report, "server", "capture-drops")
+    assert "about 6 calls are not shown" in _text(report, "server", "capture-drops")
     assert _audit(report, "client") == {}
 
 

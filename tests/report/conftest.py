@@ -643,7 +643,7 @@ def _reports(draw: st.DrawFn, compared: bool = False, pictured: bool = False) ->
         _share,
         st.sampled_from(["high", "medium", "low"]),
         _text,
-        st.none() | st.builds(NextStep, _text, _text, _text, st.just(["server-threads"])),
+        st.none() | st.builds(NextStep, st.just("iostat -x 1 30"), _text, _text, st.just(["server-threads"])),
         st.none() | st.sampled_from(layers),
         _share,
         _share,

@@ -39,8 +39,8 @@ def inflight_section(inflight: InFlight, matched: MatchedOps | None) -> Iterator
         yield Item(_cap(cap))
     if matched is not None and matched.completeness.share < 1 - _HIDDEN:
         yield Item(
-            f"{share_of(matched.completeness.share)} of the operations of this time are in both captures: levels are too "
-            "low."
+            f"{share_of(matched.completeness.share)} of the operations of this time are in both captures: levels are "
+            "too low."
         )
     elif matched is None and max(inflight.hidden_share.values(), default=0.0) > _HIDDEN:
         yield Item(f"{percent(max(inflight.hidden_share.values()))} of the ops are not captured: levels are too low.")
