@@ -43,9 +43,9 @@ class Handover:
 
 
 def handover(report: Report) -> Handover | None:
-    """None where no op is in both captures."""
+    """None where no op is in both captures, as where there is only one: the other team could not check it."""
     matched = report.matched
-    if matched is None or matched.total is None:
+    if matched is None or matched.total is None or report.inferred is not None:
         return None
     facts = [(side.capitalize(), _capture(side, one, report)) for side, one in sorted(report.captures.items())]
     facts += [
