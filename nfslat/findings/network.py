@@ -25,7 +25,7 @@ class Delay(Evidence):
     least_round_trip_ms: float  # between the hosts
     network_ms: float  # mean
     varying_ms: float | None = field(default=None, metadata=OPTIONAL)  # of that what comes and goes
-    held_ms: float | None = field(default=None, metadata=OPTIONAL)  # of that what was held on the way
+    held_ms: float | None = field(default=None, metadata=OPTIONAL)  # of that what was held in transit
     share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from nfslat.answer.figures import share_of
 from nfslat.answer.model import (
     CapInFlight,
     ClientInFlight,
@@ -16,7 +17,6 @@ from nfslat.answer.model import (
     ServerInFlight,
     SessionInFlight,
 )
-from nfslat.findings.verdict import share_of
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
 from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
