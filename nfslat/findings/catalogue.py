@@ -365,8 +365,8 @@ ROWS = (
     Row(
         code="zero-window",
         layer="network",
-        title="A receiver does not read its socket its socket",
-        headline="A receiver does not read its socket its socket, and its TCP window is closed",
+        title="A receiver does not read its socket",
+        headline="A receiver does not read its socket, and its TCP window is closed",
         looked_for="closed windows",
         proof=_waits("wait for the receiver's window"),
         causes=frozenset({Cause.ZERO_WINDOW}),
@@ -383,7 +383,7 @@ ROWS = (
     Row(
         code="receive-window",
         layer="network",
-        title="A receiver's window is smaller than the path needs needs",
+        title="A receiver's window is smaller than the path needs",
         headline="A receiver's TCP window is too small for the path",
         looked_for="small windows",
         proof=_waits("wait for room in the receiver's window"),

@@ -37,7 +37,7 @@ def charges_section(charges: Sequence[Charge]) -> Iterator[Block]:
         for one in charges
         if one.cause == "unexplained" and (one.mean_ms or one.slowest_ms)
     ]
-    yield Table("llrdrd", ("waits for, or because of of", "within", "ops", "mean", "share", "slowest 1 %"), rows)
+    yield Table("llrdrd", ("waits for, or because of", "within", "ops", "mean", "share", "slowest 1 %"), rows)
     for one in outside:
         yield Item(
             f"{_PLACES[one.part]}, so in no SRT: {ms(one.mean_ms)} ms on average ({count_of(one.ops, 'op')}), "
@@ -60,7 +60,7 @@ _CAVEATS = {
     "receiver-drops": "the receiver's capture dropped packets, so less may have been lost in transit",
     "partial": "the captures have only some bytes in common; those are counted",
     "other-numbers": "TCP sequence numbers are rewritten in transit, so everything in both captures is counted",
-    "events-dropped": "there were too many retransmissions to keep each one one",
+    "events-dropped": "there were too many retransmissions to keep each one",
     "copies-unknown": "over IPv6, without timestamps, a packet captured twice 2 ms apart looks retransmitted",
 }
 
