@@ -1,4 +1,4 @@
-"""The library: captures in, a `Report` out; all that the command line prints and writes are methods of it.
+"""The library: captures in, a `Report` out, which makes what `nfslat SERVER CLIENT`, `show` and `extract` do.
 
     import nfslat
 
@@ -108,6 +108,19 @@ class Report:
             ops, side = len(self._found.matched), self._found.inferred.side
             return f"<nfslat.Report on one capture: {ops:,} ops, the {side} inferred>"
         return f"<nfslat.Report on two captures: {len(self._found.matched):,} matched ops>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from nfslat.report.notebook import html
+
+        return html(self.summary)
+
+    @property
+    def findings(self) -> list[dict[str, object]]:
+        """A row a finding, ranked, of plain values: ``pandas.DataFrame(report.findings)``."""
+        from nfslat.report.notebook import finding_rows
+
+        return finding_rows(self.summary.findings)
 
     @cached_property
     def summary(self) -> model.Report:

@@ -19,7 +19,7 @@ SAMPLE = Path(__file__).parents[1] / "samples" / "session-slots"
 PAIR = [str(SAMPLE / "server.pcap.gz"), str(SAMPLE / "client.pcap.gz")]
 
 _OURS = [
-    (Kind.JSON, b'{\n  "schema": "nfslat.report/1"'),
+    (Kind.JSON, b'{\n  "schema": "nfslat.report/2"'),
     (Kind.CSV, b"xid,program,version,op,client,client_port,server,server_port,offset_bytes"),
     (Kind.MISSED, b"side,reason,program,version,op,xid,client,client_port,server"),
     (Kind.FILES, b"time,seconds,client,server,uid,op,version,path,to_path,partial"),

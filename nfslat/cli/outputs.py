@@ -149,10 +149,9 @@ def opened(
 ) -> Iterator[Callable[[Report], tuple[PictureError | None, list[str]]]]:
     """What writes a report to all that was asked for; each of them is complete when the block ends.
 
-    It returns why there are no pictures, where they failed, and the names of what it wrote: then what was to have them is
-    not written, and the rest is.
-    What cannot be written is found out here, before captures are read. `read` names them and all other files that are
-    read; `json_out` is where --json goes if it is open.
+    It returns why there are no pictures, where they failed (then what was to have them is not written, and the rest
+    is), and the names of what it wrote. What cannot be written is found out here, before captures are read. `read`
+    names them and all other files that are read; `json_out` is where --json goes if it is open.
     """
     given = {"--json": contextlib.nullcontext(json_out)} if json_out is not None else {}
     with contextlib.ExitStack() as stack:

@@ -258,7 +258,8 @@ def contradictions(known: Known, server: model.ServerInFlight) -> list[str]:
     if _is_refuted(known.threads, server):
         source = known.source("threads", "--threads")
         said.append(
-            f"{source}: {known.threads} threads are said, and {bound} are seen at work at once; the packets count"
+            f"{source}: {known.threads} threads are said, and {bound} are seen at work at once; the packets are "
+            "believed"
         )
     if known.thread_ms and _all_in_threads(server):
         source = known.source("thread_ms", "--thread-ms")

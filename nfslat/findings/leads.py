@@ -208,21 +208,22 @@ def _nothing(
     """No finding leads: nothing is wrong, unless there is too little to say so, or it is slow all the same."""
     told = [one for one in findings if one.code not in VAGUE and one.share]
     known = [one for one in told if one.confidence == "certain" or (one.share or 0.0) >= _KNOWN][:2]
-    if ground is not None:
-        if ground.ops < VERY_FEW_OPS:
-            return Lead(
-                "undecided",
-                also=known,
-                why=f"only {ground.ops} operations are in both captures",
-                next=next_step(steps.LONGER),
-            )
-        if ground.complete < INCOMPLETE:
-            why = f"only {ground.complete * 100:.0f} % of the operations of this time are in both captures"
-            return Lead("undecided", also=known, why=why, next=next_step(steps.WHOLE_PACKETS))
-        if ground.negative > _NEGATIVE * ground.ops:
-            why = f"{ground.negative:,} operations take longer at the server than at the client"
-            return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
-    if ground is not None and ground.unseen is not None:
+    if ground is None:
+        return Lead("undecided", why="figures alone do not say why it takes so long", next=next_step(steps.FROM_HOSTS))
+    if ground.ops < VERY_FEW_OPS:
+        return Lead(
+            "undecided",
+            also=known,
+            why=f"only {ground.ops} operations are in both captures",
+            next=next_step(steps.LONGER),
+        )
+    if ground.complete < INCOMPLETE:
+        why = f"only {ground.complete * 100:.0f} % of the operations of this time are in both captures"
+        return Lead("undecided", also=known, why=why, next=next_step(steps.WHOLE_PACKETS))
+    if ground.negative > _NEGATIVE * ground.ops:
+        why = f"{ground.negative:,} operations take longer at the server than at the client"
+        return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
+    if ground.unseen is not None:
         why = "operations that the captures do not show have much of the time, and what they waited for is not known"
         return Lead("undecided", also=known, why=why, next=next_step(steps.WHOLE_PACKETS))
     # What passes between the capture points has a finding of its own where it has no other.

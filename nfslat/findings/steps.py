@@ -51,7 +51,7 @@ LOSS = Step(
 )
 STEAL = Step(
     "vmstat 1 30; dmesg -T | tail -50",
-    "the host that stood still",
+    "the host that was stalled",
     "whether a hypervisor took its processor (st), or the host hung",
 )
 LOG = Step(
@@ -90,8 +90,8 @@ LONGER = Step(
     "both hosts at the same time, while it is slow",
     "the rest: a minute has enough operations to judge by",
 )
-SLOWEST = Step(
-    "nfslat show server.pcap client.pcap --slowest 3",
-    "here",
-    "what the slowest operations waited for, packet by packet",
+FROM_HOSTS = Step(
+    "nfslat capture --server SERVER --client CLIENT",
+    "anywhere, under the same load",
+    "why: it captures on both hosts, and says what explains the time",
 )

@@ -151,7 +151,7 @@ def test_checks_that_make_no_sense(text: str) -> None:
     assert "\n" not in str(problem.value)
 
 
-_WHOLE: dict[str, Any] = {"schema": "nfslat.report/1"}
+_WHOLE: dict[str, Any] = {"schema": "nfslat.report/2"}
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ _WHOLE: dict[str, Any] = {"schema": "nfslat.report/1"}
         json.dumps({**_WHOLE, "matched": []}).encode(),
         json.dumps({**_WHOLE, "matched": {"by_op": "x"}}).encode(),
         b'{"schema": NaN}',
-        b'{"schema": "nfslat.report/1", "matched": 1e308}',
-        b'{"schema": "nfslat.report/1", "matched": 1e999}',
-        b'{"schema": "nfslat.report/1", "matched": ' + b"9" * 5000 + b"}",
+        b'{"schema": "nfslat.report/2", "matched": 1e308}',
+        b'{"schema": "nfslat.report/2", "matched": 1e999}',
+        b'{"schema": "nfslat.report/2", "matched": ' + b"9" * 5000 + b"}",
         b"{" + b'"a":{' * 100_000,
         b"{\xff}",
         b"xid,program,version\n",

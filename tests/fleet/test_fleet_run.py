@@ -177,7 +177,7 @@ def test_a_page_that_cannot_be_drawn_takes_nothing_with_it(
     for said in both:
         assert said.err.startswith(f"nfslat: {page}: V8, which draws the pictures, died of SIGABRT")
         assert said.err.count("\n") == 1
-        assert name in said.out
+        assert said.out.count("\n") > 10
     assert not page.exists()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from nfslat.answer.model import (
     Charge,
     Level,
     MeanAndP99,
+    NextStep,
     Outcome,
     Parts,
     Report,
@@ -27,13 +29,16 @@ from nfslat.answer.model import (
     StackRow,
     WhatIf,
 )
+from nfslat.errors import UsageError
+from nfslat.report import text as report_text
 from nfslat.report.blocks import Cell
-from nfslat.report.text import render
 from nfslat.report.text_layout import adding_up, ms, plain, shares_adding_up, shorten
 from nfslat.report.text_writer import table
 
-_COLOR = re.compile(r"\x1b\[[0-9]+m")
+_COLOR = re.compile(r"\x1b\[[\d;]+m")
 _thorough = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+render = functools.partial(report_text.render, full=True)  # all sections; what fits a screen has tests of its own
 
 
 @given(data=st.data(), hist=st.booleans())
@@ -63,11 +68,11 @@ def test_colour_is_there_when_asked_for(small: Callable[[], Report]) -> None:
 @given(data=st.data())
 @_thorough
 def test_the_answer_stands_in_the_first_five_lines(compared: st.SearchStrategy[Report], data: st.DataObject) -> None:
-    """Verdict, confidence and both equations come before line six, for verdicts of up to 200 characters."""
+    """Verdict and both equations come before line six, for verdicts of up to 200 characters, then how sure it is."""
     report = data.draw(compared)
     verdict = blames("server", None, 0.9, 0.9, "high", "word " * 39 + "last.", [], ["reason " * 50])
-    first = render(dataclasses.replace(report, verdict=verdict)).splitlines()[:5]
-    assert "Confidence: high." in " ".join(first)
+    *first, then = render(dataclasses.replace(report, verdict=verdict)).splitlines()[:6]
+    assert then.startswith(("Confidence is high", "With the "))
     assert "= network" in first[-2]
     assert first[-1].startswith("slowest 1 % ")
 
@@ -231,7 +236,7 @@ def test_where_nothing_is_found_it_is_said_what_was_looked_for(small: Callable[[
     server = dataclasses.replace(report.inflight.server, cannot="too few calls")
     inflight = dataclasses.replace(report.inflight, server=server)
     text = " ".join(render(dataclasses.replace(report, findings=[], inflight=inflight)).split())
-    assert "What explains the time Nothing stands out: looked for a wait for a server thread" in text
+    assert "What explains the time Nothing stands out. Looked for waiting for a server thread" in text
     assert "Whether calls wait for a server thread cannot be told: too few calls." in text
 
 
@@ -280,7 +285,7 @@ def test_levels_fit_into_eight_rows_and_lose_nothing(small: Callable[[], Report]
     text = render(
         dataclasses.replace(report, inflight=dataclasses.replace(report.inflight, server=server, client=client))
     )
-    rows = text.partition("ops/s at")[2].partition("\n- ")[0].splitlines()[3:]
+    rows = text.partition("ops/s at")[2].partition("\n\n")[0].splitlines()[3:]
     assert len(rows) == min(top, 8)
     assert sum(float(row.split("%")[0].split()[-1]) for row in rows) == pytest.approx(100, abs=0.5)
     assert rows[-1].startswith(f"{top} ")
@@ -324,7 +329,7 @@ def test_one_capture_says_what_it_cannot_say(small: Callable[[], Report]) -> Non
         verdict=None,
     )
     text = render(one, hist=True)
-    assert text.splitlines()[0] == "One capture: it shows how long ops took, not where the time goes."
+    assert text.splitlines()[0] == "One capture shows how long operations took, not where the time goes."
     assert "It cannot say: which layer adds the time." in text
     assert "READ v3 has the largest share" in text
     assert "Matched data" not in text
@@ -337,10 +342,9 @@ def test_a_small_report_reads_like_this(small: Callable[[], Report]) -> None:
 
 GOLDEN = """\
 Of 20.0 ms mean client SRT the server adds 19.3 ms (96.4 %), and 98.7 % of the
-slowest 1 %. Confidence: high.
+slowest 1 %.
 mean client SRT  20.020  = network  0.720  + server  19.300  ms, 990 ops
 slowest 1 %      90.40   = network  1.20   + server  89.20   ms, 10 ops
-
 Confidence is high: 99.0 % of the server's ops were matched; no warning from the
   captures.
 
@@ -362,19 +366,19 @@ What explains the time
    look at the storage behind the server
    how     iostat -x 1 on the server
            nfslat ... --storage-ms
-docs/findings.md says what each finding means, and what would refute it.
+docs/findings.md explains each finding and what would refute it.
 - net-delay, certain, 3.1 % of the mean: the round trip is 0.62 ms.
 
-In flight: ops whose call has been seen and whose reply has not
+In flight: operations whose call has been seen and whose reply has not
 server 10.0.0.1: at most 32 at once, 27.1 on average while there are any
   threads: at least 4 exist (seen 120 times), estimate 4 (between 4 and 5);
     calls wait for one
   mean wait for a thread 14.2 ms (between 13.4 and 14.2), in a thread 5.10 ms;
     96.0 % of the calls wait
-  threads that worked for clients which are not in the server's capture are not
-    among them
-  12 calls of little work waited as long as the others: the wait is not the
-    storage's
+  threads that served clients outside the server's capture are not
+    counted
+  12 calls of little work waited as long as the others, so the wait is not
+    for storage
 
 mean ms      vers  count  server  queue    in a  queue's
                              SRT         thread    share
@@ -398,9 +402,7 @@ in flight     time at    ops/s at     time at    ops/s at
 27 to 31       10.0 %         785      10.0 %         785
 32             70.0 %         790      70.0 %         790
 Throughput hardly grows from 16 in flight on at the client. That alone is no
-limit: a load that comes at a fixed rate looks alike.
-- 3.1 % of the ops are not in the client's capture: levels there are too low by
-  as much.
+limit: a load that arrives at a fixed rate looks the same.
 
 Raw data: SRT at the server, ms, all ops of this capture
 op    vers  count  mean   p50   p95   p99    max
@@ -447,14 +449,14 @@ Where the time goes, ms per matched op
 part                            mean   share  slowest 1 %   share
 ----------------------------  ------  ------  -----------  ------  ---------
 call_send: client sends it     0.004   0.0 %        0.004   0.0 %
-call_net: call on the way      0.310   1.6 %        0.500   0.6 %  +/- 0.230
-  until it was sent again                           0.020
+call_net: call in transit      0.310   1.6 %        0.500   0.6 %  +/- 0.230
+  until it was retransmitted                           0.020
 server: call in to reply out  19.300  96.4 %       89.200  98.7 %
 reply_send: server sends it    0.096   0.5 %        0.296   0.3 %
-reply_net: reply on the way    0.310   1.5 %        0.400   0.4 %  +/- 0.230
+reply_net: reply in transit    0.310   1.5 %        0.400   0.4 %  +/- 0.230
 sum, first to last byte       20.020               90.400
-Which way on the network takes longer cannot be told: the two differ by less
-than their errors together.
+Which direction takes longer cannot be told: the two differ by less than
+their combined error.
 
 Percentiles of the parts, ms
 part            p50      p95      p99       max
@@ -468,8 +470,8 @@ reply_net                                        cannot tell
 Clock
 The server's clock is 7,000.125 ms ahead of the client's (theta between
 6,999.900 and 7,000.350 ms). Client SRT, server SRT and their difference need no
-clock; one-way figures carry its error.
-No drift is seen; the bounds leave room for -3.2 to +4.5 ppm.
+clock; one-way figures carry the clock error.
+No drift is seen; the bounds allow -3.2 to +4.5 ppm.
 
 Excluded
 ops excluded            server  client
@@ -525,14 +527,14 @@ def test_charges_have_rows_where_they_matter_and_the_rest_is_one_line(small: Cal
     assert text.index("Where the time goes") < text.index("What TCP did") < text.index("Percentiles of the parts")
     lines = [" ".join(line.split()) for line in section.splitlines()]
     assert "lost: retransmission timeout call_net 10 1.50 15.0 % 15.0" in lines
-    assert "arrived, behind what was lost server 10 2.50 25.0 % 25.0" in lines
+    assert "arrived, queued behind lost data server 10 2.50 25.0 % 25.0" in lines
     assert any(line.startswith("causes of less than 1 % each 0.003") and "0.0 %" in line for line in lines)
-    assert not any("lost: sent again" in line for line in lines)
+    assert not any("lost: retransmitted" in line for line in lines)
     assert any(line.startswith("not explained by TCP call_net") for line in lines)
     assert not any(line.startswith("not explained by TCP call_send") for line in lines)
     words = " ".join(lines)
     assert "before the call's first byte, so in no SRT: 0.700 ms on average (10 ops), receiver's window closed" in words
-    assert "after the reply's last byte, so in no SRT: 0.300 ms on average (10 ops), arrived, behind what was" in words
+    assert "after the reply's last byte, so in no SRT: 0.300 ms on average (10 ops), arrived, queued behind lost data" in words
 
 
 def test_where_only_the_distance_is_charged_nothing_is_printed(small: Callable[[], Report]) -> None:
@@ -542,3 +544,71 @@ def test_where_only_the_distance_is_charged_nothing_is_printed(small: Callable[[
     small_stalls = [_charge("before", "zero-window", 0.001, None), _charge("call_send", "sender", 0.01, 0.005)]
     for charges in (None, [], healthy, [*healthy, *small_stalls]):
         assert "What TCP did" not in render(dataclasses.replace(small(), charges=charges))
+
+
+# --- What fits a screen -----------------------------------------------------------------------------------------------
+
+
+@given(data=st.data())
+@_thorough
+def test_the_default_report_fits_a_screen(compared: st.SearchStrategy[Report], data: st.DataObject) -> None:
+    """Whatever the report holds: 80 columns, and no more lines than three causes, six operations and three notes take;
+    commands alone, which cannot be broken, may be wider."""
+    report = dataclasses.replace(data.draw(compared), what_if=[], pivots=[], intervals=None, called={})
+    lines = report_text.render(report).splitlines()
+    assert len(lines) <= _SCREEN
+
+
+_SCREEN = 110  # for texts of any length; real ones take 40: `scripts/lab judge --headlines`
+
+
+def test_the_default_report_says_what_to_set_how_and_how_to_check_it(small: Callable[[], Report]) -> None:
+    """The rest of the advice, and all other sections, are behind --full; the last line says so."""
+    text = report_text.render(small())
+    advice = ("   set     nfsd.threads to 64 (now 4)", "   how     rpc.nfsd 64", "   check   cat /proc/fs/nfsd/threads")
+    assert "\n".join(advice) in text
+    assert "risk" not in text
+    assert "Raw data" not in text
+    assert text.splitlines()[-1].startswith("All of it: --full.")
+    assert "Operations in both captures" in text
+
+
+def test_the_next_measurement_can_be_pasted(small: Callable[[], Report]) -> None:
+    """A line of its own, with where it is to be run."""
+    report = small()
+    assert report.verdict is not None
+    step = NextStep("iostat -x 1 30", "the server", "whether it is the disk", [])
+    text = report_text.render(dataclasses.replace(report, verdict=dataclasses.replace(report.verdict, next=step)))
+    assert "\nNext    iostat -x 1 30\n        the server: whether it is the disk\n" in text
+
+
+def test_sections_are_printed_by_name(small: Callable[[], Report]) -> None:
+    """Those that are asked for, in that order, and no others."""
+    text = report_text.render(small(), sections=("clock", "matched"))
+    assert text.startswith("Clock")
+    assert text.index("Matched data") > 0
+    assert "Causes" not in text
+    every = report_text.render(small(), sections=tuple(report_text.NAMES))
+    for title in ("What explains the time", "Raw data", "Legend", "In flight"):
+        assert title in every
+
+
+def test_a_section_that_there_is_not_is_refused_with_the_names() -> None:
+    """And with what may have been meant."""
+    assert report_text.parse_sections("clock, Parts") == ("clock", "parts")
+    with pytest.raises(UsageError, match="did you mean clock") as refused:
+        report_text.parse_sections("clocks")
+    assert all(name in str(refused.value) for name in report_text.NAMES)
+    with pytest.raises(UsageError):
+        report_text.parse_sections(",")
+
+
+def test_layers_have_colours_of_their_own_on_a_terminal_only(small: Callable[[], Report]) -> None:
+    """Rows of the stack and titles of causes; without colour the text is the same."""
+    layers = (("client SRT", 0), ("network", 1), ("server", 1))
+    rows = [StackRow("READ", name, depth, 1.0, 0.5, "-") for name, depth in layers]
+    report = dataclasses.replace(small(), stack=rows)
+    coloured = report_text.render(report, color=True)
+    assert re.search(r"\x1b\[1;35m  network .*\x1b\[0m", coloured)
+    assert re.search(r"\x1b\[1;34m1\. server-threads", coloured)
+    assert _COLOR.sub("", coloured) == report_text.render(report)

@@ -49,7 +49,7 @@ def test_the_report_is_printed_all_the_same(
     monkeypatch.setenv("NFSLAT_TOOL_SECONDS", "1")
     (tmp_path / "old.html").write_text("<!doctype html>\n<!-- nfslat \n")
     outputs = ["--html", f"{tmp_path}/old.html", "--png", f"{tmp_path}/png", "--json", f"{tmp_path}/r.json"]
-    status = cli.main([*PAIR, *outputs, "--csv", f"{tmp_path}/r.csv"])
+    status = cli.main([*PAIR, "-q", *outputs, "--csv", f"{tmp_path}/r.csv"])
     out, err = capsys.readouterr()
     assert (status, err.count("\n")) == (3, 1)
     assert err.startswith(f"nfslat: {tmp_path}/old.html: V8, which draws the pictures, ")
@@ -61,7 +61,9 @@ def test_the_report_is_printed_all_the_same(
 
 def test_under_a_memory_limit_of_the_users(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """V8 itself, with less room than it wants: a line, and the report."""
-    script = f"ulimit -v 2000000; {sys.executable} -m nfslat {' '.join(PAIR)} --html {tmp_path}/x.html; echo status $?"
+    script = (
+        f"ulimit -v 2000000; {sys.executable} -m nfslat -q {' '.join(PAIR)} --html {tmp_path}/x.html; echo status $?"
+    )
     os.system(script)  # noqa: S605 - ulimit is the shell's
     out, err = capfd.readouterr()
     assert out.endswith("status 3\n")
@@ -104,7 +106,7 @@ def test_where_nothing_can_be_kept_it_is_made_each_time(tmp_path: Path, monkeypa
 
 def test_the_real_one_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The page has the script, and the folder pictures, from a process that may write nothing and open no socket."""
-    assert cli.main([*PAIR, "--html", f"{tmp_path}/x.html", "--png", f"{tmp_path}/png"]) == 0
+    assert cli.main([*PAIR, "-q", "--html", f"{tmp_path}/x.html", "--png", f"{tmp_path}/png"]) == 0
     assert capsys.readouterr().err == ""
     assert "vegaEmbed" in (tmp_path / "x.html").read_text()
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in (tmp_path / "png").iterdir())

@@ -7,10 +7,9 @@ from collections import defaultdict
 import numpy as np
 
 from nfslat.answer.model import AuditNote
-from nfslat.figures.audit.again import share_again
-from nfslat.figures.audit.words import LEAN, MANY, be, have, note, share, size, some
+from nfslat.figures.audit.words import LEAN, MANY, be, have, note, size, some
 from nfslat.model.tables import I64, Miss, State, hosts
-from nfslat.results import Analysis, Correlation, Side
+from nfslat.results import Correlation, Side
 
 # Messages without a partner are no surprise where others are known to be missing: three for one, as those are "at
 # least" and "about" so many, and one for as many lost bytes as the smallest call has.
@@ -33,7 +32,7 @@ def missing_notes(side: Side, gaps: I64) -> list[AuditNote]:
     if is_much and not leading:
         leading = "calls" if missing / calls > hidden / messages else "headers"
 
-    not_shown = f"about {some(missing, 'call')} ({share(missing, calls)}) {be(missing)} not shown"
+    not_shown = f"about {some(missing, 'call')} {be(missing)} not shown"
     no_reply, no_call = (
         f"{some(unanswered, 'call')} {have(unanswered)} no reply",
         f"{some(orphans, 'reply', 'replies')} {have(orphans)} no call",
@@ -52,9 +51,9 @@ def missing_notes(side: Side, gaps: I64) -> list[AuditNote]:
         "missing. A larger buffer (tcpdump -B) or a smaller -s helps"
     )
     snaplen = side.source.snaplen
-    where = "lost packets" if snaplen is None else f"lost packets or behind the snaplen of {snaplen:,}"
-    more = "" if snaplen is None else ". tcpdump -s 0 shows what lies behind the snaplen"
-    headers = f"at least {some(hidden, 'RPC header')} ({share(hidden, messages)}) {be(hidden)} not captured, in {where}"
+    where = "lost packets" if snaplen is None else f"lost packets or beyond the snaplen of {snaplen:,}"
+    more = "" if snaplen is None else ". tcpdump -s 0 shows what lies beyond the snaplen"
+    headers = f"at least {some(hidden, 'RPC header')} {be(hidden)} not captured, in {where}"
     headers += f"{cost}. {LEAN}{more}" if leading == "headers" else "; their ops are left out"
     not_shown += ", by the gaps in the client's XIDs"
     if leading == "calls":
@@ -77,36 +76,6 @@ def missing_notes(side: Side, gaps: I64) -> list[AuditNote]:
             warn=not is_explained and orphans > MANY * messages,
         ),
     ]
-
-
-def most_unseen(c: Analysis) -> float:
-    """`unseen_share` of the side of which more is missing, or ops that the client's capture may hide in others."""
-    return max(
-        share_again(c.client),
-        unseen_share(c.server, c.client, c.missing_calls["server"]),
-        unseen_share(c.client, c.server, c.missing_calls["client"]),
-    )
-
-
-def unseen_share(side: Side, other: Side, gaps: I64) -> float:
-    """Share of the RPC messages, or of the calls, that a capture should show and does not: without a partner, or not
-    captured. What is missing is rarely like the rest (it was sent when much was going on), so figures lean.
-
-    Traffic of hosts that the `other` capture does not know is left out, unless nothing is left (NAT). `gaps` are the
-    `missing_calls` of the side.
-    """
-    d, answered = side.decoded, side.ops.classes
-    known = hosts(other.ops.connections)
-    shared = np.array([hosts([ends]) <= known for ends in side.ops.connections], dtype=np.bool_)
-    if not shared.any():
-        shared = ~shared
-    loose = d.loose.take(shared[d.loose.conn])
-    ops = int(answered.count[shared[answered.conn]].sum())
-    alone = int(np.isin(loose.state, (State.NO_REPLY, State.NO_CALL)).sum()) + d.hidden
-    messages = 2 * ops + len(loose) + sum(d.repeats.values()) + d.hidden + d.malformed
-    missing = int(gaps[shared].sum())
-    calls = ops + int((loose.state == State.NO_REPLY).sum()) + missing
-    return max(alone / max(messages, 1), missing / max(calls, 1))
 
 
 def strangers(c: Correlation, side: str) -> int:

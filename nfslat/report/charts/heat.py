@@ -94,7 +94,7 @@ def heat_chart(report: Report) -> list[Chart]:
     for row in found.rows:
         axis = log_axis("time, log scale", low, high, grid=True)
         one = lane(top + _HEAD_PX, _HEAT_PX, axis.pop("title"), [low, high], axis, type="log")
-        title = row.title + (": the fault is here" if row.hue == culprit else "")
+        title = f"{row.title.partition(' (')[0]}: the fault is here" if row.hue == culprit else row.title
         one.marks += [
             _cells(row, found, bounds, x, one, most),
             _line(row, found.bin_s, x, one, low, high),

@@ -49,6 +49,7 @@ def render(report: Report) -> str:
     two = "capture" not in report.captures
     found = list(findings_section(report.findings, report.inflight, report.captures))
     causes = [block for block in found if isinstance(block, RankedFinding)]
+    first = _first(causes, report)
     intervals, intervals_left = view.interval_rows(report)
     return filled(
         "page.html",
@@ -72,7 +73,9 @@ def render(report: Report) -> str:
         intervals=intervals,
         intervals_left=intervals_left,
         causes=[one for one in causes if one.number],
-        first=_first(causes, report),
+        first=first,
+        rest=sum(bool(one.number) for one in causes) - (first is not None),
+        nothing_to_mend=_nothing_to_mend(report),
         evidence=handover(report),
         evidence_title=TITLE,
         ticket=for_ticket(report).splitlines(),
@@ -184,10 +187,21 @@ def _title(report: Report) -> str:
 
 
 def _first(causes: Sequence[RankedFinding], report: Report) -> RankedFinding | None:
-    """What is to be mended first: the cause that the verdict names."""
-    named = report.verdict.cause if report.verdict is not None else None
+    """What is to be mended first: the cause that the verdict names; nothing where it finds no fault. One capture has no
+    verdict."""
     ranked = [one for one in causes if one.number]
-    return next((one for one in ranked if one.code == named), ranked[0] if ranked else None)
+    if report.verdict is None:
+        return ranked[0] if ranked and "capture" in report.captures else None
+    named = report.verdict.cause if report.verdict.outcome == "fault" else None
+    return next((one for one in ranked if one.code == named), None)
+
+
+def _nothing_to_mend(report: Report) -> str:
+    if report.verdict is None:
+        return "Capture on both hosts at the same time, so that the same operations are in both."
+    if report.verdict.outcome == "no-fault":
+        return "Nothing needs to be mended: nothing that was looked for explains the time."
+    return "Nothing yet: it cannot be told what to mend before more is measured."
 
 
 def _headline(report: Report) -> tuple[str, str]:

@@ -33,7 +33,10 @@ def _findings(report: Report) -> Iterable[Block]:
     if "capture" in report.captures:
         return findings.one_side_findings_section(report.findings)
     found = report.matched is not None and report.matched.ops
-    return findings.findings_section(report.findings, report.inflight, report.captures) if found else ()
+    if not found or report.matched is None:
+        return ()
+    complete = report.matched.completeness
+    return findings.findings_section(report.findings, report.inflight, report.captures, complete)
 
 
 def _in_flight(report: Report) -> Iterable[Block]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nfslat.answer.model import Capture, Finding, InFlight, MeanAndP99, WhatIf
+from nfslat.answer.model import Capture, Completeness, Finding, InFlight, MeanAndP99, WhatIf
 from nfslat.findings.catalogue import MANUAL, looked_for, looked_for_in_figures, row
 from nfslat.report.blocks import Advice, Block, Cell, Item, Prose, RankedFinding, Table, Title
 from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
@@ -16,7 +16,10 @@ _WAITS = {"threads": "a thread", "slots": "a slot", "load": "nothing much"}
 
 
 def findings_section(
-    findings: Sequence[Finding], inflight: InFlight | None, captures: Mapping[str, Capture] | None = None
+    findings: Sequence[Finding],
+    inflight: InFlight | None,
+    captures: Mapping[str, Capture] | None = None,
+    completeness: Completeness | None = None,
 ) -> Iterator[Block]:
     """Each finding with its share and what to do; those that explain little in a line; or that there are none.
 
@@ -27,7 +30,7 @@ def findings_section(
     yield Title("What explains the time")
     for number, one in enumerate(warnings, 1):
         yield _finding(one, number)
-    for line in not_found(findings, inflight, captures):
+    for line in not_found(findings, inflight, captures, completeness):
         yield Prose(line)
     for one in causes:
         if one.severity != "warning":
@@ -58,7 +61,10 @@ def _listed(said: Any) -> list[str]:
 
 
 def not_found(
-    findings: Sequence[Finding], inflight: InFlight | None, captures: Mapping[str, Capture] | None = None
+    findings: Sequence[Finding],
+    inflight: InFlight | None,
+    captures: Mapping[str, Capture] | None = None,
+    completeness: Completeness | None = None,
 ) -> list[str]:
     """What was looked for where nothing stands out, what the captures may hide, and where the manual says more;
     `inflight` and `captures` as above."""
@@ -70,19 +76,21 @@ def not_found(
         words = looked_for_in_figures() if inflight is None else looked_for(found)
         if any(one.unseen is not None and one.unseen.matters for one in (captures or {}).values()):
             lines.append(
-                "In the operations that the captures show nothing stands out; others, which they do not show, have "
+                "Nothing stands out in the operations that the captures show; others, which they do not show, took "
                 f"much of the time. Whole packets (--snaplen 0) show what those waited for. Looked for {words}."
             )
         else:
-            lines.append(f"Nothing stands out: looked for {words}.")
-    unseen = 0.0 if inflight is None else max(inflight.hidden_share.values(), default=0.0)
-    if unseen > _MUCH_UNSEEN:
-        lines.append(f"{percent(unseen)} of the ops are not captured: waits for threads and slots may be missed.")
+            lines.append(f"Nothing stands out. Looked for {words}.")
+    if completeness is not None and completeness.share < 1 - _MUCH_UNSEEN:
+        lines.append(
+            f"{count(completeness.of - completeness.ops)} of {count(completeness.of)} operations are not in both "
+            "captures: waits for threads and slots may be missed."
+        )
     cannot = None if inflight is None else inflight.server.cannot
     if cannot and not any(one.code.startswith("server-") for one in causes):
         lines.append(f"Whether calls wait for a server thread cannot be told: {cannot}.")
     if causes:
-        lines.append(f"{MANUAL} says what each finding means, and what would refute it.")
+        lines.append(f"{MANUAL} explains each finding and what would refute it.")
     return lines
 
 
@@ -117,7 +125,7 @@ def what_if_section(replays: Sequence[WhatIf]) -> Iterator[Block]:
             ]
         yield Table("lrrr", ("", "captured", "replayed", shorten(one.asked, 22)), rows)
         yield Prose(
-            f"The replay of what was captured is {one.error * 100:+.1f} % off its mean; {count(one.ops)} of "
+            f"The replay of the captured load is {one.error * 100:+.1f} % off its mean; {count(one.ops)} of "
             f"{count_of(one.ops_given, 'op')} are played. {one.warning}"
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from nfslat.answer.model import Capture, Clock, MatchedOps, Report
+from nfslat.answer.model import Capture, Clock, Completeness, MatchedOps, Report
 from nfslat.answer.pictures import SlowOp
 from nfslat.findings.catalogue import row
 from nfslat.report.blocks import Block, Command, Item, Title
@@ -43,19 +43,20 @@ class Handover:
 
 
 def handover(report: Report) -> Handover | None:
-    """None where no op is in both captures."""
+    """None where no op is in both captures, as where there is only one: the other team could not check it."""
     matched = report.matched
-    if matched is None or matched.total is None:
+    if matched is None or matched.total is None or report.inferred is not None:
         return None
     facts = [(side.capitalize(), _capture(side, one, report)) for side, one in sorted(report.captures.items())]
     facts += [
         ("Mount", "; ".join(_mounts(report)) or "not known"),
         ("Files", ", ".join(_files(report)) or "only their handles are in the captures"),
         ("Time", _time(report)),
-        ("Completeness", _completeness(matched)),
+        ("Completeness", _completeness(matched.completeness)),
         ("Means", _means(matched)),
     ]
-    cause = report.verdict.cause if report.verdict is not None else None
+    verdict = report.verdict
+    cause = verdict.cause if verdict is not None and verdict.outcome == "fault" else None
     return Handover(facts, [_checked(one) for one in _chosen(report)], row(cause).refuted if cause else "")
 
 
@@ -128,15 +129,10 @@ def _utc(at: str) -> str:
     return _FRACTION.sub(r"\1", at).removesuffix("Z").removesuffix("+00:00").replace("T", " ")
 
 
-def _completeness(matched: MatchedOps) -> str:
-    """Of the operations of the time that both captures cover."""
-    missing = {
-        side: sum(n for reason, n in reasons.items() if reason != "OUTSIDE_OVERLAP")
-        for side, reasons in matched.unmatched.items()
-    }
-    known = matched.ops + matched.untimed + sum(missing.values())
-    text = f"{percent(matched.ops / known if known else None)} of the {count(known)} operations seen in the common time"
-    return f"{text} are in both captures, with figures"
+def _completeness(one: Completeness) -> str:
+    text = f"{percent(one.share)} of the {count(one.of)} operations of this time are in both captures"
+    why = ", ".join(f"{count(n)} {reason}" for reason, n in one.missing.items() if n)
+    return f"{text}; of the rest {why}" if why else text
 
 
 def _means(matched: MatchedOps) -> str:
