@@ -21,6 +21,8 @@ from nfslat.peer.instants import Between, Peer, least_round_trip
 from nfslat.peer.vantage import Vantage, vantage
 
 _FEW_SEGMENTS = 20  # of a connection: with fewer another one of the same hosts tells its round trip
+_SLIGHTLY_NS = 200_000  # two stamps of one host, of packets that went by at once
+_FEW = 0.05  # of the ops
 _SURELY_NS = 100_000_000  # more than any error here
 _MUCH_NS = 30_000_000  # a timer may have been taken for the round trip
 _MOSTLY = 0.5  # of the ops
@@ -107,6 +109,11 @@ def infer(ops: Ops, asked: Bool, segments: Segments, side: str | None = None) ->
     made = _of_server(ops, rows, call, reply, peers) if near == "client" else _of_client(ops, rows, call, reply, peers)
     known = np.isfinite(made.begin.at) & np.isfinite(made.end.at) & np.isfinite(made.doubt)
     known &= _is_possible(ops, rows, made, near)
+    free = made.end.high - made.begin.low - np.maximum(made.end.low - made.begin.high, 0)
+    contrary = known & (free < -_SLIGHTLY_NS)
+    if np.count_nonzero(contrary) > _FEW * max(np.count_nonzero(known), 1):
+        return "the times of its packets contradict the other host's time stamps, as those of a coarse clock do"
+    known &= ~contrary
     if not known.any():
         return "no segment of the other host can be put on the clock of the capture"
     found = made.only(known), peers, place, near, int(np.count_nonzero(~usable))
