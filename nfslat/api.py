@@ -1,4 +1,4 @@
-"""The library: captures in, a `Report` out; all that the command line prints and writes are methods of it.
+"""The library: captures in, a `Report` out, which makes what `nfslat SERVER CLIENT`, `show` and `extract` do.
 
     import nfslat
 
@@ -90,8 +90,10 @@ class Options:
 class Report:
     """What two captures, or one, say."""
 
-    def __init__(self, found: Correlation | Side, options: Options) -> None:
-        """Of what `nfslat.pipeline` found."""
+    def __init__(self, found: Correlation | Side, options: Options, *, why_alone: str = "") -> None:
+        """Of what `nfslat.pipeline` found; `why_alone`: why nothing was inferred of the host of a capture that is
+        missing."""
+        self._why_alone = why_alone
         if options.anonymize:
             from nfslat.export.anonymous import by_role
 
@@ -102,7 +104,23 @@ class Report:
     def __repr__(self) -> str:
         if isinstance(self._found, Side):
             return f"<nfslat.Report on one capture: {int(self._found.kept.sum()):,} ops>"
+        if self._found.inferred is not None:
+            ops, side = len(self._found.matched), self._found.inferred.side
+            return f"<nfslat.Report on one capture: {ops:,} ops, the {side} inferred>"
         return f"<nfslat.Report on two captures: {len(self._found.matched):,} matched ops>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from nfslat.report.notebook import html
+
+        return html(self.summary)
+
+    @property
+    def findings(self) -> list[dict[str, object]]:
+        """A row a finding, ranked, of plain values: ``pandas.DataFrame(report.findings)``."""
+        from nfslat.report.notebook import finding_rows
+
+        return finding_rows(self.summary.findings)
 
     @cached_property
     def summary(self) -> model.Report:
@@ -115,7 +133,7 @@ class Report:
         command = "nfslat ... --anonymize" if options.anonymize else options.command
         tool = model.Tool(__version__, engine, command, options.srt)
         if isinstance(found, Side):
-            report = pipeline.report_one_side(found, tool, options.filters)
+            report = pipeline.report_one_side(found, tool, options.filters, self._why_alone)
         else:
             known, notes = self._known
             report = pipeline.report(
@@ -233,11 +251,12 @@ class Report:
         """One capture, decoded: nfslat takes the file in place of the capture."""
         from nfslat.decode.stored import write_side
 
-        if not isinstance(self._found, Side):
+        side = _one(self._found)
+        if side is None:
             raise UsageError("--ops-parquet is of one capture: run it for each side")
         if self._options.anonymize:
             raise UsageError("--ops-parquet stands for the capture, names included; anonymize what is made of it")
-        write_side(self._found.decoded, self._found.source, out, command=self._options.command)
+        write_side(side.decoded, side.source, out, command=self._options.command)
 
     def write_perfetto(self, out: TextIO, *, compress: bool = False) -> None:
         """Chrome trace of the matched ops, for ui.perfetto.dev; `compress` with gzip, `out` being over a binary one."""
@@ -250,13 +269,22 @@ class Report:
         """One row an op that has no partner in the other capture."""
         from nfslat.export.missed import write_missed
 
+        if _one(self._found) is not None:
+            raise UsageError("--missed lists ops that one capture has and the other has not: it needs both captures")
         write_missed(_both(self._plain), out)
 
     def write_files(self, out: TextIO) -> None:
         """One row an op: who did what with which file."""
         from nfslat.export.files import write_files
 
-        write_files(self._plain, out, self.paths)
+        own = _one(self._plain)
+        if own is None or own is self._plain:
+            write_files(self._plain, out, self.paths)
+            return
+        from nfslat.names.paths import paths_of_side
+
+        paths = paths_of_side(_one(self._found) or own, self._options.name_encoding)
+        write_files(own, out, paths if self._pseudonyms is None else self._pseudonyms.paths(paths))
 
     def show(self, *, xid: int | Sequence[int] = (), slowest: int = 1, width: int = 80) -> str:
         """Single ops in full, as `nfslat show` prints them: those with `xid`, or the slowest. Reads the captures again.
@@ -291,6 +319,8 @@ class Report:
     def _packets(self) -> contextlib.AbstractContextManager[tuple[Correlation, Tools]]:
         from nfslat.packets.again import again
 
+        if _one(self._found) is not None:
+            raise UsageError("packets are shown as both captures have them, side by side: this needs both captures")
         return again(_both(self._found))
 
     @property
@@ -345,9 +375,16 @@ class Report:
 Pair = TypeVar("Pair", bound=Correlation)
 
 
+def _one(found: Correlation | Side) -> Side | None:
+    """The side of the only capture; None where there are two."""
+    if isinstance(found, Side):
+        return found
+    return next(iter(found.measured.values())) if found.inferred is not None else None
+
+
 def _both(found: Pair | Side) -> Pair:
     if isinstance(found, Side):
-        raise UsageError("this needs both captures, the server's and the client's")
+        raise UsageError("this needs both captures, the server's and the client's: one does not tell of the other host")
     return found
 
 
@@ -389,26 +426,24 @@ def correlate(
     operation.
     Raises ``UsageError`` and ``InputError``.
     """
-    values = {"--app-ms": app_ms, "--storage-ms": storage_ms, "--thread-ms": thread_ms}
-    app, storage, thread = (parse_known(_ms_texts(value), option) for option, value in values.items())
-    files = Files(*([os.fspath(name) for name in names] for names in (evidence, server_snapshot, client_snapshot)))
-    options = Options(
-        engine=engine,
-        srt=srt,
-        may_swap=may_swap,
-        filters=make_filters(op, client_addr, server_addr, port, start, end, all_programs=all_programs),
-        known=Known(app, storage, thread, threads=threads),
-        sessions=sessions,
-        what_if=tuple(map(parse_asked, what_if)),
-        slo=tuple(map(parse_slo, slo)),
-        evidence=tuple(files.evidence),
-        by=tuple(by),
-        interval_s=interval_s,
-        slowest=slowest,
-        name_encoding=name_encoding,
-        anonymize=anonymize,
+    options = _with_files(
+        Options(
+            engine=engine,
+            srt=srt,
+            may_swap=may_swap,
+            filters=make_filters(op, client_addr, server_addr, port, start, end, all_programs=all_programs),
+            known=_known_of(app_ms, storage_ms, thread_ms, threads),
+            sessions=sessions,
+            what_if=tuple(map(parse_asked, what_if)),
+            slo=tuple(map(parse_slo, slo)),
+            by=tuple(by),
+            interval_s=interval_s,
+            slowest=slowest,
+            name_encoding=name_encoding,
+            anonymize=anonymize,
+        ),
+        (evidence, server_snapshot, client_snapshot),
     )
-    options = dataclasses.replace(options, outside=gather(options.known, sessions, files))
     return run([os.fspath(server), os.fspath(client)], options)
 
 
@@ -424,13 +459,57 @@ def inspect(
     start: str | float | None = None,
     end: str | float | None = None,
     all_programs: bool = False,
+    app_ms: Ms = None,
+    storage_ms: Ms = None,
+    thread_ms: Ms = None,
+    threads: int | None = None,
+    sessions: int | None = None,
+    what_if: Sequence[str] = (),
+    slo: Sequence[str] = (),
+    evidence: Sequence[Name] = (),
+    server_snapshot: Sequence[Name] = (),
+    client_snapshot: Sequence[Name] = (),
+    by: Sequence[str] = (),
+    interval_s: float | None = None,
+    slowest: int = _SLOWEST,
     name_encoding: str | None = None,
     anonymize: bool = False,
 ) -> Report:
-    """One capture by itself; parameters and errors as of `correlate`."""
-    filters = make_filters(op, client_addr, server_addr, port, start, end, all_programs=all_programs)
-    options = Options(engine, filters, srt, name_encoding=name_encoding, anonymize=anonymize)
+    """One capture, taken at either host: what the other one did is inferred from its packets where they bear it.
+
+    Parameters and errors as of `correlate`; docs/one_capture.md says what is inferred, and how well.
+    """
+    options = _with_files(
+        Options(
+            engine=engine,
+            srt=srt,
+            filters=make_filters(op, client_addr, server_addr, port, start, end, all_programs=all_programs),
+            known=_known_of(app_ms, storage_ms, thread_ms, threads),
+            sessions=sessions,
+            what_if=tuple(map(parse_asked, what_if)),
+            slo=tuple(map(parse_slo, slo)),
+            by=tuple(by),
+            interval_s=interval_s,
+            slowest=slowest,
+            name_encoding=name_encoding,
+            anonymize=anonymize,
+        ),
+        (evidence, server_snapshot, client_snapshot),
+    )
     return run([os.fspath(capture)], options)
+
+
+def _known_of(app_ms: Ms, storage_ms: Ms, thread_ms: Ms, threads: int | None) -> Known:
+    values = {"--app-ms": app_ms, "--storage-ms": storage_ms, "--thread-ms": thread_ms}
+    app, storage, thread = (parse_known(_ms_texts(value), option) for option, value in values.items())
+    return Known(app, storage, thread, threads=threads)
+
+
+def _with_files(options: Options, names: tuple[Sequence[Name], ...]) -> Options:
+    """With what evidence and snapshots of the server and the client say."""
+    files = Files(*([os.fspath(name) for name in some] for some in names))
+    outside = gather(options.known, options.sessions, files)
+    return dataclasses.replace(options, outside=outside, evidence=tuple(files.evidence))
 
 
 def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Report:
@@ -447,9 +526,56 @@ def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Rep
                 outside = with_bundled(options.outside or Outside(options.known, options.sessions), both)
                 options = dataclasses.replace(options, outside=outside)
             return Report(both, options)
-        found = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=work.progress)
+        side = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=work.progress)
+        found = _inferred(side, work, options)
         work.close_progress()
+    if isinstance(found, str):
+        _refuse_alone(options, found)
+        return Report(side, options, why_alone=found)
+    if side.source.bundle:
+        outside = with_bundled(options.outside or Outside(options.known, options.sessions), found)
+        options = dataclasses.replace(options, outside=outside)
     return Report(found, options)
+
+
+def _refuse_alone(options: Options, why: str) -> None:
+    """Raise ``UsageError`` for what needs both sides, where one capture tells of one."""
+    given = options.known if options.outside is None else options.outside.given
+    asked = {
+        "by": options.by,
+        "interval": options.interval_s,
+        "what-if": options.what_if,
+        "slo": options.slo,
+        "sessions": options.sessions,
+        "what is known from outside": options.evidence or given != Known(),
+    }
+    names = ", ".join(name for name, value in asked.items() if value)
+    if names:
+        raise UsageError(f"{names}: this needs both sides, and nothing is inferred of the other host: {why}")
+
+
+def _inferred(side: Side, work: Workspace, options: Options) -> Correlation | str:
+    """The side of one capture, compared with what its packets tell of the other host; or why they do not."""
+    from nfslat import pipeline
+    from nfslat.decode.segments import read_segments
+
+    source = side.source
+    if source.stored:
+        return "it was decoded before, and its packets are not there; give the capture itself"
+    if not all(file.path.is_file() for file in source.files):
+        return "it came by a pipe, which cannot be read twice; give a file"
+    ports = {
+        ends.destination(way)[1]
+        for row, way in zip(side.ops.classes.conn.tolist(), side.ops.classes.direction.tolist(), strict=True)
+        if (ends := side.ops.connections[row]).transport == "tcp"
+    }
+    if not ports:
+        return "it holds NFS over UDP, in whose packets there is no clock of the other host"
+    try:
+        segments = read_segments(source, work.engine.tools, lambda _: None, ports)
+    except UsageError as problem:
+        return str(problem)
+    return pipeline.infer_other(side, segments, filters=options.filters, srt=options.srt)
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ SECONDS, GIB = (
 )  # in the environment: what a program may take, instead of what is said here
 _LEAST_SECONDS, _BYTES_A_SECOND = 120, 20_000  # of what may be packed tenfold; a slow machine takes a tenth of that
 _LEAST_GIB = 4
-_PATIENCE = 10  # seconds of the clock for one of the processor, where that is busy with others
+_PATIENCE = 120, 10  # seconds of the clock, and more for each of the processor, which may be busy with others
 _BLOCK = 512  # of `ulimit -f`
 # By a shell, which sets them before the program begins, on every Unix; what it cannot set it leaves as it is. Of the
 # time there is a soft limit, whose signal says what happened, and a hard one behind it.
@@ -59,11 +59,14 @@ def limits(reads: Sequence[Path], writes: Path | None = None, *, reserve: int = 
     ``UsageError`` for an environment that says no number.
     """
     size = sum(path.stat().st_size for path in reads if path.is_file())
-    memory = max(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), _LEAST_GIB << 30)
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):  # not every Unix knows
+        memory = 0
     gib = number_of(GIB, 0)
     return Limits(
         seconds=number_of(SECONDS, _LEAST_SECONDS + size // _BYTES_A_SECOND),
-        memory=gib << 30 if gib else memory,
+        memory=gib << 30 if gib else max(memory, _LEAST_GIB << 30),
         folder=writes,
         file=None if writes is None else max(shutil.disk_usage(writes).free - reserve, 0),
     )
@@ -106,39 +109,39 @@ def _restrict_this_thread(folder: Path | None) -> None:
 
 
 def run(
-    command: Sequence[str], may: Limits, about: str = "", *, given: bytes = b"", **streams: Any
+    command: Sequence[str], may: Limits, about: str = "", *, name: str = "", given: bytes = b"", **streams: Any
 ) -> subprocess.CompletedProcess[bytes]:
-    """As ``subprocess.run`` with ``capture_output``; `given` is its standard input.
+    """As ``subprocess.run`` with ``capture_output``; `given` is its standard input, `name` what users know it by.
 
     Raises ``ToolError`` as `refuse_ended` does, and where it does not start, or waits for something without end.
     """
-    pipe = subprocess.PIPE
-    longest = None if may.seconds is None else _PATIENCE * may.seconds
+    pipe, name = subprocess.PIPE, name or Path(command[0]).name
+    longest = None if may.seconds is None else _PATIENCE[0] + _PATIENCE[1] * may.seconds
     try:
         with start(command, may, stdin=pipe, stdout=pipe, stderr=pipe, **streams) as process:
             try:
                 out, err = process.communicate(given, longest)
             except subprocess.TimeoutExpired:
                 process.kill()
-                raise ToolError(f"{Path(command[0]).name} did nothing for {longest:,} s", about) from None
+                raise ToolError(
+                    f"{name} was not done after {longest:,} s and was ended; {SECONDS} gives it more", about
+                ) from None
             except BaseException:
                 process.kill()
                 raise
     except OSError as problem:
         raise ToolError(f"{command[0]} does not start ({problem.strerror})", about) from problem
-    refuse_ended(command[0], process.returncode, may, about)
+    refuse_ended(name, process.returncode, may, about)
     return subprocess.CompletedProcess(list(command), process.returncode, out, err)
 
 
-def refuse_ended(program: str, status: int, may: Limits, about: str = "") -> None:
+def refuse_ended(name: str, status: int, may: Limits, about: str = "") -> None:
     """Raise ``ToolError`` where a signal ended it that was not ours: what was it, and what can be done?"""
     if status >= 0 or -status in _OWN_END:
         return
-    name = Path(program).name
     if -status == signal.SIGXCPU:
         raise ToolError(
-            f"{name} was still busy after {may.seconds:,} s of processor time and was ended; cut the capture down, or "
-            f"give it more with {SECONDS}",
+            f"{name} was still busy after {may.seconds:,} s of processor time and was ended; {SECONDS} gives it more",
             about,
         )
     if -status == signal.SIGXFSZ:
@@ -150,7 +153,5 @@ def refuse_ended(program: str, status: int, may: Limits, about: str = "") -> Non
         what = signal.Signals(-status).name
     except ValueError:
         what = f"signal {-status}"
-    most = "" if may.memory is None else f" than the {may.memory / 2**30:.0f} GiB that it may have ({GIB} changes that)"
-    raise ToolError(
-        f"{name} died of {what}: a packet that it does not survive, or more memory{most}; cut the capture down", about
-    )
+    most = "" if may.memory is None else f" (it may have {may.memory / 2**30:.0f} GiB; {GIB} changes that)"
+    raise ToolError(f"{name} died of {what}: memory was short{most}, or it does not survive what it was given", about)

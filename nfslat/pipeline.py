@@ -24,8 +24,12 @@
     tables      `Analysis` -> pivots and intervals, where they are asked for
     pictures    `Analysis` + the report -> what a page draws; `Side` + the report where there is one capture
 
-One capture by itself goes through `inspect` (decode, directions, select) and `report_one_side` (missing, in flight,
-figures). A stage takes what it needs as arguments and keeps nothing; each command calls the entry points that it needs.
+`infer_other`: one capture + its segments -> `Correlation`, whose other side is inferred (`nfslat.peer`); then `analyse`
+and `report` as of two
+
+Where that cannot be, one capture by itself goes through `inspect` (decode, directions, select) and `report_one_side`
+(missing, in flight, figures). A stage takes what it needs as arguments and keeps nothing; each command calls the entry
+points that it needs.
 """
 
 from __future__ import annotations
@@ -42,6 +46,7 @@ from nfslat.clock.clock import Clock, ServerTimes
 from nfslat.clock.theta import find_clock
 from nfslat.decode.capture import Source
 from nfslat.decode.engine import Engine
+from nfslat.decode.segments import Segments
 from nfslat.decode.sides import Progress, decode, decode_both, of_one_clock
 from nfslat.decode.xid_gaps import missing_calls
 from nfslat.decompose import Parts, client_srt_ns, server_srt_ns
@@ -51,12 +56,15 @@ from nfslat.inflight.serial import serial_calls
 from nfslat.inflight.server import refuted
 from nfslat.match import overlap
 from nfslat.match.match import Matching, match
+from nfslat.match.overlap import Longer
 from nfslat.match.settle import settle
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I64, Matched
 from nfslat.outcomes.recovery import Recovery, recoveries
 from nfslat.outcomes.tries import Request, requests
-from nfslat.results import Analysis, Correlation, Side
+from nfslat.peer.decoded import decoded_of, matched_one_to_one
+from nfslat.peer.infer import clock_of, infer
+from nfslat.results import Analysis, Correlation, Order, Side
 from nfslat.select import (
     Filters,
     count_ops,
@@ -107,6 +115,28 @@ def inspect(source: Source, engine: Engine, *, filters: Filters, progress: Progr
     return dataclasses.replace(side, reasons=reasons)
 
 
+def infer_other(
+    side: Side, segments: Segments, *, filters: Filters, srt: str, taken_at: str | None = None
+) -> Correlation | str:
+    """One capture that `inspect` gave, compared with what its packets tell of the other host; or why they do not.
+
+    `taken_at`: "client" or "server", where that is known and need not be found out.
+    """
+    d = side.decoded
+    found = infer(d.ops, ~d.ops.spread(is_reverse(d.ops)), segments, taken_at)
+    if isinstance(found, str):
+        return found
+    source = dataclasses.replace(side.source, bundle=None)  # what it holds is of the host of the capture
+    other = dataclasses.replace(side, source=source, decoded=decoded_of(d, found))
+    matching = matched_one_to_one(d.ops, found, (d.first_ns, d.last_ns))
+    server, client = (other, side) if found.inferred.side == "server" else (side, other)
+    matched = only(matching.matched, side.forward[matching.matched.client])
+    if not len(matched):
+        return "none of the ops that were asked for has inferred times"
+    compared = decompose(server, client, matching, matched, clock_of(found), srt=srt)
+    return dataclasses.replace(compared, inferred=found.inferred)
+
+
 def side_of(source: Source, decoded: Decoded) -> Side:
     """What was decoded, on one clock, with nothing selected away yet."""
     decoded = of_one_clock(decoded)
@@ -115,7 +145,7 @@ def side_of(source: Source, decoded: Decoded) -> Side:
 
 def compare(server: Side, client: Side, *, filters: Filters, srt: str, may_swap: bool) -> Correlation:
     """Two sides, with nothing selected away yet, compared. Raises as `correlate` does."""
-    server, client, matching, swapped = _match(server, client, may_swap=may_swap)
+    server, client, matching, order = _match(server, client, may_swap=may_swap)
     clock = _find_clock(server, client, matching)
     times = ServerTimes(clock, matching.matched, len(server.ops), len(client.ops))
     settled = settle(server.ops, client.ops, matching, times)
@@ -126,7 +156,7 @@ def compare(server: Side, client: Side, *, filters: Filters, srt: str, may_swap:
     selected = only(selected, client.kept[selected.client])
     matched = only(selected, ~np.isin(selected.client, clock.under_way)) if len(clock.under_way) else selected
     untimed = len(selected) - len(matched)
-    return decompose(server, client, matching, matched, clock, srt=srt, swapped=swapped, untimed=untimed)
+    return decompose(server, client, matching, matched, clock, srt=srt, order=order, untimed=untimed)
 
 
 def decompose(
@@ -137,13 +167,13 @@ def decompose(
     clock: Clock,
     *,
     srt: str,
-    swapped: bool = False,
+    order: Order = Order.AS_GIVEN,
     untimed: int = 0,
 ) -> Correlation:
     """`matched` are those of the matched ops that the comparison is about; each of their parts is made when it is asked
     for."""
     parts = Parts(server.ops, client.ops, matched, clock)
-    return Correlation(server, client, matching, matched, clock, parts, srt, swapped, untimed)
+    return Correlation(server, client, matching, matched, clock, parts, srt, order, untimed)
 
 
 # --- What TCP and the hosts did to them -------------------------------------------------------------------------------
@@ -205,9 +235,10 @@ def report(
     from nfslat.figures.called import called_of
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.charges import charge_rows
-    from nfslat.figures.clock import clock_of
+    from nfslat.figures.clock import clock_of as figures_of_clock
     from nfslat.figures.findings import contradictions, findings_and_verdict, findings_of_hangs
-    from nfslat.figures.hanging import hangs_of_two
+    from nfslat.figures.hanging import hangs_of_one, hangs_of_two
+    from nfslat.figures.inferred import inferred_of
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.notes import notes_of
@@ -221,7 +252,7 @@ def report(
     from nfslat.findings.client import Slots
     from nfslat.findings.clock import clock_findings
 
-    sides = {"server": c.server, "client": c.client}
+    sides = c.measured
     inflight = inflight_of(c)
     # numpy lets go of Python's lock while it works.
     with ThreadPoolExecutor(len(sides)) as pool:
@@ -230,11 +261,13 @@ def report(
         captures = {name: capture_of(side, c.missing_calls[name], c.unseen[name]) for name, side in sides.items()}
         said = remarks(c, application_known=bool(known.app_ms))
         matched = later.result()
-        audit, clock = pair_notes(c), clock_of(c.clock)
-        transport, hangs, layers = transport_rows(c), hangs_of_two(c, filters), stack(known, c)
+        one = next(iter(sides.values())) if c.inferred is not None else None
+        audit, clock = ([], None) if one else (pair_notes(c), figures_of_clock(c.clock))
+        transport = None if one else transport_rows(c)
+        hangs, layers = hangs_of_one(one, filters) if one else hangs_of_two(c, filters), stack(known, c)
         hanging, objectives = findings_of_hangs(hangs), objectives_of(c, known, slo)
         causes, verdict, facts = findings_and_verdict(c, known, matched, inflight, transport, hanging, objectives)
-        of_clock = clock_findings(clock)
+        of_clock = [] if clock is None else clock_findings(clock)
         phases = _phases(c, known, borders)
         # What the application measured, and what is not shown, are of the whole.
         is_of_phases = not known.app_ms and not (
@@ -275,6 +308,7 @@ def report(
             ],
             verdict=verdict,
             phases=[one.row for one in phases],
+            inferred=inferred_of(c),
         )
 
 
@@ -315,7 +349,8 @@ def within(c: Analysis, begin_ns: int | None, end_ns: int | None) -> Analysis:
         for side, by_time in zip((c.server, c.client), times, strict=True)
     )
     matched = only(c.matched, client.kept[c.matched.client])
-    return analyse(decompose(server, client, c.matching, matched, c.clock, srt=c.srt, swapped=c.swapped))
+    part = decompose(server, client, c.matching, matched, c.clock, srt=c.srt, order=c.order)
+    return analyse(dataclasses.replace(part, inferred=c.inferred))
 
 
 def tables(
@@ -345,8 +380,9 @@ def pictures_of_one(side: Side, inflight: model.InFlight, srt: str) -> Alone | N
     return alone_of(side, inflight, srt)
 
 
-def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Report:
-    """The report on one capture: figures of the side where it was taken, and no comparison.
+def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: str = "") -> model.Report:
+    """The report on one capture: figures of the side where it was taken, and no comparison. `why_alone`: why nothing is
+    inferred of the other side.
 
     Where it was taken cannot be known, so the SRT is the span that both kinds of side can give (definition "client").
     """
@@ -366,7 +402,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters) -> model.Rep
         captures={"capture": capture_of(side, missing, _unseen_of_one(side, missing))},
         raw={"capture": raw_rows(side, tool.srt, "client")},
         selection=selection_of({"capture": side}, filters),
-        notes=[],
+        notes=[f"nothing is inferred of the other host: {why_alone}"] if why_alone else [],
         hangs=hangs,
         inflight=inflight_of_one(side, in_flight(flying, flying)),
         called=called_of({"capture": side}, filters),
@@ -384,21 +420,24 @@ def _unseen_of_one(side: Side, missing: I64) -> Unseen | None:
 # --- Tables that stages take, out of sides ----------------------------------------------------------------------------
 
 
-def _match(server: Side, client: Side, *, may_swap: bool) -> tuple[Side, Side, Matching, bool]:
-    """The sides in the right order, what matches, and whether the order was wrong."""
+def _match(server: Side, client: Side, *, may_swap: bool) -> tuple[Side, Side, Matching, Order]:
+    """The sides in the right order, what matches, and how the order was found."""
     matching = _match_as_given(server, client)
     if not len(matching.matched):
         overlap.refuse_without_common_op(_given(server), _given(client))
     overlap.refuse_same_capture(_given(server), _given(client), matching.matched)
     called = forward(server.ops, client.ops, matching.matched)
-    swapped = may_swap and overlap.is_swapped(server.ops, client.ops, called)
+    longer = overlap.where_longer(server.ops, client.ops, called) if may_swap and len(called) else Longer.AT_CLIENT
     # Long ops by a fast clock look as if they took longer; but only in the right order are causes in front of effects.
-    if swapped and len(called) and find_clock(server.ops, client.ops, called).fits:
-        swapped = False
-    if swapped:
-        server, client = client, server
-        matching = _match_as_given(server, client)
-    return server, client, matching, swapped
+    if longer is Longer.AT_CLIENT or (longer is Longer.AT_SERVER and find_clock(server.ops, client.ops, called).fits):
+        return server, client, matching, Order.AS_GIVEN
+    other = _match_as_given(client, server)
+    if longer is Longer.UNCLEAR:
+        ways = ((server, client, matching), (client, server, other))
+        fits = [find_clock(s.ops, c.ops, forward(s.ops, c.ops, found.matched)).fits for s, c, found in ways]
+        if fits[0] or not fits[1]:
+            return server, client, matching, Order.UNCLEAR if fits[0] == fits[1] else Order.AS_GIVEN
+    return client, server, other, Order.EXCHANGED
 
 
 def _match_as_given(server: Side, client: Side) -> Matching:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from nfslat.model.decoded import Decoded, Directions
 from nfslat.model.tables import I8, I16, I64, Bool, Matched, Ops
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
+from nfslat.peer.inferred import Inferred
 from nfslat.select import OF_TIME, REASONS, is_reverse, op_labels
 from nfslat.wire.charges.analysis import Charged
 from nfslat.wire.resends import Waits
@@ -69,6 +71,14 @@ class Side:
         return int(arrived.min()), int(arrived.max())
 
 
+class Order(Enum):
+    """How it was found which of two captures is the server's."""
+
+    AS_GIVEN = "as given"
+    EXCHANGED = "exchanged"  # the client's was given first
+    UNCLEAR = "unclear"  # as given, for the packets do not tell
+
+
 @dataclass(frozen=True)
 class Correlation:
     """Two sides, matched. `matched` and `parts` hold only selected ops that the client called (no callbacks), and that
@@ -81,8 +91,20 @@ class Correlation:
     clock: Clock
     parts: Parts
     srt: str
-    swapped: bool
+    order: Order
     untimed: int
+    inferred: Inferred | None = field(default=None, kw_only=True)  # one of the sides was not captured
+
+    @property
+    def measured(self) -> dict[str, Side]:
+        """The sides that were captured, by name."""
+        sides = {"server": self.server, "client": self.client}
+        return {name: side for name, side in sides.items() if self.inferred is None or name != self.inferred.side}
+
+    @property
+    def swapped(self) -> bool:
+        """Were the captures given client first?"""
+        return self.order is Order.EXCHANGED
 
     @property
     def engine(self) -> str:

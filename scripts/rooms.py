@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 PACKAGE = Path(__file__).resolve().parents[1] / "nfslat"
 # From the top: what stands in a line may import what stands above it, and its own room.
 ROOMS = """
-    errors confined model kernels clock match select decompose decode wire inflight outcomes results answer names
+    errors confined model kernels clock match select decompose decode peer wire inflight outcomes results answer names
     evidence findings figures pipeline report export packets tcp diff api fleet field sizes cli
 """.split()
 MODULES = {

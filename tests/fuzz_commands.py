@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import os
 import random
 import resource
 import shlex
@@ -26,6 +27,7 @@ from pathlib import Path
 from unittest import mock
 
 from nfslat.cli import main as cli
+from nfslat.decode import tools
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 SECONDS, MEMORY_KB = 10, 1 << 20
@@ -41,6 +43,15 @@ _OPTIONS = (
     ["--perfetto", "{}/p.json"], ["--parquet", "{}/p.parquet"], ["--slowest", "1"], ["--client-addr", "10.0.0.1"],
     ["--port", "2049"],
 )  # fmt: skip
+
+
+_ask_wireshark = tools._run
+
+
+@cache
+def _told(command: tuple[str, ...]) -> str:
+    """What Wireshark's programs say of themselves, which takes longer than most commands, and does not change."""
+    return _ask_wireshark(list(command), dict(os.environ))
 
 
 class Finding(Exception):
@@ -151,6 +162,7 @@ def run(arguments: list[str]) -> int:
         contextlib.redirect_stdout(io.StringIO()),
         contextlib.redirect_stderr(io.StringIO()) as errors,
         mock.patch("nfslat.cli.main.report_crash", crashed),
+        mock.patch("nfslat.decode.tools._run", lambda command, _: _told(tuple(command))),
         warnings.catch_warnings(),
         _within(SECONDS),
     ):

@@ -99,10 +99,7 @@ def _reply(xid: int, verifier: bytes = b"") -> bytes:
         ([SERVER, CLIENT, "--json", "-", "--csv", "-"], 2, "both"),
         (["show", SERVER, CLIENT, "--slowest", "0"], 2, "1 or more"),
         (["show", SERVER, CLIENT, "--xid", "zz"], 2, "no XID"),
-        ([SERVER, "--csv", "x.csv"], 2, "needs both captures"),
-        ([SERVER, "--app-ms", "5"], 2, "needs both captures"),
-        ([SERVER, "--parquet", "x"], 2, "needs both captures"),
-        ([SERVER, "--by", "size"], 2, "needs both captures"),
+        ([SERVER, "--missed", "x.csv"], 2, "needs both captures"),
         ([SERVER, CLIENT, "--ops-parquet", "x"], 2, "give one capture"),
         ([SERVER, "--anonymize", "--ops-parquet", "x"], 2, "names included"),
         ([SERVER, CLIENT, "--hist", "--markdown"], 2, "--markdown replaces it"),
@@ -232,14 +229,14 @@ def test_a_copy_of_the_same_capture_is_recognised(capsys: pytest.CaptureFixture[
 
 
 def test_swapped_captures_are_swapped_back(capsys: pytest.CaptureFixture[str]) -> None:
-    """Files in the wrong order give the same figures, with a note; --no-swap believes the order."""
+    """Captures given client first give the same figures, with a note; --no-swap keeps the order."""
     _, right, _ = _run(capsys, SERVER, CLIENT)
     status, swapped, _ = _run(capsys, CLIENT, SERVER)
     assert status == 0
-    assert "wrong order" in " ".join(swapped.split())
+    assert "client first" in " ".join(swapped.split())
     assert swapped.splitlines()[0] == right.splitlines()[0]
     _, insisted, _ = _run(capsys, CLIENT, SERVER, "--no-swap")
-    assert "wrong order" not in " ".join(insisted.split())
+    assert "client first" not in " ".join(insisted.split())
     assert insisted.splitlines()[0] != right.splitlines()[0]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import html
 import importlib.util
 import inspect
 import io
@@ -11,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -20,6 +23,7 @@ from nfslat.cli import main as cli
 from nfslat.cli import report as report_command
 from nfslat.cli.help import report_parser
 from nfslat.errors import UsageError
+from nfslat.report import notebook
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "samples" / "server-threads"
@@ -28,7 +32,7 @@ PAIR = (SAMPLE / "server.pcap.gz", SAMPLE / "client.pcap.gz")
 # Options under another name, and those that are methods, of the shell, or about the screen.
 _RENAMED = {"interval": "interval_s", "no_swap": "may_swap", "client": "client_addr"}
 _METHODS = {"markdown", "html", "png", "json", "csv", "parquet", "ops_parquet", "perfetto", "missed", "files"}
-_SCREEN = {"full", "sections", "hist", "quiet", "fail_on", "help", "help_all", "completion", "version", "overwrite"}
+_SCREEN = {"full", "sections", "fail_on", "hist", "quiet", "help", "help_all", "completion", "version", "overwrite"}
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +73,36 @@ def test_every_option_is_a_parameter() -> None:
     assert methods >= _METHODS
 
 
-def test_tables_need_both_captures() -> None:
-    """A report on one capture has no matched ops, and says so."""
-    one = nfslat.inspect(PAIR[0])
+def test_tables_need_what_the_other_host_did(tmp_path: Path) -> None:
+    """Of one capture whose packets are gone nothing is inferred: it has no matched ops, and says so."""
+    stored = io.BytesIO()
+    nfslat.inspect(PAIR[0]).write_ops_parquet(stored)
+    (tmp_path / "ops.parquet").write_bytes(stored.getvalue())
+    one = nfslat.inspect(tmp_path / "ops.parquet")
+    assert "decoded before" in " ".join(one.figures.notes)
     with pytest.raises(UsageError, match="both captures"):
         one.write_csv(io.StringIO())
+    with pytest.raises(UsageError, match="nothing is inferred"):
+        nfslat.inspect(tmp_path / "ops.parquet", by=["size"])
+
+
+def test_one_capture_has_all_that_two_have() -> None:
+    """Every output that is about the comparison is made of one capture, too, and its figures say that they are
+    inferred; only what lists ops of one capture that the other lacks needs the other."""
+    one = nfslat.inspect(PAIR[1], by=["size"], interval_s=1.0, what_if=["threads=8"], app_ms=20.0, slo=["mean=1ms"])
+    assert one.figures.inferred is not None
+    assert one.figures.inferred.side == "server"
+    assert list(one.figures.captures) == list(one.figures.raw) == ["client"]
+    assert one.figures.pivots
+    assert one.figures.intervals is not None
+    assert one.figures.what_if
+    assert one.figures.pictures is not None
+    for write in (one.write_csv, one.write_perfetto, one.write_json, one.write_files):
+        out = io.StringIO()
+        write(out)
+        assert out.getvalue()
+    with pytest.raises(UsageError, match="both captures"):
+        one.write_missed(io.StringIO())
 
 
 def test_the_names_of_by_are_those_of_the_pivots() -> None:
@@ -113,6 +142,68 @@ def test_what_is_printed_of_objects_is_short(report: nfslat.Report) -> None:
     assert repr(report) == f"<nfslat.Report on two captures: {len(report.ops)} matched ops>"
     assert repr(nfslat.inspect(PAIR[0])).startswith("<nfslat.Report on one capture: ")
     assert repr(report.ops) == f"<OpTable: {len(report.ops)} matched ops, {len(report.ops.column_names)} columns>"
+
+
+def test_a_notebook_shows_the_answer(report: nfslat.Report) -> None:
+    """Verdict, operations and findings as HTML that needs nothing else; of one capture what there is."""
+    page = report._repr_html_()
+    verdict = report.summary.verdict
+    assert verdict is not None
+    assert html.escape(verdict.text) in page
+    assert "<td>READ</td>" in page
+    assert all(f"<code>{one.code}</code>" in page for one in report.summary.findings[:5])
+    assert len(page) < 10_000
+    parsed = ElementTree.fromstring(f"<div>{page}</div>")  # noqa: S314  (ours)
+    assert {one.tag for one in parsed.iter()} <= {
+        *("div", "p", "b", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code")
+    }
+    assert all(not one.attrib for one in parsed.iter())
+    assert "<td>READ</td>" in nfslat.inspect(PAIR[0])._repr_html_()
+
+
+def test_what_a_notebook_shows_is_escaped(report: nfslat.Report) -> None:
+    """Nothing that stands in a capture becomes markup."""
+    evil = "<script>alert(1)</script>\x1b[31m"
+    verdict = report.summary.verdict
+    assert verdict is not None
+    finding = dataclasses.replace(report.summary.findings[0], text=evil)
+    raw = {side: [dataclasses.replace(rows[0], op=evil)] for side, rows in report.summary.raw.items()}
+    changed = dataclasses.replace(
+        report.summary, verdict=dataclasses.replace(verdict, text=evil), findings=[finding], raw=raw
+    )
+    page = notebook.html(changed)
+    assert "<script" not in page
+    assert "\x1b" not in page
+    assert page.count("&lt;script&gt;") == 3
+
+
+def test_findings_are_rows(report: nfslat.Report) -> None:
+    """Ranked as in the report, with the same keys in each, of which pandas makes a table."""
+    rows = report.findings
+    assert [row["code"] for row in rows] == [one.code for one in report.summary.findings]
+    assert len({tuple(row) for row in rows}) == 1
+    assert all(isinstance(value, str | float | int | None) for row in rows for value in row.values())
+    pandas = pytest.importorskip("pandas")
+    assert list(pandas.DataFrame(rows)["share"]) == [one.share for one in report.summary.findings]
+
+
+def test_times_are_datetimes_in_pandas(report: nfslat.Report) -> None:
+    """With times=True moments and lengths of time are pandas' own, to the ns, and null where they were."""
+    pandas = pytest.importorskip("pandas")
+    plain, timed = report.ops.to_pandas(), report.ops.to_pandas(times=True)
+    assert list(plain.columns) == list(timed.columns)
+    for column in report.ops.columns:
+        kind = str(timed[column.name].dtype)
+        if column.unit != "ns":
+            assert kind == str(plain[column.name].dtype)
+            continue
+        is_moment = re.fullmatch(r"(client|server)_t[0-3]_ns", column.name) is not None
+        assert kind == ("datetime64[ns, UTC]" if is_moment else "timedelta64[ns]")
+        assert (timed[column.name].isna() == plain[column.name].isna()).all()
+        known = plain[column.name].notna()
+        origin = pandas.Timestamp(0, tz="UTC") if is_moment else pandas.Timedelta(0)
+        ns = timed[column.name][known] - origin
+        assert (ns // pandas.Timedelta(1, "ns") == plain[column.name][known].astype("int64")).all()
 
 
 def test_functions_of_other_commands_are_where_the_documentation_says() -> None:

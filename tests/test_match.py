@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from wire_tables import CONNECTIONS, GETATTR, MS, WRITE, Op, op, ops, truths
 
 from nfslat.match.match import Matching, match
-from nfslat.match.overlap import is_swapped, nearest
+from nfslat.match.overlap import Longer, nearest, where_longer
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import Connection, Miss
 
@@ -258,13 +258,15 @@ def test_offsets_are_taken_from_the_nearest_op() -> None:
     assert nearest(made, np.array([0, 2, 3, 5]), np.array([1, 4], dtype=np.int32)).tolist() == [0, 0, 1, 1]
 
 
-def test_swapped_files_show_in_the_durations() -> None:
-    """The side with the shorter durations is the server; equal ones are left alone."""
+def test_the_order_shows_in_the_durations() -> None:
+    """The side with the shorter durations is the server; equal ones, and few that differ, tell nothing."""
     near, far = ops(*[op(i, i + 5, i) for i in range(9)]), ops(*[op(i, i + 4, i) for i in range(9)])
+    some = ops(*[op(i, i + (4 if i < 4 else 5), i) for i in range(9)])
     matched = match(far, near, ALWAYS, ALWAYS).matched
-    assert not is_swapped(far, near, matched)
-    assert is_swapped(near, far, matched)
-    assert not is_swapped(near, near, matched)
+    assert where_longer(far, near, matched) is Longer.AT_CLIENT
+    assert where_longer(near, far, matched) is Longer.AT_SERVER
+    assert where_longer(near, near, matched) is Longer.UNCLEAR
+    assert where_longer(some, near, matched) is Longer.UNCLEAR
 
 
 # --- For any ops ------------------------------------------------------------------------------------------------------

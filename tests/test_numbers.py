@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,7 +27,7 @@ def test_rows_sum_whatever_is_known(figures: list[float], known: set[str]) -> No
         below = [one.ms for one in found.stack[at + 1 : end] if one.depth == row.depth + 1]
         if below:
             assert sum(below) == pytest.approx(row.ms)
-    assert found.verdict.largest_layer in ("server", "network", "client")
+    assert found.verdict.largest_layer in ("server", "network", "client") or not found.stack[0].ms
     assert all(one.share is None or 0 <= one.share <= 1 + 1e-9 for one in found.findings)
 
 
@@ -38,7 +39,7 @@ def test_any_figures_make_a_stack(figures: list[float], known: set[str]) -> None
     """Of whichever figures are given the stack sums up, a layer is named by figures that bound it alone, and what was
     not measured between them is a row that says so, with the measurement that fills it."""
     names = ("storage_ms", "thread_ms", "server_ms", "client_ms", "app_ms")
-    given = {name: value for name, value in zip(names, sorted(figures), strict=True) if name in known}
+    given: dict[str, Any] = {name: value for name, value in zip(names, sorted(figures), strict=True) if name in known}
     found = answer(Numbers(**given))
     assert (
         sum(row.ms for row in found.stack if row.depth == 1) == pytest.approx(found.stack[0].ms)
@@ -47,13 +48,14 @@ def test_any_figures_make_a_stack(figures: list[float], known: set[str]) -> None
     if {"client_ms", "server_ms"} <= known:
         return
     is_open = any(row.layer.startswith("not told: ") and row.ms > found.stack[0].ms / 2 for row in found.stack)
-    assert found.verdict.largest_layer is None or not is_open
+    verdict = found.verdict
+    assert (verdict.outcome, verdict.layer) == ("undecided", None) or not is_open
     if is_open and known & {"app_ms", "client_ms"}:
-        assert found.next is not None
-        assert found.next.startswith("--client-ms") == ("client_ms" not in known)
+        assert verdict.next is not None
+        assert ("--client-ms" in verdict.next.decides) == ("client_ms" not in known)
     app, client = given.get("app_ms"), given.get("client_ms")
     if app is not None and client is not None and app - client > app / 2:
-        assert found.verdict.largest_layer == "client"
+        assert verdict.largest_layer == "client"
 
 
 def test_application_and_storage_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,16 +63,14 @@ def test_application_and_storage_alone(capsys: pytest.CaptureFixture[str]) -> No
     named, as a command."""
     assert cli.main(["stack", "--app-ms", "50", "--storage-ms", "1"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert out.startswith(
-        "49.00 of the application's 50.00 ms (98.0 %) lie in the client above the wire, the network or "
-    )
+    assert out.startswith("Cannot tell yet: 49.00 of the application's 50.00 ms (98.0 %) lie in the client above the ")
     assert "not told: client, network, server 49.0 98.0 %" in out
-    assert "Next: --client-ms: capture on the client and run nfslat client.pcap" in out
-    assert "nfslat capture --server HOST --client HOST --app-ms 50 --storage-ms 1" in out
+    assert "Next nfslat capture --server SERVER --client CLIENT --app-ms 50 \\ --storage-ms 1 " in out
+    assert "nfslat client.pcap alone tells the client from the rest (--client-ms)" in out
     assert cli.main(["stack", "--app-ms", "50", "--storage-ms", "1", "--json", "-"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["verdict"]["largest_layer"], found["verdict"]["cause"]) == (None, None)
-    assert found["next"].startswith("--client-ms")
+    said = json.loads(capsys.readouterr().out)["verdict"]
+    assert (said["outcome"], said["layer"], said["cause"]) == ("undecided", None, None)
+    assert said["next"]["command"].startswith("nfslat capture ")
 
 
 def test_without_a_figure_the_figures_are_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +86,8 @@ def test_without_a_figure_the_figures_are_named(capsys: pytest.CaptureFixture[st
     [
         ("--app-ms 50 --client-ms 3 --slots 16", "client", "client-slots"),
         ("--app-ms 50 --server-ms 48 --thread-ms 1 --threads 8", "server", "server-threads"),
-        ("--app-ms 50 --storage-ms 40", "server", None),
+        ("--app-ms 50 --storage-ms 40", "server", "server-storage"),
+        ("--app-ms 50 --client-ms 3", None, None),
         ("--client-ms 48 --storage-ms 1", None, None),
         ("--server-ms 48", None, None),
         ("--app-ms 0", None, None),
@@ -98,8 +99,7 @@ def test_what_some_figures_prove(
     """A layer is named where the figures beside it leave nothing else, and only there."""
     assert cli.main(["stack", *words.split(), "--json", "-"]) == 0
     found = json.loads(capsys.readouterr().out)["verdict"]
-    assert (found["largest_layer"], found["cause"]) == (layer, cause)
-    assert found["layer"] == (None if cause is None else layer)
+    assert (found["layer"], found["cause"], found["outcome"] == "fault") == (layer, cause, layer is not None)
 
 
 @pytest.mark.parametrize("figures", [{"server_ms": 3.0}, {"thread_ms": 2.0}, {"storage_ms": 1.5}])
@@ -113,7 +113,8 @@ def test_the_text_holds_the_answer_and_what_to_do(capsys: pytest.CaptureFixture[
     """The first line names the layer; the stack and the advice follow; no line is wider than 80 columns."""
     assert cli.main(["stack", "--client-ms", "49", "--server-ms", "48", "--thread-ms", "1", "--threads", "8"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("Calls queue in the server for one of its 8 threads: 47.00 of 49.00 ms (96 %).")
+    assert out.startswith("Calls queue in the server for one of its 8 threads: 47.00 of 49.00 ms")
+    assert "one of its 8 threads" in " ".join(out.split())
     assert "rpc.nfsd " in out
     assert max(map(len, out.splitlines())) <= 80
 
@@ -123,9 +124,7 @@ def test_a_network_that_adds_most_is_named(capsys: pytest.CaptureFixture[str]) -
     assert cli.main(["stack", "--client-ms", "20", "--server-ms", "1", "--json", "-"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["schema"], found["findings"]) == ("nfslat.stack/2", [])
-    verdict = found["verdict"]
-    assert (verdict["outcome"], verdict["layer"], verdict["largest_layer"]) == ("undecided", None, "network")
-    assert verdict["next"]["command"].startswith("nfslat capture ")
+    assert found["verdict"]["largest_layer"] == "network"
 
 
 @pytest.mark.parametrize(

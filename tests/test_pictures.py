@@ -23,6 +23,7 @@ from nfslat.answer import model
 from nfslat.answer.json import plain
 from nfslat.answer.model import Report
 from nfslat.answer.pictures import Pictures
+from nfslat.api import Options
 from nfslat.decode.capture import File, Source
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
@@ -378,7 +379,7 @@ def test_the_estimate_follows_a_step(lab: Callable[[str], Drawn]) -> None:
 def test_a_host_that_stood_still_is_an_event(lab: Callable[[str], Drawn]) -> None:
     """The client was stopped once, for 1.2 s: that is on the axis, whose host it was, and when."""
     _, _, pictures = lab("j_v3_client_stall")
-    (pause,) = (one for one in pictures.over_time.events if one.what == "host-pause")
+    (pause,) = (one for one in pictures.over_time.events if one.what == "pause")
     assert pause.side == "client"
     assert 1_000 < pause.ms < 1_400
     assert 0 < pause.at_s < pictures.over_time.bins * pictures.over_time.bin_ms / 1e3
@@ -389,7 +390,7 @@ def test_events_are_those_that_were_made(lab: Callable[[str], Drawn], scenario: 
     """Hosts that were stopped and servers that were started anew show; where nobody did that there are none."""
     _, _, pictures = lab(scenario)
     found = [one.what for one in pictures.over_time.events if one.what != "loss"]
-    assert found == {"j_v3_client_stall": ["host-pause"], "n_v3_nfsd_restart": ["no-connection"]}.get(scenario, [])
+    assert found == {"j_v3_client_stall": ["pause"], "n_v3_nfsd_restart": ["no-connection"]}.get(scenario, [])
 
 
 def test_a_burst_of_losses_stands_out_and_a_steady_loss_does_not() -> None:
@@ -411,7 +412,8 @@ def test_a_burst_of_losses_stands_out_and_a_steady_loss_does_not() -> None:
 def test_one_capture_has_its_latency_over_time(side: str) -> None:
     """Counts sum to the ops of its table, means to its mean; a report of two has none of it."""
     folder = SHARED / "lab" / "a_v3_baseline"
-    report = nfslat.inspect(folder / f"{side}.pcap.gz").figures
+    (found,) = nfslat.inspect(folder / f"{side}.pcap.gz").correlation.measured.values()
+    report = nfslat.Report(found, Options()).figures
     alone = report.alone
     assert alone is not None
     assert report.pictures is None
@@ -471,7 +473,18 @@ def test_the_pieces_of_an_op_sum_to_it(lab: Callable[[str], Drawn], scenario: st
         for cause, ms in one.charges_ms.items():
             assert sum(piece.ms for piece in one.pieces if piece.cause == cause) == pytest.approx(ms)
         waited = sum(piece.ms for piece in one.pieces if piece.cause == "queue")
-        assert waited == pytest.approx(one.queue_ms or 0.0)
+        assert waited <= (one.queue_ms or 0.0) + 1e-6
+
+
+@needs_native
+@needs_captures
+def test_an_op_without_a_connection_did_not_work_in_a_thread(lab: Callable[[str], Drawn]) -> None:
+    """Calls that were under way when the server was started anew waited for the next connection: nearly all of their
+    three seconds, though the server's capture shows them for as long."""
+    _, _, pictures = lab("n_v3_nfsd_restart")
+    for one in pictures.slowest[:3]:
+        assert one.pieces[0].cause == "no connection"
+        assert 3_000 < one.pieces[0].ms <= one.client_ms
 
 
 @needs_native
@@ -497,6 +510,8 @@ def test_pieces_by_pencil() -> None:
         ("call_net", "unexplained", 2.0),
         ("call_send", "unexplained", 1.0),
     ]
+    anew = pieces_of(parts, {}, 70 * MS, split=True, unconnected_ns=85 * MS)
+    assert [(one.cause, one.ms) for one in anew if one.part == "server"] == [("no connection", 85.0), ("queue", 5.0)]
     blind = pieces_of((0, -7 * MS, 90 * MS, 0, 9 * MS), {}, None, split=False)
     assert [(one.part, one.cause, one.ms) for one in blind] == [
         ("server", "unexplained", 90.0),

@@ -205,7 +205,7 @@ def test_a_retransmitted_call_is_in_the_timeline(
 ) -> None:
     """An RPC that was sent again shows the later transmission, and when it was."""
     lines = _show(shown, capsys, "b4_v3_rpc_retransmit", "--slowest", "1")
-    again = [row for row in _cells(lines, "t ms") if row[4] == "call sent again"]
+    again = [row for row in _cells(lines, "t ms") if row[4] == "call retransmitted"]
     assert [row[1] for row in again] == ["client", "server"]
     text = " ".join(lines)
     assert f"the call was seen 2 times at the client, the last one {again[0][0]} ms after the first" in text
@@ -298,16 +298,18 @@ def test_of_several_rpcs_in_a_frame_the_one_asked_for_is_shown(tools: Tools, tmp
         assert xids == [f"XID: 0x{xid:08x} ({xid})"]
 
 
-@pytest.mark.parametrize("program", ["missing", "failing"])
+@pytest.mark.parametrize("program", ["missing", "failing", "talking"])
 def test_a_tshark_that_fails_is_a_tool_error(tools: Tools, tmp_path: Path, program: str) -> None:
     """tshark missing or failing while the dissection is made ends in one line, with no traceback and no hang."""
     found = _correlate(SLOTS, tools, tmp_path)
     tshark = tmp_path / "tshark"
-    if program == "failing":
-        tshark.write_text("#!/bin/sh\necho 'tshark: no more memory' >&2\nexit 1\n")
+    if program != "missing":
+        # More than a pipe holds, so that it waits until somebody reads it.
+        warnings = "exec 1>&-; yes warning | head -n 20000 >&2" if program == "talking" else ":"
+        tshark.write_text(f"#!/bin/sh\n{warnings}\necho 'tshark: no more memory' >&2\nexit 1\n")
         tshark.chmod(0o700)
     broken = dataclasses.replace(tools, tshark=str(tshark))
-    expected = "no more memory" if program == "failing" else "does not start"
+    expected = "does not start" if program == "missing" else "no more memory"
     with pytest.raises(ToolError, match=expected):
         "".join(show.render(found, show.slowest_ops(found, 1), broken))
 

@@ -29,6 +29,7 @@ Share = Annotated[float, Must(minimum=0, maximum=1)]
 Time = Annotated[str, Must(format="date-time")]  # ISO 8601 with zone
 
 Severity = Annotated[str, Must(enum=["info", "warning"])]
+Side = Annotated[str, Must(enum=["server", "client"])]
 Layer = Annotated[str, Must(enum=["server", "network", "client"])]
 LayerOrUnknown = Annotated[str, Must(enum=["server", "network", "client", "unknown"])]
 LayerOrCapture = Annotated[str, Must(enum=["server", "network", "client", "capture"])]
@@ -44,7 +45,7 @@ BothSidesOrCapture = Annotated[
     dict[str, T],
     Must(
         propertyNames=_NAMES,
-        anyOf=[{"required": _SIDES, "maxProperties": 2}, {"required": ["capture"], "maxProperties": 1}],
+        anyOf=[{"required": _SIDES, "maxProperties": 2}, {"minProperties": 1, "maxProperties": 1}],
     ),
 ]
 

@@ -24,6 +24,7 @@ from nfslat.answer.contract import (
     Positive,
     Severity,
     Share,
+    Side,
     Sides,
     Time,
     VerdictOutcome,
@@ -445,6 +446,21 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Inferred:
+    """One capture was given, and the other host's times are inferred from its packets (docs/one_capture.md): every
+    figure of that host, and of the network, rests on them."""
+
+    side: Side  # the host that was not captured
+    taken_at: Annotated[str, Must(enum=["client", "server", "loopback"])]  # where the capture was taken
+    ops: Count  # with inferred times
+    unstamped: Count  # on connections without TCP time stamps: without figures
+    mean_error_ms: NotNegative  # how far a mean over all of them may be off
+    op_error_ms: NotNegative  # half of what the bounds of an op leave free, median
+    tick_ms: NotNegative  # of the other host's clock, in its time stamps
+    round_trip_ms: NotNegative  # the shortest from host to host
+
+
+@dataclass(frozen=True)
 class Phase:
     """A stretch of time in which response times kept a level; what is said of it rests on it alone."""
 
@@ -480,7 +496,7 @@ class Report(Document):
 
     schema: Annotated[str, Must(const=SCHEMA)]  # name and version of this contract
     nfslat: Tool
-    captures: BothSidesOrCapture[Capture]  # server and client, or capture where only one was given
+    captures: BothSidesOrCapture[Capture]  # server and client; of one capture, where it was taken, or capture
     raw: BothSidesOrCapture[list[RawRow]]  # every op of each capture, matched or not
     selection: Selection
     notes: list[str]  # what limits the answer, in words
@@ -513,4 +529,5 @@ class Report(Document):
     intervals: Intervals | None = None  # matched ops by time; None unless --interval asked for it
     # what pictures are drawn from; None where nothing asked for them, or only one capture was given
     pictures: Pictures | None = None
+    inferred: Inferred | None = None  # one capture was given, and the other side inferred
     alone: Alone | None = None  # the same of one capture; None where nothing asked for them, or two were given

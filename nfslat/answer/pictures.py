@@ -14,7 +14,7 @@ from nfslat.answer.figures import PARTS
 from nfslat.model.causes import CHARGES
 
 NETWORK = "network"  # both ways together, where the clocks do not tell them apart
-QUEUE, IN_THREAD, UNEXPLAINED = "queue", "in thread", "unexplained"
+NO_CONNECTION, QUEUE, IN_THREAD, UNEXPLAINED = "no connection", "queue", "in thread", "unexplained"
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ class Event:
     """Something that happened, for axes of time to mark. Steps of a clock, phases, hangs and recoveries have places of
     their own in the report."""
 
-    # host-pause: a host did not run; no-connection: the client had none to the server; loss: a burst of lost data
-    what: Annotated[str, Must(enum=["host-pause", "no-connection", "loss"])]
+    # pause: a host did not run; no-connection: the client had none to the server; loss: a burst of lost data
+    what: Annotated[str, Must(enum=["pause", "no-connection", "loss"])]
     side: Annotated[str, Must(enum=["client", "server"])] | None  # whose host, or who sent what was lost; None: neither
     at: Time  # when it began
     at_s: float  # since the axis begins; negative: before
@@ -141,9 +141,9 @@ class Piece:
     """A piece of an op's client SRT: what one cause made of one part, or what is left of the part."""
 
     part: Annotated[str, Must(enum=[*PARTS, NETWORK])]  # network: both ways, where the clocks do not tell them apart
-    # as in `charges`; queue: the wait for a server thread; in thread: the work in one, with file system and storage;
-    # unexplained: the rest of the part
-    cause: Annotated[str, Must(enum=[*CHARGES, QUEUE, IN_THREAD, UNEXPLAINED])]
+    # as in `charges`; no connection: the call came anew on the next; queue: the wait for a server thread; in thread:
+    # the work in one, with file system and storage; unexplained: the rest of the part
+    cause: Annotated[str, Must(enum=[*CHARGES, NO_CONNECTION, QUEUE, IN_THREAD, UNEXPLAINED])]
     ms: float  # negative where the part is
 
 

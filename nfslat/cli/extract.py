@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_which(parser)
     parser.add_argument("--out", metavar="FILE", required=True, help="the pcapng file to write; - is standard output")
     parser.add_argument(
-        "--context", action="store_true", help="with all else on the op's connection while it was under way"
+        "--context", action="store_true", help="with all else on the op's connection while it was in flight"
     )
     parser.add_argument(
         "--anonymize", action="store_true", help="pseudonyms for addresses, and of what packets say only RPC's header"
@@ -91,7 +91,7 @@ def _text(written: list[Written], name: str, *, swapped: bool, fits: bool) -> st
     sides = {side: sum(one.packets[side] for one in written) for side in ("client", "server")}
     text = f"{name}: {ops}, {sides['client']} packets at the client, {sides['server']} at the server\n"
     if swapped:
-        text += "The captures were given in the wrong order: the first is the client's, the second the server's.\n"
+        text += "The captures were given client first: by the packets the second is the server's.\n"
     if not fits:
         text += (
             "No offset of the two clocks explains the ops: the server's packets are placed by\n"

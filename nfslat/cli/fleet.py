@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import os
 import shlex
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +41,6 @@ examples:
 A run that was interrupted goes on where it was, with the same --out."""
 
 STATUS_IN_PART = 4
-_WIDTH = 100
 _SAID = 3  # problems with files, beside what came of them
 _OURS = {"run.json", "shards", "slices", "hashes"}  # one of these is in a folder of a run
 _MANY_HEADS = 512  # files; more are looked at by the workers
@@ -69,7 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cluster.add_argument("--workers", type=a_number, metavar="N", help="processes on this machine (one a processor)")
     cluster.add_argument("--worker-memory", metavar="SIZE", help="bound of each, for example 4GB (its part of all)")
     cluster.add_argument(
-        "--dashboard", action="store_true", help="show Dask's dashboard, to every user of this machine"
+        "--dashboard",
+        action="store_true",
+        help="say where Dask's dashboard is; that of this machine's own cluster is there for every user of it",
     )
     cluster.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, for example tls://head:8786")
     cluster.add_argument("--tls-ca-file", metavar="PEM", help="who signs its certificate and ours")
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     if not any(map(is_standard, (options.json, options.html))):
         from nfslat.fleet.sections.all import render
 
-        out.write(render(fleet, width=max(width, _width()), color=color, all_clients=options.all_clients))
+        out.write(render(fleet, width=width, color=color, all_clients=options.all_clients))
         out.flush()  # whether somebody reads it shows here, or when it is too late to say so
     if failed:
         return failed
@@ -132,10 +132,8 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("name captures of the server and of its clients, or a --manifest (see nfslat fleet --help)")
     if options.scheduler is not None and options.out is None:
         raise UsageError("--scheduler needs --out: a folder, or a URL, that this machine and all workers share")
-    if options.scheduler is not None and (options.workers or options.worker_memory or options.dashboard):
-        raise UsageError(
-            "--workers, --worker-memory and --dashboard are of a cluster on this machine, not of --scheduler"
-        )
+    if options.scheduler is not None and (options.workers or options.worker_memory):
+        raise UsageError("--workers and --worker-memory are of a cluster on this machine, not of --scheduler")
     if options.scheduler is None and (options.tls_ca_file or options.tls_cert or options.tls_key or options.insecure):
         raise UsageError("--tls-ca-file, --tls-cert, --tls-key and --insecure go with --scheduler")
 
@@ -178,7 +176,7 @@ def _fleet(options: argparse.Namespace) -> Fleet:
             )
         )
         if options.dashboard:
-            say(f"Dask dashboard: {cluster.dashboard}")
+            say(f"Dask dashboard: {cluster.dashboard or 'the scheduler has none'}")
         if points is None:
             # What a worker was lost over is not looked at; all of them need to see what is no URL.
             cluster.refuse_unshared(store, [one.url for one in given.files if not one.is_remote])
@@ -205,11 +203,6 @@ def _of_manifest(manifest: Manifest | None, points: Points) -> dict[str, Any]:
         "groups": {point.name: manifest.labels(point.name, point.addresses) for point, _ in named},
         "threads": manifest.server.threads,
     }
-
-
-def _width() -> int:
-    """What a hundred clients need to fit on one screen, unless the terminal is narrower."""
-    return min(shutil.get_terminal_size((_WIDTH, 0)).columns, _WIDTH)
 
 
 def _out(name: str) -> str:

@@ -21,7 +21,7 @@ from nfslat.findings.layers import Layers
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings
 from nfslat.findings.verdict import verdict
-from nfslat.report.blocks import Block, Gap, Item, Prose
+from nfslat.report.blocks import Block, Command, Gap, Item, Prose
 from nfslat.report.sections.findings import findings_section
 from nfslat.report.sections.tables import stack_section
 from nfslat.report.text_writer import write
@@ -53,7 +53,6 @@ class Answer:
     stack: list[StackRow]
     notes: list[str]
     findings: list[Finding]
-    next: str | None = None  # the measurement that tells more, where one is missing
 
 
 def answer(n: Numbers) -> Answer:
@@ -75,14 +74,15 @@ def answer(n: Numbers) -> Answer:
 
 def _answer_of_some(n: Numbers, known: dict[str, float]) -> Answer:
     whole, findings = next(iter(known.values())), []
-    if n.server_ms is not None and n.thread_ms is not None:
-        findings += server_findings(_facts(n, Layers(n.server_ms, whole - n.server_ms)))
+    least = n.server_ms if n.server_ms is not None else n.thread_ms if n.thread_ms is not None else n.storage_ms
+    if least is not None and (n.thread_ms is not None or n.storage_ms is not None):
+        findings += server_findings(_facts(n, Layers(least, whole - least)))  # the server takes no less
     if n.app_ms is not None and n.client_ms is not None:
         findings += client_findings(_facts(n, Layers(n.client_ms, 0.0, n.app_ms - n.client_ms)))
     findings = ranked(findings, whole)
     parts = partial.parts(known)
-    said, following = partial.verdict(known, parts, findings)
-    return Answer(said, partial.rows(known, parts), [], [one.as_finding() for one in findings], following)
+    said = partial.verdict(known, parts, findings)
+    return Answer(said, partial.rows(known, parts), [], [one.as_finding() for one in findings])
 
 
 def _facts(n: Numbers, mean: Layers) -> Facts:
@@ -136,9 +136,10 @@ def _blocks(found: Answer) -> Iterator[Block]:
     yield from stack_section(found.stack)
     for note in found.notes:
         yield Item(note)
-    if found.next is not None:
+    if (step := found.verdict.next) is not None:
         yield Gap()
-        yield Prose(f"Next: {found.next}", hanging=2)
+        yield Command("Next    ", step.command)
+        yield Prose(f"{step.where}: {step.decides}", indent=8)
     of_all_layers = {"network", "server"} <= {row.layer for row in found.stack}
     if found.findings or of_all_layers:  # else little was looked for
         yield from findings_section(found.findings, None)

@@ -85,7 +85,6 @@ OUTPUTS = (
         "write one row per matched op to FILE",
         lambda report, out, _: report.write_csv(out),
         Kind.CSV,
-        both=True,
     ),
     Output(
         "--parquet",
@@ -93,7 +92,6 @@ OUTPUTS = (
         lambda report, out, _: report.write_parquet(out),
         Kind.OPS,
         open=binary_output,
-        both=True,
         check=_pyarrow,
     ),
     Output(
@@ -109,7 +107,6 @@ OUTPUTS = (
         "write each op as spans in time, for ui.perfetto.dev",
         lambda report, out, name: report.write_perfetto(out, compress=name.endswith(".gz")),
         Kind.PERFETTO,
-        both=True,
     ),
     Output(
         "--missed",

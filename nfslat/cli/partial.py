@@ -6,8 +6,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nfslat.answer.model import StackRow, Verdict
+from nfslat.answer.model import NextStep, StackRow, Verdict
+from nfslat.findings.catalogue import next_step
+from nfslat.findings.catalogue import row as row_of
 from nfslat.findings.diagnosis import Diagnosis
+from nfslat.findings.leads import VAGUE
+from nfslat.findings.steps import THREADS
 from nfslat.findings.words import ms
 
 # Where a latency can be measured, from the outside in: each holds those behind it.
@@ -30,13 +34,8 @@ _OWN = (
 _ADDS = {"client": "The client, above the wire,", "network": "The network", "server": "The server"}
 _IN = {"client": "the client above the wire", "network": "the network", "server": "the server"}
 _INSIDE = {"server_ms": "server", "thread_ms": "server's thread", "storage_ms": "storage"}
-_HOW = {
-    "client_ms": "--client-ms: capture on the client and run nfslat client.pcap, or take nfsiostat's RTT",
-    "server_ms": "--server-ms: capture on the server and run nfslat server.pcap",
-    "thread_ms": "--thread-ms: DTrace or tracepoints on the server (docs/evidence.md)",
-    "storage_ms": "--storage-ms: r_await and w_await of iostat -x on the server",
-    "app_ms": "--app-ms: what the application itself sees, fio's clat or Oracle's waits",
-}
+_WIRE = "timeout 60 tcpdump -i any -s 0 -B 65536 -w {side}.pcap port 2049; nfslat {side}.pcap"
+_TAKEN = ("app_ms", "thread_ms", "storage_ms")  # by nfslat capture, too
 _MOST = 0.5  # of the whole: a layer that is known to have so much is the answer
 
 
@@ -86,15 +85,19 @@ def rows(known: Mapping[str, float], found: Sequence[Part]) -> list[StackRow]:
     ]
 
 
-def verdict(
-    known: Mapping[str, float], found: Sequence[Part], findings: Sequence[Diagnosis]
-) -> tuple[Verdict, str | None]:
-    """What the figures prove, and the next measurement; None where they are enough."""
+def verdict(known: Mapping[str, float], found: Sequence[Part], findings: Sequence[Diagnosis]) -> Verdict:
+    """What the figures prove, and the next measurement."""
     outer = next(name for name in POINTS if name in known)
     whole = known[outer]
     reasons = ["the figures are taken as they were given, and may speak of different requests"]
 
-    def said(text: str, layer: str | None = None, share: float | None = None, cause: str | None = None) -> Verdict:
+    def said(
+        text: str,
+        following: NextStep | None,
+        layer: str | None = None,
+        share: float | None = None,
+        cause: str | None = None,
+    ) -> Verdict:
         return Verdict(
             outcome="undecided" if cause is None else "fault",
             layer=None if cause is None else layer,
@@ -103,8 +106,8 @@ def verdict(
             share=None if cause is None else share,
             share_slowest=None,
             confidence="low" if layer is None else "medium",
-            text=text,
-            next=None,
+            text=text if cause is not None else f"Cannot tell yet: {text}",
+            next=following,
             largest_layer=layer,
             largest_share=share,
             largest_share_slowest=None,
@@ -116,24 +119,28 @@ def verdict(
     if outer not in ("app_ms", "client_ms"):
         first = f"{findings[0].headline}. " if findings else ""
         text = f"{first}The {_INSIDE[outer]} takes {ms(whole)} ms. What is above it was not measured."
-        return said(text), f"{_HOW['client_ms']}."
+        return said(text, _to_fill(known, ("client_ms",)))
     least = {layer: sum(part.ms for part in found if part.layers == {layer}) for layer in _ADDS}
     layer = max(least, key=lambda one: least[one])
     holes = [part for part in found if len(part.layers) > 1]
     if least[layer] > _MOST * whole:
         cause = next((one for one in findings if one.layer == layer), None)
+        adds = _ADDS[layer] if cause else _ADDS[layer][0].lower() + _ADDS[layer][1:]
         more = "at least " if any(layer in part.layers for part in holes) else ""
-        text = f"{_ADDS[layer]} adds {more}{ms(least[layer])} of {_WHOLE[outer]} {ms(whole)} ms "
+        text = f"{adds} adds {more}{ms(least[layer])} of {_WHOLE[outer]} {ms(whole)} ms "
         text += f"({_share(least[layer], whole)})"
         if cause is not None:
             text = f"{cause.headline}. {text}"
         elif layer == "server" and known.get("storage_ms", 0.0) > _MOST * whole:
             text += f", {ms(known['storage_ms'])} ms of it in the storage"
-        found_it = said(f"{text}.", layer, least[layer] / whole, None if cause is None else cause.code)
         split = layer == "server" and "server_ms" in known and "thread_ms" not in known
-        return found_it, f"{_HOW['thread_ms']}. It tells waiting for a thread from work." if split else None
+        following = next_step(THREADS) if split else None
+        code = None if cause is None or cause.code in VAGUE else cause.code
+        if cause is not None and code is None:
+            following = row_of(cause.code).next
+        return said(f"{text}.", following, layer, least[layer] / whole, code)
     if not holes:
-        return said(f"No layer has most of {_WHOLE[outer]} {ms(whole)} ms."), None
+        return said(f"No layer has most of {_WHOLE[outer]} {ms(whole)} ms.", None)
     hole = max(holes, key=lambda part: part.ms)
     names = [_IN[one] for one in _IN if one in hole.layers]
     text = f"{ms(hole.ms)} of {_WHOLE[outer]} {ms(whole)} ms ({_share(hole.ms, whole)}) lie in "
@@ -142,7 +149,7 @@ def verdict(
         text += f" It is not the storage, which takes {ms(known['storage_ms'])} ms "
         text += f"({_share(known['storage_ms'], whole)})."
     reasons.append(f"nothing was measured between {_ends(known, hole)}")
-    return said(text), _to_fill(known, hole)
+    return said(text, _to_fill(known, hole.missing))
 
 
 def _share(some: float, whole: float) -> str:
@@ -156,12 +163,20 @@ def _ends(known: Mapping[str, float], hole: Part) -> str:
     return f"{POINTS[outer]} and {POINTS[inner]}" if inner else f"{POINTS[outer]} and storage"
 
 
-def _to_fill(known: Mapping[str, float], hole: Part) -> str:
-    """The figure that splits the hole, and how it is measured."""
-    text = f"{_HOW[hole.missing[0]]}."
-    if {"client_ms", "server_ms"} <= set(hole.missing):
-        rest = " ".join(
-            f"--{name.replace('_', '-')} {known[name]:g}" for name in ("app_ms", "storage_ms") if name in known
+def _to_fill(known: Mapping[str, float], missing: Sequence[str]) -> NextStep:
+    """What tells the layers of a hole apart, between which the figures `missing` are."""
+    if {"client_ms", "server_ms"} <= set(missing):
+        figures = " ".join(f"--{name.replace('_', '-')} {known[name]:g}" for name in _TAKEN if name in known)
+        return NextStep(
+            f"nfslat capture --server SERVER --client CLIENT {figures}".rstrip(),
+            "a host that reaches both by ssh, while it is slow",
+            "which of them it is, and why; nfslat client.pcap alone tells the client from the rest (--client-ms)",
+            [],
         )
-        text += f" Both wires at once, and the cause: nfslat capture --server HOST --client HOST {rest}".rstrip() + "."
-    return text
+    side = "client" if "client_ms" in missing else "server"
+    return NextStep(
+        _WIRE.format(side=side),
+        f"the {side}, while it is slow",
+        f"the mean {side} SRT (--{side}-ms): {'client or network' if side == 'client' else 'network or server'}",
+        [],
+    )

@@ -40,14 +40,7 @@ exit status: 0 done, 1 the verdict is one that --fail-on names, 2 usage,
 # As `nfslat.figures.pivots` has them, which would need numpy.
 BY = ("size", "client", "server", "connection", "file", "uid", "second", "slot")
 
-# Options that compare, or that are about a comparison.
-_NEED_BOTH = (
-    *(row.option for row in OUTPUTS if row.both),
-    *("--by", "--interval"),
-    *("--app-ms", "--storage-ms", "--thread-ms", "--threads", "--sessions", "--what-if"),
-    *("--slo", "--fail-on"),
-    *("--server-snapshot", "--client-snapshot", "--evidence"),
-)
+_NEED_BOTH = tuple(row.option for row in OUTPUTS if row.both)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

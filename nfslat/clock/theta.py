@@ -132,7 +132,7 @@ def _segments(seen: Seen, runs: list[Run], firsts: list[int], *, is_steady: bool
     """The runs with an estimate each. `is_steady`: no clock changed its rate, so that all have one slope."""
     lines = [run.lines for run in runs]
     longest = max(range(len(runs)), key=lambda at: seen.over.x[runs[at].end - 1] - seen.over.x[runs[at].begin])
-    slopes = [_slope(one) for one in lines]
+    slopes = [slope_of(one) for one in lines]
     if is_steady:
         least, most = max(one.b[0] for one in lines), min(one.b[-1] for one in lines)
         common = [one.steep_as(least, most) for one in lines]
@@ -151,7 +151,7 @@ def _segments(seen: Seen, runs: list[Run], firsts: list[int], *, is_steady: bool
     return segments
 
 
-def _slope(lines: Lines) -> float:
+def slope_of(lines: Lines) -> float:
     """The drift, where it is beyond doubt, or where calls and replies tell of the same one; else 0."""
     above, below = lines.trends
     is_agreed = abs(above - below) * _AGREED < abs(above + below) / 2 > _LEAST_DRIFT

@@ -200,7 +200,7 @@ def _readable(file: File, tools: Callable[[], Tools]) -> Iterator[str]:
                 editcap.kill()
                 raise
         status = editcap.returncode
-        refuse_ended(found.editcap, status, may, file.name)
+        refuse_ended("editcap", status, may, file.name)
         if status > 0 and not file.cut_short:
             from nfslat.decode.tshark.capinfos import why_not  # noqa: PLC0415
 

@@ -81,6 +81,23 @@ def evidence(row: Row) -> list[Change]:
     return [one for one in figures if one.certain and (one.difference > 0) == up]
 
 
+def said_of(one: Change) -> str:
+    """What it is worth, in a cell of a table."""
+    if not one.difference:
+        return "the same"
+    if one.p is None:
+        return "no interval"
+    if one.certain:
+        return "certain" if one.relevant else "not relevant"
+    return "not significant" if one.steady else "normal variation"
+
+
+def in_a_sentence(one: Change) -> str:
+    """The same behind "is"."""
+    said = said_of(one)
+    return f"within {said}" if said == "normal variation" else said
+
+
 def held_back(one: Change | None) -> str | None:
     """Why a figure that alone looks like a change is none: "drift", or "chance" after all that was looked at.
 

@@ -10,13 +10,14 @@ from nfslat.diff.statistics import LEAST_OPS, SLICES
 _SLICES = (
     f"Intervals are of 95 % confidence for one figure, from {SLICES} stretches of each run (ops in a queue are slow "
     "together, so each op is not evidence of its own). A change is called one where chance, over all figures that were "
-    f"looked at, makes it in less than {judge.CERTAIN * 100:.0f} of 100 diffs, where it is larger than what the runs "
-    f"drift by themselves, and where it is at least {judge.RELEVANT * 100:.0f} % and {judge.RELEVANT_MS * 1e3:.0f} us. "
+    f"looked at, makes it in less than {judge.CERTAIN * 100:.0f} of 100 diffs, where it is more than the "
+    "normal variation within the runs, and where it is at least "
+    f"{judge.RELEVANT * 100:.0f} % and {judge.RELEVANT_MS * 1e3:.0f} us. "
     f"It takes {LEAST_OPS} ops of a kind in each run."
 )
 _SUMMARIES = (
-    f"A report holds no single ops: sizes are not compared, and intervals are as wide as if no more than {SLICES} ops "
-    "of each run were independent. Percentiles and parts have none. Captures or --csv files tell more."
+    f"A report holds no single ops: sizes are not compared, and intervals are as wide as if no more than {SLICES} "
+    "ops of each run were independent. Percentiles and parts have none. Captures or --csv files say more."
 )
 
 
@@ -26,8 +27,8 @@ def notes(a: Run, b: Run, found: Compared, method: str) -> list[str]:
     level = found.load.in_flight
     if method == "summaries" and level is not None and level.relevant:
         said.append(
-            f"Calls in flight: {level.a:.1f} -> {level.b:.1f}. Whether that is cause or effect of the response times a "
-            "report does not tell."
+            f"Calls in flight: {level.a:.1f} -> {level.b:.1f}. Whether that is the cause or the effect of the "
+            "response times, a report cannot tell."
         )
     for name, run in (("A", a), ("B", b)):
         if run.kind == "csv":

@@ -22,8 +22,8 @@ _NAMES = {
     "in_thread": "server: in thread",
     "server": "server",
     "tcp_waits": "server: TCP waits",
-    "server_paused": "server stood still",
-    "client_paused": "client stood still",
+    "server_paused": "server was stalled",
+    "client_paused": "client was stalled",
     "reply_send": "reply: sending",
 }
 
@@ -55,7 +55,7 @@ def _blocks(found: Diff) -> Iterator[Block]:
     yield from _load(found)
     yield from _mix(found)
     yield from _parts("Where it moved", "part", found.parts)
-    yield from _parts("What TCP and the path made of it", "cause", found.causes)
+    yield from _parts("What TCP and the path contributed", "cause", found.causes)
     yield from _rows(found.rows)
     yield from _findings(found)
     yield from _settings("Differs in the reports", found.settings)
@@ -70,22 +70,12 @@ def _load(found: Diff) -> Iterator[Block]:
     rows: list[list[Cell]] = []
     for name, change in (("ops/s of busy time", found.load.ops_per_s), ("in flight", found.load.in_flight)):
         if change is not None:
-            rows.append([name, f"{change.a:,.1f}", f"{change.b:,.1f}", f"{change.difference:+,.1f}", _certain(change)])
+            rows.append(
+                [name, f"{change.a:,.1f}", f"{change.b:,.1f}", f"{change.difference:+,.1f}", judge.said_of(change)]
+            )
     rows.append(["same load", "", "", percent(found.load.shared), "share of the ops"])
     yield Title("Load")
     yield Table("lrrrl", ["", "A", "B", "change", ""], rows)
-
-
-def _certain(change: Change) -> str:
-    if not change.difference:
-        return "the same"
-    if change.p is None:
-        return "no interval"
-    if not change.certain:
-        return (
-            "drifts by itself" if not change.steady else "chance makes it" if judge.held_back(change) else "no evidence"
-        )
-    return "certain" if change.relevant else "not relevant"
 
 
 def _mix(found: Diff) -> Iterator[Block]:
@@ -111,7 +101,7 @@ def _parts(title: str, column: str, parts: Sequence[Part]) -> Iterator[Block]:
         [
             indented(_NAMES.get(one.name, one.name.replace("_", " ")), one.depth),
             *(one.change.a, one.change.b, one.change.difference, *_interval(one.change)),
-            _certain(one.change),
+            judge.said_of(one.change),
         ]
         for one in parts
     ]
@@ -136,7 +126,7 @@ def _rows(rows: Sequence[Row]) -> Iterator[Block]:
             for label, change in (("median", row.p50), ("p99", row.p99)):
                 if change is not None:
                     figures = [change.a, change.b, change.difference, *_interval(change)]
-                    cells.append([indented(label, 1), "", "", *figures, _certain(change)])
+                    cells.append([indented(label, 1), "", "", *figures, judge.said_of(change)])
     yield Table("lrrdddddl", ["", "ops A", "B", "mean A", "B", "B - A", "from", "to", ""], cells)
     if len(rows) > _ROWS:
         yield Prose(
@@ -145,9 +135,8 @@ def _rows(rows: Sequence[Row]) -> Iterator[Block]:
 
 
 def _said(row: Row) -> str:
-    """The verdict; of what its own interval calls a change, why it is none."""
-    held = row.mean is not None and row.verdict == "no evidence" and judge.held_back(row.mean)
-    return _certain(row.mean) if held and row.mean is not None else row.verdict
+    """The verdict; where that is none, why."""
+    return judge.said_of(row.mean) if row.verdict == "no evidence" and row.mean is not None else row.verdict
 
 
 def _findings(found: Diff) -> Iterator[Block]:

@@ -154,9 +154,12 @@ def is_steady(wholes: Sequence[float], halves: Sequence[Sequence[float]]) -> boo
 
     What a run does while it is watched it may have done before, and may go on to do: a level that rises all the time
     differs between any two runs. So the factor between the runs has to be larger than those by which they would have
-    changed from end to end, had they gone on as from half to half. Where a figure is not positive, amounts stand for
-    factors.
+    changed from end to end, had they gone on as from half to half. What one run has nothing of, and the other in both
+    halves, is more by any factor. Where else a figure is not positive, amounts stand for factors.
     """
+    of_run = [[whole, *half] for whole, half in zip(wholes, halves, strict=True)]
+    if any(not any(one) and min(other) > 0 for one, other in (of_run, of_run[::-1])):
+        return True
     values = [*wholes, *halves[0], *halves[1]]
     scale = [math.log(one) for one in values] if min(values) > 0 else values
     return abs(scale[1] - scale[0]) > DRIFT * (abs(scale[3] - scale[2]) + abs(scale[5] - scale[4]))

@@ -27,17 +27,17 @@ def verdict(compared: Compared, found: Sequence[FindingChange], method: str) -> 
     tiny = [row for row in rows if row.verdict == "not relevant"]
     if tiny:
         row = max(tiny, key=_weight)
-        text = f"No relevant change: {label(row)} {figures(row.mean)}, certain but too little to matter."
+        text = f"No relevant change: {label(row)} {figures(row.mean)}, significant but too small to matter."
         return Verdict("not relevant", None, None, text)
     if mix.same_mix is None or not any(row.mean is not None and row.mean.p is not None for row in rows):
-        same = "" if mix.same_mix is not None else " Nothing that A does a lot of does B do, too."
+        same = "" if mix.same_mix is not None else " No kind of operation is frequent in both A and B."
         return Verdict(
             "unknown", None, None, f"Whether anything changed cannot be told: too few ops of one kind.{same}"
         )
     if method == "summaries" and mix.same_mix.relevant:
         text = (
-            f"Whether anything changed cannot be told from summaries: at the same mix of ops {figures(mix.same_mix)}. "
-            "Captures of the two runs, or --csv files, tell more."
+            "Whether anything changed cannot be told from summaries: at the same mix of ops "
+            f"{figures(mix.same_mix)}. Captures of the two runs, or --csv files, say more."
         )
         return Verdict("unknown", None, None, text)
     why = judge.held_back(mix.same_mix)
@@ -109,7 +109,7 @@ def _changed(judged: Sequence[Row], compared: Compared, found: Sequence[FindingC
         text += " at the same mix of ops" if of_all else _of_mean(lead, name)
         if of_that is not None:
             text += f", {ms(abs(of_that.change.difference))} ms of that {OF_THAT[of_that.name]}"
-        text += said
+        text += said + _doubt(part, compared)
     text += "."
     limit = next(
         (
@@ -125,6 +125,15 @@ def _changed(judged: Sequence[Row], compared: Compared, found: Sequence[FindingC
     return Verdict(change, layer, code, text)
 
 
+def _doubt(part: Part, compared: Compared) -> str:
+    """What the table says of the part that is named, where it is no evidence by itself."""
+    shown = compared.layers if part.name == "network" else compared.parts
+    change = next((one.change for one in shown if one.name == part.name), None)
+    if change is None or change.p is None or change.certain:
+        return ""
+    return f", which alone is {judge.in_a_sentence(change)}"
+
+
 def _of_mean(lead: Row, name: str) -> str:
     """Parts are of the mean, which may not be the figure that was said."""
     return " of it" if not name or lead.mean is None else f" of the {ms(abs(lead.mean.difference))} ms in its mean"
@@ -135,7 +144,7 @@ def _load(held: Sequence[Row], load: Load) -> Verdict:
     name, figure = _certain_figure(row)
     level, rate = load.in_flight, load.ops_per_s
     more = row.mean is not None and row.mean.difference > 0
-    text = f"The load is another one, and nothing shows that the systems are {'slower' if more else 'faster'}"
+    text = f"The load is different, and nothing shows that the systems are {'slower' if more else 'faster'}"
     if level is not None and rate is not None:
         text += (
             f": a call meets {level.a:.1f} -> {level.b:.1f} calls in flight, and {rate.a:.0f} -> {rate.b:.0f} ops/s "
@@ -181,7 +190,7 @@ def _part(part: Part, compared: Compared, found: Sequence[FindingChange]) -> Ver
     text = f"B is {'slower' if slower else 'faster'} in part: {what} takes {figures(part.change)}{said}"
     same = compared.mix.same_mix
     if same is not None:
-        text += f"; the whole response time, {figures(same)}, varies too much by itself to be evidence"
+        text += f"; the whole response time, {figures(same)}, is {judge.in_a_sentence(same)}"
     return Verdict("slower" if slower else "faster", part.layer, code, text + ".")
 
 
@@ -189,10 +198,10 @@ def _perhaps(same: Change, why: str, rows: Sequence[Row]) -> str:
     """Its own interval leaves 0 out, and it is no evidence all the same."""
     text = f"B may be {'slower' if same.difference > 0 else 'faster'}: at the same mix of ops {figures(same)}. "
     if why == "drift":
-        text += "That cannot be told from how the runs drift by themselves"
+        text += "That is within normal variation: each run changes as much by itself"
     else:
-        text += "That cannot be told from chance, which makes one like it among all the figures that were looked at"
-    return f"{text}: compare more runs, or longer ones{_known(rows)}."
+        text += "That is not significant: among all the figures that were looked at, chance makes one like it"
+    return f"{text}. Compare more runs, or longer ones{_known(rows)}."
 
 
 def _no_evidence(mix: Mix, rows: Sequence[Row]) -> str:
@@ -204,8 +213,8 @@ def _no_evidence(mix: Mix, rows: Sequence[Row]) -> str:
     if held:
         row = max(held, key=_weight)
         way = "slower" if row.mean is not None and row.mean.difference > 0 else "faster"
-        why = "how the runs drift by themselves" if judge.held_back(row.mean) == "drift" else "chance"
-        text += f". {label(row)} may be {way}, {figures(row.mean)}, which cannot be told from {why}"
+        why = "" if row.mean is None else judge.in_a_sentence(row.mean)
+        text += f". {label(row)} may be {way}, {figures(row.mean)}, which is {why}"
     return f"{text}{_known(rows)}."
 
 

@@ -115,9 +115,10 @@ class OpTable:
         schema = self.arrow_schema()
         return pyarrow().Table.from_batches(self.arrow_batches(schema), schema)
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self, *, times: bool = False) -> Any:
         """A ``pandas.DataFrame``: integers that may be null are pandas' nullable ones, texts are categoricals.
 
+        With `times` moments are ``datetime64[ns, UTC]`` and lengths of time ``timedelta64[ns]``, under the same names.
         Raises ``UsageError`` where pyarrow or pandas is not installed.
         """
         table = self.to_arrow()
@@ -129,7 +130,15 @@ class OpTable:
             for dtype in {column.dtype for column in self.columns} - {TEXT}
         }
         pa = pyarrow()
-        return table.to_pandas(types_mapper={pa.type_for_alias(name): kind for name, kind in nullable.items()}.get)
+        frame = table.to_pandas(types_mapper={pa.type_for_alias(name): kind for name, kind in nullable.items()}.get)
+        if times:
+            for column in self.columns:
+                if column.unit == "ns":
+                    values = frame[column.name]
+                    frame[column.name] = (
+                        pd.to_datetime(values, utc=True) if column.is_moment else pd.to_timedelta(values)
+                    )
+        return frame
 
 
 def op_table(c: Analysis, *, paths: Paths | None = None, traced: Traced | None = None) -> OpTable:

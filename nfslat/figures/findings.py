@@ -22,6 +22,7 @@ from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import UNSTABLE_WRITE, Facts, InSeries, Reconnects, moved_ms
 from nfslat.findings.hanging import hang_findings
 from nfslat.findings.hosts import host_findings
+from nfslat.findings.inferred import no_surer
 from nfslat.findings.layers import Layers
 from nfslat.findings.network import network_findings
 from nfslat.findings.put_off import error_findings, put_off_by_layer
@@ -70,6 +71,10 @@ def findings_and_verdict(
     by_layer = questions if is_sound else ()
     explained = with_window(facts, [one for findings in by_layer for one in findings(facts)]) if is_sound else []
     found = ranked(with_gains(c, facts, explained), facts.mean.total_ms)
+    error_ms = 0.0
+    if c.inferred is not None:
+        found = no_surer(found, "client" if c.inferred.side == "server" else "server")
+        error_ms = to_ms(c.inferred.mean_error_ns(c.matched.client))
     ground = Ground(
         ops=matched.ops,
         complete=matched.completeness.share,
@@ -78,6 +83,8 @@ def findings_and_verdict(
         unseen_explain=facts.unseen_ms is not None,
         unseen=facts.unseen if facts.unseen is not None and facts.unseen.matters else None,
         clock_fits=c.clock.fits,
+        inferred=None if c.inferred is None else c.inferred.side,
+        error_ms=error_ms,
     )
     mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
     return found, verdict(mean, worst, ground, [*found, *hangs], objectives), facts
@@ -243,7 +250,8 @@ def contradictions(known: Known, server: model.ServerInFlight) -> list[str]:
     if _is_refuted(known.threads, server):
         source = known.source("threads", "--threads")
         said.append(
-            f"{source}: {known.threads} threads are said, and {bound} are seen at work at once; the packets count"
+            f"{source}: {known.threads} threads are said, and {bound} are seen at work at once; the packets are "
+            "believed"
         )
     if known.thread_ms and _all_in_threads(server):
         source = known.source("thread_ms", "--thread-ms")

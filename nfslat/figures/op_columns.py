@@ -67,6 +67,7 @@ class Column:
     unit: str  # "ns", "bytes"; "" where it is a name or a number
     says: str
     make: Callable[[Block], Cells] = field(repr=False)
+    is_moment: bool = False  # ns since 1970, not a length of time
     is_hex: bool = False  # in CSV
 
 
@@ -303,22 +304,22 @@ _POINTS = ("the call's first byte", "the call's last byte", "the reply's first b
 _FRAMES_SAY = ("the call's first", "the call's last", "the reply's first", "the reply's last")
 _PARTS_SAY = (
     "from the call's first to its last byte at the client",
-    "the call's last byte on its way; rests on theta",
+    "the call's last byte in transit; depends on theta",
     "from the call's last byte at the server to the reply's first",
     "from the reply's first to its last byte at the server",
-    "the reply's last byte on its way; rests on theta",
+    "the reply's last byte in transit; depends on theta",
 )
 _CHARGED_SAY = (
     "loss",
-    "packets that overtook each other",
-    "hosts that stood still, and data held back behind a hole",
+    "packets that arrived out of order",
+    "paused hosts, and data held back behind a gap",
     "closed and small receive windows",
     "delayed ACKs",
-    "a path that is full",
-    "the congestion window, or one of which it is not known whose it is",
+    "a saturated path",
+    "the congestion window, or an unknown window",
     "a sender that paused",
     "large messages in front on the same connection",
-    "the shortest time on the way",
+    "the shortest time in transit",
 )
 _TRACED_SAY = {
     "slot_wait_ns": "before it was sent, as tracepoints say",
@@ -346,7 +347,14 @@ COLUMNS = (
     Column("size_bytes", "uint32", "bytes", "asked for by READ, sent by WRITE", _first_known("size")),
     Column("fh_crc32", "uint32", "", "CRC-32 of the file handle, as Wireshark has it", _first_known("fh"), is_hex=True),
     *(
-        Column(f"{side}_{name}_ns", "int64", "ns", f"{says} at the {side}, since 1970 on its clock", _taken(side, name))
+        Column(
+            f"{side}_{name}_ns",
+            "int64",
+            "ns",
+            f"{says} at the {side}, since 1970 on its clock",
+            _taken(side, name),
+            is_moment=True,
+        )
         for side in ("client", "server")
         for name, says in zip(INSTANTS, _POINTS, strict=True)
     ),
@@ -363,8 +371,8 @@ COLUMNS = (
         for name, says in zip(PART_NAMES, _PARTS_SAY, strict=True)
     ),
     Column("one_way_error_ns", "int64", "ns", "by so much call_net_ns and reply_net_ns may be off", _one_way_error),
-    Column("call_retrans_wait_ns", "int64", "ns", "of call_net_ns: until the call was sent again", _wait(0)),
-    Column("reply_retrans_wait_ns", "int64", "ns", "of reply_net_ns: until the reply was sent again", _wait(1)),
+    Column("call_retrans_wait_ns", "int64", "ns", "of call_net_ns: until the call was retransmitted", _wait(0)),
+    Column("reply_retrans_wait_ns", "int64", "ns", "of reply_net_ns: until the reply was retransmitted", _wait(1)),
     *(
         Column(f"{name}_ns", "int64", "ns", f"of client_srt_ns: {says}", _charged(name))
         for name, says in zip(CHARGED, _CHARGED_SAY, strict=True)

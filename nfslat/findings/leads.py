@@ -48,6 +48,8 @@ class Ground:
     incomplete: str  # why the others are not, in words; "" where none are missing
     negative: int  # matched ops with a negative network part
     clock_fits: bool  # one constant offset explains all ops
+    inferred: str | None = None  # the side that was not captured: what is said of it rests on the packets of the other
+    error_ms: float = 0.0  # how far its mean may be off
     unseen_explain: bool = False  # what is left above the wire might be of ops that are not in the captures
     unseen: WithUnseen | None = (
         None  # where the means of the ops that are shown mislead; the verdict's are with the rest
@@ -96,6 +98,12 @@ def lead(
     open_ones = [one for one in matter if _is_open(one, mean)]
     most_open = max((one.share or 0.0 for one in matter if one.code in VAGUE), default=0.0)
     best = next((one for one in enough if _leads(one, most_open)), None)
+    if best is not None and ground is not None and not _holds(best, mean, ground):
+        why = (
+            f"the {ground.inferred}'s times are inferred from the packets of one capture, to within "
+            f"{ms(ground.error_ms)} ms in the mean, which is too little to name a layer"
+        )
+        return Lead("undecided", also=enough[:2], why=why, next=next_step(steps.AGAIN))
     if best is not None:
         return _fault(best, "mean", matter)
     if not open_ones and (enough or _is_open_together(matter, mean)):
@@ -112,6 +120,13 @@ def lead(
     if others:
         return _fault(others[0], "limit", matter)
     return _nothing(mean, slowest, ground, findings, objectives)
+
+
+def _holds(one: Diagnosis, mean: Layers, ground: Ground) -> bool:
+    """Does a cause explain enough, whichever way the inferred mean may be off?"""
+    return ground.inferred is None or (one.share or 0.0) * mean.total_ms - ground.error_ms >= (
+        row(one.code).least * _HALF_AS_MUCH * mean.total_ms
+    )
 
 
 def _fault(cause: Diagnosis, by: str, matter: Sequence[Diagnosis]) -> Lead:

@@ -218,6 +218,14 @@ def _of_captures(slowest: Layers | None, ground: Ground) -> tuple[int, list[str]
     worst = 2 if ground.complete >= COMPLETE else 1 if ground.complete >= INCOMPLETE else 0
     why = f": {ground.incomplete}" if ground.incomplete else ""
     reasons = [f"{share_of(ground.complete)} of the operations of this time are in both captures{why}"]
+    if ground.inferred is not None:
+        worst = min(worst, 1)
+        reasons = [
+            f"there is one capture, and the {ground.inferred}'s times are inferred from its packets: their mean to "
+            f"within {ms(ground.error_ms)} ms"
+        ]
+        if ground.complete < COMPLETE:
+            reasons.append(f"{share_of(ground.complete)} of the operations of this time have such times{why}")
     if ground.ops < FEW_OPS:
         reasons.append(f"only {ground.ops} operations")
         worst = min(worst, 0 if ground.ops < VERY_FEW_OPS else 1)

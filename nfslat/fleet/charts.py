@@ -30,7 +30,7 @@ def heat_chart(fleet: Fleet) -> list[Chart]:
     ranked = [(rank, one) for rank, one in enumerate(compared(fleet.clients), 1) if one.windows][:_MOST]
     bins = max((len(one.windows) for _, one in ranked), default=0)
     times = times_of(fleet, bins)
-    cells, top = _cells(fleet, ranked, times)
+    cells, top = _cells(ranked, times)
     if not cells:
         return []
     length = fleet.window_s * times.per
@@ -141,7 +141,7 @@ def _key(left: int, y: int, top: float) -> list[Spec]:
 # ---- cells ----
 
 
-def _cells(fleet: Fleet, ranked: list[tuple[int, Client]], times: Times) -> tuple[list[dict[str, Any]], float]:
+def _cells(ranked: list[tuple[int, Client]], times: Times) -> tuple[list[dict[str, Any]], float]:
     """The cells of the map, and the excess (ms) from which on they are as strong as they get."""
     found = sorted(
         one.excess_ms
@@ -151,8 +151,6 @@ def _cells(fleet: Fleet, ranked: list[tuple[int, Client]], times: Times) -> tupl
     )
     # Not the largest: one stretch with a few slow ops would make all others pale.
     top = found[int(0.98 * (len(found) - 1))] if found else 1.0
-    network = _typical([one.network_ms.mean for one in compared(fleet.clients) if one.network_ms is not None])
-    server = _typical([one.server_ms.mean for one in compared(fleet.clients) if one.server_ms is not None])
     cells: list[dict[str, Any]] = []
     for row, (_, client) in enumerate(ranked):
         for at, part in enumerate(parts(client.windows, times)):
@@ -161,7 +159,8 @@ def _cells(fleet: Fleet, ranked: list[tuple[int, Client]], times: Times) -> tupl
                 continue
             excess, net, inside = (mean_over(part, f"{name}_ms") for name in ("excess", "network", "server"))
             strength = math.sqrt(min(excess / top, 1.0)) if excess is not None and excess > 0 else 0.0
-            more = "network" if (net or 0.0) - network > (inside or 0.0) - server else "server"
+            beyond = [mean_over(part, f"{name}_excess_ms") or 0.0 for name in _HUES]
+            more = max(zip(beyond, _HUES, strict=True))[1]
             cells.append(
                 {
                     "row": row,
@@ -177,10 +176,6 @@ def _cells(fleet: Fleet, ranked: list[tuple[int, Client]], times: Times) -> tupl
                 }
             )
     return cells, top
-
-
-def _typical(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2] if values else 0.0
 
 
 def _short(value: float | None) -> float | None:

@@ -174,6 +174,8 @@ class ClientWindow:
     queue_ms: float | None  # mean wait for a server thread
     # mean against what such ops take at the typical client in calm times: the lower quartile over the time
     excess_ms: float | None
+    network_excess_ms: float | None  # of it on the network
+    server_excess_ms: float | None  # of it in the server, waits for a thread included
 
 
 @dataclass(frozen=True)

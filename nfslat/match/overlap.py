@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from enum import Enum
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -14,6 +15,15 @@ _NAMED_ENDS = 3
 _COARSE_NS = 1_000_000
 _ENOUGH_OPS = 10
 _FEW, _PLENTY = 1000, 50_000
+_CLEAR = 2 / 3  # of the ops
+
+
+class Longer(Enum):
+    """Where ops take longer: in the capture that is called the client's, as they do, or in the other one."""
+
+    AT_CLIENT = "client"
+    AT_SERVER = "server"
+    UNCLEAR = "unclear"
 
 
 class Given(NamedTuple):
@@ -43,17 +53,19 @@ def nearest(ops: Ops, rows: I64, known: I32) -> I64:
     return np.where(nearer_before, before, behind)
 
 
-def is_swapped(server: Ops, client: Ops, matched: Matched) -> bool:
-    """Are the two files the wrong way round?
+def where_longer(server: Ops, client: Ops, matched: Matched) -> Longer:
+    """Which of the two captures is the server's, as durations tell.
 
     An op takes longer at the client than at the server, first byte to last byte, on any network: the call leaves the
-    client before it arrives, the reply arrives after it left. Where the files are swapped, most ops do not; of very
-    many ops some, evenly spread, tell.
+    client before it arrives, the reply arrives after it left. Of very many ops some, evenly spread, tell.
     """
     step = max(len(matched) // _PLENTY, 1)
     s, c = matched.server[::step], matched.client[::step]
     at_server, at_client = server.t3[s] - server.t0[s], client.t3[c] - client.t0[c]
-    return int(np.count_nonzero(at_server > at_client)) * 2 > len(s)
+    more, less = np.count_nonzero(at_server > at_client), np.count_nonzero(at_server < at_client)
+    if max(more, less) < _CLEAR * max(len(s), 1):
+        return Longer.UNCLEAR
+    return Longer.AT_SERVER if more > less else Longer.AT_CLIENT
 
 
 def refuse_same_capture(server: Given, client: Given, matched: Matched) -> None:

@@ -39,6 +39,7 @@ _LONG_HEX = re.compile(rb'="([0-9a-f:]{256})[0-9a-f:]{256,}"')
 _PACKET_END = b"</packet>"
 _READ_BYTES = 1 << 20
 _SEGMENTS_NAMED = 16
+_POLL_S = 0.01
 _REASSEMBLED_FROM = ("tcp.segment", "ip.fragment", "ipv6.fragment")
 _NEXT_PDU = ("rpc", "tcp", "udp", "fake-field-wrapper", "data")
 
@@ -151,29 +152,25 @@ class _Capture(pyshark.FileCapture):  # type: ignore[misc]  # pyshark has no ann
     def refuse_ended(self, about: str) -> None:
         """Raise ``ToolError`` where tshark did not end by itself."""
         if self.process is not None:
-            refuse_ended(self._tools.tshark, self.process.returncode or 0, self._may, about)
+            refuse_ended("tshark", self.process.returncode or 0, self._may, about)
 
     async def _get_tshark_process(self, packet_count: int | None = None, stdin: int | None = None) -> Any:
         command = [self._tools.tshark, "-l", "-n", "-T", "pdml", *self.get_parameters(packet_count)]
         pipe = subprocess.PIPE
         child = self._tools.start(command, self._may, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
-        process = _Process(child, [await _stream(child.stdout), await _stream(child.stderr)])
+        process = _Process(child)
+        await process.open()
         self._create_stderr_handling_task(process.stderr)
         self._running_processes.add(process)
         self.process = process
         return process
 
     async def _cleanup_subprocess(self, process: Any) -> None:
-        # pyshark kills tshark as soon as its output ends. `Popen.kill` looks whether the process is still there, which
-        # can take its exit status from under asyncio's nose, and asyncio then complains on standard error. The status
-        # says nothing anyway: tshark fails on a file that ends in the middle of a packet, after it has shown the
-        # others. What counts is which frames have come.
-        if self._eof_reached:
-            await process.wait()
-            return
-        with contextlib.suppress(ProcessLookupError, TimeoutError):
+        # pyshark kills tshark as soon as its output ends, and takes it amiss that it fails on a file that ends in the
+        # middle of a packet, after it has shown the others. What counts is which frames have come.
+        if not self._eof_reached:
             process.kill()
-            await asyncio.wait_for(process.wait(), 1)
+        await process.wait()
 
     def _setup_tshark_output_parser(self) -> Any:
         return _TreeParser()
@@ -182,32 +179,29 @@ class _Capture(pyshark.FileCapture):  # type: ignore[misc]  # pyshark has no ann
 class _Process:
     """What pyshark asks of a process of asyncio's, which could not be started within limits (`confined.start`)."""
 
-    def __init__(
-        self, child: subprocess.Popen[Any], streams: list[tuple[asyncio.ReadTransport, asyncio.StreamReader]]
-    ) -> None:
-        (_, self.stdout), (_, self.stderr) = streams
-        self._child, self._transports = child, [transport for transport, _ in streams]
-        self.pid = child.pid
+    def __init__(self, child: subprocess.Popen[Any]) -> None:
+        self._child, self.pid, self.kill = child, child.pid, child.kill
+
+    async def open(self) -> None:
+        self._unread, self.stdout = await _stream(self._child.stdout)
+        _, self.stderr = await _stream(self._child.stderr)
 
     @property
     def returncode(self) -> int | None:
         return self._child.poll()
 
-    def kill(self) -> None:
-        self._child.kill()
-
     async def wait(self) -> int:
-        """Its exit status; nothing more is read of it."""
-        for transport in self._transports:
-            transport.close()
-        return self._child.wait()
+        """Its exit status, once it has ended; meanwhile others read what it has to say."""
+        while (status := self._child.poll()) is None:
+            await asyncio.sleep(_POLL_S)
+        self._unread.close()
+        return status
 
 
 async def _stream(pipe: Any) -> tuple[asyncio.ReadTransport, asyncio.StreamReader]:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(loop=loop)
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), pipe)
-    return transport, reader
+    return (await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), pipe))[0], reader
 
 
 class _TreeParser(tshark_xml.TsharkXmlParser):  # type: ignore[misc]  # pyshark has no annotations

@@ -87,7 +87,7 @@ def render(
     """
     paths = paths_of(found, name_encoding, np.array(rows, dtype=np.int64))
     if found.swapped:
-        note = "The captures were given in the wrong order: the first is the client's, the second the server's."
+        note = "The captures were given client first: by the packets the second is the server's."
         yield _text([*wrap(note, width), ""])
     dissected: _Dissected | None = None
     for number, row in enumerate(rows):
@@ -140,7 +140,7 @@ def _what_was_seen(found: Correlation, side_name: str, xid: int) -> str | None:
             elif reverse[row]:
                 why = "called by the server, and only the client's calls are compared"
             else:
-                why = _WHY_MISSED.get(Miss(int(fates[row])), "matched, but under way when a clock was set")
+                why = _WHY_MISSED.get(Miss(int(fates[row])), "matched, but in flight when a clock was set")
             seen.append(f"{labels[side.ops.kind[row]]} in {_named(side, frames)}, {why}")
         return ", and ".join(seen[:3]) + (f", and {len(seen) - 3} more" if len(seen) > 3 else "")
     loose = side.decoded.loose

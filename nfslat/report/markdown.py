@@ -9,23 +9,33 @@ from itertools import groupby
 from tabulate import tabulate
 
 from nfslat.answer import model
-from nfslat.report.blocks import Advice, Block, Cell, Item, Label, Prose, RankedFinding, Table, Title
+from nfslat.report.blocks import Advice, Block, Cell, Command, Item, Label, Prose, RankedFinding, Table, Title
 from nfslat.report.sections.all import blocks
+from nfslat.report.sections.inferred import inferred_words
 from nfslat.report.text_layout import count, count_of, ms, plain
 
 _ESCAPED = re.compile(r"([\\`*_\[\]<>#|~])")
 _NUMBER = re.compile(r"[-+\d.,]* ?%?|cannot tell")
 _SHOWN = (
-    *("notes", "findings", "hangs", "outcomes", "phases", "brief by op", "brief parts", "brief stack", "brief pivots"),
+    *(
+        "notes",
+        "findings",
+        "handover",
+        "hangs",
+        "outcomes",
+        "phases",
+        "brief by op",
+        "brief parts",
+        "brief stack",
+        "brief pivots",
+    ),
     *("brief raw", "slowest", "brief captures"),
 )
 
 
 def render(report: model.Report) -> str:
     """The report as text; nothing in it is taken for markup that the report did not mean."""
-    tool = report.nfslat
-    made_by = f"nfslat {tool.version}, engine {_text(tool.engine)}: {_code(tool.command)}"
-    return "\n\n".join([*_answer(report), *paragraphs(blocks(report, *_SHOWN)), made_by]) + "\n"
+    return "\n\n".join([*_answer(report), *paragraphs(blocks(report, *_SHOWN)), _made_by(report)]) + "\n"
 
 
 def _answer(report: model.Report) -> list[str]:
@@ -50,12 +60,24 @@ def _answer(report: model.Report) -> list[str]:
         *([] if verdict.next is None else [_next(verdict.next)]),
         _table(Table("ldddr", ["", "client SRT ms", "= network ms", "+ server ms", "ops"], rows)),
         *(["\n".join(f"- {_text(line)}" for line in verdict.proof)] if verdict.proof else []),
+        *([_text(inferred_words(report.inferred))] if report.inferred is not None else []),
     ]
 
 
 def _next(step: model.NextStep) -> str:
     """The measurement that would decide more."""
     return f"**Next**, {_text(step.where)}: {_code(step.command)} tells {_text(step.decides)}."
+
+
+def for_ticket(report: model.Report) -> str:
+    """The answer and the evidence for it alone, to be pasted; empty where there is none."""
+    shown = paragraphs(blocks(report, "handover"))
+    return "\n\n".join([*_answer(report)[:2], *shown, _made_by(report)]) + "\n" if shown else ""
+
+
+def _made_by(report: model.Report) -> str:
+    tool = report.nfslat
+    return f"nfslat {tool.version}, engine {_text(tool.engine)}: {_code(tool.command)}"
 
 
 def paragraphs(shown: Iterable[Block]) -> list[str]:
@@ -73,7 +95,7 @@ def paragraphs(shown: Iterable[Block]) -> list[str]:
 
 def _kind(block: Block) -> str:
     match block:
-        case Item() | RankedFinding(number=0):
+        case Item() | Command() | RankedFinding(number=0):
             return "entries"
         case Prose():
             return "prose"
@@ -97,6 +119,8 @@ def _entry(block: Block) -> str:
             return f"- {block.code}, {_text(block.explains)}: {_text(block.text)}."
         case Item(text, _, "accent"):
             return f"> **Note** {_text(text)}  "
+        case Command(label, command, indent):
+            return f"{' ' * indent}- {_text(label)}: {_code(command)}"
         case Item(text):
             return f"- {_text(text)}"
     return ""

@@ -6,7 +6,6 @@ Where memory is short V8 ends its process: not the one that has a report to prin
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import json
 import os
@@ -20,6 +19,7 @@ from nfslat import confined
 from nfslat.errors import PictureError, ToolError, UsageError
 from nfslat.report.charts.chart import VEGA_LITE, Spec
 
+_NAME = "V8, which draws the pictures,"
 _SECONDS = 300  # of the processor: the script takes some 4, a picture 1
 # It is told where packages are, and knows nothing of nfslat. What it is asked and what it answers is long.
 _PROGRAM = """
@@ -37,7 +37,6 @@ for one in made:
 """
 
 
-@functools.cache
 def library() -> str:
     """Vega, Vega-Lite and vega-embed as one script. It is the same until one of them is another, so it is kept.
 
@@ -69,13 +68,14 @@ def _ask(specs: list[Spec] | None = None, config: Spec | None = None, scale: flo
     asked = {"path": sys.path, "version": VEGA_LITE, "specs": specs, "config": config, "scale": scale}
     # Not those of tshark: V8 reserves more addresses than any machine has memory.
     may = confined.Limits(seconds=confined.number_of(confined.SECONDS, _SECONDS))
+    command, given = [sys.executable, "-I", "-S", "-c", _PROGRAM], json.dumps(asked).encode()
     try:
-        done = confined.run([sys.executable, "-I", "-S", "-c", _PROGRAM], may, given=json.dumps(asked).encode())
+        done = confined.run(command, may, name=_NAME, given=given)
     except ToolError as problem:
-        raise PictureError(f"V8, which draws the pictures, failed: {problem.why}") from problem
+        raise PictureError(problem.why) from problem
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-        raise PictureError(f"V8, which draws the pictures, failed: {said[0]}")
+        raise PictureError(f"{_NAME} failed: {said[0]}")
     made, at = [], 0
     while at < len(done.stdout):
         end = at + 8 + struct.unpack_from(">Q", done.stdout, at)[0]

@@ -1,4 +1,4 @@
-"""``scripts/lab run|judge|compare|list``: the lab's commands, for people who know README.md beside this file."""
+"""``scripts/lab run|judge|compare|one-sided|list``: the lab's commands; README.md beside this file says more."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from laboratory import compare, host, judge, kerberos, scenario
+from laboratory import compare, host, judge, kerberos, one_sided, scenario
 from laboratory.guest import Kernel, LabError
 from laboratory.run import run
 from laboratory.visit import visit
@@ -18,7 +18,7 @@ _KERNEL = "debian (its package, default), traced (with tracepoints; compiled the
 def main() -> int:
     """0 done; 1 something that was judged is wrong; 2 usage; 3 what is needed is not there, or a run failed."""
     # These read what runs left, and have options of their own.
-    readers = {"judge": judge.main, "compare": compare.main}
+    readers = {"judge": judge.main, "compare": compare.main, "one-sided": one_sided.main}
     if sys.argv[1:2] and sys.argv[1] in readers:
         return readers[sys.argv[1]](sys.argv[2:])
     parser = argparse.ArgumentParser(
@@ -40,6 +40,7 @@ def main() -> int:
     needs.add_argument("words", metavar="COMMAND", nargs=argparse.REMAINDER, help="run SCENARIO ...")
     commands.add_parser("judge", help="nfslat on the results of runs: truth, verdict, right or wrong")
     commands.add_parser("compare", help="nfslat's times against the kernel's tracepoints, by XID")
+    commands.add_parser("one-sided", help="nfslat with each capture of a pair alone, against both")
     options = parser.parse_args()
     try:
         if options.command == "list":

@@ -54,6 +54,14 @@ _CELLS = """() => {
 }"""
 
 
+# What of tables and tiles is not wholly on the screen, or in its table's box; heads of cards are out of sight.
+_NUMBERS_CUT = """() => [...document.querySelectorAll('main :is(td, th[scope=row], .tile dd, data)')].filter((cell) => {
+  const own = cell.getBoundingClientRect(), box = cell.closest('.box');
+  const right = Math.min(document.documentElement.clientWidth, box ? box.getBoundingClientRect().right : Infinity);
+  return own.width && own.right > right + 1;
+}).map((cell) => cell.textContent)"""
+
+
 @dataclass
 class Made:
     """A page, and the JSON report of the same run."""
@@ -211,6 +219,59 @@ def test_a_filter_is_copied(shown: tuple[Page, Heard], made: Callable[[str], Mad
     assert page.evaluate("() => navigator.clipboard.readText()") == wanted
 
 
+def test_evidence_is_copied_from_a_file_page(
+    shown: tuple[Page, Heard], made: Callable[[str], Made], context: BrowserContext
+) -> None:
+    """With the clipboard of the browser, and without it: the answer and three operations as Markdown."""
+    page, _ = shown
+    page.locator("#handover > button.copy").click()
+    page.wait_for_selector("#handover > button.copy:text('Copied')")
+    text = page.evaluate("() => navigator.clipboard.readText()")
+    figures = made(_SAMPLE).figures
+    assert text.startswith("## ")
+    assert text.count("XID 0x") == min(3, len(figures["pictures"]["slowest"]))
+    assert text.count("display filter") >= 6
+    page.wait_for_selector("#handover > button.copy:text('Copy as Markdown')")
+    without = context.new_page()
+    without.add_init_script("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    without.goto(made(_SAMPLE).url)
+    without.locator("#handover > button.copy").click()
+    without.wait_for_selector("#handover > button.copy:text('Copied')")
+
+
+@pytest.mark.parametrize("width", [390, 768])
+def test_on_a_narrow_screen_no_number_is_cut(width: int, context: BrowserContext, made: Callable[[str], Made]) -> None:
+    """Of any table, with all that is folded open; the page does not scroll sideways, and its first screen holds the
+    answer and what to do."""
+    page, heard = _open(context, made(_SAMPLE))
+    page.set_viewport_size({"width": width, "height": 844})
+    for place in (".verdict", "#do h2"):
+        box = page.locator(place).first.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] < 844
+    for fold in page.locator("details:not([open]) > summary").all():
+        if fold.is_visible():
+            fold.click()
+    page.locator("#slowest button.open").first.click()
+    page.wait_for_function("(width) => document.documentElement.scrollWidth <= width", arg=width)
+    if width == 390:
+        assert page.evaluate(_NUMBERS_CUT) == []
+        page.wait_for_function(f"() => !({_CUT})().length")
+    assert heard.said == []
+
+
+def test_the_culprit_stands_out_in_light_dark_and_print(shown: tuple[Page, Heard]) -> None:
+    """The layer that the verdict blames has the colour of the culprit, whatever the paper; the others have not."""
+    page, _ = shown
+    colour = "(name) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim()"
+    blamed = page.evaluate("() => document.documentElement.dataset.culprit")
+    assert blamed == "network"  # packets are lost
+    for media, scheme in (("screen", "light"), ("screen", "dark"), ("print", "light")):
+        page.emulate_media(media=media, color_scheme=scheme)  # type: ignore[arg-type]
+        assert page.evaluate(colour, blamed) == page.evaluate(colour, "culprit")
+        assert page.evaluate(colour, "server") != page.evaluate(colour, "culprit")
+
+
 def test_colours_change_and_paper_is_white(shown: tuple[Page, Heard]) -> None:
     """The button and the system's setting both do; charts change with the text; a print is light, without buttons."""
     page, heard = shown
@@ -254,7 +315,7 @@ def test_the_figures_of_a_picture_are_a_table(shown: tuple[Page, Heard], made: C
     """Who does not see a picture hears what it shows, and can read what it is drawn from, with its units."""
     page, _ = shown
     page.locator("#chart-heat details.figures summary").click()
-    table = page.locator("#chart-heat details.figures table").first
+    table = page.locator("#chart-heat details.figures table").filter(has_text="Cells: Client SRT")
     table.wait_for()
     assert table.locator("caption").inner_text() == "Cells: Client SRT"
     heads = ["sent from, s", "sent until, s", "latency more than, ms", "latency at most, ms", "ops (count)"]

@@ -42,7 +42,7 @@ def test_what_tcp_kept_back_at_the_server_is_the_networks() -> None:
     rng = np.random.default_rng(1)
     found = command.answer(run(_lossy(rng, 0.0)), run(_lossy(rng, 0.3)), [])
     assert (found.verdict.change, found.verdict.layer, found.verdict.cause) == ("slower", "network", "net-loss")
-    assert "of that within the server's response time, where TCP kept" in found.verdict.text
+    assert "of that within the server's response time, where TCP held" in found.verdict.text
     assert "(the wait for lost data: 0 -> " in found.verdict.text
     layers = {one.name: one.change for one in found.layers}
     assert layers["network"].difference == pytest.approx(0.3 * 50, abs=1)
@@ -113,7 +113,7 @@ def test_a_host_that_stood_still_has_what_lay_on_the_way_to_it() -> None:
         )
         found = verdict.verdict(compare.compare(a, b), [], "slices")
         assert (found.change, found.layer) == ("slower", layer)
-        assert "stood still adds" in found.text
+        assert f"A paused {layer} adds" in found.text
 
 
 def _full_path(rng: np.random.Generator, distance_ms: float) -> Single:
@@ -147,7 +147,7 @@ def test_a_layer_speaks_where_the_whole_varies_too_much() -> None:
     )
     found = verdict.verdict(compare.compare(a, b), [], "slices")
     assert (found.change, found.layer, found.cause) == ("slower", "network", "host-pause")
-    assert found.text.startswith("B is slower in part: packets held on the way")
+    assert found.text.startswith("B is slower in part: packets held in transit")
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,38 @@ def test_what_alone_looks_like_a_change_is_not_denied() -> None:
     said = verdict.verdict(found, [], "slices")
     assert said.change == "unknown"
     assert said.text.startswith("B may be slower: at the same mix of ops ")
-    assert "cannot be told from how the runs drift by themselves" in said.text
+    assert "is within normal variation" in said.text
+
+
+def test_a_wait_that_the_other_run_has_nothing_of_is_certain() -> None:
+    """No queue in A, and one that grows all the time in B: no drift makes that of nothing, and the table says what the
+    headline does."""
+    rng = np.random.default_rng(6)
+    noise = 0.1 * wandering(rng, _OPS, 0.3)[0]
+    a = single(2.0 + noise, queue_ms=np.zeros(_OPS))
+    queue = np.linspace(100.0, 400.0, _OPS) * (1 + noise)
+    found = compare.compare(a, single(queue + 2.0, queue_ms=queue))
+    part = next(one for one in found.parts if one.name == "queue")
+    assert (part.change.steady, judge.said_of(part.change)) == (True, "certain")
+    said = verdict.verdict(found, [], "slices").text
+    assert "The wait for a server thread adds" in said
+    assert "alone" not in said
+
+
+def test_the_headline_doubts_what_the_table_doubts() -> None:
+    """The whole is slower for certain, and most of it a wait that varies more within A than from A to B: the headline
+    says of it what the table does."""
+    rng = np.random.default_rng(6)
+    noise = 1 + 0.02 * wandering(rng, _OPS, 0.3)[0]
+    b = single(60.0 * noise, queue_ms=41.0 * noise, gap_ms=100.0)
+    for queue, worth in ((np.geomspace(0.001, 5.0, _OPS), "normal variation"), (1.0 * noise, "certain")):
+        found = compare.compare(single(20.0 * noise, queue_ms=queue, gap_ms=100.0), b)
+        part = next(one for one in found.parts if one.name == "queue")
+        assert judge.said_of(part.change) == worth
+        said = verdict.verdict(found, [], "slices")
+        assert said.change == "slower"
+        assert "The wait for a server thread adds" in said.text
+        assert ("which alone is within normal variation" in said.text) == (worth != "certain")
 
 
 def test_what_may_be_chance_is_held_back_as_such() -> None:

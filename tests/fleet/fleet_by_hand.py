@@ -14,6 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 from verdicts import blames
 
+from nfslat.answer.contract import Must
 from nfslat.answer.figures import Summary
 from nfslat.answer.model import Clock, Level, ServerInFlight, Tool
 from nfslat.fleet.model import (
@@ -193,8 +194,8 @@ def _client(i: int, far: bool, few_slots: bool, ipv6: bool) -> Client:
         queue = QUEUE_MS * (0.9 + 0.2 * _chance(w)) if late else 0.0
         service, network = SERVICE_MS * (0.9 + 0.2 * _chance(i + 2 * w)), _network_ms(far, i)
         server = service + queue
-        window = ClientWindow(ops, network + server, server, network, queue, None)
-        windows.append(window if ops else ClientWindow(0, None, None, None, None, None))
+        window = ClientWindow(ops, network + server, server, network, queue, None, None, None)
+        windows.append(window if ops else ClientWindow(0, *[None] * 7))
     ops = sum(w.ops for w in windows)
     network, server, queue = (
         sum((getattr(w, f"{part}_ms") or 0.0) * w.ops for w in windows) / ops for part in ("network", "server", "queue")
@@ -238,10 +239,14 @@ def _client(i: int, far: bool, few_slots: bool, ipv6: bool) -> Client:
 
 def _with_excess(c: Client, network_ms: float, service_ms: float, queue_ms: float) -> Client:
     """Against the typical client."""
-    typical = network_ms + service_ms + queue_ms
-    windows = [
-        dataclasses.replace(w, excess_ms=None if w.client_ms is None else w.client_ms - typical) for w in c.windows
-    ]
+    windows = []
+    for w in c.windows:
+        if w.network_ms is None or w.server_ms is None:
+            windows.append(w)
+            continue
+        more = w.network_ms - network_ms, w.server_ms - service_ms - queue_ms
+        more_of = {"excess_ms": sum(more), "network_excess_ms": more[0], "server_excess_ms": more[1]}
+        windows.append(dataclasses.replace(w, **more_of))
     assert c.network_ms is not None
     assert c.server_ms is not None
     assert c.queue_ms is not None
@@ -353,6 +358,7 @@ _CHOICES = {
 }
 _SHARES = {"waiting_share", "share"}
 _SIGNED = {"total_s", "network_s", "server_s", "queue_s", "mean_ms", "excess_ms", "effect_ms", "excess_s"}
+_SIGNED |= {"network_excess_ms", "server_excess_ms"}
 
 
 def fleets() -> st.SearchStrategy[Fleet]:
@@ -363,12 +369,17 @@ def fleets() -> st.SearchStrategy[Fleet]:
 def _of(kind: Any, name: str) -> st.SearchStrategy[Any]:
     """Values of a field of this type and name."""
     origin, of = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        words = next(
+            (mark.keywords["enum"] for mark in of[1:] if isinstance(mark, Must) and "enum" in mark.keywords), None
+        )
+        return _of(of[0], name) if words is None or of[0] is not str else st.sampled_from(list(words))
     if origin in (types.UnionType, typing.Union):
         return st.one_of(*(_of(one, name) for one in reversed(of)))
     if kind is type(None):
         return st.none()
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        hints = typing.get_type_hints(kind)
+        hints = typing.get_type_hints(kind, include_extras=True)
         fields = {f.name: _of(hints[f.name], f.name) for f in dataclasses.fields(kind)}
         if kind is Brief:
             fields["confidence"] = st.sampled_from(["certain", "likely"])
@@ -383,8 +394,7 @@ def _of(kind: Any, name: str) -> st.SearchStrategy[Any]:
     if kind is Any:
         return st.none() | st.integers(-9, 9) | _TEXT
     if origin is dict:
-        counts = of[1] is int
-        return st.dictionaries(_TEXT, _of(of[1], name), max_size=2) if not counts else st.dictionaries(
+        return st.dictionaries(_TEXT, _of(of[1], name), max_size=2) if name != "tasks" else st.dictionaries(
             st.sampled_from(["done", "cached", "again", "failed"]), st.integers(0, 10**6), max_size=4
         )  # fmt: skip
     if kind is bool:

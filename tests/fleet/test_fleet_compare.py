@@ -135,7 +135,7 @@ def test_the_slow_path_is_told_with_its_loss(story: Compared) -> None:
     assert group.p_value is not None
     assert group.p_value < 1e-6
     assert group.text.startswith("The 7 clients in 10.9.7.0/24 take ")
-    assert "0.50 % of their TCP bytes are sent again (of the others' 0.00 %)" in group.text
+    assert "0.50 % of their TCP bytes are retransmitted (of the others' 0.00 %)" in group.text
     assert (group.evidence["lost_segments"], group.of) == (7 * 12, 7)
 
 
@@ -161,6 +161,23 @@ def test_excess_and_parts(story: Compared) -> None:
     far = next(one for one in story.clients if one.name == "c093")
     assert far.excess is not None
     assert far.excess.network_s == pytest.approx(1200 * (FAR_MS - 0.4) / 1e3, rel=0.03)
+
+
+def test_what_a_stretch_takes_more_is_split_by_layer(story: Compared) -> None:
+    """The two parts sum to it. While calls wait for threads the server has most of it, at clients whose path is as that
+    of others, and before that nothing does."""
+    of_all = [one for client in story.clients for one in client.windows if one.excess_ms is not None]
+    assert of_all
+    for one in of_all:
+        assert one.network_excess_ms is not None
+        assert one.server_excess_ms is not None
+        assert one.network_excess_ms + one.server_excess_ms == pytest.approx(one.excess_ms)
+    for client in story.clients:
+        if client.outlier:
+            continue
+        late = client.windows[len(client.windows) * 3 // 4]
+        assert late.server_excess_ms is not None
+        assert late.server_excess_ms > 5 * abs(late.network_excess_ms or 0.0)
 
 
 def test_windows_and_totals_sum_to_the_ops(story: Compared) -> None:

@@ -21,7 +21,7 @@ from fleet_by_hand import EVIL, few, fleets, hostile, mixed, story, without_serv
 from hypothesis import HealthCheck, Phase, given, settings
 
 from nfslat.errors import UsageError
-from nfslat.fleet.model import Fleet
+from nfslat.fleet.model import ClientWindow, Fleet
 
 pytest.importorskip("vl_convert", reason="vl-convert-python (the extra html) is not installed")
 pytest.importorskip("jinja2", reason="jinja2 (the extra html) is not installed")
@@ -244,6 +244,20 @@ def test_a_cell_is_a_client_in_a_stretch_of_time() -> None:
                 if cell["more"] != "none":
                     assert cell["more"] == ("network" if client.groups["subnet"] == "10.9.3.0/24" else "server")
     assert cells == {}
+
+
+def test_a_cell_has_the_colour_of_its_own_excess() -> None:
+    """A stretch in which the server takes 5 ms more than in calm times is the server's, though it is below
+    the typical client's mean, in which the wait of half of the time is."""
+    fleet = story(30)
+    typical = sorted(one.server_ms.mean for one in fleet.clients if one.server_ms is not None)[15]
+    first = fleet.clients[0]
+    for network, server, more in ((0.6, 5.0, "server"), (5.0, 0.6, "network")):
+        window = ClientWindow(100, 10.0, typical - 1.0, 11.0 - typical, 5.0, 5.6, network, server)
+        client = dataclasses.replace(first, windows=[window, *first.windows[1:]])
+        changed = dataclasses.replace(fleet, clients=[client, *fleet.clients[1:]])
+        cells = {(cell["row"], cell["bin"]): cell for cell in _cells(charts(changed)[0].spec)}
+        assert cells[0, 0]["more"] == more
 
 
 def test_many_windows_are_put_together() -> None:

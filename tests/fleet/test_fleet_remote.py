@@ -245,8 +245,12 @@ def test_addresses_that_are_none(address: str) -> None:
         remote(address, Trust())
 
 
-def test_a_scheduler_with_tls(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """The files of --tls-* let nfslat in, and those that another authority has signed do not."""
+def test_a_scheduler_with_tls(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of --tls-* let nfslat in, and those that another authority has signed do not. Where the scheduler's
+    dashboard is, is said where that is asked for, and there alone."""
+    monkeypatch.setattr("distributed.Client.dashboard_link", "http://head:8787/status")
     ours, others = Security.temporary(), Security.temporary()
     with LocalCluster(
         n_workers=1,
@@ -260,17 +264,25 @@ def test_a_scheduler_with_tls(capsys: pytest.CaptureFixture[str], tmp_path: Path
         silence_logs=logging.CRITICAL,
     ) as cluster:
 
-        def status(whose: Security, name: str) -> int:
-            (tmp_path / name).mkdir()
+        def status(whose: Security, name: str, *more: str) -> int:
+            (tmp_path / name).mkdir(exist_ok=True)
             files = {one: tmp_path / name / one for one in ("tls_ca_file", "tls_client_cert", "tls_client_key")}
             for one, path in files.items():
                 path.write_text(getattr(whose, one))
             authority, cert, key = files.values()
             command = ["fleet", *(str(SAMPLE / f"{side}.pcap.gz") for side in ("server", "client")), "-q"]
             command += ["--scheduler", cluster.scheduler_address, "--out", str(tmp_path / name / "out")]
-            return cli.main([*command, "--tls-ca-file", str(authority), "--tls-cert", str(cert), "--tls-key", str(key)])
+            command += ["--tls-ca-file", str(authority), "--tls-cert", str(cert), "--tls-key", str(key)]
+            return cli.main([*command, *more])
 
         assert status(ours, "ours") == 0
-        assert "nfslat fleet" in capsys.readouterr().out
+        out, err = capsys.readouterr()
+        assert "nfslat fleet" in out
+        assert "8787" not in out + err
+        assert max(len(line) for line in out.splitlines() if line.strip() and set(line) <= set("- ")) <= 80
+        assert status(ours, "ours", "--dashboard") == 0
+        out, err = capsys.readouterr()
+        assert "http://head:8787/status" in out
+        assert "http://head:8787/status" in err
         assert status(others, "others") == 3
         assert f"--scheduler {cluster.scheduler_address}: no scheduler answers" in capsys.readouterr().err

@@ -18,6 +18,8 @@ from nfslat.fleet.run import cluster, run
 from nfslat.fleet.run.inputs import expand
 from nfslat.fleet.run.points import find_points
 from nfslat.fleet.run.store import Store
+from nfslat.report import vega
+from nfslat.report.html import page as report_page
 
 pytestmark = needs_native
 _SLOTS, _SLOW = "few slots", "slow path"
@@ -152,6 +154,31 @@ def test_one_client_is_shown_again_without_its_captures(
     assert kept.pop("pictures") is None
     assert shown == kept
     assert kept["inflight"]["server"]["threads_estimate"] == 4
+
+
+def test_a_page_that_cannot_be_drawn_takes_nothing_with_it(
+    made: tuple[Path, dict[str, Any]],
+    done: tuple[Path, dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """V8 that is killed leaves text and JSON, of the fleet and of one client; a line and the status say so."""
+    pytest.importorskip("vl_convert", reason="vl-convert-python (the extra html) is not installed")
+    report_page._library.cache_clear()
+    monkeypatch.setattr(vega, "_PROGRAM", "import os; os.abort()")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    page = tmp_path / "page.html"
+    assert _fleet(made[0], done[0], "--html", str(page), status=3)["clients"] == done[1]["clients"]
+    both = [capsys.readouterr()]
+    name = done[1]["clients"][0]["name"]
+    assert cli.main(["fleet", "--out", str(done[0]), "--show", name, "--html", str(page)]) == 3
+    both.append(capsys.readouterr())
+    for said in both:
+        assert said.err.startswith(f"nfslat: {page}: V8, which draws the pictures, died of SIGABRT")
+        assert said.err.count("\n") == 1
+        assert said.out.count("\n") > 10
+    assert not page.exists()
 
 
 @pytest.mark.parametrize(

@@ -537,7 +537,7 @@ _PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 
 _event = st.builds(
     Event,
-    st.sampled_from(["host-pause", "no-connection", "loss"]),
+    st.sampled_from(["pause", "no-connection", "loss"]),
     st.sampled_from(["client", "server", None]),
     st.just("2024-05-01T10:00:10Z"),
     st.floats(-10, 10**4),

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from verdicts import blames
 
 from nfslat.answer.figures import Summary
-from nfslat.answer.model import Completeness, MatchedOps, Report, StackRow
+from nfslat.answer.model import Completeness, MatchedOps, NextStep, Report, StackRow
 from nfslat.answer.pictures import Moment, Pictures, Piece, SlowOp
 from nfslat.answer.pivots import IntervalRow, Intervals, Pivot, PivotRow
 from nfslat.errors import UsageError
@@ -31,7 +31,7 @@ from nfslat.findings.catalogue import row
 pytest.importorskip("vl_convert", reason="vl-convert-python (the extra html) is not installed")
 pytest.importorskip("jinja2", reason="jinja2 (the extra html) is not installed")
 
-from nfslat.report import vega
+from nfslat.report import markdown
 from nfslat.report.html import page, view
 from nfslat.report.html.page import render, visible
 
@@ -267,11 +267,80 @@ def test_a_slow_op_comes_with_its_packets(
         "the rest",
     ]
     assert [float(ms) for _, ms in rows] == [60.0, 24.0, 10.0, 5.6, 0.4]
-    assert "<td>wait for a server thread</td>" in text
+    assert '<td data-label="most of it">wait for a server thread</td>' in text
     assert "10:00:00.000123" in found.texts
     assert [own["aria-expanded"] for _, own in found.elements if "aria-controls" in own] == ["false"]
     bars = [own["style"] for tag, own in found.elements if tag == "i" and "style" in own and "p-" in str(own["class"])]
     assert bars == ["width:0.0%", "width:60.0%", "width:10.0%", "width:5.0%", "width:25.0%"]
+
+
+def test_what_to_do_and_the_evidence_stand_under_the_answer(small: Callable[[], Report]) -> None:
+    """In this order, in front of all figures: the answer, what to do about its cause, and what another team can check:
+    hosts, mount, time and zone, snaplen, completeness, operations with their filters, what would refute the answer."""
+    report = small()
+    assert report.pictures is None
+    verdict = report.verdict
+    assert verdict is not None
+    assert verdict.cause is not None
+    text = html.unescape(render(report))
+    places = [text.index(mark) for mark in ('class="verdict"', 'id="do"', 'id="handover"', '<section id="stack"')]
+    assert places == sorted(places)
+    do = text.split('id="do"')[1].split('class="evidence"')[0]
+    assert f"<code>{verdict.cause}</code>" in do
+    box = text.split('id="handover"')[1].split("</aside>")[0]
+    for wanted in (
+        "snaplen",
+        " UTC",
+        "Mount",
+        "operations of this time are in both captures",
+        row(verdict.cause).refuted,
+    ):
+        assert wanted in box, wanted
+
+
+@given(data=st.data())
+@settings(max_examples=1, phases=[Phase.generate], deadline=None)
+def test_the_evidence_is_copied_as_markdown(
+    small: Callable[[], Report], pictures: st.SearchStrategy[Pictures], data: st.DataObject
+) -> None:
+    """The button has the text that the Markdown report has as a section, with the answer in front; an operation has
+    its XID and both filters; and names with tags in them stay text."""
+    report = _slow(small(), data.draw(pictures))
+    copied = next(one for one in Read(render(report)).all("data-copy") if "Evidence for the other team" in one)
+    assert report.verdict is not None
+    assert copied.startswith("## ")
+    assert "XID 0x0badcafe" in copied
+    assert "- display filter, client's capture: `frame.number in {17}`" in copied
+    section = "### Evidence for the other team" + copied.split("### Evidence for the other team")[1]
+    assert section.rpartition("\n\n")[0] in markdown.render(report)
+    evil = render(_evil(report))
+    assert any("<script>" in one for one in Read(evil).all("data-copy"))
+
+
+@pytest.mark.parametrize(("outcome", "layer"), [("fault", "server"), ("no-fault", None), ("undecided", None)])
+def test_only_a_fault_has_a_culprit(outcome: str, layer: str | None, small: Callable[[], Report]) -> None:
+    """The page gives the colour of the culprit to the layer that is blamed, and to none where none is; without a fault
+    there is no advice to follow, and where something is left to measure it says what."""
+    verdict = small().verdict
+    assert verdict is not None
+    step = NextStep("iostat -x 1", "on the server", "whether the disk is slow", [])
+    given = dataclasses.replace(verdict, outcome=outcome, layer=layer, next=step)
+    text = render(dataclasses.replace(small(), verdict=given))
+    assert ('<html lang="en" data-culprit="server">' in text) == (outcome == "fault")
+    do = text.split('id="do"')[1].split('class="evidence"')[0]
+    assert ("nfsd.threads" in do) == (outcome == "fault")
+    assert ("Nothing needs to be mended" in do) == (outcome == "no-fault")
+    assert "iostat -x 1" in do
+
+
+def test_every_cell_of_a_wide_table_says_what_it_is(small: Callable[[], Report]) -> None:
+    """On a narrow screen rows of wide tables stand without a head; then each number has its name beside it."""
+    text = render(small())
+    tables = re.findall(r'<table class="[^"]*cards[^"]*">.*?</table>', text, re.DOTALL)
+    assert len(tables) >= 4
+    for table in tables:
+        numbers = re.findall(r'<td class="n"[^>]*>', table)
+        assert all("data-label=" in one for one in numbers), table[:200]
 
 
 def test_a_page_of_one_capture_compares_nothing(small: Callable[[], Report]) -> None:
@@ -283,7 +352,8 @@ def test_a_page_of_one_capture_compares_nothing(small: Callable[[], Report]) -> 
     )  # fmt: skip
     text = render(one)
     ids = [str(own["id"]) for tag, own in Read(text).elements if tag == "section"]
-    assert ids == ["answer", "distributions", "in-flight", "audit", "definitions"]
+    assert ids == ["answer", "distributions", "over-time", "in-flight", "audit", "definitions"]
+    assert "capture on both hosts" in text.split("What to do</h2>")[1].split("</div>")[0]
     assert "not where the time goes" in text
     assert f'<data value="{two.raw["client"][0].srt_ms.p99}">55.900</data>' in text
     assert ">33 ms<" in text
@@ -339,12 +409,12 @@ def test_without_its_libraries_it_says_what_to_install(
     module: str, small: Callable[[], Report], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line that the user can act on, no traceback."""
-    for made in (page._environment, page._library, vega.library):
+    for made in (page._environment, page._library):
         made.cache_clear()
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(UsageError, match=r"pip install 'nfslat\[html\]'"):
         render(small())
-    for made in (page._environment, page._library, vega.library):
+    for made in (page._environment, page._library):
         made.cache_clear()
 
 

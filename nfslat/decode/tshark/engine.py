@@ -145,7 +145,7 @@ def _lines(source: Source, tools: Tools, reassembly: Reassembly, form: str) -> G
                 child.wait()
                 if child.stdout is not None:
                     child.stdout.close()
-        refuse_ended(tools.tshark, status, may, source.name)
+        refuse_ended("tshark", status, may, source.name)
         # What was read in front of a damaged packet is good; capinfos found the damage, and the audit says so.
         if status and not any(file.cut_short for file in source.files):
             stderr.seek(0)

@@ -13,7 +13,8 @@ from nfslat.inflight.slots import Held
 from nfslat.match import overlap
 from nfslat.model.tables import Miss
 from nfslat.model.units import to_s
-from nfslat.results import Analysis, Correlation
+from nfslat.peer.inferred import Inferred
+from nfslat.results import Analysis, Correlation, Order
 from nfslat.select import is_reverse
 
 _SIDES = ("server", "client")
@@ -72,10 +73,10 @@ def _overlap_note(c: Correlation) -> AuditNote:
     outside, compared = _outside(c, "client")
     text = (
         f"the captures have {to_s(common.ns):,.1f} s in common, {common.of_server * 100:.0f} % of the server's and "
-        f"{common.of_client * 100:.0f} % of the client's; only ops in that time are compared"
+        f"{common.of_client * 100:.0f} % of the client's; only operations in that time are compared"
     )
     if max(common.of_server, common.of_client) < _HALF:
-        return note("no-overlap", compared - outside, f"{text}, and they need not be like the others", warn=True)
+        return note("no-overlap", compared - outside, f"{text}, and they may not be representative", warn=True)
     return note("captures-overlap", compared - outside, text)
 
 
@@ -96,15 +97,15 @@ def _clock_notes(c: Analysis) -> list[AuditNote]:
     below = int(np.count_nonzero(c.client_srt_ns < c.server_srt_ns))
     if below > _NEARLY_ALL * count:
         text = (
-            f"the server takes longer than the client by {span(middle)} for nearly all ops ({below:,} of {count:,}): "
-            "in one capture sent and received packets are stamped by two clocks, or the files are the wrong way round. "
-            "No layer can be named"
+            f"the server takes longer than the client by {span(middle)} for nearly all operations ({below:,} of "
+            f"{count:,}): in one capture sent and received packets are stamped by two clocks, or the files are the "
+            "wrong way round. No layer can be named"
         )
         return [note("two-clocks-suspected", below, text, warn=True)]
     if c.swapped and middle > _NO_NETWORK_NS:
         text = (
-            f"the files were exchanged, and now the network takes {span(middle)} for nearly all ops, as no network "
-            "does: in one capture sent and received packets are stamped by two clocks. No layer can be named"
+            f"the files were exchanged, and now the network takes {span(middle)} for nearly all operations, which no "
+            "network does: in one capture sent and received packets are stamped by two clocks. No layer can be named"
         )
         return [note("two-clocks-suspected", count, text, warn=True)]
     return []
@@ -112,11 +113,16 @@ def _clock_notes(c: Analysis) -> list[AuditNote]:
 
 def remarks(c: Analysis, *, application_known: bool) -> list[str]:
     """What else must be said about the comparison."""
-    out = []
+    out = [] if c.inferred is None else _inferred(c.inferred)
     if c.swapped:
         out.append(
-            f"the files were given in the wrong order: {c.server.source.name} is the server's capture, "
-            f"{c.client.source.name} the client's; read that way (--no-swap insists on the order given)"
+            f"the captures were given client first: by the packets {c.server.source.name} is the server's, "
+            f"{c.client.source.name} the client's, and so they are read (--no-swap keeps the order given)"
+        )
+    elif c.order is Order.UNCLEAR:
+        out.append(
+            f"the packets do not tell which capture is the server's: {c.server.source.name} is taken for it, as it was "
+            "given first"
         )
     if not application_known:
         out += _above_the_wire(c)
@@ -125,8 +131,8 @@ def remarks(c: Analysis, *, application_known: bool) -> list[str]:
             who = [f"{host} ({ops:,} ops, {share * 100:.1f} %)" for host, ops, share in stranger_hosts(c, name)]
             more = f" and {len(who) - _NAMED} more" if len(who) > _NAMED else ""
             out.append(
-                f"{count} ops in the {name}'s capture belong to hosts that are not in the other one, with their share "
-                f"of the time of all ops there: {', '.join(who[:_NAMED])}{more}"
+                f"{count} ops in the {name}'s capture belong to hosts that are not in the other one (share of the "
+                f"time of all operations there): {', '.join(who[:_NAMED])}{more}"
             )
     out += _left_out(c)
     reverse = max(
@@ -137,8 +143,30 @@ def remarks(c: Analysis, *, application_known: bool) -> list[str]:
     retransmitted = int(np.count_nonzero(c.client.ops.transmissions[c.matched.client] > 1))
     if retransmitted:
         out.append(
-            f"{retransmitted} ops were sent again by RPC (timeo ran out, or a new connection); "
-            "their client SRT counts from the first transmission"
+            f"{retransmitted} ops were retransmitted by RPC (timeo ran out, or a new connection); their client SRT "
+            "counts from the first transmission"
+        )
+    return out
+
+
+def _inferred(found: Inferred) -> list[str]:
+    """What one capture cannot tell, and where it was taken."""
+    near = "client" if found.side == "server" else "server"
+    out = [
+        f"only the {near} was captured: a CPU of either host that is late to take packets looks like the network or "
+        f"the {found.side}, and pauses of the {found.side}'s TCP are not seen. A capture of it at the same time or its "
+        f"snapshots (--{found.side}-snapshot), tell"
+    ]
+    if found.taken_at == "loopback":
+        out.insert(
+            0,
+            "both ends of the connection are on this host: what looks like the server may be a proxy (efs-proxy, "
+            "stunnel), and its time then holds the way to the server behind it; capture between the two as well",
+        )
+    if found.unstamped:
+        out.append(
+            f"{found.unstamped:,} ops are left out: their connections have no TCP time stamps (RFC 7323; Linux: sysctl "
+            "net.ipv4.tcp_timestamps), or went over UDP"
         )
     return out
 
@@ -151,21 +179,21 @@ def _above_the_wire(c: Analysis) -> list[str]:
     if of_session or any(mount.held is Held.SLOTS for mount in mounts):
         return []
     text = (
-        "what happens above the client's wire (waiting for a slot, the application) is not in the captures: "
-        "give the application's own mean with --app-ms to include it"
+        "requests may also be queueing in the client (for a slot, or in the application), which packets cannot "
+        "show: give the application's own mean with --app-ms to include that"
     )
     for mount in mounts:
         if mount.held is Held.EITHER:
             level = sum(one.level or 0 for one in mount.connections)
             text += (
-                f". {level} calls are in flight most of the time, and hardly ever more: by so many slots, for which "
-                "others wait above the wire, or by so many workers. --app-ms tells which"
+                f". {level} calls are in flight most of the time, and hardly ever more: either that many slots, with "
+                "other requests waiting above the wire, or that many workers. --app-ms tells which"
             )
             turns = max((one.taking_turns or 0 for one in mount.connections), default=0)
             if turns:
                 text += (
-                    f". About {turns} files or directories take turns, as those of callers do that stand in line for a "
-                    "slot, or those that workers visit one after the other"
+                    f". About {turns} files or directories take turns, as they do when callers queue for a slot, or "
+                    "when workers visit them one after the other"
                 )
     return [text]
 

@@ -20,23 +20,28 @@ _OF_THE_TIME = 0.5  # losses that go on for longer are no burst
 def events_of(c: Analysis, bins: Bins, ways: Mapping[str, Way | None]) -> list[Event]:
     """`ways` are those of who sends; in order of time."""
     pauses = () if c.charges is None else c.charges.pauses
-    found = [_event("host-pause", one.side, one.begin_ns, one.end_ns, bins) for one in pauses]
+    found = [_event("pause", one.side, one.begin_ns, one.end_ns, bins) for one in pauses]
     found += connections_lost(c.client, bins)
     found += [one for sender, way in ways.items() if way is not None for one in bursts(sender, way.lost_ms, bins)]
     return sorted(found, key=lambda one: one.at_s)
 
 
 def connections_lost(side: Side, bins: Bins) -> list[Event]:
+    """One for each time in which the client had no connection."""
+    return [_event("no-connection", None, begin, end, bins) for begin, end in times_unconnected(side)]
+
+
+def times_unconnected(side: Side) -> list[tuple[int, int]]:
     """Times in which the client had no connection, as the client's capture shows them; one where they overlap."""
     ops, tcp = side.ops, side.decoded.details.tcp
     _, since, until = without_connection(ops, side.decoded.loose, tcp, side.forward)
-    joined: list[list[int]] = []
+    joined: list[tuple[int, int]] = []
     for begin, end in sorted(zip(since.tolist(), until.tolist(), strict=True)):
         if joined and begin <= joined[-1][1]:
-            joined[-1][1] = max(joined[-1][1], end)
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
         else:
-            joined.append([begin, end])
-    return [_event("no-connection", None, begin, end, bins) for begin, end in joined]
+            joined.append((begin, end))
+    return joined
 
 
 def bursts(sender: str, lost_ms: list[float], bins: Bins) -> Iterator[Event]:

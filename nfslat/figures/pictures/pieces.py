@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nfslat.answer.pictures import IN_THREAD, NETWORK, QUEUE, UNEXPLAINED, Piece
+from nfslat.answer.pictures import IN_THREAD, NETWORK, NO_CONNECTION, QUEUE, UNEXPLAINED, Piece
 from nfslat.decompose import PART_NAMES
 from nfslat.model.units import to_ms
 
@@ -13,10 +13,16 @@ _WAYS = tuple(PART_NAMES.index(name) for name in ("call_net", "reply_net"))
 
 
 def pieces_of(
-    parts_ns: tuple[int, ...], charges_ns: Mapping[tuple[str, str], int], queue_ns: int | None, *, split: bool
+    parts_ns: tuple[int, ...],
+    charges_ns: Mapping[tuple[str, str], int],
+    queue_ns: int | None,
+    *,
+    split: bool,
+    unconnected_ns: int = 0,
 ) -> list[Piece]:
     """They sum to the parts. `charges_ns` is by part and cause; `queue_ns` None: the packets do not tell; without
-    `split` the clocks do not tell call_net from reply_net, and both together are the network.
+    `split` the clocks do not tell call_net from reply_net, and both together are the network. `unconnected_ns` is how
+    long there was no connection while the call was to be sent anew: no thread worked on it then.
 
     What is charged to TCP within the server's part lies in front of the queue (a call behind a hole) or behind the
     thread (a reply in the socket), so the queue and the time in a thread divide what it leaves.
@@ -28,8 +34,10 @@ def pieces_of(
         left[part] -= ns
     if not split:
         left[NETWORK] = sum(left.pop(PART_NAMES[way]) for way in _WAYS)
+    server = PART_NAMES[_SERVER]
+    found[server, NO_CONNECTION] = max(min(unconnected_ns, left[server]), 0)
+    left[server] -= found[server, NO_CONNECTION]
     if queue_ns is not None:
-        server = PART_NAMES[_SERVER]
         found[server, QUEUE] = max(min(queue_ns, left[server]), 0)
         found[server, IN_THREAD] = left.pop(server) - found[server, QUEUE]
     found |= {(part, UNEXPLAINED): ns for part, ns in left.items()}

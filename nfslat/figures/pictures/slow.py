@@ -24,6 +24,7 @@ from nfslat.model.tables import I64, endpoint
 from nfslat.model.units import iso, to_ms, to_s
 from nfslat.results import Analysis, Side
 from nfslat.wire.charges.places import BEFORE, PLACES, place
+from nfslat.wire.reconnects import without_connection
 
 if TYPE_CHECKING:
     from nfslat.names.paths import Paths
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 Charged = dict[tuple[str, str], int]  # part and cause -> ns
 
 _NEEDS_THETA = ("call_net", "reply_net")
-_AGAIN = {Again.REPEATED: "bytes sent again", Again.LATE: "bytes that come late"}
+_AGAIN = {Again.REPEATED: "bytes retransmitted", Again.LATE: "bytes that come late"}
 
 
 def slow_ops(c: Analysis, bins: Bins, count: int, paths_of: Callable[[I64], Paths] | None) -> list[SlowOp]:
@@ -39,10 +40,26 @@ def slow_ops(c: Analysis, bins: Bins, count: int, paths_of: Callable[[I64], Path
     rows = longest(c.client_srt_ns, count)
     charges = _charges_ns(c, rows)
     paths = None if paths_of is None else paths_of(rows)
-    return [_slow_op(c, row, charged, bins, paths) for row, charged in zip(rows.tolist(), charges, strict=True)]
+    known = zip(rows.tolist(), charges, _unconnected_ns(c, rows), strict=True)
+    return [_slow_op(c, row, charged, unconnected, bins, paths) for row, charged, unconnected in known]
 
 
-def _slow_op(c: Analysis, row: int, charges_ns: Charged, bins: Bins, paths: Paths | None) -> SlowOp:
+def _unconnected_ns(c: Analysis, rows: I64) -> list[int]:
+    """Of each of the matched ops in `rows`, for how long of it its client had no connection to send it on."""
+    side, at = c.client, c.matched.client[rows]
+    ops, tcp = side.ops, side.decoded.details.tcp
+    conn, since, until = without_connection(ops, side.decoded.loose, tcp, side.forward)
+    gone = list(zip(conn.tolist(), since.tolist(), until.tolist(), strict=True))
+    known = zip(ops.conn[at].tolist(), ops.t0[at].tolist(), ops.t3[at].tolist(), strict=True)
+    return [
+        sum(max(min(end, last) - max(begin, first), 0) for of, begin, end in gone if of == own)
+        for own, first, last in known
+    ]
+
+
+def _slow_op(
+    c: Analysis, row: int, charges_ns: Charged, unconnected_ns: int, bins: Bins, paths: Paths | None
+) -> SlowOp:
     op = gather(c, row)
     client_row, server_row = int(c.matched.client[row]), int(c.matched.server[row])
     client = op.sides["client"]
@@ -72,7 +89,7 @@ def _slow_op(c: Analysis, row: int, charges_ns: Charged, bins: Bins, paths: Path
         parts_ms={part: to_ms(ns) if c.clock.fits or part not in _NEEDS_THETA else None for part, ns in parts.items()},
         queue_ms=None if queue_ns == NULL else to_ms(queue_ns),
         charges_ms=_by_cause(charges_ns),
-        pieces=pieces_of(op.parts, charges_ns, waited_ns, split=c.clock.fits),
+        pieces=pieces_of(op.parts, charges_ns, waited_ns, split=c.clock.fits, unconnected_ns=unconnected_ns),
         transmissions=client.transmissions,
         timeline=_timeline(op, sent_again),
         wireshark={

@@ -13,7 +13,7 @@ from nfslat.fleet import model
 from nfslat.fleet.compare import sketch
 from nfslat.fleet.compare.common import common, of_own_reports, spent_ns
 from nfslat.fleet.compare.distinct import Odd, odd_clients
-from nfslat.fleet.compare.excess import grid_of, window_excess_ms
+from nfslat.fleet.compare.excess import Beyond, grid_of, window_excess
 from nfslat.fleet.compare.outliers import standings
 from nfslat.fleet.compare.patterns import Fleetwide, peculiar
 from nfslat.fleet.compare.sketch import Sketch
@@ -59,10 +59,9 @@ def compare(
     for one in odd:
         ways.setdefault(one.name, []).append(one)
     rows = {
-        one.name: (beyond, window_excess_ms(grid, at))
-        for at, (one, beyond) in enumerate(zip(able, excess, strict=True))
+        one.name: (beyond, window_excess(grid, at)) for at, (one, beyond) in enumerate(zip(able, excess, strict=True))
     }
-    nothing: tuple[model.Excess | None, list[float | None]] = (None, [None] * windows.count)
+    nothing: tuple[model.Excess | None, list[Beyond | None]] = (None, [None] * windows.count)
     made = [
         _client(one, ways.get(one.name, []), *rows.get(one.name, nothing), (commands or {}).get(one.name, ""))
         for one in clients
@@ -102,7 +101,7 @@ def _client(
     one: ClientSummary,
     ways: Sequence[Odd],
     excess: model.Excess | None,
-    beyond: Sequence[float | None],
+    beyond: Sequence[Beyond | None],
     command: str,
 ) -> model.Client:
     return model.Client(
@@ -137,7 +136,7 @@ def _client(
     )
 
 
-def _windows(one: ClientSummary, beyond: Sequence[float | None]) -> list[model.ClientWindow]:
+def _windows(one: ClientSummary, beyond: Sequence[Beyond | None]) -> list[model.ClientWindow]:
     cells = one.cells
     names = ("ops", "client", "server", "queue", "queues")
     rows = zip(*(cells.by_window(name).tolist() for name in names), beyond, strict=True)
@@ -149,7 +148,9 @@ def _windows(one: ClientSummary, beyond: Sequence[float | None]) -> list[model.C
             server_ms=to_ms(server / ops) if ops else None,
             network_ms=to_ms((client - server) / ops) if ops and both else None,
             queue_ms=to_ms(queue / queues) if queues else None,
-            excess_ms=excess,
+            excess_ms=sum(excess) if excess else None,
+            network_excess_ms=excess.network_ms if excess else None,
+            server_excess_ms=excess.server_ms if excess else None,
         )
         for ops, client, server, queue, queues, excess in rows
     ]

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -132,9 +133,15 @@ def grid_of(clients: Sequence[ClientSummary]) -> Grid:
     return Grid(clients, classes, block_of, ops, spent, has_network, has_queue)
 
 
-def window_excess_ms(grid: Grid, row: int) -> list[float | None]:
-    """For each window what ops of client `row` took beyond the typical client in calm times, mean; None where none of
-    them can be compared."""
+class Beyond(NamedTuple):
+    """What ops took beyond what such ops take at the typical client in calm times, mean ms."""
+
+    network_ms: float
+    server_ms: float  # waits for a thread included
+
+
+def window_excess(grid: Grid, row: int) -> list[Beyond | None]:
+    """For each window that of the ops of client `row`; None where none of them can be compared."""
     client = grid.clients[row]
     cells = client.cells
     place = {one: at for at, one in enumerate(grid.classes)}
@@ -146,12 +153,15 @@ def window_excess_ms(grid: Grid, row: int) -> list[float | None]:
     both = compared & ~np.isnan(typical[:, NETWORK]) if grid.has_network[row] else np.zeros_like(compared)
     ops = cells.ops[:, compared].sum(axis=1)
     server = typical[:, SERVER] + np.nan_to_num(typical[:, QUEUE])
-    beyond = (cells.server - cells.ops * np.nan_to_num(server))[:, compared].sum(axis=1)
+    in_server = (cells.server - cells.ops * np.nan_to_num(server))[:, compared].sum(axis=1)
     network = cells.client - cells.server - cells.ops * np.nan_to_num(typical[:, NETWORK])
-    beyond = beyond + network[:, both].sum(axis=1)
+    on_network = network[:, both].sum(axis=1)
     if len(grid.clients) < TYPICAL_OF - 1:
         return [None] * cells.windows
-    return [to_ms(one / n) if n else None for one, n in zip(beyond.tolist(), ops.tolist(), strict=True)]
+    return [
+        Beyond(to_ms(one / n), to_ms(other / n)) if n else None
+        for one, other, n in zip(on_network.tolist(), in_server.tolist(), ops.tolist(), strict=True)
+    ]
 
 
 def _classes(clients: Sequence[ClientSummary]) -> tuple[OpClass, ...]:

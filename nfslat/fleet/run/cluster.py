@@ -248,7 +248,8 @@ def connect(
     lost_s: float | None = None,
     dashboard: bool = False,
 ) -> Iterator[Cluster]:
-    """A scheduler, and its workers; without any for `lost_s` it is given up. `dashboard` is of a cluster of our own.
+    """A scheduler, and its workers; without any for `lost_s` it is given up. `dashboard`: its address is
+    asked for, and a cluster of our own has one.
 
     Raises ``InputError`` where none answers, ``UsageError`` where one does not fit.
     """
@@ -272,7 +273,7 @@ def connect(
         found = Cluster(
             client,
             address or "local",
-            (client.dashboard_link or None) if dashboard or address is not None else None,
+            (client.dashboard_link or None) if dashboard else None,
             bound,
             lost_s=lost_s or _LOST_S,
         )

@@ -69,7 +69,7 @@ def correlate(store: Store, request: Request, wide: ServerWide | None) -> tuple[
     with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
         one, two = (read_side(store, parts, Path(scratch)) for parts in (request.server, request.client))
     found = pipeline.compare(one, two, filters=Filters(), srt="nfslat", may_swap=False)
-    if overlap.is_swapped(found.server.ops, found.client.ops, found.matched):
+    if overlap.where_longer(found.server.ops, found.client.ops, found.matched) is overlap.Longer.AT_SERVER:
         raise InputError(
             "its ops take longer in the server's capture than in its own; one of the files is on the "
             "wrong side: say in a manifest which files are whose",

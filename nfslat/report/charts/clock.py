@@ -37,7 +37,9 @@ _MOST = 0.9  # of the bounds; the scale is made for these
 def clock_chart(report: Report) -> list[Chart]:
     """One chart, where calls or replies say anything of the clocks."""
     pictures = report.pictures
-    if pictures is None or not any(one.least_ms is not None or one.most_ms is not None for one in pictures.envelope):
+    if report.inferred is not None or pictures is None:
+        return []
+    if not any(one.least_ms is not None or one.most_ms is not None for one in pictures.envelope):
         return []
     over, happened = pictures.over_time, events.marks(report)
     x = time_axis(over.begin, over.bins, over.bin_ms)
@@ -61,7 +63,7 @@ def clock_chart(report: Report) -> list[Chart]:
             "The two clocks",
             caption,
             alt,
-            lanes(found, height, alt, events.drawn(happened, x, height)),
+            lanes(found, height, alt, events.drawn(happened, x, found)),
             height + 50,
             "clock",
         )

@@ -9,21 +9,15 @@ from datetime import datetime
 
 from nfslat.answer.model import Report
 from nfslat.answer.pictures import Event
+from nfslat.findings.catalogue import row
 from nfslat.model.units import to_s
 from nfslat.report.charts.chart import Spec
 from nfslat.report.charts.legend import LINE_PX
-from nfslat.report.charts.style import CULPRIT, INK, rule, words
-from nfslat.report.text_layout import count, count_of, ms
+from nfslat.report.charts.style import CULPRIT, INK, Lane, tips, words
+from nfslat.report.text_layout import count, duration, ms
 
 _MOST = 8  # that are marked; the table has all
 _ROWS, _NEAR = 3, 0.03  # of the axis: letters that are nearer stand below each other
-_KINDS = {
-    "host-pause": "host-pause",
-    "no-connection": "reconnect",
-    "loss": "net-loss",
-    "hang": "window-stays-shut never-acknowledged",
-    "recovery": "state-lost",
-}
 
 
 @dataclass(frozen=True)
@@ -55,9 +49,11 @@ def marks(report: Report) -> list[Mark]:
     seen = sorted((one for one in found if one[1] <= end and (one[2] or one[1]) >= 0), key=lambda one: (one[1], one[0]))
     longest = sorted(range(len(seen)), key=lambda at: -_length(seen[at]))[:_MOST]
     letters = dict(zip(sorted(longest), string.ascii_uppercase, strict=False))
-    cause = (report.verdict.cause if report.verdict is not None else None) or "-"
+    verdict = report.verdict
+    cause = None if verdict is None or verdict.outcome != "fault" else verdict.cause
+    blamed = "" if cause is None else row(cause).event
     return [
-        Mark(letters.get(at, ""), kind, begin, stop, when, text, cause in _KINDS.get(kind, "").split())
+        Mark(letters.get(at, ""), kind, begin, stop, when, text, kind == blamed)
         for at, (kind, begin, stop, when, text) in enumerate(seen)
     ]
 
@@ -71,25 +67,23 @@ def _length(one: _Found) -> float:
 
 
 def _event(one: Event) -> _Found:
+    long = duration(one.ms)
     text = {
-        "host-pause": f"the {one.side}'s host stands still for {ms(one.ms)} ms",
-        "no-connection": f"no connection to the server for {ms(one.ms)} ms",
-        "loss": f"burst of lost data from the {one.side}: it costs ops {ms(one.cost_ms or 0.0)} ms",
+        "pause": f"{one.side}'s host paused, {long}",
+        "no-connection": f"no connection, {long}",
+        "loss": f"losses, sent by the {one.side}, {duration(one.cost_ms or 0.0)}",
     }[one.what]
     return one.what, one.at_s, one.at_s + one.ms / 1e3, one.at, text
 
 
 def _steps(report: Report, begin: str) -> list[_Found]:
     steps = [] if report.clock is None else report.clock.steps
-    return [
-        ("clock-step", _since(one.at, begin), None, one.at, f"{one.clock or 'a'} clock is set: theta {one.ms:+,.3f} ms")
-        for one in steps
-    ]
+    return [("clock-step", _since(one.at, begin), None, one.at, f"clock set: theta {one.ms:+,.3f} ms") for one in steps]
 
 
 def _phases(report: Report, begin: str) -> list[_Found]:
     return [
-        ("phase", _since(one.begin, begin), None, one.begin, f"phase {number} begins: mean {ms(one.client_ms)} ms")
+        ("phase", _since(one.begin, begin), None, one.begin, f"phase {number}: mean {ms(one.client_ms)} ms")
         for number, one in enumerate(report.phases[1:], 2)
     ]
 
@@ -100,20 +94,17 @@ def _hangs(report: Report, begin: str) -> list[_Found]:
     for one in report.hangs or ():
         ahead_s = (clock.theta_ms or 0.0) / 1e3 if clock is not None and one.capture == "server" else 0.0
         at = _since(one.since, begin) - ahead_s
-        what = "window stays shut" if one.awaits == "window" else "data stay unacknowledged"
-        found.append(("hang", at, at + one.ms / 1e3, one.since, f"{what}: the {one.side} waits {ms(one.ms)} ms"))
+        what = "window stays shut" if one.awaits == "window" else "data unacknowledged"
+        found.append(("hang", at, at + one.ms / 1e3, one.since, f"{what}, {duration(one.ms)}"))
     return found
 
 
 def _recoveries(report: Report, begin: str) -> list[_Found]:
-    recovered = [] if report.outcomes is None else report.outcomes.recoveries
-    return [
-        (
-            "recovery", (at := _since(one.at, begin)), at + one.ms / 1e3, one.at,
-            f"client recovers lost state for {ms(one.ms)} ms; {count_of(one.waited, 'request')} waited",
-        )
-        for one in recovered
-    ]  # fmt: skip
+    found: list[_Found] = []
+    for one in () if report.outcomes is None else report.outcomes.recoveries:
+        at = _since(one.at, begin)
+        found.append(("recovery", at, at + one.ms / 1e3, one.at, f"lost state re-established, {duration(one.ms)}"))
+    return found
 
 
 def _since(at: str, begin: str) -> float:
@@ -132,36 +123,63 @@ def height(found: Sequence[Mark], x: Spec) -> int:
     """Pixels above the lanes."""
     shown = [one for one in found if one.letter]
     lines = len(shown) + (len(found) > len(shown)) + max(_levels(shown, x), default=-1) + 1
-    return LINE_PX * lines + 6 if shown else 0
+    return LINE_PX * lines + 8 if shown else 0
 
 
-def drawn(found: Sequence[Mark], x: Spec, bottom: int) -> list[Spec]:
-    """Over all lanes down to `bottom`: a dashed line where each begins, a shade while it lasts, its letter above; in
-    front of them, from 0 down, what the letters mean."""
+def drawn(found: Sequence[Mark], x: Spec, over: Sequence[Lane]) -> list[Spec]:
+    """In each lane a dashed line where each begins, and a shade while it lasts; above them what the letters mean, and
+    the letters."""
     shown = [one for one in found if one.letter]
-    layers: list[Spec] = []
-    for row, one in enumerate(shown):
-        y = {"value": LINE_PX * row + 10}
-        layers.append(words(one.letter, {"value": 0}, y, **_look(one)))
-        layers.append(words(one.text, {"value": 16}, y, fontSize=11))
+    if not shown:
+        return []
+    levels = _levels(shown, x)
+    letters_px = height(found, x) - LINE_PX * (max(levels) + 1) - 2
+    low, high = x["scale"]["domain"]
+    values = [
+        {
+            "letter": one.letter,
+            "what": one.text,
+            "begin": min(max(one.begin_s, low), high),
+            "end": min(max(one.begin_s if one.end_s is None else one.end_s, low), high),
+            "is_cause": one.is_cause,
+            "line": LINE_PX * row + 10,
+            "level": letters_px + LINE_PX * level + 10,
+        }
+        for row, (one, level) in enumerate(zip(shown, levels, strict=True))
+    ]
+    shown_tips = tips(("what", "event, what"), ("begin", "from, s", ",.6~r"), ("end", "until, s", ",.6~r"))
+    hue = {"condition": {"test": "datum.is_cause", "value": CULPRIT}, "value": INK}
+    at = {"x": {**x, "field": "begin"}}
+    layers: list[Spec] = [
+        _text("letter", {"value": 4}, "line", hue, fontWeight="bold", fontSize=12),
+        _text("what", {"value": 16}, "line", {"value": INK}, align="left", fontSize=11),
+        _text("letter", at["x"], "level", hue, fontWeight="bold", fontSize=12),
+    ]
+    for lane in over:
+        sides = {"y": {"value": lane.top}, "y2": {"value": lane.bottom}, "tooltip": shown_tips}
+        shade = {"type": "rect", "fillOpacity": 0.1, "aria": False}
+        line = {"type": "rule", "strokeDash": [3, 3], "strokeWidth": 1, "aria": False}
+        layers += [
+            {"mark": shade, "encoding": {**at, "x2": {"field": "end"}, **sides, "fill": hue}},
+            {"mark": line, "encoding": {**at, **sides, "stroke": hue}},
+        ]
+    marks: list[Spec] = [{"description": "Events", "data": {"values": values}, "layer": layers}]
     if len(found) > len(shown):
         more = f"and {count(len(found) - len(shown))} more, in the table"
-        layers.append(words(more, {"value": 16}, {"value": LINE_PX * len(shown) + 10}, fontSize=11))
-    levels = _levels(shown, x)
-    top = height(found, x) - LINE_PX * (max(levels, default=0) + 1)
-    low, high = x["scale"]["domain"]
-    for one, level in zip(shown, levels, strict=True):
-        begin, end = (min(max(at, low), high) for at in (one.begin_s, one.begin_s if one.end_s is None else one.end_s))
-        letter = {"value": top + LINE_PX * level + 6}
-        layers.append(words(one.letter, {**x, "datum": begin}, letter, align="center", **_look(one)))
-        colour, y2 = CULPRIT if one.is_cause else INK, {"y2": {"value": bottom}}
-        at = {"x": {**x, "datum": begin}, "y": {"value": top + LINE_PX * level + 9}, **y2}
-        layers.append(rule(at, stroke=colour, strokeDash=[3, 3], strokeWidth=1))
-        if one.end_s is not None:
-            ends = {"x": {**x, "datum": begin}, "x2": {"datum": end}, "y": {"value": height(found, x)}, **y2}
-            shade = {"type": "rect", "fill": colour, "fillOpacity": 0.1, "tooltip": None, "aria": False}
-            layers.append({"data": {"values": [{}]}, "mark": shade, "encoding": ends})
-    return layers
+        marks.append(words(more, {"value": 16}, {"value": LINE_PX * len(shown) + 10}, fontSize=11))
+    return marks
+
+
+def _text(field: str, x: Spec, y: str, colour: Spec, **mark: object) -> Spec:
+    return {
+        "mark": {"type": "text", "align": "center", "baseline": "alphabetic", "tooltip": None, **mark},
+        "encoding": {
+            "x": x,
+            "y": {"field": y, "type": "quantitative", "scale": None, "axis": None, "title": None},
+            "text": {"field": field, "type": "nominal", "title": None},
+            "color": colour,
+        },
+    }
 
 
 def _levels(shown: Sequence[Mark], x: Spec) -> list[int]:
@@ -175,7 +193,3 @@ def _levels(shown: Sequence[Mark], x: Spec) -> list[int]:
         levels.append(next(free, _ROWS - 1))
         last[levels[-1]] = begin
     return levels
-
-
-def _look(one: Mark) -> Spec:
-    return {"fontWeight": "bold", "fontSize": 12, "color": CULPRIT if one.is_cause else INK}

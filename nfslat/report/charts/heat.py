@@ -94,7 +94,7 @@ def heat_chart(report: Report) -> list[Chart]:
     for row in found.rows:
         axis = log_axis("time, log scale", low, high, grid=True)
         one = lane(top + _HEAD_PX, _HEAT_PX, axis.pop("title"), [low, high], axis, type="log")
-        title = row.title + (": the fault is here" if row.hue == culprit else "")
+        title = f"{row.title.partition(' (')[0]}: the fault is here" if row.hue == culprit else row.title
         one.marks += [
             _cells(row, found, bounds, x, one, most),
             _line(row, found.bin_s, x, one, low, high),
@@ -110,7 +110,7 @@ def heat_chart(report: Report) -> list[Chart]:
     alt, caption = _alt(found, happened), _caption(found)
     if min(used) == 0:
         caption += " The lowest cells also hold what took less, figures of zero and below it included."
-    spec = lanes(drawn, height, alt, events.drawn(happened, x, height), usermeta=cells_are)
+    spec = lanes(drawn, height, alt, events.drawn(happened, x, drawn), usermeta=cells_are)
     return [Chart("heat", "Latency over time", caption, alt, spec, height + 50, "heat")]
 
 

@@ -53,9 +53,7 @@ FONT_PX = 12
 def culprit_of(report: Report) -> str | None:
     """The layer that the verdict blames; None where it blames none."""
     verdict = report.verdict
-    if verdict is None or verdict.cause is None or verdict.layer not in COLOUR:
-        return None
-    return verdict.layer
+    return verdict.layer if verdict is not None and verdict.outcome == "fault" else None
 
 
 def on_paper(spec: Any, culprit: str | None = None) -> Any:

@@ -27,9 +27,10 @@
   });
 
   const copied = (button, done) => {
+    button.dataset.name ||= button.textContent;
     button.textContent = done ? "Copied" : "Not copied";
     said.textContent = done ? "Copied" : "It could not be copied";
-    setTimeout(() => { button.textContent = "Copy"; said.textContent = ""; }, 2000);
+    setTimeout(() => { button.textContent = button.dataset.name; said.textContent = ""; }, 2000);
   };
   const copy = (button) => {
     const text = button.dataset.copy;

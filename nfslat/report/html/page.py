@@ -19,10 +19,14 @@ from nfslat.report import vega
 from nfslat.report.blocks import Prose, RankedFinding
 from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import Chart
+from nfslat.report.charts.events import marks
 from nfslat.report.charts.style import culprit_of, theme
 from nfslat.report.html import view
+from nfslat.report.markdown import for_ticket
 from nfslat.report.sections.answer import SRT_MEANS, headline
 from nfslat.report.sections.findings import findings_section
+from nfslat.report.sections.handover import TITLE, handover
+from nfslat.report.sections.inferred import inferred_words
 from nfslat.report.sections.outcomes import is_quiet
 from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count, ms, percent, visible
@@ -45,6 +49,7 @@ def render(report: Report) -> str:
     two = "capture" not in report.captures
     found = list(findings_section(report.findings, report.inflight, report.captures))
     causes = [block for block in found if isinstance(block, RankedFinding)]
+    first = _first(causes, report)
     intervals, intervals_left = view.interval_rows(report)
     return filled(
         "page.html",
@@ -55,7 +60,9 @@ def render(report: Report) -> str:
         title=_title(report),
         when=_when(report),
         headline=_headline(report),
+        inferred="" if report.inferred is None else inferred_words(report.inferred),
         contents=_contents(report, two),
+        events=marks(report),
         blocks=view.sections(report),
         tiles=view.tiles(report),
         stacks=view.stacks(report),
@@ -66,6 +73,12 @@ def render(report: Report) -> str:
         intervals=intervals,
         intervals_left=intervals_left,
         causes=[one for one in causes if one.number],
+        first=first,
+        rest=sum(bool(one.number) for one in causes) - (first is not None),
+        nothing_to_mend=_nothing_to_mend(report),
+        evidence=handover(report),
+        evidence_title=TITLE,
+        ticket=for_ticket(report).splitlines(),
         minor=[one for one in causes if not one.number],
         hang_codes=HANGS,
         not_found=[block.text for block in found if isinstance(block, Prose)],
@@ -173,6 +186,24 @@ def _title(report: Report) -> str:
     return f"NFS latency: {' and '.join(names)}"
 
 
+def _first(causes: Sequence[RankedFinding], report: Report) -> RankedFinding | None:
+    """What is to be mended first: the cause that the verdict names; nothing where it finds no fault. One capture has no
+    verdict."""
+    ranked = [one for one in causes if one.number]
+    if report.verdict is None:
+        return ranked[0] if ranked and "capture" in report.captures else None
+    named = report.verdict.cause if report.verdict.outcome == "fault" else None
+    return next((one for one in ranked if one.code == named), None)
+
+
+def _nothing_to_mend(report: Report) -> str:
+    if report.verdict is None:
+        return "Capture on both hosts at the same time, so that the same operations are in both."
+    if report.verdict.outcome == "no-fault":
+        return "Nothing needs to be mended: nothing that was looked for explains the time."
+    return "Nothing yet: it cannot be told what to mend before more is measured."
+
+
 def _headline(report: Report) -> tuple[str, str]:
     """The answer's first sentence, and the rest."""
     first, *rest = re.split(r"(?<=\.) (?=[A-Z])", headline(report.verdict, report.matched), maxsplit=1)
@@ -212,16 +243,16 @@ def _contents(report: Report, two: bool) -> list[tuple[str, str]]:
     hangs = [("hangs", "Connections that hang")] if report.hangs else []
     if not two:
         return [
-            ("answer", "What it shows"), ("distributions", "Each operation"), *hangs, *errors,
-            ("in-flight", "In flight"), ("audit", "Capture audit"), ("definitions", "Definitions"),
+            ("answer", "What it shows"), ("distributions", "Each operation"), ("over-time", "Over time"),
+            *hangs, *errors, ("in-flight", "In flight"), ("audit", "Capture audit"), ("definitions", "Definitions"),
         ]  # fmt: skip
     return [
-        ("answer", "Answer"), ("stack", "Latency stack"), ("distributions", "Each operation"),
+        ("answer", "Answer"), ("do", "What to do"), ("stack", "Latency stack"), ("distributions", "Each operation"),
         ("over-time", "Over time"), *errors, ("in-flight", "Threads and slots"), ("parts", "Part by part"),
         ("clock", "Clocks"), ("transport", "TCP and the path"), ("slowest", "Slowest ops"),
         *((f"by-{number}", f"By {pivot.by}") for number, pivot in enumerate(report.pivots, 1)),
         *([("intervals", "Intervals")] if report.intervals is not None else []),
-        ("findings", "What to do"), ("what-if", "What if"), ("evidence", "Outside evidence"),
+        ("findings", "Causes"), ("what-if", "What if"), ("evidence", "Outside evidence"),
         ("audit", "Capture audit"), ("definitions", "Definitions"),
     ]  # fmt: skip
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from nfslat.answer.model import AuditNote, Capture, MatchedOps, MatchedRow, RawRow, Report, Verdict
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
+from nfslat.report.sections.inferred import inferred_words
 from nfslat.report.sections.pivots import legend
 from nfslat.report.sections.tables import (
     op_label,
@@ -45,6 +46,8 @@ def answer_section(report: Report) -> Iterator[Block]:
     yield Prose(verdict.text if found and verdict else headline(verdict, report.matched), style="bold")
     if report.matched is not None:
         yield from _proof(report)
+        if report.inferred is not None:
+            yield Prose(inferred_words(report.inferred))
         yield from _with_unseen(report.captures)
     if verdict is not None:
         yield Prose(
@@ -123,14 +126,14 @@ def _between(low_ms: float, high_ms: float) -> str:
 def one_side_section(report: Report) -> Iterator[Block]:
     """What one capture can say, and what it cannot."""
     rows = report.raw.get("capture", [])
-    yield Prose("One capture: it shows how long ops took, not where the time goes.", style="bold")
+    yield Prose("One capture shows how long operations took, not where the time goes.", style="bold")
     if rows:
         yield Prose(_heaviest(rows))
     yield Gap()
     yield Prose(
-        "It can say: the SRT of every op as seen at this point, which ops are slow, what was sent again and what was "
-        "not answered. Taken on the server, also how many threads calls wait for; taken on the client, whether slots "
-        "are likely to hold them (below, in flight).",
+        "It can say: the SRT of every operation as seen at this point, which operations are slow, what was "
+        "retransmitted and what was not answered. Taken on the server, also how many threads calls wait for; taken "
+        "on the client, whether slots are likely to hold them (below, in flight).",
         hanging=2,
     )
     yield Prose(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nfslat.answer.pictures import IN_THREAD, QUEUE, UNEXPLAINED, Piece, SlowOp
+from nfslat.answer.pictures import IN_THREAD, NO_CONNECTION, QUEUE, UNEXPLAINED, Piece, SlowOp
 from nfslat.model.causes import Cause, in_words
 
 PARTS_IN_WORDS = {
@@ -16,7 +16,11 @@ PARTS_IN_WORDS = {
     "reply_net": "reply in transit",
     "network": "on the network",
 }
-_OWN = {QUEUE: "wait for a server thread", IN_THREAD: "in a server thread"}
+_OWN = {
+    NO_CONNECTION: "no connection: retransmitted on the next",
+    QUEUE: "wait for a server thread",
+    IN_THREAD: "in a server thread",
+}
 _OF_CALL = (Cause.BEHIND_LOSS.value, Cause.REORDERING.value)  # within the server's part they hold the call back
 _WORTH_A_NAME = 0.005  # of the whole
 

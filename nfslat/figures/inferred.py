@@ -1,0 +1,25 @@
+"""What was inferred of the host without a capture -> its figures in the report."""
+
+from __future__ import annotations
+
+from nfslat.answer import model
+from nfslat.model.units import to_ms
+from nfslat.results import Correlation
+
+
+def inferred_of(c: Correlation) -> model.Inferred | None:
+    """None where both hosts were captured."""
+    found = c.inferred
+    if found is None:
+        return None
+    rows = c.matched.client
+    return model.Inferred(
+        side=found.side,
+        taken_at=found.taken_at,
+        ops=len(rows),
+        unstamped=found.unstamped,
+        mean_error_ms=to_ms(found.mean_error_ns(rows)),
+        op_error_ms=to_ms(found.op_error_ns(rows)),
+        tick_ms=to_ms(found.tick_ns),
+        round_trip_ms=to_ms(found.round_trip_ns),
+    )

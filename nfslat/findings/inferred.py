@@ -1,0 +1,21 @@
+"""Findings that rest on times which were inferred -> the same, no surer than that."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from nfslat.findings.catalogue import HANGS
+from nfslat.findings.diagnosis import Diagnosis
+from nfslat.findings.put_off import PUT_OFF_CODES
+
+# What the packets of either host show by themselves: errors in replies, connections that hang.
+_SEEN = frozenset((*PUT_OFF_CODES, *HANGS))
+
+
+def no_surer(findings: Sequence[Diagnosis], taken_at: str) -> list[Diagnosis]:
+    """What is found of the host where the capture was taken is measured; all else is likely at most."""
+    return [
+        one if one.layer == taken_at or one.code in _SEEN else dataclasses.replace(one, confidence="likely")
+        for one in findings
+    ]

@@ -1,0 +1,80 @@
+"""A decoded capture, and what was inferred of the other host -> what a capture there would have been decoded to, as far
+as that is known; and its ops matched with those of the first."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TypeVar
+
+import numpy as np
+
+from nfslat.kernels.join import Several
+from nfslat.match.connections import Links
+from nfslat.match.match import Matching
+from nfslat.model.decoded import Decoded
+from nfslat.model.details import Blocked, Details, Hangs, Pauses, TcpEvents, Unread
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import Matched, Miss, Ops, Table, Unmatched
+from nfslat.peer.infer import Found
+
+T = TypeVar("T", bound=Table)
+
+
+def decoded_of(near: Decoded, found: Found) -> Decoded:
+    """Rows are those of `near`. What only a capture there could show (pauses of its TCP, packets that were lost on the
+    way) is not in it."""
+    ops = dataclasses.replace(found.ops, transmissions=np.ones(len(found.ops), dtype=np.int16))
+    loose = near.loose.take(near.loose.op == NULL)
+    return dataclasses.replace(
+        near,
+        ops=ops,
+        loose=loose,
+        repeats={},
+        hidden=0,
+        malformed=0,
+        interface_drops=0,
+        lost_ranges=0,
+        lost_bytes=0,
+        directions=None,
+        details=_details(near.details, found),
+    )
+
+
+def matched_one_to_one(ops: Ops, found: Found, ran: tuple[int, int]) -> Matching:
+    """Each op whose instants were inferred with itself."""
+    rows = np.flatnonzero(found.known).astype(np.int32)
+    fates = np.where(found.known, Miss.MATCHED, Miss.CONNECTION_UNMATCHED).astype(np.int8)
+    links = np.arange(len(ops.connections), dtype=np.int32)
+    none = np.zeros(0, dtype=np.int64)
+    return Matching(
+        Matched(rows, rows.copy()),
+        Unmatched(fates, fates.copy()),
+        Links(links, links.copy()),
+        Several(none, none, none, none),
+        none,
+        (ran, ran),
+    )
+
+
+def _details(near: Details, found: Found) -> Details:
+    """What came late, or twice, the other host had sent once more; its clock says when."""
+    of_far = near.resent.is_reply == (1 if found.inferred.side == "server" else 0)
+    resent = near.resent.take(of_far)
+    sent_ns = found.left_ns(resent.frame)
+    resent = dataclasses.replace(resent, t_ns=sent_ns, kind=np.zeros(len(resent), dtype=np.int8)).take(sent_ns != NULL)
+    # Round trips are those of the capture's own place.
+    tcp = dataclasses.replace(near.tcp, rtt_count=np.zeros(len(near.tcp), dtype=np.int64))
+    return dataclasses.replace(
+        near,
+        tcp=tcp,
+        resent=resent,
+        events=_none(TcpEvents),
+        pauses=_none(Pauses),
+        blocked=_none(Blocked),
+        unread=_none(Unread),
+        hangs=_none(Hangs),
+    )
+
+
+def _none(table: type[T]) -> T:
+    return table.from_columns({name: [] for name in table.columns()})

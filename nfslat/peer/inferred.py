@@ -1,0 +1,50 @@
+"""What was inferred of the host that was not captured, and how far that can be off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nfslat.model.tables import I32, I64
+from nfslat.peer.vantage import Vantage
+
+_OF_A_TICK = 5  # in the mean over many segments, wherever in their ticks they left
+_SPREADS = 2  # standard deviations
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """`side` is the host that was not captured, "server" or "client". Columns have a row for each op of the capture.
+
+    Of the server the time from having a call to sending the reply is inferred (server SRT); of the client that from
+    sending a call to having its reply (client SRT). `low_ns` and `high_ns` are what it lies between: TCP's rules and
+    causality, to within what is known of the other clock.
+    """
+
+    side: str
+    vantage: Vantage
+    low_ns: I64
+    high_ns: I64
+    doubt_ns: I64  # by so much the estimate is later, or longer, than the least that is possible
+    tick_ns: int  # of the other host's clock, the longest of its connections
+    round_trip_ns: int  # the shortest of the way from host to host
+    unstamped: int  # ops of connections without time stamps, of which nothing is said
+
+    @property
+    def taken_at(self) -> str:
+        """Where the capture was taken: "client", "server" or "loopback"."""
+        return "loopback" if self.vantage.place == "loopback" else "client" if self.side == "server" else "server"
+
+    def op_error_ns(self, rows: I32 | I64) -> int:
+        """Half of what the bounds of an op leave free, the median of these."""
+        return int(np.median(self.high_ns[rows] - self.low_ns[rows])) // 2 if len(rows) else 0
+
+    def mean_error_ns(self, rows: I32 | I64) -> int:
+        """How far the mean over these ops may be off: of parts of a tick, and of what is free in each op, most cancels;
+        what far does later than it could adds up."""
+        if not len(rows):
+            return 0
+        free = (self.high_ns[rows] - self.low_ns[rows]).astype(np.float64) / 2
+        by_chance = _SPREADS * float(np.sqrt((free**2).sum())) / len(rows)
+        return int(self.doubt_ns[rows].mean()) + self.tick_ns // _OF_A_TICK + int(by_chance)

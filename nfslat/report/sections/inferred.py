@@ -1,0 +1,22 @@
+"""What was inferred of the host that was not captured -> how far it can be trusted, in words."""
+
+from __future__ import annotations
+
+from nfslat.answer.model import Inferred
+from nfslat.report.text_layout import ms
+
+_OTHERWISE = {"server": "client", "client": "server"}
+
+
+def whose(found: Inferred) -> str:
+    """Whose capture it is."""
+    return f"the {_OTHERWISE[found.side]}'s"
+
+
+def inferred_words(found: Inferred) -> str:
+    """For the first screen."""
+    return (
+        f"From {whose(found)} capture alone: when the {found.side} had calls and replies is inferred from TCP time "
+        f"stamps; means to +/- {ms(found.mean_error_ms)} ms, and an op lies within bounds of +/- "
+        f"{ms(found.op_error_ms)} ms (median)."
+    )

@@ -1,0 +1,62 @@
+"""What is printed uses the words of docs/glossary.md, and none of those that it bans."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GLOSSARY = ROOT / "docs" / "glossary.md"
+PAGES = sorted({*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"} - {GLOSSARY})
+MODULES = sorted(ROOT.glob("nfslat/**/*.py"))
+
+
+def _banned() -> list[str]:
+    table = GLOSSARY.read_text().split("## Words that are not used")[1]
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \|$", table, re.MULTILINE)
+    return [row for row in rows if row not in ("not", "---")]
+
+
+def _texts(module: Path) -> Iterator[str]:
+    """Strings of a module that may be printed: none of its docstrings, placeholders as ``{}``."""
+    tree = ast.parse(module.read_text())
+    hidden: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, clean=False):
+            hidden.add(id(node.body[0].value))  # type: ignore[attr-defined]
+        if isinstance(node, ast.JoinedStr):
+            hidden |= {id(part) for part in node.values}
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in hidden:
+            yield node.value
+
+
+def _found(text: str) -> list[str]:
+    flat = " ".join(text.split()).lower()
+    return [words for words in BANNED if re.search(rf"\b{re.escape(words)}\b", flat)]
+
+
+BANNED = _banned()
+
+
+def test_the_glossary_bans_words() -> None:
+    """The table is read: an empty one would ban nothing."""
+    assert len(BANNED) >= 15
+    assert _found("Packets that are\nunder way.") == ["under way"]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_text_has_a_banned_word(module: Path) -> None:
+    """Nothing that a module may print has words that the glossary bans."""
+    assert [(words, text) for text in _texts(module) for words in _found(text)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_no_page_has_a_banned_word(page: Path) -> None:
+    """Nor has a page of the manual."""
+    assert _found(page.read_text()) == []
