@@ -260,7 +260,7 @@ def test_a_hanging_connection_is_a_fault() -> None:
         (_finding("congestion-window", "network", 0.8), _FAR, "with a full congestion window"),
         (_finding("head-of-line", "network", 0.8), _FAR, "Replies wait behind others on their connection"),
         (_finding("bandwidth", "network", 0.8), _FAR, "The path is saturated"),
-        (_finding("host-pause", "server", 0.8, pauses=3, longest_ms=800.0), MEAN, "stalled 3 times, for up to 800.0 ms"),
+        (_finding("host-pause", "server", 0.8, pauses=3, longest_ms=800.0), MEAN, "stalled 3 times, for up to 800"),
         (
             _finding("client-slots", "client", 0.9, slots=16, at_limit_share=0.9),
             Layers(1, 0.5, 56.5),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_NEARLY = 0.95
-
 PARTS = ["call_send", "call_net", "server", "reply_send", "reply_net"]
 
 
@@ -18,10 +16,3 @@ class Summary:
     p95: float  # 95th percentile, ms
     p99: float  # 99th percentile, ms
     max: float  # longest, ms
-
-
-def share_of(complete: float) -> str:
-    """``all``, ``99.98 %``, ``83 %``: never rounded up to all of it."""
-    if complete >= 1:
-        return "all"
-    return f"{complete * 100:.0f} %" if complete < _NEARLY else f"{int(complete * 1e4) / 100:g} %"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nfslat.answer.figures import share_of
 from nfslat.answer.model import Objective, Verdict
 from nfslat.findings.catalogue import row
 from nfslat.findings.diagnosis import Diagnosis
@@ -240,3 +239,10 @@ def _of_captures(slowest: Layers | None, ground: Ground) -> tuple[int, list[str]
         reasons.append("no offset of the two clocks explains the operations: time stamps or matches are wrong")
         worst = 0
     return worst, reasons
+
+
+def share_of(complete: float) -> str:
+    """``all``, ``99.98 %``, ``83 %``: never rounded up to all of it."""
+    if complete >= 1:
+        return "all"
+    return f"{complete * 100:.0f} %" if complete < COMPLETE else f"{int(complete * 1e4) / 100:g} %"

@@ -375,10 +375,9 @@ server 10.0.0.1: at most 32 at once, 27.1 on average while there are any
     calls wait for one
   mean wait for a thread 14.2 ms (between 13.4 and 14.2), in a thread 5.10 ms;
     96.0 % of the calls wait
-  threads that served clients outside the server's capture are not
-    counted
-  12 calls of little work waited as long as the others, so the wait is not
-    for storage
+  threads that served clients outside the server's capture are not counted
+  12 calls of little work waited as long as the others, so the wait is not for
+    storage
 
 mean ms      vers  count  server  queue    in a  queue's
                              SRT         thread    share
@@ -450,13 +449,13 @@ part                            mean   share  slowest 1 %   share
 ----------------------------  ------  ------  -----------  ------  ---------
 call_send: client sends it     0.004   0.0 %        0.004   0.0 %
 call_net: call in transit      0.310   1.6 %        0.500   0.6 %  +/- 0.230
-  until it was retransmitted                           0.020
+  until it was retransmitted                        0.020
 server: call in to reply out  19.300  96.4 %       89.200  98.7 %
 reply_send: server sends it    0.096   0.5 %        0.296   0.3 %
 reply_net: reply in transit    0.310   1.5 %        0.400   0.4 %  +/- 0.230
 sum, first to last byte       20.020               90.400
-Which direction takes longer cannot be told: the two differ by less than
-their combined error.
+Which direction takes longer cannot be told: the two differ by less than their
+combined error.
 
 Percentiles of the parts, ms
 part            p50      p95      p99       max
@@ -534,7 +533,8 @@ def test_charges_have_rows_where_they_matter_and_the_rest_is_one_line(small: Cal
     assert not any(line.startswith("not explained by TCP call_send") for line in lines)
     words = " ".join(lines)
     assert "before the call's first byte, so in no SRT: 0.700 ms on average (10 ops), receiver's window closed" in words
-    assert "after the reply's last byte, so in no SRT: 0.300 ms on average (10 ops), arrived, queued behind lost data" in words
+    said = "after the reply's last byte, so in no SRT: 0.300 ms on average (10 ops), arrived, queued behind lost data"
+    assert said in words
 
 
 def test_where_only_the_distance_is_charged_nothing_is_printed(small: Callable[[], Report]) -> None:

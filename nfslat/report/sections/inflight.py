@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from nfslat.answer.figures import share_of
 from nfslat.answer.model import (
     CapInFlight,
     ClientInFlight,
@@ -38,10 +37,8 @@ def inflight_section(inflight: InFlight, matched: MatchedOps | None) -> Iterator
     for cap in inflight.caps:
         yield Item(_cap(cap))
     if matched is not None and matched.completeness.share < 1 - _HIDDEN:
-        yield Item(
-            f"{share_of(matched.completeness.share)} of the operations of this time are in both captures: levels are "
-            "too low."
-        )
+        both, of = count(matched.completeness.ops), count(matched.completeness.of)
+        yield Item(f"{both} of {of} operations of this time are in both captures: levels are too low.")
     elif matched is None and max(inflight.hidden_share.values(), default=0.0) > _HIDDEN:
         yield Item(f"{percent(max(inflight.hidden_share.values()))} of the ops are not captured: levels are too low.")
 
