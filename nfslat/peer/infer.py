@@ -111,7 +111,7 @@ def infer(ops: Ops, asked: Bool, segments: Segments, side: str | None = None) ->
     known &= _is_possible(ops, rows, made, near)
     free = made.end.high - made.begin.low - np.maximum(made.end.low - made.begin.high, 0)
     contrary = known & (free < -_SLIGHTLY_NS)
-    if np.count_nonzero(contrary) > _FEW * max(np.count_nonzero(known), 1):
+    if np.count_nonzero(contrary) > _FEW * int(np.count_nonzero(known)):
         return "the times of its packets contradict the other host's time stamps, as those of a coarse clock do"
     known &= ~contrary
     if not known.any():
