@@ -188,6 +188,33 @@ def _taken(side: str, name: str) -> Callable[[Block], Cells]:
     return lambda block: Cells(block.of(side, name))
 
 
+def _captured(side: str, name: str) -> Callable[[Block], Cells]:
+    """Null of a host that was not captured: it has no frames."""
+
+    def make(block: Block) -> Cells:
+        is_inferred = block.c.inferred is not None and block.c.inferred.side == side
+        return Cells(block.of(side, name), np.ones(block.rows, dtype=np.bool_) if is_inferred else None)
+
+    return make
+
+
+def _source(block: Block) -> Cells:
+    """Null where both hosts were captured."""
+    found = block.c.inferred
+    if found is None:
+        return Cells(np.zeros(block.rows, dtype=np.int32), np.ones(block.rows, dtype=np.bool_), ("server", "client"))
+    row = ("server", "client").index(found.side)
+    return Cells(np.full(block.rows, row, dtype=np.int32), None, ("server", "client"))
+
+
+def _inferred(name: str) -> Callable[[Block], Cells]:
+    def make(block: Block) -> Cells:
+        found = block.c.inferred
+        return block.unknown() if found is None else Cells(getattr(found, name)[block.side("client")[1]])
+
+    return make
+
+
 def _first_known(name: str) -> Callable[[Block], Cells]:
     """The client's value, else the server's."""
 
@@ -359,7 +386,7 @@ COLUMNS = (
         for name, says in zip(INSTANTS, _POINTS, strict=True)
     ),
     *(
-        Column(f"{side}_{name}", "int32", "", f"{says} frame in the {side}'s capture, from 1", _taken(side, name))
+        Column(f"{side}_{name}", "int32", "", f"{says} frame in the {side}'s capture, from 1", _captured(side, name))
         for side in ("client", "server")
         for name, says in zip(FRAMES, _FRAMES_SAY, strict=True)
     ),
@@ -394,4 +421,7 @@ COLUMNS = (
     *_ends("server", "_at_server", ", as the server's capture has it"),
     Column("client_whole", "bool", "", "is every byte of it in the client's capture?", _whole("client")),
     Column("server_whole", "bool", "", "is every byte of it in the server's capture?", _whole("server")),
+    Column("inferred", TEXT, "", "the host that was not captured: its times are inferred", _source),
+    Column("inferred_low_ns", "int64", "ns", "of its server_srt_ns or client_srt_ns: at least", _inferred("low_ns")),
+    Column("inferred_high_ns", "int64", "ns", "and at most", _inferred("high_ns")),
 )  # fmt: skip

@@ -38,6 +38,7 @@ _AT_WORK = 0.5  # of the time at a limit
 _PAUSE_MS = 500.0
 _LONG_MS = 5.0  # in the server: findings begin there to look for a cause
 _NEGATIVE = 0.1  # of the ops
+_LOSSY, _MUCH_LOST = 0.002, 0.01  # of the ops
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Ground:
     clock_fits: bool  # one constant offset explains all ops
     inferred: str | None = None  # the side that was not captured: what is said of it rests on the packets of the other
     error_ms: float = 0.0  # how far its mean may be off
-    lossy: bool = False  # packets are seen to be lost on the path
+    lost_share: float = 0.0  # of the ops, those for which the capture of one host shows that packets were lost
     unseen_explain: bool = False  # what is left above the wire might be of ops that are not in the captures
     unseen: WithUnseen | None = (
         None  # where the means of the ops that are shown mislead; the verdict's are with the rest
@@ -134,7 +135,11 @@ def _doubt(one: Diagnosis, mean: Layers, ground: Ground | None) -> str:
             f"the {ground.inferred}'s times are inferred from the packets of one capture, to within "
             f"{ms(ground.error_ms)} ms in the mean, which is too little to name a layer"
         )
-    if ground.lossy and one.layer == ground.inferred == "server" and one.code in (SLOW_OPS, "server-storage"):
+    if (
+        ground.lost_share > _LOSSY
+        and one.layer == ground.inferred == "server"
+        and one.code in (SLOW_OPS, "server-storage")
+    ):
         return (
             "packets are lost on the path, and a reply that was lost whole and sent again looks like a slow operation in "
             "a capture of the client alone"
@@ -235,6 +240,9 @@ def _nothing(
     if any(one.met is False for one in objectives):
         step = row(SLOW_OPS if mean.largest == "server" else BETWEEN).next
         return Lead("undecided", also=known, why="it is slower than you want, and no finding explains that", next=step)
+    if ground.lost_share > _MUCH_LOST:
+        why = "packets are lost on the path, and what that costs is not seen in the capture of one host alone"
+        return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
     return Lead("no-fault", also=[one for one in known if one.confidence == "certain"])
 
 

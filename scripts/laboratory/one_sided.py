@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
             found += halves(folder)
         except NfslatError as error:
             sys.stderr.write(f"{folder}: {error}\n")
-    sys.stdout.write(table(found, markdown=options.markdown))
+    sys.stdout.write(compact(found) if options.markdown else table(found))
     return 0 if found else 3
 
 
@@ -145,7 +145,33 @@ def _layers(side: str, means: tuple[float, float], truth: Analysis, known: F64) 
     return [(client_ms, one) if side == "client" else (one, server_ms) for one in means]
 
 
-def table(found: Sequence[Half], *, markdown: bool = False) -> str:
+def compact(found: Sequence[Half]) -> str:
+    """A row a pair: what the client's capture says of the server, and the server's of the client."""
+    rows: dict[str, list[str]] = {}
+    for one in found:
+        row = rows.setdefault(one.pair, [one.pair, "", *[""] * 4, "", *[""] * 4])
+        at = 1 if one.side == "client" else 6
+        cells = (one.true_ms, one.found_ms, one.said_ms)
+        row[at : at + 5] = [*(f"{ms:.2f}" for ms in cells), f"{one.median_ms:.2f}", one.agrees]
+    head = [
+        "ms",
+        "server",
+        "one capture",
+        "+/-",
+        "an op",
+        "verdict",
+        "client",
+        "one capture",
+        "+/-",
+        "an op",
+        "verdict",
+    ]
+    align = ("left", *["right"] * 4, "left", *["right"] * 4, "left")
+    out = tabulate(list(rows.values()), head, tablefmt="github", disable_numparse=True, colalign=align)
+    return f"{out}\n\n{summary(found)}\n"
+
+
+def table(found: Sequence[Half]) -> str:
     """A row a half, and what they come to."""
     rows = [
         [
@@ -165,11 +191,10 @@ def table(found: Sequence[Half], *, markdown: bool = False) -> str:
         ]
         for one in found
     ]
-    form = "pipe" if markdown else "simple"
     out = tabulate(
         rows,
         _HEAD,
-        tablefmt=form,
+        tablefmt="simple",
         disable_numparse=True,
         colalign=_ALIGN,
     )

@@ -1,0 +1,111 @@
+"""One capture through the whole of nfslat: real pairs, each half alone, against what both say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nfslat
+from nfslat.findings.diagnosis import Diagnosis, Evidence
+from nfslat.findings.inferred import no_surer
+from nfslat.findings.layers import Layers
+from nfslat.findings.leads import Ground, lead
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+PAIRS = ["server-threads", "slow-network", "packet-loss", "client-slots"]
+_STAMPED_NS = 100_000  # what two captures may differ by, each stamping a little off the wire
+
+
+@pytest.fixture(scope="module", params=PAIRS)
+def pair(request: pytest.FixtureRequest) -> tuple[nfslat.Report, dict[str, nfslat.Report]]:
+    """Both captures, and each of them alone."""
+    files = {side: SAMPLES / request.param / f"{side}.pcap.gz" for side in ("server", "client")}
+    return nfslat.correlate(files["server"], files["client"]), {one: nfslat.inspect(files[one]) for one in files}
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_each_half_holds_the_truth(pair: tuple[nfslat.Report, dict[str, nfslat.Report]], side: str) -> None:
+    """Where it was taken is found; bounds hold what the other capture shows in nearly all ops, and the mean is as good
+    as it says."""
+    both, alone = pair
+    truth, one = both.correlation, alone[side].correlation
+    assert one.inferred is not None
+    assert one.inferred.taken_at == side
+    mine = (truth.matched.client if side == "client" else truth.matched.server).astype(np.int64)
+    place = np.full(len(getattr(one, side).ops), -1)
+    place[one.matched.client] = np.arange(len(one.matched))
+    known = place[mine] >= 0
+    assert known.mean() > 0.99
+    true_ns = (truth.server_srt_ns if side == "client" else truth.client_srt_ns)[known]
+    found_ns = (one.server_srt_ns if side == "client" else one.client_srt_ns)[place[mine][known]]
+    rows = mine[known]
+    held = (true_ns >= one.inferred.low_ns[rows] - _STAMPED_NS) & (true_ns <= one.inferred.high_ns[rows] + _STAMPED_NS)
+    assert held.mean() > 0.97
+    assert abs(found_ns.mean() - true_ns.mean()) <= one.inferred.mean_error_ns(rows)
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_what_is_said_of_it_is_not_too_sure(pair: tuple[nfslat.Report, dict[str, nfslat.Report]], side: str) -> None:
+    """Parts add up as of two captures; no verdict is of high confidence, and the text says that it is one capture."""
+    report = pair[1][side]
+    figures = report.figures
+    c = report.correlation
+    assert (sum(c.parts.all_ns()) == (c.client.ops.t3 - c.client.ops.t0)[c.matched.client]).all()
+    assert figures.verdict is not None
+    assert figures.verdict.confidence != "high"
+    assert f"From the {side}'s capture alone" in " ".join(report.text().split())
+    assert f"From the {side}'s capture alone" in " ".join(report.markdown().split())
+    assert all(
+        one.confidence == "likely" for one in figures.findings if one.layer == "network" and one.share is not None
+    )
+
+
+@pytest.mark.parametrize("name", PAIRS[:2])
+def test_the_client_s_half_names_the_cause(name: str) -> None:
+    """Too few threads, and a long path, are found in the client's capture alone."""
+    files = [SAMPLES / name / f"{side}.pcap.gz" for side in ("server", "client")]
+    both, one = nfslat.correlate(*files).verdict, nfslat.inspect(files[1]).verdict
+    assert both is not None
+    assert one is not None
+    assert (one.outcome, one.layer, one.cause) == (both.outcome, both.layer, both.cause)
+
+
+def _finding(code: str, layer: str, share: float) -> Diagnosis:
+    return Diagnosis(
+        code=code,
+        layer=layer,
+        severity="warning",
+        share=share,
+        slowest=None,
+        confidence="certain",
+        text="",
+        evidence=Evidence(),
+        advice=None,
+    )
+
+
+def test_findings_of_the_other_host_are_likely() -> None:
+    """What is measured stays certain."""
+    found = [_finding("server-storage", "server", 0.9), _finding("client-slots", "client", 0.1)]
+    assert [one.confidence for one in no_surer(found, "client")] == ["likely", "certain"]
+    assert [one.confidence for one in no_surer(found, "server")] == ["certain", "likely"]
+
+
+@pytest.mark.parametrize(
+    ("error_ms", "lost", "outcome"), [(0.1, 0.0, "fault"), (9.0, 0.0, "undecided"), (0.1, 0.05, "undecided")]
+)
+def test_what_is_not_known_well_enough_is_left_open(error_ms: float, lost: float, outcome: str) -> None:
+    """A server is not blamed where its mean may be off by as much, nor for slow ops where replies are lost."""
+    ground = Ground(
+        ops=5000,
+        complete=1.0,
+        incomplete="",
+        negative=0,
+        clock_fits=True,
+        inferred="server",
+        error_ms=error_ms,
+        lost_share=lost,
+    )
+    assert lead(Layers(9.0, 1.0), None, ground, [_finding("server-storage", "server", 0.9)]).outcome == outcome
