@@ -17,7 +17,7 @@ from tabulate import tabulate
 import nfslat
 from nfslat.answer.model import Verdict
 from nfslat.errors import InputError, NfslatError
-from nfslat.model.tables import F64
+from nfslat.model.tables import F64, Bool
 from nfslat.results import Analysis
 
 _NS_PER_MS = 1e6
@@ -139,7 +139,7 @@ def half(pair: str, side: str, truth: Analysis, verdict: Verdict, one: Analysis,
     )
 
 
-def _layers(side: str, means: tuple[float, float], truth: Analysis, known: F64) -> list[tuple[float, float]]:
+def _layers(side: str, means: tuple[float, float], truth: Analysis, known: Bool) -> list[tuple[float, float]]:
     """Mean client and server SRT, with two captures and with one."""
     client_ms, server_ms = (srt[known].mean() / _NS_PER_MS for srt in (truth.client_srt_ns, truth.server_srt_ns))
     return [(client_ms, one) if side == "client" else (one, server_ms) for one in means]
