@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -158,6 +159,7 @@ def test_pairs_are_found_however_deep(tmp_path: Path) -> None:
     assert set(inputs.of(reads)) == {"lab/a/client.pcap.gz", "lab/a/server.pcap.gz", "lab-2/b/c/server.pcapng"}
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
 def test_two_checkouts_are_compared_and_one_is_kept(tmp_path: Path) -> None:
     """Equal ones exit with 0, a changed word with 1 and its name; what is kept of a commit is not run again."""
     for name in ("old", "new"):

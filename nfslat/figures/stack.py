@@ -61,9 +61,13 @@ def stack(known: Known, c: Analysis) -> Stack:
             continue
         one, with_unseen = _with_unseen(_layer(name, known, c, at), c, at)
         block, remarks = layers(one, known)
-        rows += block
+        rows += block if c.inferred is None else [_as_inferred(row, c.inferred.side) for row in block]
         notes += [*with_unseen, *remarks]
     return Stack(rows, notes)
+
+
+def _as_inferred(row: StackRow, side: str) -> StackRow:
+    return dataclasses.replace(row, source="inferred") if row.source == f"{side} capture" else row
 
 
 def _blocks(known: Known) -> list[str]:

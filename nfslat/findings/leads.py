@@ -141,8 +141,8 @@ def _doubt(one: Diagnosis, mean: Layers, ground: Ground | None) -> str:
         and one.code in (SLOW_OPS, "server-storage")
     ):
         return (
-            "packets are lost on the path, and a reply that was lost whole and sent again looks like a slow operation "
-            "in a capture of the client alone"
+            "packets are lost on the path, and a reply that was lost whole and retransmitted looks like a slow "
+            "operation in a capture of the client alone"
         )
     return ""
 

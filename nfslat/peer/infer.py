@@ -21,11 +21,11 @@ from nfslat.peer.instants import Between, Peer, least_round_trip
 from nfslat.peer.vantage import Vantage, vantage
 
 _FEW_SEGMENTS = 20  # of a connection: with fewer another one of the same hosts tells its round trip
-_SLIGHTLY_NS = 200_000  # two stamps of one host, of packets that went by at once
-_FEW = 0.05  # of the ops
 _SURELY_NS = 100_000_000  # more than any error here
 _MUCH_NS = 30_000_000  # a timer may have been taken for the round trip
 _MOSTLY = 0.5  # of the ops
+_WIDEST = 2.0  # times what ops take, for the error of their mean; a verdict asks for less
+_CONTRADICT = 0.05  # of the ops: bounds that leave nothing between them
 _NO_STAMPS = "its packets have no TCP time stamps (RFC 7323), which hold the other host's clock"
 
 
@@ -109,15 +109,26 @@ def infer(ops: Ops, asked: Bool, segments: Segments, side: str | None = None) ->
     made = _of_server(ops, rows, call, reply, peers) if near == "client" else _of_client(ops, rows, call, reply, peers)
     known = np.isfinite(made.begin.at) & np.isfinite(made.end.at) & np.isfinite(made.doubt)
     known &= _is_possible(ops, rows, made, near)
-    free = made.end.high - made.begin.low - np.maximum(made.end.low - made.begin.high, 0)
-    contrary = known & (free < -_SLIGHTLY_NS)
-    if np.count_nonzero(contrary) > _FEW * int(np.count_nonzero(known)):
-        return "the times of its packets contradict the other host's time stamps, as those of a coarse clock do"
-    known &= ~contrary
+    # Nobody saw when the other host had a call whose connection was lost.
+    known &= (call == reply) | (ops.transmissions[rows] == 1)
     if not known.any():
         return "no segment of the other host can be put on the clock of the capture"
-    found = made.only(known), peers, place, near, int(np.count_nonzero(~usable))
-    return _found(ops, rows[known], index, *found)
+    rest = made.only(known), peers, place, near, int(np.count_nonzero(~usable))
+    found = _found(ops, rows[known], index, *rest)
+    return _refused(ops, rows[known], found.inferred) or found
+
+
+def _refused(ops: Ops, rows: I64, found: Inferred) -> str:
+    """Why what was inferred is not to be relied on; empty where it is."""
+    if np.mean(found.low_ns[rows] > found.high_ns[rows]) > _CONTRADICT:
+        return "what its packets say of the other host's clock contradicts what they say of the order of events"
+    error_ns, mean_ns = found.mean_error_ns(rows), float((ops.t3 - ops.t0)[rows].mean())
+    if error_ns > _WIDEST * mean_ns:
+        return (
+            f"the other host's clock is known to within {error_ns / 1e6:.3g} ms only, and operations take "
+            f"{mean_ns / 1e6:.3g} ms"
+        )
+    return ""
 
 
 @dataclass(frozen=True)
@@ -208,6 +219,7 @@ def _of_client(ops: Ops, rows: I64, call: I64, reply: I64, peers: dict[int, Peer
 
 def _is_possible(ops: Ops, rows: I64, made: _Made, near: str) -> Bool:
     """Not where the clock was set while the op was under way: the server's times lie within the client's."""
+    """Not where the clock of the capture was set meanwhile: one host's times lie within the other's."""
     begin, end = (ops.t0, ops.t3) if near == "client" else (ops.t1, ops.t2)
     outside = (made.begin.at - begin[rows], end[rows] - made.end.at)
     sign = 1 if near == "client" else -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -119,6 +120,41 @@ def test_without_time_stamps_nothing_is_inferred() -> None:
     found = infer(ops, np.ones(len(ops), dtype=np.bool_), segments)
     assert isinstance(found, str)
     assert "time stamps" in found
+
+
+def test_a_clock_that_is_known_less_well_than_ops_take_infers_nothing() -> None:
+    """Ops of 0.1 ms beside a tick of 100 ms: no mean, rather than one of that width."""
+    ops, segments = capture(World(tick_ns=100 * MS, work_ns=100 * US, gap_ns=20 * MS))
+    found = infer(ops, np.ones(len(ops), dtype=np.bool_), segments)
+    assert isinstance(found, str)
+    assert "ms only, and operations take" in found
+
+
+def test_bounds_that_contradict_each_other_infer_nothing() -> None:
+    """Stamps of a tenth of the segments that are of another clock, as a box in between would write them."""
+    ops, segments = capture(World())
+    odd = segments.ts_val.copy()
+    odd[::10] += 5_000
+    found = infer(ops, np.ones(len(ops), dtype=np.bool_), dataclasses.replace(segments, ts_val=odd))
+    assert isinstance(found, str) or np.mean(found.inferred.low_ns > found.inferred.high_ns) <= 0.05
+
+
+def test_an_op_whose_connection_was_lost_has_no_time_of_the_server() -> None:
+    """Sent again on another connection, a call may have come the first time, or not: nobody saw that."""
+    ops, segments = capture(World(connections=2))
+    again = ops.transmissions.copy()
+    again[5:9] = 2
+    half = segments.conversation.copy()
+    moved = np.isin(segments.frame, ops.reply_first_frame[5:9])
+    half[moved] = 1 - half[moved]
+    found = infer(
+        dataclasses.replace(ops, transmissions=again),
+        np.ones(len(ops), dtype=np.bool_),
+        dataclasses.replace(segments, conversation=half),
+    )
+    assert isinstance(found, Found)
+    assert not found.known[5:9].any()
+    assert found.known.mean() > 0.9
 
 
 def test_a_capture_on_the_way_is_told_from_one_at_a_host() -> None:

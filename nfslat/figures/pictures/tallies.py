@@ -10,7 +10,7 @@ import numpy as np
 from nfslat.answer.pictures import Classes, Distribution, Heat
 from nfslat.figures.pictures.bins import CLASSES, LE_NS, PER_DECADE, Bins, classes_of
 from nfslat.model.blocks import each_block, ranked, side_by_side
-from nfslat.model.tables import I16, I64
+from nfslat.model.tables import F64, I16, I64
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
 
@@ -24,7 +24,7 @@ class Tallies:
 
     heat: I64
     by_op: I64
-    total_ns: I64
+    total_ns: F64
     p99_ns: list[int | None]  # of the client, by bin
 
     @classmethod
@@ -32,7 +32,7 @@ class Tallies:
         """Of all matched ops; `of_kind` is the operation (below `groups`) of each kind."""
         heat = np.zeros((len(MEASURES), bins.count * CLASSES), dtype=np.int64)
         by_op = np.zeros((len(MEASURES), groups * CLASSES), dtype=np.int64)
-        total_ns = np.zeros((len(MEASURES), bins.count), dtype=np.int64)
+        total_ns = np.zeros((len(MEASURES), bins.count))
         client, server, rows = c.client_srt_ns, c.server_srt_ns, c.matched.client
         bin_of = np.empty(len(rows), dtype=np.int16)
 
@@ -45,8 +45,8 @@ class Tallies:
                 latency = classes_of(ns)
                 heat[number] += np.bincount(cell + latency, minlength=bins.count * CLASSES)
                 by_op[number] += np.bincount(group + latency, minlength=groups * CLASSES)
-                # A block of ns, summed as floats, is exact up to 104 days.
-                total_ns[number] += np.bincount(time, ns, bins.count).astype(np.int64)
+                # Exact up to 104 days; with clocks that are decades off the sum is more than 64 bits hold.
+                total_ns[number] += np.bincount(time, ns, bins.count)
 
         each_block(len(rows), add)
         order, spans = side_by_side(len(rows), bins.count, lambda at: bin_of[at])

@@ -27,24 +27,28 @@ def waterfalls(report: Report) -> list[Chart]:
     for row in report.stack:
         blocks.setdefault(row.op, []).append(row)
     if not blocks and total is not None:
-        blocks["all"] = captured(total)
+        blocks["all"] = captured(total, None if report.inferred is None else report.inferred.side)
     return [
         _waterfall(op, rows, "waterfall" if number == 0 else f"waterfall-{number + 1}", total, culprit_of(report))
         for number, (op, rows) in enumerate(blocks.items())
     ]
 
 
-def captured(total: MatchedRow) -> list[StackRow]:
-    """The stack that two captures tell by themselves: from the client's wire into the server."""
+def captured(total: MatchedRow, inferred: str | None = None) -> list[StackRow]:
+    """The stack that two captures tell by themselves: from the client's wire into the server. `inferred`: the side
+    whose capture there is not."""
     whole, server = total.client_ms.mean, total.server_ms.mean
 
     def row(layer: str, depth: int, value: float, source: str) -> StackRow:
         return StackRow("all", layer, depth, value, value / whole if whole > 0 else None, source)
 
+    def source(side: str) -> str:
+        return "inferred" if side == inferred else f"{side} capture"
+
     rows = [
-        row("client SRT", 0, whole, "client capture"),
+        row("client SRT", 0, whole, source("client")),
         row("network", 1, total.network_ms.mean, "client SRT - server SRT"),
-        row("server", 1, server, "server capture"),
+        row("server", 1, server, source("server")),
     ]
     if total.queue_ms:  # where no call waits, how many threads there are is not known
         rows.append(row("waiting for a thread", 2, total.queue_ms, "in-flight analysis"))

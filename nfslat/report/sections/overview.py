@@ -103,7 +103,8 @@ def ops_section(report: Report) -> Iterator[Block]:
     for (name, row), ((network, server), client) in zip(rows, sums, strict=True):
         tails = (float(one.p99) for one in (row.client_ms, row.server_ms, row.network_ms))
         cells.append([Label(plain(name), 0), row.count, client, server, network, *tails])
-    yield Title("Operations in both captures, ms: mean and p99 of each")
+    of = "in both captures" if report.inferred is None else f"with inferred times of the {report.inferred.side}"
+    yield Title(f"Operations {of}, ms: mean and p99 of each")
     headers = ("op", "count", *(f"{one}\n{figure}" for figure in ("mean", "p99") for one in LAYERS_AS_SHOWN))
     yield Table("lrdddddd", headers, cells)
     if len(by_time) > len(shown):
