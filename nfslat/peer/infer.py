@@ -115,14 +115,17 @@ def infer(ops: Ops, asked: Bool, segments: Segments, side: str | None = None) ->
         return "no segment of the other host can be put on the clock of the capture"
     rest = made.only(known), peers, place, near, int(np.count_nonzero(~usable))
     found = _found(ops, rows[known], index, *rest)
-    return _refused(ops, rows[known], found.inferred) or found
+    return _refused(ops, rows[known], found) or found
 
 
-def _refused(ops: Ops, rows: I64, found: Inferred) -> str:
+def _refused(ops: Ops, rows: I64, made: Found) -> str:
     """Why what was inferred is not to be relied on; empty where it is."""
+    found = made.inferred
     if np.mean(found.low_ns[rows] > found.high_ns[rows]) > _CONTRADICT:
         return "what its packets say of the other host's clock contradicts what they say of the order of events"
-    error_ns, mean_ns = found.mean_error_ns(rows), float((ops.t3 - ops.t0)[rows].mean())
+    # At the client they take longer, whichever of the two it is.
+    error_ns = found.mean_error_ns(rows)
+    mean_ns = max(float((one.t3 - one.t0)[rows].mean()) for one in (ops, made.ops))
     if error_ns > _WIDEST * mean_ns:
         return (
             f"the other host's clock is known to within {error_ns / 1e6:.3g} ms only, and operations take "
