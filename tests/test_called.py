@@ -78,7 +78,7 @@ def test_who_waits_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert cli.main(["-q", str(client), "--all-programs"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert f"{CLIENT} waits for {SERVER}:892: MOUNT MNT has had no reply for 5.0 s when the capture ends" in said
-    assert "sent again 2 times" in said
+    assert "retransmitted 2 times" in said
 
 
 def test_nothing_is_answered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -311,7 +311,7 @@ def test_a_client_that_stopped_with_no_op_under_way(tmp_path: Path) -> None:
     # One op at a time: one request waited for the whole of it, at most.
     assert finding.evidence["above_wire_ms"] == pytest.approx(1199.8 / ops, rel=0.01)
     assert found.report.verdict is not None
-    assert "the client did not run for 1199.8 ms" in found.report.verdict.text
+    assert found.report.verdict.text.startswith("The client was stalled for 1.2 s.")
     srt_ms = float(found.c.client_srt_ns.mean()) / MS
     told = _played(lines, tmp_path, app_ms={"": srt_ms + 1200 / ops + 1})
     assert _verdict(told) == ("client", "host-pause")

@@ -17,7 +17,8 @@ MODULES = sorted(ROOT.glob("nfslat/**/*.py"))
 
 def _banned() -> list[str]:
     table = GLOSSARY.read_text().split("## Words that are not used")[1]
-    return [row[1] for row in re.finditer(r"^\| ([^|]+) \| [^|]+ \|$", table, re.MULTILINE) if row[1] not in ("not", "---")]
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \|$", table, re.MULTILINE)
+    return [row for row in rows if row not in ("not", "---")]
 
 
 def _texts(module: Path) -> Iterator[str]:

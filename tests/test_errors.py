@@ -155,7 +155,7 @@ def test_a_capture_cut_in_the_middle_is_read_as_far_as_it_goes(
     whole = gzip.decompress(SERVER.read_bytes())
     path = tmp_path / "cut.pcap"
     path.write_bytes(whole[: len(whole) * 2 // 3])
-    status, out, err = _run(capsys, path, CLIENT)
+    status, out, err = _run(capsys, path, CLIENT, "--full")
     assert (status, err) == (0, "")
     assert "capture-cut-short" in out
     assert "overlap only in part" in " ".join(out.split())

@@ -186,12 +186,12 @@ def test_only_the_packets_of_the_op_are_there(tools: Tools, tmp_path: Path) -> N
         "READ 0x00000007 client call",
         "READ 0x00000007 client reply 1/3",
         "READ 0x00000007 client reply 2/3",
-        "READ 0x00000007 client reply 3/3, sent again",
+        "READ 0x00000007 client reply 3/3, retransmitted",
         "READ 0x00000007 server call",
         "READ 0x00000007 server reply 1/4",
         "READ 0x00000007 server reply 2/4",
         "READ 0x00000007 server reply 3/4",
-        "READ 0x00000007 server reply 4/4, sent again",
+        "READ 0x00000007 server reply 4/4, retransmitted",
     ]
 
 
@@ -203,8 +203,8 @@ def test_context_adds_what_else_went_by_on_the_connection(tools: Tools, tmp_path
     assert {port for source, target, *_ in rows for port in (source, target)} == {"700", "2049"}
     others = [comment for _, _, size, comment in rows if size == "0"]
     assert [comment.partition(";")[0] for comment in others] == [
-        "client, while READ 0x00000007 was under way",
-        "server, while READ 0x00000007 was under way",
+        "client, while READ 0x00000007 was in flight",
+        "server, while READ 0x00000007 was in flight",
     ]
 
 

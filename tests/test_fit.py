@@ -65,7 +65,7 @@ IDLE: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         {"cpu": line(1), "wait": _FREELY},
         {"workers": 12, "think_ms": 5.0, "together": True},
     ),
-    "a host that stands still": (
+    "a stalled host": (
         {"READ": [("cpu", 0.2), ("wait", 1.0)], GETATTR: [("cpu", 0.05)]},
         {"cpu": line(1), "wait": _FREELY},
         {"workers": 8, "think_ms": 3.0, "stall_every_ms": 400, "stall_ms": 100},

@@ -87,7 +87,7 @@ def test_requests_that_pile_up_while_nobody_serves_the_client(tmp_path: Path, *,
     assert cut.evidence["above_wire_ms"] == pytest.approx(waits_ms, rel=0.01)
     if not is_known:
         assert cut.share is None
-        assert "the client had no connection for 3003.2 ms" in said.text
+        assert said.text.startswith("The client lost its connection, and had none for 3.0 s.")
         return
     assert cut.share == pytest.approx(waits_ms / (srt_ms + waits_ms + 0.1), rel=0.01)
     assert (said.layer, said.cause, said.confidence) == ("server", "reconnect", "low")  # few ops
@@ -105,7 +105,8 @@ def test_a_client_that_had_nothing_to_send_needed_no_connection(tmp_path: Path) 
     assert [until - since for since, until in _without(found)] == [pytest.approx(0.2, abs=0.01)]
     assert _finding(found, "reconnect") is None
     assert found.figures.verdict is not None
-    assert (found.figures.verdict.layer, found.figures.verdict.cause) == ("client", "above-wire")
+    said = found.figures.verdict
+    assert (said.outcome, said.cause, said.largest_layer) == ("undecided", "above-wire", "client")
 
 
 @pytest.mark.parametrize("conn", ["a", "b"])
@@ -156,4 +157,4 @@ def test_calls_that_stand_in_the_socket_until_the_server_reads(tmp_path: Path) -
     assert shut.evidence["above_wire_ms"] == pytest.approx(waits_ms, rel=0.01)
     assert (said.layer, said.cause) == ("server", "server-window")
     assert said.share is not None
-    assert said.share > 0.99
+    assert said.share == shut.share > 0.98

@@ -379,7 +379,7 @@ def test_the_estimate_follows_a_step(lab: Callable[[str], Drawn]) -> None:
 def test_a_host_that_stood_still_is_an_event(lab: Callable[[str], Drawn]) -> None:
     """The client was stopped once, for 1.2 s: that is on the axis, whose host it was, and when."""
     _, _, pictures = lab("j_v3_client_stall")
-    (pause,) = (one for one in pictures.over_time.events if one.what == "host-pause")
+    (pause,) = (one for one in pictures.over_time.events if one.what == "pause")
     assert pause.side == "client"
     assert 1_000 < pause.ms < 1_400
     assert 0 < pause.at_s < pictures.over_time.bins * pictures.over_time.bin_ms / 1e3
@@ -390,7 +390,7 @@ def test_events_are_those_that_were_made(lab: Callable[[str], Drawn], scenario: 
     """Hosts that were stopped and servers that were started anew show; where nobody did that there are none."""
     _, _, pictures = lab(scenario)
     found = [one.what for one in pictures.over_time.events if one.what != "loss"]
-    assert found == {"j_v3_client_stall": ["host-pause"], "n_v3_nfsd_restart": ["no-connection"]}.get(scenario, [])
+    assert found == {"j_v3_client_stall": ["pause"], "n_v3_nfsd_restart": ["no-connection"]}.get(scenario, [])
 
 
 def test_a_burst_of_losses_stands_out_and_a_steady_loss_does_not() -> None:

@@ -205,7 +205,7 @@ def test_a_retransmitted_call_is_in_the_timeline(
 ) -> None:
     """An RPC that was sent again shows the later transmission, and when it was."""
     lines = _show(shown, capsys, "b4_v3_rpc_retransmit", "--slowest", "1")
-    again = [row for row in _cells(lines, "t ms") if row[4] == "call sent again"]
+    again = [row for row in _cells(lines, "t ms") if row[4] == "call retransmitted"]
     assert [row[1] for row in again] == ["client", "server"]
     text = " ".join(lines)
     assert f"the call was seen 2 times at the client, the last one {again[0][0]} ms after the first" in text

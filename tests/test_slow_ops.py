@@ -220,7 +220,7 @@ def test_how_many_take_how_long_is_said() -> None:
         ({"every_s": 3.0}, "; they come every 3 s"),
         ({"alone": True}, "; they come one by one, as by chance"),
         ({"light_quick": 40}, ", while 40 ops that need no data are answered at once"),
-        ({"overtaken": 0.0, "light_slow": 7}, "; 7 ops that need no data wait as well: the whole server stands still"),
+        ({"overtaken": 0.0, "light_slow": 7}, "; 7 ops that need no data wait as well: the whole server is stalled"),
         ({"overtaken": 0.0}, "is not known"),
     ],
 )
@@ -319,7 +319,7 @@ def test_stalls_of_a_made_server(tmp_path: Path, light_goes_on: bool) -> None:
     code = "server-storage" if light_goes_on else "server-slow-ops"
     assert list(found) == [code]
     assert "they come together, in 3 stalls of " in found[code].text
-    assert ("stands still" in found[code].text) == (not light_goes_on)
+    assert ("is stalled" in found[code].text) == (not light_goes_on)
 
 
 @needs_native

@@ -190,7 +190,7 @@ def test_what_the_sender_lost_in_front_of_its_capture(tmp_path: Path) -> None:
     hits = hit(server, client, _matched(server.ops, client.ops))
     assert hits is not None
     assert client.ops.xid.tolist() == [1, 3, 2]
-    assert hits.call.tolist() == [False, False, True], "sent again, although no capture shows it twice"
+    assert hits.call.tolist() == [False, False, True], "retransmitted, although no capture shows it twice"
 
 
 @needs_native

@@ -190,7 +190,7 @@ def test_slots_at_work_are_the_headline_though_their_cost_is_not_captured() -> N
     [
         (
             _finding("host-pause", "client", None, "likely", longest_ms=1207.1, total_ms=1207.1),
-            "The client stood still for 1.2 s. What its application waited meanwhile, packets cannot show.",
+            "The client was stalled for 1.2 s. What its application waited meanwhile, packets cannot show.",
         ),
         (
             _finding("reconnect", "server", None, "likely", above_wire_ms=9.0, no_connection_ms=3000.0),
@@ -255,12 +255,12 @@ def test_a_hanging_connection_is_a_fault() -> None:
         (_finding("net-loss", "network", 0.8), _FAR, "Packets are lost between the hosts"),
         (_finding("net-reordering", "network", 0.8), _FAR, "Packets arrive out of order"),
         (_finding("delayed-ack", "network", 0.8), _FAR, "Senders wait for delayed ACKs"),
-        (_finding("zero-window", "network", 0.8), _FAR, "A receiver does not read"),
+        (_finding("zero-window", "network", 0.8), _FAR, "A receiver does not read its socket"),
         (_finding("receive-window", "network", 0.8), _FAR, "TCP window is too small for the path"),
         (_finding("congestion-window", "network", 0.8), _FAR, "with a full congestion window"),
         (_finding("head-of-line", "network", 0.8), _FAR, "Replies wait behind others on their connection"),
-        (_finding("bandwidth", "network", 0.8), _FAR, "The path is full"),
-        (_finding("host-pause", "server", 0.8, pauses=3, longest_ms=800.0), MEAN, "still 3 times, for up to 800.0 ms"),
+        (_finding("bandwidth", "network", 0.8), _FAR, "The path is saturated"),
+        (_finding("host-pause", "server", 0.8, pauses=3, longest_ms=800.0), MEAN, "stalled 3 times, for up to 800"),
         (
             _finding("client-slots", "client", 0.9, slots=16, at_limit_share=0.9),
             Layers(1, 0.5, 56.5),

@@ -80,8 +80,8 @@ class Event:
     """Something that happened, for axes of time to mark. Steps of a clock, phases, hangs and recoveries have places of
     their own in the report."""
 
-    # host-pause: a host did not run; no-connection: the client had none to the server; loss: a burst of lost data
-    what: Annotated[str, Must(enum=["host-pause", "no-connection", "loss"])]
+    # pause: a host did not run; no-connection: the client had none to the server; loss: a burst of lost data
+    what: Annotated[str, Must(enum=["pause", "no-connection", "loss"])]
     side: Annotated[str, Must(enum=["client", "server"])] | None  # whose host, or who sent what was lost; None: neither
     at: Time  # when it began
     at_s: float  # since the axis begins; negative: before

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_which(parser)
     parser.add_argument("--out", metavar="FILE", required=True, help="the pcapng file to write; - is standard output")
     parser.add_argument(
-        "--context", action="store_true", help="with all else on the op's connection while it was under way"
+        "--context", action="store_true", help="with all else on the op's connection while it was in flight"
     )
     parser.add_argument(
         "--anonymize", action="store_true", help="pseudonyms for addresses, and of what packets say only RPC's header"

@@ -15,7 +15,7 @@ DESCRIPTION = """\
 What TCP did to any conversation, NFS or not (Oracle Data Guard, SQL*Net, SQL
 Server ...): round trips, delayed ACKs, loss, windows, what limited the sender,
 turns, segment sizes, throughput. With two captures, one from each end: what was
-lost on the way, and how long the way takes."""
+lost in transit, and how long the way takes."""
 
 EXAMPLES = """\
 examples:

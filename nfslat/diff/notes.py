@@ -16,8 +16,8 @@ _SLICES = (
     f"It takes {LEAST_OPS} ops of a kind in each run."
 )
 _SUMMARIES = (
-    f"A report holds no single ops: sizes are not compared, and intervals are as wide as if no more than {SLICES} ops "
-    "of each run were independent. Percentiles and parts have none. Captures or --csv files tell more."
+    f"A report holds no single ops: sizes are not compared, and intervals are as wide as if no more than {SLICES} "
+    "ops of each run were independent. Percentiles and parts have none. Captures or --csv files say more."
 )
 
 
@@ -27,8 +27,8 @@ def notes(a: Run, b: Run, found: Compared, method: str) -> list[str]:
     level = found.load.in_flight
     if method == "summaries" and level is not None and level.relevant:
         said.append(
-            f"Calls in flight: {level.a:.1f} -> {level.b:.1f}. Whether that is cause or effect of the response times a "
-            "report does not tell."
+            f"Calls in flight: {level.a:.1f} -> {level.b:.1f}. Whether that is the cause or the effect of the "
+            "response times, a report cannot tell."
         )
     for name, run in (("A", a), ("B", b)):
         if run.kind == "csv":

@@ -167,16 +167,16 @@ def _sum(of: Callable[[Transport], int | None]) -> Callable[[Report], int | None
 _TRANSPORT: dict[str, Callable[[Report], int | None]] = {
     "segments lost, calls": _sum(lambda row: row.lost_segments if row.way == "call" else 0),
     "segments lost, replies": _sum(lambda row: row.lost_segments if row.way == "reply" else 0),
-    "packets sent again": _sum(lambda row: row.sent_again.packets),
+    "packets retransmitted": _sum(lambda row: row.sent_again.packets),
     "packets that arrived again": _sum(lambda row: row.arrived_again.packets),
-    "packets doubled on the way": _sum(lambda row: row.doubled),
+    "packets duplicated in transit": _sum(lambda row: row.doubled),
     "packets that arrived late": _sum(lambda row: row.arrived_late.packets),
-    "ops with bytes sent again": _sum(lambda row: row.ops_hit),
+    "ops with retransmitted bytes": _sum(lambda row: row.ops_hit),
     "clock steps": lambda r: len(r.clock.steps) if r.clock else None,
 }
 
 _HAPPENS: dict[str, Callable[[Transport], int | None]] = {
     "segments lost between the captures": lambda row: row.lost_segments,
     "packets that arrived twice": lambda row: row.arrived_again.packets,
-    "packets that the network doubled": lambda row: row.doubled,
+    "packets that the network duplicated": lambda row: row.doubled,
 }

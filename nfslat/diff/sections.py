@@ -22,8 +22,8 @@ _NAMES = {
     "in_thread": "server: in thread",
     "server": "server",
     "tcp_waits": "server: TCP waits",
-    "server_paused": "server stood still",
-    "client_paused": "client stood still",
+    "server_paused": "server was stalled",
+    "client_paused": "client was stalled",
     "reply_send": "reply: sending",
 }
 
@@ -55,7 +55,7 @@ def _blocks(found: Diff) -> Iterator[Block]:
     yield from _load(found)
     yield from _mix(found)
     yield from _parts("Where it moved", "part", found.parts)
-    yield from _parts("What TCP and the path made of it", "cause", found.causes)
+    yield from _parts("What TCP and the path contributed", "cause", found.causes)
     yield from _rows(found.rows)
     yield from _findings(found)
     yield from _settings("Differs in the reports", found.settings)

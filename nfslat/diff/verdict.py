@@ -27,17 +27,17 @@ def verdict(compared: Compared, found: Sequence[FindingChange], method: str) -> 
     tiny = [row for row in rows if row.verdict == "not relevant"]
     if tiny:
         row = max(tiny, key=_weight)
-        text = f"No relevant change: {label(row)} {figures(row.mean)}, certain but too little to matter."
+        text = f"No relevant change: {label(row)} {figures(row.mean)}, significant but too small to matter."
         return Verdict("not relevant", None, None, text)
     if mix.same_mix is None or not any(row.mean is not None and row.mean.p is not None for row in rows):
-        same = "" if mix.same_mix is not None else " Nothing that A does a lot of does B do, too."
+        same = "" if mix.same_mix is not None else " No kind of operation is frequent in both A and B."
         return Verdict(
             "unknown", None, None, f"Whether anything changed cannot be told: too few ops of one kind.{same}"
         )
     if method == "summaries" and mix.same_mix.relevant:
         text = (
-            f"Whether anything changed cannot be told from summaries: at the same mix of ops {figures(mix.same_mix)}. "
-            "Captures of the two runs, or --csv files, tell more."
+            "Whether anything changed cannot be told from summaries: at the same mix of ops "
+            f"{figures(mix.same_mix)}. Captures of the two runs, or --csv files, say more."
         )
         return Verdict("unknown", None, None, text)
     why = judge.held_back(mix.same_mix)
@@ -144,7 +144,7 @@ def _load(held: Sequence[Row], load: Load) -> Verdict:
     name, figure = _certain_figure(row)
     level, rate = load.in_flight, load.ops_per_s
     more = row.mean is not None and row.mean.difference > 0
-    text = f"The load is another one, and nothing shows that the systems are {'slower' if more else 'faster'}"
+    text = f"The load is different, and nothing shows that the systems are {'slower' if more else 'faster'}"
     if level is not None and rate is not None:
         text += (
             f": a call meets {level.a:.1f} -> {level.b:.1f} calls in flight, and {rate.a:.0f} -> {rate.b:.0f} ops/s "

@@ -57,7 +57,7 @@ def _without_resent(mount: Mount) -> tuple[list[Latency], list[str]]:
     ]
     of_both = {""} if mountstats.DATA.intersection(left_out) else set()
     kept = [each for each in found if each.layer != "slot wait" or each.op not in of_both.union(left_out)]
-    note = f"{mount.path}: {again:,} calls were sent again; what they waited before counts as slot wait"
+    note = f"{mount.path}: {again:,} calls were retransmitted; what they waited before counts as slot wait"
     if left_out:
         note += f", so the slot wait of {', '.join(left_out)} is left out"
     return kept, [note]
@@ -81,7 +81,7 @@ def _seconds(before: Snapshot, after: Snapshot) -> float | None:
     seconds = (last - first).total_seconds() if first and last else None
     wrong = f"{pair} are in the wrong order: give the earlier one first"
     if seconds is None and age is not None and age < 0:
-        raise InputError(f"{wrong} (or every mount was made anew in between)")
+        raise InputError(f"{wrong} (or every mount was remounted in between)")
     # The clock of a host may be set back between the two; how long a mount has been there goes on.
     if seconds is not None and seconds < 0:
         if age is None or age < 0:

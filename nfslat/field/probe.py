@@ -120,7 +120,7 @@ def find_peers(server: Facts, client: Facts, port: int) -> Peers | None:
         return _peers(same, f"{_count(same)} to port {port}")
     half = [(s, c) for s in served for c in called if s.remote_port == c.local_port and _one_end(s, c, server, client)]
     if half:
-        return _peers(half, f"{_count(half)} to port {port}, with addresses translated on the way")
+        return _peers(half, f"{_count(half)} to port {port}, with addresses translated (NAT)")
     # Both ends, or the port, are rewritten: only where nothing else can be meant.
     strangers = [one for one in served if not one.remote.is_loopback and one.remote not in client.addresses]
     aims = [one for one in called if not one.remote.is_loopback and one.remote not in server.addresses]
@@ -133,7 +133,7 @@ def find_peers(server: Facts, client: Facts, port: int) -> Peers | None:
                 "say which it is with --client-addr, as the server sees it"
             )
         pairs = [(one, to_server[0]) for one in strangers[:1]]
-        return _peers(pairs, f"a connection to port {port}, with the client's address translated on the way")
+        return _peers(pairs, f"a connection to port {port}, with the client's address translated (NAT)")
     if aims and any(one.remote in client.addresses for one in served):
         pairs = [(one, aims[0]) for one in served if one.remote in client.addresses]
         if len({one.remote for one in aims}) > 1:
@@ -141,7 +141,7 @@ def find_peers(server: Facts, client: Facts, port: int) -> Peers | None:
                 "addresses are translated between the two hosts, and the client is connected to several servers: say "
                 "which it is with --server-addr, as the client sees it"
             )
-        return _peers(pairs[:1], f"a connection to port {port}, with the server's address translated on the way")
+        return _peers(pairs[:1], f"a connection to port {port}, with the server's address translated (NAT)")
     return None
 
 

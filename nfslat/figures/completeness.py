@@ -15,7 +15,7 @@ from nfslat.model.tables import I64, Miss, State, hosts
 from nfslat.results import Analysis, Side
 
 NOT_AT = {"server": "not in the server's capture", "client": "not in the client's capture"}
-NEITHER, UNTIMED = "whole in neither capture", "under way when a clock was set"
+NEITHER, UNTIMED = "whole in neither capture", "in flight when a clock was set"
 
 
 def completeness_of(c: Analysis) -> Completeness:

@@ -38,6 +38,7 @@ from nfslat.results import Analysis, Side
 from nfslat.wire.reconnects import sent_on_a_new_connection
 
 _SAME = 1.1
+_LOSSY = 0.002  # of the ops
 
 
 def findings_and_verdict(
@@ -85,9 +86,16 @@ def findings_and_verdict(
         clock_fits=c.clock.fits,
         inferred=None if c.inferred is None else c.inferred.side,
         error_ms=error_ms,
+        lossy=c.inferred is not None and _is_lossy(next(iter(c.measured.values()))),
     )
     mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
     return found, verdict(mean, worst, ground, [*found, *hangs], objectives), facts
+
+
+def _is_lossy(side: Side) -> bool:
+    """Does a capture show that packets are lost on the path: holes that were filled, or what its host sent again?"""
+    again = len(np.unique(side.decoded.details.resent.op))
+    return again > _LOSSY * max(len(side.ops), 1)
 
 
 def _sum(figures: Iterable[int | None]) -> int | None:
@@ -250,7 +258,8 @@ def contradictions(known: Known, server: model.ServerInFlight) -> list[str]:
     if _is_refuted(known.threads, server):
         source = known.source("threads", "--threads")
         said.append(
-            f"{source}: {known.threads} threads are said, and {bound} are seen at work at once; the packets count"
+            f"{source}: {known.threads} threads are said, and {bound} are seen at work at once; the packets are "
+            "believed"
         )
     if known.thread_ms and _all_in_threads(server):
         source = known.source("thread_ms", "--thread-ms")

@@ -304,22 +304,22 @@ _POINTS = ("the call's first byte", "the call's last byte", "the reply's first b
 _FRAMES_SAY = ("the call's first", "the call's last", "the reply's first", "the reply's last")
 _PARTS_SAY = (
     "from the call's first to its last byte at the client",
-    "the call's last byte on its way; rests on theta",
+    "the call's last byte in transit; depends on theta",
     "from the call's last byte at the server to the reply's first",
     "from the reply's first to its last byte at the server",
-    "the reply's last byte on its way; rests on theta",
+    "the reply's last byte in transit; depends on theta",
 )
 _CHARGED_SAY = (
     "loss",
-    "packets that overtook each other",
-    "hosts that stood still, and data held back behind a hole",
+    "packets that arrived out of order",
+    "paused hosts, and data held back behind a gap",
     "closed and small receive windows",
     "delayed ACKs",
-    "a path that is full",
-    "the congestion window, or one of which it is not known whose it is",
+    "a saturated path",
+    "the congestion window, or an unknown window",
     "a sender that paused",
     "large messages in front on the same connection",
-    "the shortest time on the way",
+    "the shortest time in transit",
 )
 _TRACED_SAY = {
     "slot_wait_ns": "before it was sent, as tracepoints say",
@@ -371,8 +371,8 @@ COLUMNS = (
         for name, says in zip(PART_NAMES, _PARTS_SAY, strict=True)
     ),
     Column("one_way_error_ns", "int64", "ns", "by so much call_net_ns and reply_net_ns may be off", _one_way_error),
-    Column("call_retrans_wait_ns", "int64", "ns", "of call_net_ns: until the call was sent again", _wait(0)),
-    Column("reply_retrans_wait_ns", "int64", "ns", "of reply_net_ns: until the reply was sent again", _wait(1)),
+    Column("call_retrans_wait_ns", "int64", "ns", "of call_net_ns: until the call was retransmitted", _wait(0)),
+    Column("reply_retrans_wait_ns", "int64", "ns", "of reply_net_ns: until the reply was retransmitted", _wait(1)),
     *(
         Column(f"{name}_ns", "int64", "ns", f"of client_srt_ns: {says}", _charged(name))
         for name, says in zip(CHARGED, _CHARGED_SAY, strict=True)

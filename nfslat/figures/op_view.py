@@ -185,7 +185,7 @@ def packets(op: OpView) -> list[Packet]:
                 events.append(Packet(since(side, ns), side, frame, is_reply, f"{name}, {end} byte"))
     for side, view in op.sides.items():
         events += [
-            Packet(since(side, again.first_ns), side, again.first_frame, False, "call sent again")
+            Packet(since(side, again.first_ns), side, again.first_frame, False, "call retransmitted")
             for again in view.again
         ]
     return sorted(events, key=lambda event: event.ns)

@@ -11,8 +11,10 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.figures.pivots import begins_ns
+from nfslat.findings.catalogue import CAUSE
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import Layers
+from nfslat.findings.leads import VAGUE
 from nfslat.findings.network import BETWEEN
 from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.rank import ranked
@@ -160,13 +162,16 @@ def named_by_phase(
     most = max(phases, key=lambda one: one.row.time_share, default=None)
     if most is None or most.row.time_share < _NAMES or most.verdict.outcome != "fault":
         return causes, verdict
-    cause = next((one for one in most.causes if one.code == most.verdict.cause), None)
+    # A limit above the wire leads a phase without a share; beside the application's time it needs one.
+    able = [one for one in most.causes if one.share is not None and one.share >= CAUSE and one.code not in VAGUE]
+    cause = next((one for one in able if one.code == most.verdict.cause), next(iter(able), None))
     if cause is None or cause.share is None or verdict.cause == cause.code:
         return causes, verdict
     when = most.span.words
     wire = (mean.server_ms + mean.network_ms) / mean.total_ms
     share = cause.share * most.row.time_share * wire
-    if not _names(most, verdict) and share <= (verdict.share or 0.0):
+    leads = _names(most, verdict) or share > (verdict.share or 0.0)
+    if not leads and not (verdict.outcome == "undecided" and share >= CAUSE):
         also = f"{verdict.text} {when[0].upper()}{when[1:]}: {lowered(cause.headline)}, {percent(share)} of the mean."
         return causes, dataclasses.replace(verdict, text=also, also=[*verdict.also, cause.code])
     told = dataclasses.replace(cause, share=share, text=f"{when} {cause.text}", gain=None)
@@ -177,6 +182,9 @@ def named_by_phase(
     reasons = [*verdict.reasons, "the application's mean is of all of the time, and the cause of a part of it"]
     return ranked([told, *others], mean.total_ms), dataclasses.replace(
         most.verdict,
+        layer=cause.layer,
+        cause=cause.code,
+        also=[],
         share=share,
         share_slowest=None,
         confidence=sure,

@@ -143,8 +143,8 @@ def layers(one: Layer, known: Known) -> tuple[list[StackRow], list[str]]:
     else:
         if one.app is not None:
             notes.append(
-                f"{title}: the application's {one.app:g} ms is below the client SRT of {client:.3g} ms: "
-                "clocks and populations differ; nothing can be said to lie above the wire"
+                f"{title}: the application's {one.app:g} ms is below the client SRT of {client:.3g} ms: clocks or "
+                "populations differ; nothing can be placed above the wire"
             )
         add("client SRT", 0, client, "client capture")
     add("network", 1, client - server, "client SRT - server SRT")
@@ -152,8 +152,8 @@ def layers(one: Layer, known: Known) -> tuple[list[StackRow], list[str]]:
     inside, depth = server, 2
     if one.queue is not None and one.queue < 0:
         notes.append(
-            f"{title}: the time in a server thread ({server - one.queue:g} ms) is above the server SRT of {server:.3g} "
-            "ms: it speaks of other requests"
+            f"{title}: the time in a server thread ({server - one.queue:g} ms) is above the server SRT of "
+            f"{server:.3g} ms: it describes other requests"
         )
     elif one.queue is not None:
         inside, depth = server - one.queue, 3
@@ -169,8 +169,8 @@ def layers(one: Layer, known: Known) -> tuple[list[StackRow], list[str]]:
     if one.storage is not None:
         if one.storage > server:
             notes.append(
-                f"{title}: the storage's {one.storage:g} ms is above the server SRT of {server:.3g} ms: "
-                "it speaks of other requests (write-back, cache misses only)"
+                f"{title}: the storage's {one.storage:g} ms is above the server SRT of {server:.3g} ms: it describes "
+                "other requests (write-back, cache misses only)"
             )
         elif one.storage > inside:
             notes.append(

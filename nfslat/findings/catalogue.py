@@ -50,6 +50,7 @@ class Row:
     # It says whose the time is, or where it passes, and not why: alone it decides nothing.
     is_vague: bool = False
     decided_by: tuple[Step, ...] = ()  # measurements that prove it, or refute it; the first is the next to be made
+    event: str = ""  # what a chart marks of it (`nfslat.answer.pictures.Event`, and hangs and recoveries); "": nothing
     knob: str = ""  # what its advice is about; "": there is none
     # The manual. `told` is where it is found, `certain` where its confidence is more than likely.
     means: str
@@ -89,24 +90,24 @@ ROWS = (
     Row(
         code="server-threads",
         layer="server",
-        title="Calls wait for a thread of the NFS server",
+        title="Calls wait for an NFS server thread",
         headline="Calls queue in the server{who}{room}",
-        looked_for="a wait for a server thread",
+        looked_for="waiting for a server thread",
         needs=Needs.EITHER,
         proof=(("queue_ms", "wait for a thread"), ("in_thread_ms", "in the server's threads")),
         explains=("queue", "in_thread"),
         knob="the number of NFS server threads",
         decided_by=(step.THREADS,),
-        means="All threads of the NFS server are busy, and calls that have arrived stand in its queue until one is "
-        "free. The server's response time is then mostly that wait, not work.",
+        means="All NFS server threads are busy, and calls that have arrived queue until one is free. The server's "
+        "response time is then mostly that wait, not work.",
         told="The wait for a thread is 5 % or more of the mean or of the slowest 1 %.",
         certain="50 ops or more of the operation that takes most are matched; and five witnesses (light ops that "
-        "waited as long), or the server's own number of threads is not below the range, or of its queued sockets 20 % "
-        "or fewer found an idle thread (pool_stats), or the time in a thread was measured.",
+        "waited as long), or the server's own thread count is not below the range, or of its queued sockets 20 % or "
+        "fewer found an idle thread (pool_stats), or the time in a thread was measured.",
         refuted="The server has more threads than the estimate, or its threads-woken in pool_stats keeps up with "
         "sockets-enqueued, or the storage's own latency contains the wait: then storage takes no more at once.",
-        do="Give the server more threads than it had calls in flight at most, and capture again. If the storage is "
-        "slow, a longer queue stands there afterwards.",
+        do="Give the server more threads than it ever had calls in flight, and capture again. If the storage is "
+        "slow, the queue moves there.",
     ),
     Row(
         code="server-storage",
@@ -141,9 +142,9 @@ ROWS = (
     Row(
         code="server-slow-ops",
         layer="server",
-        title="Some ops take the server many times as long as others of their kind",
+        title="Some operations take the server many times as long as others of the same kind",
         headline="Some operations are slow in the server: {which} take {slow_ms} ms, the others {others_ms} ms",
-        looked_for="ops that are slow at times",
+        looked_for="operations that are slow at times",
         proof=(("slow_ms", "median of the slow ones"), ("others_ms", "of the others")),
         explains=("in_thread",),
         knob="what the server does at these moments",
@@ -151,17 +152,18 @@ ROWS = (
             step.DISK,
             step.THREADS,
         ),
-        means="A few ops, or those of one part of the time, make the server's time, and the median does not show it. "
-        "How they come tells where to look: in one part of the time (a backup, a rebuild, other clients), together in "
-        "stalls (a cache flush, a snapshot, a lock, a host that stands still), regularly (a timer), or one by one.",
+        means="A few operations, or those in one part of the time, account for the server's time, and the median "
+        "does not show it. Their pattern says where to look: in one part of the time (a backup, a rebuild, other "
+        "clients), together in stalls (a cache flush, a snapshot, a lock, a stalled host), at regular intervals (a "
+        "timer), or one by one.",
         told="The times of an operation in a thread part into two classes with a valley between them: the slow ones "
         "are 5 or more, take 5 times as long (medians), 5 ms or more, and half of the operation's time, 5 % of the "
         "whole. Not where 75 % or more are slow, a fourth of the messages is unseen, or the time in a thread was "
         "measured. It is server-storage instead where they are ops that read or change the disk, and others are "
         "answered quickly beside half of them.",
         certain="Never.",
-        refuted="The disk, the run queue and the log of the server show nothing at these moments.",
-        do="Look at the storage's latency second by second (iostat -x 1), at dmesg and at what runs at these moments.",
+        refuted="The server's disk, run queue and log show nothing at these moments.",
+        do="Look at the storage latency second by second (iostat -x 1), at dmesg, and at what runs at these moments.",
     ),
     Row(
         code="server-queue-unknown",
@@ -176,8 +178,8 @@ ROWS = (
             step.THREADS,
             step.DISK,
         ),
-        means="Calls take long in the server, and whether they wait for a thread, for storage or for a lock cannot be "
-        "told from what is known.",
+        means="Calls take long in the server; whether they wait for a thread, storage or a lock cannot be told from "
+        "what is known.",
         told="5 ms or more in the server, 5 % of the whole, and the packets cannot tell why: no answer about threads, "
         "over 25 % of the messages unseen, light ops as slow as data, 70 % of the operations COMPOUNDs that show no "
         "operation (encrypted, or cut off), storage that is quicker than that. Or there is a queue, and more threads "
@@ -190,38 +192,42 @@ ROWS = (
     Row(
         code="reconnect",
         layer="server",
-        title="A connection ended, and requests waited for a new one",
+        event="no-connection",
+        title="A connection was lost, and requests waited for a new one",
         headline="{lost}",
         uncounted="What requests waited for a new connection, packets cannot show.",
-        looked_for="a connection made anew",
+        looked_for="a lost connection",
         proof=(("excess_ms", "waits for a new connection"),),
         knob="the server's log at that time",
         decided_by=(
             step.LOG,
             step.CLIENT,
         ),
-        means="The NFS server was restarted or failed over, or something between the hosts ended the connection. Ops "
-        "that were under way were sent again on the new one; others could not even be sent.",
-        told="Ops that were sent again on a new connection add 1 % or more to the mean, or requests that waited for "
-        "one above the wire 5 % (at most; its share is known with the application's time only).",
+        means="The NFS server was restarted or failed over, or something between the hosts ended the connection. "
+        "Operations in flight were retransmitted on the new one; others could not be sent at all.",
+        told="Ops that were retransmitted on a new connection add 1 % or more to the mean, or requests that waited "
+        "for one above the wire 5 % (at most; its share is known with the application's time only).",
         certain="Never.",
-        refuted="The old connection was closed by the client while nothing was under way (idle timeout).",
+        refuted="The old connection was closed by the client while nothing was in flight (idle timeout).",
         do="Read the server's log at that time (journalctl -u nfs-server), and look at the slowest ops (nfslat show).",
     ),
     Row(
         code="connection-cap",
         layer="server",
-        title="The server takes no more requests of one connection",
+        title="The server limits the requests of one connection",
         headline="The server takes no more than {level} calls at once from one connection",
         uncounted="What that costs, packets cannot show.",
-        looked_for="a limit for each connection",
+        looked_for="a per-connection limit",
         explains=("queue",),
-        knob="nconnect, or the server's limit for each connection",
-        means="One connection is held at a number of calls in flight while others of the same server are quick.",
+        knob="nconnect, or the server's per-connection limit",
+        means=(
+            "One connection is held at a fixed number of calls in flight while other connections to the same "
+            "server are fast."
+        ),
         told="A connection is held back by its window, which the server closes at a level of calls in flight, and "
         "others are fast. Its share is not known.",
         certain="Never.",
-        refuted="Other connections are as slow: then it is the server as a whole.",
+        refuted="Other connections are just as slow: then it is the server as a whole.",
         do="More connections (nconnect) with no more slots each than the server takes, or the server's own limit.",
     ),
     Row(
@@ -229,11 +235,11 @@ ROWS = (
         layer="server",
         title="The server's TCP window has no room for calls",
         headline="The server reads its socket late: its TCP window had no room for calls for {window_ms} ms in all",
-        looked_for="its TCP window shut",
+        looked_for="its closed TCP window",
         knob="the server's threads, or its receive buffer",
         decided_by=(step.WINDOW,),
-        means="The server does not read its socket as fast as the client writes. Calls stand in the client's socket, "
-        "above the wire, where no capture shows them.",
+        means="The server does not read its socket as fast as the client writes. Calls queue in the client's "
+        "socket, above the wire, where no capture shows them.",
         told="The server's TCP window may have kept requests above the wire for 5 % of the application's time, and "
         "calls are not seen to wait for a thread (else server-threads has it, which is then no more than likely where "
         "that is the larger part).",
@@ -250,18 +256,19 @@ ROWS = (
         proof=(("least_round_trip_ms", "shortest round trip"),),
         explains=("distance",),
         knob="the path",
-        means="Every op pays the shortest round trip between the hosts, however small it is: distance, or a device "
-        "that delays.",
+        means="Every operation pays the shortest round trip between the hosts, however small the operation is: "
+        "distance, or a device that adds delay.",
         told="The shortest round trip (what calls and replies leave free, at the best moment, and no more than the "
         "network's time of the fastest op) is 1 ms or more, and 10 % of the mean.",
         certain="Always, but where the path is full: then part of it may be its queue.",
-        refuted="ping between the hosts is much shorter while nothing is sent: then it is a queue.",
-        do="Compare with ping, and find the hop that adds it (traceroute, mtr). More requests in flight hide a delay, "
-        "they do not shorten it.",
+        refuted="ping between the hosts is much shorter while the path is idle: then it is a queue.",
+        do="Compare with ping, and find the hop that adds it (traceroute, mtr). More requests in flight hide a "
+        "delay but do not shorten it.",
     ),
     Row(
         code="net-loss",
         layer="network",
+        event="loss",
         title="Packets are lost",
         headline="Packets are lost between the hosts, and operations wait for retransmissions",
         looked_for="loss",
@@ -271,27 +278,33 @@ ROWS = (
         explains=("lost",),
         knob="the path",
         decided_by=(step.LOSS,),
-        means="Ops wait until lost segments are sent again, or stand behind others that wait for them.",
-        told="Waits for lost data (sent again, or behind what was) are 1 % of the mean, or 10 % of the slowest 1 %.",
+        means="Operations wait until lost segments are retransmitted, or queue behind others that do.",
+        told=(
+            "Waits for lost data (retransmitted, or queued behind data that were) are 1 % of the mean, or 10 % of "
+            "the slowest 1 %."
+        ),
         certain="Always, but where more of it is above the wire than on it.",
-        refuted="What was sent again had arrived (spurious_segments): then it is a late ACK, not a loss.",
+        refuted="What was retransmitted had arrived (spurious_segments): then it is a late ACK, not a loss.",
         do="Read the error, drop and pause counters of both hosts (ethtool -S) and of the switches between them.",
     ),
     Row(
         code="net-reordering",
         layer="network",
-        title="Packets overtake each other",
+        title="Packets arrive out of order",
         headline="Packets arrive out of order",
         looked_for="reordering",
-        proof=_waits("wait for overtaken packets"),
+        proof=_waits("wait for out-of-order packets"),
         causes=frozenset({Cause.REORDERING}),
         knob="the path",
         decided_by=(step.LOSS,),
-        means="Messages had arrived in part and waited for bytes which others had overtaken on the way.",
-        told="Waits for packets that others had overtaken are 5 % of the mean, or 10 % of the slowest 1 %.",
+        means="Messages had arrived in part and waited for bytes that later packets had overtaken in transit.",
+        told="Waits for packets that arrived out of order are 5 % of the mean, or 10 % of the slowest 1 %.",
         certain="Always.",
-        refuted="The order is the capture's own: a host that captures with several queues may change it.",
-        do="Balance links by connection, not by packet; keep a connection in one receive queue.",
+        refuted=(
+            "The order is an artefact of the capture: a host that captures from several receive queues may "
+            "reorder packets."
+        ),
+        do="Balance links per connection, not per packet; keep each connection in one receive queue.",
     ),
     Row(
         code="net-asymmetry",
@@ -304,12 +317,12 @@ ROWS = (
             step.ONE_WAY,
             step.SCHED,
         ),
-        means="Calls and replies take unequally long on the network: a direction is loaded, shaped, or waits in a "
-        "socket of its sender.",
+        means="Calls and replies take unequally long on the network: one direction is loaded, shaped, or waits in "
+        "its sender's socket.",
         told="One way takes 1 ms longer than the other, what is charged to loss, bandwidth and pauses aside, by more "
         "than twice the clock's error, and what is beyond it is 10 % of the mean.",
         certain="Never.",
-        refuted="A path that is asymmetric by nature: the clock's offset is known only within the round trip.",
+        refuted="A path that is asymmetric by nature: the clock offset is known only to within the round trip.",
         do="Look at the load of either direction, at shapers (tc qdisc show), and at the sender's socket (ss -tm).",
     ),
     Row(
@@ -323,8 +336,8 @@ ROWS = (
         is_vague=True,
         decided_by=(step.SCHED,),
         means="Calls and replies take long from one capture point to the other, and nothing shows that the path "
-        "does it. A host whose processor is busy, or a virtual machine whose host is, takes packets late and captures "
-        "them late, which looks alike.",
+        "does it. A host with a busy processor, or a virtual machine on a busy host, receives packets late and "
+        "captures them late, which looks the same.",
         told="Distance and what TCP waited for (loss, reordering, windows, bandwidth, queues) leave half of the "
         "network's time, and the network adds most. Packets that were held and released together are not counted as "
         "the path's.",
@@ -336,24 +349,24 @@ ROWS = (
     Row(
         code="delayed-ack",
         layer="network",
-        title="Senders wait for ACKs that are kept back",
+        title="Senders wait for delayed ACKs",
         headline="Senders wait for delayed ACKs",
         looked_for="delayed ACKs",
         proof=_waits("wait for delayed ACKs"),
         causes=frozenset({Cause.DELAYED_ACK}),
         explains=("delayed_ack",),
         knob="delayed ACKs of the receiver",
-        means="A sender had no room to send more before an ACK came, and its receiver kept that back by a timer.",
-        told="Waits for an ACK that its receiver kept back are 5 % of the mean, or 10 % of the slowest 1 %.",
-        certain="The ACKs were late by a timer that is known (40, 50, 100, 200, 500 ms).",
-        refuted="The pauses vary in length: no timer makes them, but a host that is slow to answer.",
-        do="Quick ACKs on the receiver (quickack, TcpAckFrequency), larger messages in one piece, or more window.",
+        means="A sender could not send more until an ACK arrived, and the receiver delayed that ACK with a timer.",
+        told="Waits for a delayed ACK are 5 % of the mean, or 10 % of the slowest 1 %.",
+        certain="The ACKs were late by a known timer (40, 50, 100, 200, 500 ms).",
+        refuted="The pauses vary in length: they come from a host that is slow to answer, not from a timer.",
+        do="Quick ACKs on the receiver (quickack, TcpAckFrequency), larger messages in one piece, or a larger window.",
     ),
     Row(
         code="zero-window",
         layer="network",
-        title="A receiver does not read",
-        headline="A receiver does not read, and its TCP window is closed",
+        title="A receiver does not read its socket",
+        headline="A receiver does not read its socket, and its TCP window is closed",
         looked_for="closed windows",
         proof=_waits("wait for the receiver's window"),
         causes=frozenset({Cause.ZERO_WINDOW}),
@@ -361,16 +374,16 @@ ROWS = (
         knob="the receiver: processor, memory, socket buffers",
         decided_by=(step.WINDOW,),
         means="The receiver's TCP buffer is full, so its window is closed: its application reads more slowly than "
-        "data come.",
+        "data arrive.",
         told="Waits for a window that was closed are 5 % of the mean, or 10 % of the slowest 1 %.",
         certain="Always.",
-        refuted="No zero windows in the capture at the receiver itself: then a device between them made them.",
+        refuted="No zero windows in the receiver's own capture: then a device in between made them.",
         do="Find what keeps the receiver from reading: processor, memory, locks. A larger buffer only hides it.",
     ),
     Row(
         code="receive-window",
         layer="network",
-        title="A receiver's window is smaller than the path",
+        title="A receiver's window is smaller than the path needs",
         headline="A receiver's TCP window is too small for the path",
         looked_for="small windows",
         proof=_waits("wait for room in the receiver's window"),
@@ -381,17 +394,17 @@ ROWS = (
             step.WINDOW,
             step.BANDWIDTH,
         ),
-        means="The receiver's window is open and has no room for the next segment: its buffer is smaller than "
-        "bandwidth x round trip, or it reads late.",
+        means="The receiver's window is open and has no room for the next segment: its buffer is smaller than the "
+        "bandwidth-delay product, or it reads late.",
         told="Waits for such a window are 5 % of the mean, or 10 % of the slowest 1 %.",
         certain="Never.",
         refuted="ss -tmi shows a window (rcv_space) well above what is in flight.",
-        do="Let the buffer grow to twice bandwidth x round trip (third figure of tcp_rmem), then connect anew.",
+        do="Let the buffer grow to twice the bandwidth-delay product (third figure of tcp_rmem), then reconnect.",
     ),
     Row(
         code="congestion-window",
         layer="network",
-        title="Senders wait for the path's round trips",
+        title="Senders wait for round trips of the path",
         headline="Senders wait for ACKs with a full congestion window",
         looked_for="waits for ACKs",
         proof=_waits("wait for ACKs"),
@@ -399,17 +412,20 @@ ROWS = (
         causes=frozenset({Cause.CONGESTION_WINDOW}),
         knob="the path, and the sender's congestion window",
         decided_by=(step.WINDOW,),
-        means="A sender may have no more under way, with room in the receiver's window, and waits a round trip for "
-        "each window of data. Loss, distance or idle times mostly lie behind it.",
+        means="A sender may have no more data in flight although the receiver's window has room, and waits a round "
+        "trip for each window of data. Usually loss, distance or idle periods are behind it.",
         told="Waits for ACKs, with room in the receiver's window, are 10 % of the mean.",
         certain="Never.",
         refuted="ss -ti on the sender shows a cwnd well above what is in flight.",
-        do="Find what keeps the window small: losses, slow start after idle times. More connections have more windows.",
+        do=(
+            "Find what keeps the window small: losses, or slow start after idle periods. More connections mean more "
+            "windows."
+        ),
     ),
     Row(
         code="unknown-window",
         layer="network",
-        title="A window is full, and whose is not known",
+        title="A TCP window is full; whose is not known",
         headline="Senders wait for ACKs with a full TCP window, and whose it is cannot be told",
         looked_for="full windows",
         proof=_waits("wait for ACKs, as a window was full"),
@@ -417,8 +433,8 @@ ROWS = (
         causes=frozenset({Cause.UNKNOWN_WINDOW}),
         knob="which window it is: the sender's cwnd, the receiver's receive buffer",
         decided_by=(step.WINDOW,),
-        means="A sender waits for ACKs because a window is full: the receiver's or the congestion window. The capture "
-        "has no handshake, which says how windows are scaled.",
+        means="A sender waits for ACKs because a window is full: the receive window or the congestion window. The "
+        "capture lacks the handshake, which holds the window scale.",
         told="Waits for ACKs, where it is not known whether the receiver's window had room, are 10 % of the mean.",
         certain="Never.",
         refuted="A capture with the handshake names the window.",
@@ -427,7 +443,7 @@ ROWS = (
     Row(
         code="head-of-line",
         layer="network",
-        title="Replies stand behind others on their connection",
+        title="Replies queue behind others on their connection",
         headline="Replies wait behind others on their connection",
         looked_for="replies behind others",
         proof=_waits("wait behind other replies"),
@@ -435,19 +451,19 @@ ROWS = (
         explains=("head_of_line",),
         knob="nconnect",
         decided_by=(step.ONE_WAY,),
-        means="Small replies wait in the server's socket behind large ones that take long to be sent. It looks like "
-        "the server's response time.",
+        means="Small replies wait in the server's socket behind large ones that take long to send. It looks like "
+        "server response time.",
         told="Replies waited in the server's socket behind others that took 1 ms or more to be sent, for 5 % of the "
         "mean, or 10 % of the slowest 1 %.",
-        certain="Never: it is the most that it can be.",
-        refuted="Small ops are as slow on a connection that carries no large ones.",
+        certain="Never: the figure is an upper bound.",
+        refuted="Small operations are just as slow on a connection that carries no large ones.",
         do="More connections (nconnect), or smaller replies (rsize).",
     ),
     Row(
         code="bandwidth",
         layer="network",
-        title="The path is full",
-        headline="The path is full",
+        title="The path is saturated",
+        headline="The path is saturated",
         looked_for="bandwidth",
         proof=_waits("wait for the path's bandwidth"),
         causes=frozenset({Cause.BANDWIDTH}),
@@ -457,20 +473,24 @@ ROWS = (
             step.BANDWIDTH,
             step.ONE_WAY,
         ),
-        means="A direction carries all that it can, and what is sent beyond that stands in a queue.",
-        told="A direction goes at an even highest rate for much of its busy time, and waits for it are 5 % of the "
-        "mean, or 10 % of the slowest 1 %.",
+        means="One direction carries all it can; what is sent beyond that queues.",
+        told="One direction runs at a steady maximum rate for much of its busy time, and waits for it are 5 % of "
+        "the mean, or 10 % of the slowest 1 %.",
         certain="Never.",
         refuted="iperf3 between the hosts carries much more.",
-        do="Look at negotiated speeds and shapers; measure the path without NFS. More slots make the queue longer.",
+        do=(
+            "Look at negotiated speeds and shapers; measure the path without NFS. More slots only make the queue "
+            "longer."
+        ),
     ),
     Row(
         code="host-pause",
         layer="either",
+        event="pause",
         title="A host did not run for a while",
-        headline="The {layer} stood still {how_long}",
+        headline="The {layer} was stalled {how_long}",
         uncounted="What its application waited meanwhile, packets cannot show.",
-        looked_for="a host that stood still",
+        looked_for="a host pause",
         proof=_waits("while the host did not run"),
         causes=frozenset({Cause.HOST_PAUSE}),
         explains=("server_paused", "client_paused", "held"),
@@ -480,29 +500,31 @@ ROWS = (
             step.SCHED,
             step.CLIENT,
         ),
-        means="A host took nothing and sent nothing while data were on the way to it, and then had all of them at "
-        "once: a virtual machine that was not scheduled, or a link that was down.",
-        told="A host took nothing and sent nothing for 50 ms or more while messages, or segments that were sent again, "
-        "were on the way to it, two or more of which it then had at once; and that cost 5 % of the mean or 10 % of the "
-        "slowest 1 %, or may have cost the application as much: then the share is known with its time only.",
+        means="A host neither received nor sent anything while data were in transit to it, and then received all of "
+        "them at once: a virtual machine that was not scheduled, or a link that was down.",
+        told="A host neither received nor sent anything for 50 ms or more while messages, or segments that were "
+        "retransmitted, were in transit to it, two or more of which it then had at once; and that cost 5 % of the "
+        "mean or 10 % of the slowest 1 %, or may have cost the application as much: then the share is known with "
+        "its time only.",
         certain="Never.",
-        refuted="The other host's link was down at that time, or packets were held on the way in one direction alone.",
+        refuted="The other host's link was down at that time, or packets were held in transit in one direction only.",
         do="Steal time, migration and snapshots of a virtual machine; else dmesg -T and perf sched around that moment.",
     ),
     Row(
         code="window-stays-shut",
         layer="either",
+        event="hang",
         title="A window stays shut",
         headline="The {layer} does not read: its TCP window has been shut for {how_long}",
         uncounted="What waits there is in no response time.",
-        looked_for="windows that stay shut",
+        looked_for="windows that stay closed",
         knob="why that host does not read",
         decided_by=(step.WINDOW,),
         means="A host has no room for more data and says so (a TCP window of 0), the other one probes it again and "
         "again, and it stays so until the capture ends, or the connection: its application does not read. Calls that "
         "were not sent are in no response time.",
-        told="The last window that a host announced is 0, for 200 ms or more, and the other one probed it, or sent "
-        "again what it had no room for, once at the least. A window that nobody probes holds nobody up.",
+        told="The last window that a host announced is 0, for 200 ms or more, and the other one probed it, or "
+        "retransmitted what it had no room for, once at the least. A window that nobody probes holds nobody up.",
         certain="The host sent packets with that window behind the one that shut it.",
         refuted="Recv-Q of its socket (ss -tm) is 0; or the capture lost the packet that opened it.",
         do="See what the threads that should read wait for (nfsd: /proc/PID/stack), then memory.",
@@ -510,7 +532,8 @@ ROWS = (
     Row(
         code="never-acknowledged",
         layer="network",
-        title="Data are sent again and again, and never acknowledged",
+        event="hang",
+        title="Data are retransmitted and again, and never acknowledged",
         headline="Data are retransmitted for {how_long} and never acknowledged",
         uncounted="What waits there is in no response time.",
         looked_for="data that are never acknowledged",
@@ -555,7 +578,7 @@ ROWS = (
         title="The server has clients come again later",
         headline="The server tells clients to try again later: {tried}",
         uncounted="No response time shows that wait.",
-        looked_for="requests that it puts off",
+        looked_for="requests it defers (DELAY, JUKEBOX)",
         knob="what the server waits for",
         decided_by=(step.LOCKS,),
         means="The server answers NFS4ERR_DELAY, or NFS3ERR_JUKEBOX, instead of keeping the call: it calls a "
@@ -572,6 +595,7 @@ ROWS = (
     Row(
         code="state-lost",
         layer="server",
+        event="recovery",
         title="The server does not know the client's session, lease or state",
         headline="The server does not know the client's session, lease or state: {tried}",
         uncounted="No response time shows what that costs.",
@@ -608,7 +632,7 @@ ROWS = (
         title="Requests wait for a lock that somebody else holds",
         headline="Requests wait for locks that others hold: {tried}",
         uncounted="No response time shows that wait.",
-        looked_for="locks of others",
+        looked_for="locks held by others",
         knob="who holds the lock",
         decided_by=(step.LOCKS,),
         means="The server answers NFS4ERR_DENIED or NFS4ERR_LOCKED, for another owner has the lock, and the client, or "
@@ -625,7 +649,7 @@ ROWS = (
         title="Requests wait for a slot of their connection",
         headline="Requests queue in the client: {all_slots}",
         uncounted="How long they wait, packets cannot show.",
-        looked_for="slots of connections",
+        looked_for="slot limits of connections",
         knob="the slots of a connection",
         decided_by=(step.CLIENT,),
         means="The client keeps no more calls in flight than it has slots, and other requests wait in it, where no "
@@ -648,13 +672,13 @@ ROWS = (
         title="Requests wait for a slot of their NFSv4.1 session",
         headline="Requests queue in the client: {of_session}",
         uncounted="How long they wait, packets cannot show.",
-        looked_for="slots of sessions",
+        looked_for="slot limits of sessions",
         knob="nfs.max_session_slots",
         decided_by=(step.CLIENT,),
         means="All slots of the NFSv4.1 session are in use, and other requests wait in the client, where no capture "
         "shows them.",
-        told="All slots of the session are in use for half of the busy time, or the client keeps to fewer by itself; "
-        "the same limit below as for slots of connections.",
+        told="All slots of the session are in use for half of the busy time, or the client keeps to fewer by "
+        "itself; the same limit below as for slot limits of connections.",
         certain="The application's time is known, or the client counts a wait.",
         refuted="The highest slot that was granted is above the calls in flight.",
         do="Raise what the client asks for (nfs.max_session_slots), and what the server grants.",
@@ -689,7 +713,7 @@ ROWS = (
             step.CLIENT,
             step.SCHED,
         ),
-        means="The application waits longer than its requests are on the wire, and no number of slots is seen to be "
+        means="The application waits longer than its requests are on the wire, and no slot limit is seen to be "
         "reached: run queue, paging, the page cache, or the application itself.",
         told="5 % or more of the application's time is above the wire, and neither slots explain it nor times in which "
         "nothing could leave the client.",

@@ -23,7 +23,7 @@ _KEPT = {
     Why.HOST_PAUSE: "the client did not run for a while",
     Why.NO_CONNECTION: "the client had no connection for a while",
     Why.WINDOW: "the server's TCP window had no room for it",
-    Why.LOSS: "it stood behind data that were lost",
+    Why.LOSS: "it queued behind lost data",
 }
 
 
@@ -101,20 +101,20 @@ def _serial(f: Facts) -> Diagnosis | None:
     each = s.calls / max(s.files, 1)
     text = (
         f"one caller asks what {times(s.files, 'file')} {'is' if s.files == 1 else 'are'}, with {s.calls:,} calls "
-        f"({each:.1f} a file), each sent as the answer before had come: {span(s.elapsed_ms)}, and "
+        f"({each:.1f} a file), each sent after the previous answer had arrived: {span(s.elapsed_ms)}, and "
         f"{percent(s.share)} of all response times"
     )
     if s.again >= _ASKED_AGAIN * s.calls:
         text += (
-            f"; {s.again:,} of them ask again what was answered less than 3 s before: noac or a short actimeo, or "
+            f"; {s.again:,} of them repeat a question answered less than 3 s before: noac or a short actimeo, or "
             "files that are opened again and again"
         )
     if s.listings and s.calls - s.listings >= _PER_LISTING * s.listings:
-        text += f"; {times(s.listings, 'READDIR')} listed names alone, which READDIRPLUS has with what they are"
+        text += f"; {times(s.listings, 'READDIR')} listed names only; READDIRPLUS returns attributes with them"
     found = diagnosis(
         "serial-calls",
         "client",
-        text + "; fewer calls, or several at once, would take less, however quick each of them is",
+        text + "; fewer calls, or several at once, would take less time, however quick each of them is",
         share=None,
         confidence="likely",
         evidence=Serial(
@@ -253,8 +253,7 @@ def _above(f: Facts) -> Diagnosis | None:
         "client",
         f"{ms(above)} ms of the application's {ms(f.mean.total_ms)} ms lie above the client's wire{wait}"
         + "".join(f", up to {ms(one)} ms of it because {_KEPT[why]}" for why, one in kept.items() if one)
-        + ", and no number of slots is seen to be reached: look at the run queue, paging, the page cache, the "
-        "application"
+        + ", and no slot limit is seen to be reached: look at the run queue, paging, the page cache, the application"
         + (
             ""
             if unseen is None

@@ -48,20 +48,21 @@ def clock_findings(clock: Clock) -> list[Finding]:
     found = [_step(step) for step in clock.steps[:_MOST_STEPS]]
     if len(clock.steps) > _MOST_STEPS:
         text = (
-            f"and {len(clock.steps) - _MOST_STEPS} times more; a host whose clock is set so often gives no good figures"
+            f"and {len(clock.steps) - _MOST_STEPS} times more; a host whose clock is set this often gives no "
+            "reliable figures"
         )
         found.append(_finding("clock-step", "warning", text, MoreSteps(count=len(clock.steps) - _MOST_STEPS)))
     if not clock.fits:
         text = (
             f"no offset of the two clocks explains the ops: {clock.contradicting} of {clock.messages} calls and "
-            "replies agree with none that the others allow, or the clocks run apart by 1 % or more; time stamps or "
-            "matches are wrong"
+            "replies contradict every offset that the others allow, or the clocks drift apart by 1 % or more; time "
+            "stamps or matches are wrong"
         )
         found.append(_finding("clock-unknown", "warning", text, NoFit(contradicting=clock.contradicting)))
     if clock.drifts and clock.drift_ppm is not None and clock.drift_bound_ppm is not None:
         text = (
             f"the two clocks run at different rates: theta changes by {clock.drift_ppm:+,.1f} ppm "
-            f"({clock.drift_ppm * 3.6:+,.1f} ms an hour); all times are put on the client's clock"
+            f"({clock.drift_ppm * 3.6:+,.1f} ms an hour); all times are converted to the client's clock"
         )
         severity = "warning" if abs(clock.drift_ppm) > _UNUSUAL_PPM else "info"
         evidence = Drift(drift_ppm=clock.drift_ppm, bound_ppm=clock.drift_bound_ppm)
@@ -76,8 +77,8 @@ def _step(step: ClockStep) -> Finding:
         way = "forward" if step.set_by_ms > 0 else "back"
         what = f"the {step.clock}'s clock was set {way} by {abs(step.set_by_ms):,.3f} ms"
     text = (
-        f"{what} at {step.at}; ops that were under way then have a wrong SRT in the raw data, and are left out of all "
-        "other figures"
+        f"{what} at {step.at}; operations in flight at that moment have a wrong SRT in the raw data and are left out "
+        "of all other figures"
     )
     return _finding("clock-step", "warning", text, Step(ms=step.ms, bound_ms=step.bound_ms, at=step.at))
 

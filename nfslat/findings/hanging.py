@@ -102,9 +102,9 @@ def _finding(why: str, hangs: Sequence[Hang]) -> Diagnosis:
 
 
 def _shut(e: Hanging, longest: Hang, host: str, why: str) -> str:
-    answers = "answers say that it is shut" if why == "answered" else "nothing came back"
+    answers = "answers say that it is closed" if why == "answered" else "nothing came back"
     return (
-        f"the {host} does not read: its TCP window ({e.other}) was shut for {span(e.waits_ms)}, "
+        f"the {host} does not read: its TCP window ({e.other}) was closed for {span(e.waits_ms)}, "
         f"{_UNTIL[longest.cut]}, and the {e.side} ({e.waiter}) waits to send more; {times(e.tries, 'probe')}, "
         f"{answers}{_calls(e)}"
     )
@@ -118,12 +118,12 @@ def _unacknowledged(e: Hanging, longest: Hang, host: str, why: str) -> str:
         f"{span(e.last_try_ms)}; {until}, no ACK came from the {host} ({e.other}), "
         f"{'which sends other packets' if alive else 'from which nothing came'}"
     )
-    shown = f"{e.arrived} of {times(e.compared or 0, 'transmission')} came to the other capture"
+    shown = f"{e.arrived} of {times(e.compared or 0, 'transmission')} are in the other capture"
     text += {
         "unknown": f": whether the path loses them, or the ACKs, or the {host} takes nothing, is not known",
-        "lost": ": the other capture shows none of them, so they are lost on the way",
+        "lost": ": the other capture shows none of them, so they are lost in transit",
         "taken": f": {shown}, which shows no ACK, so the {host} takes nothing of it",
-        "ack lost": f": {shown}, which shows the ACK, so ACKs are lost on the way back",
+        "ack lost": f": {shown}, which shows the ACK, so ACKs are lost in transit back",
     }[why]
     return text + _calls(e)
 
@@ -149,8 +149,8 @@ def _of_reader(host: str) -> LookAt:
             f"nstat -az TcpExtTCPToZeroWindowAdv TcpExtTCPRcvQDrop TcpExtTCPRcvCollapsed # on the {host}",
         ),
         verify=f"Recv-Q of the {host}'s socket is 0 again",
-        risk="a new connection frees a client only as long as the one who should read does",
-        sources=("probing of shut windows: RFC 9293 section 3.8.6.1",),
+        risk="a new connection helps only as long as the peer reads",
+        sources=("probing of closed windows: RFC 9293 section 3.8.6.1",),
     )
 
 
@@ -159,11 +159,11 @@ def _of_host(host: str) -> LookAt:
         knob=f"what the {host} does with packets that come",
         how=(
             f"nstat -az TcpInCsumErrors TcpExtPAWSEstab TcpExtTCPRcvQDrop TcpExtTCPBacklogDrop # on the {host}, twice",
-            f"nft list ruleset; conntrack -S # on the {host}: rules stand behind the place where it captures",
+            f"nft list ruleset; conntrack -S # on the {host}: rules apply after the point of capture",
             f"ss -tmi dport = :2049 or sport = :2049 # on the {host}: is the connection there?",
             "rpcinfo -T tcp SERVER nfs # from the client: is a new connection answered?",
         ),
-        verify="TcpRetransSegs of the one who sends stands still",
+        verify="TcpRetransSegs of the sender does not grow",
     )
 
 
@@ -172,13 +172,13 @@ def _of_path(host: str, why: str) -> LookAt:
     return LookAt(
         knob="the path",
         how=(
-            "ss -tio dport = :2049 or sport = :2049 # on the one who sends: backoff, unacked, lastrcv",
-            "# firewalls on the way, and on both hosts: counters of rules that drop, and whether they still know the "
-            "connection (conntrack -L -p tcp)",
+            "ss -tio dport = :2049 or sport = :2049 # on the sender: backoff, unacked, lastrcv",
+            "# firewalls in transit, and on both hosts: counters of rules that drop, and whether they still know "
+            "the connection (conntrack -L -p tcp)",
             f"tracepath -n HOST # to the {host}: where small packets pass and large ones do not, it is the MTU",
             "rpcinfo -T tcp SERVER nfs # from the client: is a new connection answered?",
             *([other] if why == "unknown" else []),
         ),
-        verify="TcpRetransSegs of the one who sends stands still",
+        verify="TcpRetransSegs of the sender does not grow",
         sources=("retransmission timer and its back-off: RFC 6298 section 5.5",),
     )

@@ -61,9 +61,9 @@ def _host_pause(f: Facts, side: str) -> Diagnosis | None:
     once = pauses.count == 1
     often = "for" if once else f"{times(pauses.count, 'time')}, for up to"
     text = (
-        f"the {side} took nothing and sent nothing {often} {ms(pauses.longest_ms)} ms"
-        f"{_when(pauses.at, pauses.frame)}, while data were on the way to it, and then "
-        "had all of them at once: it did not run, or its link did not"
+        f"the {side} neither received nor sent anything {often} {ms(pauses.longest_ms)} "
+        f"ms{_when(pauses.at, pauses.frame)}, while data were in transit to it, and then received all of them at "
+        "once: the host was not running, or its link was down"
     )
     if waits:
         text += f"; ops on the wire wait {ms(waits)} ms for it on average"
@@ -71,7 +71,7 @@ def _host_pause(f: Facts, side: str) -> Diagnosis | None:
         text += f"; up to {ms(counted)} ms on average of what lies above the wire are that"
     elif above and not known:
         text += (
-            f"; its application stood still as well, up to {ms(above)} ms for each op, which is above the wire: give "
+            f"; its application was stalled as well, up to {ms(above)} ms for each op, which is above the wire: give "
             "the application's mean (--app-ms)"
         )
     return diagnosis(

@@ -6,6 +6,7 @@ above the wire, where packets do not show it. A layer that is merely the largest
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -50,6 +51,7 @@ class Ground:
     clock_fits: bool  # one constant offset explains all ops
     inferred: str | None = None  # the side that was not captured: what is said of it rests on the packets of the other
     error_ms: float = 0.0  # how far its mean may be off
+    lossy: bool = False  # packets are seen to be lost on the path
     unseen_explain: bool = False  # what is left above the wire might be of ops that are not in the captures
     unseen: WithUnseen | None = (
         None  # where the means of the ops that are shown mislead; the verdict's are with the rest
@@ -98,12 +100,9 @@ def lead(
     open_ones = [one for one in matter if _is_open(one, mean)]
     most_open = max((one.share or 0.0 for one in matter if one.code in VAGUE), default=0.0)
     best = next((one for one in enough if _leads(one, most_open)), None)
-    if best is not None and ground is not None and not _holds(best, mean, ground):
-        why = (
-            f"the {ground.inferred}'s times are inferred from the packets of one capture, to within "
-            f"{ms(ground.error_ms)} ms in the mean, which is too little to name a layer"
-        )
-        return Lead("undecided", also=enough[:2], why=why, next=next_step(steps.AGAIN))
+    doubt = "" if best is None else _doubt(best, mean, ground)
+    if doubt:
+        return Lead("undecided", also=enough[:2], why=doubt, next=next_step(steps.AGAIN))
     if best is not None:
         return _fault(best, "mean", matter)
     if not open_ones and (enough or _is_open_together(matter, mean)):
@@ -112,7 +111,10 @@ def lead(
         return _undecided_by(max(open_ones, key=lambda one: one.share or 0.0), matter)
     tail = [one for one in causes if (one.slowest or 0.0) >= _SLOWEST]
     if tail:
-        return _fault(max(tail, key=lambda one: one.slowest or 0.0), "slowest", matter)
+        slowest_by = max(tail, key=lambda one: one.slowest or 0.0)
+        if doubt := _doubt(dataclasses.replace(slowest_by, share=None), mean, ground):
+            return Lead("undecided", also=enough[:2], why=doubt, next=next_step(steps.AGAIN))
+        return _fault(slowest_by, "slowest", matter)
     some = [one for one in causes if (one.share or 0.0) >= _SOME and row(one.code).least != SYMPTOM]
     if len(some) > 1 and sum(one.share or 0.0 for one in some) >= _TOGETHER:
         return _fault(some[0], "mean", matter)
@@ -122,11 +124,22 @@ def lead(
     return _nothing(mean, slowest, ground, findings, objectives)
 
 
-def _holds(one: Diagnosis, mean: Layers, ground: Ground) -> bool:
-    """Does a cause explain enough, whichever way the inferred mean may be off?"""
-    return ground.inferred is None or (one.share or 0.0) * mean.total_ms - ground.error_ms >= (
-        row(one.code).least * _HALF_AS_MUCH * mean.total_ms
-    )
+def _doubt(one: Diagnosis, mean: Layers, ground: Ground | None) -> str:
+    """Why a cause may be none: it rests on times that were inferred, and not well enough."""
+    if ground is None or ground.inferred is None:
+        return ""
+    left_ms = (one.share or 0.0) * mean.total_ms - ground.error_ms
+    if one.share is not None and left_ms < row(one.code).least * _HALF_AS_MUCH * mean.total_ms:
+        return (
+            f"the {ground.inferred}'s times are inferred from the packets of one capture, to within "
+            f"{ms(ground.error_ms)} ms in the mean, which is too little to name a layer"
+        )
+    if ground.lossy and one.layer == ground.inferred == "server" and one.code in (SLOW_OPS, "server-storage"):
+        return (
+            "packets are lost on the path, and a reply that was lost whole and sent again looks like a slow operation in "
+            "a capture of the client alone"
+        )
+    return ""
 
 
 def _fault(cause: Diagnosis, by: str, matter: Sequence[Diagnosis]) -> Lead:

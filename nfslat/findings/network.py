@@ -25,7 +25,7 @@ class Delay(Evidence):
     least_round_trip_ms: float  # between the hosts
     network_ms: float  # mean
     varying_ms: float | None = field(default=None, metadata=OPTIONAL)  # of that what comes and goes
-    held_ms: float | None = field(default=None, metadata=OPTIONAL)  # of that what was held on the way
+    held_ms: float | None = field(default=None, metadata=OPTIONAL)  # of that what was held in transit
     share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
 
 
@@ -58,15 +58,15 @@ def _delay(f: Facts) -> Diagnosis | None:
     if trip is None or trip < _DELAY_MS or f.share(trip) < _DELAY_SHARE:
         return None
     text = (
-        f"the shortest round trip between the hosts is {ms(trip)} ms, and every op pays it: distance, or a device that "
-        "delays"
+        f"the shortest round trip between the hosts is {ms(trip)} ms, and every operation pays it: distance, or a "
+        "device that adds delay"
     )
     held = varies = None
     if f.stalls is not None:
         held = f.stalls.ms({Cause.HELD})
         varies = held + f.stalls.ms({"unexplained"}, ("call_net", "reply_net"))
         if varies >= max(_VARIES * trip, _DELAY_MS):
-            text += f"; {ms(varies)} ms more on average come and go (jitter, or queues of a path that is not full)"
+            text += f"; {ms(varies)} ms more on average come and go (jitter, or queues on a path that is not full)"
     # Where something is always in front, nothing shows how far it is.
     full = f.stalls is not None and f.share(f.stalls.ms({Cause.BANDWIDTH})) >= _DELAY_SHARE
     if full:
@@ -84,7 +84,7 @@ def _delay(f: Facts) -> Diagnosis | None:
             knob="the path",
             how=("ping -c 20 SERVER from the client: compare", "traceroute or mtr: find the hop that adds it"),
             verify="the bounds of theta in a new pair of captures are as wide as the shortest round trip",
-            risk="more requests in flight (slots, nconnect) hide a delay, they do not shorten it",
+            risk="more requests in flight (slots, nconnect) hide a delay but do not shorten it",
         ),
     )
 
@@ -101,8 +101,9 @@ def _asymmetry(f: Facts) -> Diagnosis | None:
     return diagnosis(
         ASYMMETRY,
         "network",
-        f"on the network the {longer} takes {ms(abs(more))} ms longer than the {shorter} (+/- {ms(2 * p.one_way_error)}"
-        " ms), waits for lost data aside: that direction is loaded, shaped, or waits in a socket of its sender",
+        f"on the network the {longer} takes {ms(abs(more))} ms longer than the {shorter} (+/- "
+        f"{ms(2 * p.one_way_error)} ms), waits for lost data aside: that direction is loaded, shaped, or waits in "
+        "its sender's socket",
         share=f.share(abs(more)),
         confidence="likely",
         evidence=Asymmetry(call_net_ms=p.call_net, reply_net_ms=p.reply_net, error_ms=p.one_way_error),
@@ -131,9 +132,9 @@ def _between(f: Facts) -> Diagnosis | None:
     return diagnosis(
         BETWEEN,
         "network",
-        f"no distance, loss, reordering, bandwidth or queue explains {ms(left_ms)} of the {ms(network_ms)} ms between "
-        "the two capture points: path or the hosts' own kernels, for a host whose processor is busy (or a virtual "
-        "machine whose host is) is late with packets before they are captured",
+        f"no distance, loss, reordering, bandwidth or queue explains {ms(left_ms)} of the {ms(network_ms)} ms "
+        "between the two capture points: the path, or the hosts' own kernels: a host with a busy processor (or a "
+        "virtual machine on a busy host) handles packets late, before they are captured",
         share=f.share(left_ms),
         confidence="likely",
         evidence=Between(network_ms=network_ms, explained_ms=explained_ms, unexplained_ms=left_ms),

@@ -122,12 +122,12 @@ def _tried_again(f: Facts, reason: str, p: PutOff) -> Diagnosis | None:
 
 
 _WHY = {
-    "grace": "the server was in its grace period, as after a start or a failover, in which clients may "
-    "claim the locks and files that they had, and nothing new",
-    "delay": "the server told clients to come again later: it calls a delegation back from another client, or waits "
-    "for something itself",
-    "locked": "somebody else held the lock, and who waits for it asks again and again",
-    "state": "the server did not know the session, the lease or the state that requests went by: it was started anew, "
+    "grace": "the server was in its grace period, as after a start or a failover, in which clients may reclaim the "
+    "locks and open files they had, but get nothing new",
+    "delay": "the server told clients to retry later: it is recalling a delegation from another client, or is "
+    "waiting for something itself",
+    "locked": "another client held the lock, and whoever waits for it polls",
+    "state": "the server did not know the session, the lease or the state that requests went by: it was restarted, "
     "or had not heard of the client for too long, or the client mixed its requests up",
 }
 
@@ -153,7 +153,7 @@ def _text(f: Facts, reason: str, e: TriedAgain, p: PutOff, share: float) -> str:
     if f.recoveries and reason in ("grace", "state"):
         at, took = f.recoveries[0]
         more = f", and {times(len(f.recoveries) - 1, 'time')} more" if len(f.recoveries) > 1 else ""
-        text += f". The client made its state anew at {at}, which took {ms(took)} ms{more}"
+        text += f". The client re-established its state at {at}, which took {ms(took)} ms{more}"
     return text
 
 
@@ -165,9 +165,9 @@ def _lost(f: Facts) -> Diagnosis | None:
     return diagnosis(
         LOST,
         "server",
-        f"{percent(p.answers / f.ops)} of the calls ask for what the server does not have any more: it answered "
-        f"{answers} to {' and '.join(p.ops[:3])} from {p.since} to {p.until}; a file that another client removed, or a "
-        "file system that was exported or restored anew",
+        f"{percent(p.answers / f.ops)} of the calls ask for what the server no longer has: it answered {answers} to "
+        f"{' and '.join(p.ops[:3])} from {p.since} to {p.until}; a file that another client removed, or a file "
+        "system that was exported or restored",
         share=None,
         confidence="likely",
         evidence=Lost(answers=p.answers, statuses=dict(p.statuses), answers_share=p.answers / f.ops),

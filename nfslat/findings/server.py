@@ -259,7 +259,7 @@ def _queue(f: Facts) -> Diagnosis | None:
         or (f.woken_share is not None and f.woken_share <= _STARVED)
         or witnesses >= _WITNESSES
     ) and not f.few_ops
-    text = f"calls wait {split} for {_whom(known, s, sure=sure)}, and are worked on for {ms(f.in_thread_ms)} ms"
+    text = f"calls wait {split} for {_whom(known, s, sure=sure)}, and are processed for {ms(f.in_thread_ms)} ms"
     if not sure:
         text += "; storage or processors that take no more at once would look alike: the number of threads decides"
     return diagnosis(
@@ -277,7 +277,10 @@ def _queue(f: Facts) -> Diagnosis | None:
 _ASK = LookAt(
     knob="how many threads the NFS server has",
     how=("cat /proc/fs/nfsd/threads", "nfslat ... --server-snapshot BEFORE AFTER (scripts/snapshot.sh)"),
-    verify="as many as work at once here: they are the limit, give the server more; more: look at the storage",
+    verify=(
+        "if it has as many as are seen at work here, they are the limit: give the server more; if it has more, "
+        "look at the storage"
+    ),
 )
 
 
@@ -464,7 +467,8 @@ def _reconnect(f: Facts) -> Diagnosis | None:
         said.append(f"the client had no connection {how} {ms(none.longest_ms)} ms (from {none.at})")
     if r is not None:
         took = (
-            f"{times(r.ops, 'op')} {'was' if r.ops == 1 else 'were'} sent again on a new connection after the old one"
+            f"{times(r.ops, 'op')} {'was' if r.ops == 1 else 'were'} retransmitted on a new connection after the old "
+            "one"
         )
         said.append(f"{took} had ended, and took {ms(r.mean_ms)} ms")
     if kept:
@@ -517,7 +521,7 @@ def with_window(f: Facts, found: list[Diagnosis]) -> list[Diagnosis]:
             share=min(threads.share + f.share(kept), 1.0),
             # The larger part is known at most.
             confidence="likely" if f.share(kept) > threads.share else threads.confidence,
-            text=f"{threads.text}; {closed}, which its threads empty late, and {stood} are calls that stood in the "
+            text=f"{threads.text}; {closed}, which its threads empty late, and {stood} are calls that waited in the "
             "client's socket meanwhile",
             evidence=dataclasses.replace(threads.evidence, window=window),
         )
@@ -527,8 +531,8 @@ def with_window(f: Facts, found: list[Diagnosis]) -> list[Diagnosis]:
         diagnosis(
             "server-window",
             "server",
-            f"{closed}: {stood} are calls that stood in the client's socket until the server read, for which it had "
-            "too few threads, or too small a receive buffer",
+            f"{closed}: {stood} are calls that waited in the client's socket until the server read, because it had "
+            "too few threads or too small a receive buffer",
             share=f.share(kept),
             confidence="likely",
             evidence=ServerWindow(**vars(window), longest_ms=shut.longest_ms, at=shut.at, times=shut.count),
@@ -540,7 +544,7 @@ def with_window(f: Facts, found: list[Diagnosis]) -> list[Diagnosis]:
                     "sysctl net.ipv4.tcp_rmem # on the server: its third figure is what the buffer grows to",
                 ),
                 verify="no times without room in the window in a new capture",
-                risk="a larger buffer hides a server that reads late, it does not make it faster",
+                risk="a larger buffer hides a server that reads late but does not make it faster",
             ),
         ),
     ]
@@ -552,9 +556,9 @@ def _caps(f: Facts) -> list[Diagnosis]:
             "connection-cap",
             "server",
             f"connection {cap.client} keeps {cap.level} calls in flight, the server closed its window "
-            f"{times(cap.zero_windows, 'time')} for {ms(cap.zero_window_ms)} ms, and calls take {ms(cap.median_ms)} ms "
-            f"where {times(cap.others, 'other connection')} take {ms(cap.others_median_ms or 0.0)} ms: a limit for "
-            "each connection",
+            f"{times(cap.zero_windows, 'time')} for {ms(cap.zero_window_ms)} ms, and calls take {ms(cap.median_ms)} "
+            f"ms where {times(cap.others, 'other connection')} take {ms(cap.others_median_ms or 0.0)} ms: a "
+            "per-connection limit",
             share=None,
             confidence="likely",
             evidence=ConnectionCap(level=cap.level, zero_windows=cap.zero_windows, zero_window_ms=cap.zero_window_ms),

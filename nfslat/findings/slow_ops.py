@@ -129,7 +129,7 @@ def _how(s: SlowOps) -> str:
 def _beside(f: Facts, s: SlowOps) -> str:
     """What else the server did meanwhile, as far as that is known."""
     if s.light_slow >= _FEW_LIGHT and s.light_slow > s.light_quick:
-        return f"; {times(s.light_slow, 'op')} that need no data wait as well: the whole server stands still then"
+        return f"; {times(s.light_slow, 'op')} that need no data wait as well: the whole server is stalled then"
     if _others_go_on(s):
         if s.light_quick >= _FEW_LIGHT:
             return f", while {times(s.light_quick, 'op')} that need no data are answered at once"
@@ -139,8 +139,8 @@ def _beside(f: Facts, s: SlowOps) -> str:
     # What is alone in the server waits for no thread.
     threads = "" if f.server is not None and f.server.max == 1 else ", its threads"
     return (
-        f"; hardly any other is answered meanwhile, so whether it is the whole server{threads} or its storage is not "
-        "known"
+        f"; hardly any other is answered meanwhile, so it is not known whether it is the whole server{threads} or "
+        "its storage is not known"
     )
 
 

@@ -51,7 +51,7 @@ LOSS = Step(
 )
 STEAL = Step(
     "vmstat 1 30; dmesg -T | tail -50",
-    "the host that stood still",
+    "the host that was stalled",
     "whether a hypervisor took its processor (st), or the host hung",
 )
 LOG = Step(

@@ -161,15 +161,15 @@ def _loss(f: Facts) -> Diagnosis | None:
             names = [f"{ms(wait)} ms by {kind}" for kind, wait in most if wait >= _LOSS * waits]
             kinds = f": {', '.join(names)}"
         if behind:
-            kinds += f"; {ms(behind)} ms of it calls that had arrived waited behind what was missing, at the server"
+            kinds += f"; {ms(behind)} ms of it calls that had arrived waited at the server behind missing data"
         if after:
-            kinds += f"; the application waits {ms(after)} ms more, for replies that had arrived behind a hole"
+            kinds += f"; the application waits {ms(after)} ms more, for replies that had arrived behind a gap"
     kept, stops = f.kept_ms(Why.LOSS), f.kept_above.get(Why.LOSS)
     if waits is None or not (worth(f, waits, slowest or 0.0, _LOSS) or kept):
         return None
     if kept and stops is not None:
         kinds += (
-            f"; up to {ms(kept)} ms more stood in the client behind what was lost, which it sent again after "
+            f"; up to {ms(kept)} ms more waited in the client behind lost data, which it retransmitted after "
             f"{ms(stops.longest_ms)} ms at the longest"
         )
     lost = "" if f.lost_segments is None else f" ({times(f.lost_segments, 'segment')} lost between the captures)"
@@ -181,7 +181,7 @@ def _loss(f: Facts) -> Diagnosis | None:
         LookAt(
             knob="the path",
             how=("ethtool -S on both hosts and the switch ports between them: errors, drops, pause frames",),
-            verify="nstat -az TcpRetransSegs on both hosts stands still",
+            verify="nstat -az TcpRetransSegs on both hosts does not grow",
         ),
         Loss(
             lost_segments=f.lost_segments,
@@ -209,7 +209,7 @@ def _reordering(stalls: Stalls, waits: float) -> _Said:
     """Messages that wait for bytes which others had overtaken."""
     within, inside = _inside(stalls, _OVERTAKEN)
     return _Said(
-        f"ops wait {ms(waits)} ms on average for packets that others have overtaken on the way{inside}",
+        f"ops wait {ms(waits)} ms on average for packets that arrived out of order{inside}",
         "certain",
         LookAt(
             knob="the path",
@@ -217,7 +217,7 @@ def _reordering(stalls: Stalls, waits: float) -> _Said:
                 "# links that are used together: balance by connection (hash of addresses and ports), not by packet",
                 "# on the receiver: ethtool -x, ethtool -l: one connection's packets belong in one receive queue",
             ),
-            verify="nstat -az TcpExtTCPOFOQueue on both hosts stands still",
+            verify="nstat -az TcpExtTCPOFOQueue on both hosts does not grow",
         ),
         Reordering(in_server_ms=within),
     )
@@ -236,8 +236,8 @@ def _delayed_ack(stalls: Stalls, waits: float) -> _Said:
     named = f", by {_TIMERS[timer]} timer" if timer in _TIMERS else f", by a timer of {timer} ms" if timer else ""
     count = "" if acks is None else f" ({times(acks.count, 'pause')})"
     return _Said(
-        f"{sent} wait {ms(waits)} ms on average for ACKs that the {who} keeps back{named}{count}: their sender had no "
-        "room to send more before one came",
+        f"{sent} wait {ms(waits)} ms on average for ACKs that the {who} keeps back{named}{count}: their sender could "
+        "send no more before one arrived",
         "certain" if timer is not None else "likely",
         LookAt(
             knob=f"delayed ACKs of the {who}",
@@ -263,7 +263,7 @@ def _zero_window(stalls: Stalls, waits: float) -> _Said:
     within, inside = _inside(stalls, _CLOSED)
     return _Said(
         f"{sent} wait {ms(waits)} ms on average because the {who}'s TCP window is closed: the {who} does not read as "
-        f"fast as data come{inside}",
+        f"fast as data arrive{inside}",
         "certain",
         LookAt(
             knob=f"the {who}: processor, memory, socket buffers",
@@ -273,7 +273,7 @@ def _zero_window(stalls: Stalls, waits: float) -> _Said:
                 "sysctl net.ipv4.tcp_rmem # its third figure is what the buffer grows to",
             ),
             verify="no zero windows in a new capture",
-            risk="a larger buffer hides a reader that is too slow, it does not make it faster",
+            risk="a larger buffer hides a reader that is too slow but does not make it faster",
         ),
         ZeroWindow(closed_by=who, in_server_ms=within),
     )
@@ -284,13 +284,13 @@ def _receive_window(stalls: Stalls, waits: float) -> _Said:
     who, sent = ("server", "calls") if _end(stalls, _NARROW, waits) else ("client", "replies")
     within, inside = _inside(stalls, _NARROW)
     return _Said(
-        f"{sent} wait {ms(waits)} ms on average because the {who}'s TCP window, though open, has no room for the next "
-        f"segment: its buffer is smaller than bandwidth x round trip, or the {who} reads late{inside}",
+        f"{sent} wait {ms(waits)} ms on average because the {who}'s TCP window, though open, has no room for the "
+        f"next segment: its buffer is smaller than the bandwidth-delay product, or the {who} reads late{inside}",
         "likely",
         LookAt(
             knob=f"net.ipv4.tcp_rmem of the {who}",
             how=(
-                "# its third figure: twice bandwidth x round trip or more, as about half of a buffer is window",
+                "# its third figure: twice the bandwidth-delay product or more, as about half of a buffer is window",
                 f"sysctl net.ipv4.tcp_rmem # on the {who}; a program's own SO_RCVBUF ends autotuning",
                 "ss -tmi dport = :2049 or sport = :2049 # rcv_space, and skmem: rb is the receive buffer",
             ),
@@ -315,7 +315,7 @@ def _congestion_window(stalls: Stalls, waits: float) -> _Said:
     who, sent = ("client", "calls") if _end(stalls, _UNDER_WAY, waits) else ("server", "replies")
     within, inside = _inside(stalls, _UNDER_WAY)
     return _Said(
-        f"{sent} wait {ms(waits)} ms on average for ACKs on their way to the {who}, with room in the receiver's "
+        f"{sent} wait {ms(waits)} ms on average for ACKs in transit to the {who}, with room in the receiver's "
         f"window: the path's round trip, and its congestion window{inside}",
         "likely",
         LookAt(
@@ -349,8 +349,8 @@ def _unknown_window(stalls: Stalls, waits: float) -> _Said:
     within, inside = _inside(stalls, _WHOSE)
     return _Said(
         f"{sent} wait {ms(waits)} ms on average for an ACK that lets the {sender} send more: a TCP window was full, "
-        f"the {receiver}'s receive window or the {sender}'s congestion window. Which one cannot be told, for the "
-        f"captures have no handshake, which says how windows are scaled{inside}",
+        f"the {receiver}'s receive window or the {sender}'s congestion window. Which one cannot be told, because the "
+        f"captures lack the handshake, which holds the window scale{inside}",
         "likely",
         LookAt(
             knob=f"which window it is: the {sender}'s cwnd, the {receiver}'s receive buffer",
@@ -371,8 +371,8 @@ def _unknown_window(stalls: Stalls, waits: float) -> _Said:
 def _head_of_line(_: Stalls, waits: float) -> _Said:
     """Replies that stand behind others, mostly larger ones, in the server's socket."""
     return _Said(
-        f"replies wait up to {ms(waits)} ms on average behind others that take long to be sent on the same connection; "
-        "it looks like the server's response time",
+        f"replies wait up to {ms(waits)} ms on average behind others that take long to send on the same connection; "
+        "it looks like server response time",
         "likely",
         LookAt(
             knob="nconnect",

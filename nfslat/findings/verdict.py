@@ -88,7 +88,7 @@ def _text(
     missed = ", ".join(_objective(one) for one in objectives if one.met is False)
     said += [f"Not met: {missed}."] if missed else []
     said += [_also(found)] if found.also else []
-    if found.by != "tries" and mean.client_ms is None:
+    if found.by != "tries":
         said += _between_tries(findings, found)
     return " ".join(one for one in said if one)
 

@@ -25,7 +25,7 @@ WARNED = (
     Warned(
         code="no-overlap",
         title="The captures have less than half of their time in common",
-        costs="Only ops of the common time are compared, and they need not be like the others.",
+        costs="Only operations in the common time are compared, and they may not be representative.",
         do="Start both captures before the load and stop them after it; `nfslat capture` does.",
     ),
     Warned(
@@ -44,14 +44,14 @@ WARNED = (
     Warned(
         code="capture-clock-step",
         title="The clock was set while the capture ran",
-        costs="Ops that were under way have wrong times.",
+        costs="Operations in flight at that moment have wrong times.",
         do="Let the host slew its clock (chronyd without makestep, ntpd -x) while you measure.",
     ),
     Warned(
         code="clock-step",
         title="The offset of the two clocks jumps",
-        costs="Ops that were under way have a wrong SRT in the raw data, and are left out of all other figures. The "
-        "offset before and after is found by itself.",
+        costs="Operations in flight at that moment have a wrong SRT in the raw data and are left out of all other "
+        "figures. The offset before and after is found by itself.",
         do="Nothing for the answer. Look at the log of the host's time service if it happens again and again.",
     ),
     Warned(
@@ -64,14 +64,14 @@ WARNED = (
     Warned(
         code="clock-drift",
         title="The two clocks run at different rates",
-        costs="None: all times are put on the client's clock.",
+        costs="None: all times are converted to the client's clock.",
         do="Above 100 ppm a clock is being slewed, or its tick is set wrong: chronyc tracking.",
     ),
     Warned(
         code="capture-drops",
         title="The capture host dropped packets",
-        costs="TCP acknowledged data that was never captured. Ops are missing, most of them from the busiest moments, "
-        "so means lean towards the quiet ones.",
+        costs="TCP acknowledged data that was never captured. Ops are missing, most of them from the busiest "
+        "moments, so means are biased towards the quiet ones.",
         do=_RECAPTURE,
     ),
     Warned(
@@ -92,8 +92,8 @@ WARNED = (
     Warned(
         code="capture-truncated",
         title="RPC headers were not captured",
-        costs="They lie behind the snaplen or in lost packets; their ops are left out of all figures.",
-        do="tcpdump -s 0 shows what lies behind the snaplen.",
+        costs="They lie beyond the snaplen or in lost packets; their ops are left out of all figures.",
+        do="tcpdump -s 0 shows what lies beyond the snaplen.",
     ),
     Warned(
         code="capture-missing-calls",
@@ -117,14 +117,14 @@ WARNED = (
     Warned(
         code="capture-xids-again",
         title="Calls that came again after their answer",
-        costs="They are taken for sent again by RPC. Where a client uses its XIDs again as soon, they are ops of their "
-        "own, and missing from all figures.",
+        costs="They are taken for retransmitted by RPC. Where a client uses its XIDs again as soon, they are ops of "
+        "their own, and missing from all figures.",
         do="tcpdump -s 0 shows what each asks for, which mostly tells them apart.",
     ),
     Warned(
         code="malformed-rpc",
         title="RPC messages that do not make sense",
-        costs="They count for nothing.",
+        costs="They are not counted.",
         do="Look at them in Wireshark. A port that carries something else is left out by a capture filter.",
     ),
     Warned(
@@ -136,7 +136,7 @@ WARNED = (
     Warned(
         code="capture-cut-short",
         title="The file ends in the middle of a packet, or is damaged",
-        costs="What precedes was read; what follows is lost.",
+        costs="Everything before that was read; the rest is lost.",
         do="Stop tcpdump with Ctrl-C and wait until it has written its counts; compare checksums after copying.",
     ),
     Warned(
@@ -147,27 +147,27 @@ WARNED = (
     ),
     Warned(
         code="capture-damaged",
-        title="Packets with spoilt sequence numbers",
+        title="Packets with damaged sequence numbers",
         costs="They are left out, as their receiver takes nothing of them either: numbers far from all others, and a "
         "wrong checksum. Of two in a row the second one is believed. A warning where they are more than 2 %.",
-        do="ethtool -S on both hosts and the switch ports between them: what spoils packets?",
+        do="ethtool -S on both hosts and the switch ports between them: what damages packets?",
     ),
     Warned(
         code="capture-untimed",
         title="Packets without a time",
-        costs="They got that of the packet before; latencies that begin or end with one are wrong.",
+        costs="They were given that of the packet before; latencies that begin or end with one are wrong.",
         do="Capture with a tool that stamps each packet (not with simple packet blocks of pcapng).",
     ),
     Warned(
         code="capture-misdated",
-        title="An interface whose times cannot be",
+        title="An interface with impossible times",
         costs="Its packets were left out; those of the others were read.",
         do="Correct its clock, or the offset that the file gives it (if_tsoffset of pcapng).",
     ),
     Warned(
         code="capture-untracked",
-        title="More connections than are followed at once",
-        costs="Packets of the others were left out.",
+        title="More connections than nfslat follows at once",
+        costs="Packets of the rest were left out.",
         do="Capture 'port 2049' only.",
     ),
     Warned(
@@ -203,9 +203,9 @@ WARNED = (
     Warned(
         code="capture-no-handshake",
         title="Connections began before the capture",
-        costs="The scale of their windows is unknown, so a full window is told only where its sender stops at its end "
-        "again and again.",
-        do="Where windows are in question, mount anew while the capture runs.",
+        costs="Their window scale is unknown, so a full window is recognised only where the sender repeatedly stops "
+        "at its edge.",
+        do="Where windows matter, remount while the capture runs.",
     ),
     Warned(
         code="capture-offload",
@@ -217,8 +217,8 @@ WARNED = (
     Warned(
         code="capture-snaplen",
         title="How many of the bytes were captured",
-        costs="None, where no headers are behind the snaplen (capture-truncated) and offsets of READs and WRITEs are "
-        "in it.",
+        costs="None, where no headers are beyond the snaplen (capture-truncated) and offsets of READs and WRITEs "
+        "are in it.",
         do="Nothing.",
     ),
     Warned(

@@ -40,7 +40,7 @@ _APART = 0.35  # largest distance of two distributions (Kolmogorov and Smirnov)
 _LIGHT = 5  # calls without data that should have waited
 _OFTEN, _MORE_OFTEN = 0.2, 5  # of those are answered without a thread; than the others
 _SLOW_NS, _HALF = 1_000_000, 0.5  # work; of it
-_BEHIND = "calls that need no data do not wait: what the others wait for is behind the threads"
+_BEHIND = "calls that need no data do not wait: what the others wait for lies beyond the threads"
 _EARLY, _MOST = 0.25, 0.5  # of the wait of the call before; of those calls
 _TOGETHER = 0.2
 _OF_ALL, _FEW_TIMES, _MUCH = 0.4, 3, 0.15  # of what is in flight; groups; of the time in which calls stand
@@ -146,8 +146,8 @@ def _answered_together(replay: Replay) -> str:
     if np.count_nonzero(at_once) < _FEW_TIMES or stood_ns[at_once].sum() < _MUCH * stood_ns.sum():
         return ""
     return (
-        "again and again more calls are answered at one moment than threads could: a journal that commits in groups, "
-        "a timer, or a host that stands still"
+        "more calls are repeatedly answered at one moment than threads could answer: a journal that commits in "
+        "groups, a timer, or a stalled host"
     )
 
 
@@ -170,8 +170,8 @@ def _grows_below(replay: Replay) -> str:
     ):
         return ""
     return (
-        "calls take the longer the more of them are in flight, long before all threads would be busy: they share "
-        "something behind the threads (processors, a disk, a lock)"
+        "calls take longer the more of them are in flight, long before all threads would be busy: they share "
+        "something beyond the threads (processors, a disk, a lock)"
     )
 
 
@@ -185,7 +185,7 @@ def _stands_still(replay: Replay) -> str:
     still_ns = np.interp(replay.taken_ns, reply, until_ns) - np.interp(work.arrival_ns, reply, until_ns)
     if np.count_nonzero(long_ns) < _FEW_TIMES or still_ns[ok].sum() < _MOSTLY * replay.wait_ns[ok].sum():
         return ""
-    return "they wait while nothing at all is answered: the whole server, or what is behind it, stands still"
+    return "they wait while nothing at all is answered: the whole server, or what is behind it, is stalled"
 
 
 def _work_grows(replay: Replay) -> str:
@@ -198,8 +198,8 @@ def _work_grows(replay: Replay) -> str:
     if not (grows >= _WORK_GROWS and grows > _SURE * error and grows_by(in_flight, service_ns) >= _BY_MUCH):
         return ""
     return (
-        "what is left when waits for a thread are taken off still goes with how many calls wait, as work does not: "
-        "something else makes them wait"
+        "what remains after subtracting the waits for a thread still grows with the number of waiting calls, as "
+        "work does not: something else makes them wait"
     )
 
 
@@ -217,7 +217,7 @@ def _unlike_the_unqueued(replay: Replay) -> str:
         return ""
     if abs(np.median(waited) - np.median(alone)) < _BY_MUCH * np.median(alone):
         return ""
-    return "calls that met an idle thread take another time than the others would work"
+    return "calls that found an idle thread take a different time from what the others would spend in one"
 
 
 def _light_forced(replay: Replay) -> str:
@@ -236,8 +236,8 @@ def _light_as_slow(replay: Replay) -> str:
     if np.median(replay.service_ns[light]) < _HALF * usual_ns:
         return ""
     return (
-        "calls that need no data would work nearly as long as the others: all wait for something that is not seen, "
-        "such as threads that calls take which are not captured"
+        "calls that need no data would take nearly as long as the others: all wait for something unseen, such as "
+        "threads taken by calls that are not captured"
     )
 
 

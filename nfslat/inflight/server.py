@@ -77,10 +77,12 @@ def told(threads: Threads, jobs: Jobs, hidden: tuple[float, float], details: Det
         return threads.untold(f"{hidden[0] * 100:.0f} % of the ops are not in the server's capture")
     if hidden[1] >= _SOME_HIDDEN and resent >= _SOME_RESENT:
         # A reply that was not captured makes its call look unanswered until the answer to its second sending.
-        threads = threads.untold("calls were sent again by RPC, and not all that was sent is in the server's capture")
+        threads = threads.untold(
+            "calls were retransmitted by RPC, and not all that was sent is in the server's capture"
+        )
         return _without_bound(threads)
     if details is not None and details.blocked_dropped:
-        threads = threads.untold("of more calls than are remembered it is not known when TCP let them through")
+        threads = threads.untold("too many calls to remember when TCP delivered each")
         return _without_bound(threads)
     return threads
 

@@ -186,7 +186,7 @@ def _better_below(score: Scores, best: int, seen: int) -> str:
     """Fewer threads than were seen at work cannot be right. Where they fit better all the same, the model is wrong."""
     for threads in {max(seen * part // 4, 1) for part in (1, 2, 3)} | {seen - 1}:
         if 0 < threads < seen and score(threads) < score(best) and is_worse(score.known[best] - score.known[threads]):
-            return "fewer threads than were seen at work would fit better: it is not threads that calls wait for"
+            return "fewer threads than were seen busy would fit better: calls do not wait for threads"
     return ""
 
 
@@ -250,7 +250,7 @@ def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: Sc
     """The T of those that fit that explains best why calls take longer than unqueued ones; text: why there is none."""
     server_ns = (work.reply_ns - work.arrival_ns)[alone.others]
     if alone.calls < _FEW_ALONE:
-        return "the work is too regular, and no calls surely met an idle thread: a wait would look like work"
+        return "the work is too regular, and no call certainly found an idle thread: a wait would look like work"
     if not len(server_ns) or np.median(server_ns) < max(_LONGER * alone.work_ns, alone.most_ns):
         return ""
     near = float(depth[alone.others].mean() * alone.work_ns / server_ns.mean())

@@ -140,7 +140,7 @@ def _what_was_seen(found: Correlation, side_name: str, xid: int) -> str | None:
             elif reverse[row]:
                 why = "called by the server, and only the client's calls are compared"
             else:
-                why = _WHY_MISSED.get(Miss(int(fates[row])), "matched, but under way when a clock was set")
+                why = _WHY_MISSED.get(Miss(int(fates[row])), "matched, but in flight when a clock was set")
             seen.append(f"{labels[side.ops.kind[row]]} in {_named(side, frames)}, {why}")
         return ", and ".join(seen[:3]) + (f", and {len(seen) - 3} more" if len(seen) > 3 else "")
     loose = side.decoded.loose

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from nfslat.clock.envelope import Points
-from nfslat.clock.runs import MOST_RUNS, Run, find_runs
+from nfslat.clock.runs import MOST_RUNS, Run, find_runs, possible
 from nfslat.clock.theta import slope_of
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import F64, I64
@@ -124,7 +124,12 @@ def _departures(seen: _Seen, slopes: tuple[float, float, float] | None) -> Depar
         if seen.runs:
             low, high = seen.runs[at].lines.steepness
             own = min(max(slope, low), high)
-        # The line with this rate below which no segment arrives.
-        lag = x[part] * (1 + own) - far_ns[part]
-        earliest[part] = (far_ns[part] + lag.min()) / (1 + own) + seen.x0_ns if end > begin else earliest[part]
+        fits = np.ones(end - begin, dtype=np.bool_)
+        if seen.runs:  # beside a clock that was set, segments of the other run
+            fits = possible(seen.runs[at].lines, Points(x[part], far_ns[part] - x[part]), -1)
+        if fits.any():
+            # The line with this rate below which no segment arrives.
+            lag = x[part] * (1 + own) - far_ns[part]
+            own_ns = (far_ns[part] + lag[fits].min()) / (1 + own) + seen.x0_ns
+            earliest[part] = np.where(fits, own_ns, np.nan)
     return Departures(earliest, seen.tick_ns, slope, sum(run.contradicting for run in seen.runs))

@@ -12,17 +12,19 @@ from nfslat.clock.clock import Clock, Segment
 from nfslat.clock.envelope import Lines, Points
 from nfslat.decode.segments import Segments
 from nfslat.model.blocks import side_by_side
-from nfslat.model.protocol import NULL
+from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import F64, I32, I64, Bool, Ops
 from nfslat.peer.clock import departures
 from nfslat.peer.heard import exchange
 from nfslat.peer.inferred import Inferred
-from nfslat.peer.instants import Between, Peer, least_round_trip_ns
+from nfslat.peer.instants import Between, Peer, least_round_trip
 from nfslat.peer.vantage import Vantage, vantage
 
 _FEW_SEGMENTS = 20  # of a connection: with fewer another one of the same hosts tells its round trip
-_FEW_OPS = 20
+_SURELY_NS = 100_000_000  # more than any error here
+_MUCH_NS = 30_000_000  # a timer may have been taken for the round trip
 _MOSTLY = 0.5  # of the ops
+_NO_STAMPS = "its packets have no TCP time stamps (RFC 7323), which hold the other host's clock"
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ def infer(ops: Ops, asked: Bool, segments: Segments, side: str | None = None) ->
     if not len(rows) or not len(segments):
         return "no op went over TCP, and UDP has no clock of the other host in its packets"
     index = Index.of(segments)
+    if np.mean(segments.ts_val == NULL32) > _MOSTLY:
+        return _NO_STAMPS
     call, reply = index.conversation_of(ops.call_last_frame[rows]), index.conversation_of(ops.reply_first_frame[rows])
     place = _vantage(ops, rows, index, call)
     if side is None and place.place == "between":
@@ -98,10 +102,11 @@ def infer(ops: Ops, asked: Bool, segments: Segments, side: str | None = None) ->
     stamped = np.array([one in peers and peers[one].departures is not None for one in range(index.count)] + [False])
     usable = stamped[call] & stamped[reply]
     if np.mean(usable) < _MOSTLY:
-        return "its packets have no TCP time stamps (RFC 7323), which hold the other host's clock"
+        return _NO_STAMPS
     rows, call, reply = rows[usable], call[usable], reply[usable]
     made = _of_server(ops, rows, call, reply, peers) if near == "client" else _of_client(ops, rows, call, reply, peers)
     known = np.isfinite(made.begin.at) & np.isfinite(made.end.at) & np.isfinite(made.doubt)
+    known &= _is_possible(ops, rows, made, near)
     if not known.any():
         return "no segment of the other host can be put on the clock of the capture"
     found = made.only(known), peers, place, near, int(np.count_nonzero(~usable))
@@ -150,31 +155,33 @@ def _peers(ops: Ops, rows: I64, index: Index, call: I64, reply: I64, near: str) 
                 hosts.setdefault(pair, {}).setdefault(one, 1 - sent if turned else sent)
     for conversations in hosts.values():
         exchanges = [exchange(index.part(one), direction) for one, direction in conversations.items()]
-        trips = [least_round_trip_ns(one) for one in exchanges]
+        trips = [least_round_trip(one).ns for one in exchanges]
         shortest = float(np.nanmin(trips)) if np.isfinite(trips).any() else np.nan
         for one, found, left, trip in zip(conversations, exchanges, departures(exchanges), trips, strict=True):
             few = len(found.said.t_ns) < _FEW_SEGMENTS or not np.isfinite(trip)
             yield one, Peer.of(found, left, shortest if few else trip)
 
 
-def _joined(rows: I64, conversation: I64, peers: dict[int, Peer], frames: I32, at_ns: I64 | None = None) -> Between:
+def _joined(
+    rows: I64, conversation: I64, peers: dict[int, Peer], frames: I32, near_ns: I64, *, received: bool = False
+) -> Between:
     """What each op's own connection says, on the clock of the capture: half of the round trip in front of what comes
     back to it. That half is not known, and nothing that is between two instants of the other host rests on it."""
     out = Between(*(np.full(len(rows), np.nan) for _ in range(3)))
     for one in np.unique(conversation[conversation >= 0]).tolist():
         own, peer = np.flatnonzero(conversation == one), peers[one]
         asked = frames[rows[own]]
-        said = peer.sent(asked) if at_ns is None else peer.received(asked, at_ns[rows[own]])
+        said = peer.received(asked, near_ns[rows[own]]) if received else peer.sent(asked)
         said = said.moved(-peer.round_trip_ns / 2)
-        said = said.in_order(np.argsort(asked, kind="stable"))
+        said = said.in_order(asked, near_ns[rows[own]])
         out.low[own], out.at[own], out.high[own] = said.low, said.at, said.high
     return out
 
 
 def _of_server(ops: Ops, rows: I64, call: I64, reply: I64, peers: dict[int, Peer]) -> _Made:
-    begin = _joined(rows, call, peers, ops.call_last_frame, ops.t1)
-    end = _joined(rows, reply, peers, ops.reply_first_frame)
-    last = _joined(rows, reply, peers, ops.reply_last_frame)
+    begin = _joined(rows, call, peers, ops.call_last_frame, ops.t1, received=True)
+    end = _joined(rows, reply, peers, ops.reply_first_frame, ops.t2)
+    last = _joined(rows, reply, peers, ops.reply_last_frame, ops.t3)
     doubt = begin.at - begin.low
     begin = Between(begin.low, np.fmin(begin.at, end.at), np.fmin(begin.high, end.high))
     first = begin.at - (ops.t1 - ops.t0)[rows]
@@ -182,14 +189,22 @@ def _of_server(ops: Ops, rows: I64, call: I64, reply: I64, peers: dict[int, Peer
 
 
 def _of_client(ops: Ops, rows: I64, call: I64, reply: I64, peers: dict[int, Peer]) -> _Made:
-    begin = _joined(rows, call, peers, ops.call_first_frame)
-    end = _joined(rows, reply, peers, ops.reply_last_frame, ops.t3)
-    sent = _joined(rows, call, peers, ops.call_last_frame)
+    begin = _joined(rows, call, peers, ops.call_first_frame, ops.t0)
+    end = _joined(rows, reply, peers, ops.reply_last_frame, ops.t3, received=True)
+    sent = _joined(rows, call, peers, ops.call_last_frame, ops.t1)
     doubt = end.at - end.low
     end = Between(end.low, np.fmax(end.at, begin.at), end.high)
     # `first` is the call's last byte here, `last` the reply's first one.
     last = np.fmax(end.at - (ops.t3 - ops.t2)[rows], np.fmax(sent.at, begin.at))
     return _Made(np.fmax(sent.at, begin.at), begin, end, np.fmin(last, end.at), doubt)
+
+
+def _is_possible(ops: Ops, rows: I64, made: _Made, near: str) -> Bool:
+    """Not where the clock of the capture was set while the op was under way: one host's times lie within the other's."""
+    begin, end = (ops.t0, ops.t3) if near == "client" else (ops.t1, ops.t2)
+    outside = (made.begin.at - begin[rows], end[rows] - made.end.at)
+    sign = 1 if near == "client" else -1
+    return np.asarray((sign * outside[0] > -_SURELY_NS) & (sign * outside[1] > -_SURELY_NS) & (ops.t3 >= ops.t0)[rows])
 
 
 def _found(
@@ -206,9 +221,11 @@ def _found(
     for name, values in instants.items():
         columns[name][rows] = np.rint(values).astype(np.int64)
     low, high, doubt = (np.zeros(len(ops), dtype=np.int64) for _ in range(3))
-    low[rows] = np.maximum(np.rint(made.end.low - made.begin.high), 0).astype(np.int64)
-    high[rows] = np.rint(made.end.high - made.begin.low).astype(np.int64)
-    doubt[rows] = np.rint(made.doubt).astype(np.int64)
+    early, short = (max(one.slack_ns[at] for one in peers.values()) for at in (0, 1))
+    less, more = (early, short) if near == "client" else (short, early)
+    low[rows] = np.maximum(np.rint(made.end.low - made.begin.high - less), 0).astype(np.int64)
+    high[rows] = np.rint(made.end.high - made.begin.low + more).astype(np.int64)
+    doubt[rows] = np.rint(made.doubt + (short if short >= _MUCH_NS else 0)).astype(np.int64)
     ticks = [one.departures.tick_ns for one in peers.values() if one.departures is not None]
     trip = min(one.round_trip_ns for one in peers.values() if np.isfinite(one.round_trip_ns))
     return Found(

@@ -25,8 +25,12 @@ _MSS = 1448  # of Ethernet with time stamps; a super packet holds many segments
 _FULL = 2  # segments that are acknowledged at once
 # No timer of delayed ACKs is shorter than that of Linux, 40 ms (TCP_DELACK_MIN): a bare ACK that left sooner left when
 # its message came in, or when it was read.
-_TIMER_NS = 25_000_000
+_TIMER_NS = 38_000_000
 _NEAR = 9  # messages
+_SET_BACK_NS = 10_000_000  # no packets are out of order by that much in a capture
+_NOTHING_NS, _OF_TICKS = 20_000, 3
+_KEPT_NS, _OF_A_TRIP = 200_000, 32
+_BESIDE = 1.25
 
 
 @dataclass(frozen=True)
@@ -37,13 +41,15 @@ class Between:
     at: F64
     high: F64
 
-    def in_order(self, order: I64) -> Between:
-        """What TCP delivered or sent one after the other did not happen at once: each in `order` later than the one
-        before, if by a nanosecond."""
+    def in_order(self, frame: I32, near_ns: I64) -> Between:
+        """What TCP delivered or sent one after the other did not happen at once: each in the order of its frames later
+        than the one before, if by a nanosecond; unless the clock of the capture was set back in between."""
         at = self.at.copy()
+        order = np.argsort(frame, kind="stable")
         order = order[np.isfinite(at[order])]
-        step = np.arange(len(order), dtype=np.float64)
-        at[order] = np.maximum.accumulate(at[order] - step) + step
+        for part in np.split(order, np.flatnonzero(np.diff(near_ns[order]) < -_SET_BACK_NS) + 1):
+            step = np.arange(len(part), dtype=np.float64)
+            at[part] = np.maximum.accumulate(at[part] - step) + step
         return Between(self.low, at, np.fmax(self.high, at))
 
     def moved(self, ns: float) -> Between:
@@ -58,12 +64,19 @@ class Peer:
     exchange: Exchange
     departures: Departures | None
     round_trip_ns: float
+    slack_ns: tuple[float, float]  # by so much instants may be earlier than `earliest`, and the round trip shorter
     queued: Between  # for each segment of far: when it left
 
     @classmethod
     def of(cls, exchange: Exchange, departures: Departures | None, round_trip_ns: float) -> Peer:
         """With the departures of each segment, as they are most likely."""
-        return cls(exchange, departures, round_trip_ns, _left(exchange, departures))
+        return cls(
+            exchange,
+            departures,
+            round_trip_ns,
+            _slack(exchange, departures, round_trip_ns),
+            _left(exchange, departures),
+        )
 
     def sent(self, frame: I32) -> Between:
         """When far sent what near received in these frames: of what came late because it was lost before, the first
@@ -74,12 +87,13 @@ class Peer:
         carries = np.flatnonzero(heard.size > 0)
         order = carries[np.lexsort((carries, heard.seq[carries]))]
         ends = (heard.seq + heard.size)[order]
+        row = rows[known]
+        if len(order):
+            # Rows are in the order in which far sent them.
+            behind = np.append(np.minimum.accumulate(order[::-1])[::-1], len(heard))
+            row = np.minimum(row, behind[np.searchsorted(ends, (heard.seq + heard.size)[row])])
         for column, values in zip(out, (self.queued.low, self.queued.at, self.queued.high), strict=True):
-            column[known] = values[rows[known]]
-            if len(order):
-                behind = np.append(np.fmin.accumulate(values[order][::-1])[::-1], np.inf)
-                at = np.searchsorted(ends, (heard.seq + heard.size)[rows[known]])
-                column[known] = np.fmin(column[known], behind[at])
+            column[known] = values[row]
         return Between(*out)
 
     def left(self, frame: I32) -> F64:
@@ -127,6 +141,16 @@ class Peer:
         return np.asarray(near[np.clip(place, 0, len(near) - 1)])
 
 
+def _slack(exchange: Exchange, departures: Departures | None, round_trip_ns: float) -> tuple[float, float]:
+    """No segment need have left at the very begin of a tick, nor have met no queue at all; and what far answered
+    soonest it may have kept for a while, be it for the shortest of its timers."""
+    tick_ns = 0 if departures is None else departures.tick_ns
+    early = _NOTHING_NS + _OF_TICKS * tick_ns / max(len(exchange.heard), 1)
+    if not least_round_trip(exchange).is_bare:
+        return early, round_trip_ns
+    return early, min(round_trip_ns, _KEPT_NS) + round_trip_ns / _OF_A_TRIP
+
+
 def _by_timer(at: F64, late_ns: F64) -> Bool:
     """Which ACKs a timer let go, though they are of much: a receiver whose window would shrink, for nobody reads what
     came, sends none at once (Linux, as above). A queue that is as long delays all that are near."""
@@ -140,18 +164,32 @@ def _by_timer(at: F64, late_ns: F64) -> Bool:
     return out
 
 
-def least_round_trip_ns(exchange: Exchange) -> float:
-    """The shortest time from a segment of near, sent once, to the ACK of its last byte; NaN where there is none."""
-    heard, said = exchange.heard, exchange.said
+@dataclass(frozen=True)
+class RoundTrip:
+    """The least time from a segment of near to what answered it; NaN where there is none. `is_bare`: that was by TCP
+    alone, and no timer's time; else it may hold what a server's threads took, too."""
+
+    ns: float
+    is_bare: bool
+
+
+def least_round_trip(exchange: Exchange) -> RoundTrip:
+    """By segments that were sent once, and by the SYN."""
+    heard, said, opened = exchange.heard, exchange.said, exchange.opened_ns
     once = ~said.again
-    if not len(heard) or not once.any():
-        return np.nan if exchange.opened_ns is None else float(exchange.opened_ns)
     row = np.searchsorted(heard.ack, said.end[once], side="left")
     told = row < len(heard)
-    took = heard.t_ns[row[told]] - said.t_ns[once][told]
-    took = took[took > 0]
+    row, took = row[told], heard.t_ns[row[told]] - said.t_ns[once][told] if len(heard) else row[told]
+    row, took = row[took > 0], took[took > 0]
     least = float(took.min()) if len(took) else np.nan
-    return float(np.fmin(least, np.nan if exchange.opened_ns is None else exchange.opened_ns))
+    bare = took[heard.size[row] == 0]
+    alone = float(bare.min()) if len(bare) else np.nan
+    if opened is not None:
+        return RoundTrip(float(np.fmin(least, opened)), is_bare=True)
+    others = took[heard.size[row] > 0]
+    # No timer goes off when a reply would come at the soonest.
+    is_path = alone < _TIMER_NS or (len(others) > 0 and abs(float(others.min()) - alone) <= alone / _OF_A_TRIP)
+    return RoundTrip(least, is_bare=bool(is_path and alone <= _BESIDE * least + _NOTHING_NS))
 
 
 def _left(exchange: Exchange, departures: Departures | None) -> Between:

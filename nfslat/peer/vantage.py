@@ -15,7 +15,7 @@ import numpy as np
 from nfslat.decode.segments import Segments
 from nfslat.peer.clock import departures
 from nfslat.peer.heard import exchange
-from nfslat.peer.instants import least_round_trip_ns
+from nfslat.peer.instants import least_round_trip
 
 _NEARER = 3.0  # times as far is the other end, where the capture is at one of them
 _ON_TIME, _LATE_NS = 0.03, 100_000  # share of a host's own segments that may be captured later than that
@@ -47,7 +47,7 @@ def vantage(segments: Segments, call_direction: int, addresses: tuple[str, str])
         if left is not None and len(one.heard):
             waited = one.heard.t_ns - left.earliest
             late = float(np.mean(waited > left.tick_ns + _LATE_NS))
-        found[end] = least_round_trip_ns(one), late
+        found[end] = least_round_trip(one).ns, late
     (server_ns, server_late), (client_ns, client_late) = found["server"], found["client"]
     return Vantage(_place(found, addresses), client_ns, server_ns, client_late, server_late)
 

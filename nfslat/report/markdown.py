@@ -57,10 +57,16 @@ def _answer(report: model.Report) -> list[str]:
     return [
         f"## {_text(verdict.text)}",
         f"**Confidence: {verdict.confidence}**: {_text('; '.join(verdict.reasons) or 'no reason given')}.",
+        *([] if verdict.next is None else [_next(verdict.next)]),
         _table(Table("ldddr", ["", "client SRT ms", "= network ms", "+ server ms", "ops"], rows)),
         *(["\n".join(f"- {_text(line)}" for line in verdict.proof)] if verdict.proof else []),
         *([_text(inferred_words(report.inferred))] if report.inferred is not None else []),
     ]
+
+
+def _next(step: model.NextStep) -> str:
+    """The measurement that would decide more."""
+    return f"**Next**, {_text(step.where)}: {_code(step.command)} tells {_text(step.decides)}."
 
 
 def for_ticket(report: model.Report) -> str:

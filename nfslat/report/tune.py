@@ -50,13 +50,13 @@ def _summary(found: Tuning) -> Iterator[Block]:
     count = len(found.changes)
     if not count:
         judged = any(host.roles for host in found.hosts)
-        yield Prose("Nothing here has to change." if judged else "No NFS mount and no NFS server: nothing to judge.")
+        yield Prose("Nothing here needs to change." if judged else "No NFS mount and no NFS server: nothing to assess.")
     else:
         yield Prose(f"{count} things to change, the most urgent first:" if count > 1 else "1 thing to change:")
     for number, change in enumerate(found.changes, 1):
         yield Prose(f"{_what(number, change)}{', measured' if change.measured else ''}", indent=2, hanging=3)
     if not any(change.measured for change in found.changes):
-        yield Prose("From settings and counters alone. Captures measure how many are needed: nfslat SERVER CLIENT")
+        yield Prose("From settings and counters alone. Captures show how many are needed: nfslat SERVER CLIENT")
 
 
 def _what(number: int, change: Change) -> str:

@@ -104,7 +104,7 @@ def make(
     notes = _notes(traces, both, len(rows), len(costs))
     if hanging.left_out:
         notes.append(
-            f"conversations that may hang, and were not looked at, for they are too many: {hanging.left_out:,}"
+            f"conversations that may hang and were not examined because there are too many: {hanging.left_out:,}"
         )
     return model.Report(
         schema=model.SCHEMA,
@@ -240,7 +240,7 @@ def _notes(traces: Sequence[Trace], both: Both | None, found: int, closely: int)
         if trace.damage:
             notes.append(f"{name}: {trace.damage}; what follows there is not in the figures")
         if trace.interface_drops:
-            notes.append(f"{name}: the capturing host says that it lost {trace.interface_drops:,} packets")
+            notes.append(f"{name}: the capturing host reports that it lost {trace.interface_drops:,} packets")
         missed = _uncaptured(trace)
         if missed:
             notes.append(f"{name}: {missed} acknowledged and not in it: the capture lost packets")
@@ -248,16 +248,16 @@ def _notes(traces: Sequence[Trace], both: Both | None, found: int, closely: int)
             notes.append(f"{name}: {_copies(trace)}")
         if trace.damaged:
             notes.append(
-                f"{name}: {trace.damaged:,} packets with sequence numbers far from all others and wrong checksums are "
-                "left out: they were spoilt on the way"
+                f"{name}: {trace.damaged:,} packets with sequence numbers far from all others and bad checksums are "
+                "left out: they were damaged in transit"
             )
         if trace.misdated:
-            notes.append(f"{name}: {trace.misdated:,} packets of an interface whose times cannot be are left out")
+            notes.append(f"{name}: {trace.misdated:,} packets of an interface with impossible times are left out")
         back = int(np.count_nonzero(np.diff(trace.packets.t_ns) < 0))
         if back:
-            notes.append(f"{name}: time runs back at {back:,} of its packets: short times there may be wrong")
+            notes.append(f"{name}: time runs backwards at {back:,} of its packets: short times there may be wrong")
     if found > closely:
-        notes.append(f"what TCP cost is worked out for the {closely} conversations with most packets, of {found:,}")
+        notes.append(f"the cost of TCP is worked out for the {closely} conversations with most packets, of {found:,}")
     if both is not None:
         alone = [len(trace.conversations) - len(both.pairs) for trace in traces]
         if any(alone):
@@ -289,5 +289,5 @@ def _copies(trace: Trace) -> str:
     told = int(np.count_nonzero(trace.packets.is_dsack))
     text = f"{trace.copies:,} packets are in it twice and count once"
     if told * 2 < trace.copies:
-        return f"{text}: the capture saw them twice"
-    return f"{text}: doubled on the way, for their receivers say so of {told:,} (D-SACK)"
+        return f"{text}: the capture has them twice"
+    return f"{text}: duplicated in transit, because their receivers report it for {told:,} (D-SACK)"

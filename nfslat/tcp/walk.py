@@ -168,7 +168,7 @@ def _what(group: Packets, direction: int, asker: int, *, answered: bool, is_end:
     other = int(group.size[group.direction != direction].sum())
     beside = f", {other:,} the other way" if other else ""
     if np.all((group.kind == Kind.RETRANSMISSION)[data]):
-        return f"sent again: {amount}{with_acks}"
+        return f"retransmitted: {amount}{with_acks}"
     if direction == asker:
         return f"request, {amount}{with_acks}{beside}"
     name = "first of the response" if not is_end and not answered else "response" if not answered else "more of it"

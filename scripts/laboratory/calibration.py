@@ -18,6 +18,7 @@ from laboratory.measured import nfsd_threads
 
 _Z = 1.96  # 95 % of a normal distribution lie within so many standard deviations
 _LIMIT = "server-threads"
+_OPEN = "cannot tell yet"
 _FEW = 30  # connections with a call: fewer tell nothing
 _NEVER, _OFTEN = 0.05, 0.2  # of them that found no idle thread
 NO_LIMIT, BETWEEN, LIMITED, NOT_KNOWN = (
@@ -79,8 +80,9 @@ def _by_confidence(judged: Sequence[Judged]) -> Iterator[str]:
     yield "| confidence | answers | right | of 100, with what chance allows |"
     yield "|---|--:|--:|---|"
     answers = [one for pair in judged for one in pair.answers if one.state != NOT_JUDGED]
-    for name in ("high", "medium", "low", "all"):
-        some = [one for one in answers if name in (one.confidence, "all")]
+    for name in ("high", "medium", "low", _OPEN, "all"):
+        # Who cannot tell yet claims nothing that could be wrong with high confidence: a row of its own.
+        some = [one for one in answers if name in (_OPEN if one.outcome == "undecided" else one.confidence, "all")]
         right = sum(one.state == RIGHT for one in some)
         low, high = wilson(right, len(some))
         share = f"{100 * right / len(some):.0f} ({100 * low:.0f} to {100 * high:.0f})" if some else ""
@@ -97,9 +99,14 @@ def wilson(right: int, count: int) -> tuple[float, float]:
     return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
+def _said(one: Answer) -> str:
+    """The cause of a fault; what leaves an answer open is none."""
+    return _OPEN if one.outcome == "undecided" else one.cause or "none"
+
+
 def _by_cause(judged: Sequence[Judged], truths: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     cells = Counter(
-        (str((truth.get("cause") or {}).get("where", "not said")), one.cause or "none")
+        (str((truth.get("cause") or {}).get("where", "not said")), _said(one))
         for pair, truth in zip(judged, truths, strict=True)
         for one in pair.answers
         if one.state != NOT_JUDGED

@@ -51,7 +51,7 @@ def _said(found: Comparison) -> str:
     lines = []
     for one in found.coverage:
         why = {
-            "sent again": one.sent_again,
+            "retransmitted": one.sent_again,
             "not whole in the capture": one.not_whole,
             "outside the trace's time": one.outside,
             "ambiguous": one.ambiguous,

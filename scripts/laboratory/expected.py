@@ -296,9 +296,9 @@ def _client(truth: Mapping[str, Any], cause: Mapping[str, Any]) -> tuple[Expecte
         return None
     application = Expected(
         ("client",), ("host-pause",), findings=("host-pause",), absent=(*_LIMITS, "server-storage", "net-loss"),
-        why="the application stood still with its host",
+        why="the application was stalled with its host",
     )  # fmt: skip
-    why = "that the client stood still can be seen; what its application lost by it is above the wire"
+    why = "that the client was stalled can be seen; what its application lost by it is above the wire"
     return replace(application, layer=None, cause=("", "host-pause"), why=why), application
 
 

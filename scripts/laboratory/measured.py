@@ -214,7 +214,7 @@ def _retransmitted(found: model.Report, truth: Mapping[str, Any], *, shared: boo
     """Segments sent again are those that each kernel counts (RetransSegs); no more can be lost."""
     counted = truth.get("tcp_retrans_segs")
     if not isinstance(counted, Mapping) or found.transport is None:
-        yield _unknown("sent again", "nobody counted")
+        yield _unknown("retransmitted", "nobody counted")
         return
     commands = [str((one or {}).get("cmd", "")) for one in (truth.get("capture") or {}).values()]
     partial = bool((truth.get("cause") or {}).get("partial_overlap")) or any(" -c " in one for one in commands)
@@ -225,7 +225,7 @@ def _retransmitted(found: model.Report, truth: Mapping[str, Any], *, shared: boo
         true = counted.get(side)
         if true is None or len(again) < len(flows) or len(lost) < len(flows):
             why = "nobody counted" if true is None else "no SYN shows how long segments are"
-            yield _unknown(f"{sent} sent again", why)
+            yield _unknown(f"{sent} retransmitted", why)
             continue
         drops = any("sender-drops" in one.caveats for one in flows)
         whole = not (partial or drops or (shared and side == "server"))
@@ -234,8 +234,8 @@ def _retransmitted(found: model.Report, truth: Mapping[str, Any], *, shared: boo
             if whole
             else "no more: the sender's capture is not whole, or its kernel counts other clients' as well"
         )
-        yield Number(f"{sent} sent again", sum(again), true, true if whole else None, true, "segments", why)
-        yield Number(f"{sent} lost", sum(lost), true, None, true, "segments", "no more than were sent again")
+        yield Number(f"{sent} retransmitted", sum(again), true, true if whole else None, true, "segments", why)
+        yield Number(f"{sent} lost", sum(lost), true, None, true, "segments", "no more than were retransmitted")
 
 
 def _ops(report: Report, truth: Mapping[str, Any]) -> Iterator[Number]:
@@ -329,7 +329,7 @@ def _not_of_the_wire(
     if sum(one.get("trans", 0) for one in counted.values()) > ops:
         return "RPC sent calls again: the kernel's figure counts from the last sending"
     if (truth.get("cause") or {}).get("stall_s"):
-        return "the client was stopped: replies that it had and did not read yet are under way to its kernel alone"
+        return "the client was stopped: replies that it had and did not read yet are in flight to its kernel alone"
     if report.correlation.clock.steps:
         return "a clock was set: nfslat states no bounds"
     load = truth.get("mountstats_ops_delta") or counted
@@ -405,14 +405,14 @@ def _pauses(report: Report, truth: Mapping[str, Any]) -> Iterator[Number]:
     cause = truth.get("cause") or {}
     charges = report.correlation.charges
     if charges is None:
-        yield _unknown("hosts stood still", "nothing is known of the clocks")
+        yield _unknown("hosts was stalled", "nothing is known of the clocks")
         return
     for side, key in (("client", "stall_s"), ("server", "server_stall_s")):
         stall_s = float(cause.get(key) or 0.0)
         if not stall_s:
             # A guest is a process of a busy machine: that it never waited nobody knows.
-            yield _unknown(f"{side} stood still", "this host was not stopped")
+            yield _unknown(f"{side} was stalled", "this host was not stopped")
             continue
         found = sum(one.end_ns - one.begin_ns for one in charges.pauses if one.side == side) / _NS_PER_S
         why = "+/- 5 %: what shows it are packets before and behind it"
-        yield Number(f"{side} stood still", found, stall_s, 0.95 * stall_s, 1.05 * stall_s, "s", why)
+        yield Number(f"{side} was stalled", found, stall_s, 0.95 * stall_s, 1.05 * stall_s, "s", why)

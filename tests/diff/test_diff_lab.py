@@ -63,10 +63,10 @@ def test_halves_of_a_pair_do_not_differ(name: str, run_of: Callable[[str], Run])
         ("e_v3_slow_storage", "slower", "server", "server-storage", "The server adds"),
         ("n_v3_nfsd_restart", "none", None, None, "Only in B: reconnect"),
         ("j_v3_capture_drops", "load", None, None, "3.1 -> 9.9 calls in flight"),
-        ("j_v3_client_stall", "slower", "network", None, "Only in B: host-pause (likely): the client took nothing"),
-        ("k_v3_dup", "none", None, None, "Only in B: packets that the network doubled: "),
+        ("j_v3_client_stall", "slower", "network", None, "Only in B: host-pause (likely): the client neither received"),
+        ("k_v3_dup", "none", None, None, "Only in B: packets that the network duplicated: "),
         ("h_v3_metadata", "unknown", None, None, "SETATTR is 52 % of the ops of B and not in A"),
-        ("i_v3_full_1M", "unknown", None, None, "Nothing that A does a lot of does B do, too"),
+        ("i_v3_full_1M", "unknown", None, None, "No kind of operation is frequent in both A and B"),
         ("a_v3_baseline", "none", None, None, "No evidence of a change"),
     ],
 )

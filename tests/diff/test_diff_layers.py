@@ -42,7 +42,7 @@ def test_what_tcp_kept_back_at_the_server_is_the_networks() -> None:
     rng = np.random.default_rng(1)
     found = command.answer(run(_lossy(rng, 0.0)), run(_lossy(rng, 0.3)), [])
     assert (found.verdict.change, found.verdict.layer, found.verdict.cause) == ("slower", "network", "net-loss")
-    assert "of that within the server's response time, where TCP kept" in found.verdict.text
+    assert "of that within the server's response time, where TCP held" in found.verdict.text
     assert "(the wait for lost data: 0 -> " in found.verdict.text
     layers = {one.name: one.change for one in found.layers}
     assert layers["network"].difference == pytest.approx(0.3 * 50, abs=1)
@@ -113,7 +113,7 @@ def test_a_host_that_stood_still_has_what_lay_on_the_way_to_it() -> None:
         )
         found = verdict.verdict(compare.compare(a, b), [], "slices")
         assert (found.change, found.layer) == ("slower", layer)
-        assert "stood still adds" in found.text
+        assert f"A paused {layer} adds" in found.text
 
 
 def _full_path(rng: np.random.Generator, distance_ms: float) -> Single:
@@ -147,7 +147,7 @@ def test_a_layer_speaks_where_the_whole_varies_too_much() -> None:
     )
     found = verdict.verdict(compare.compare(a, b), [], "slices")
     assert (found.change, found.layer, found.cause) == ("slower", "network", "host-pause")
-    assert found.text.startswith("B is slower in part: packets held on the way")
+    assert found.text.startswith("B is slower in part: packets held in transit")
 
 
 @pytest.mark.parametrize(

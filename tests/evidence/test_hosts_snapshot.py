@@ -140,7 +140,7 @@ def test_slot_waits_with_calls_sent_again_are_left_out() -> None:
     found = _sent_again("READ", 1234)
     assert _slot_waits(found) == told - {"READ", ""}
     assert {"READ", ""} <= {each.op for each in found.latencies if each.layer == "client"}
-    note = "/mnt/nfs: 1,234 calls were sent again; what they waited before counts as slot wait"
+    note = "/mnt/nfs: 1,234 calls were retransmitted; what they waited before counts as slot wait"
     assert found.notes == (f"{note}, so the slot wait of READ is left out",)
     assert _slot_waits(_sent_again("GETATTR", 1234)) == told - {"GETATTR"}
 

@@ -14,6 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 from verdicts import blames
 
+from nfslat.answer.contract import Must
 from nfslat.answer.figures import Summary
 from nfslat.answer.model import Clock, Level, ServerInFlight, Tool
 from nfslat.fleet.model import (
@@ -368,12 +369,17 @@ def fleets() -> st.SearchStrategy[Fleet]:
 def _of(kind: Any, name: str) -> st.SearchStrategy[Any]:
     """Values of a field of this type and name."""
     origin, of = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        words = next(
+            (mark.keywords["enum"] for mark in of[1:] if isinstance(mark, Must) and "enum" in mark.keywords), None
+        )
+        return _of(of[0], name) if words is None or of[0] is not str else st.sampled_from(list(words))
     if origin in (types.UnionType, typing.Union):
         return st.one_of(*(_of(one, name) for one in reversed(of)))
     if kind is type(None):
         return st.none()
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        hints = typing.get_type_hints(kind)
+        hints = typing.get_type_hints(kind, include_extras=True)
         fields = {f.name: _of(hints[f.name], f.name) for f in dataclasses.fields(kind)}
         if kind is Brief:
             fields["confidence"] = st.sampled_from(["certain", "likely"])
@@ -388,8 +394,7 @@ def _of(kind: Any, name: str) -> st.SearchStrategy[Any]:
     if kind is Any:
         return st.none() | st.integers(-9, 9) | _TEXT
     if origin is dict:
-        counts = of[1] is int
-        return st.dictionaries(_TEXT, _of(of[1], name), max_size=2) if not counts else st.dictionaries(
+        return st.dictionaries(_TEXT, _of(of[1], name), max_size=2) if name != "tasks" else st.dictionaries(
             st.sampled_from(["done", "cached", "again", "failed"]), st.integers(0, 10**6), max_size=4
         )  # fmt: skip
     if kind is bool:

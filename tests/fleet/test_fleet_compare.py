@@ -135,7 +135,7 @@ def test_the_slow_path_is_told_with_its_loss(story: Compared) -> None:
     assert group.p_value is not None
     assert group.p_value < 1e-6
     assert group.text.startswith("The 7 clients in 10.9.7.0/24 take ")
-    assert "0.50 % of their TCP bytes are sent again (of the others' 0.00 %)" in group.text
+    assert "0.50 % of their TCP bytes are retransmitted (of the others' 0.00 %)" in group.text
     assert (group.evidence["lost_segments"], group.of) == (7 * 12, 7)
 
 

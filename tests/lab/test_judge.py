@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import shutil
@@ -24,6 +25,7 @@ judge = importlib.import_module("laboratory.judge")
 judged = importlib.import_module("laboratory.judged")
 expected = importlib.import_module("laboratory.expected")
 measured = importlib.import_module("laboratory.measured")
+judged_text = importlib.import_module("laboratory.judged_text")
 
 _LAB = SHARED / "lab"
 Make = Callable[..., Path]
@@ -152,13 +154,13 @@ def _quick_kernel(truth: dict[str, Any]) -> None:
     ("source", "change", "off"),
     [
         ("d_v3_netdelay5", lambda t: t["cause"]["delay_ms"].update(client_to_server=9), "network, median"),
-        ("b_v3_nfsd_threads2", lambda t: t["tcp_retrans_segs"].update(client=18), "calls sent again"),
+        ("b_v3_nfsd_threads2", lambda t: t["tcp_retrans_segs"].update(client=18), "calls retransmitted"),
         ("d_v3_netdelay5", _quick_kernel, "client SRT, all ops"),
         ("c_v3_slots2", lambda t: _disk(t).update(avg_read_ms=12), "READ in a thread"),
         ("c_v3_slots2", lambda t: t["mountstats_ops_delta"]["READ"].update(ops=600), "READ and WRITE"),
         ("c_v3_slots2", lambda t: t["mountstats_ops_delta"]["READ"].update(avg_queue_ms=600), "above the wire"),
         ("g_clock_step3s", lambda t: t["cause"].pop("clock_step_s"), "clock steps"),
-        ("b_v3_nfsd_threads2", lambda t: t["cause"].update(server_stall_s=1.5), "server stood still"),
+        ("b_v3_nfsd_threads2", lambda t: t["cause"].update(server_stall_s=1.5), "server was stalled"),
         ("e_v3_slow_storage", lambda t: t["environment"].update(nfsd_threads=8), "threads proven"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -368,3 +370,50 @@ def test_counts_sum_for_any_answers(states: list[list[str]]) -> None:
 def test_the_state_of_a_figure(found: float | None, low: float | None, high: float, state: str) -> None:
     """Within its bounds or not; what should have been found and was not is off."""
     assert measured.Number("one", found, 2, low, high, "ms", "").state == state
+
+
+# --- Three outcomes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("outcome", "cause", "decides", "wanted", "is_right"),
+    [
+        ("fault", "server-threads", [], ("server-threads",), True),
+        ("fault", "server-storage", [], ("server-threads",), False),
+        ("fault", "server-storage", [], ("",), False),
+        ("no-fault", "", [], ("",), True),
+        ("no-fault", "", [], ("server-threads",), False),
+        ("undecided", "", ["server-threads"], ("server-threads",), True),
+        ("undecided", "", ["net-loss"], ("server-threads",), False),
+        ("undecided", "between-taps", [], ("", "between-taps"), True),
+        ("undecided", "", ["net-loss"], ("",), False),
+    ],
+)
+def test_what_is_right_follows_the_outcome(
+    outcome: str, cause: str, decides: list[str], wanted: tuple[str, ...], is_right: bool
+) -> None:
+    """A cause is to be named, or decided by the next measurement; where there is none only "no fault" is right."""
+    answer = judged.Answer(expected.PACKETS, "", outcome=outcome, layer="server", cause=cause, decides=decides)
+    assert (judge.mistakes(answer, expected.Expected(cause=wanted)) == []) == is_right
+
+
+def test_captures_that_are_not_whole_may_leave_it_open() -> None:
+    """Nobody can say of them that nothing is wrong."""
+    answer = judged.Answer(expected.PACKETS, "", outcome="undecided", layer="unknown", cause="", decides=[])
+    listed = [("capture-drops", None, "certain")]
+    answer = dataclasses.replace(answer, findings=listed)
+    assert judge.mistakes(answer, expected.Expected(cause=("",), listed=("capture-drops",))) == []
+
+
+def test_headlines_are_a_table_with_lengths() -> None:
+    """A row an answer, and below it the median and the longest report."""
+    answers = [
+        judged.Answer(
+            expected.PACKETS, "right", outcome="fault", confidence="high", headline="Threads | slots.", lines=lines
+        )
+        for lines in (30, 40, 50)
+    ]
+    text = judged_text.headlines([judged.Judged("one", "server-threads", "", answers, [])])
+    assert text.count("| one | server-threads | packets | fault | high | Threads / slots. |") == 3
+    assert "| fault | 3 | 0 | 0 |" in text
+    assert "median 40, most 50" in text

@@ -537,7 +537,7 @@ _PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 
 _event = st.builds(
     Event,
-    st.sampled_from(["host-pause", "no-connection", "loss"]),
+    st.sampled_from(["pause", "no-connection", "loss"]),
     st.sampled_from(["client", "server", None]),
     st.just("2024-05-01T10:00:10Z"),
     st.floats(-10, 10**4),
@@ -643,7 +643,7 @@ def _reports(draw: st.DrawFn, compared: bool = False, pictured: bool = False) ->
         _share,
         st.sampled_from(["high", "medium", "low"]),
         _text,
-        st.none() | st.builds(NextStep, _text, _text, _text, st.just(["server-threads"])),
+        st.none() | st.builds(NextStep, st.just("iostat -x 1 30"), _text, _text, st.just(["server-threads"])),
         st.none() | st.sampled_from(layers),
         _share,
         _share,

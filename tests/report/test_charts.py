@@ -73,7 +73,7 @@ def _pictures() -> Pictures:
             client=Flying([3.75, 0.0, 7.5, 0.02], [6, 0, 9, 1], 4096, "session slots"),
             call=Way([1.5, 0.0, 2.25, None], [0, 0, 3, 0], [0.0, 0.0, 205.5, 0.0]),
             reply=Way([10.5, 0.0, 22.5, 0.125], [0, 0, 0, 0], [0.0, 0.0, 0.0, 0.0]),
-            events=[Event("host-pause", "client", "2024-05-01T10:00:01Z", 0.5, 400.0, None)],
+            events=[Event("pause", "client", "2024-05-01T10:00:01Z", 0.5, 400.0, None)],
         ),
         envelope=[
             EnvelopePoint(0.25, 6999.0, 7001.0, 7000.0, (6999.5, 7000.5)),
@@ -275,7 +275,8 @@ def test_the_culprit_has_its_colour_in_pictures_too(sample: Report) -> None:
     )
     assert culprit_of(sample) == "server"
     assert sample.verdict is not None
-    assert culprit_of(dataclasses.replace(sample, verdict=dataclasses.replace(sample.verdict, cause=None))) is None
+    open_yet = dataclasses.replace(sample.verdict, outcome="undecided")
+    assert culprit_of(dataclasses.replace(sample, verdict=open_yet)) is None
     assert "server, where the fault is" in json.dumps(_by_id(sample)["waterfall"].spec)
 
 
@@ -316,13 +317,13 @@ def test_events_are_marked_on_every_axis_of_time(sample: Report) -> None:
     )
     found = [(one.letter, one.kind, one.begin_s, one.end_s, one.is_cause) for one in marks(report)]
     assert found == [
-        ("A", "host-pause", 0.5, 0.9, True),
+        ("A", "pause", 0.5, 0.9, True),
         ("B", "phase", 0.5, None, False),
         ("C", "clock-step", 1.0, None, False),
     ]
     for name in ("heat", "clock", "transport"):
         text = json.dumps(_by_id(report)[name].spec)
-        assert "client's host stands still, 400.0 ms" in text, name
+        assert "client's host paused, 400.0 ms" in text, name
         assert "clock set: theta -3,000.000 ms" in text
         assert "phase 2: mean 7.00 ms" in text
         lines = [node for node in _nodes(_by_id(report)[name].spec) if node.get("mark", {}).get("strokeDash") == [3, 3]]
@@ -359,7 +360,7 @@ def test_one_capture_has_its_latency_over_time(sample: Report, capfd: pytest.Cap
     text = json.dumps(chart.spec)
     assert "SRT at this capture" in text
     assert "Network" not in text
-    assert "stands still" in text
+    assert "host paused" in text
 
 
 def _over(colour: tuple[float, ...], paper: tuple[float, ...], opacity: float) -> tuple[float, ...]:
@@ -676,7 +677,7 @@ def test_transport_leaves_out_what_did_not_happen(sample: Report) -> None:
     over = dataclasses.replace(sample.pictures.over_time, call=nothing, reply=None)
     pictures = dataclasses.replace(sample.pictures, over_time=over)
     quiet = _by_id(dataclasses.replace(sample, pictures=pictures))["transport"]
-    assert "No bytes were sent again" in quiet.caption
+    assert "No bytes were retransmitted" in quiet.caption
     assert not _rows(quiet, "sent_again_call")
 
 

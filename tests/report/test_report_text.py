@@ -236,7 +236,7 @@ def test_where_nothing_is_found_it_is_said_what_was_looked_for(small: Callable[[
     server = dataclasses.replace(report.inflight.server, cannot="too few calls")
     inflight = dataclasses.replace(report.inflight, server=server)
     text = " ".join(render(dataclasses.replace(report, findings=[], inflight=inflight)).split())
-    assert "What explains the time Nothing stands out: looked for a wait for a server thread" in text
+    assert "What explains the time Nothing stands out. Looked for waiting for a server thread" in text
     assert "Whether calls wait for a server thread cannot be told: too few calls." in text
 
 
@@ -285,7 +285,7 @@ def test_levels_fit_into_eight_rows_and_lose_nothing(small: Callable[[], Report]
     text = render(
         dataclasses.replace(report, inflight=dataclasses.replace(report.inflight, server=server, client=client))
     )
-    rows = text.partition("ops/s at")[2].partition("\n- ")[0].splitlines()[3:]
+    rows = text.partition("ops/s at")[2].partition("\n\n")[0].splitlines()[3:]
     assert len(rows) == min(top, 8)
     assert sum(float(row.split("%")[0].split()[-1]) for row in rows) == pytest.approx(100, abs=0.5)
     assert rows[-1].startswith(f"{top} ")
@@ -329,7 +329,7 @@ def test_one_capture_says_what_it_cannot_say(small: Callable[[], Report]) -> Non
         verdict=None,
     )
     text = render(one, hist=True)
-    assert text.splitlines()[0] == "One capture: it shows how long ops took, not where the time goes."
+    assert text.splitlines()[0] == "One capture shows how long operations took, not where the time goes."
     assert "It cannot say: which layer adds the time." in text
     assert "READ v3 has the largest share" in text
     assert "Matched data" not in text
@@ -366,19 +366,18 @@ What explains the time
    look at the storage behind the server
    how     iostat -x 1 on the server
            nfslat ... --storage-ms
-docs/findings.md says what each finding means, and what would refute it.
+docs/findings.md explains each finding and what would refute it.
 - net-delay, certain, 3.1 % of the mean: the round trip is 0.62 ms.
 
-In flight: ops whose call has been seen and whose reply has not
+In flight: operations whose call has been seen and whose reply has not
 server 10.0.0.1: at most 32 at once, 27.1 on average while there are any
   threads: at least 4 exist (seen 120 times), estimate 4 (between 4 and 5);
     calls wait for one
   mean wait for a thread 14.2 ms (between 13.4 and 14.2), in a thread 5.10 ms;
     96.0 % of the calls wait
-  threads that worked for clients which are not in the server's capture are not
-    among them
-  12 calls of little work waited as long as the others: the wait is not the
-    storage's
+  threads that served clients outside the server's capture are not counted
+  12 calls of little work waited as long as the others, so the wait is not for
+    storage
 
 mean ms      vers  count  server  queue    in a  queue's
                              SRT         thread    share
@@ -402,9 +401,7 @@ in flight     time at    ops/s at     time at    ops/s at
 27 to 31       10.0 %         785      10.0 %         785
 32             70.0 %         790      70.0 %         790
 Throughput hardly grows from 16 in flight on at the client. That alone is no
-limit: a load that comes at a fixed rate looks alike.
-- 3.1 % of the ops are not in the client's capture: levels there are too low by
-  as much.
+limit: a load that arrives at a fixed rate looks the same.
 
 Raw data: SRT at the server, ms, all ops of this capture
 op    vers  count  mean   p50   p95   p99    max
@@ -451,14 +448,14 @@ Where the time goes, ms per matched op
 part                            mean   share  slowest 1 %   share
 ----------------------------  ------  ------  -----------  ------  ---------
 call_send: client sends it     0.004   0.0 %        0.004   0.0 %
-call_net: call on the way      0.310   1.6 %        0.500   0.6 %  +/- 0.230
-  until it was sent again                           0.020
+call_net: call in transit      0.310   1.6 %        0.500   0.6 %  +/- 0.230
+  until it was retransmitted                        0.020
 server: call in to reply out  19.300  96.4 %       89.200  98.7 %
 reply_send: server sends it    0.096   0.5 %        0.296   0.3 %
-reply_net: reply on the way    0.310   1.5 %        0.400   0.4 %  +/- 0.230
+reply_net: reply in transit    0.310   1.5 %        0.400   0.4 %  +/- 0.230
 sum, first to last byte       20.020               90.400
-Which way on the network takes longer cannot be told: the two differ by less
-than their errors together.
+Which direction takes longer cannot be told: the two differ by less than their
+combined error.
 
 Percentiles of the parts, ms
 part            p50      p95      p99       max
@@ -472,8 +469,8 @@ reply_net                                        cannot tell
 Clock
 The server's clock is 7,000.125 ms ahead of the client's (theta between
 6,999.900 and 7,000.350 ms). Client SRT, server SRT and their difference need no
-clock; one-way figures carry its error.
-No drift is seen; the bounds leave room for -3.2 to +4.5 ppm.
+clock; one-way figures carry the clock error.
+No drift is seen; the bounds allow -3.2 to +4.5 ppm.
 
 Excluded
 ops excluded            server  client
@@ -529,14 +526,15 @@ def test_charges_have_rows_where_they_matter_and_the_rest_is_one_line(small: Cal
     assert text.index("Where the time goes") < text.index("What TCP did") < text.index("Percentiles of the parts")
     lines = [" ".join(line.split()) for line in section.splitlines()]
     assert "lost: retransmission timeout call_net 10 1.50 15.0 % 15.0" in lines
-    assert "arrived, behind what was lost server 10 2.50 25.0 % 25.0" in lines
+    assert "arrived, queued behind lost data server 10 2.50 25.0 % 25.0" in lines
     assert any(line.startswith("causes of less than 1 % each 0.003") and "0.0 %" in line for line in lines)
-    assert not any("lost: sent again" in line for line in lines)
+    assert not any("lost: retransmitted" in line for line in lines)
     assert any(line.startswith("not explained by TCP call_net") for line in lines)
     assert not any(line.startswith("not explained by TCP call_send") for line in lines)
     words = " ".join(lines)
     assert "before the call's first byte, so in no SRT: 0.700 ms on average (10 ops), receiver's window closed" in words
-    assert "after the reply's last byte, so in no SRT: 0.300 ms on average (10 ops), arrived, behind what was" in words
+    said = "after the reply's last byte, so in no SRT: 0.300 ms on average (10 ops), arrived, queued behind lost data"
+    assert said in words
 
 
 def test_where_only_the_distance_is_charged_nothing_is_printed(small: Callable[[], Report]) -> None:

@@ -257,7 +257,7 @@ def _rules(
 
     is_alone = not one.size and not one.flags & (SYN | FIN | RST)
     if "duplicate_ack" in told and ack_kind is not AckKind.DUPLICATE:
-        yield "duplicate_ack: nothing is under way" if ack is not None and ack >= other.high else "?"
+        yield "duplicate_ack: nothing is in flight" if ack is not None and ack >= other.high else "?"
     elif ack_kind is AckKind.DUPLICATE:
         is_ahead = begin != own.next
         yield (
@@ -338,7 +338,7 @@ def test_the_rules_hold_on_a_capture_with_everything(tmp_path: Path, tools: Tool
     _compare(case)
     assert _hold(case) == {
         "WINDOW_UPDATE: it closes": 1,
-        "duplicate_ack: nothing is under way": 2,
+        "duplicate_ack: nothing is in flight": 2,
         "duplicate_ack: same": 2,
         "keep_alive: same": 2,
         "keep_alive: the byte is not acknowledged": 1,

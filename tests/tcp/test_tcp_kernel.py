@@ -355,7 +355,7 @@ def test_at_the_server_the_time_until_the_next_request_has_the_way_in_it() -> No
     found = turns(shared.talk, take(shared))
     assert found.asker_round_trip_ms == pytest.approx(19.99)
     text = _text(turns_section, found)
-    assert "asker, and the way there" in text
+    assert "asker, and the path to it" in text
     assert "179.9 ms at the least is that way" in text
 
 

@@ -265,7 +265,7 @@ def test_without_the_first_subflow_nothing_is_known_of_the_connection(
     path = made.write(tmp_path / "made.pcap", only=(1, 2))
     found = _as_json(capsys, path)
     assert (found["multipath"], [line["is_mptcp"] for line in found["conversations"]]) == ([], [True, True])
-    assert "MPTCP: conversations 0 and 1; of which connection is not known" in _text(capsys, path)
+    assert "MPTCP: conversations 0 and 1; its connection is not known" in _text(capsys, path)
 
 
 def test_a_server_without_mptcp_makes_it_tcp(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

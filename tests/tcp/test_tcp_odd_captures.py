@@ -42,13 +42,13 @@ def test_a_spoilt_number_is_no_hole(tmp_path: Path, capsys: pytest.CaptureFixtur
     line = bulk()
     spoilt = line.send(15.1, ">", 1000, seq=6000)
     frames = _with_spoilt(line, line.in_order().index(spoilt), by)
-    found = _transport(capsys, write_pcap(tmp_path / "spoilt.pcap", frames, nano=True))
+    found = _transport(capsys, write_pcap(tmp_path / "damaged.pcap", frames, nano=True))
     assert len(found["conversations"]) == 1
     there = found["details"][0]["counts"][0]
     assert (there["ahead"], there["out_of_order"], there["uncaptured_bytes"], there["new_bytes"]) == (0, 0, 0, 30_000)
     (capture,) = found["captures"]
     assert (capture["damaged_packets"], capture["tcp_packets"]) == (1, len(frames) - 1)
-    assert any("wrong checksums" in note for note in found["notes"])
+    assert any("bad checksums" in note for note in found["notes"])
 
 
 @pytest.mark.parametrize("form", ["right", "left out", "cut"])
@@ -145,7 +145,7 @@ def test_one_interfaces_wrong_clock_does_not_refuse_the_other(
     assert told == (len(packets), len(right), 3)
     assert capture["duration_s"] == pytest.approx(0.0392)
     assert found["details"][0]["counts"][0]["new"] == 30
-    assert any("3 packets of an interface whose times cannot be" in note for note in found["notes"])
+    assert any("3 packets of an interface with impossible times" in note for note in found["notes"])
 
 
 def test_a_capture_whose_only_clock_is_wrong_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

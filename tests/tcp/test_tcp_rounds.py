@@ -183,7 +183,7 @@ def test_packets_that_were_held_fall_in_a_line() -> None:
     (episode,) = _of(line).held
     assert (episode.frame, episode.packets, round(episode.slope, 2)) == (4, 47, -0.99)
     assert episode.peak_ms == pytest.approx(49)
-    assert "held back and let go together once" in _text(waits(Shared(line.trace().talk(0))))
+    assert "held back and released together once" in _text(waits(Shared(line.trace().talk(0))))
 
 
 def test_held_works_for_one_way_delays_on_two_clocks() -> None:

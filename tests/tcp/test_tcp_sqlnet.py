@@ -197,7 +197,7 @@ def test_a_logon_that_cannot_be_read_is_not_guessed() -> None:
     line.put(9, "<", data(100, b"\x97\x96"))
     found = line.found()
     assert (found.phases.connect_ms, found.phases.logon_ms, found.phases.query_ms) == (5, None, 4)
-    assert "could not be told apart" in text(found)
+    assert "could not be separated" in text(found)
 
 
 def test_full_units_are_counted_against_the_sdu() -> None:
@@ -225,7 +225,7 @@ def test_without_a_handshake_the_sdu_is_at_least_the_largest_packet() -> None:
     assert (found.sdu_bytes, found.sdu_at_least, found.from_server.full) == (None, 2048, None)
     assert found.client is None
     assert "it is at least that" in " ".join(text(found).split())
-    assert "Which side is the client is not known" in text(found)
+    assert "It is not known which side is the client" in text(found)
 
 
 def test_what_lies_inside_of_a_packet_is_no_header() -> None:

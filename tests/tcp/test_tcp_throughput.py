@@ -94,7 +94,7 @@ def test_the_network_is_ruled_out_with_a_number() -> None:
     assert way.used_share == pytest.approx(1200 * 1460 * 8e3 / 4000e6 / way.carried.mbit_s, rel=1e-3)
     text = _page(found)
     assert "the network is used at 0.4 % of the 940 Mbit/s that it carried for" in text
-    assert "its bandwidth is not what limits." in text
+    assert "bandwidth is not the limit." in text
 
 
 def test_what_a_sender_hands_to_its_card_is_not_what_the_path_carries() -> None:
@@ -125,7 +125,7 @@ def test_where_no_64_kb_came_without_a_silence_nothing_is_said() -> None:
     found = throughput(Shared(line.trace().talk(0)))
     assert [way.carried for way in found.ways] == [None, None]
     assert [way.used_share for way in found.ways] == [None, None]
-    assert "What the path can carry was not shown" in _page(found)
+    assert "The path's capacity was not seen" in _page(found)
 
 
 @pytest.mark.parametrize("wait_ms", [0.3, 200])

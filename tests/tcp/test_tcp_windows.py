@@ -122,7 +122,7 @@ def test_a_window_that_shrinks_is_found() -> None:
     found = _of(line)
     assert (found.shrunk, found.shrunk_most_bytes) == (1, 3000)
     assert found.shrunk_frames == (line.in_order().index(back) + 1,)
-    assert "took back what it had offered once, up to 3,000 bytes" in _text(line)
+    assert "shrank the window it had offered once, up to 3,000 bytes" in _text(line)
 
 
 def test_a_scaled_window_that_is_rounded_down_did_not_shrink() -> None:

@@ -87,7 +87,7 @@ def test_queue_time_of_resent_calls_proves_nothing() -> None:
     again = a_mount(version="4.1", ops={"READ": OpStats(271, 500, 200, 1, 1, 167511, 5440, 172966, 0)})
     found = check([a_client(mount=again)])
     assert found.changes == ()
-    assert "229 calls to 10.77.0.1 were sent again" in _remarks(found)
+    assert "229 calls to 10.77.0.1 were retransmitted" in _remarks(found)
 
 
 def test_wait_is_said_where_the_limit_is_not_known() -> None:

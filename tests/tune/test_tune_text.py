@@ -46,7 +46,7 @@ def test_first_lines_say_what_to_change() -> None:
         "1 thing to change:",
         "  1. dbclient: sunrpc.tcp_max_slot_table_entries 2 -> 128, measured",
     ]
-    assert render(check([a_client(), a_server()]), width=80).startswith("Nothing here has to change.\n")
+    assert render(check([a_client(), a_server()]), width=80).startswith("Nothing here needs to change.\n")
 
 
 def test_changed_settings_are_marked_in_the_table() -> None:

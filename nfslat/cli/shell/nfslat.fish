@@ -178,7 +178,7 @@ complete -c nfslat -n '_shtab_nfslat_using extract' -l no-swap -d 'take the firs
 complete -c nfslat -n '_shtab_nfslat_using extract' -l slowest -x -d 'the N ops with the longest client SRT'
 complete -c nfslat -n '_shtab_nfslat_using extract' -l xid -x -d 'the op with this XID (0x1a2b3c4d or decimal); repeatable'
 complete -c nfslat -n '_shtab_nfslat_using extract' -l out -xka "(__fish_complete_path (commandline -ct))" -d 'the pcapng file to write; - is standard output'
-complete -c nfslat -n '_shtab_nfslat_using extract' -l context -d 'with all else on the op'"'"'s connection while it was under way'
+complete -c nfslat -n '_shtab_nfslat_using extract' -l context -d 'with all else on the op'"'"'s connection while it was in flight'
 complete -c nfslat -n '_shtab_nfslat_using extract' -l anonymize -d 'pseudonyms for addresses, and of what packets say only RPC'"'"'s header'
 complete -c nfslat -n '_shtab_nfslat_using extract' -l json -xka "(__fish_complete_path (commandline -ct))" -d 'write what was written as JSON to FILE; - is standard output'
 complete -c nfslat -n '_shtab_nfslat_using extract' -s q -l quiet -d 'no progress bar'

@@ -17,9 +17,10 @@ def again_notes(side: Side) -> list[AuditNote]:
     """Calls that came again after their answer: over UDP, or with its connection, that may have been lost."""
     after, kept = _after_answer(side)
     text = (
-        f"{some(after, 'call')} ({share(after, len(side.ops))} of the ops) came again soon after the answer, with the "
-        f"same XID and the same request as far as it is shown, and {be(after)} taken for sent again. Where a client "
-        "uses its XIDs again as soon, they are ops of their own, and not counted. tcpdump -s 0 shows what each asks for"
+        f"{some(after, 'call')} ({share(after, len(side.ops))} of the ops) came again soon after the answer, with "
+        f"the same XID and the same request as far as it is shown, and {be(after)} taken for retransmitted. Where a "
+        "client uses its XIDs again as soon, they are ops of their own, and not counted. tcpdump -s 0 shows what "
+        "each asks for"
     )
     return [note("capture-xids-again", after, text, warn=kept > MANY * len(side.ops))]
 

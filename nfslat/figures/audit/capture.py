@@ -43,7 +43,7 @@ def _clock_notes(side: Side) -> list[AuditNote]:
     if directions is not None:
         text = (
             f"sent and received packets are stamped by two clocks, {span(directions.delta_ns)} apart (as tcpdump -j "
-            "adapter_unsynced does); replies were moved by that much, and response times here are right to within "
+            "adapter_unsynced does); replies were shifted by that much, and response times here are right to within "
             f"{span(directions.error_ns)}. Capture with the host's clock: tcpdump -j host"
         )
         return [note("capture-two-clocks", max(d.backward_times, directions.backward), text, warn=True)]
@@ -51,8 +51,8 @@ def _clock_notes(side: Side) -> list[AuditNote]:
     if early:
         text = (
             f"{some(early, 'reply', 'replies')} {be(early)} stamped before their calls, by {span(by_ns)}, and could "
-            "not be paired: sent and received packets are stamped by two clocks, and the file was sorted by time. Give "
-            "the file as it was captured"
+            "not be paired: sent and received packets are stamped by two clocks, and the file was sorted by time. "
+            "Give the file as captured"
         )
         return [note("capture-two-clocks", early, text, warn=True)]
     if not d.backward_times:
@@ -61,8 +61,8 @@ def _clock_notes(side: Side) -> list[AuditNote]:
     is_rare = d.backward_times <= max(_REORDERED * packets, 1)
     if back_ns is not None and back_ns >= _SET_NS and is_rare and not _overlapping_files(side):
         text = (
-            f"time goes back by {span(back_ns)} within the file: the clock was set while the capture ran, and ops "
-            "under way then have wrong times"
+            f"time goes back by {span(back_ns)} within the file: the clock was set while the capture ran, and "
+            "operations in flight at that moment have wrong times"
         )
         return [note("capture-clock-step", d.backward_times, text, warn=True)]
     text = f"{some(d.backward_times, 'packet')} with an earlier time than the one before"
@@ -110,7 +110,7 @@ def _file_notes(side: Side) -> list[AuditNote]:
         note(
             "capture-cut-short",
             int(d.cut_short),
-            f"the file ends in the middle of a packet, or is damaged{damage}; what precedes was read",
+            f"the file ends in the middle of a packet, or is damaged{damage}; everything before that was read",
             warn=True,
         ),
         note(
@@ -136,22 +136,22 @@ def _reading_notes(side: Side) -> list[AuditNote]:
         note(
             "capture-untracked",
             untracked,
-            f"{some(untracked, 'packet')} {'belongs' if untracked == 1 else 'belong'} to more connections than are "
-            "followed at once; capture 'port 2049' only",
+            f"{some(untracked, 'packet')} {'belongs' if untracked == 1 else 'belong'} to more connections than "
+            "nfslat follows at once; capture 'port 2049' only",
             warn=True,
         ),
         note(
             "capture-damaged",
             damaged,
             f"{some(damaged, 'TCP packet')} {be(damaged)} left out, with a sequence number far from all others and a "
-            "wrong checksum: spoilt on the way",
+            "bad checksum: damaged in transit",
             warn=damaged > MANY * sum(d.packet_kinds.values()),
         ),
         note(
             "capture-untimed",
             d.untimed_packets,
-            f"{some(d.untimed_packets, 'packet')} {have(d.untimed_packets)} no time in the capture file and got that "
-            "of the packet before; latencies that begin or end with one are wrong",
+            f"{some(d.untimed_packets, 'packet')} {have(d.untimed_packets)} no time in the capture file and were "
+            "given that of the packet before; latencies that begin or end with one are wrong",
             warn=True,
         ),
         note(
@@ -164,9 +164,9 @@ def _reading_notes(side: Side) -> list[AuditNote]:
         note(
             "capture-stalls-dropped",
             d.details.stalls_dropped,
-            f"{some(d.details.stalls_dropped, 'row')} of what TCP did (pauses, messages behind holes, payload by time) "
-            f"{be(d.details.stalls_dropped)} beyond those that are kept: what ops are charged with is too low. Give a "
-            "shorter capture, or fewer hosts",
+            f"{some(d.details.stalls_dropped, 'row')} of what TCP did (pauses, messages beyond gaps, payload by "
+            f"time) {be(d.details.stalls_dropped)} beyond those that are kept: what ops are charged with is too low. "
+            "Give a shorter capture, or fewer hosts",
             warn=True,
         ),
         note(
@@ -179,8 +179,8 @@ def _reading_notes(side: Side) -> list[AuditNote]:
         note(
             "malformed-rpc",
             d.malformed,
-            f"{some(d.malformed, 'RPC message')} {'does' if d.malformed == 1 else 'do'} not make sense, and count for "
-            "nothing",
+            f"{some(d.malformed, 'RPC message')} {'does' if d.malformed == 1 else 'do'} not make sense and are not "
+            "counted",
             warn=d.malformed > MANY * d.messages,
         ),
     ]
@@ -191,21 +191,21 @@ def _packet_notes(side: Side) -> list[AuditNote]:
     packets = sum(d.packet_kinds.values())
     rate, copies = d.busiest_second_packets or 0, d.duplicate_packets
     observer = (
-        f"up to {some(rate, 'packet')} in a second: to capture one costs about {_TAP_NS // 1000} us of the CPU that "
+        f"up to {some(rate, 'packet')} in a second: capturing one costs about {_TAP_NS // 1000} us of the CPU that "
         f"sends or receives it, {rate * _TAP_NS / 1e7:.0f} % of one CPU in that second, so the host is slower than "
         "without a capture. Repeat with a narrow filter and a small -s, or at a mirror port, and compare"
     )
     if copies > _EVERY_PACKET * packets:
-        why = "tcpdump -i any, a bridge or a bond; each is counted once, with the time of its first copy"
+        why = "tcpdump -i any, a bridge or a bond; each is counted once, at the time of its first copy"
     else:
-        why = "duplicated on the way, or by a mirror port; each is counted once, with the time of its first copy"
+        why = "duplicated in transit, or by a mirror port; each is counted once, at the time of its first copy"
     merged, with_data = int(tcp.super_packets.sum()), int(tcp.data_packets.sum())
     largest = int(tcp.largest_payload.max(initial=0))
     offload = f"{some(merged, 'TSO/GRO packet')}: one stamp for up to {size(largest)}"
     if largest >= _LONG:
         offload += (
-            f" ({share(merged, with_data)} of the packets with data). Sent ones are stamped before the line, received "
-            "ones when they are merged, so what the line takes is in the network parts and not in the sending"
+            f" ({share(merged, with_data)} of the packets with data). Outgoing ones are stamped before transmission, "
+            "incoming ones when merged, so serialisation time is in the network parts, not in sending"
         )
     late, connections = _without_handshake(side)
     wire, captured = d.wire_bytes or 0, d.captured_bytes or 0
@@ -219,8 +219,8 @@ def _packet_notes(side: Side) -> list[AuditNote]:
         note(
             "capture-no-handshake",
             late,
-            f"{late:,} of {some(connections, 'TCP connection')} began before the capture: the scale of their windows "
-            "is unknown, so a full window is told only where its sender stops at its end again and again",
+            f"{late:,} of {some(connections, 'TCP connection')} began before the capture: their window scale is "
+            "unknown, so a full window is recognised only where the sender repeatedly stops at its edge",
         ),
         note("capture-offload", merged if merged > _MERGED * with_data else 0, offload),
         note("capture-snaplen", max(wire - captured, 0), f"{_of(captured, wire)} captured{_cut(side)}"),

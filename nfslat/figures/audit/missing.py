@@ -51,8 +51,8 @@ def missing_notes(side: Side, gaps: I64) -> list[AuditNote]:
         "missing. A larger buffer (tcpdump -B) or a smaller -s helps"
     )
     snaplen = side.source.snaplen
-    where = "lost packets" if snaplen is None else f"lost packets or behind the snaplen of {snaplen:,}"
-    more = "" if snaplen is None else ". tcpdump -s 0 shows what lies behind the snaplen"
+    where = "lost packets" if snaplen is None else f"lost packets or beyond the snaplen of {snaplen:,}"
+    more = "" if snaplen is None else ". tcpdump -s 0 shows what lies beyond the snaplen"
     headers = f"at least {some(hidden, 'RPC header')} {be(hidden)} not captured, in {where}"
     headers += f"{cost}. {LEAN}{more}" if leading == "headers" else "; their ops are left out"
     not_shown += ", by the gaps in the client's XIDs"

@@ -73,10 +73,10 @@ def _overlap_note(c: Correlation) -> AuditNote:
     outside, compared = _outside(c, "client")
     text = (
         f"the captures have {to_s(common.ns):,.1f} s in common, {common.of_server * 100:.0f} % of the server's and "
-        f"{common.of_client * 100:.0f} % of the client's; only ops in that time are compared"
+        f"{common.of_client * 100:.0f} % of the client's; only operations in that time are compared"
     )
     if max(common.of_server, common.of_client) < _HALF:
-        return note("no-overlap", compared - outside, f"{text}, and they need not be like the others", warn=True)
+        return note("no-overlap", compared - outside, f"{text}, and they may not be representative", warn=True)
     return note("captures-overlap", compared - outside, text)
 
 
@@ -97,15 +97,15 @@ def _clock_notes(c: Analysis) -> list[AuditNote]:
     below = int(np.count_nonzero(c.client_srt_ns < c.server_srt_ns))
     if below > _NEARLY_ALL * count:
         text = (
-            f"the server takes longer than the client by {span(middle)} for nearly all ops ({below:,} of {count:,}): "
-            "in one capture sent and received packets are stamped by two clocks, or the files are the wrong way round. "
-            "No layer can be named"
+            f"the server takes longer than the client by {span(middle)} for nearly all operations ({below:,} of "
+            f"{count:,}): in one capture sent and received packets are stamped by two clocks, or the files are the "
+            "wrong way round. No layer can be named"
         )
         return [note("two-clocks-suspected", below, text, warn=True)]
     if c.swapped and middle > _NO_NETWORK_NS:
         text = (
-            f"the files were exchanged, and now the network takes {span(middle)} for nearly all ops, as no network "
-            "does: in one capture sent and received packets are stamped by two clocks. No layer can be named"
+            f"the files were exchanged, and now the network takes {span(middle)} for nearly all operations, which no "
+            "network does: in one capture sent and received packets are stamped by two clocks. No layer can be named"
         )
         return [note("two-clocks-suspected", count, text, warn=True)]
     return []
@@ -131,8 +131,8 @@ def remarks(c: Analysis, *, application_known: bool) -> list[str]:
             who = [f"{host} ({ops:,} ops, {share * 100:.1f} %)" for host, ops, share in stranger_hosts(c, name)]
             more = f" and {len(who) - _NAMED} more" if len(who) > _NAMED else ""
             out.append(
-                f"{count} ops in the {name}'s capture belong to hosts that are not in the other one, with their share "
-                f"of the time of all ops there: {', '.join(who[:_NAMED])}{more}"
+                f"{count} ops in the {name}'s capture belong to hosts that are not in the other one (share of the "
+                f"time of all operations there): {', '.join(who[:_NAMED])}{more}"
             )
     out += _left_out(c)
     reverse = max(
@@ -143,8 +143,8 @@ def remarks(c: Analysis, *, application_known: bool) -> list[str]:
     retransmitted = int(np.count_nonzero(c.client.ops.transmissions[c.matched.client] > 1))
     if retransmitted:
         out.append(
-            f"{retransmitted} ops were sent again by RPC (timeo ran out, or a new connection); "
-            "their client SRT counts from the first transmission"
+            f"{retransmitted} ops were retransmitted by RPC (timeo ran out, or a new connection); their client SRT "
+            "counts from the first transmission"
         )
     return out
 
@@ -179,21 +179,21 @@ def _above_the_wire(c: Analysis) -> list[str]:
     if of_session or any(mount.held is Held.SLOTS for mount in mounts):
         return []
     text = (
-        "what happens above the client's wire (waiting for a slot, the application) is not in the captures: "
-        "give the application's own mean with --app-ms to include it"
+        "requests may also be queueing in the client (for a slot, or in the application), which packets cannot "
+        "show: give the application's own mean with --app-ms to include that"
     )
     for mount in mounts:
         if mount.held is Held.EITHER:
             level = sum(one.level or 0 for one in mount.connections)
             text += (
-                f". {level} calls are in flight most of the time, and hardly ever more: by so many slots, for which "
-                "others wait above the wire, or by so many workers. --app-ms tells which"
+                f". {level} calls are in flight most of the time, and hardly ever more: either that many slots, with "
+                "other requests waiting above the wire, or that many workers. --app-ms tells which"
             )
             turns = max((one.taking_turns or 0 for one in mount.connections), default=0)
             if turns:
                 text += (
-                    f". About {turns} files or directories take turns, as those of callers do that stand in line for a "
-                    "slot, or those that workers visit one after the other"
+                    f". About {turns} files or directories take turns, as they do when callers queue for a slot, or "
+                    "when workers visit them one after the other"
                 )
     return [text]
 

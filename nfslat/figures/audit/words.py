@@ -6,7 +6,7 @@ from nfslat.answer.model import AuditNote
 from nfslat.model.units import to_ms, to_s
 
 MANY = 0.02  # a share above this changes the answer, so it is a warning
-LEAN = "What is missing is rarely like the rest, so means and percentiles lean"
+LEAN = "Missing calls are not a random sample; means and percentiles may be biased"
 
 
 def note(code: str, count: int, text: str, *, warn: bool = False) -> AuditNote:

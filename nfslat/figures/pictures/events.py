@@ -20,7 +20,7 @@ _OF_THE_TIME = 0.5  # losses that go on for longer are no burst
 def events_of(c: Analysis, bins: Bins, ways: Mapping[str, Way | None]) -> list[Event]:
     """`ways` are those of who sends; in order of time."""
     pauses = () if c.charges is None else c.charges.pauses
-    found = [_event("host-pause", one.side, one.begin_ns, one.end_ns, bins) for one in pauses]
+    found = [_event("pause", one.side, one.begin_ns, one.end_ns, bins) for one in pauses]
     found += connections_lost(c.client, bins)
     found += [one for sender, way in ways.items() if way is not None for one in bursts(sender, way.lost_ms, bins)]
     return sorted(found, key=lambda one: one.at_s)

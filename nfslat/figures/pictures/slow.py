@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Charged = dict[tuple[str, str], int]  # part and cause -> ns
 
 _NEEDS_THETA = ("call_net", "reply_net")
-_AGAIN = {Again.REPEATED: "bytes sent again", Again.LATE: "bytes that come late"}
+_AGAIN = {Again.REPEATED: "bytes retransmitted", Again.LATE: "bytes that come late"}
 
 
 def slow_ops(c: Analysis, bins: Bins, count: int, paths_of: Callable[[I64], Paths] | None) -> list[SlowOp]:

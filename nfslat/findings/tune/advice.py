@@ -25,7 +25,7 @@ def threads(snapshot: Snapshot | None, in_effect: int | None, needed: int | None
     """
     system = "" if snapshot is None else snapshot.system
     suggested = _suggested_threads(system, in_effect, needed)
-    risk = f"{MORE_LOAD}; a slow back end stays slow, and then has a longer queue"
+    risk = f"{MORE_LOAD}; a slow back end stays slow, and its queue grows"
     if system == "SunOS":
         return Advice(
             knob="nfs.servers",
@@ -35,7 +35,7 @@ def threads(snapshot: Snapshot | None, in_effect: int | None, needed: int | None
                 f"sharectl set -p servers={suggested} nfs",
                 "svcadm restart svc:/network/nfs/server:default",
             ),
-            takes_effect="when nfs/server is restarted; clients wait some seconds meanwhile",
+            takes_effect="when nfs/server is restarted; clients wait a few seconds meanwhile",
             verify="sharectl get -p servers nfs",
             risk=f"{risk}; threads are made only when they are needed",
             sources=sources("solaris-threads", "solaris-set", "solaris-case"),
@@ -60,7 +60,7 @@ def threads(snapshot: Snapshot | None, in_effect: int | None, needed: int | None
             value=told(in_effect),
             suggested="3891",
             how=("chnfs -n 3891",),
-            takes_effect="chnfs restarts nfsd; clients wait some seconds meanwhile",
+            takes_effect="chnfs restarts nfsd; clients wait a few seconds meanwhile",
             verify="nfso -o nfs_max_threads",
             risk=risk,
             sources=sources("aix-threads"),
@@ -115,7 +115,7 @@ def connection_cap(snapshot: Snapshot | None, in_effect: int | None, needed: int
             value=str(own),
             suggested="0",
             how=("echo 0 >/sys/module/sunrpc/parameters/svc_rpc_per_connection_limit",),
-            takes_effect="for the calls that come then",
+            takes_effect="for calls that arrive afterwards",
             verify="cat /sys/module/sunrpc/parameters/svc_rpc_per_connection_limit",
             risk="one client can take all threads of the server",
             sources=sources("connection-limit"),
@@ -147,6 +147,6 @@ def tcp_switch(name: str, value: str) -> Advice:
         ),
         takes_effect="for new connections only: unmount every mount of that server first, or restart the NFS server",
         verify=f"sysctl {name}",
-        risk="none known: 1 is the default; but somebody may have had a reason to change it",
+        risk="none known: 1 is the default, but someone may have had a reason to change it",
         sources=sources("tcp-scaling" if "scaling" in name else "tcp-sack"),
     )

@@ -152,7 +152,7 @@ def _slot_change(use: Use) -> Change | None:
 def _tcp_changes(host: Host) -> list[Change]:
     found = []
     for name, why in (
-        ("net.ipv4.tcp_window_scaling", "Off: no more than 65535 bytes are on their way on a connection."),
+        ("net.ipv4.tcp_window_scaling", "Off: no more than 65535 bytes are in flight on a connection."),
         ("net.ipv4.tcp_sack", "Off: with several segments lost, one is repaired in each round trip."),
     ):
         if host.snapshot.setting(name) == 0:

@@ -24,7 +24,7 @@ def linux_slots(knob: str, suggested: int) -> tuple[str, ...]:
     return (
         f"sysctl -w {knob}={suggested}",
         f"echo options {knob.replace('.', ' ')}={suggested} >>/etc/modprobe.d/sunrpc.conf",
-        "# sysctl.d alone does not do: it is read before sunrpc is loaded",
+        "# a sysctl.d entry alone is not enough: it is read before sunrpc is loaded",
     )
 
 

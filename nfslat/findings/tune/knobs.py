@@ -153,7 +153,7 @@ FACTS: Mapping[str, Fact] = {
         _IP_SYSCTL,
     ),
     "tcp-scaling": Fact(
-        "`net.ipv4.tcp_window_scaling` is 1 by default; without it 65535 bytes can be on their way",
+        "`net.ipv4.tcp_window_scaling` is 1 by default; without it 65535 bytes can be in flight",
         f"{_IP_SYSCTL}; RFC 7323 section 1.1",
     ),
     "tcp-sack": Fact(
@@ -161,7 +161,7 @@ FACTS: Mapping[str, Fact] = {
         f"{_IP_SYSCTL}; RFC 2018 section 1",
     ),
     "tcp-idle": Fact(
-        "`net.ipv4.tcp_slow_start_after_idle` is 1 by default: after an idle RTO the congestion window starts anew",
+        "`net.ipv4.tcp_slow_start_after_idle` is 1 by default: after an idle RTO the congestion window restarts",
         _IP_SYSCTL,
     ),
     "tcp-rto": Fact(

@@ -11,7 +11,7 @@ from nfslat.findings.tune.knobs import MOST_SLOTS, kernel
 from nfslat.findings.tune.rows import configured, same_value
 
 _NAMED = 4  # clients that a sentence names
-_AVERAGE = " Quiet hours count as well: two snapshots around the load tell more."
+_AVERAGE = " Quiet hours count as well: two snapshots around the load say more."
 
 
 def of_configuration(host: Host) -> list[Remark]:
@@ -46,8 +46,8 @@ def of_capacity(server: Host, uses: Sequence[Use], raised: Sequence[Change]) -> 
     ids = ("session-shared",) if any(use.has_session for use in uses) else ("nconnect-slots",)
     if most is not None and most <= threads and lacks_threads(server):
         text = (
-            f"{have}, and too few by its counters, although these clients can have no more than {most} calls in flight"
-            f" ({terms}): other clients use it, or the snapshots are of different times."
+            f"{have}, and too few by its counters, although these clients can have at most {most} calls in flight "
+            f"({terms}): other clients use it, or the snapshots are of different times."
         )
         found.append(Remark(server.name, text, sources("pool-stats", *ids)))
     elif most is not None and most <= threads:
@@ -60,14 +60,14 @@ def of_capacity(server: Host, uses: Sequence[Use], raised: Sequence[Change]) -> 
         found.append(Remark(server.name, text, sources(*ids)))
     elif most is not None:
         text = (
-            f"{have}; the clients' slots are as good as unlimited ({terms}). Calls in flight beyond"
-            f" {threads} wait on the server: captures tell how many there are."
+            f"{have}; the clients' slots are effectively unlimited ({terms}). Calls in flight beyond {threads} wait "
+            "on the server: captures show how many there are."
         )
         found.append(Remark(server.name, text, sources("slots-ceiling", *ids)))
     known = {address for use in uses for address in use.client.snapshot.addresses}
     others = [address for address in server.snapshot.clients if address not in known]
     if others and known:
-        text = f"{len(others)} more clients are connected, of which there is no snapshot: they use the same threads."
+        text = f"{len(others)} more clients are connected, without a snapshot: they use the same threads."
         found.append(Remark(server.name, text, ()))
     return found
 
@@ -80,8 +80,8 @@ def of_free_threads(server: Host) -> list[Remark]:
     if share is None or version is None or version < (6, 1) or lacks_threads(server):
         return []
     text = (
-        f"{server.since('nfsd was started')}, {share:.2f} threads were woken for each queued socket: one was nearly"
-        f" always free.{_AVERAGE if not server.interval else ''}"
+        f"{server.since('nfsd was started')}, {share:.2f} threads were woken for each queued socket: one was nearly "
+        f"always idle.{_AVERAGE if not server.interval else ''}"
     )
     return [Remark(server.name, text, sources("pool-stats"))]
 
@@ -129,13 +129,16 @@ def of_mounts(use: Use, server: Host | None) -> list[Remark]:
         )
         found.append(Remark(name, text, sources("backlog", "queue-time")))
     if use.resent:
-        text = f"{use.resent} calls to {use.server} were sent again: mountstats' queue times say nothing of slots then."
+        text = (
+            f"{use.resent} calls to {use.server} were retransmitted: mountstats' queue times then say nothing "
+            "about slots."
+        )
         found.append(Remark(name, text, sources("queue-time")))
     timeo = min(
         (int(mount.options["timeo"]) for mount in use.mounts if _is_short(mount.options.get("timeo", ""))), default=0
     )
     if timeo and use.mounts[0].options.get("proto", "tcp").startswith("tcp"):
-        text = f"timeo={timeo}: a call to {use.server} is sent again after {timeo / 10:g} s; the default is 60 s."
+        text = f"timeo={timeo}: a call to {use.server} is retransmitted after {timeo / 10:g} s; the default is 60 s."
         found.append(Remark(name, text, sources("timeo")))
     return found
 

@@ -102,7 +102,7 @@ def _session_slots(snapshot: Snapshot | None, in_effect: int | None, needed: int
             how=(
                 "# no setting of a Linux server: it grants by the memory of its duplicate reply cache;",
                 "# give it more memory, or a kernel from 6.14 on, which grants on demand",
-                "# until then NFSv3 is without this limit: mount -o vers=3",
+                "# until then NFSv3 does not have this limit: mount -o vers=3",
             ),
             takes_effect="with a new session: unmount every mount of that server first, then mount again",
             verify="the CREATE_SESSION reply in a capture of the mount: ca_maxrequests of the fore channel",

@@ -91,7 +91,7 @@ def _of_standing(client: ClientSummary, one: Standing, usual: dict[str, float], 
         why += f", in {round(one.worse * one.cells)} of {one.cells} stretches of time"
     again = client.sent_again_share or 0.0
     if kind == "network" and again >= max(_WORTH_SAYING, _TIMES_OTHERS * usually_again):
-        why += f"; {percent(again)} of its TCP bytes are sent again"
+        why += f"; {percent(again)} of its TCP bytes are retransmitted"
     return Odd(
         one.client, client.name, kind, one.ms, one.own_ms, one.typical_ms, cause, one.confidence, one.windows, why
     )

@@ -166,7 +166,7 @@ def _sent_again(members: Sequence[Odd], fleet: Fleetwide) -> str:
     others, own = (median(one) if one else 0.0 for one in shares)
     if own < max(_WORTH_SAYING, _TIMES_OTHERS * others):
         return ""
-    return f", and {percent(own)} of their TCP bytes are sent again (of the others' {percent(others)})"
+    return f", and {percent(own)} of their TCP bytes are retransmitted (of the others' {percent(others)})"
 
 
 def _when(members: Sequence[Odd], fleet: Fleetwide) -> tuple[str | None, str | None]:

@@ -128,6 +128,6 @@ def comments(carried: Sequence[Carried], names: Mapping[int, str]) -> Iterator[t
         message = one.message
         for number, packet in enumerate(one.packets, 1):
             part = f" {number}/{count}" if count > 1 else ""
-            again = ", sent again" if message.is_again or packet.frame in one.again else ""
+            again = ", retransmitted" if message.is_again or packet.frame in one.again else ""
             kind = "reply" if message.is_reply else "call"
             yield packet, message, f"{names[message.row]} {message.side} {kind}{part}{again}"

@@ -145,7 +145,7 @@ def _side(
         replies = {packet.ends for c in carried if c.message.row == row and c.message.is_reply for packet in c.packets}
         for packet in around:
             if first <= packet.frame <= last and packet.ends in ends and packet.frame not in told:
-                told[packet.frame] = [f"{side}, while {names[row]} was under way"]
+                told[packet.frame] = [f"{side}, while {names[row]} was in flight"]
                 whose[packet.frame] = packet, row, packet.ends in replies
     outs = [
         _Out(

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from nfslat.answer.model import Report
 from nfslat.answer.pictures import Event
+from nfslat.findings.catalogue import row
 from nfslat.model.units import to_s
 from nfslat.report.charts.chart import Spec
 from nfslat.report.charts.legend import LINE_PX
@@ -17,13 +18,6 @@ from nfslat.report.text_layout import count, duration, ms
 
 _MOST = 8  # that are marked; the table has all
 _ROWS, _NEAR = 3, 0.03  # of the axis: letters that are nearer stand below each other
-_KINDS = {
-    "host-pause": "host-pause",
-    "no-connection": "reconnect",
-    "loss": "net-loss",
-    "hang": "window-stays-shut never-acknowledged",
-    "recovery": "state-lost",
-}
 
 
 @dataclass(frozen=True)
@@ -56,9 +50,10 @@ def marks(report: Report) -> list[Mark]:
     longest = sorted(range(len(seen)), key=lambda at: -_length(seen[at]))[:_MOST]
     letters = dict(zip(sorted(longest), string.ascii_uppercase, strict=False))
     verdict = report.verdict
-    cause = verdict.cause if verdict is not None and verdict.outcome == "fault" else None
+    cause = None if verdict is None or verdict.outcome != "fault" else verdict.cause
+    blamed = "" if cause is None else row(cause).event
     return [
-        Mark(letters.get(at, ""), kind, begin, stop, when, text, cause in _KINDS.get(kind, "").split())
+        Mark(letters.get(at, ""), kind, begin, stop, when, text, kind == blamed)
         for at, (kind, begin, stop, when, text) in enumerate(seen)
     ]
 
@@ -74,7 +69,7 @@ def _length(one: _Found) -> float:
 def _event(one: Event) -> _Found:
     long = duration(one.ms)
     text = {
-        "host-pause": f"{one.side}'s host stands still, {long}",
+        "pause": f"{one.side}'s host paused, {long}",
         "no-connection": f"no connection, {long}",
         "loss": f"losses, sent by the {one.side}, {duration(one.cost_ms or 0.0)}",
     }[one.what]
@@ -108,7 +103,7 @@ def _recoveries(report: Report, begin: str) -> list[_Found]:
     found: list[_Found] = []
     for one in () if report.outcomes is None else report.outcomes.recoveries:
         at = _since(one.at, begin)
-        found.append(("recovery", at, at + one.ms / 1e3, one.at, f"lost state made anew, {duration(one.ms)}"))
+        found.append(("recovery", at, at + one.ms / 1e3, one.at, f"lost state re-established, {duration(one.ms)}"))
     return found
 
 

@@ -33,7 +33,7 @@ _MEANS = {
     "server": "server: call in to reply out",
     "reply_send": "reply_send: server sends it",
     "reply_net": "reply_net: reply in transit",
-    "net_both": "net_both: in transit, both ways",
+    "net_both": "net_both: in transit, both directions",
 }
 
 
@@ -71,7 +71,7 @@ def parts_chart(report: Report) -> list[Chart]:
     )
     error = matched.total.parts_ms.one_way_error
     if not split:
-        caption += " How the time on the network divides between call and reply cannot be told from these clocks."
+        caption += " How the network time divides between call and reply cannot be told from these clocks."
     elif error is not None:
         caption += f" call_net and reply_net are known to +/- {ms(error)} ms, their sum is exact."
     spec = unit(layers, height, alt, resolve={"scale": {"x": "independent"}})

@@ -34,7 +34,7 @@ class _Kind:
 
 _KINDS = (
     _Kind("mb_per_s", "Data", "MB/s", "data, MB/s (10^6 bytes)", ""),
-    _Kind("sent_again", "Packets sent again", "packets", "sent again, packets", "No bytes were sent again."),
+    _Kind("sent_again", "Packets retransmitted", "packets", "retransmitted, packets", "No bytes were retransmitted."),
     _Kind("lost_ms", "Time that losses cost ops", "ms", "time lost, ms", "No op lost time by losses."),
 )
 
@@ -62,7 +62,7 @@ def transport_chart(report: Report) -> list[Chart]:
         return []
     height = found[-1].bottom
     alt = f"Transport over time, {count_of(over.bins, 'bin')} of {over.bin_ms:g} ms." + "".join(
-        f" {where.capitalize()}: {count_of(sum(ways[way].sent_again), 'packet')} sent again, "
+        f" {where.capitalize()}: {count_of(sum(ways[way].sent_again), 'packet')} retransmitted, "
         f"{ms(math.fsum(ways[way].lost_ms))} ms lost."
         for way, _, where, _ in _WAYS
         if way in ways

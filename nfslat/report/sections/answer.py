@@ -126,14 +126,14 @@ def _between(low_ms: float, high_ms: float) -> str:
 def one_side_section(report: Report) -> Iterator[Block]:
     """What one capture can say, and what it cannot."""
     rows = report.raw.get("capture", [])
-    yield Prose("One capture: it shows how long ops took, not where the time goes.", style="bold")
+    yield Prose("One capture shows how long operations took, not where the time goes.", style="bold")
     if rows:
         yield Prose(_heaviest(rows))
     yield Gap()
     yield Prose(
-        "It can say: the SRT of every op as seen at this point, which ops are slow, what was sent again and what was "
-        "not answered. Taken on the server, also how many threads calls wait for; taken on the client, whether slots "
-        "are likely to hold them (below, in flight).",
+        "It can say: the SRT of every operation as seen at this point, which operations are slow, what was "
+        "retransmitted and what was not answered. Taken on the server, also how many threads calls wait for; taken "
+        "on the client, whether slots are likely to hold them (below, in flight).",
         hanging=2,
     )
     yield Prose(

@@ -15,7 +15,7 @@ _SHOWN, _SAID = 20, 3  # rows of the table, and sentences
 def called_section(side: str, rows: Sequence[Called]) -> Iterator[Block]:
     """Calls of each procedure from host to host: first those that wait for their reply."""
     where = "" if side == "capture" else f" in the {side}'s capture"
-    yield Title(f"Who calls whom{where}: calls with a reply, with none, sent again; ms")
+    yield Title(f"Who calls whom{where}: calls with a reply, without one, retransmitted; ms")
     if not rows:
         yield Prose("No calls.")
         return
@@ -44,7 +44,7 @@ def _waits(row: Called) -> str:
     """A sentence."""
     calls = "has had" if row.unanswered == 1 else f"({count(row.unanswered)} calls) have had"
     for_s = f"{(row.waits_ms or 0.0) / 1000:,.1f} s" + ("" if row.unanswered == 1 else " at most")
-    again = f", sent again {'once' if row.again == 1 else f'{count(row.again)} times'}" if row.again else ""
+    again = f", retransmitted {'once' if row.again == 1 else f'{count(row.again)} times'}" if row.again else ""
     return (
         f"{plain(row.caller)} waits for {plain(row.called)}: {op_label(row.program, row.op)} {calls} no reply for "
         f"{for_s} when the capture ends{again}"

@@ -76,11 +76,11 @@ def not_found(
         words = looked_for_in_figures() if inflight is None else looked_for(found)
         if any(one.unseen is not None and one.unseen.matters for one in (captures or {}).values()):
             lines.append(
-                "In the operations that the captures show nothing stands out; others, which they do not show, have "
+                "Nothing stands out in the operations that the captures show; others, which they do not show, took "
                 f"much of the time. Whole packets (--snaplen 0) show what those waited for. Looked for {words}."
             )
         else:
-            lines.append(f"Nothing stands out: looked for {words}.")
+            lines.append(f"Nothing stands out. Looked for {words}.")
     if completeness is not None and completeness.share < 1 - _MUCH_UNSEEN:
         lines.append(
             f"{count(completeness.of - completeness.ops)} of {count(completeness.of)} operations are not in both "
@@ -90,7 +90,7 @@ def not_found(
     if cannot and not any(one.code.startswith("server-") for one in causes):
         lines.append(f"Whether calls wait for a server thread cannot be told: {cannot}.")
     if causes:
-        lines.append(f"{MANUAL} says what each finding means, and what would refute it.")
+        lines.append(f"{MANUAL} explains each finding and what would refute it.")
     return lines
 
 
@@ -125,7 +125,7 @@ def what_if_section(replays: Sequence[WhatIf]) -> Iterator[Block]:
             ]
         yield Table("lrrr", ("", "captured", "replayed", shorten(one.asked, 22)), rows)
         yield Prose(
-            f"The replay of what was captured is {one.error * 100:+.1f} % off its mean; {count(one.ops)} of "
+            f"The replay of the captured load is {one.error * 100:+.1f} % off its mean; {count(one.ops)} of "
             f"{count_of(one.ops_given, 'op')} are played. {one.warning}"
         )
 

@@ -16,7 +16,6 @@ from nfslat.answer.model import (
     ServerInFlight,
     SessionInFlight,
 )
-from nfslat.findings.verdict import share_of
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
 from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
@@ -27,7 +26,7 @@ _HIDDEN = 0.02  # of the ops; less hardly changes a level
 
 def inflight_section(inflight: InFlight, matched: MatchedOps | None) -> Iterator[Block]:
     """Ops in flight at both sides, and whether threads or slots hold more of them back."""
-    yield Title("In flight: ops whose call has been seen and whose reply has not")
+    yield Title("In flight: operations whose call has been seen and whose reply has not")
     yield from _server(inflight.server)
     if inflight.server.limited and matched is not None:
         yield from _queues(matched)
@@ -38,16 +37,15 @@ def inflight_section(inflight: InFlight, matched: MatchedOps | None) -> Iterator
     for cap in inflight.caps:
         yield Item(_cap(cap))
     if matched is not None and matched.completeness.share < 1 - _HIDDEN:
-        yield Item(
-            f"{share_of(matched.completeness.share)} of the operations of this time are in both captures: levels are too low."
-        )
+        both, of = count(matched.completeness.ops), count(matched.completeness.of)
+        yield Item(f"{both} of {of} operations of this time are in both captures: levels are too low.")
     elif matched is None and max(inflight.hidden_share.values(), default=0.0) > _HIDDEN:
         yield Item(f"{percent(max(inflight.hidden_share.values()))} of the ops are not captured: levels are too low.")
 
 
 def _server(s: ServerInFlight) -> Iterator[Block]:
     if not s.max or not s.server:
-        yield Prose("server: no NFS op takes time in its capture")
+        yield Prose("server: no NFS operation takes time in its capture")
         return
     yield Prose(
         f"server {s.server}: at most {count(s.max)} at once, {_level(s.mean)} on average while there are any", hanging=2
@@ -63,24 +61,24 @@ def _server(s: ServerInFlight) -> Iterator[Block]:
             hanging=2,
         )
         yield Prose(
-            "threads that worked for clients which are not in the server's capture are not among them",
+            "threads that served clients outside the server's capture are not counted",
             indent=2,
             hanging=2,
         )
     if s.witnesses and s.limited:
         yield Prose(
-            f"{count_of(s.witnesses, 'call')} of little work waited as long as the others: the wait is not the "
-            "storage's",
+            f"{count_of(s.witnesses, 'call')} of little work waited as long as the others, so the wait is not for "
+            "storage",
             indent=2,
             hanging=2,
         )
     if s.held:
         yield Prose(
-            f"{count_of(s.held, 'op')} left out, which a server may hold back without a thread", indent=2, hanging=2
+            f"{count_of(s.held, 'op')} left out, because a server may hold them without a thread", indent=2, hanging=2
         )
     if s.unseen_first:
         yield Prose(
-            f"{count_of(s.unseen_first, 'op')} arrived earlier than the capture shows; when, their XIDs tell",
+            f"{count_of(s.unseen_first, 'op')} arrived earlier than the capture shows; their XIDs say when",
             indent=2,
             hanging=2,
         )
@@ -89,14 +87,14 @@ def _server(s: ServerInFlight) -> Iterator[Block]:
 def _threads(s: ServerInFlight) -> str:
     bound = f"at least {count(s.threads_lower_bound)} exist (seen {count_of(s.lower_bound_seen, 'time')})"
     if s.cannot:
-        return f"{bound}; more cannot be told: {s.cannot}"
+        return f"{bound}; no more can be told: {s.cannot}"
     if s.instead:
         return f"{bound}; no number of threads fits: {s.instead}"
     if s.threads_estimate is None:
-        return f"{bound}; no wait for one is seen, so how many there are is not known"
+        return f"{bound}; no call is seen waiting for one, so their number is not known"
     low, high = s.threads_range or (s.threads_estimate, s.threads_estimate)
     allowed = "" if low == high else f" (between {count(low)} and {count(high)})"
-    waits = "calls wait for one" if s.limited else "hardly a call waits for one"
+    waits = "calls wait for one" if s.limited else "hardly any call waits for one"
     return f"{bound}, estimate {count(s.threads_estimate)}{allowed}; {waits}"
 
 
@@ -195,8 +193,8 @@ def _knees(knees: Mapping[str, int | None]) -> Iterator[Block]:
     known = [f"from {count(knee)} in flight on at the {side}" for side, knee in knees.items() if knee is not None]
     if known:
         yield Prose(
-            f"Throughput hardly grows {', '.join(known)}. That alone is no limit: a load that comes at a fixed rate "
-            "looks alike."
+            f"Throughput hardly grows {', '.join(known)}. That alone is no limit: a load that arrives at a fixed "
+            "rate looks the same."
         )
 
 
@@ -237,7 +235,7 @@ def _slots(number: int | None) -> str:
 
 def _cap(cap: CapInFlight) -> str:
     others = "" if cap.others_median_ms is None else f", {ms(cap.others_median_ms)} ms on {_others(cap.others)}"
-    word = "A limit for each connection is likely." if cap.likely else "That alone is no sign of a limit."
+    word = "A per-connection limit is likely." if cap.likely else "That alone does not indicate a limit."
     return (
         f"Connection {cap.client}: {count(cap.level)} in flight for {percent(cap.level_share)} of its busy time, the "
         f"server closed its window {count_of(cap.zero_windows, 'time')} for {ms(cap.zero_window_ms)} ms; median server "

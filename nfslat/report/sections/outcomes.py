@@ -12,7 +12,7 @@ from nfslat.report.text_layout import count_of, ms, plain
 _QUIET = ("done", "everyday", "unknown")
 _IN_WORDS = {
     "everyday": "everyday",
-    "grace": "come again: grace period",
+    "grace": "retry later: grace period",
     "delay": "come again later",
     "locked": "locked by another",
     "state": "state not known",
@@ -32,7 +32,7 @@ def outcomes_section(outcomes: Outcomes) -> Iterator[Block]:
         yield Title("Requests that were put off and tried again, s from the first try to the last answer")
         yield from _tried_again(outcomes.tried_again)
     if outcomes.recoveries:
-        yield Title("State that the client made anew")
+        yield Title("State that the client re-established")
         yield from _recoveries(outcomes.recoveries)
 
 
@@ -80,7 +80,7 @@ def _tried_again(rows: Sequence[TriedAgain]) -> Iterator[Block]:
         ]
         for row in rows
     ]
-    headers = ("op", "vers", "put off with", "requests", "tries", "well in\nthe end", "still\nopen")
+    headers = ("op", "vers", "put off with", "requests", "tries", "succeeded\nin the end", "still\nopen")
     narrow = Table("lrrrrrrrr", (*headers[:2], *headers[3:], "mean", "max", "between"), [r[:2] + r[3:] for r in cells])
     yield Table("lrlrrrrrrr", (*headers, "mean", "max", "between"), cells, narrower=narrow)
     if any(row.open for row in rows):

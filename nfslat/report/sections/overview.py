@@ -115,15 +115,18 @@ LAYERS_AS_SHOWN = ("client", "server", "network")
 
 def trust_section(report: Report) -> Iterator[Block]:
     """What limits trust, a sentence each."""
-    warnings = dict.fromkeys(
-        note.text for capture in report.captures.values() for note in capture.audit if note.severity == "warning"
-    )
-    notes = [*warnings, *report.notes]
+    warnings = {
+        note.text: f" ({note.code})"
+        for capture in report.captures.values()
+        for note in capture.audit
+        if note.severity == "warning"
+    }
+    notes = [*warnings.items(), *((text, "") for text in report.notes)]
     if not notes:
         return
     yield Title("Before you rely on this")
-    for text in notes[:_NOTES]:
-        yield Item(_cut(text.split(". ")[0], _NOTE), style="accent")
+    for text, code in notes[:_NOTES]:
+        yield Item(f"{_cut(text.split('. ')[0], _NOTE)}{code}", style="accent")
     if len(notes) > _NOTES:
         yield Item(f"and {len(notes) - _NOTES} more (--sections audit)", style="accent")
 

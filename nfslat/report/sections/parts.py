@@ -28,7 +28,7 @@ def parts_section(total: MatchedRow, slowest: MatchedRow | None) -> Iterator[Blo
         waits = [getattr(parts, within) for parts in both] if within else []
         if any(waits):
             again = [(_like(column[at], wait), "") for wait, column in zip(waits, columns[::2], strict=True)]
-            rows.append([indented("until it was sent again", 1), *(cell for pair in again for cell in pair), ""])
+            rows.append([indented("until it was retransmitted", 1), *(cell for pair in again for cell in pair), ""])
     headers = ["part", "mean", "share"] + (["slowest 1 %", "share"] if slowest is not None else []) + [""]
     yield Table("l" + "dr" * len(both) + "l", headers, rows)
     yield Prose(_direction(total.parts_ms))
@@ -47,8 +47,8 @@ def _parts(parts: Parts, split: bool) -> list[tuple[str, float]]:
     network = [("net_both: call and reply on the network", parts.net_both)]
     if split and parts.call_net is not None and parts.reply_net is not None:
         network = [
-            ("call_net: call on the way", parts.call_net),
-            ("reply_net: reply on the way", parts.reply_net),
+            ("call_net: call in transit", parts.call_net),
+            ("reply_net: reply in transit", parts.reply_net),
         ]
     return [
         ("call_send: client sends it", parts.call_send),
@@ -63,17 +63,15 @@ def _direction(parts: Parts) -> str:
     """Which way on the network takes longer, as far as the clocks tell."""
     error = parts.one_way_error
     if error is None:
-        return "Which of the two ways on the network takes longer cannot be told: nothing is known of the clocks."
+        return "Which direction takes longer cannot be told: nothing is known of the clocks."
     if parts.call_net is None or parts.reply_net is None:
         return (
-            "How the time on the network divides between call and reply cannot be told: the clocks are known to "
-            f"+/- {ms(error)} ms only, which is more than one of the two."
+            "How the network time divides between call and reply cannot be told: the clocks are known to +/- "
+            f"{ms(error)} ms only, which is more than either of the two."
         )
     more = parts.call_net - parts.reply_net
     if abs(more) <= 2 * error:
-        return (
-            "Which way on the network takes longer cannot be told: the two differ by less than their errors together."
-        )
+        return "Which direction takes longer cannot be told: the two differ by less than their combined error."
     longer, shorter = ("call", "reply") if more > 0 else ("reply", "call")
     return (
         f"On the network the {longer} takes longer than the {shorter}, by {ms(abs(more))} ms +/- {ms(2 * error)}. The "
@@ -107,8 +105,8 @@ def clock_section(clock: Clock) -> Iterator[Block]:
     if clock.theta_ms is None or clock.bound_ms is None or clock.drift_ppm is None or clock.drift_bound_ppm is None:
         yield Prose(
             f"No offset of the two clocks explains the ops: {count(clock.contradicting)} of {count(clock.messages)} "
-            "calls and replies agree with none that the others allow, or the clocks run apart by 1 % or more. Time "
-            "stamps or matches are wrong. One-way figures cannot be had."
+            "calls and replies contradict every offset that the others allow, or the clocks drift apart by 1 % or "
+            "more. Time stamps or matches are wrong. One-way figures are not available."
         )
         return
     low, high = clock.bound_ms
@@ -118,16 +116,17 @@ def clock_section(clock: Clock) -> Iterator[Block]:
     yield Prose(
         f"The server's clock is {abs(clock.theta_ms):,.{digits}f} ms {word} the client's{when} (theta between "
         f"{low:,.{digits}f} and {high:,.{digits}f} ms). Client SRT, server SRT and their difference need no clock; "
-        "one-way figures carry its error."
+        "one-way figures carry the clock error."
     )
     least, most = clock.drift_bound_ppm
     if clock.drifts:
         yield Prose(
-            f"The clocks drift: theta changes by {clock.drift_ppm:+,.1f} ppm, {clock.drift_ppm * 3.6:+,.1f} ms an hour "
-            f"(between {least:+,.1f} and {most:+,.1f} ppm). The server's times are put on the client's clock."
+            f"The clocks drift: theta changes by {clock.drift_ppm:+,.1f} ppm, {clock.drift_ppm * 3.6:+,.1f} ms an "
+            f"hour (between {least:+,.1f} and {most:+,.1f} ppm). The server's times are converted to the client's "
+            "clock."
         )
     else:
-        yield Prose(f"No drift is seen; the bounds leave room for {least:+,.1f} to {most:+,.1f} ppm.")
+        yield Prose(f"No drift is seen; the bounds allow {least:+,.1f} to {most:+,.1f} ppm.")
     for step in clock.steps[:_MOST_STEPS]:
         whose = f"The {step.clock}'s clock" if step.clock else "One of the clocks"
         by = step.ms if step.set_by_ms is None else step.set_by_ms
@@ -135,17 +134,17 @@ def clock_section(clock: Clock) -> Iterator[Block]:
         error = max(abs(step.ms - bound) for bound in step.bound_ms)
         yield Item(
             f"{whose} was set{way} by {abs(by):,.3f} ms (+/- {ms(error)}), at {step.at} or up to "
-            f"{ms(step.within_ms)} ms later. Ops that were under way then are matched, but not timed.",
+            f"{ms(step.within_ms)} ms later. Operations in flight at that moment are matched, but not timed.",
         )
     if len(clock.steps) > _MOST_STEPS:
         yield Item(f"And {count(len(clock.steps) - _MOST_STEPS)} times more; the JSON report has them all.")
     if clock.rate_changes:
         yield Item(
-            f"The rate of a clock changed {count_of(clock.rate_changes, 'time')}, or it was set by less than a round "
+            f"A clock's rate changed {count_of(clock.rate_changes, 'time')}, or it was set by less than a round "
             "trip; what is said above is about the longest time in between.",
         )
     if clock.contradicting:
         yield Item(
             f"{count(clock.contradicting)} of {count(clock.messages)} calls and replies contradict the others (wrong "
-            "stamps, or packets that a capture saw late); the clock does not rest on them.",
+            "stamps, or packets that a capture stamped late); the clock estimate does not use them.",
         )

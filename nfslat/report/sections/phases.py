@@ -15,7 +15,7 @@ def phases_section(phases: Sequence[Phase]) -> Iterator[Block]:
     """A row each; nothing where there is only one."""
     if not phases:
         return
-    yield Title("Phases: when response times changed for good")
+    yield Title("Phases: when response times changed to another level")
     rows = [
         [
             one.begin[_SECONDS],
@@ -29,8 +29,8 @@ def phases_section(phases: Sequence[Phase]) -> Iterator[Block]:
     ]
     yield Table("llrrdddl", ["from", "to", "ops", "time", "client", "server", "network", "mostly"], rows)
     yield Prose(
-        "Means, ms, without a twentieth of a phase where it borders on another one; time is the share of all response "
-        "times. --start and --end show one of them by itself."
+        "Means in ms, leaving out a twentieth of a phase where it borders on another; time is the share of all "
+        "response times. --start and --end show one phase by itself."
     )
 
 

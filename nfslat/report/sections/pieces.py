@@ -17,7 +17,7 @@ PARTS_IN_WORDS = {
     "network": "on the network",
 }
 _OWN = {
-    NO_CONNECTION: "no connection: sent again on the next",
+    NO_CONNECTION: "no connection: retransmitted on the next",
     QUEUE: "wait for a server thread",
     IN_THREAD: "in a server thread",
 }

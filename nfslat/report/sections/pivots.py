@@ -82,11 +82,11 @@ def legend(pivots: Sequence[Pivot], intervals: Intervals | None) -> list[str]:
         )
     if intervals is not None:
         lines.append(
-            "Intervals, by when the call was sent: begin is seconds from the first matched call. kB: 1024 bytes that "
-            "READs asked for and WRITEs sent (nfsiostat counts headers, too); kB/op: over all ops of the row. retrans: "
-            "calls that the client sent again. client, server, network, queue: means; client is nfsiostat's avg RTT. "
-            "p99: of client. Rates are over whole intervals, also in the last one. READ and WRITE have rows where "
-            "there are any."
+            "Intervals, by when the call was sent: begin is seconds from the first matched call. kB: 1024 bytes "
+            "that READs asked for and WRITEs sent (nfsiostat counts headers, too); kB/op: over all ops of the row. "
+            "retrans: calls that the client retransmitted. client, server, network, queue: means; client is "
+            "nfsiostat's avg RTT. p99: of client. Rates are over whole intervals, also in the last one. READ and "
+            "WRITE have rows where there are any."
         )
     return lines
 

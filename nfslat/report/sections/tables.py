@@ -118,8 +118,9 @@ def matched_section(matched: MatchedOps) -> Iterator[Block]:
     yield Table("lrdddddd", headers, tails)
     if matched.total is not None and matched.total.negative_network:
         yield Prose(
-            f"{count(matched.total.negative_network)} ops took longer at the server than at the client, which cannot "
-            "be: clock drift, a wrong match, or packets that a capture saw late. They are kept as they are."
+            f"{count(matched.total.negative_network)} ops took longer at the server than at the client, which is "
+            "impossible: clock drift, a wrong match, or packets that a capture stamped late. They are kept as they "
+            "are."
         )
 
 
@@ -138,7 +139,7 @@ def misses_section(matched: MatchedOps) -> Iterator[Block]:
         ["missed", *(sum(missed[side].values()) for side in sides)],
     ]
     if matched.untimed:
-        rows.insert(2, ["matched, but under way when a clock was set", *(matched.untimed for _ in sides)])
+        rows.insert(2, ["matched, but in flight when a clock was set", *(matched.untimed for _ in sides)])
     for reason in _names_in_use(missed.values(), _MISSES):
         rows.append([indented(_words(reason, _MISSES), 1), *(missed[side].get(reason, 0) for side in sides)])
     yield Table("l" + "r" * len(sides), ["ops", *sides], rows)

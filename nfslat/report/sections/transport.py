@@ -37,7 +37,7 @@ def charges_section(charges: Sequence[Charge]) -> Iterator[Block]:
         for one in charges
         if one.cause == "unexplained" and (one.mean_ms or one.slowest_ms)
     ]
-    yield Table("llrdrd", ("waits for, or because", "within", "ops", "mean", "share", "slowest 1 %"), rows)
+    yield Table("llrdrd", ("waits for, or because of", "within", "ops", "mean", "share", "slowest 1 %"), rows)
     for one in outside:
         yield Item(
             f"{_PLACES[one.part]}, so in no SRT: {ms(one.mean_ms)} ms on average ({count_of(one.ops, 'op')}), "
@@ -45,8 +45,8 @@ def charges_section(charges: Sequence[Charge]) -> Iterator[Block]:
         )
     if any(one.part == "server" for one in worth):
         yield Prose(
-            "What TCP kept back within the server's time, calls that had arrived and replies that were ready, is the "
-            "network's all the same."
+            "What TCP held back within the server's time (calls that had arrived, replies that were ready) still "
+            "counts as network."
         )
 
 
@@ -56,12 +56,12 @@ def _matters(one: Charge) -> bool:
 
 # Caveats (transport.py) in words.
 _CAVEATS = {
-    "sender-drops": "the sender's capture lost packets, so more may have been sent again",
-    "receiver-drops": "the receiver's capture lost packets, so less may have been lost on the way",
-    "partial": "the captures show only some of the same bytes; these are counted",
-    "other-numbers": "TCP numbers are rewritten on the way, so that all of both captures is counted",
-    "events-dropped": "there were too many retransmissions to keep each",
-    "copies-unknown": "over IPv6, without timestamps, what is captured twice 2 ms apart looks sent again",
+    "sender-drops": "the sender's capture dropped packets, so more may have been retransmitted",
+    "receiver-drops": "the receiver's capture dropped packets, so less may have been lost in transit",
+    "partial": "the captures have only some bytes in common; those are counted",
+    "other-numbers": "TCP sequence numbers are rewritten in transit, so everything in both captures is counted",
+    "events-dropped": "there were too many retransmissions to keep each one",
+    "copies-unknown": "over IPv6, without timestamps, a packet captured twice 2 ms apart looks retransmitted",
 }
 
 
@@ -85,12 +85,12 @@ def transport_section(transport: Sequence[Transport]) -> Iterator[Block]:
         "no SYN seen" if None in each else sum(n for n in each if n is not None) for each in segments
     ]
     rows = [
-        row("segments sent again", amounts("sent_again")),
-        row("that had arrived before (sent for nothing)", amounts("arrived_again")),
-        row("segments lost on the way", lost_segments),
+        row("retransmitted segments", amounts("sent_again")),
+        row("that had arrived before (spurious)", amounts("arrived_again")),
+        row("segments lost in transit", lost_segments),
         row("share of the bytes lost", [percent(a / b if b else None) for a, b in zip(lost, sent, strict=True)]),
-        row("packets doubled on the way", [sum(one.doubled for one in way) for way in ways]),
-        row("matched ops of which bytes were sent again", [sum(one.ops_hit for one in way) for way in ways]),
+        row("packets duplicated in transit", [sum(one.doubled for one in way) for way in ways]),
+        row("matched ops of which bytes were retransmitted", [sum(one.ops_hit for one in way) for way in ways]),
     ]
     yield Table("lrr", ("", "calls", "replies"), rows)
     seen = {

@@ -53,8 +53,8 @@ def _answer(one: Detail, hanging: list[Hanging]) -> Iterator[Block]:
         yield hang_line(wait)
     if one.waits.one_sided is not None:
         yield Prose(
-            "The capture shows packets of one direction only (a mirror port, or another way back): what the sender "
-            "waited for cannot be told from it. Capture both directions.",
+            "The capture shows packets of one direction only (a mirror port, or an asymmetric route): what the "
+            "sender waited for cannot be told from it. Capture both directions.",
             hanging=2,
         )
         return
@@ -87,11 +87,11 @@ def _on_the_way(found: Ends) -> str:
         if way.held:
             told.append(f"held {count(len(way.held))} x up to {ms(max(one.peak_ms for one in way.held))} ms")
         if way.needless:
-            told.append(f"{count(way.needless)} sent again for nothing")
+            told.append(f"{count(way.needless)} spurious retransmissions")
         if told:
             parts.append(f"from {way.sender} {', '.join(told)}")
-    trip = "" if found.least_round_trip_ms is None else f", {ms(found.least_round_trip_ms)} ms there and back at least"
-    return f"On the way{trip}: {'; '.join(parts) or 'nothing lost, overtaken or held'}."
+    trip = "" if found.least_round_trip_ms is None else f", {ms(found.least_round_trip_ms)} ms round trip at least"
+    return f"In transit{trip}: {'; '.join(parts) or 'nothing lost, overtaken or held'}."
 
 
 def _mostly(one: Detail) -> str:
@@ -102,7 +102,7 @@ def _mostly(one: Detail) -> str:
         largest = max(turns.parts, key=lambda part: part.total_ms)
         what = _PARTS[largest.part]
         if largest.part == "think" and turns.asker_round_trip_ms is not None:
-            what += ", and the way there and back"
+            what += ", and the round trip"
         return (
             f"{count_of(turns.count, 'turn')} of {ms(turns.whole.mean_ms)} ms on average, "
             f"{percent(turns.whole_share)} of the time; most of it is the {what} "
@@ -111,7 +111,7 @@ def _mostly(one: Detail) -> str:
     if turns.shape is Shape.SILENT:
         return "no payload."
     if turns.shape is Shape.NO_TIME:
-        return "its packets' times run back, so that no time can be told."
+        return "its packets' times run backwards, so no duration can be given."
     sent = max(one.waits.limits, key=lambda limits: limits.busy_ms)
     way = "many requests at once" if turns.shape is Shape.PIPELINED else "data one way"
     text = f"{way}; {sent.sender} had data to send for {percent(sent.busy_ms / max(sent.total_ms, 1e-9))} of the time"
@@ -135,7 +135,7 @@ def _again(one: Detail) -> str:
     again = [way.retransmissions for way in one.counts]
     holes = [way.out_of_order for way in one.counts]
     used = [way.sending_used_share for way in one.throughput.ways if way.sending_used_share is not None]
-    text = f"Sent again: {count_of(sum(again), 'packet')}; out of order: {count(sum(holes))}."
+    text = f"Retransmitted: {count_of(sum(again), 'packet')}; out of order: {count(sum(holes))}."
     if used:
         # A rate while sending may be above one that the path was seen to sustain, which is a least one.
         text += f" Of what the path has carried {percent(min(max(used), 1.0))} were used while sending."
@@ -150,7 +150,7 @@ def _list(report: Report) -> Iterator[Block]:
     yield Table("lrrrrrrl", ["endpoints", "no", "s", "packets", "bytes", "again", "cost", "mostly"], rows)
     if len(report.conversations) > len(shown):
         yield Prose(f"The {count(len(shown))} that TCP cost most; --json has all {count(len(report.conversations))}.")
-    yield Prose("no: for --stream. cost: what TCP made both senders wait. again: packets sent again.", style="dim")
+    yield Prose("no: for --stream. cost: what TCP made both senders wait. again: retransmitted packets.", style="dim")
 
 
 def _line(line: Line) -> list[Cell]:
@@ -202,9 +202,9 @@ _COUNTS = {
     "packets": "packets",
     "data_packets": "with payload",
     "new": "  new",
-    "ahead": "  new, behind a hole",
-    "retransmissions": "  sent again",
-    "out_of_order": "  out of order, or sent again into a hole",
+    "ahead": "new, beyond a gap",
+    "retransmissions": "  retransmitted",
+    "out_of_order": "out of order, or retransmitted into a gap",
     "keep_alives": "  keep-alives",
     "zero_window_probes": "  probes of a closed window",
     "bytes": "bytes of payload",
@@ -224,7 +224,7 @@ def _captures(report: Report) -> Iterator[Block]:
 
 def _capture(one: Capture) -> str:
     parts = [(one.tcp_packets, "of TCP"), (one.copies, "of TCP captured twice"), (one.skipped_packets, "not asked for")]
-    parts.append((one.damaged_packets, "of TCP spoilt"))
+    parts.append((one.damaged_packets, "of TCP damaged"))
     parts.append((one.other_packets, "not TCP"))
     told = ", ".join(f"{count(number)} {what}" for number, what in parts if number)
     snaplen = "" if one.snaplen is None else f", cut at {count(one.snaplen)} bytes"

@@ -18,15 +18,15 @@ def ends_section(found: Ends) -> Iterator[Block]:
         yield Prose(_lost(way), hanging=2, style="bold" if way.lost_bytes else "")
         for one in way.held[:_HELD]:
             yield Prose(
-                f"Held on the way: from {ms(one.at_ms)} ms on {count_of(one.packets, 'packet')} for up to "
-                f"{ms(one.peak_ms)} ms, and let go together.",
+                f"Held in transit: from {ms(one.at_ms)} ms on {count_of(one.packets, 'packet')} for up to "
+                f"{ms(one.peak_ms)} ms, and released together.",
                 indent=2,
             )
         if len(way.held) > _HELD:
             yield Prose(f"And {count_of(len(way.held) - _HELD, 'time')} more.", indent=2)
         if way.impossible_delays:
             yield Prose(
-                f"A clock was set: {count_of(way.impossible_delays, 'packet')} would have taken less than no time, and "
+                f"A clock was set: {count_of(way.impossible_delays, 'packet')} would have taken negative time and "
                 "are left out of the delays.",
                 indent=2,
             )
@@ -42,7 +42,7 @@ def ends_section(found: Ends) -> Iterator[Block]:
             error = "" if way.delay_error_ms is None else f"+/- {ms(way.delay_error_ms)}"
             rows.append([f"from {way.sender}", delay.count, *figures, error])
     if rows:
-        yield Table("lrdddddl", ["on the way, ms", "packets", "min", "p50", "p95", "p99", "max", ""], rows)
+        yield Table("lrdddddl", ["in transit, ms", "packets", "min", "p50", "p95", "p99", "max", ""], rows)
     fates = list(dict.fromkeys(name for way in found.passed for side in way.fates for name in side))
     heads = ["packets", *(f"{way} at {end}" for way in ("->", "<-") for end in ("sender", "receiver"))]
     sides = [(way, side) for way in found.passed for side in (way.sender_capture, 1 - way.sender_capture)]
@@ -50,8 +50,8 @@ def ends_section(found: Ends) -> Iterator[Block]:
     yield Table("lrrrr", heads, table)
     yield Prose(
         f"-> from {found.passed[0].sender}, <- from {found.passed[1].sender}. in other packets: cut up or joined by "
-        "offload. lost: some bytes are at the receiver fewer times than they were sent. not captured: some are there "
-        "not once, though acknowledged.",
+        "offload. lost: some bytes arrived fewer times than they were sent. not captured: some are missing there "
+        "although acknowledged.",
         style="dim",
     )
 
@@ -60,14 +60,14 @@ def _lost(way: Passed) -> str:
     text = f"{way.sender} to {way.receiver}: "
     if not way.bytes:
         return text + "no payload."
-    text += f"{count_of(way.lost_bytes, 'byte')} in {count_of(way.lost_packets, 'packet')} lost on the way "
+    text += f"{count_of(way.lost_bytes, 'byte')} in {count_of(way.lost_packets, 'packet')} lost in transit "
     text += f"({percent(way.lost_share)} of the bytes sent)"
     if way.needless:
-        text += f"; {count_of(way.needless, 'packet')} sent again for nothing, for all had arrived"
+        text += f"; {count_of(way.needless, 'packet')} retransmitted spuriously: all of it had arrived"
     if way.reordered:
-        text += f"; {count_of(way.reordered, 'packet')} came behind later ones (reordered)"
+        text += f"; {count_of(way.reordered, 'packet')} arrived after later ones (reordered)"
     if way.missed_bytes:
         text += f"; {count(way.missed_bytes)} arrived, and the receiver's capture missed them"
     if way.surplus_bytes:
-        text += f"; {count(way.surplus_bytes)} are not in the sender's capture, or were doubled on the way"
+        text += f"; {count(way.surplus_bytes)} are not in the sender's capture, or were duplicated in transit"
     return text + "."

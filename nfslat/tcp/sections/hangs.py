@@ -91,7 +91,7 @@ def _tries(one: Hanging) -> str:
     if one.tries_arrived is not None:
         parts.append(f"{count(one.tries_arrived)} of them in the other capture")
     if one.hang is Hang.WINDOW:
-        parts.append(f"answered {times(one.answers)}, the window still shut" if one.answers else "no answer")
+        parts.append(f"answered {times(one.answers)}, the window still closed" if one.answers else "no answer")
     elif one.answers:
         parts.append(f"{count_of(one.answers, 'packet')} came meanwhile")
     if one.bytes:

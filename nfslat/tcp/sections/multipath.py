@@ -26,8 +26,8 @@ def multipath_items(report: Report) -> Iterator[Block]:
     alone = tuple(line.stream for line in report.conversations if line.is_mptcp and line.stream not in of_known)
     if alone:
         yield Item(
-            f"MPTCP: {'conversations' if len(alone) > 1 else 'conversation'} {_numbers(alone)}; of which connection is "
-            "not known, for no MP_CAPABLE of it is in the capture"
+            f"MPTCP: {'conversations' if len(alone) > 1 else 'conversation'} {_numbers(alone)}; its connection is "
+            "not known, because its MP_CAPABLE is not in the capture"
         )
 
 

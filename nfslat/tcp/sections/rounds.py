@@ -45,8 +45,8 @@ def rounds_section(found: Waits) -> Iterator[Block]:
     repaired = [f"{count(one.repaired)} from {one.sender}" for one in with_data if one.repaired]
     if repaired:
         yield Prose(
-            f"Without the packets that were sent again, or whose ACK waited for such: {', '.join(repaired)}. Their "
-            "round trips say nothing of the path (Karn).",
+            f"Without retransmitted packets and those whose ACK waited for one: {', '.join(repaired)}. Their round "
+            "trips say nothing about the path (Karn's algorithm).",
             style="dim",
         )
     costly = [(one, cluster) for one in delayed for cluster in one.delayed if cluster.waited_for]
@@ -67,7 +67,7 @@ def _setup(one: Setup, opener: str) -> str:
     frames = ", ".join(str(frame) for frame in one.frames)
     return (
         f"{took}: {opener} sent {count_of(one.syns, 'SYN')} (frames {frames}), {duration(one.waited_ms)} from the "
-        f"first to the last; {count_of(one.syn_acks, 'answer')}. What is lost there is sent again after a second, "
+        f"first to the last; {count_of(one.syn_acks, 'answer')}. What is lost there is retransmitted after a second, "
         "then two, four ..."
     )
 
@@ -85,8 +85,9 @@ def _delayed_answer(one: Rounds) -> str:
     idle = one.delayed_count - waited
     beside = f" {count(idle)} more cost nothing." if idle else ""
     return (
-        f"Delayed ACKs cost {one.sender} {duration(one.delayed_lost_ms)}, {percent(one.delayed_share)} of the run: it "
-        f"stood still for {count_of(waited, 'ACK')} that {one.receiver} held back, most of them for {about}.{beside}"
+        f"Delayed ACKs cost {one.sender} {duration(one.delayed_lost_ms)}, {percent(one.delayed_share)} of the run: "
+        f"it was stalled for {count_of(waited, 'ACK')} that {one.receiver} held back, most of them for "
+        f"{about}.{beside}"
     )
 
 
@@ -94,9 +95,9 @@ def _held_answer(one: Rounds) -> str:
     worst = sorted(one.held, key=lambda episode: -episode.peak_ms)[:_SHOWN]
     share = percent(one.held_ms / one.total_ms if one.total_ms else None)
     return (
-        f"Packets from {one.sender}, or their ACKs, were held back and let go together {times(one.held_count)}, "
-        f"{ms(one.held_ms)} ms in all, {share} of the run: round trips jump, then fall in a line. A host, an adapter, "
-        f"a hypervisor or a firewall stood still. The longest: {'; '.join(_episode(episode) for episode in worst)}."
+        f"Packets from {one.sender}, or their ACKs, were held back and released together {times(one.held_count)}, "
+        f"{ms(one.held_ms)} ms in all, {share} of the run: round trips jump, then fall linearly. A host, an adapter, "
+        f"a hypervisor or a firewall stalled. The longest: {'; '.join(_episode(episode) for episode in worst)}."
     )
 
 
@@ -119,14 +120,17 @@ def _where(found: Waits) -> str:
         Place.AT_A: f"at {found.rounds[0].sender}, or near it",
         Place.AT_B: f"at {found.rounds[1].sender}, or near it",
         Place.BETWEEN: "between the two",
-        Place.UNKNOWN: "at a place that it does not show",
+        Place.UNKNOWN: "at a point that it does not reveal",
     }[found.place]
     ways = [
         f"{ms(way)} ms to {name} and back"
         for way, name in ((found.to_a_ms, found.rounds[0].sender), (found.to_b_ms, found.rounds[1].sender))
         if way is not None
     ]
-    return f"The capture seems to be taken {place}; the shortest ways from there: {', '.join(ways) or 'not known'}."
+    return (
+        f"The capture appears to be taken {place}; the shortest round trips from there: "
+        f"{', '.join(ways) or 'not known'}."
+    )
 
 
 def _row(one: Rounds, cluster: DelayedAcks) -> list[Cell]:

@@ -54,9 +54,9 @@ def _way(way: WaySizes) -> Iterator[Block]:
 def _amount(way: WaySizes) -> str:
     text = f"{count(way.bytes)} bytes in {count_of(way.data_packets, 'packet')}."
     if way.mss is None:
-        text += " The size of a full segment is not known: no SYN was captured, and the sizes do not tell."
+        text += " The size of a full segment is not known: no SYN was captured, and the sizes do not reveal it."
     else:
-        source = "by the SYN" if way.mss_source == "syn" else "by the sizes, for no SYN was captured"
+        source = "by the SYN" if way.mss_source == "syn" else "by the sizes, because no SYN was captured"
         text += f" A full segment has {count(way.mss)} bytes ({source})."
     if way.super_packets:
         text += (
@@ -80,10 +80,10 @@ def _spill(spill: Spill) -> str:
         text += f" They are {count_of(over, 'byte')} larger than {count(spill.limit_bytes)}."
     if spill.waited_for_ack:
         text += (
-            f" {count_of(spill.waited_for_ack, 'remainder')} waited for an ACK; together "
-            f"{ms(spill.waited_ms)} ms went by between the two."
+            f" {count_of(spill.waited_for_ack, 'remainder')} waited for an ACK; together {ms(spill.waited_ms)} ms "
+            "passed between the two."
         )
-    return text + f" Use at most {count(spill.use_at_most_bytes)} bytes, headers included: that goes out in one piece."
+    return text + f" Use at most {count(spill.use_at_most_bytes)} bytes, headers included: that fits in one packet."
 
 
 def _runts(runts: Runts) -> str:
@@ -113,7 +113,7 @@ def throughput_section(found: Throughput) -> Iterator[Block]:
         return
     yield Title("Throughput, Mbit/s of payload")
     if all(_path(way) is None for way in ways):
-        yield Prose("What the path can carry was not shown: no 64 KB came without a silence.", style="bold")
+        yield Prose("The path's capacity was not seen: no 64 KB arrived without a pause.", style="bold")
     else:
         for way in ways:
             yield Prose(_answer(way), style="bold")
@@ -130,7 +130,7 @@ def throughput_section(found: Throughput) -> Iterator[Block]:
     ]
     yield Table("lrrrrrr", ["from", "bytes", "run", "sending", "1 s", "100 ms", "10 ms"], rows)
     yield Prose(
-        "run: over the whole conversation; sending: without silences; 1 s, 100 ms, 10 ms: the most in any such time.",
+        "run: over the whole conversation; sending: without pauses; 1 s, 100 ms, 10 ms: the most in any such time.",
         style="dim",
     )
 
@@ -156,16 +156,16 @@ def _answer(way: WayThroughput) -> str:
         )
     path = _path(way)
     if path is None or way.used_share is None:
-        return f"{who}what the path can carry was not shown: no 64 KB came without a silence."
+        return f"{who}the path's capacity was not seen: no 64 KB arrived without a pause."
     text = f"{percent(way.used_share)} of the {_carried(path)}"
     if way.is_short and way.path_wait_share >= _LITTLE:
         return (
-            f"{who}{text} were used: for so short a time a shaper or a policer lets pass what the line takes. The "
-            f"sender waited for the path {percent(way.path_wait_share)} of the time; its bandwidth is not ruled out."
+            f"{who}{text} were used: for so short a time a shaper or policer passes the full line rate. The sender "
+            f"waited for the path {percent(way.path_wait_share)} of the time; its bandwidth is not ruled out."
         )
     if way.used_share < _IDLE:
-        return f"{who}the network is used at {text}: its bandwidth is not what limits."
-    return f"{who}{text} were used. It was not seen to carry more, so its bandwidth is not ruled out."
+        return f"{who}the network is used at {text}: bandwidth is not the limit."
+    return f"{who}{text} were used. It was not seen to carry more, so bandwidth is not ruled out."
 
 
 def _carried(path: Carried) -> str:

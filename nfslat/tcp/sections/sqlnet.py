@@ -32,9 +32,9 @@ def sqlnet_section(found: Sqlnet | None) -> Iterator[Block]:
 
 def trace_section(compared: Compared) -> Iterator[Block]:
     """The SQL*Net trace beside the packets."""
-    yield Title("SQL*Net trace beside the packets")
+    yield Title("SQL*Net trace against the packets")
     yield Prose(_sdu_of_both(compared))
-    whose = f"the {compared.side}'s" if compared.side else "of one of both sides, the lengths do not tell which"
+    whose = f"the {compared.side}'s" if compared.side else "of one of the two sides; the lengths do not reveal which"
     yield Prose(f"The trace is {whose}. TNS packets by their lengths:")
     rows = [
         [name, count(one.both), count(one.only_trace), count(one.only_packets)]
@@ -50,7 +50,7 @@ def _sdu(found: Sqlnet) -> str:
         if connect is not None:
             return (
                 f"The client asks for an SDU of {connect.sdu_bytes} bytes (TDU {connect.tdu_bytes}){service}; no "
-                "accept packet was captured, so what was agreed on is not known."
+                "accept packet was captured, so the agreed size is not known."
             )
         least = f"; data packets have up to {found.sdu_at_least} bytes, so it is at least that" * bool(
             found.sdu_at_least
@@ -68,14 +68,14 @@ def _sdu(found: Sqlnet) -> str:
 def _turned_away(found: Sqlnet) -> list[str]:
     lines = []
     if found.client is None:
-        lines.append("Which side is the client is not known; the one that sent first is called so here.")
+        lines.append("It is not known which side is the client; the side that sent first is called the client here.")
     if found.connects > 1:
         lines.append(f"{found.connects} connect packets: the server asked for it again (resend), one round trip each.")
     if found.refused is not None:
         number = f" with error {found.refused}" if found.refused else ""
         lines.append(f"The server refused the connection{number}.")
     if found.redirected_to is not None:
-        lines.append(f"The client was sent to {found.redirected_to}: that is another connection.")
+        lines.append(f"The client was redirected to {found.redirected_to}: that is another connection.")
     return lines
 
 
@@ -138,7 +138,7 @@ def _times(found: Sqlnet) -> list[str]:
     parts.append(f"queries {ms(phases.query_ms)} ms (to the last data)")
     lines = [f"Time: {', '.join(parts)}."]
     if found.accept is not None and phases.logon_ms is None:
-        lines[0] += " The logon could not be told apart; it is in the time of the queries."
+        lines[0] += " The logon could not be separated; it is included in the time of the queries."
     if phases.turns.count:
         lines.append(_turns(phases.turns))
     return lines
@@ -148,7 +148,7 @@ def _turns(turns: Turns) -> str:
     return (
         f"In the time of the queries {count_of(turns.count, 'turn')}: {ms(turns.waited_ms)} ms from requests to the "
         f"end of their answers ({ms(turns.waited_ms / turns.count)} ms each), {ms(turns.between_ms)} ms in between, "
-        "when the client asked for nothing."
+        "when the client had no request outstanding."
     )
 
 
@@ -158,10 +158,10 @@ def _sdu_of_both(compared: Compared) -> str:
         known = [
             f"the {name} says {size}" for name, size in (("trace", trace), ("capture", packets)) if size is not None
         ]
-        return f"SDU: {', '.join(known) or 'neither trace nor capture says it'}; nothing to hold it against."
+        return f"SDU: {', '.join(known) or 'neither trace nor capture says it'}; nothing to compare it with."
     if trace == packets:
         return f"Both say that the SDU is {packets} bytes."
     return (
-        f"The trace says SDU {trace}, the packets {packets} bytes: the packets count. The trace may be of another "
-        "connection, or state what its side wanted."
+        f"The trace says SDU {trace}, the packets {packets} bytes: the packets are believed. The trace may be of "
+        "another connection, or state what its side asked for."
     )

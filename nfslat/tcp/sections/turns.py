@@ -33,15 +33,16 @@ def turns_section(found: Turns) -> Iterator[Block]:
         return
     if found.shape is Shape.NO_TIME:
         yield Prose(
-            f"How long turns took is not known: time runs back in the capture, by up to {duration(found.time_back_ms)}."
+            "How long turns took is not known: time runs backwards in the capture, by up to "
+            f"{duration(found.time_back_ms)}."
         )
         return
     if found.shape is Shape.ONE_WAY:
-        yield Prose("None: no request was answered. Data went one way only.")
+        yield Prose("None: no request was answered. Data went in one direction only.")
         return
     yield Prose(_cost(found), style="bold")
     yield Prose(f"{found.asker} asks ({_ASKER_BY[found.asker_by]}), {found.answerer} answers.")
-    names = _PARTS if found.asker_round_trip_ms is None else _PARTS | {"think": "asker, and the way there"}
+    names = _PARTS if found.asker_round_trip_ms is None else _PARTS | {"think": "asker, and the path to it"}
     rows: list[list[Cell]] = [
         [names[part.part], duration(part.total_ms), percent(part.share)]
         + ([part.each.mean_ms, part.each.p50_ms, part.each.p99_ms, part.each.max_ms] if part.each else [None] * 4)
@@ -64,7 +65,7 @@ def turns_section(found: Turns) -> Iterator[Block]:
         stalls = [_stall(stall) for stall in found.stalls]
         yield Table("llrrdrr", ["in the", "waited for", "times", "turns", "mean ms", "in all", "share"], stalls)
         yield Prose(
-            "Their senders' silences of 30 ms or more, the way there and back included; share: of the time in turns.",
+            "Their senders' silences of 30 ms or more, the round trip included; share: of the time in turns.",
             style="dim",
         )
     if found.delayed_ack_turns:
@@ -75,7 +76,7 @@ def turns_section(found: Turns) -> Iterator[Block]:
         )
     if found.round_trips_alone_ms is not None and found.round_trip_ms is not None:
         yield Prose(
-            f"So many round trips alone, at the least one of {ms(found.round_trip_ms)} ms, take "
+            f"That many round trips alone, at the shortest of {ms(found.round_trip_ms)} ms, take "
             f"{duration(found.round_trips_alone_ms)}."
         )
 
@@ -136,7 +137,7 @@ def walk_section(found: Walk) -> Iterator[Block]:
     yield Table("ldll", ["frame", "ms", "", ""], rows)
     text = f"It took {ms(found.took_ms)} ms"
     if found.without_ms < found.took_ms:
-        text += f"; without the time that it stood still for TCP it would have taken {ms(found.without_ms)} ms"
+        text += f"; without the time that it was stalled by TCP it would have taken {ms(found.without_ms)} ms"
     yield Prose(text + ".")
     for note in found.notes:
         yield Item(note.text)

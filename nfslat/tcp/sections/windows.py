@@ -29,8 +29,8 @@ def windows_section(found: Waits) -> Iterator[Block]:
     yield Title("What limited the sender")
     if found.one_sided is not None:
         yield Prose(
-            f"The capture shows packets of {found.one_sided} alone (a mirror of one direction, or another way back): "
-            "what limited a sender cannot be told from it.",
+            f"The capture shows packets of {found.one_sided} alone (a mirror of one direction, or an asymmetric "
+            "route): what limited a sender cannot be told from it.",
             style="bold",
         )
         return
@@ -78,8 +78,7 @@ def _needless(limits: Limits) -> str:
     one = next(one for one in limits.limits if one.limit is Cause.SPURIOUS)
     return (
         f"{limits.sender} sent {count_of(limits.needless, 'packet')} again that had arrived, {ms(one.ms)} ms in all: "
-        "no loss (its timer was early, or packets overtook each other; told by D-SACK, or by ACKs that were on their "
-        "way)."
+        "no loss (its timer was early, or packets were reordered; shown by D-SACK, or by ACKs already in transit)."
     )
 
 
@@ -138,13 +137,16 @@ def _about(windows: Windows) -> list[str]:
     if windows.below_two_segments:
         lines.append(
             f"Small windows: {count(windows.below_two_segments)} open ones below two segments, "
-            f"{count(windows.below_segment)} of them below one, into which a sender that can wait sends nothing."
+            f"{count(windows.below_segment)} of them below one, into which a sender avoiding silly windows sends "
+            "nothing."
         )
     if windows.full:
         frames = ", ".join(str(frame) for frame in windows.full_frames)
         lines.append(f"The window was full behind {count_of(windows.full, 'packet')} (frames {frames}).")
     if windows.counts_from is not CountsFrom.ACK:
-        unseen = " Not all that these acknowledge is in the capture: whether it was full cannot be told from it."
+        unseen = (
+            " Not all the data that these acknowledge are in the capture: whether it was full cannot be told from it."
+        )
         lines.append(
             f"{windows.receiver} has one window for all subflows of the MPTCP connection; it counts from DATA_ACKs "
             f"(RFC 8684).{unseen if windows.counts_from is CountsFrom.UNSEEN else ''}"
@@ -152,7 +154,7 @@ def _about(windows: Windows) -> list[str]:
     if windows.shrunk:
         frames = ", ".join(str(frame) for frame in windows.shrunk_frames)
         lines.append(
-            f"{windows.receiver} took back what it had offered {times(windows.shrunk)}, up to "
+            f"{windows.receiver} shrank the window it had offered {times(windows.shrunk)}, up to "
             f"{count(windows.shrunk_most_bytes)} bytes (frames {frames}). It should not (RFC 9293 section 3.8.6)."
         )
     return lines
@@ -162,6 +164,6 @@ def _scale(windows: Windows) -> str:
     if windows.scale is not None:
         return f"window scale {windows.scale} (factor {windows.factor}), as the handshake agreed"
     return (
-        "window scale not known, for the handshake is not in the capture: at least "
-        f"{windows.scale_at_least} (factor {1 << windows.scale_at_least}), or what was in flight would not fit"
+        f"window scale not known, because the handshake is not in the capture: at least {windows.scale_at_least} "
+        f"(factor {1 << windows.scale_at_least}), or what was in flight would not fit"
     )
