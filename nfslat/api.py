@@ -33,7 +33,7 @@ from nfslat import __version__
 from nfslat.answer import model
 from nfslat.decode.engine import ENGINES
 from nfslat.decompose import SRT_DEFINITIONS
-from nfslat.errors import UsageError
+from nfslat.errors import NfslatError, UsageError
 from nfslat.evidence.known import Known, parse_known
 from nfslat.evidence.outside import Files, Outside, gather, with_bundled
 from nfslat.figures.objectives import Slo, parse_slo
@@ -573,8 +573,8 @@ def _inferred(side: Side, work: Workspace, options: Options) -> Correlation | st
         return "it holds NFS over UDP, in whose packets there is no clock of the other host"
     try:
         segments = read_segments(source, work.engine.tools, lambda _: None, ports)
-    except UsageError as problem:
-        return str(problem)
+    except NfslatError as problem:
+        return f"its packets cannot be read again: {problem}"
     return pipeline.infer_other(side, segments, filters=options.filters, srt=options.srt)
 
 

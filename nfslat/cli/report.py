@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Compare two packet captures of the same NFS traffic, one taken on the server and
 one on the client, and say where the time goes: client, network or server.
-With one capture, print the latencies of that side."""
+With one capture, infer from its packets what the other host did."""
 
 EXAMPLES = """\
 examples:

@@ -112,6 +112,8 @@ def _of_json(name: str, text: TextIO) -> Run:
     report = Report.from_json(text.read(), name)
     if report.matched is None:
         raise InputError(f"{name}: a report on one capture; diff needs reports on the server's and the client's")
+    if report.inferred is not None:
+        raise InputError(f"{name}: a report on one capture, whose other host is inferred; diff needs reports on both")
     if report.captures.keys() != {"server", "client"} or report.clock is None or report.verdict is None:
         raise InputError(f"{name}: not a whole report of {SCHEMA}: no captures of both sides, clock or verdict")
     run = Run(name, "report", report, None)

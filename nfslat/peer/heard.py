@@ -43,6 +43,8 @@ class Heard:
 
     def rows_of(self, frame: I32 | I64) -> I64:
         """The row of each frame; NULL where it is none of these."""
+        if not len(self.frame):
+            return np.full(len(frame), NULL)
         at = np.minimum(np.searchsorted(self.frame, frame), len(self.frame) - 1)
         return np.where(self.frame[at] == frame, self.place[at], NULL)
 

@@ -218,6 +218,7 @@ def _of_client(ops: Ops, rows: I64, call: I64, reply: I64, peers: dict[int, Peer
 
 
 def _is_possible(ops: Ops, rows: I64, made: _Made, near: str) -> Bool:
+    """Not where the clock was set while the op was under way: the server's times lie within the client's."""
     """Not where the clock of the capture was set meanwhile: one host's times lie within the other's."""
     begin, end = (ops.t0, ops.t3) if near == "client" else (ops.t1, ops.t2)
     outside = (made.begin.at - begin[rows], end[rows] - made.end.at)

@@ -26,11 +26,13 @@ _FULL = 2  # segments that are acknowledged at once
 # No timer of delayed ACKs is shorter than that of Linux, 40 ms (TCP_DELACK_MIN): a bare ACK that left sooner left when
 # its message came in, or when it was read.
 _TIMER_NS = 38_000_000
-_NEAR = 9  # messages
+_NEAR = 9  # messages: what is usual is the median of so many
 _SET_BACK_NS = 10_000_000  # no packets are out of order by that much in a capture
+# What bounds are wider by: a host's own time, and of n segments none need have left within the first 3/n of a tick; of
+# the shortest round trip what a host may have kept, and a part.
 _NOTHING_NS, _OF_TICKS = 20_000, 3
 _KEPT_NS, _OF_A_TRIP = 200_000, 32
-_BESIDE = 1.25
+_BESIDE = 1.25  # times the shortest round trip: a bare ACK that took no more shows it, too
 
 
 @dataclass(frozen=True)

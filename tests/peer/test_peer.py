@@ -186,3 +186,18 @@ def test_numbers_are_those_of_the_decoder() -> None:
     kinds = packets.Kind
     assert AGAIN == (kinds.RETRANSMISSION, kinds.KEEP_ALIVE, kinds.ZERO_WINDOW_PROBE)
     assert (SYN, RST) == (packets.SYN, packets.RST)
+
+
+def test_a_coarse_clock_contradicts_the_stamps() -> None:
+    """A capture that stamps to 10 ms holds nothing that stamps of 1 ms could be held against: that is said, or the
+    bounds hold all the same."""
+    world = World(work_ns=MS, back_queue_ns=0)
+    ops, segments = capture(world)
+    coarse = {"t_ns": segments.t_ns // (10 * MS) * (10 * MS)}
+    segments = type(segments)(**{name: coarse.get(name, getattr(segments, name)) for name in segments.columns()})
+    columns = {name: getattr(ops, name) for name in ops.columns()}
+    columns |= {name: getattr(ops, name) // (10 * MS) * (10 * MS) for name in ("t0", "t1", "t2", "t3")}
+    ops = type(ops)(**columns, kinds=ops.kinds, connections=ops.connections)
+    found = infer(ops, np.ones(len(ops), dtype=np.bool_), segments, "client")
+    assert isinstance(found, str)
+    assert "contradict" in found
