@@ -135,11 +135,7 @@ def _doubt(one: Diagnosis, mean: Layers, ground: Ground | None) -> str:
             f"the {ground.inferred}'s times are inferred from the packets of one capture, to within "
             f"{ms(ground.error_ms)} ms in the mean, which is too little to name a layer"
         )
-    if (
-        ground.lost_share > _LOSSY
-        and one.layer == ground.inferred == "server"
-        and one.code in (SLOW_OPS, STORAGE)
-    ):
+    if ground.lost_share > _LOSSY and one.layer == ground.inferred == "server" and one.code in (SLOW_OPS, STORAGE):
         return (
             "packets are lost on the path, and a reply that was lost whole and retransmitted looks like a slow "
             "operation in a capture of the client alone"

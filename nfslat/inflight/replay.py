@@ -66,8 +66,8 @@ def what_if(
     sessions: int | None = None,
     most: int | None = None,
 ) -> WhatIf:
-    """Play `load`, or its busiest `most` ops (None: `MOST_OPS`), with the numbers in effect (None: no limit was seen), and with `threads`
-    and `slots` (None: as now).
+    """Play `load`, or its busiest `most` ops (None: `MOST_OPS`), with the numbers in effect (None: no limit was seen),
+    and with `threads` and `slots` (None: as now).
 
     `slots` are those of each slot table. `sessions` is how many requests the application has open at any time; packets
     do not show it where slots are the limit. Raises ``UsageError`` where it is needed and for numbers below 1,
