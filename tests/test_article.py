@@ -38,7 +38,7 @@ def test_too_few_threads_in_captures(engine: str, tmp_path: Path, capsys: pytest
     rows = {row["layer"]: row["ms"] for row in found["stack"]}
     assert rows["server"] == pytest.approx(traffic.server_ns.mean() / MS, rel=0.06)
     assert rows["in a thread"] == pytest.approx(1.0, rel=0.06)
-    assert "a limit of 16 at once" in verdict["text"]  # 1 ms may be that of 16 processors, too
+    assert "works on 16 at a time" in verdict["text"]  # 1 ms may be that of 16 processors, too
 
 
 def test_too_few_slots_in_captures(engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

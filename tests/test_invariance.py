@@ -64,7 +64,7 @@ class Answer:
 
     @property
     def layer(self) -> str:
-        return str(self.report["verdict"]["layer"])
+        return str(self.report["verdict"]["largest_layer"])
 
 
 def _read(path: Path) -> Capture:

@@ -49,5 +49,5 @@ def test_slots_of_a_slow_client_are_mentioned() -> None:
     assert report.inflight is not None
     assert report.inflight.client.held == "slots or workers"
     (note,) = [one for one in report.notes if "2 calls are in flight most of the time" in one]
-    assert "by so many slots" in note
+    assert "either that many slots" in note
     assert "About 16 files or directories take turns" in note

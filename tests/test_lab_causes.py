@@ -37,16 +37,16 @@ CAUSES: dict[str, tuple[str | None, str | None]] = {
     "b4_v3_rpc_retransmit": ("server-threads", "server-threads"),
     "b_v3_nfsd_threads2": ("server-threads", "server-threads"),
     "f_v42_nfsd_threads2": ("server-threads", "server-threads"),
-    "c_v3_slots2": ("server-storage", "client-slots"),
-    "m_v3_slots16": ("server-storage", "client-slots"),
-    "c2_v3_slots2_fast": (None, "client-slots"),
-    "f_v41_session_slots2": ("server-storage", "session-slots"),
+    "c_v3_slots2": ("client-slots", "client-slots"),
+    "m_v3_slots16": ("client-slots", "client-slots"),
+    "c2_v3_slots2_fast": ("client-slots", "client-slots"),
+    "f_v41_session_slots2": ("session-slots", "session-slots"),
     "e_v3_slow_storage": ("server-storage", "server-storage"),
     "d_v3_netdelay5": ("net-delay", "net-delay"),
     "g_clock_drift5000ppm": ("net-delay", "net-delay"),
     "g_clock_offset7s": ("net-delay", "net-delay"),
     "n_v3_nfsd_restart": ("reconnect", "reconnect"),
-    "j_v3_client_stall": (None, "host-pause"),
+    "j_v3_client_stall": ("host-pause", "host-pause"),
 }
 
 

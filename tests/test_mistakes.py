@@ -82,7 +82,6 @@ def _where_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["ops.csv", CLIENT], 3, "nfslat diff compares two such files"),
         ([*BOTH, "--server-snapshot", "notes.txt"], 3, "is not a snapshot: give what scripts/snapshot.sh prints"),
         (["--server-snapshot", *BOTH], 2, "a capture, or packed; give what scripts/snapshot.sh printed"),
-        ([SERVER, "--by", "size"], 2, "this needs both captures"),
         (["show", *BOTH], 2, "(see nfslat show --help)"),
         (["show", *BOTH, "--xid", "0x1"], 3, "XIDs stand in the file that --csv writes"),
         (["diff", "report.json"], 2, "diff compares two runs, 1 given"),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import wire
 from valid import validator
 
 from nfslat.answer.model import Report
@@ -102,7 +103,7 @@ def test_csv_holds_what_the_report_says(capsys: pytest.CaptureFixture[str], tmp_
     """One row per matched op; its parts sum exactly to c3 - c0, and its mean network time is the report's."""
     out = tmp_path / "ops.csv"
     pair = SAMPLES / "session-slots"
-    report = _report(capsys, pair / "server.pcap.gz", pair / "client.pcap.gz", "--csv", out)
+    report = _report(capsys, pair / "server.pcap.gz", pair / "client.pcap.gz", "-q", "--csv", out)
     rows = list(csv.DictReader(io.StringIO(out.read_text())))
     assert len(rows) == report["matched"]["ops"]
     for row in rows:
@@ -147,12 +148,21 @@ def test_filters_by_address_and_port(capsys: pytest.CaptureFixture[str]) -> None
         )
 
 
-def test_one_capture_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """A single capture gives raw data, no comparison, and says what one side cannot tell."""
+def test_one_capture_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Of a single capture the other host's times are inferred, and the report says so; without time stamps it gives raw
+    data, no comparison, and says what one side cannot tell."""
     report = _report(capsys, SAMPLES / "server-threads" / "server.pcap.gz")
+    assert list(report["captures"]) == ["server"]
+    assert report["inferred"]["side"] == "client"
+    tcp = wire.Tcp()
+    for at in range(30):
+        tcp.send(10 * at, ">", wire.read(at, 512 * at, 512))
+        tcp.send(10 * at + 2, "<", wire.reply(at, wire.read3(512)))
+    alone = wire.write_pcap(tmp_path / "alone.pcap", tcp.seen_by("client"))
+    report = _report(capsys, alone)
     assert list(report["captures"]) == ["capture"]
     assert (report["matched"], report["clock"], report["verdict"]) == (None, None, None)
-    assert cli.main([str(SAMPLES / "server-threads" / "server.pcap.gz")]) == 0
+    assert cli.main([str(alone)]) == 0
     assert "cannot" in capsys.readouterr().out
 
 

@@ -12,7 +12,7 @@ Each file is a timeline that a person can check with a pencil (tests/scenario.py
                                     several ops, in the order of the client's calls
     tolerance_ms                    of the above, where a clock runs fast or slow; else a nanosecond or so
     parts_ms                        means over all ops, by their names in the report; native engine
-    layer                           of the verdict
+    layer                           of the verdict that adds most
     clock                           fits; bound_ms, drift_ppm (and how far its bounds may be off), steps
     direction                       "call", "reply" or "cannot tell": which one-way part is the larger one on average
 """
@@ -70,7 +70,7 @@ def test_scenario(scenario: Scenario, engine: str, tmp_path: Path, capsys: pytes
     if "direction" in scenario.expect:
         assert _direction(report) == scenario.expect["direction"]
     if "layer" in scenario.expect:
-        assert report["verdict"]["layer"] == scenario.expect["layer"]
+        assert report["verdict"]["largest_layer"] == scenario.expect["layer"]
 
 
 _LAB = SHARED / "lab"

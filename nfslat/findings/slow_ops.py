@@ -8,7 +8,7 @@ from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, dia
 from nfslat.findings.facts import STORAGE_OPS, Facts, SlowOps
 from nfslat.findings.words import ms, percent, times
 
-SLOW_OPS = "server-slow-ops"
+SLOW_OPS, STORAGE = "server-slow-ops", "server-storage"
 # What packets show of storage, and what its own figure proves.
 IN_THREAD, STORAGE_PROVEN = "in a thread of the server (file system, locks or disk)", "The server's storage is slow"
 _SLOW_MS = 5.0  # a healthy disk answers sooner
@@ -91,7 +91,7 @@ def slow_finding(f: Facts) -> Diagnosis | None:
     if f.storage_ms is not None:
         text += f"; the storage's own figure is {ms(f.storage_ms)} ms on average"
     return diagnosis(
-        "server-storage" if is_storage else SLOW_OPS,
+        STORAGE if is_storage else SLOW_OPS,
         "server",
         text + _beside(f, s),
         share=f.share_within("server", s.mean_ms),

@@ -64,10 +64,10 @@ def what_if(
     threads: int | None = None,
     slots: int | None = None,
     sessions: int | None = None,
-    most: int = MOST_OPS,
+    most: int | None = None,
 ) -> WhatIf:
-    """Play `load`, or its busiest `most` ops, with the numbers in effect (None: no limit was seen), and with `threads`
-    and `slots` (None: as now).
+    """Play `load`, or its busiest `most` ops (None: `MOST_OPS`), with the numbers in effect (None: no limit was seen),
+    and with `threads` and `slots` (None: as now).
 
     `slots` are those of each slot table. `sessions` is how many requests the application has open at any time; packets
     do not show it where slots are the limit. Raises ``UsageError`` where it is needed and for numbers below 1,
@@ -77,7 +77,7 @@ def what_if(
         if value is not None and value < 1:
             raise UsageError(f"{name}={value}: give 1 or more")
     given = len(load)
-    load = _busiest(_in_order(load), most)
+    load = _busiest(_in_order(load), MOST_OPS if most is None else most)
     if not load.is_ours.any():
         raise InputError("there is no op to replay: the what-if needs ops whose time in a server thread is known")
     if slots_now is None:
