@@ -351,7 +351,7 @@ def test_a_pair(runs: dict[str, Run], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "nfslat", *files, "--json", str(report)]
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
     verdict = json.loads(report.read_text())
-    assert verdict["verdict"]["layer"] == "server"
+    assert verdict["verdict"]["largest_layer"] == "server"
 
 
 def test_all_peers(runs: dict[str, Run]) -> None:
