@@ -6,6 +6,7 @@ What is decided by an exception is decided by its type and its fields, never by 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Self
 
 
@@ -54,3 +55,10 @@ class ToolError(NfslatError):
 
 class PictureError(NfslatError):
     """What draws pictures failed; everything else of a report can still be had."""
+
+
+def nearest(word: str, names: Iterable[str]) -> str | None:
+    """The one of `names` that `word` may have been meant to be."""
+    import difflib  # noqa: PLC0415  (for what is misspelt only)
+
+    return next(iter(difflib.get_close_matches(word, list(names), n=1)), None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import re
 from collections import Counter
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.errors import InputError, UsageError
+from nfslat.errors import InputError, UsageError, nearest
 from nfslat.match import overlap
 from nfslat.model.blocks import tally
 from nfslat.model.protocol import NFS, is_callback_program, op_name, op_names
@@ -106,8 +105,8 @@ def parse_ops(names: Iterable[str], option: str) -> frozenset[str]:
     """Names of operations, upper case. Raises ``UsageError`` for a name that no operation has."""
     out = frozenset(name.strip().upper() for name in names if name.strip())
     for name in sorted(out - op_names()):
-        near = difflib.get_close_matches(name, op_names(), n=1)
-        hint = f"did you mean {near[0]}?" if near else "operations are named as nfsstat does, READ for example"
+        near = nearest(name, op_names())
+        hint = f"did you mean {near}?" if near else "operations are named as nfsstat does, READ for example"
         raise UsageError(f"{option} {name}: no such operation; {hint}")
     return out
 

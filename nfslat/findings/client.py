@@ -10,7 +10,8 @@ from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, percent, span, times
 from nfslat.wire.above import Why
 
-SLOT_CODES = CONNECTION_SLOTS, SESSION_SLOTS = ("client-slots", "session-slots")
+SESSION_SLOTS = "session-slots"
+SLOT_CODES = ("client-slots", SESSION_SLOTS)
 ABOVE = "above-wire"
 _SOME = 0.05
 _AT_LIMIT = 0.5  # of the busy time, where the application's time is known to lie above the wire

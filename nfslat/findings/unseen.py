@@ -58,11 +58,6 @@ class WithUnseen:
         server_ms = min(server_ms, wire_ms)
         return dataclasses.replace(seen, server_ms=server_ms, network_ms=wire_ms - server_ms, client_ms=above)
 
-    @property
-    def is_one_figure(self) -> bool:
-        """Are the bounds so near each other that none need be told?"""
-        return all(high - low <= _ONE_FIGURE * high for low, high in (self.wire_ms, self.server_ms))
-
     def _ranges(self, mean: Layers) -> dict[str, Bounds]:
         """What each layer adds to `mean`, which is of `layers`; what was moved from one to another included."""
         out = {}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 from nfslat.answer.model import Report
-from nfslat.errors import UsageError
+from nfslat.errors import UsageError, nearest
 from nfslat.report.sections.all import blocks
 from nfslat.report.text_writer import write
 
@@ -46,8 +45,8 @@ def parse_sections(text: str) -> tuple[str, ...]:
     asked = tuple(dict.fromkeys(one.strip().lower() for one in text.split(",") if one.strip()))
     for one in asked or ("",):
         if one not in NAMES:
-            near = difflib.get_close_matches(one, NAMES, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
+            near = nearest(one, NAMES)
+            hint = f"did you mean {near}? " if near else ""
             raise UsageError(f"--sections {one}: no such section; {hint}They are {', '.join(NAMES)}")
     return asked
 

@@ -13,7 +13,6 @@ r7 = ["10.0.7.0/24"]                      # by network, too
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import os
 import re
@@ -23,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from nfslat.errors import InputError, UsageError
+from nfslat.errors import InputError, UsageError, nearest
 from nfslat.evidence.known import parse_known
 from nfslat.fleet.run import inputs, remote
 from nfslat.fleet.run.inputs import Given, Input
@@ -255,8 +254,8 @@ class _Reading:
     def known(self, table: dict[str, Any], key: str, allowed: tuple[str, ...]) -> None:
         for name in table:
             if name not in allowed:
-                near = difflib.get_close_matches(name, allowed, n=1)
-                hint = f"did you mean {near[0]}? " if near else ""
+                near = nearest(name, allowed)
+                hint = f"did you mean {near}? " if near else ""
                 place = f"{key}.{name}" if key else name
                 self.refuse(place if place.isprintable() else repr(place), f"{hint}allowed here: {', '.join(allowed)}")
 
