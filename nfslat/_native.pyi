@@ -119,6 +119,7 @@ class Found:
 
     tables: Tables
     connections: list[Ends]
+    segments: list[Columns]  # each of `nfslat.model.segments.Segments`; none where they were not asked for
     kinds: list[tuple[int, int, int, int, list[int], int]]  # as `nfslat.model.tables.Kind`, and the RPCSEC_GSS service
     sessions: list[bytes]  # of Slots
     created_sessions: list[tuple[int, bytes, tuple[int, int, int, int, int]]]  # as `nfslat.model.details.SessionLimits`
@@ -132,13 +133,19 @@ class Found:
     files: list[File]  # of a part: none
 
 def decode(
-    paths: Sequence[str | PathLike[str]], nfs_ranks: bytes, callback_ranks: bytes, action_rank: int, job: Job
+    paths: Sequence[str | PathLike[str]],
+    nfs_ranks: bytes,
+    callback_ranks: bytes,
+    action_rank: int,
+    job: Job,
+    segments: bool = False,
 ) -> Found:
     """Decode capture files, one after the other, as one capture; runs without the GIL. "-" is standard input.
 
-    The ranks of the operations of a COMPOUND (`nfslat.model.protocol.op_ranks`) find the one that names it. Raises
-    ``NotACapture``, ``OSError`` (errno, text, index of the file), ``ValueError`` (text, index of the file) for what
-    cannot be read at all, ``InterruptedError`` after `Job.stop`.
+    `segments`: those of its TCP connections are wanted, too. The ranks of the operations of a COMPOUND
+    (`nfslat.model.protocol.op_ranks`) find the one that names it. Raises ``NotACapture``, ``OSError`` (errno, text,
+    index of the file), ``ValueError`` (text, index of the file) for what cannot be read at all, ``InterruptedError``
+    after `Job.stop`.
     """
 
 @final
@@ -228,6 +235,7 @@ def packets(paths: Sequence[str | PathLike[str]], ports: Sequence[int], stream: 
     """
 
 _I32: TypeAlias = npt.NDArray[np.int32]
+_U8: TypeAlias = npt.NDArray[np.uint8]
 _JoinSide: TypeAlias = tuple[_I32, npt.NDArray[np.int16], npt.NDArray[np.uint32], _I32, _I32]
 
 def join(server: _JoinSide, client: _JoinSide, places: int) -> tuple[_I32, _I32, _I32]:
@@ -254,3 +262,11 @@ def windows(starts: _I64, ends: _I64, width_ns: int, count: int) -> list[_F64]:
 
 def turnarounds(starts: _I64, ends: _I64, low: int, top: int) -> _I64:
     """From an end to the start right behind it, where that makes more than `low` and at most `top` in flight."""
+
+_Rows: TypeAlias = tuple[_I64, _I64, _I32, _I64, npt.NDArray[np.uint32], _U8]
+
+def heard(rows: _Rows, near: int) -> tuple[tuple[_I64, _I64, _I64, _I64, _I32, _U8], tuple[_I64, _I64, _U8], _I32]:
+    """`nfslat.kernels.heard.heard`: columns of far's segments, of near's, and which of them each segment is."""
+
+def places(ascending: _I32 | _I64, wanted: _I32 | _I64) -> _I64:
+    """`nfslat.kernels.heard.places`: where each value would stand; both of one type."""

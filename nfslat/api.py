@@ -33,7 +33,7 @@ from nfslat import __version__
 from nfslat.answer import model
 from nfslat.decode.engine import ENGINES
 from nfslat.decompose import SRT_DEFINITIONS
-from nfslat.errors import NfslatError, UsageError
+from nfslat.errors import InputError, NfslatError, UsageError
 from nfslat.evidence.known import Known, parse_known
 from nfslat.evidence.outside import Files, Outside, gather, with_bundled
 from nfslat.figures.objectives import Slo, parse_slo
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from nfslat.model.tables import I64
     from nfslat.names.paths import Paths
     from nfslat.packets.extract.write import Written
+    from nfslat.packets.model import Shown
 
 Name = str | os.PathLike[str]
 Ms = float | Mapping[str, float] | None
@@ -165,8 +166,8 @@ class Report:
         inflight, slowest = self.summary.inflight, self._options.slowest
         if inflight is None:
             return self.summary
-        if isinstance(self._found, Side):
-            alone = pipeline.pictures_of_one(self._found, inflight, self._options.srt)
+        if isinstance(plain := self._plain, Side):
+            alone = pipeline.pictures_of_one(plain, inflight, self._options.srt)
             return dataclasses.replace(self.summary, alone=alone)
         pictures = pipeline.pictures(self._analysis, inflight, slowest=slowest, paths=self._paths_of)
         if pictures is not None and self._pseudonyms is not None:
@@ -293,12 +294,25 @@ class Report:
         """
         from nfslat.packets import show
 
+        encoding = self._options.name_encoding
+        with self._shown(xid, slowest) as (found, tools, rows):
+            return "".join(show.render(found, rows, tools, width=width, name_encoding=encoding, charset="utf-8"))
+
+    def shown(self, *, xid: int | Sequence[int] = (), slowest: int = 1) -> Shown:
+        """The same as dataclasses, as `nfslat show --json` writes them."""
+        from nfslat.packets.shown import shown
+
+        with self._shown(xid, slowest) as (found, tools, rows):
+            return shown(found, rows, tools, self.summary.nfslat, name_encoding=self._options.name_encoding)
+
+    @contextlib.contextmanager
+    def _shown(self, xid: int | Sequence[int], slowest: int) -> Iterator[tuple[Correlation, Tools, list[int]]]:
+        from nfslat.packets import show
+
         if self._options.anonymize:
             raise UsageError("packets show addresses and names: this does not go with anonymize")
         with self._packets() as (found, tools):
-            rows = show.chosen(found, [xid] if isinstance(xid, int) else xid, slowest)
-            encoding = self._options.name_encoding
-            return "".join(show.render(found, rows, tools, width=width, name_encoding=encoding, charset="utf-8"))
+            yield found, tools, show.chosen(found, [xid] if isinstance(xid, int) else xid, slowest)
 
     def write_extract(
         self, out: BinaryIO, *, xid: Sequence[int] = (), slowest: int = 1, context: bool = False
@@ -519,7 +533,7 @@ def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Rep
 
     if not options.command:
         options = dataclasses.replace(options, command=shlex.join(["nfslat", *captures]))
-    with open_workspace(captures, engine=options.engine, quiet=quiet) as work:
+    with open_workspace(captures, engine=options.engine, quiet=quiet, segments=len(captures) == 1) as work:
         if len(captures) > 1:
             both = _correlate(work, options)
             if both.server.source.bundle or both.client.source.bundle:
@@ -536,6 +550,25 @@ def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Rep
         outside = with_bundled(options.outside or Outside(options.known, options.sessions), found)
         options = dataclasses.replace(options, outside=outside)
     return Report(found, options)
+
+
+def compared(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Correlation:
+    """Two captures, or one and what is inferred of the other host; ``InputError`` where nothing can be inferred."""
+    from nfslat import pipeline
+    from nfslat.decode.workspace import open_workspace
+
+    with open_workspace(captures, engine=options.engine, quiet=quiet) as work:
+        if len(captures) > 1:
+            return _correlate(work, options)
+        side = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=work.progress)
+        found = _inferred(side, work, options)
+        work.close_progress()
+    if isinstance(found, str):
+        raise InputError(
+            f"nothing is inferred of the other host: {found}; give the captures of both (--before SERVER CLIENT)",
+            about=captures[0],
+        )
+    return found
 
 
 def _refuse_alone(options: Options, why: str) -> None:
@@ -559,23 +592,18 @@ def _inferred(side: Side, work: Workspace, options: Options) -> Correlation | st
     from nfslat import pipeline
     from nfslat.decode.segments import read_segments
 
-    source = side.source
-    if source.stored:
+    if side.source.stored:
         return "it was decoded before, and its packets are not there; give the capture itself"
-    if not all(file.path.is_file() for file in source.files):
-        return "it came by a pipe, which cannot be read twice; give a file"
-    ports = {
-        ends.destination(way)[1]
-        for row, way in zip(side.ops.classes.conn.tolist(), side.ops.classes.direction.tolist(), strict=True)
-        if (ends := side.ops.connections[row]).transport == "tcp"
-    }
-    if not ports:
+    if not any(ends.transport == "tcp" for ends in side.ops.connections):
         return "it holds NFS over UDP, in whose packets there is no clock of the other host"
-    try:
-        segments = read_segments(source, work.engine.tools, lambda _: None, ports)
-    except NfslatError as problem:
-        return f"its packets cannot be read again: {problem}"
-    return pipeline.infer_other(side, segments, filters=options.filters, srt=options.srt)
+    if not work.engine.gives_segments:
+        try:
+            side.decoded.segments.extend(read_segments(side.source, work.engine.tools, lambda _: None))
+        except NfslatError as problem:
+            return f"its packets cannot be read again: {problem}"
+    if not side.decoded.segments:
+        return "it has more than 67,108,864 TCP segments; cut it with editcap -c"
+    return pipeline.infer_other(side, filters=options.filters, srt=options.srt)
 
 
 @contextlib.contextmanager

@@ -24,8 +24,8 @@
     tables      `Analysis` -> pivots and intervals, where they are asked for
     pictures    `Analysis` + the report -> what a page draws; `Side` + the report where there is one capture
 
-`infer_other`: one capture + its segments -> `Correlation`, whose other side is inferred (`nfslat.peer`); then `analyse`
-and `report` as of two
+`infer_other`: one capture with its segments -> `Correlation`, whose other side is inferred (`nfslat.peer`); then
+`analyse` and `report` as of two
 
 Where that cannot be, one capture by itself goes through `inspect` (decode, directions, select) and `report_one_side`
 (missing, in flight, figures). A stage takes what it needs as arguments and keeps nothing; each command calls the entry
@@ -46,7 +46,6 @@ from nfslat.clock.clock import Clock, ServerTimes
 from nfslat.clock.theta import find_clock
 from nfslat.decode.capture import Source
 from nfslat.decode.engine import Engine
-from nfslat.decode.segments import Segments
 from nfslat.decode.sides import Progress, decode, decode_both, of_one_clock
 from nfslat.decode.xid_gaps import missing_calls
 from nfslat.decompose import Parts, client_srt_ns, server_srt_ns
@@ -115,15 +114,12 @@ def inspect(source: Source, engine: Engine, *, filters: Filters, progress: Progr
     return dataclasses.replace(side, reasons=reasons)
 
 
-def infer_other(
-    side: Side, segments: Segments, *, filters: Filters, srt: str, taken_at: str | None = None
-) -> Correlation | str:
-    """One capture that `inspect` gave, compared with what its packets tell of the other host; or why they do not.
-
-    `taken_at`: "client" or "server", where that is known and need not be found out.
-    """
+def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
+    """One capture that `inspect` gave, compared with what its packets tell of the other host; or why they do not. Its
+    segments are taken out of it."""
     d = side.decoded
-    found = infer(d.ops, ~d.ops.spread(is_reverse(d.ops)), segments, taken_at)
+    taken_at = side.source.bundle.side if side.source.bundle else None  # else the packets tell
+    found = infer(d.ops, ~d.ops.spread(is_reverse(d.ops)), d.segments, taken_at)
     if isinstance(found, str):
         return found
     source = dataclasses.replace(side.source, bundle=None)  # what it holds is of the host of the capture
@@ -190,22 +186,32 @@ def analyse(found: Correlation, others: ServerWide | None = None, *, cannot_tell
     if others is None and cannot_tell:
         others = one_of_several(at_server, cannot_tell)
     at_server = dataclasses.replace(at_server, in_socket_ns=_in_socket_ns(found, charges))
-    flying = in_flight(at_server, one_side(client, missing["client"]), others)
+    at_client = one_side(client, missing["client"])
+    if found.inferred is not None:
+        at_client = dataclasses.replace(at_client, stamps=found.inferred.stamps)
+    flying = in_flight(at_server, at_client, others)
     tried, recovered = _put_off(client)
     # Behind what takes most memory.
     kind = client.ops.kind[found.matched.client]
+    client_ns = client_srt_ns(client.ops, found.matched, found.srt)
+    server_ns = server_srt_ns(server.ops, found.matched, found.clock, found.srt)
+    not_shown = {name: _unseen(found, name, missing[name]) for name in found.measured}
+    if found.inferred is not None:
+        near, there = found.inferred.near, found.inferred.side
+        more_ns = server_ns - client_ns if there == "server" else client_ns - server_ns
+        not_shown[there] = _unseen_there(not_shown[near], more_ns)
     return Analysis(
         **{field.name: getattr(found, field.name) for field in dataclasses.fields(Correlation)},
         missing_calls=missing,
-        unseen={name: _unseen(found, name, missing[name]) for name in ("server", "client")},
+        unseen=not_shown,
         retrans_waits_ns=waits,
         charges=charges,
         inflight=flying,
         serial=serial_calls(client.ops, client.decoded.details.names, client.decoded.details.callers, client.forward),
         tried_again=tried,
         recoveries=recovered,
-        client_srt_ns=client_srt_ns(client.ops, found.matched, found.srt),
-        server_srt_ns=server_srt_ns(server.ops, found.matched, found.clock, found.srt),
+        client_srt_ns=client_ns,
+        server_srt_ns=server_ns,
         kind=kind,
         ops_of=count_ops(client.ops.kinds, kind),
     )
@@ -247,9 +253,8 @@ def report(
     from nfslat.figures.phases import leading, named_by_phase
     from nfslat.figures.stack import stack
     from nfslat.figures.transport import transport_rows
-    from nfslat.figures.whatif import what_if
+    from nfslat.figures.whatif import in_effect, what_if
     from nfslat.findings.capture import capture_findings
-    from nfslat.findings.client import Slots
     from nfslat.findings.clock import clock_findings
 
     sides = c.measured
@@ -278,10 +283,8 @@ def report(
             causes, verdict = leads.causes, leads.verdict
         elif known.app_ms and verdict is not None and facts is not None:
             causes, verdict = named_by_phase(phases, causes, verdict, facts.mean)
-        threads = known.threads or inflight.server.threads_estimate
-        slots = next((one.evidence.slots_each for one in causes if isinstance(one.evidence, Slots)), None)
-        sessions = facts.sessions_needed if sessions is None and facts is not None else sessions
-        replays, unanswered = what_if(c, asked, threads=threads, slots=slots, sessions=sessions)
+        now = None if facts is None else in_effect(c, known, facts, causes, sessions=sessions)
+        replays, unanswered = what_if(c, asked, now)
         return model.Report(
             schema=model.SCHEMA,
             nfslat=tool,
@@ -500,6 +503,19 @@ def _unseen(found: Correlation, name: str, missing: I64) -> Unseen | None:
     of_both = np.zeros(len(side.ops.connections), dtype=np.bool_)
     of_both[side.ops.conn[found.matched.server if name == "server" else found.matched.client]] = True
     return unseen(side.decoded, found.compared(name) & of_both[side.ops.conn], missing, at_server=name == "server")
+
+
+def _unseen_there(near: Unseen | None, more_ns: I64) -> Unseen | None:
+    """At a host without a capture: what the capture of the other one does not show was on the network for as long as
+    what it shows; `more_ns`: by so much its SRTs are longer there."""
+    if near is None or not len(more_ns):
+        return None
+    each_ns = float(more_ns.mean())
+    seen_ns, low_ns, high_ns = (
+        max(ns + count * each_ns, 0.0)
+        for ns, count in ((near.seen_ns, near.seen), (near.low_ns, near.ops), (near.high_ns, near.ops))
+    )
+    return dataclasses.replace(near, seen_ns=seen_ns, low_ns=low_ns, high_ns=high_ns)
 
 
 def one_side(side: Side, missing: I64) -> OneSide:

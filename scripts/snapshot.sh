@@ -144,7 +144,7 @@ Linux)
         /proc/fs/nfsd/nfsv4leasetime /proc/fs/nfsd/nfsv4gracetime
     values /proc/sys/sunrpc/*slot* /proc/sys/sunrpc/*resvport /proc/sys/sunrpc/tcp_fin_timeout /proc/sys/fs/nfs/* \
         /proc/sys/net/core/*mem* /proc/sys/net/core/netdev_max_backlog /proc/sys/net/core/somaxconn \
-        /proc/sys/vm/dirty_*
+        /proc/sys/vm/dirty_* /proc/sys/kernel/numa_balancing
     for path in /proc/sys/net/ipv4/tcp_*; do
         # The key of TCP Fast Open is a secret.
         case $path in *_key) ;; *) values "$path" ;; esac

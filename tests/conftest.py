@@ -170,8 +170,8 @@ def engine(
     group = Path(request.node.nodeid.partition("::")[0]).stem
     times: dict[str, int] = {}
 
-    def held(source: Source, *arguments: Any) -> tuple[Source, Decoded]:
-        source, decoded = decode(source, *arguments)
+    def held(source: Source, *arguments: Any, **asked: Any) -> tuple[Source, Decoded]:
+        source, decoded = decode(source, *arguments, **asked)
         paths = [file.path for file in source.files]
         if len(paths) == 1 and paths[0].resolve() in SAMPLES:
             oracle.hold("samples", f"samples/{id_of(paths[0].resolve())}", source, decoded, once=True)

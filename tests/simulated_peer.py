@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from nfslat.decode.segments import Segments
 from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.segments import AGAIN, BACK, TWICE, Segments
 from nfslat.model.tables import WHOLE, Connection, Kind, Ops
 
 MS = 1_000_000
-_ACK = 0x10
+_RETRANSMISSION = 3
 _START = 1_700_000_000_000_000_000
 _CALL, _REPLY = 120, 200
+_KERNEL_NS = 100_000  # what takes no longer always takes as long
 
 
 @dataclass
@@ -57,33 +59,97 @@ class _Packet:
     part: str = ""
 
 
-def capture(world: World) -> tuple[Ops, Segments]:
-    """Ops as the capture shows them, and its segments; `world.truth` has of each op what the other host's capture would
-    show: server SRT, or client SRT, ns."""
+def capture(world: World) -> tuple[Ops, list[Segments]]:
+    """Ops as the capture shows them, and the segments of each connection; `world.truth` has of each op what the other
+    host's capture would show: server SRT, or client SRT, ns."""
     rng = np.random.default_rng(world.seed)
     packets: list[_Packet] = []
     spans: list[tuple[int, int]] = []
     for conn in range(world.connections):
         packets += _connection(world, rng, conn, spans)
+    return _captured(world, packets, spans)
+
+
+def closed_loop(world: World, in_flight: int, turn_ns: int) -> tuple[Ops, Segments]:
+    """The same of one connection with so many calls in flight: each reply is acknowledged by itself, as it comes, and
+    the next call leaves `turn_ns` later (a mean, where that is more than a kernel takes)."""
+    rng = np.random.default_rng(world.seed)
+    late = {"out": 0, "back": 0}
+    packets: list[_Packet] = []
+    events: list[tuple[int, int, str]] = [(_START + 10_000 * op, op, "call") for op in range(in_flight)]
+    heapq.heapify(events)
+    offset, called, answered, acknowledged, count = int(rng.integers(1 << 31)), 0, 0, 0, in_flight
+    began: dict[int, int] = {}
+    came: dict[int, int] = {}
+    served: dict[int, int] = {}
+    ended: dict[int, int] = {}
+
+    def cross(way: str, at: int) -> int:
+        least, queue = (world.out_ns, world.queue_ns) if way == "out" else (world.back_ns, world.back_queue_ns)
+        late[way] = max(late[way] + 1, at + least + int(rng.exponential(queue)))
+        return late[way]
+
+    while events:
+        at, op, what = heapq.heappop(events)
+        if what == "call":
+            began[op] = at
+            came[op] = cross("out", at)
+            stamp = (at - _START) // world.tick_ns + offset
+            packets.append(_Packet(came[op], True, 0, called, _CALL, acknowledged, stamp=stamp, op=op, part="call"))
+            called += _CALL
+            heapq.heappush(events, (came[op] + int(rng.exponential(world.work_ns)) + 20_000, op, "answer"))
+        elif what == "answer":
+            packets.append(_Packet(at, False, 0, answered, _REPLY, called, stamp=at // MS, op=op, part="reply"))
+            answered += _REPLY
+            served[op] = at - came[op]
+            heapq.heappush(events, (cross("back", at), op, "reply"))
+        else:
+            acknowledged += _REPLY
+            left = at + 10_000
+            stamp = (left - _START) // world.tick_ns + offset
+            packets.append(_Packet(cross("out", left), True, 0, called, 0, acknowledged, kind=0, stamp=stamp))
+            ended[op] = at
+            if count < world.ops:
+                turn = turn_ns if turn_ns < _KERNEL_NS else int(rng.exponential(turn_ns))
+                heapq.heappush(events, (left + turn, count, "call"))
+                count += 1
+    return _captured(world, packets, [(ended[op] - began[op], served[op]) for op in range(count)])
+
+
+def _captured(world: World, packets: list[_Packet], spans: list[tuple[int, int]]) -> tuple[Ops, Segments]:
     packets.sort(key=lambda one: one.t)
     middle = packets[len(packets) // 2].t
     times = np.array([one.t + (world.step_ns if one.t >= middle else 0) for one in packets], dtype=np.int64)
-    segments = Segments.from_columns(
+    rows = Segments.from_columns(
         {
-            "conversation": [one.conn for one in packets],
-            "direction": [int(one.far == (world.near == "client")) for one in packets],
             "frame": np.arange(1, len(packets) + 1),
             "t_ns": times,
             "seq": [one.seq for one in packets],
             "size": [one.size for one in packets],
             "ack": [one.ack for one in packets],
-            "flags": [_ACK] * len(packets),
-            "kind": [one.kind for one in packets],
-            "is_dsack": [one.twice for one in packets],
-            "ts_val": [NULL32 if one.stamp is None or not world.stamped else one.stamp % (1 << 32) for one in packets],
+            "ts_val": [one.stamp % (1 << 32) if one.stamp is not None and world.stamped else NULL32 for one in packets],
+            "marks": [_marks(world, one) for one in packets],
         }
     )
-    return _ops(world, packets, times, spans), segments
+    return _ops(world, packets, times, spans), by_connection(rows, np.array([one.conn for one in packets]))
+
+
+def _marks(world: World, one: _Packet) -> int:
+    by_server = one.far == (world.near == "client")
+    return BACK * by_server | AGAIN * (one.kind == _RETRANSMISSION) | TWICE * one.twice
+
+
+def by_connection(rows: Segments, conn: np.ndarray) -> list[Segments]:
+    """Those of each connection, whose number stands beside each row."""
+    return [rows.take(conn == one) for one in np.unique(conn)]
+
+
+def joined(talks: list[Segments]) -> tuple[Segments, np.ndarray]:
+    """All rows in capture order, and the connection of each."""
+    columns = {name: np.concatenate([getattr(one, name) for one in talks]) for name in Segments.columns()}
+    order = np.argsort(columns["frame"])
+    conn = np.repeat(np.arange(len(talks)), [len(one) for one in talks])
+    return Segments(**columns).take(order), conn[order]
 
 
 def _connection(world: World, rng: np.random.Generator, conn: int, spans: list[tuple[int, int]]) -> list[_Packet]:

@@ -316,15 +316,18 @@ def test_captures_of_equal_connections_behind_a_nat(decoder: Decoder, tmp_path: 
 
 @st.composite
 def sides(draw: st.DrawFn) -> tuple[list[Op], list[Op]]:
-    """Up to four connections with XIDs of their own; what each side sees of them, at least half of each connection."""
+    """Up to four connections with XIDs of their own; what each side sees of them, most of each connection."""
     client = [
-        row for conn in range(draw(st.integers(1, 4))) for row in many(draw(st.integers(4, 12)), 1000 * conn, conn)
+        # Few ops in common tell too little where others ask for the same, which is left unmatched.
+        row
+        for conn in range(draw(st.integers(1, 4)))
+        for row in many(draw(st.integers(9, 15)), 1000 * conn, conn)
     ]
     hidden = draw(st.lists(st.booleans(), min_size=len(client), max_size=len(client)))
     server = [row.but(offset=NULL) if hide else row for row, hide in zip(client, hidden, strict=True)]
     out = []
     for rows in (server, client):
-        dropped = draw(st.sets(st.integers(0, 3)))
+        dropped = draw(st.sets(st.integers(0, 3), max_size=1))
         out.append([row for row in rows if row.truth % 1000 // 3 not in dropped or row.truth % 3 == 0])
     return out[0], out[1]
 

@@ -23,7 +23,7 @@ from nfslat.errors import InputError
 from nfslat.model.tables import Miss, State
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ["answer", "tcp", "diff", "fleet"]
+ROOMS = ["answer", "tcp", "diff", "fleet", "packets"]
 
 
 class Colour(enum.StrEnum):

@@ -7,8 +7,10 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,10 +30,11 @@ from nfslat.answer.model import (
     Summary,
 )
 from nfslat.evidence.records import Mount, Setting, Snapshot, Xprt
+from nfslat.figures.findings import data_bytes
 from nfslat.findings.catalogue import CODES, ROWS
-from nfslat.findings.client import client_findings
+from nfslat.findings.client import Slots, client_findings
 from nfslat.findings.clock import clock_findings
-from nfslat.findings.diagnosis import Diagnosis, diagnosis
+from nfslat.findings.diagnosis import Diagnosis, LookAt, diagnosis
 from nfslat.findings.facts import (
     DATA_OPS,
     DelayedAcks,
@@ -60,6 +63,7 @@ from nfslat.findings.verdict import Ground, verdict
 from nfslat.findings.witness import WARNED
 from nfslat.findings.words import ms, times
 from nfslat.model.causes import CHARGES
+from nfslat.model.protocol import NULL32
 from nfslat.report.blocks import Prose
 from nfslat.report.sections.parts import clock_section
 from nfslat.wire.above import Why
@@ -683,6 +687,14 @@ def test_bounds_that_hold_no_drift_are_no_drift(ppm: float, bound_ppm: tuple[flo
     assert ("No drift is seen" in said) == (not found)
 
 
+def test_much_loss_is_told_whatever_it_costs() -> None:
+    """Retransmitted within a millisecond it costs next to nothing; 1 % of the bytes lost is a line of little weight."""
+    cheap = Facts(Layers(26, 2), stalls=stalls("fast-retransmit", {"reply_net": 0.01}))
+    assert codes(tcp_findings(cheap)) == []
+    (found,) = tcp_findings(replace(cheap, lost_share=0.01))
+    assert (found.code, found.severity) == ("net-loss", "info")
+
+
 # --- The client -------------------------------------------------------------------------------------------------------
 
 
@@ -711,6 +723,34 @@ def test_slots_are_certain_with_outside_proof_only(
     assert said in found.text
 
 
+def test_packets_alone_tell_slots_from_callers_only_where_callers_stand_in_line() -> None:
+    """As many callers that each wait for a reply look like slots: what is seen is said, the measurement that decides
+    and no number to set. Callers that take turns, a session's own number and what the client says decide it."""
+    alone = replace(SLOTS, mean=Layers(1, 0.5), slots=None)
+    (found,) = client_findings(alone)
+    assert isinstance(found.evidence, Slots)
+    assert not found.evidence.is_told
+    assert found.headline == (
+        "The client keeps 16 calls in flight 95 % of the time, and hardly ever more: it has no more slots, or no more "
+        "callers"
+    )
+    assert "as many callers that each wait for a reply would look alike" in found.text
+    assert isinstance(found.advice, LookAt)
+    assert any("mountstats" in how for how in found.advice.how)
+    same = {"sunrpc.tcp_max_slot_table_entries": Setting("16", "/proc/sys/sunrpc")}
+    for told in (
+        replace(alone, client=client(16, callers_in_line=40)),
+        replace(alone, sessions=(session(),)),
+        replace(alone, slots=16),
+        replace(alone, slot_wait_ms=50.0),
+        replace(alone, client_host=Snapshot("a", "Linux", settings=same)),
+    ):
+        (one_,) = client_findings(told)
+        assert one_.headline.startswith("Requests queue in the client: all")
+    (own,) = client_findings(replace(alone, sessions=(session(limited=False, own_limit=4),)))
+    assert own.headline.startswith("The client keeps 4 calls in flight")
+
+
 def test_workers_are_no_slots_where_the_client_says_that_it_has_more() -> None:
     """Sixteen in flight of 65,536 slots are workers; unless it counts a wait for one."""
     tunable = {"sunrpc.tcp_max_slot_table_entries": Setting("65536", "/proc/sys/sunrpc")}
@@ -734,6 +774,58 @@ def test_requests_wait_for_slots_only_where_more_are_open() -> None:
     ):
         assert codes(client_findings(replace(SLOTS, slots=None, sessions_open=sessions))) == said
     assert codes(client_findings(replace(SLOTS, slots=None, sessions_open=9.0, slot_wait_ms=50.0))) == ["client-slots"]
+
+
+def test_what_moves_much_data_may_take_longer_in_a_thread() -> None:
+    """8 KB that take 7 ms are slow; 256 KB that do are copied, and on their way to a disk, at 36 MB/s; 20 ms are slow
+    again. Where the storage's own figure is known it decides."""
+    quick = replace(STORAGE, mean=Layers(7, 1), by_op=(row("WRITE", 900, 7),))
+    assert codes(server_findings(quick)) == ["server-storage"]
+    large = replace(quick, data_bytes=262_144.0)
+    assert codes(server_findings(large)) == []
+    assert codes(server_findings(replace(large, storage_ms=7.0))) == ["server-storage"]
+    slow = replace(large, mean=Layers(20, 1), by_op=(row("WRITE", 900, 20),))
+    assert codes(server_findings(slow)) == ["server-storage"]
+
+
+def test_sizes_beyond_the_snaplen_are_no_large_ones() -> None:
+    """What READs ask for is not captured with 96 bytes: their mean is of those that show it, and 0 where none does."""
+    sizes = np.array([8192, NULL32, 8192, NULL32], dtype=np.uint32)
+    for shown, mean in ((sizes, 8192.0), (np.full(4, NULL32, dtype=np.uint32), 0.0)):
+        cut: Any = SimpleNamespace(
+            client=SimpleNamespace(ops=SimpleNamespace(size=shown)),
+            matched=SimpleNamespace(client=np.arange(4)),
+            rows_of=lambda names: np.arange(4),
+        )
+        assert data_bytes(cut, np.arange(4)) == mean
+
+
+def test_calls_that_come_late_leave_open_whether_it_is_the_servers_processor() -> None:
+    """A starved processor takes calls late from the network card, and wakes threads as late: 8 ms on the way that
+    nothing explains, and 20 in a thread, prove no storage. Light ops that are quick beside it do, and so do a path that
+    explains it, and the storage's own figure."""
+    data = (row("READ", 900, 21),)
+    late = replace(STORAGE, mean=Layers(20, 9), by_op=data, parts=parts(call_net=8.0), stalls=Stalls({}, {}, {}))
+    (found,) = server_findings(late)
+    assert (found.code, found.confidence) == ("server-queue-unknown", "certain")
+    assert "its processor may be what they wait for" in found.text
+    quick = replace(late, by_op=(*data, row("GETATTR", 100, 0.1)))
+    far = replace(late, stalls=Stalls({("call_net", "distance"): 7.5}, {}, {}))
+    little = replace(late, parts=parts(call_net=2.0))
+    for other in (quick, far, little, replace(late, storage_ms=19.0)):
+        assert codes(server_findings(other)) == ["server-storage"]
+    slow_too = replace(late, by_op=(*data, row("GETATTR", 20, 1.2)))
+    assert codes(server_findings(slow_too)) == ["server-queue-unknown"]
+
+
+def test_without_light_ops_beside_it_a_processor_is_not_ruled_out() -> None:
+    """GETATTRs that are quick had their processor in time; READs alone may have waited for one."""
+    (beside,) = server_findings(STORAGE)
+    assert beside.headline == "Operations take long in a thread of the server (file system, locks or disk)"
+    (alone,) = server_findings(replace(STORAGE, by_op=(row("READ", 900, 21),)))
+    assert alone.headline == (
+        "Operations take long in a thread of the server (file system, locks, disk or a busy processor)"
+    )
 
 
 def test_a_few_compounds_without_a_name_hide_nothing() -> None:

@@ -64,8 +64,14 @@ def test_help_all_has_a_sentence_for_each_option(capsys: pytest.CaptureFixture[s
 
 
 def test_what_is_generated_is_up_to_date(generator: ModuleType) -> None:
-    """Each file that scripts/generate writes is what it would write now."""
-    stale = [file for file in generator.FILES if (ROOT / file).read_text() != generator.generated(file)]
+    """Each file that scripts/generate writes is what it would write now; where usage lines of the man page end is
+    another matter, which argparse of each Python settles anew."""
+
+    def text_of(file: str, text: str) -> str:
+        return " ".join(text.split()) if file.endswith(".1") else text
+
+    files = generator.FILES
+    stale = [one for one in files if text_of(one, (ROOT / one).read_text()) != text_of(one, generator.generated(one))]
     assert stale == [], "run scripts/generate"
 
 

@@ -73,6 +73,14 @@ def test_every_option_is_a_parameter() -> None:
     assert methods >= _METHODS
 
 
+def test_methods_take_what_the_commands_take() -> None:
+    """With the options that the command has for it: text, single operations, and their packets."""
+    parameters = set(inspect.signature(nfslat.Report.text).parameters)
+    assert {"full", "sections", "hist", "width", "color"} <= parameters
+    for name, options in (("show", {"xid", "slowest"}), ("shown", {"xid", "slowest"}), ("write_extract", {"context"})):
+        assert options <= set(inspect.signature(getattr(nfslat.Report, name)).parameters), name
+
+
 def test_tables_need_what_the_other_host_did(tmp_path: Path) -> None:
     """Of one capture whose packets are gone nothing is inferred: it has no matched ops, and says so."""
     stored = io.BytesIO()
@@ -124,6 +132,7 @@ def test_single_operations_are_shown_and_extracted(report: nfslat.Report, capsys
     assert report.write_extract(again, xid=[one.xid for one in written]) == written
     assert out.getvalue() == again.getvalue()
     assert out.getvalue().startswith(b"\x0a\x0d\x0d\x0a")
+    assert [one.xid for one in report.shown(slowest=2).ops] == re.findall(r"XID (0x\w{8})", report.show(slowest=2))[:2]
 
 
 def test_packets_are_not_shown_of_what_has_none(report: nfslat.Report) -> None:
@@ -185,6 +194,12 @@ def test_findings_are_rows(report: nfslat.Report) -> None:
     assert all(isinstance(value, str | float | int | None) for row in rows for value in row.values())
     pandas = pytest.importorskip("pandas")
     assert list(pandas.DataFrame(rows)["share"]) == [one.share for one in report.summary.findings]
+
+
+def test_findings_on_the_captures_are_rows_too(report: nfslat.Report) -> None:
+    """They have titles in a catalogue of their own."""
+    finding = dataclasses.replace(report.summary.findings[0], code="capture-drops")
+    assert [row["title"] for row in notebook.finding_rows([finding])] == ["The capture host dropped packets"]
 
 
 def test_times_are_datetimes_in_pandas(report: nfslat.Report) -> None:

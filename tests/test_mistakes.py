@@ -87,7 +87,7 @@ def _where_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["diff", "report.json"], 2, "diff compares two runs, 1 given"),
         (["diff", *BOTH], 3, "--before SERVER CLIENT"),
         (["tune", SERVER], 3, "is not a text: give what scripts/snapshot.sh prints"),
-        (["capture", "--server", "nfs1"], 2, "--client (see nfslat capture --help)"),
+        (["capture"], 2, "say --server HOST and --client HOST, or one of them"),
     ],
     ids=lambda value: " ".join(Path(word).name for word in value) if isinstance(value, list) else "",
 )

@@ -382,7 +382,7 @@ def test_one_capture_tells_it_by_itself(tmp_path: Path) -> None:
     report = api.inspect(str(client))
     assert [one.code for one in report.figures.findings] == ["server-delay"]
     assert report.figures.verdict is None
-    assert "8 requests took 5.0 s each" in " ".join(report.text().split())
+    assert "8 requests took 5.0 s each" in " ".join(report.text(full=True).split())
     assert "JUKEBOX" in report.markdown()
     assert 'id="outcomes"' in report.html()
 

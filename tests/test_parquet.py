@@ -31,7 +31,7 @@ from nfslat.errors import InputError
 from nfslat.evidence.known import Known
 from nfslat.export.parquet import write_parquet
 from nfslat.kernels.compiled import is_built
-from nfslat.model.decoded import Decoded
+from nfslat.model.decoded import IS_KEPT, Decoded
 from nfslat.model.tables import Loose
 from nfslat.pipeline import analyse, correlate, inspect, report
 from nfslat.results import Side
@@ -103,13 +103,15 @@ def test_every_field_of_a_capture_comes_back(path: Path, decoder: Decoder, tmp_p
 def made(hint: Any, numbers: np.random.Generator, rows: int = 0) -> Any:
     """Any value of a type; of tables `rows` rows of anything. Not by hypothesis, which is slow on so many fields."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is np.ndarray:
-        dtype = np.dtype(inner[1].__args__[0])
+    of_array = getattr(origin, "__value__", hint)  # since numpy 2.5 NDArray[X] is an alias of its own kind
+    if typing.get_origin(of_array) is np.ndarray:
+        dtype = np.dtype(inner[0] if of_array is not hint else inner[1].__args__[0])
         return np.frombuffer(numbers.bytes(rows * dtype.itemsize), dtype=dtype).copy()
     if dataclasses.is_dataclass(hint):
         hints, count = typing.get_type_hints(hint), int(numbers.integers(4))
         make: Any = hint
-        return make(**{field.name: made(hints[field.name], numbers, count) for field in dataclasses.fields(hint)})
+        kept = [field.name for field in dataclasses.fields(hint) if field.metadata.get(IS_KEPT, True)]
+        return make(**{name: made(hints[name], numbers, count) for name in kept})
     if hint is Path:
         return Path("x")
     if isinstance(hint, type) and issubclass(hint, Enum):

@@ -173,3 +173,24 @@ def test_threads_that_are_taken_away_are_named_with_their_time() -> None:
     assert [one.layer for one in report.phases] == ["server", "server"]
     assert sum(one.ops for one in report.phases) == report.matched.ops  # type: ignore[union-attr]
     assert sum(one.time_share for one in report.phases) == pytest.approx(1.0)
+
+
+@needs_native
+def test_the_cause_of_another_phase_is_named_too(tmp_path: Path) -> None:
+    """3 threads under 20 workers on a disk of 20 ms, then 32: the disk has most of the time, and the calls that waited
+    for a thread before are told, with their part of all the time."""
+    usual: dict[str, Any] = {"workers": 20, "law": "lognormal", "sigma": 0.3, "mean_ns": {"READ": 20 * MS}}
+    usual |= {"mix": {"READ": 1.0}, "think_ns": 2 * MS}
+    few, many = simulate(threads=3, count=600, **usual), simulate(threads=32, count=6_000, **usual, seed=2)
+    alone = api.correlate(*write_captures(one_after_another(few, many), tmp_path))
+    found = alone.summary
+    assert found.verdict is not None
+    assert (found.verdict.outcome, found.verdict.cause, found.verdict.also) == (
+        "fault", "server-storage", ["server-threads"],
+    )  # fmt: skip
+    assert "Until " in found.verdict.text
+    threads = next(one for one in found.findings if one.code == "server-threads")
+    assert threads.text.startswith("until ")
+    first = found.phases[0]
+    assert threads.share == pytest.approx(0.85 * first.time_share, rel=0.15)
+    assert "share_slowest" not in threads.evidence or threads.evidence["share_slowest"] is None

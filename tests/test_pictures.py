@@ -29,7 +29,7 @@ from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
 from nfslat.evidence.known import Known
 from nfslat.figures.op_columns import CHARGED
-from nfslat.figures.op_view import OpView, Sent, SideView
+from nfslat.figures.op_view import Sent, SideView
 from nfslat.figures.pictures.all import pictures_of
 from nfslat.figures.pictures.bins import CLASSES, LE_NS, MOST_BINS, Bins, classes_of
 from nfslat.figures.pictures.events import bursts
@@ -555,9 +555,8 @@ def test_in_a_set_of_files_each_has_its_own_filter() -> None:
     """Frames are those of the file; a message that goes on in the next one is in both."""
     files = [File(f"{name}.pcap", Path(name), "pcap", None, 10, 0, 1, cut_short=False) for name in "ab"]
     call, reply = Sent(8, 10, 10, 0, 1), Sent(11, 14, 14, 2, 3)
-    side = SideView(Source("set", tuple(files)), call, reply, (), 1, 0, ("10.0.0.2", 700), ("10.0.0.1", 2049))
-    op = OpView(7, "tcp", "", 0, 0, 0, 0, {"client": side}, 0, 0, 0, 0, theta_of_all=True, on_client=int, parts=())
-    assert of_side(op, "client", [12]) == {
+    side = SideView(Source("set", tuple(files)), call, reply, (), 1, 0, ("10.0.0.2", 700), ("10.0.0.1", 2049), "tcp")
+    assert of_side(side, "client", [12]) == {
         "client, a.pcap": "frame.number in {8, 10} || (frame.number in {8..10} && tcp.srcport == 700)",
         "client, b.pcap": "frame.number in {1, 2, 4} || (frame.number in {1..4} && tcp.dstport == 700)",
     }

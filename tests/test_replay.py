@@ -37,6 +37,7 @@ def load_of(traffic: Traffic) -> Load:
         network_ns=received - sent - at_server,
         service_ns=traffic.service_ns.copy(),
         is_ours=np.ones(rows, dtype=bool),
+        counts=np.ones(rows, dtype=bool),
     )
 
 
@@ -154,6 +155,7 @@ def test_other_clients_take_threads_and_are_not_measured() -> None:
     load = replace(
         whole,
         is_ours=~theirs,
+        counts=~theirs,
         client=np.where(theirs, whole.conn, 0),
         slot_table=np.where(theirs, -1, whole.conn),
         sent_ns=np.where(theirs, traffic.arrival_ns, whole.sent_ns),
@@ -211,7 +213,10 @@ def test_numbers_below_one_are_refused(wrong: dict[str, int]) -> None:
 def test_without_ops_there_is_nothing_to_replay() -> None:
     """No op at all, or none of ours."""
     load = load_of(simulate(threads=1, count=50))
-    for empty in (load.take(slice(0)), replace(load, is_ours=np.zeros(50, dtype=bool))):
+    for empty in (
+        load.take(slice(0)),
+        replace(load, is_ours=np.zeros(50, dtype=bool), counts=np.zeros(50, dtype=bool)),
+    ):
         with pytest.raises(InputError, match="no op to replay"):
             what_if(empty, threads_now=1, slots_now=None, threads=2)
 
@@ -262,6 +267,7 @@ def test_the_ops_in_a_row_with_the_most_of_ours_are_played(monkeypatch: pytest.M
         sent_ns=load.sent_ns[0] + (load.sent_ns - load.sent_ns[0]) // 100,
         network_ns=np.zeros(len(load), dtype=np.int64),
         is_ours=np.zeros(len(load), dtype=bool),
+        counts=np.zeros(len(load), dtype=bool),
     )
     later = int(load.received_ns.max()) + S
     burst = replace(burst, sent_ns=burst.sent_ns - later, received_ns=burst.sent_ns - later + US)
@@ -270,7 +276,7 @@ def test_the_ops_in_a_row_with_the_most_of_ours_are_played(monkeypatch: pytest.M
     )
     monkeypatch.setattr(replay, "MOST_OPS", 300)
     found = what_if(load, threads_now=8, slots_now=None, threads=16)
-    assert (found.ops, found.ops_given) == (300, 1200)
+    assert (found.ops, found.ops_given, found.others) == (300, 600, 0)
     assert found.before.ops > 250
     assert "op only" not in found.warning
     assert "the busiest 300 ops in a row of 1,200." in found.warning
@@ -308,10 +314,10 @@ def test_every_op_is_played_once_whatever_is_given(
     effects, and neither threads nor slots are exceeded."""
     columns = np.array([row for row, _ in drawn], dtype=np.int64).T
     ours = np.array([is_ours for _, is_ours in drawn])
-    load = Load(*(np.ascontiguousarray(column) for column in columns), is_ours=ours)  # type: ignore[misc]
+    load = Load(*(np.ascontiguousarray(column) for column in columns), is_ours=ours, counts=ours)  # type: ignore[misc]
     if ours.any():
         found = what_if(load, threads_now=threads, slots_now=slots, threads=3, sessions=sessions)
-        assert found.ops == found.ops_given == len(drawn)
+        assert (found.ops, found.ops_given, found.others) == (ours.sum(), ours.sum(), (~ours).sum())
         assert 0 < found.after.ops <= ours.sum()
         assert found.after.client.mean_ns >= 0
     load = replay._in_order(load)
@@ -348,7 +354,7 @@ def test_clients_release_none_but_their_own_calls(
     """What sets off the calls of many clients is what sets off those of each client alone."""
     monkeypatch.setattr("nfslat.inflight.play._AWHILE", awhile)
     client, ours, sent, took = (np.array(column) for column in zip(*drawn, strict=True))
-    load = Load(client, client, client, sent, sent + took, np.zeros_like(sent), took, ours)
+    load = Load(client, client, client, sent, sent + took, np.zeros_like(sent), took, ours, ours)
     together = Order.of(load)
     for caller in set(zip(client.tolist(), ours.tolist(), strict=True)):
         mine = np.flatnonzero((client == caller[0]) & (ours == caller[1]))
@@ -371,7 +377,7 @@ def test_the_slot_table_that_is_used_most_is_told(
     """The largest share over the tables of our ops, each for itself."""
     ours, tables, sent, took = (np.array(column) for column in zip(*drawn, strict=True))
     ours[0] = True
-    load = Load(tables, tables, tables, sent, sent + took, sent, took, ours)
+    load = Load(tables, tables, tables, sent, sent + took, sent, took, ours, ours)
     played = Played(sent, sent, sent, sent, sent + took, sent + took)
     shares = []
     for table in set(tables[ours].tolist()):

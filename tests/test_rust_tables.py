@@ -27,6 +27,7 @@ from nfslat.model.details import (
     Unread,
 )
 from nfslat.model.protocol import MOUNT, NFS, NFSACL, TRANSIENT_FIRST, op_name
+from nfslat.model.segments import Segments
 from nfslat.model.tables import Loose, Ops, Table
 from nfslat.tcp.mptcp import Signals
 from nfslat.tcp.packets import Packets
@@ -62,7 +63,7 @@ def test_operations_have_one_name(module: str, program: int, version: int, first
 _TABLES: tuple[type[Table], ...] = (
     *(Ops, Loose, Callers, Slots, Names, Failures, Files, Resent, Tcp, TcpEvents, Pauses, Blocked, Hangs, Loads, Turns),
     *(Unread, Unanswered, Replies),
-    *(Packets, Signals),
+    *(Packets, Signals, Segments),
 )
 _DTYPES = {f"{kind}{bits}": f"{letter}{bits}" for kind, letter in (("I", "i"), ("U", "u")) for bits in (8, 16, 32, 64)}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import re
 import subprocess
 from decimal import Decimal
@@ -21,6 +22,7 @@ from nfslat.model.decoded import Reassembly
 from nfslat.model.tables import Miss
 from nfslat.packets import show
 from nfslat.packets.dissect import dissect
+from nfslat.packets.model import Shown
 from nfslat.results import Correlation
 from nfslat.select import REASONS, Filters
 
@@ -333,3 +335,28 @@ def test_a_code_page_that_is_none_is_an_error_at_once(
     assert out == ""
     assert err.startswith("nfslat: --name-encoding 'klingon'")
     assert err.count("\n") == 1
+
+
+def test_json_says_what_the_text_says(shown: dict[tuple[str, ...], str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The same ops, times, packets, parts and dissection, as its schema has them; nothing else is printed."""
+    lines = _show(shown, capsys, SLOTS, "--slowest", "2")
+    assert cli.main(["show", *_pair(SLOTS), "--slowest", "2", "-q", "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    pytest.importorskip("jsonschema").validate(found, Shown.json_schema())
+    text = "\n".join(lines)
+    assert [one["xid"] in text for one in found["ops"]] == [True, True]
+    for one in found["ops"]:
+        assert one["op"].startswith("NFSv3 ")
+        assert sum(one["parts_ms"].values()) == pytest.approx(one["client_ms"], abs=1e-6)
+        assert one["client_ms"] == pytest.approx(one["server_ms"] + one["network_ms"], abs=1e-6)
+        assert [(said["message"], said["side"]) for said in one["messages"]] == [
+            ("call", "client"), ("call", "server"), ("reply", "client"), ("reply", "server"),
+        ]  # fmt: skip
+        assert all(any("XID" in line["text"] for line in said["lines"]) for said in one["messages"])
+        assert {moment["side"] for moment in one["packets"]} == {"client", "server"}
+    first = found["ops"][0]
+    rows = _cells(lines[: lines.index("op 2 of 2")], "t ms")
+    assert [(row[1], int(row[2]), row[4]) for row in rows] == [
+        (one["side"], one["frame"], one["what"]) for one in first["packets"]
+    ]
+    assert set(first["wireshark"]) == {"client", "server"}

@@ -115,6 +115,34 @@ def test_workers_that_go_on_with_their_own_file_are_workers(workers: int) -> Non
         assert (found.held, found.taking_turns) == (Held.WORKERS, None)
 
 
+@pytest.mark.parametrize("callers", [2, 16])
+def test_callers_as_quick_as_a_kernel_are_told_by_their_files(callers: int) -> None:
+    """A worker whose next call leaves 40 us after its reply is no slot, where each has a file of its own and goes on
+    with that; where all share one file nothing tells it from a slot, and no caller is seen to stand in line."""
+    quick = Load(workers=callers, think=40 * US, service=30 * MS)
+    starts, ends, files = quick.with_workers()
+    assert held_at(starts, ends, 0.0, 0, files).held is Held.WORKERS
+    shared = held_at(starts, ends, 0.0, 0, np.zeros_like(files))
+    assert (shared.held, shared.taking_turns) == (Held.SLOTS, None)
+
+
+def test_callers_in_line_for_slots_are_seen_to_take_turns() -> None:
+    """Of 12 callers with a file each 4 are in flight: a file goes on only behind the others that wait."""
+    starts, ends, files = Load(workers=12, slots=4, service=30 * MS).with_workers()
+    found = held_at(starts, ends, 0.0, 0, files)
+    assert (found.held, found.level) == (Held.SLOTS, 4)
+    assert found.taking_turns == pytest.approx(12, abs=2)
+
+
+def test_what_was_exceeded_is_no_number_of_slots() -> None:
+    """A call that goes out beside four others, once, says that there are more than four slots."""
+    starts, ends = Load(workers=16, slots=4, service=30 * MS).run()
+    assert held_at(starts, ends, 0.0, 0).held is Held.SLOTS
+    full = np.flatnonzero(starts < ends[len(ends) // 2])[-1]
+    more = held_at(np.append(starts, starts[full] + US), np.append(ends, starts[full] + MS), 0.0, 0)
+    assert (more.levels.max, more.level, more.held) == (5, 4, Held.EITHER)
+
+
 def test_workers_that_think_leave_no_flat_top() -> None:
     """Where the level moves up and down nothing holds the client."""
     assert _held(Load(workers=8, think=20 * MS)).held is Held.NOTHING

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nfslat.answer.model import Objective
+from nfslat.figures.phases import Span, Told, named_by_phase
 from nfslat.findings.catalogue import CODES, row
 from nfslat.findings.client import AboveWire, Slots
 from nfslat.findings.diagnosis import Diagnosis, Evidence, Gain
@@ -86,7 +88,7 @@ def _finding(
 
 
 _THREADS = _finding("server-threads", "server", 0.8, queue_ms=3.2, in_thread_ms=0.4, threads_estimate=16)
-_STORAGE = _finding("server-storage", "server", 0.9, "likely", in_thread_ms=3.5)
+_STORAGE = _finding("server-storage", "server", 0.9, "likely", in_thread_ms=3.5, light_ops=90, light_ms=0.1)
 _SLOTS = _finding("client-slots", "client", None, "likely", slots=2, at_limit_share=0.89)
 _DELAY = _finding("net-delay", "network", 0.8, least_round_trip_ms=8.5)
 _FAR = Layers(1, 9)
@@ -162,6 +164,17 @@ def test_small_causes_that_make_half_of_the_mean_together_are_a_fault() -> None:
     assert verdict(MEAN, SLOWEST, SOUND, some).cause == "reconnect"
 
 
+def test_where_nothing_is_in_flight_no_fault_says_so() -> None:
+    """A client that is slow between its calls is not found on the wire: that it asks for nothing is told, where the
+    application's time does not say more."""
+    seldom = dataclasses.replace(SOUND, idle=0.78)
+    said = "Nothing is in flight for 78 % of the time: what the client does then, no packet shows."
+    assert said in verdict(MEAN, SLOWEST, seldom, []).text
+    assert said not in verdict(MEAN, SLOWEST, SOUND, []).text
+    assert said not in verdict(dataclasses.replace(MEAN, client_ms=1.0), SLOWEST, seldom, []).text
+    assert said not in verdict(MEAN, SLOWEST, seldom, [_STORAGE]).text
+
+
 def test_what_is_only_told_for_completeness_is_no_fault() -> None:
     """A finding of little weight never leads."""
     serial = dataclasses.replace(_SLOTS, severity="info")
@@ -215,6 +228,57 @@ def test_threads_of_the_server_lead_before_slots_that_they_fill() -> None:
     assert (found.cause, found.also) == ("server-threads", ["client-slots"])
     less = dataclasses.replace(_THREADS, share=0.4)
     assert verdict(MEAN, SLOWEST, SOUND, [less, _SLOTS]).cause == "client-slots"
+
+
+def test_what_may_be_callers_and_not_slots_is_no_fault() -> None:
+    """The question comes first, with what the wire shows beside it; where that shows nothing, it cannot be told yet;
+    the client's own counters decide."""
+    either = _finding("client-slots", "client", None, "likely", slots=2, at_limit_share=0.89, is_told=False)
+    found = verdict(Layers(38.17, 0.56), SLOWEST, SOUND, [dataclasses.replace(_STORAGE, share=0.98), either])
+    assert (found.outcome, found.cause, found.also) == ("fault", "server-storage", ["client-slots"])
+    assert found.text.startswith(
+        "The client keeps 2 calls in flight 89 % of the time, and hardly ever more: it has no more slots, or no more "
+        "callers. On the wire operations take long in a thread of the server"
+    )
+    assert "Besides" not in found.text
+    assert found.next is not None
+    assert "/proc/self/mountstats" in found.next.command
+    alone = verdict(MEAN, SLOWEST, SOUND, [either])
+    assert (alone.outcome, alone.layer, alone.cause, alone.confidence) == ("undecided", None, "client-slots", "low")
+    assert alone.text.startswith(
+        "Cannot tell yet: the client keeps 2 calls in flight 89 % of the time, and hardly ever more: it has no more "
+        "slots, or no more callers."
+    )
+    assert alone.next is not None
+    assert "/proc/self/mountstats" in alone.next.command
+    assert "client-slots" in alone.next.causes
+
+
+def test_what_makes_the_slowest_leads_before_a_symptom_that_is_no_question_by_itself() -> None:
+    """2 ms more one way than the other are no reason to leave it open who makes 97 % of the slowest operations."""
+    tail = _finding("server-storage", "server", 0.25, "likely", slowest=0.97, in_thread_ms=4.0)
+    asymmetry = _finding("net-asymmetry", "network", 0.26, "likely")
+    found = verdict(Layers(4.12, 3.3), SLOWEST, SOUND, [asymmetry, tail])
+    assert (found.outcome, found.cause) == ("fault", "server-storage")
+    much = verdict(Layers(41.2, 33), SLOWEST, SOUND, [dataclasses.replace(asymmetry, share=0.4), tail])
+    assert (much.outcome, much.cause) == ("undecided", "net-asymmetry")
+
+
+def test_a_wait_for_a_thread_that_only_a_phase_tells_is_no_work_of_the_storage() -> None:
+    """Over all of the time no number of threads fits, and what the server takes looks like work; in the phase that has
+    nearly all of it calls are seen to wait for one of 4 threads. So they do, beside the application's time, too."""
+    waits = dataclasses.replace(_THREADS, share=0.6)
+    of_phase = verdict(Layers(129, 41), SLOWEST, SOUND, [waits])
+    whole = [dataclasses.replace(_STORAGE, share=0.67), _finding("above-wire", "client", 0.1)]
+    mean = Layers(120, 42, 18, "READ")
+    of_whole = verdict(mean, None, SOUND, whole)
+    assert of_whole.cause == "server-storage"
+    row: Any = SimpleNamespace(time_share=0.96, ops=1000, client_ms=170.0)
+    told = Told(Span(1, None, 0), row, [waits], of_phase)
+    causes, found = named_by_phase([told], whole, of_whole, mean)
+    assert (found.outcome, found.layer, found.cause) == ("fault", "server", "server-threads")
+    assert found.share == pytest.approx(0.6 * 0.96 * 0.9)
+    assert [one.code for one in causes] == ["server-threads", "above-wire"]
 
 
 def test_slots_that_are_seldom_all_in_use_do_not_lead() -> None:
@@ -555,3 +619,11 @@ def test_a_negative_network_among_the_slowest_is_no_share() -> None:
     assert made.largest_share_slowest is None
     assert made.confidence == "medium"
     assert any("negative" in reason for reason in made.reasons)
+
+
+def test_an_undecided_answer_and_its_confidence_say_the_same_completeness() -> None:
+    """One figure, rounded one way: 79.6 % is not 80 % in the sentence and 79 % below it."""
+    found = verdict(MEAN, SLOWEST, dataclasses.replace(SOUND, complete=0.796, incomplete="7 in neither"))
+    assert found.outcome == "undecided"
+    assert "only 79 % of the operations of this time are in both captures." in found.text
+    assert found.reasons[0] == "79 % of the operations of this time are in both captures: 7 in neither"

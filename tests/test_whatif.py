@@ -10,6 +10,7 @@ import pytest
 from queue_captures import write_captures
 from queues import MS, US, simulate
 
+from nfslat.answer.words import ms
 from nfslat.cli import main as cli
 
 LOAD: dict[str, Any] = {
@@ -64,3 +65,31 @@ def test_a_question_without_an_answer_leaves_the_report(tmp_path: Path, capsys: 
 def test_nothing_is_replayed_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without --what-if the report has none."""
     assert _what_if(capsys, tmp_path, threads=2) == []
+
+
+@pytest.mark.parametrize(
+    ("sample", "asked"),
+    [
+        (("server-threads",), "threads=64"),
+        (("client-slots", "--app-ms", "READ=431.3", "--app-ms", "WRITE=495.3"), "slots=128"),
+        (("session-slots", "--app-ms", "READ=300", "--app-ms", "WRITE=300"), "slots=64"),
+    ],
+)
+def test_the_answer_and_the_table_have_one_set_of_figures(
+    sample: tuple[str, ...], asked: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a finding promises is what ``--what-if`` says of the same number: over the same ops, to the last digit."""
+    folder = Path(__file__).parents[1] / "samples" / sample[0]
+    captures = [str(folder / f"{side}.pcap.gz") for side in ("server", "client")]
+    assert cli.main([*captures, *sample[1:], "--what-if", asked, "--json", "-"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    (one,) = report["what_if"]
+    kinds = ("application_ms", "expected_application_ms")
+    now, then = (one[kind] for kind in kinds) if one["application_ms"] else (
+        one[kind]["mean"] for kind in ("client_ms", "expected_client_ms")
+    )  # fmt: skip
+    assert f"a replay of the load takes {ms(then)} instead of {ms(now)} ms on average" in report["verdict"]["text"]
+    if not one["of"]:
+        total = report["matched"]["total"]
+        assert one["client_ms"] == {"mean": total["client_ms"]["mean"], "p99": total["client_ms"]["p99"]}
+        assert one["ops_given"] == total["count"]

@@ -14,10 +14,14 @@ use crate::ops::Pairing;
 use crate::pace::Pace;
 use crate::place::NO_CONN;
 use crate::plausible::{Plausible, plausible};
+use crate::segments::{About, Segments};
 use crate::stream::Novelty;
 use crate::traffic::{Event, Events, Place, STALL_NS, Traffic};
 use crate::waits::{Cut, Glance, Hangs, Pauses, Reset, Seen, Went};
 pub use tcp::Tcp;
+
+/// Segments kept of a capture: 37 bytes each.
+const MOST_SEGMENTS: usize = if cfg!(test) { 4096 } else { 1 << 26 };
 
 /// Every packet is of one kind.
 #[derive(Clone, Copy)]
@@ -82,6 +86,10 @@ pub struct Decoder {
     pub hangs: Hangs,
     pub loads: Loads,
     pub finished: Vec<Finished>,
+    /// Of each TCP connection with RPC, in the order of their first packets, where they are asked for.
+    /// None are left where there were too many.
+    pub segments: Option<Vec<Segments>>,
+    kept: usize,
     pub kinds: [u64; KINDS.len()],
     /// How many it was given.
     pub packets: u32,
@@ -114,6 +122,8 @@ impl Decoder {
             hangs: Hangs::default(),
             loads: Loads::default(),
             finished: Vec::new(),
+            segments: None,
+            kept: 0,
             kinds: [0; KINDS.len()],
             packets: 0,
             number: 0,
@@ -307,6 +317,7 @@ impl Decoder {
         feed.is_early = other.has_held();
         let in_message = own.in_message();
         let mut went = Went::New;
+        let is_closed = sent.is_closed();
         if segment.len > 0 {
             sent.data(segment.len);
             flow.loads[direction].data(feed.flow.conn, direction, segment.len, t_ns, &mut self.loads);
@@ -340,7 +351,36 @@ impl Decoder {
         if segment.flags & FIN != 0 {
             own.fin_comes(segment);
         }
+        if self.segments.is_some() {
+            let is_probe = is_closed && segment.len == 1 && went == Went::New;
+            let again = is_probe || matches!(went, Went::Repeated | Went::Probe);
+            self.keep(number, segment, About { direction, frame: self.number, t_ns, again, is_rpc: false });
+        }
         if self.tally.messages > messages { Kind::Rpc } else { control }
+    }
+
+    /// A segment, as a row.
+    fn keep(&mut self, number: usize, segment: &Segment<'_>, about: About) {
+        if self.flows.list[number].talk.as_ref().is_some_and(|talk| talk.is_over(about.direction, segment)) {
+            self.end_talk(number);
+        }
+        self.kept += 1;
+        if self.kept > MOST_SEGMENTS {
+            self.segments = None;
+            self.flows.list.iter_mut().for_each(|flow| flow.talk = None);
+            return;
+        }
+        let flow = &mut self.flows.list[number];
+        let is_rpc = flow.shared.conn != NO_CONN;
+        flow.talk.get_or_insert_default().take(segment, &About { is_rpc, ..about });
+    }
+
+    fn end_talk(&mut self, number: usize) {
+        let flow = &mut self.flows.list[number];
+        let talk = flow.talk.take().filter(|_| flow.shared.conn != NO_CONN);
+        if let (Some(talk), Some(segments)) = (talk, &mut self.segments) {
+            segments.push(talk.rows);
+        }
     }
 
     /// A SYN: the beginning of a connection, or of another one between the same endpoints.
@@ -391,6 +431,7 @@ impl Decoder {
     /// Both directions of a connection are over.
     fn end(&mut self, number: usize, cut: (Cut, i64)) {
         self.hang(number, cut);
+        self.end_talk(number);
         let flow = &mut self.flows.list[number];
         for direction in 0..2 {
             std::mem::take(&mut flow.loads[direction]).end(flow.shared.conn, direction, &mut self.loads);
@@ -436,6 +477,9 @@ impl Decoder {
         self.loads.close();
         self.hangs.close();
         self.tally.unread.close();
+        if let Some(segments) = &mut self.segments {
+            segments.sort_by_key(|one| one.frame[0]);
+        }
         self.finished.sort_by_key(|done| (done.conn, done.reconnect, done.direction));
     }
 
@@ -460,12 +504,13 @@ impl Take for Decoder {
     }
 }
 
-/// Read the ops of captures one after the other, as one.
-pub fn decode<I>(inputs: I, ranks: Ranks, progress: &Progress) -> Result<(Decoder, Vec<File>), Error>
+/// Read the ops of captures one after the other, as one; and the segments of their connections, where they are asked for.
+pub fn decode<I>(inputs: I, ranks: Ranks, segments: bool, progress: &Progress) -> Result<(Decoder, Vec<File>), Error>
 where
     I: IntoIterator<Item = std::io::Result<Box<dyn Read + Send>>>,
 {
     let mut decoder = Decoder::new(ranks);
+    decoder.segments = segments.then(Vec::new);
     let files = read_all(inputs, &mut decoder, progress)?;
     decoder.finish();
     Ok((decoder, files))

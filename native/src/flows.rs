@@ -7,6 +7,7 @@ use crate::feed::Shared;
 use crate::link::{Addr, Ends, Segment};
 use crate::loads::Load;
 use crate::place::NO_CONN;
+use crate::segments::Talk;
 use crate::stream::Stream;
 use crate::traffic::Traffic;
 use crate::waits::{Reset, Wait, Waits};
@@ -47,6 +48,8 @@ pub struct Flow {
     pub waits: Waits,
     pub resets: [Option<Box<Reset>>; 2],
     pub loads: [Load; 2],
+    /// Kept where it is asked for.
+    pub talk: Option<Box<Talk>>,
     /// How many TCP connections there were before between these endpoints.
     pub reconnects: u32,
     /// Number of its first packet in the capture.
@@ -217,6 +220,7 @@ impl Flows {
             waits: Waits::default(),
             resets: Default::default(),
             loads: Default::default(),
+            talk: None,
             reconnects: 0,
             begun: 0,
             last_ns: t_ns,
@@ -254,6 +258,7 @@ impl Flows {
             self.list[flow as usize].waits = Waits::default();
             self.list[flow as usize].resets = Default::default();
             self.list[flow as usize].copies = None;
+            self.list[flow as usize].talk = None;
             *held_bytes -= streams.iter().map(Stream::held_bytes).sum::<usize>();
             self.free.push(flow);
         }

@@ -69,16 +69,16 @@ impl Packets {
 }
 
 /// What a row keeps of the options.
-struct Options<'a> {
-    ts_val: u32,
+pub struct Options<'a> {
+    pub ts_val: u32,
     sacks: i8,
-    is_dsack: bool,
+    pub is_dsack: bool,
     mptcp: Option<&'a [u8]>,
 }
 
 impl<'a> Options<'a> {
     #[inline]
-    fn of(segment: &Segment<'a>) -> Options<'a> {
+    pub fn of(segment: &Segment<'a>) -> Options<'a> {
         let mut found = Options { ts_val: NONE, sacks: 0, is_dsack: false, mptcp: None };
         for option in each_option(segment.options) {
             match option {

@@ -57,7 +57,7 @@ impl Job {
 
 /// Decode captures, one after the other, as one.
 #[pyfunction]
-#[pyo3(signature = (paths, nfs_ranks, callback_ranks, action_rank, job))]
+#[pyo3(signature = (paths, nfs_ranks, callback_ranks, action_rank, job, segments = false))]
 fn decode(
     py: Python<'_>,
     paths: Vec<std::path::PathBuf>,
@@ -65,10 +65,11 @@ fn decode(
     callback_ranks: Vec<u8>,
     action_rank: u8,
     job: &Job,
+    segments: bool,
 ) -> PyResult<Found> {
     let progress = Arc::clone(&job.0);
     let ranks = Ranks { nfs: nfs_ranks, callback: callback_ranks, action: action_rank };
-    let done = py.detach(|| read(paths.iter().map(open), ranks, &progress));
+    let done = py.detach(|| read(paths.iter().map(open), ranks, segments, &progress));
     let (decoder, files) = done.map_err(failure)?;
     let is_cut = is_cut(&files);
     let part = Part { hosts: None, decoder, turns: Default::default() };
@@ -226,6 +227,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(apart::split, module)?)?;
     module.add_function(wrap_pyfunction!(packets::packets, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::join, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::heard_of, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::places, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::starts, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::bound, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::levels, module)?)?;

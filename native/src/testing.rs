@@ -232,6 +232,11 @@ impl Capture {
         Capture { decoder: Decoder::new(ranks().clone()), t_ns: 0, next_id: 1 << 15 }
     }
 
+    /// Keep the segments of connections, if it is asked for.
+    pub fn keep_segments(&mut self, asked: bool) {
+        self.decoder.segments = asked.then(Vec::new);
+    }
+
     /// What follows is captured so many microseconds after the capture began.
     pub fn at_us(&mut self, us: i64) -> &mut Capture {
         self.t_ns = us * 1000;

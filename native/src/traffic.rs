@@ -261,6 +261,12 @@ impl Traffic {
         Some(closed_ns)
     }
 
+    /// Does the receiver of this direction take nothing now?
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        self.zero_since_ns.is_some()
+    }
+
     /// Nothing was seen for `silent_ns`, at least `STALL_NS`, with data of this direction under way.
     pub fn stalled(&mut self, silent_ns: i64) {
         self.stalls += 1;

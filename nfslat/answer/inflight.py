@@ -99,6 +99,8 @@ class ClientInFlight:
     limited: bool  # likely by slots
     held: Held  # by what the number in flight is held
     mounts: list[MountInFlight]  # pairs of a client and a server, most ops first
+    # files or directories that take turns, as they do where their callers stand in line for a slot; None: they do not
+    callers_in_line: Positive | None = None
 
 
 @dataclass(frozen=True)

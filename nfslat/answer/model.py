@@ -358,12 +358,18 @@ class WhatIf:
     """The load replayed with other numbers of threads or slots."""
 
     asked: str  # what was asked: threads=64
-    captured_ms: MeanAndP99  # SRT at the client, of the ops that `before` is over
+    of: str  # operations that all figures but ops_per_s are of; "" is all
+    client_ms: MeanAndP99  # captured: SRT at the client
+    expected_client_ms: MeanAndP99  # the same with what was asked: captured, times `after` by `before`
+    application_ms: float | None  # what the application sees of them on average, ms; None where that was not given
+    expected_application_ms: float | None  # the same with what was asked, ms
+    thread_wait_ms: float | None  # captured: mean wait for a thread, ms
     before: Outcome  # replayed with the numbers in effect
     after: Outcome
     error: float  # mean of before against the captured one, relative: how far the replay is off
-    ops: Count  # ops that were played
-    ops_given: Count  # ops that could have been
+    ops: Count  # matched ops that were played
+    ops_given: Count  # matched ops that could have been
+    others: Count  # ops of other clients, or in the server's capture only, that were played with them
     warning: str  # what is taken for granted
 
 

@@ -180,6 +180,22 @@ class SlowOp:
 
 
 @dataclass(frozen=True)
+class SlowCall:
+    """One of the ops with the longest SRT of one capture by itself."""
+
+    program: str  # RPC program
+    op: str  # operation
+    version: str  # program version
+    xid: str  # 0x and eight hexadecimal digits
+    client: str  # address and port
+    server: str  # address and port
+    at: str  # ISO 8601, call's first byte
+    srt_ms: float  # SRT
+    # name of the capture -> display filter; "capture, file" where several files hold it
+    wireshark: dict[str, str]
+
+
+@dataclass(frozen=True)
 class Pictures:
     """What pictures are drawn from: aggregates of the matched ops, on the client's clock."""
 
@@ -205,3 +221,4 @@ class Alone:
     heat: list[tuple[Count, Count, Count]]  # by SRT, as in Heat
     flying: Flying  # in flight, of all NFS ops of the capture
     events: list[Event]  # in order of time
+    slowest: list[SlowCall]  # slowest first; a few

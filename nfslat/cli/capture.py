@@ -1,4 +1,4 @@
-"""Arguments of `nfslat capture` -> captures taken on two hosts by ssh, and the report on them."""
+"""Arguments of `nfslat capture` -> captures taken on one host or two by ssh, and the report on them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Capture NFS traffic on a server and a client at the same time, bring both
-captures home by ssh, and print the report. The hosts need tcpdump (or snoop),
-and root or sudo without a password; nothing is installed, changed or left."""
+captures home by ssh, and print the report. Of one host alone the other one's
+times are inferred. The hosts need tcpdump (or snoop), and root or sudo without
+a password; nothing is installed, changed or left."""
 
 EXAMPLES = """\
 examples:
   nfslat capture --server nfs1 --client db1
+  nfslat capture --client db1                     # the server is a cloud's, or a filer
   nfslat capture --server root@nfs1 --client root@db1 --seconds 60 --html report.html
   nfslat capture --server nfs1 --client db1 --ssh 'ssh -p 2222 -i key' --yes
 
@@ -42,10 +44,10 @@ exit status: 0 done, 2 usage, 3 a host cannot be captured, or nothing to correla
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `nfslat capture` takes."""
-    parser.add_argument("--server", metavar="HOST", required=True, help="the NFS server, as ssh takes it: user@host")
-    parser.add_argument("--client", metavar="HOST", required=True, help="the NFS client")
+    parser.add_argument("--server", metavar="HOST", help="the NFS server, as ssh takes it: user@host")
+    parser.add_argument("--client", metavar="HOST", help="the NFS client; one of the two is enough")
     parser.add_argument("--seconds", type=_a_number, metavar="N", default=20, help="how long to capture (20)")
-    parser.add_argument("--out", metavar="DIR", help="folder for the two tars (nfslat-SERVER-CLIENT-TIME)")
+    parser.add_argument("--out", metavar="DIR", help="folder for the tars (nfslat-SERVER-CLIENT-TIME)")
     parser.add_argument("--discard", action="store_true", help="do not keep the tars")
     parser.add_argument("--yes", action="store_true", help="do not ask before it starts")
     parser.add_argument("--force", action="store_true", help="capture though it may slow the hosts down")
@@ -98,8 +100,11 @@ def run(options: argparse.Namespace, _: TextIO, json_out: TextIO | None, *, widt
 
     for name in ("server_addr", "client_addr"):
         _refuse_no_address(options, name)
+    hosts = {side: name for side in ("server", "client") if (name := getattr(options, side)) is not None}
+    if not hosts:
+        raise UsageError("say --server HOST and --client HOST, or one of them")
     wanted = both.Wanted(
-        hosts={"server": options.server, "client": options.client},
+        hosts=hosts,
         seconds=options.seconds,
         port=options.port,
         ssh=options.ssh,
@@ -122,9 +127,9 @@ def run(options: argparse.Namespace, _: TextIO, json_out: TextIO | None, *, widt
     with _folder(options) as folder:
         voice = _voice(options)
         tars = both.capture(wanted, folder, voice)
-        report.server, report.client = str(tars["server"]), str(tars["client"])
+        report.server, report.client = [*map(str, tars.values()), None][:2]
         if not options.discard:
-            again = shlex.join(["nfslat", report.server, report.client])
+            again = shlex.join(["nfslat", *map(str, tars.values())])
             voice.say(f"captured and kept; the report again: {again}")
         command = shlex.join(["nfslat", *sys.argv[1:]])
         return report_command.run(report, command, width=width, color=color, json_out=json_out)
@@ -137,7 +142,7 @@ def _folder(options: argparse.Namespace) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
             yield Path(scratch)
         return
-    hosts = "-".join(map(_plain, (options.server, options.client)))
+    hosts = "-".join(_plain(one) for one in (options.server, options.client) if one is not None)
     path = Path(options.out or f"nfslat-{hosts}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
     is_new = not path.exists()
     if any((path / f"{side}.tar").exists() for side in ("server", "client")):

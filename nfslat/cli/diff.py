@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli.arguments import add_filters, parse_filters
-from nfslat.errors import UsageError
+from nfslat.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from nfslat.diff.model import Diff
@@ -17,9 +17,10 @@ DESCRIPTION = """\
 Compare two runs of a load, before and after a change: say whether B is slower
 or faster than A, or that nothing shows it, how certain that is, which part of
 the way and which cause moved, and whether it is the load that changed.
-A run is a report (nfslat ... --json), a CSV file (nfslat ... --csv), or a folder
-with the captures server.* and client.*; or a pair of captures with --before
-and --after. Reports hold no single operations: the comparison is coarser."""
+A run is a report (nfslat ... --json), a CSV file (nfslat ... --csv), a capture
+of one host, or a folder with server.* and client.*, or one of them; or a pair of
+captures with --before and --after. Reports hold no single operations: the
+comparison is coarser. What one capture infers has its error in all intervals."""
 
 EXAMPLES = """\
 examples:
@@ -27,6 +28,7 @@ examples:
   nfslat diff monday/ tuesday/ --json diff.json
   nfslat diff --before s1.pcap c1.pcap --after s2.pcap c2.pcap --op READ
   nfslat diff before.csv --after s2.pcap c2.pcap
+  nfslat diff monday-client.pcap tuesday-client.pcap
   nfslat diff --before server.pcap client.pcap --split 60s
   nfslat diff a.json b.json --check mean=10% --check READ.p99=5ms
 
@@ -36,14 +38,16 @@ exit status: 0 done, 1 a --check is crossed or cannot be decided, 2 usage,
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `nfslat diff` takes; the filters are for captures."""
-    parser.add_argument("runs", metavar="RUN", nargs="*", help="A, then B: a report, a CSV file, or a folder")
+    parser.add_argument(
+        "runs", metavar="RUN", nargs="*", help="A, then B: a report, a CSV file, a capture, or a folder"
+    )
     pair = ("SERVER", "CLIENT")
     parser.add_argument("--before", nargs=2, metavar=pair, help="captures of A")
     parser.add_argument("--after", nargs=2, metavar=pair, help="captures of B")
     parser.add_argument(
         "--split",
         metavar="TIME",
-        help="compare one pair of captures with itself, before and after this moment (as --start takes it), or 'half'",
+        help="compare one run with itself, before and after this moment (as --start takes it), or 'half'",
     )
     parser.add_argument(
         "--check",
@@ -96,20 +100,26 @@ def _runs(options: argparse.Namespace, filters: Filters) -> tuple[Run, Run]:
     if options.split is not None:
         pair = options.before
         if options.after or (pair and names) or not (pair or len(names) == 1):
-            raise UsageError("--split takes one pair of captures: --before SERVER CLIENT, or a folder")
-        server, client = pair if pair else read.pair_in(names[0])
+            raise UsageError("--split takes captures of one run: --before SERVER CLIENT, a folder, or one capture")
+        captures = pair or read.captures_of(names[0])
         at = None if options.split == "half" else parse_moment(options.split)
-        return split.split(server, client, filters, at, name=names[0] if names else f"{server} {client}", **how)
+        return split.split(captures, filters, at, name=names[0] if names else " ".join(captures), **how)
     wanted = 2 - bool(options.before) - bool(options.after)
     if len(names) != wanted:
         raise UsageError(
-            f"diff compares two runs, {len(names) + 2 - wanted} given: reports, CSV files, folders, or --before SERVER "
-            "CLIENT and --after SERVER CLIENT"
+            f"diff compares two runs, {len(names) + 2 - wanted} given: reports, CSV files, captures, folders, or "
+            "--before SERVER CLIENT and --after SERVER CLIENT"
         )
     runs = [
-        read.from_captures(pair[0], pair[1], filters, **how) if pair else read.from_file(names.pop(0), filters, **how)
+        read.from_captures(pair, filters, **how) if pair else read.from_file(names.pop(0), filters, **how)
         for pair in (options.before, options.after)
     ]
+    hosts = {host for run in runs if (host := run.inferred[0])}
+    if len(hosts) > 1:
+        raise InputError(
+            f"{runs[0].name} and {runs[1].name}: one was taken on the server and one on the client; of one run they "
+            "are a pair: --before SERVER CLIENT"
+        )
     return runs[0], runs[1]
 
 

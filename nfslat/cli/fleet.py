@@ -38,7 +38,8 @@ examples:
   nfslat fleet --out run/ --show 10.9.3.17             # one client's two-sided report
   nfslat fleet --manifest FLEET.toml --scheduler tls://head:8786 --out s3://bucket/run
 
-A run that was interrupted goes on where it was, with the same --out."""
+A run that was interrupted goes on where it was, with the same --out.
+Exit status: as nfslat's, and 4 where a part could not be done (nfslat --help)."""
 
 STATUS_IN_PART = 4
 _SAID = 3  # problems with files, beside what came of them
@@ -61,6 +62,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--show", metavar="CLIENT", help="print the two-sided report of one client of the run in --out")
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON to FILE; - is standard output")
     parser.add_argument("--html", metavar="FILE", help="write the report as one page for browser and mail")
+    parser.add_argument("--markdown", action="store_true", help="print the report as Markdown, for tickets")
+    parser.add_argument(
+        "--fail-on",
+        choices=("fault", "undecided"),
+        action="append",
+        default=[],
+        help="exit status 1 where the verdict is that; repeatable",
+    )
     parser.add_argument("--all-clients", action="store_true", help="a line for each client, however many there are")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
     cluster = parser.add_argument_group("where it runs")
@@ -84,7 +93,7 @@ def inputs(options: argparse.Namespace) -> Sequence[str]:
 
 
 def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
-    """The report; exit status 4 where a part of it could not be done."""
+    """The report; exit status 4 where a part of it could not be done, 1 where --fail-on names its outcome."""
     _check(options)
     refuse_without("captures of a fleet are read by the native decoder")
     if options.show is not None:
@@ -99,13 +108,16 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
         folder = os.path.dirname(os.path.abspath(options.html))
         failed = _write_page(options, inputs(options), lambda: page.render(fleet, folder=folder))
     if not any(map(is_standard, (options.json, options.html))):
-        from nfslat.fleet.sections.all import render
+        from nfslat.fleet.sections.all import markdown, render
 
-        out.write(render(fleet, width=width, color=color, all_clients=options.all_clients))
+        text = render(fleet, width=width, color=color, all_clients=options.all_clients)
+        out.write(markdown(fleet) if options.markdown else text)
         out.flush()  # whether somebody reads it shows here, or when it is too late to say so
     if failed:
         return failed
-    return STATUS_IN_PART if any(one.fatal for one in fleet.problems) else 0
+    if any(one.fatal for one in fleet.problems):
+        return STATUS_IN_PART
+    return 1 if fleet.verdict.outcome in options.fail_on else 0
 
 
 def _write_page(options: argparse.Namespace, read: Sequence[str], make: Callable[[], str]) -> int:
@@ -252,5 +264,6 @@ def _show(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, 
         report.write_json(json_out)
     failed = _write_page(options, (), report.html) if options.html is not None else 0
     if not any(map(is_standard, (options.json, options.html))):
-        out.write(report.text(width=width, color=color))
-    return failed
+        out.write(report.markdown() if options.markdown else report.text(width=width, color=color))
+    outcome = "undecided" if report.verdict is None else report.verdict.outcome
+    return failed or (1 if outcome in options.fail_on else 0)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 from typing import TextIO
 
 from nfslat.cli.arguments import add_captures, add_filters, add_which, parse_filters
+from nfslat.export.output import is_standard
 
 DESCRIPTION = """\
 One op in full: its packets at both sides by frame number, the timeline between
@@ -14,7 +17,7 @@ them, and Wireshark's dissection of call and reply."""
 EXAMPLES = """\
 examples:
   nfslat show server.pcap client.pcap --slowest 3
-  nfslat show server.pcap client.pcap --xid 0x1a2b3c4d
+  nfslat show server.pcap client.pcap --xid 0x1a2b3c4d --json op.json
 
 exit status: 0 done, 2 usage, 3 a capture cannot be read, or the op is not in both"""
 
@@ -26,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--name-encoding", metavar="NAME", help="code page of file names that are not UTF-8: koi8-r, shift_jis, gbk"
     )
+    parser.add_argument("--json", metavar="FILE", help="write the ops as JSON to FILE; - is standard output")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
     add_filters(parser)
 
@@ -35,9 +39,13 @@ def inputs(options: argparse.Namespace) -> list[str]:
     return [options.server, options.client]
 
 
-def run(options: argparse.Namespace, out: TextIO, _: TextIO | None, *, width: int, color: bool) -> int:
-    """Write the ops to `out`. Raises ``UsageError``, ``InputError``, and ``ToolError`` where tshark fails."""
-    from nfslat import api  # noqa: PLC0415  (late: --help does not wait for numpy)
+def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
+    """Write the ops to `out`, or as JSON to `json_out`.
+
+    Raises ``UsageError``, ``InputError``, and ``ToolError`` where tshark fails.
+    """
+    from nfslat import __version__, api  # noqa: PLC0415  (late: --help does not wait for numpy)
+    from nfslat.answer.model import Tool  # noqa: PLC0415
     from nfslat.packets import show  # noqa: PLC0415  (late: --help does not wait for numpy)
 
     wanted = api.Options(
@@ -48,6 +56,13 @@ def run(options: argparse.Namespace, out: TextIO, _: TextIO | None, *, width: in
     )
     with api.opened(inputs(options), wanted, quiet=options.quiet) as (found, tools):
         rows = show.chosen(found, options.xid, options.slowest)
+        if json_out is not None:
+            from nfslat.packets.shown import shown  # noqa: PLC0415
+
+            tool = Tool(__version__, found.engine, shlex.join(["nfslat", *sys.argv[1:]]), found.srt)
+            shown(found, rows, tools, tool, name_encoding=wanted.name_encoding).write_json(json_out)
+        if is_standard(options.json):
+            return 0
         charset = getattr(out, "encoding", None) or "ascii"
         for text in show.render(found, rows, tools, width=width, name_encoding=wanted.name_encoding, charset=charset):
             out.write(text)

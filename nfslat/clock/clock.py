@@ -39,11 +39,12 @@ class Segment:
     def bounds_at(self, t_ns: float) -> tuple[int, int]:
         """What theta is between at an instant of the client's clock."""
         low, high = self.lines.at(float(t_ns - self.x0_ns))
-        theta = self.theta_ns + self.slope * (t_ns - self.t_ns)
-        least, most = theta - self.floor_ns, theta + self.floor_ns
+        # Since y0_ns: theta itself, of hosts that are months apart, is more than a float holds to the nanosecond.
+        estimate = self.theta_ns - self.y0_ns + self.slope * (t_ns - self.t_ns)
+        least, most = estimate - self.floor_ns, estimate + self.floor_ns
         return (
-            min(self.y0_ns + int(np.floor(low[0])), int(np.floor(least))),
-            max(self.y0_ns + int(np.ceil(high[0])), int(np.ceil(most))),
+            self.y0_ns + min(int(np.floor(low[0])), int(np.floor(least))),
+            self.y0_ns + max(int(np.ceil(high[0])), int(np.ceil(most))),
         )
 
     def errors_at(self, since_ns: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -45,6 +45,12 @@ class Bundle:
     snapshots: Mapping[str, str]  # texts by their names, that before the capture first
 
     @property
+    def side(self) -> str | None:
+        """The host that it was taken on, "client" or "server"; None where whoever took it did not say."""
+        side = self.facts.get("side")
+        return side if side in ("client", "server") else None
+
+    @property
     def dropped(self) -> int:
         """Packets that the capturing kernel says it had no room for; 0 where it does not say."""
         text = self.facts.get("packets_dropped_kernel", "")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from nfslat.decode.merge_tables import dropped, empty, merged
-from nfslat.model.decoded import Decoded
+from nfslat.model.decoded import IS_KEPT, Decoded
 from nfslat.model.details import no_details
 from nfslat.model.tables import Loose, Ops, State
 
@@ -117,7 +117,7 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 @functools.cache
 def _check() -> None:
     """Raise ``TypeError`` where there is a field that is not brought over."""
-    fields = {field.name for field in dataclasses.fields(Decoded)}
+    fields = {field.name for field in dataclasses.fields(Decoded) if field.metadata.get(IS_KEPT, True)}
     known = {*_OF_MESSAGES, *_OF_PACKETS, "repeats", "reassembly", "directions", "engine", "ops", "loose", "details"}
     if fields != known:
         raise TypeError(f"Decoded: no way to merge {sorted(fields ^ known)}")

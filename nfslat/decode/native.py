@@ -44,6 +44,7 @@ from nfslat.model.details import (
     Unread,
 )
 from nfslat.model.protocol import NULL, RANK_ACTION, op_ranks
+from nfslat.model.segments import Segments
 from nfslat.model.tables import Connection, Kind, Loose, Ops, State
 
 NAME = f"native {_native.VERSION}"
@@ -86,13 +87,18 @@ def open_source(argument: str, tools: Callable[[], Tools], scratch: Path, *, rer
     return Source(name, tuple(kept))
 
 
-def decode(source: Source, tools: Callable[[], Tools], progress: Callable[[int], None]) -> tuple[Source, Decoded]:
-    """Decode `source`; `progress` is called with the bytes read so far, and may raise to end it.
+def decode(
+    source: Source, tools: Callable[[], Tools], progress: Callable[[int], None], *, segments: bool = False
+) -> tuple[Source, Decoded]:
+    """Decode `source`; `progress` is called with the bytes read so far, and may raise to end it. `segments`: those of
+    its TCP connections are wanted, too.
 
     Returns the source with what is known of its files now. Raises ``InputError`` where nothing can be read.
     """
     ranks = op_ranks(callback=False), op_ranks(callback=True)
-    source, found = read(source, tools, progress, lambda paths, job: _native.decode(paths, *ranks, RANK_ACTION, job))
+    source, found = read(
+        source, tools, progress, lambda paths, job: _native.decode(paths, *ranks, RANK_ACTION, job, segments)
+    )
     facts = {
         "first_ns": min(file.first_ns for file in source.files),
         "last_ns": max(file.last_ns for file in source.files),
@@ -269,6 +275,7 @@ def decoded(found: _native.Found, **facts: Any) -> Decoded:
         captured_bytes=counts.captured_bytes,
         busiest_second_packets=counts.busiest_second_packets,
         tls_connections=counts.tls_connections,
+        segments=[Segments(**columns) for columns in found.segments],
         **facts,
         details=Details(
             slots=Slots(**tables.slots, sessions=tuple(found.sessions)),

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nfslat.model.decoded import IS_KEPT
+
 Column = npt.NDArray[Any] | list[bytes]
 Columns = dict[str, Column]  # of one length
 Tables = dict[str, Columns]  # by the names of the fields that lead to them: "details.tcp"
@@ -94,9 +96,11 @@ def unpack(hint: Any, packed: Any, name: str, table: Callable[[str, dict[str, An
 
 @cache
 def _hints(of: type) -> dict[str, Any]:
-    """Types of the fields; what else a class annotates (class variables, properties) is no field."""
+    """Types of the fields that are kept; what else a class annotates (class variables, properties) is no field."""
     hints = typing.get_type_hints(of)
-    names = getattr(of, "_fields", None) or [field.name for field in dataclasses.fields(of)]
+    names = getattr(of, "_fields", None) or [
+        field.name for field in dataclasses.fields(of) if field.metadata.get(IS_KEPT, True)
+    ]
     return {name: _plain(hints[name]) for name in names}
 
 

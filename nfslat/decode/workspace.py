@@ -30,11 +30,12 @@ class Workspace:
 
 @contextlib.contextmanager
 def open_workspace(
-    captures: Sequence[str], *, engine: str | None, quiet: bool, rereads: bool = False
+    captures: Sequence[str], *, engine: str | None, quiet: bool, rereads: bool = False, segments: bool = False
 ) -> Iterator[Workspace]:
     """Choose the engine, resolve the captures, and show progress on standard error if that is a terminal.
 
     `rereads`: the captures are looked at once more after they were decoded, so that standard input is kept in a file.
+    `segments`: those of TCP connections are wanted.
     The scratch directory (what only tshark needs, what is kept of a pipe) is gone when the block ends, come what may.
     Raises ``UsageError`` for standard input given twice, ``InputError`` for one file given twice, and what `choose`
     and the engine raise.
@@ -44,7 +45,7 @@ def open_workspace(
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nfslat-")))
 
-        chosen = choose(engine, _once(lambda: find_tools(scratch)), scratch, rereads=rereads)
+        chosen = choose(engine, _once(lambda: find_tools(scratch)), scratch, rereads=rereads, segments=segments)
         sources = tuple(chosen.open(capture) for capture in captures)
         _refuse_one_file_twice(sources)
         progress, close = (

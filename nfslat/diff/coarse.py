@@ -23,7 +23,8 @@ def compare(a: Run, b: Run) -> Compared:
     """By operation; sizes are in no report."""
     of_a, of_b = ({one.op: one for one in run.figures} for run in (a, b))
     names = sorted({*of_a, *of_b}, key=lambda op: (-sum(of[op].count for of in (of_a, of_b) if op in of), op))
-    rows = [_row(op, of_a.get(op), of_b.get(op)) for op in names]
+    doubt = judge.Doubt.of([run.inferred for run in (a, b)])
+    rows = [_row(op, of_a.get(op), of_b.get(op), doubt) for op in names]
     counts = [[of[op].count if op in of else 0 for op in names] for of in (of_a, of_b)]
     load = Load(
         _plain(_rate(a), _rate(b)),
@@ -32,7 +33,7 @@ def compare(a: Run, b: Run) -> Compared:
         judge.other_load(names, *counts),
     )
     both = [op for op in names if op in of_a and op in of_b]
-    mix = _mix(names, of_a, of_b, both)
+    mix = _mix(names, of_a, of_b, both, doubt)
     moved = [] if a.moved_ms is None or b.moved_ms is None else [a.moved_ms, b.moved_ms]
     parts = _parts([of_a[op] for op in both], [of_b[op] for op in both], moved) if both else []
     rows, mix, _, parts, _ = judge.all_looked_at(rows, mix, [], parts, [])
@@ -69,7 +70,7 @@ def _of_means(a: Summary, b: Summary, enough: bool) -> Change:
     return judge.change(a.mean, b.mean, estimate)
 
 
-def _row(op: str, a: Figures | None, b: Figures | None) -> Row:
+def _row(op: str, a: Figures | None, b: Figures | None, doubt: judge.Doubt) -> Row:
     counts = (a.count if a else 0, b.count if b else 0)
     row = Row(op, None, None, *counts, None, None, None, None, None, None, None, [], "")
     if a is None or b is None:
@@ -77,11 +78,11 @@ def _row(op: str, a: Figures | None, b: Figures | None) -> Row:
     enough = min(counts) >= LEAST_OPS
     return dataclasses.replace(
         row,
-        mean=_of_means(a.client, b.client, enough),
+        mean=judge.widened(_of_means(a.client, b.client, enough), doubt.client),
         p50=judge.change(a.client.p50, b.client.p50, None),
         p99=judge.change(a.client.p99, b.client.p99, None) if min(counts) * 0.01 >= SLICES else None,
-        server=_of_means(a.server, b.server, enough),
-        network=_of_means(a.network, b.network, enough),
+        server=judge.widened(_of_means(a.server, b.server, enough), doubt.server),
+        network=judge.widened(_of_means(a.network, b.network, enough), doubt.network),
         parts=_parts([a], [b]),
     )
 
@@ -145,7 +146,9 @@ def _part(one: Figures, name: str) -> float:
     return queue if name == "queue" else one.parts.get(name) or 0.0
 
 
-def _mix(names: list[str], of_a: dict[str, Figures], of_b: dict[str, Figures], both: list[str]) -> Mix:
+def _mix(
+    names: list[str], of_a: dict[str, Figures], of_b: dict[str, Figures], both: list[str], doubt: judge.Doubt
+) -> Mix:
     counts = [[of[op].count if op in of else 0 for op in names] for of in (of_a, of_b)]
     sums = [
         [Fraction(of[op].client.mean) * of[op].count if op in of else Fraction(0) for op in names]
@@ -167,7 +170,7 @@ def _mix(names: list[str], of_a: dict[str, Figures], of_b: dict[str, Figures], b
         ]
         enough = min(sum(one.count for one in side) for side in (a, b)) >= LEAST_OPS
         estimate = from_error(values[1] - values[0], math.hypot(*errors), SLICES - 1) if enough else None
-        same = judge.change(values[0], values[1], estimate)
+        same = judge.widened(judge.change(values[0], values[1], estimate), doubt.client)
     covered = [sum(of[op].count for op in both) / sum(count) for of, count in zip((of_a, of_b), counts, strict=True)]
     return Mix(raw, float(within), raw.difference - float(within), same, covered[0], covered[1])
 

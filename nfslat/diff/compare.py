@@ -40,15 +40,16 @@ def compare(a: Single, b: Single) -> Compared:
     found = kinds(a, b)
     both = [kind for kind, (n, m) in enumerate(zip(*found.counts, strict=True)) if n and m]
     load = _load(a, b, found)
-    mix = _mix(a, b, found, both)
+    doubt = judge.Doubt.of([(one.inferred, one.inferred_error_ns / 1e6) for one in (a, b)])
+    mix = _mix(a, b, found, both, doubt)
     of = columns(a, b)
-    rows = [_row(a, b, found, kind, of) for kind in range(len(found.names))]
+    rows = [_row(a, b, found, kind, of, doubt) for kind in range(len(found.names))]
     layers, parts, causes = [], [], []
     if both:
         same = AtMix(a, b, found, both, _weights(found, both))
         layers, parts, causes = same.layers(of), same.parts(of), same.causes()
     rows, mix, layers, parts, causes = judge.all_looked_at(rows, mix, layers, parts, causes)
-    rows = [_judged(row, a, b, found, kind, load) for kind, row in enumerate(rows)]
+    rows = [_judged(row, a, b, found, kind, load, doubt) for kind, row in enumerate(rows)]
     return Compared(load, mix, rows, layers, parts, causes)
 
 
@@ -83,7 +84,7 @@ def _weights(found: Kinds, both: Sequence[int]) -> list[float]:
     return [share / math.fsum(shares) for share in shares]
 
 
-def _mix(a: Single, b: Single, found: Kinds, both: Sequence[int]) -> Mix:
+def _mix(a: Single, b: Single, found: Kinds, both: Sequence[int], doubt: judge.Doubt) -> Mix:
     of_a, of_b = found.counts
     sums = [
         [int(one.client_ns[getattr(found, side) == kind].sum()) for kind in range(len(found.names))]
@@ -96,8 +97,8 @@ def _mix(a: Single, b: Single, found: Kinds, both: Sequence[int]) -> Mix:
         samples = [
             [one.sample(one.client_ns, found.rows(side, kind)) for kind in both] for side, one in (("a", a), ("b", b))
         ]
-        same = of_means(samples[0], samples[1], _weights(found, both))
-    raw = of_means(whole[:1], whole[1:], [1.0])
+        same = judge.widened(of_means(samples[0], samples[1], _weights(found, both)), doubt.client)
+    raw = judge.widened(of_means(whole[:1], whole[1:], [1.0]), doubt.client)
     covered = [sum(counts[kind] for kind in both) / sum(counts) for counts in (of_a, of_b)]
     return Mix(raw, float(within / 10**6), raw.difference - float(within / 10**6), same, covered[0], covered[1])
 
@@ -106,7 +107,7 @@ def _least(whole: Sequence[Sample]) -> int:
     return 0 if all(one.enough for one in whole) else max(map(len, whole)) + 1
 
 
-def _row(a: Single, b: Single, found: Kinds, kind: int, of: Sequence[Column]) -> Row:
+def _row(a: Single, b: Single, found: Kinds, kind: int, of: Sequence[Column], doubt: judge.Doubt) -> Row:
     op, bits = found.names[kind]
     rows = found.rows("a", kind), found.rows("b", kind)
     size_bytes = None if bits < 0 else 1 << bits
@@ -121,25 +122,27 @@ def _row(a: Single, b: Single, found: Kinds, kind: int, of: Sequence[Column]) ->
     enough = all(one.enough for one in client)
     return dataclasses.replace(
         row,
-        mean=of_means(client[:1], client[1:], [1.0]),
-        p50=_percentile(client, 0.50, enough),
-        p99=_percentile(client, 0.99, enough),
-        server=of_means(server[:1], server[1:], [1.0]),
-        network=of_means(network[:1], network[1:], [1.0]),
+        mean=judge.widened(of_means(client[:1], client[1:], [1.0]), doubt.client),
+        p50=_percentile(client, 0.50, enough, doubt.client),
+        p99=_percentile(client, 0.99, enough, doubt.client),
+        server=judge.widened(of_means(server[:1], server[1:], [1.0]), doubt.server),
+        network=judge.widened(of_means(network[:1], network[1:], [1.0]), doubt.network),
         parts=AtMix(a, b, found, [kind], [1.0]).parts(of),
     )
 
 
-def _percentile(client: Sequence[Sample], share: float, enough: bool) -> Change | None:
+def _percentile(client: Sequence[Sample], share: float, enough: bool, error_ms: float) -> Change | None:
     estimate = percentile_difference(client[0], client[1], share) if enough else None
     if estimate is None and share > 0.5:
         return None
-    return judge.change(client[0].percentile(share), client[1].percentile(share), estimate)
+    found = judge.change(client[0].percentile(share), client[1].percentile(share), estimate)
+    return judge.widened(found, error_ms)
 
 
-def _judged(row: Row, a: Single, b: Single, found: Kinds, kind: int, load: Load) -> Row:
+def _judged(row: Row, a: Single, b: Single, found: Kinds, kind: int, load: Load, doubt: judge.Doubt) -> Row:
     if judge.evidence(row):
         same, share = _same_in_flight(a, b, found.rows("a", kind), found.rows("b", kind))
+        same = None if same is None else judge.widened(same, doubt.client)
         row = dataclasses.replace(row, same_in_flight=same, in_flight_share=share)
     return dataclasses.replace(row, verdict=judge.verdict_of(row, load))
 

@@ -29,6 +29,34 @@ def change(a: float, b: float, estimate: Estimate | None, *, is_ms: bool = True)
     return Change(a, b, difference, estimate.low, estimate.high, estimate.p, estimate.steady, certain, relevant)
 
 
+def widened(one: Change, error_ms: float) -> Change:
+    """With an error that is no chance, and so is in each of its ops: the interval is wider by it at both ends."""
+    if not error_ms or one.low is None or one.high is None:
+        return one
+    low, high = one.low - error_ms, one.high + error_ms
+    steady = one.steady and not low <= 0 <= high
+    return dataclasses.replace(one, low=low, high=high, steady=steady, certain=one.certain and steady)
+
+
+@dataclasses.dataclass(frozen=True)
+class Doubt:
+    """How far means may be off for what is inferred of the host that a run did not capture, both runs together, ms."""
+
+    client: float = 0.0
+    server: float = 0.0
+    network: float = 0.0
+
+    @classmethod
+    def of(cls, inferred: Sequence[tuple[str, float]]) -> Doubt:
+        """By the host of each run, and the error. What is not the one host's is the network's, whichever that is."""
+        client, server = (math.fsum(ms for host, ms in inferred if host == side) for side in ("client", "server"))
+        return cls(client, server, client + server)
+
+    def on(self, layer: str) -> float:
+        """Of a part of a layer: what the client adds to an op is measured, or counts as network."""
+        return self.server if layer == "server" else self.network if layer == "network" else 0.0
+
+
 def adjusted(changes: Sequence[Change | None]) -> list[Change | None]:
     """Each with the p that it has after all of them were looked at."""
     ps = iter(holm([one.p for one in changes if one is not None and one.p is not None]))

@@ -31,6 +31,13 @@ def notes(a: Run, b: Run, found: Compared, method: str) -> list[str]:
             "response times, a report cannot tell."
         )
     for name, run in (("A", a), ("B", b)):
+        host, error_ms = run.inferred
+        if host:
+            other = "client" if host == "server" else "server"
+            said.append(
+                f"{name} is a capture of the {other} alone: the {host}'s times are inferred, means to within "
+                f"{error_ms:.3g} ms, by which intervals of what rests on them are wider."
+            )
         if run.kind == "csv":
             said.append(f"{name} is a CSV file, which holds no findings.")
         elif run.report is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -48,11 +47,13 @@ def columns(a: Single, b: Single) -> list[Column]:
             return [of[name] for of in moved]
         return [np.zeros(len(one), dtype=np.int64) for one in both]
 
+    doubt = judge.Doubt.of([(one.inferred, one.inferred_error_ns / 1e6) for one in both])
     waits, calls, stood, replies = map(worth_it, ("tcp_waits", "call_paused", "server_paused", "reply_paused"))
     found: list[Column] = []
 
     def add(name: str, values: Sequence[I64], depth: int = 0, error_ms: float = 0.0) -> None:
-        found.append(Column(name, layer_of(name), depth, values[0], values[1], error_ms))
+        layer = layer_of(name)
+        found.append(Column(name, layer, depth, values[0], values[1], error_ms + doubt.on(layer)))
 
     add("call_send", [one.parts["call_send"] for one in both])
     add("network", [one.parts["network"] - p - q for one, p, q in zip(both, calls, replies, strict=True)])
@@ -109,13 +110,10 @@ class AtMix:
         return of_means(samples[0], samples[1], self.weights)
 
     def parts(self, of: Sequence[Column]) -> list[Part]:
-        """Rows of depth 0 sum to the response time; intervals of one-way figures hold what the clocks leave open."""
+        """Rows of depth 0 sum to the response time; intervals hold what clocks leave open, and what is inferred."""
         out = []
         for one in of:
-            moved = self.change(one.a, one.b)
-            if one.error_ms and moved.low is not None and moved.high is not None:
-                low, high = moved.low - one.error_ms, moved.high + one.error_ms
-                moved = dataclasses.replace(moved, low=low, high=high, steady=moved.steady and not low <= 0 <= high)
+            moved = judge.widened(self.change(one.a, one.b), one.error_ms)
             out.append(Part(one.name, one.layer, one.depth, moved))
         return out
 
@@ -126,7 +124,8 @@ class AtMix:
             own = [one for one in of if one.layer == layer and not one.depth]
             if own:
                 sums = (sum((one.a for one in own[1:]), own[0].a), sum((one.b for one in own[1:]), own[0].b))
-                out.append(Part(layer, layer, 0, self.change(*sums)))
+                error_ms = max(one.error_ms for one in own)
+                out.append(Part(layer, layer, 0, judge.widened(self.change(*sums), error_ms)))
         return out
 
     def causes(self) -> list[Part]:

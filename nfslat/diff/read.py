@@ -1,4 +1,4 @@
-"""The name of a run -> a `Run`: a report, a CSV file, a pair of captures, or a folder with a pair."""
+"""The name of a run -> a `Run`: a report, a CSV file, a capture or a pair of them, or a folder with these."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from nfslat import __version__, pipeline
+from nfslat import __version__, api, pipeline
 from nfslat.answer.model import SCHEMA, Report, Tool
-from nfslat.decode.workspace import open_workspace
 from nfslat.diff.runs import Run, Single, single_ops
 from nfslat.errors import InputError, UsageError
 from nfslat.evidence.known import Known
@@ -27,10 +26,10 @@ _START_BYTES = 64
 
 
 def from_file(name: str, filters: Filters, *, engine: str | None, quiet: bool) -> Run:
-    """A report, a CSV file or a folder; ``InputError`` for anything else, ``UsageError`` for filters on a report."""
+    """A report, a CSV file, a capture or a folder; ``UsageError`` for filters on a report, else ``InputError``."""
     path = Path(name)
     if path.is_dir():
-        return from_captures(*pair_in(name), filters, engine=engine, quiet=quiet, name=name)
+        return from_captures(captures_in(name), filters, engine=engine, quiet=quiet, name=name)
     if not path.exists():
         raise InputError(f"{name}: no such file")
     if not path.is_file():
@@ -41,10 +40,7 @@ def from_file(name: str, filters: Filters, *, engine: str | None, quiet: bool) -
         raise InputError(f"{name}: the file is empty")
     is_json, is_csv = start.startswith(b"{"), start.startswith(b"xid,program,")
     if not (is_json or is_csv):
-        raise InputError(
-            f"{name}: neither a report (--json) nor a CSV file (--csv) of nfslat; captures are given as pairs, with "
-            "--before SERVER CLIENT and --after SERVER CLIENT"
-        )
+        return from_captures([name], filters, engine=engine, quiet=quiet)
     if filters.text:
         raise UsageError(f"{', '.join(filters.text)}: {name}: a finished report; filters need captures")
     try:
@@ -54,8 +50,14 @@ def from_file(name: str, filters: Filters, *, engine: str | None, quiet: bool) -
         raise InputError(f"{name}: not a text file") from problem
 
 
-def pair_in(name: str) -> tuple[str, str]:
-    """The server's and the client's capture in a folder. Raises ``InputError`` where there is not one of each."""
+def captures_of(name: str) -> list[str]:
+    """Those in a folder, or the one that it is."""
+    return captures_in(name) if Path(name).is_dir() else [name]
+
+
+def captures_in(name: str) -> list[str]:
+    """The captures in a folder: the server's and the client's, or the only one. Raises ``InputError`` where there is
+    none, or more than one of a side."""
     folder = Path(name)
     if not folder.is_dir():
         raise InputError(f"{name}: no folder with captures server.* and client.*")
@@ -66,35 +68,26 @@ def pair_in(name: str) -> tuple[str, str]:
             for path in folder.iterdir()
             if path.name.split(".")[0] == side and path.suffix not in _NOT_CAPTURES and path.is_file()
         )
-        if len(names) != 1:
-            what = (
-                f"{len(names)} captures named {side}.* ({', '.join(names)})" if names else f"no capture named {side}.*"
-            )
+        if len(names) > 1:
             raise InputError(
-                f"{folder}: holds {what}; name the pair with --before SERVER CLIENT or --after SERVER CLIENT"
+                f"{folder}: holds {len(names)} captures named {side}.* ({', '.join(names)}); name the pair with "
+                "--before SERVER CLIENT or --after SERVER CLIENT"
             )
-        found.append(str(folder / names[0]))
-    return found[0], found[1]
+        found += [str(folder / one) for one in names]
+    if not found:
+        raise InputError(
+            f"{folder}: holds no capture named server.* or client.*; name the pair with --before SERVER CLIENT or "
+            "--after SERVER CLIENT"
+        )
+    return found
 
 
 def from_captures(
-    server: str, client: str, filters: Filters, *, engine: str | None, quiet: bool, name: str | None = None
+    captures: Sequence[str], filters: Filters, *, engine: str | None, quiet: bool, name: str | None = None
 ) -> Run:
-    """Raises what `pipeline.correlate` does, and ``InputError`` where no op is in both captures."""
-    return of_correlation(_correlate(server, client, filters, engine, quiet), filters, name or f"{server} {client}")
-
-
-def _correlate(server: str, client: str, filters: Filters, engine: str | None, quiet: bool) -> Correlation:
-    with open_workspace([server, client], engine=engine, quiet=quiet) as work:
-        return pipeline.correlate(
-            work.sources[0],
-            work.sources[1],
-            work.engine,
-            filters=filters,
-            srt="nfslat",
-            may_swap=True,
-            progress=work.progress,
-        )
+    """Two captures, or one whose other host is inferred. Raises as `api.compared` does, and where no op is in both."""
+    found = api.compared(captures, api.Options(engine=engine, filters=filters), quiet=quiet)
+    return of_correlation(found, filters, name or " ".join(captures))
 
 
 def of_correlation(found: Correlation, filters: Filters, name: str, *, borders: Sequence[int] | None = None) -> Run:
@@ -111,10 +104,9 @@ def of_correlation(found: Correlation, filters: Filters, name: str, *, borders: 
 def _of_json(name: str, text: TextIO) -> Run:
     report = Report.from_json(text.read(), name)
     if report.matched is None:
-        raise InputError(f"{name}: a report on one capture; diff needs reports on the server's and the client's")
-    if report.inferred is not None:
-        raise InputError(f"{name}: a report on one capture, whose other host is inferred; diff needs reports on both")
-    if report.captures.keys() != {"server", "client"} or report.clock is None or report.verdict is None:
+        raise InputError(f"{name}: a report on one capture, of which nothing is inferred; diff needs both sides")
+    sides = {"server", "client"} - ({report.inferred.side} if report.inferred else set())
+    if report.captures.keys() != sides or report.clock is None or report.verdict is None:
         raise InputError(f"{name}: not a whole report of {SCHEMA}: no captures of both sides, clock or verdict")
     run = Run(name, "report", report, None)
     if not run.figures:

@@ -141,8 +141,8 @@ def _in_effect(report: Report) -> str | None:
 
 
 def _snaplen(report: Report) -> int | str | None:
-    server, client = (report.captures[side].snaplen for side in ("server", "client"))
-    return server if server == client else f"{_text(server)} and {_text(client)}"
+    found = [report.captures[side].snaplen for side in ("server", "client") if side in report.captures]
+    return found[0] if len(set(found)) == 1 else " and ".join(map(_text, found))
 
 
 _SETTINGS: dict[str, Callable[[Report], str | int | None]] = {

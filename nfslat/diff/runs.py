@@ -62,6 +62,9 @@ class Single:
     # reply_net. Empty: not known.
     moved: dict[str, I64] = field(default_factory=dict)
     one_way_error_ns: float = 0.0  # of call_net and reply_net, which is no chance
+    # Of one capture: the host whose times are inferred ("server" or "client"), and how far a mean of them may be off.
+    inferred: str = ""
+    inferred_error_ns: float = 0.0
 
     def __len__(self) -> int:
         """Ops."""
@@ -146,6 +149,14 @@ class Run:
         """By operation, most frequent first; versions of NFS together."""
         return _of_report(self.report) if self.report is not None else _of_single(self.single)
 
+    @property
+    def inferred(self) -> tuple[str, float]:
+        """Of one capture: the host whose times are inferred, and how far their mean may be off, ms; else "" and 0."""
+        if self.single is not None:
+            return self.single.inferred, self.single.inferred_error_ns / 1e6
+        found = None if self.report is None else self.report.inferred
+        return ("", 0.0) if found is None else (found.side, found.mean_error_ms)
+
     @cached_property
     def moved_ms(self) -> dict[str, float] | None:
         """`Single.moved`, means over all ops; None where it is not known."""
@@ -191,6 +202,8 @@ def single_ops(c: Analysis) -> Single:
         causes=causes,
         moved={} if charges is None else {name: _charged(c, *of)[order] for name, of in _MOVED.items()},
         one_way_error_ns=float(c.clock.error_ns(client, c.matched.client)) if c.clock.fits else 0.0,
+        inferred="" if c.inferred is None else c.inferred.side,
+        inferred_error_ns=0.0 if c.inferred is None else float(c.inferred.mean_error_ns(c.matched.client)),
     )
 
 

@@ -1,14 +1,14 @@
-"""One pair of captures and a moment -> a run before it and one from it on, and where else its response times change."""
+"""Captures of one run and a moment -> a run before it and one from it on, and where else response times change."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nfslat import pipeline
+from nfslat import api, pipeline
 from nfslat.decode.sides import decode_both
 from nfslat.decode.workspace import open_workspace
 from nfslat.diff.model import Verdict
@@ -19,26 +19,22 @@ from nfslat.figures.phases import Span, spans_of
 from nfslat.figures.pivots import begins_ns
 from nfslat.model.units import NS_PER_S, iso, to_ms, utc
 from nfslat.report.text_layout import ms
-from nfslat.results import Analysis
+from nfslat.results import Analysis, Correlation
 from nfslat.select import Filters, Moment
 
 _DIGITS = 3
 
 
 def split(
-    server: str, client: str, filters: Filters, at: Moment | None, *, engine: str | None, quiet: bool, name: str
+    captures: Sequence[str], filters: Filters, at: Moment | None, *, engine: str | None, quiet: bool, name: str
 ) -> tuple[Run, Run]:
     """Before and after a moment; None is the one in front of which half of the ops began.
 
-    Where phases begin is found in the whole pair, for a half may hold too little of one to show it; what is said of
-    each of them is by the ops of its own half alone.
+    Where phases begin is found in the whole, for a half may hold too little of one to show it; what is said of each of
+    them is by the ops of its own half alone.
     """
-    with open_workspace([server, client], engine=engine, quiet=quiet) as work:
-        decoded = decode_both(
-            work.sources[0], work.sources[1], work.engine, work.progress, all_programs=filters.all_programs
-        )
-    sides = [pipeline.side_of(*one) for one in decoded]
-    whole = pipeline.analyse(pipeline.compare(*sides, filters=filters, srt="nfslat", may_swap=True))
+    compare = _comparing(captures, filters, engine, quiet=quiet)
+    whole = pipeline.analyse(compare(filters))
     if not len(whole.matched):
         raise InputError(f"{name}: no op is in both captures")
     if at is None:
@@ -51,10 +47,23 @@ def split(
     for key, option, label in (("end", "--end", "before"), ("start", "--start", "from")):
         text = {**filters.text, option: at.text}
         part = dataclasses.replace(filters, text=text, **{key: at})  # type: ignore[arg-type]
-        found = pipeline.compare(*sides, filters=part, srt="nfslat", may_swap=True)
-        one = of_correlation(found, part, f"{name}, {label} {at.text}", borders=borders)
+        one = of_correlation(compare(part), part, f"{name}, {label} {at.text}", borders=borders)
         runs.append(dataclasses.replace(one, shifts=[s for s in shifts if (s.off_ns < 0) == (key == "end")]))
     return runs[0], runs[1]
+
+
+def _comparing(
+    captures: Sequence[str], filters: Filters, engine: str | None, *, quiet: bool
+) -> Callable[[Filters], Correlation]:
+    """What compares the captures with some filters: two are decoded once; one is each time, with what is inferred."""
+    if len(captures) == 1:
+        return lambda part: api.compared(captures, api.Options(engine=engine, filters=part), quiet=quiet)
+    with open_workspace(captures, engine=engine, quiet=quiet) as work:
+        decoded = decode_both(
+            work.sources[0], work.sources[1], work.engine, work.progress, all_programs=filters.all_programs
+        )
+    sides = [pipeline.side_of(*one) for one in decoded]
+    return lambda part: pipeline.compare(*sides, filters=part, srt="nfslat", may_swap=True)
 
 
 def _shifts(whole: Analysis, spans: Sequence[Span], at_ns: int) -> list[Shift]:

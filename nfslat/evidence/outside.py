@@ -33,6 +33,7 @@ _FIELDS = (
     ("server thread", "thread_ms"),
     ("storage", "storage_ms"),
 )
+_LAYERS = {layer for layer, _ in _FIELDS}
 _APART = 2.0  # times; so far apart are not the same requests
 _Host = tuple[Snapshot | None, Interval | None]  # the last snapshot of it, and what was between two
 
@@ -45,26 +46,39 @@ class Outside:
     sessions: int | None = None
     sources: tuple[Sequence[Latency], ...] = ()  # of each file, and of each mount of a client
     traces: tuple[tuple[str, SunrpcTrace], ...] = ()  # name of the file, and what is in it
+    unused: tuple[str, ...] = ()  # what is of no use, a sentence each
     notes: tuple[str, ...] = ()
 
     def known(self, c: Analysis) -> tuple[Known, tuple[str, ...]]:
-        """What is known of these captures, and what the reader has to know of it.
+        """What is known of these captures, and what the reader has to know of it: first what is of no use.
 
         Traces are joined by XID; mounts of other servers are left out; sessions become the application's latency by
         Little's law, where it is not known.
         """
-        known, notes = self.given, list(self.notes)
+        known, unused, notes = self.given, list(self.unused), list(self.notes)
         for name, trace in self.traces:
             known, said = _traced(known, name, trace, c)
             notes += said
+            if not said:
+                unused.append(f"{name}: none of its RPCs is in the captures: it is of another time or host")
         sources = [one for one in self.sources if one]
         foreign = [one for one in sources if _is_foreign(one, c)]
-        notes += [
+        unused += [
             f"{one[0].source}: takes other times on the wire than the captures show, so it is of another time or host; "
             "it is left out"
             for one in foreign
         ]
         known = _with_latencies(known, [one for one in sources if one not in foreign], c)
+        told = ", ".join(known.sources.values())
+        unused += [
+            f"{one[0].source}: not used: what it says is given already, or is of no operation of these captures"
+            for one in sources
+            if one not in foreign
+            # Mounts of other servers are many, and no news.
+            and not one[0].server
+            and one[0].source not in told
+            and {each.layer for each in one} & _LAYERS
+        ]
         if known.client_host is not None:
             knob = "nfs.max_session_slots" if c.inflight.sessions else "sunrpc.tcp_max_slot_table_entries"
             known = known.with_limit("slots", known.client_host.setting(knob), known.client_host.name)
@@ -77,7 +91,7 @@ class Outside:
                     f"the application's time is inferred from {self.sessions} sessions: it is too long if they are not "
                     "all waiting for an answer all the time"
                 )
-        return known, tuple(dict.fromkeys(notes))
+        return known, tuple(dict.fromkeys([*unused, *notes]))
 
 
 @dataclass(frozen=True)
@@ -111,7 +125,9 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
     server, of_server = _host("--server-snapshot", files.server_snapshots)
     client, of_client = _host("--client-snapshot", files.client_snapshots)
     return _with_hosts(
-        Outside(given, sessions, tuple(sources), tuple(traces), tuple(notes)), (server, of_server), (client, of_client)
+        Outside(given, sessions, tuple(sources), tuple(traces), notes=tuple(notes)),
+        (server, of_server),
+        (client, of_client),
     )
 
 
@@ -127,13 +143,14 @@ def with_bundled(outside: Outside, c: Correlation) -> Outside:
 
 
 def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Outside:
-    known, notes, sources = outside.given, list(outside.notes), list(outside.sources)
+    known, unused, notes = outside.given, list(outside.unused), list(outside.notes)
+    sources = list(outside.sources)
     (server, of_server), (client, of_client) = server_host, client_host
     if server is not None:
         known = dataclasses.replace(known, server_host=server)
         known = known.with_limit("threads", server.threads, server.name)
         if server.threads is None and not server.pools:
-            notes.append(f"{server.name}: nothing of an NFS server in it that is of use here")
+            unused.append(f"{server.name}: nothing of an NFS server in it that is of use here")
     if of_server is not None:
         notes += of_server.notes
         from nfslat.evidence import pools  # noqa: PLC0415
@@ -142,12 +159,12 @@ def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Out
     if client is not None:
         known = dataclasses.replace(known, client_host=client)
         if not client.mounts and not client.settings:
-            notes.append(f"{client.name}: nothing of an NFS client in it that is of use here")
+            unused.append(f"{client.name}: nothing of an NFS client in it that is of use here")
     if of_client is not None:
         notes += of_client.notes
         by_mount = groupby(of_client.latencies, key=lambda one: one.source)
         sources += [list(latencies) for _, latencies in by_mount]
-    return dataclasses.replace(outside, given=known, sources=tuple(sources), notes=tuple(notes))
+    return dataclasses.replace(outside, given=known, sources=tuple(sources), unused=tuple(unused), notes=tuple(notes))
 
 
 def _host(option: str, paths: Sequence[str]) -> _Host:
@@ -244,8 +261,6 @@ def _traced(known: Known, name: str, trace: SunrpcTrace, c: Analysis) -> tuple[K
                 f"{name}: {rows:,} of {len(joined.row):,} ops of the {side}'s capture are in the trace"
                 + (f", {joined.ambiguous:,} more cannot be told apart" if joined.ambiguous else "")
             )
-    if not notes:
-        notes.append(f"{name}: none of its RPCs is in the captures: it was taken at another time, or on another host")
     if known.traced is not None:  # a trace of the other host
         pairs = zip(_columns(traced), _columns(known.traced), strict=True)
         traced = Traced(*(np.where(new == NULL, old, new) for new, old in pairs))

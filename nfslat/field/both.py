@@ -1,4 +1,4 @@
-"""Two hosts -> a tar of scripts/capture.sh from each, of the same seconds; nothing stays on the hosts.
+"""One host or two -> a tar of scripts/capture.sh from each, of the same seconds; nothing stays on the hosts.
 
 Both are asked at once, and whatever goes wrong with one ends the work on the other as well.
 """
@@ -31,7 +31,7 @@ _LATE_S = 15.0  # after its time a capture that does not say that it has ended i
 class Wanted:
     """What is to be captured where; None leaves it to the hosts."""
 
-    hosts: Mapping[str, str]  # of "server" and "client", as ssh takes them
+    hosts: Mapping[str, str]  # of "server" and "client", or of one of them, as ssh takes them
     seconds: int = 20
     port: int = 2049
     ssh: str = "ssh"
@@ -63,10 +63,8 @@ def capture(wanted: Wanted, into: Path, voice: Voice) -> dict[str, Path]:
             + (["--force"] if wanted.force else [])
             for side in links
         }
-        others = probe.other_clients(facts["server"], facts["client"], wanted.port) - set(
-            map(probe.address, peers["server"])
-        )
-        if others and not wanted.only_client:
+        others = set() if wanted.only_client else _others(facts, peers, wanted)
+        if others:
             voice.say(
                 f"{links['server'].name}: it has other clients, too ({len(others)}), whose calls take threads as well: "
                 "captured with it (not with --only-client)"
@@ -104,7 +102,7 @@ def _probed(hosts: Hosts, wanted: Wanted) -> dict[str, probe.Facts]:
     ]
     if wrong:
         raise InputError("; ".join(wrong))
-    if facts["server"].identity == facts["client"].identity:
+    if len(facts) > 1 and facts["server"].identity == facts["client"].identity:
         raise UsageError(
             f"--server {wanted.hosts['server']} and --client {wanted.hosts['client']} are the same machine: there is "
             "no network between them to look at; capture once, with tcpdump -i lo, and give nfslat that one file"
@@ -127,8 +125,19 @@ def _what_is_missing(facts: probe.Facts, link: Link) -> str | None:
     )
 
 
+def _others(facts: Mapping[str, probe.Facts], peers: Mapping[str, Sequence[str]], wanted: Wanted) -> set[probe.Address]:
+    """Clients of the server that its filter would leave out; of a server alone, none."""
+    if len(facts) < 2:
+        return set()
+    found = probe.other_clients(facts["server"], facts["client"], wanted.port)
+    return found - {one for one in map(probe.address, peers["server"]) if one is not None}
+
+
 def _peers(hosts: Hosts, facts: Mapping[str, probe.Facts], wanted: Wanted, voice: Voice) -> dict[str, Sequence[str]]:
     """Whom each side captures."""
+    if len(facts) == 1:
+        (side,) = facts
+        return {side: _peers_of_one(side, facts[side], hosts.links[side], wanted, voice)}
     if wanted.server_address and wanted.client_address:
         return {"server": [wanted.client_address], "client": [wanted.server_address]}
     found = probe.find_peers(facts["server"], facts["client"], wanted.port)
@@ -144,6 +153,34 @@ def _peers(hosts: Hosts, facts: Mapping[str, probe.Facts], wanted: Wanted, voice
     }
     voice.say(f"found {found.how}: client {', '.join(peers['server'])}, server {', '.join(peers['client'])}")
     return peers
+
+
+def _peers_of_one(side: str, facts: probe.Facts, link: Link, wanted: Wanted, voice: Voice) -> Sequence[str]:
+    """Whom the only host captures: a client its server, a server all of its clients."""
+    given = wanted.server_address if side == "client" else wanted.client_address
+    if given:
+        return [given]
+    if side == "server":
+        found = probe.clients_of(facts, wanted.port)
+        if not found:
+            raise InputError(
+                f"{link.name}: no client is connected to its port {wanted.port}: is it mounted, and used now? Else "
+                "give --client-addr"
+            )
+        voice.say(
+            f"found {len(found)} client{'s' * (len(found) > 1)} of {link.name}: captured without any on their side"
+        )
+        return ["any"]
+    found = probe.servers_of(facts, wanted.port)
+    if not found:
+        raise InputError(
+            f"{link.name}: it has no connection to port {wanted.port}, and no mount says where its server is: is it "
+            "mounted, and used now? Else give --server-addr"
+        )
+    names = ", ".join(map(str, found))
+    several = f"it has {len(found)} servers, all captured (--server-addr takes one): "
+    voice.say(f"{link.name}: {several if len(found) > 1 else 'its server is '}{names}")
+    return [str(one) for one in found]
 
 
 def _own_address(hosts: Hosts, server: probe.Address) -> probe.Address | None:
@@ -223,8 +260,11 @@ def _refuse_full_home(costs: Mapping[str, cost.Cost], into: Path) -> None:
 def _record(hosts: Hosts, wanted: Wanted, voice: Voice) -> None:
     """Until the captures have ended on both hosts."""
     ready = [when for when, _ in hosts.gather("ready", _READY_S, "starting the capture").values()]
-    apart_s = max(ready) - min(ready)
-    voice.say(f"both capture now, for {wanted.seconds} s; they started {apart_s:.2f} s apart. Ctrl-C ends it early")
+    is_alone = len(ready) == 1
+    apart = "" if is_alone else f"; they started {max(ready) - min(ready):.2f} s apart"
+    voice.say(
+        f"{'it captures' if is_alone else 'both capture'} now, for {wanted.seconds} s{apart}. Ctrl-C ends it early"
+    )
     begin, end = max(ready), max(ready) + wanted.seconds + _LATE_S
     running, why = set(hosts.links), ""
     try:
@@ -233,10 +273,10 @@ def _record(hosts: Hosts, wanted: Wanted, voice: Voice) -> None:
             event = hosts.next(min(end, now + 1))
             if event is not None and event.what == "captured":
                 running.discard(event.link.side)
-            if event is not None and event.what == "said" and event.text.startswith(_ENDED_EARLY):
+            if event is not None and event.what == "said" and event.text.startswith(_ENDED_EARLY) and not is_alone:
                 why = "stopping the other one as well, for only what both captured can be compared"
     except KeyboardInterrupt:
-        why = "stopping both; what was captured is brought home (Ctrl-C again gives up)"
+        why = f"stopping{'' if is_alone else ' both'}; what was captured is brought home (Ctrl-C again gives up)"
     if why:
         voice.say(why)
         for link in hosts.links.values():

@@ -156,6 +156,18 @@ def other_clients(server: Facts, client: Facts, port: int) -> set[Address]:
     return served - server.addresses - client.addresses
 
 
+def clients_of(server: Facts, port: int) -> list[Address]:
+    """Who is connected to a server of which alone is known."""
+    return sorted({one.remote for one in server.connections if one.local_port == port}, key=str)
+
+
+def servers_of(client: Facts, port: int) -> list[Address]:
+    """Whom a client of which alone is known has connections with, else whom its mounts name. A proxy on the loopback
+    (as of EFS with TLS) is one only where there is no other."""
+    found = {one.remote for one in client.connections if one.remote_port == port} or set(client.mounted)
+    return sorted({one for one in found if not one.is_loopback} or found, key=str)
+
+
 def _one_end(s: Connection, c: Connection, server: Facts, client: Facts) -> bool:
     return (s.local == c.remote and c.remote in server.addresses) or (
         s.remote == c.local and s.remote in client.addresses

@@ -43,11 +43,6 @@ def completeness_of(c: Analysis) -> Completeness:
     return Completeness(share=len(c.matched) / of if of else 0.0, ops=len(c.matched), of=of, missing=found)
 
 
-def why_not(found: Completeness) -> str:
-    """``12 not in the server's capture, 1,058 whole in neither capture``; "" where nothing is missing."""
-    return ", ".join(f"{ops:,} {why}" for why, ops in found.missing.items())
-
-
 def _alone(c: Analysis, name: str) -> int:
     """Ops of a side without a partner, that the other capture should have."""
     fates, compared = c.missed(name), c.compared(name)

@@ -8,15 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from nfslat.answer import model
+from nfslat.answer.words import missing_ops
 from nfslat.evidence.known import Known, counts_of, rate_per_s
 from nfslat.figures.above import sessions_open, times_kept_above
 from nfslat.figures.charges import stalls_of
-from nfslat.figures.completeness import why_not
 from nfslat.figures.gains import with_gains
 from nfslat.figures.matched import row_of, unstable_writes
 from nfslat.figures.outcomes import put_off_of
 from nfslat.figures.slow_ops import slow_ops_of
 from nfslat.figures.unseen import with_unseen
+from nfslat.figures.whatif import in_effect
 from nfslat.findings.client import client_findings
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import UNSTABLE_WRITE, Facts, InSeries, Reconnects, moved_ms
@@ -31,6 +32,8 @@ from nfslat.findings.server import server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.inflight.serial import Serial
+from nfslat.model.protocol import DATA_OPS, NULL32
+from nfslat.model.tables import I64
 from nfslat.model.units import to_ms, utc
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
@@ -62,6 +65,7 @@ def findings_and_verdict(
         facts,
         slowest=worst,
         lost_segments=_sum(one.lost_segments for one in transport or ()),
+        lost_share=_lost_of([one for one in transport or () if not one.caveats]),
         spurious_segments=_sum(one.arrived_again.segments for one in transport or ()),
         unseen_share=max(1 - matched.completeness.share, *inflight.hidden_share.values()),
     )
@@ -70,16 +74,19 @@ def findings_and_verdict(
     questions = (server_findings, network_findings, tcp_findings, host_findings, client_findings, error_findings)
     by_layer = questions if is_sound else ()
     explained = with_window(facts, [one for findings in by_layer for one in findings(facts)]) if is_sound else []
-    found = ranked(with_gains(c, facts, explained), facts.mean.total_ms)
+    gains = with_gains(c, facts, in_effect(c, known, facts, explained), explained)
+    found = ranked(gains, facts.mean.total_ms)
     error_ms = 0.0
     if c.inferred is not None:
-        found = no_surer(found, "client" if c.inferred.side == "server" else "server")
+        found = no_surer(found, c.inferred.near)
         error_ms = to_ms(c.inferred.mean_error_ns(c.matched.client))
     ground = Ground(
         ops=matched.ops,
         complete=matched.completeness.share,
-        incomplete=why_not(matched.completeness),
+        incomplete=missing_ops(matched.completeness.missing),
         negative=matched.total.negative_network,
+        long_ms=facts.long_ms,
+        idle=c.inflight.client.levels.idle_share,
         unseen_explain=facts.unseen_ms is not None,
         unseen=facts.unseen if facts.unseen is not None and facts.unseen.matters else None,
         clock_fits=c.clock.fits,
@@ -94,6 +101,11 @@ def findings_and_verdict(
 def _lost_share(side: Side) -> float:
     """Of the ops of a capture, those that it shows with a loss: a hole that was filled, or what its host sent again."""
     return len(np.unique(side.decoded.details.resent.op)) / max(len(side.ops), 1)
+
+
+def _lost_of(ways: Sequence[model.Transport]) -> float:
+    """Of their bytes."""
+    return sum(one.lost_bytes for one in ways) / max(sum(one.bytes for one in ways), 1)
 
 
 def _sum(figures: Iterable[int | None]) -> int | None:
@@ -145,6 +157,7 @@ def _facts(
         recoveries=_times_of(c.recoveries),
         in_series=_in_series(c.serial),
         ops=len(rows),
+        data_bytes=data_bytes(c, rows),
         sessions_open=sessions,
         longest_ms=float(to_ms(c.client_srt_ns[rows].max())) if len(rows) else None,
         queue_ms=focus.queue_ms if thread_ms is None else max(mean.ms("server") - thread_ms, 0.0),
@@ -165,6 +178,13 @@ def _facts(
         server_host=known.server_host,
         client_host=known.client_host,
     )
+
+
+def data_bytes(c: Analysis, rows: I64) -> float:
+    """Mean of what READs ask for and WRITEs send, as far as it was captured."""
+    sizes = c.client.ops.size[c.matched.client[np.intersect1d(rows, c.rows_of(DATA_OPS))]]
+    sizes = sizes[sizes != NULL32]
+    return float(sizes.mean()) if len(sizes) else 0.0
 
 
 def _in_series(found: Serial | None) -> InSeries | None:

@@ -119,6 +119,7 @@ def _client(found: InFlight, ends: list[tuple[str, int]]) -> model.ClientInFligh
         reply_clocked_share=sum(s * n for s, n in clocked) / sum(n for _, n in clocked) if clocked else None,
         limited=first is not None and first.held is Held.SLOTS,
         held=(first.held if first else Held.UNKNOWN).value,
+        callers_in_line=first.taking_turns if first else None,
         mounts=[_mount(ends, mount) for mount in found.mounts],
     )
 

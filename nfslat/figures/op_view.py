@@ -38,6 +38,7 @@ class SideView:
     last_call_ns: int
     client_end: tuple[str, int]
     server_end: tuple[str, int]
+    transport: str
 
     def sent(self, *, is_reply: bool) -> Sent:
         """The reply, or the call."""
@@ -54,7 +55,6 @@ class OpView:
     """One matched op, with everything that is shown of it. Durations are int ns."""
 
     xid: int
-    transport: str
     name: str
     program: int
     offset: int
@@ -95,13 +95,12 @@ def place(found: Correlation, row: int) -> OpView:
     sides = {"client": found.client, "server": found.server}
     return OpView(
         xid=known("xid"),
-        transport=client.connections[client.conn[rows["client"]]].transport,
         name=f"{program_name(program)}v{version_name(program, version, minor)} {op_name(program, version, operation)}",
         program=program,
         offset=known("offset"),
         size=known("size"),
         fh=known("fh"),
-        sides={name: _side(side, rows[name]) for name, side in sides.items()},
+        sides={name: side_view(side, rows[name]) for name, side in sides.items()},
         client_srt_ns=int(client_srt_ns(client, matched, found.srt)[0]),
         server_srt_ns=int(server_srt_ns(server, matched, found.clock, found.srt)[0]),
         theta_ns=theta_ns,
@@ -127,7 +126,8 @@ def _clock_of(found: Correlation, server_row: int, client_row: int) -> tuple[Cli
     return ConstantOffset(theta_ns), theta_ns, max(high_ns - low_ns + 1, 0) // 2
 
 
-def _side(side: Side, row: int) -> SideView:
+def side_view(side: Side, row: int) -> SideView:
+    """What `side` saw of the op in its row `row`."""
     ops, loose = side.ops, side.decoded.loose
     ends, direction = ops.connections[ops.conn[row]], int(ops.direction[row])
     last_call_ns = last_sent_ns(ops, loose, row)
@@ -149,6 +149,7 @@ def _side(side: Side, row: int) -> SideView:
         last_call_ns=last_call_ns,
         client_end=ends.source(direction),
         server_end=ends.destination(direction),
+        transport=ends.transport,
     )
 
 

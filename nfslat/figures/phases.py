@@ -12,13 +12,15 @@ import numpy as np
 from nfslat.answer import model
 from nfslat.figures.pivots import begins_ns
 from nfslat.findings.catalogue import CAUSE
-from nfslat.findings.diagnosis import Diagnosis
+from nfslat.findings.diagnosis import Diagnosis, Gain
+from nfslat.findings.facts import MATTERS
 from nfslat.findings.layers import Layers
 from nfslat.findings.leads import VAGUE
 from nfslat.findings.network import BETWEEN
 from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.rank import ranked
-from nfslat.findings.slow_ops import SLOW_OPS
+from nfslat.findings.server import THREADS, UNKNOWN
+from nfslat.findings.slow_ops import SLOW_OPS, STORAGE
 from nfslat.findings.verdict import where_it_goes
 from nfslat.findings.words import lowered, ms, percent
 from nfslat.inflight.changes import changes
@@ -28,7 +30,7 @@ from nfslat.results import Analysis
 
 _LEADS = 0.5  # of the time: what is said of that phase is said first
 _NAMES = 1 / 3  # where of the whole only that some ops are slow is known, and the phase knows why
-_VAGUE = (SLOW_OPS, BETWEEN)
+_VAGUE = (SLOW_OPS, BETWEEN, UNKNOWN)
 _EDGE = 0.05  # of a phase: where it borders on another one, calls of both are under way
 _DIGITS = 3
 
@@ -151,7 +153,37 @@ def leading(phases: Sequence[Told], whole: model.Verdict | None, threads: int | 
     text = f"{when[0].upper()}{when[1:]} ({share}): {lowered(most.verdict.text)}"
     causes = [dataclasses.replace(one, text=f"{when} {one.text}") for one in most.causes]
     verdict = dataclasses.replace(most.verdict, text=text, objectives=whole.objectives)
-    return dataclasses.replace(most, causes=causes, verdict=verdict)
+    others, verdict = _with_others(phases, most, verdict, "all response times")
+    return dataclasses.replace(most, causes=ranked([*causes, *others], most.row.client_ms), verdict=verdict)
+
+
+def _with_others(
+    phases: Sequence[Told], most: Told, verdict: model.Verdict, of: str, wire: float = 1.0
+) -> tuple[list[Diagnosis], model.Verdict]:
+    """Causes of other phases than the one that leads, where that has them not and they matter to the whole; and
+    `verdict` with them. `wire` is how much of the whole is on it."""
+    found: dict[str, Diagnosis] = {}
+    mean_ms = sum(one.row.ops * one.row.client_ms for one in phases) / sum(one.row.ops for one in phases)
+    codes = {one.code for one in most.causes}
+    for phase in sorted(phases, key=lambda one: -one.row.time_share):
+        cause = next((one for one in phase.causes if one.code == phase.verdict.cause), None)
+        if phase is most or phase.verdict.outcome != "fault" or cause is None or cause.code in {*codes, *found}:
+            continue
+        share = (cause.share or 0.0) * phase.row.time_share * wire
+        if share >= MATTERS:
+            when = phase.span.words
+            text = f"{when} {cause.text}"
+            found[cause.code] = dataclasses.replace(
+                cause,
+                share=share,
+                slowest=None,
+                text=text,
+                evidence=cause.evidence.of_part,
+                gain=Gain(share * mean_ms / wire, "bound"),
+            )
+            said = f"{when[0].upper()}{when[1:]}: {lowered(cause.headline)}, {percent(share)} of {of}."
+            verdict = dataclasses.replace(verdict, text=f"{verdict.text} {said}", also=[*verdict.also, cause.code])
+    return list(found.values()), verdict
 
 
 def named_by_phase(
@@ -170,17 +202,20 @@ def named_by_phase(
     when = most.span.words
     wire = (mean.server_ms + mean.network_ms) / mean.total_ms
     share = cause.share * most.row.time_share * wire
-    leads = _names(most, verdict) or share > (verdict.share or 0.0)
+    # Of the whole a wait for a thread was not told from the work in one, and of the phase it is.
+    is_split = cause.code == THREADS and verdict.cause == STORAGE
+    leads = _names(most, verdict) or is_split or share > (verdict.share or 0.0)
     if not leads and not (verdict.outcome == "undecided" and share >= CAUSE):
         also = f"{verdict.text} {when[0].upper()}{when[1:]}: {lowered(cause.headline)}, {percent(share)} of the mean."
         return causes, dataclasses.replace(verdict, text=also, also=[*verdict.also, cause.code])
     told = dataclasses.replace(cause, share=share, text=f"{when} {cause.text}", gain=None)
-    others = [one for one in causes if one.code not in _VAGUE or one.layer != verdict.largest_layer]
+    same_time = (*_VAGUE, STORAGE) if is_split else _VAGUE
+    others = [one for one in causes if one.code not in same_time or one.layer != verdict.largest_layer]
     sure = "low" if most.verdict.confidence == "low" else "medium"
     much = f"{ms(share * mean.total_ms)} of {ms(mean.total_ms)} ms of the application's time ({percent(share)})"
     text = f"{when[0].upper()}{when[1:]}: {lowered(cause.headline)}: {much}. {where_it_goes(mean)}"
     reasons = [*verdict.reasons, "the application's mean is of all of the time, and the cause of a part of it"]
-    return ranked([told, *others], mean.total_ms), dataclasses.replace(
+    named = dataclasses.replace(
         most.verdict,
         layer=cause.layer,
         cause=cause.code,
@@ -196,6 +231,8 @@ def named_by_phase(
         objectives=verdict.objectives,
         proof=verdict.proof,
     )
+    more, named = _with_others(phases, most, named, "the application's time", wire)
+    return ranked([told, *others, *more], mean.total_ms), named
 
 
 def _names(phase: Told, whole: model.Verdict) -> bool:

@@ -126,7 +126,7 @@ def late_of_all(own_ns: I64, op: I64) -> dict[int, float]:
 
 def _own_ns(c: Analysis) -> I64:
     """Of each matched op its time in the server without the wait for a thread, and without what TCP, a pause of the
-    host or a new connection made of it."""
+    host or a new connection made of it. Times that were inferred are all alike below what they are known to."""
     own = c.server_srt_ns - np.maximum(c.inflight.load.queue_ns[c.matched.server], 0)
     if c.charges is not None:
         rare = c.charges.rare
@@ -134,4 +134,4 @@ def _own_ns(c: Analysis) -> I64:
         np.subtract.at(own, rare.row[taken], rare.ns[taken])
     decoded = c.client.decoded
     own[sent_on_a_new_connection(c.client.ops, decoded.loose, decoded.details)[c.matched.client]] = 0
-    return np.maximum(own, 0)
+    return np.maximum(own, 0 if c.inferred is None else c.inferred.op_error_ns(c.matched.client))

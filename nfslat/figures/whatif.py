@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.answer import model
 from nfslat.errors import InputError, UsageError
+from nfslat.evidence.known import Known
+from nfslat.figures.matched import row_of
+from nfslat.findings.client import Slots
+from nfslat.findings.diagnosis import Diagnosis
+from nfslat.findings.facts import Facts
 from nfslat.inflight import replay
 from nfslat.inflight.jobs import find_jobs
 from nfslat.inflight.play import Load
@@ -31,6 +36,35 @@ class Asked:
     slots: int | None = None
 
 
+@dataclass(frozen=True)
+class InEffect:
+    """What a replay is held against. The gain of a finding and ``--what-if`` have it from here: they never differ."""
+
+    rows: I64  # matched ops that the report's mean is of
+    of: str  # their operations; "" is all
+    application_ms: float | None  # what the application sees of them, where that is known
+    threads: int | None  # None: no limit
+    slots: int | None  # of each connection or session; None: no limit
+    sessions: int | None  # requests that the application has open at any time
+
+
+def in_effect(
+    c: Analysis, known: Known, f: Facts, findings: Iterable[Diagnosis], *, sessions: int | None = None
+) -> InEffect:
+    """`sessions` is what somebody gave, before what Little's law says."""
+    has_application = f.mean.client_ms is not None
+    limits = [one for one in findings if isinstance(one.evidence, Slots)]
+    slots = max(limits, key=lambda one: one.share or 0.0, default=None)
+    return InEffect(
+        rows=known.population(c) if has_application else np.arange(len(c.matched)),
+        of=f.mean.ops,
+        application_ms=f.mean.total_ms if has_application else None,
+        threads=f.threads or (None if f.server is None else f.server.threads_estimate),
+        slots=slots.evidence.slots_each if slots is not None and isinstance(slots.evidence, Slots) else None,
+        sessions=f.sessions_needed if sessions is None else sessions,
+    )
+
+
 def parse_asked(text: str) -> Asked:
     """``threads=64``, ``slots=128`` or both with a comma. Raises ``UsageError`` for anything else."""
     found: dict[str, int] = {}
@@ -42,10 +76,8 @@ def parse_asked(text: str) -> Asked:
     return Asked(text, found.get("threads"), found.get("slots"))
 
 
-def what_if(
-    c: Analysis, asked: Sequence[Asked], *, threads: int | None, slots: int | None, sessions: int | None
-) -> tuple[list[model.WhatIf], list[str]]:
-    """One replay for each of `asked`; `threads` and `slots` (of each connection or session) limit now, None: none does.
+def what_if(c: Analysis, asked: Sequence[Asked], now: InEffect | None) -> tuple[list[model.WhatIf], list[str]]:
+    """One replay for each of `asked`; `now` is None where no op is matched.
 
     And notes on those that have no answer, because the packets do not tell the time in a thread. Raises ``UsageError``
     as `replay.what_if` does.
@@ -55,27 +87,52 @@ def what_if(
     none = f"--what-if {', '.join(one.text for one in asked)} has no answer"
     if c.inflight.load.threads.cannot:
         return [], [f"{none}: the time in a server thread is not known: {c.inflight.load.threads.cannot}"]
-    if not len(c.matched):
+    if now is None:
         return [], [f"{none}: no op is seen in both captures"]
-    load = load_of(c)
     try:
-        return [_one(load, one, threads, slots, sessions) for one in asked], []
+        return [replayed(c, now, one) for one in asked], []
     except InputError as error:
         return [], [f"{none}: {error}"]
 
 
-def _one(load: Load, asked: Asked, threads: int | None, slots: int | None, sessions: int | None) -> model.WhatIf:
+def replayed(c: Analysis, now: InEffect, asked: Asked) -> model.WhatIf:
+    """One replay. What it expects is the report's mean, less as much as the replays differ: what both have wrong, and
+    the ops at the end, which have no successors to play, take nothing from it. Raises what `replay.what_if` does."""
     found = replay.what_if(
-        load, threads_now=threads, slots_now=slots, threads=asked.threads, slots=asked.slots, sessions=sessions
+        _load_of(c, now.rows),
+        threads_now=now.threads,
+        slots_now=now.slots,
+        threads=asked.threads,
+        slots=asked.slots,
+        sessions=now.sessions,
     )
+    row = row_of(c, ("", now.of, ""), now.rows)
+    before, after = found.before.client, found.after.client
+    client = model.MeanAndP99(row.client_ms.mean, row.client_ms.p99)
+    expected = model.MeanAndP99(
+        client.mean * after.mean_ns / before.mean_ns, client.p99 * after.p99_ns / max(before.p99_ns, 1)
+    )
+    application_ms = None
+    if now.application_ms is not None:
+        wait = found.before.application, found.after.application
+        # Where slots are no limit, only what is on the wire changes.
+        application_ms = now.application_ms + expected.mean - client.mean
+        if now.slots is not None and now.sessions is not None and wait[0] is not None and wait[1] is not None:
+            application_ms = now.application_ms * wait[1].mean_ns / wait[0].mean_ns
     return model.WhatIf(
         asked=asked.text,
-        captured_ms=_figures(found.captured),
+        of=now.of,
+        client_ms=client,
+        expected_client_ms=expected,
+        application_ms=now.application_ms,
+        expected_application_ms=application_ms,
+        thread_wait_ms=row.queue_ms,
         before=_outcome(found.before),
         after=_outcome(found.after),
         error=found.error,
         ops=found.ops,
         ops_given=found.ops_given,
+        others=found.others,
         warning=found.warning,
     )
 
@@ -100,8 +157,9 @@ def _outcome(one: replay.Outcome) -> model.Outcome:
     )
 
 
-def load_of(c: Analysis) -> Load:
-    """The matched ops, and what else the server did meanwhile, for other clients, as far as its capture shows it."""
+def _load_of(c: Analysis, counted: I64) -> Load:
+    """The matched ops, of which figures are over those in `counted`; and what else the server did meanwhile, as far as
+    its capture shows it."""
     server, client = c.matched.rows(slice(None))
     ops, at_server = c.client.ops, c.server.ops
     queue = np.maximum(c.inflight.load.queue_ns, 0)
@@ -122,6 +180,7 @@ def load_of(c: Analysis) -> Load:
                 [at_server.t2[rows] - at_server.t1[rows] - queue[rows] for rows in (server, others)]
             ),
             "is_ours": np.arange(len(server) + len(others)) < len(server),
+            "counts": np.isin(np.arange(len(server) + len(others)), counted),
         }
     )
 

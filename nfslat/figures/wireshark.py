@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 
-from nfslat.figures.op_view import OpView, SideView
+from nfslat.figures.op_view import SideView
 
 
 def in_filter(frames: Collection[int]) -> str:
@@ -31,35 +31,34 @@ def named_frames(side: SideView, more: Collection[int] = ()) -> dict[str, set[in
     return by_file
 
 
-def between(op: OpView, side: SideView, file_name: str) -> list[str]:
+def between(side: SideView, file_name: str) -> list[str]:
     """Filters for the packets between the first and the last one of a message, where a file holds both."""
     out = []
     for is_reply in (False, True):
         sent = side.sent(is_reply=is_reply)
         (first_file, first), (last_file, last) = map(side.source.locate, (sent.first_frame, sent.last_frame))
         if first_file == last_file and first_file.name == file_name and last > first + 1:
-            out.append(f"frame.number in {{{first}..{last}}} && {_sender(op, side, is_reply)}")
+            out.append(f"frame.number in {{{first}..{last}}} && {_sender(side, is_reply)}")
     return out
 
 
-def of_side(op: OpView, name: str, more: Collection[int] = ()) -> dict[str, str]:
-    """One filter for all packets of the op at the side `name` ("server" or "client"), those in frames `more` included.
+def of_side(side: SideView, name: str, more: Collection[int] = ()) -> dict[str, str]:
+    """One filter for all packets of the op at a side, which is called `name`, those in frames `more` included.
 
     Its key is the name of the side; with that of the file, where several hold packets of the op: each has its own.
     """
-    side = op.sides[name]
     files = named_frames(side, more)
     out = {}
     for file_name, frames in files.items():
-        ranges = [f"({one})" for one in between(op, side, file_name)]
+        ranges = [f"({one})" for one in between(side, file_name)]
         key = name if len(files) == 1 else f"{name}, {file_name}"
         out[key] = " || ".join([f"frame.number in {{{in_filter(frames)}}}", *ranges])
     return out
 
 
-def _sender(op: OpView, side: SideView, is_reply: bool) -> str:
+def _sender(side: SideView, is_reply: bool) -> str:
     """What picks the packets of one direction out of a range of frames."""
-    if op.transport == "tcp":
+    if side.transport == "tcp":
         # Unlike the server's, the client's port tells this connection from the others.
         return f"tcp.{'dstport' if is_reply else 'srcport'} == {side.client_end[1]}"
     address = (side.server_end if is_reply else side.client_end)[0]  # IP fragments have no port

@@ -127,9 +127,9 @@ ROWS = (
         "not: the server waits for its storage, or for a lock of its file system.",
         told="What reads or changes the disk (READ, WRITE, COMMIT, and CREATE, MKDIR, REMOVE, RENAME and "
         "their like, which a server has to have on stable storage before it answers; no UNSTABLE WRITE) "
-        "takes 5 ms or more in a thread, which is 5 % or more of the whole; not where the time in a "
-        "thread is not known, where light ops (those that need neither data nor a name: GETATTR, ACCESS, "
-        "...) take more than a tenth of it, where half of the ops of the kind that takes most are quick "
+        "takes 5 ms or more in a thread, and 10 ms more for each MB of data, which is 5 % or more of the whole; not "
+        "where the time in a thread is not known, where light ops (those that need neither data nor a name: GETATTR, "
+        "ACCESS, ...) take more than a tenth of it, where half of the ops of the kind that takes most are quick "
         "(2.5 ms) and none waits, or where the storage's own figure is below 30 % of it. Or there is a "
         "queue, and the storage's own figure is 70 % or more of the server's time. Or it is slow now and "
         "then (server-slow-ops), and other ops are answered quickly beside half of the slow ones.",
@@ -146,6 +146,7 @@ ROWS = (
         headline="Some operations are slow in the server: {which} take {slow_ms} ms, the others {others_ms} ms",
         looked_for="operations that are slow at times",
         proof=(("slow_ms", "median of the slow ones"), ("others_ms", "of the others")),
+        least=SYMPTOM,
         explains=("in_thread",),
         knob="what the server does at these moments",
         decided_by=(
@@ -180,8 +181,10 @@ ROWS = (
         ),
         means="Calls take long in the server; whether they wait for a thread, storage or a lock cannot be told from "
         "what is known.",
-        told="5 ms or more in the server, 5 % of the whole, and the packets cannot tell why: no answer about threads, "
-        "over 25 % of the messages unseen, light ops as slow as data, 70 % of the operations COMPOUNDs that show no "
+        told="5 ms or more in the server (and 10 ms for each MB of data), 5 % of the whole, and the packets cannot "
+        "tell why: no answer about threads, over 25 % of the messages unseen, light ops as slow as data, calls that "
+        "come late to the server's capture where nothing on the path explains it (three times of that, for its "
+        "processor may do both, are half of the time in a thread), 70 % of the operations COMPOUNDs that show no "
         "operation (encrypted, or cut off), storage that is quicker than that. Or there is a queue, and more threads "
         "than leave it.",
         certain="Where 50 ops or more of the operation that takes most are matched, but for a queue with more threads: "
@@ -647,14 +650,16 @@ ROWS = (
         code="client-slots",
         layer="client",
         title="Requests wait for a slot of their connection",
-        headline="Requests queue in the client: {all_slots}",
+        headline="{all_slots}",
         uncounted="How long they wait, packets cannot show.",
         looked_for="slot limits of connections",
         knob="the slots of a connection",
         decided_by=(step.CLIENT,),
         means="The client keeps no more calls in flight than it has slots, and other requests wait in it, where no "
         "capture shows them.",
-        told="The mount is likely held by slots; or half of the application's time is above the wire and the "
+        told="The mount is likely held by slots (as many callers that wait for each reply look alike, so that alone it "
+        "is no fault; callers that take turns, or the client's own number of slots, make it likely); or half of the "
+        "application's time is above the wire and the "
         "connections are at their top for half of the busy time, and less than 25 % of the messages are unseen. Not "
         "where the client's own settings or counters show more slots, unless it counts a wait for one; nor where by "
         "Little's law the application has no more requests open than there are slots. Not where the application's "
@@ -670,7 +675,7 @@ ROWS = (
         code="session-slots",
         layer="client",
         title="Requests wait for a slot of their NFSv4.1 session",
-        headline="Requests queue in the client: {of_session}",
+        headline="{of_session}",
         uncounted="How long they wait, packets cannot show.",
         looked_for="slot limits of sessions",
         knob="nfs.max_session_slots",

@@ -39,19 +39,33 @@ class Slots(Evidence):
     above_wire_ms: float | None  # of the application's mean
     slot_wait_ms: float | None  # as the client counts it
     sessions_needed: int | None  # requests that the application has open at once, by Little's law
+    # Packets alone, and as many callers that each wait for a reply would look alike: whether there is a limit is open.
+    is_told: bool = True
 
     @property
     def all_slots(self) -> str:
-        """``all 2 RPC slots are in use 89 % of the time``; of a session only that there are no more."""
-        return (
-            f"its only RPC slot is{self.in_use}" if self.slots == 1 else f"all {self.slots} RPC slots are{self.in_use}"
-        )
+        """``Requests queue in the client: all 2 RPC slots are in use 89 % of the time``; else what is seen."""
+        if not self.is_told:
+            return self._either
+        slots = "its only RPC slot is" if self.slots == 1 else f"all {self.slots} RPC slots are"
+        return f"Requests queue in the client: {slots}{self.in_use}"
 
     @property
     def of_session(self) -> str:
-        """``all 2 slots of its NFSv4.1 session are in use 89 % of the time``."""
+        """``Requests queue in the client: all 2 slots of its NFSv4.1 session are in use 89 % of the time``."""
+        if not self.is_told:
+            return self._either
         slots = "the only slot" if self.slots == 1 else f"all {self.slots} slots"
-        return f"{slots} of its NFSv4.1 session {'is' if self.slots == 1 else 'are'}{self.in_use}"
+        are = "is" if self.slots == 1 else "are"
+        return f"Requests queue in the client: {slots} of its NFSv4.1 session {are}{self.in_use}"
+
+    @property
+    def _either(self) -> str:
+        time = "" if self.at_limit_share is None else f" {percent(self.at_limit_share)} of the time"
+        return (
+            f"The client keeps {times(self.slots, 'call')} in flight{time}, and hardly ever more: it has no more "
+            "slots, or no more callers"
+        )
 
     @property
     def in_use(self) -> str:
@@ -143,10 +157,12 @@ def _slots(f: Facts) -> Diagnosis | None:
     limit = _limit(f)
     if limit is None or (above is not None and f.share(above) < _SOME and not f.slot_wait_ms):
         return None
-    code, count, share_at, where = limit
+    code, count, share_at, where, is_told = limit
     version = f.version or ("4.1" if code == "session-slots" else "3")
     mounts = f.client.mounts if f.client else ()
     connections = mounts[0].nconnect if mounts and code == "client-slots" else 1
+    is_told = is_told or above is not None or bool(f.slot_wait_ms) or f.slots == count // connections
+    is_told = is_told or (code == "client-slots" and _slots_there_are(f) > 0)  # and no more, or it is none of these
     # A setting of each connection: what is needed divides among them.
     each = None if f.sessions_needed is None else -(-f.sessions_needed // connections)
     measured = f.slot_wait_ms is not None and above is not None and f.slot_wait_ms >= _WAITS * above
@@ -172,6 +188,8 @@ def _slots(f: Facts) -> Diagnosis | None:
         text += f"; the client counts {ms(f.slot_wait_ms)} ms of wait for a slot"
     else:
         confidence = "likely"
+        if not is_told:
+            text += "; as many callers that each wait for a reply would look alike, and the client's mountstats tell"
         text += "; requests that wait for a slot are not on the wire: give the application's mean (--app-ms)"
     share = f.share(above) if above is not None else None
     return diagnosis(
@@ -188,9 +206,20 @@ def _slots(f: Facts) -> Diagnosis | None:
             above_wire_ms=above,
             slot_wait_ms=f.slot_wait_ms,
             sessions_needed=f.sessions_needed,
+            is_told=is_told,
         ),
-        advice=advice.slots(f.client_host, count // connections, each, version, _granted(f)),
+        advice=advice.slots(f.client_host, count // connections, each, version, _granted(f)) if is_told else _ASK,
     )
+
+
+_ASK = LookAt(
+    knob="how many slots the client has, and whether requests wait for one",
+    how=(
+        "sysctl sunrpc.tcp_slot_table_entries sunrpc.tcp_max_slot_table_entries; cat /proc/self/mountstats",
+        "nfslat ... --client-snapshot BEFORE AFTER (scripts/snapshot.sh), or --app-ms",
+    ),
+    verify="if it has as many as are in flight here, they are the limit; if more, the application asks no faster",
+)
 
 
 def _granted(f: Facts) -> int | None:
@@ -206,29 +235,31 @@ def _slots_there_are(f: Facts) -> int:
     return max([ceiling, *(one.max_slots or 0 for mount in f.client_host.mounts for one in mount.xprts)])
 
 
-def _limit(f: Facts) -> tuple[str, int, float | None, str] | None:
-    """Code, slots, share of the time at that limit, and of what: of a session where one is known, else of the mount."""
+def _limit(f: Facts) -> tuple[str, int, float | None, str, bool] | None:
+    """Code, slots, share of the time at that limit, of what (of a session where one is known, else of the mount), and
+    whether packets tell that it is a limit."""
+    callers = f.client is not None and f.client.callers_in_line is not None
     for session in f.sessions:
         if session.callbacks:
             continue
         if session.limited and session.limit is not None:
-            return "session-slots", session.limit, session.at_limit_share, "in its NFSv4.1 session"
+            return "session-slots", session.limit, session.at_limit_share, "in its NFSv4.1 session", True
         if session.own_limit is not None:
             share = f.client.at_limit_share if f.client else None
-            return "session-slots", session.own_limit, share, "in its NFSv4.1 session"
+            return "session-slots", session.own_limit, share, "in its NFSv4.1 session", callers
         break
     c = f.client
     if c is not None and c.slots_estimate is not None:
-        return "client-slots", c.slots_estimate, c.at_limit_share, _where(f)
+        return "client-slots", c.slots_estimate, c.at_limit_share, _where(f), callers
     # With time above the wire, a number that is hardly ever exceeded is enough, even where workers could look alike.
     seen = f.unseen_share < _HIDDEN
     if c is not None and f.above_ms is not None and f.share(f.above_ms) >= _AT_LIMIT and c.mounts and seen:
         levels = [one.level for one in c.mounts[0].connections]
         at_limit = c.at_limit_share is not None and c.at_limit_share >= _AT_LIMIT
         if at_limit and None not in levels:
-            return "client-slots", sum(level for level in levels if level), c.at_limit_share, _where(f)
+            return "client-slots", sum(level for level in levels if level), c.at_limit_share, _where(f), callers
     if f.slots is not None and c is None and f.mean.client_ms is not None:
-        return "client-slots", f.slots, None, ""
+        return "client-slots", f.slots, None, "", True
     return None
 
 

@@ -19,6 +19,9 @@ AT_SERVER, AT_CLIENT = ("call_net", "server"), ("reply_net",)  # parts in which 
 UNSTABLE_WRITE = "WRITE UNSTABLE"  # of which it may be only in memory: no op of `STORAGE_OPS`
 STORAGE_OPS = frozenset((*DATA_OPS, *"COMMIT CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR RENAME LINK SETATTR".split()))
 
+LONG_MS = 5.0  # in a thread; a healthy disk or cache answers sooner
+_MS_PER_BYTE = 1e-5  # on top: 100 MB/s, which a disk or a processor that copies the data may take
+
 _FEW_OPS = 50
 
 
@@ -197,6 +200,7 @@ class Facts:
     least_round_trip_ms: float | None = None
     throughput_per_s: float | None = None
     lost_segments: int | None = None
+    lost_share: float = 0.0  # of the bytes between the captures, where both show all of them
     spurious_segments: int | None = None  # sent again although they had arrived
     stalls: Stalls | None = None
     server: ServerInFlight | None = None
@@ -212,6 +216,7 @@ class Facts:
     hangs: Sequence[Hang] = ()  # those that hang still first, and the longest of each
     in_series: InSeries | None = None  # where they are half of all response times
     ops: int = 0  # that `mean` is over
+    data_bytes: float = 0.0  # mean payload of their READs and WRITEs
     longest_ms: float | None = None  # client SRT of the slowest op of those that `mean` is over
     unseen_share: float = 0.0  # of the RPC messages that the captures should show
     unseen: WithUnseen | None = None  # means with the ops that are not shown; None: not known, or there are none
@@ -336,6 +341,11 @@ class Facts:
             return None
         queue = sum((row.queue_ms or 0.0) * row.count for row in rows) / ops
         return ops, queue, sum(row.server_ms.mean * row.count for row in rows) / ops - queue
+
+    @property
+    def long_ms(self) -> float:
+        """What takes so long in a thread is slow, for ops with so much data."""
+        return LONG_MS + _MS_PER_BYTE * self.data_bytes
 
     @property
     def few_ops(self) -> bool:

@@ -11,16 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from nfslat.answer.model import NextStep, Objective
+from nfslat.answer.words import complete
 from nfslat.findings import steps
 from nfslat.findings.catalogue import CAUSE, HANGS, ROWS, SYMPTOM, next_step, row
 from nfslat.findings.client import ABOVE, SLOT_CODES, Slots
 from nfslat.findings.diagnosis import Diagnosis
+from nfslat.findings.facts import LONG_MS
 from nfslat.findings.hosts import HostPause
 from nfslat.findings.layers import Layers
 from nfslat.findings.network import ASYMMETRY, BETWEEN
 from nfslat.findings.put_off import PUT_OFF_CODES
-from nfslat.findings.server import THREADS, UNKNOWN, Reconnect
-from nfslat.findings.slow_ops import SLOW_OPS, STORAGE
+from nfslat.findings.server import THREADS, UNKNOWN, Reconnect, Storage
+from nfslat.findings.slow_ops import SLOW_OPS, Late
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.words import ms
 
@@ -36,9 +38,9 @@ _OPEN_ELSE = (0.3, 5.0)
 _HALF_AS_MUCH = 0.5  # what is certain leads beside what is open and explains twice as much
 _AT_WORK = 0.5  # of the time at a limit
 _PAUSE_MS = 500.0
-_LONG_MS = 5.0  # in the server: findings begin there to look for a cause
 _NEGATIVE = 0.1  # of the ops
 _LOSSY, _MUCH_LOST = 0.002, 0.01  # of the ops
+_TIMER_MS = 250.0  # of a retransmission, with what passes until its ACK (Linux: 200 ms at the least)
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Ground:
     inferred: str | None = None  # the side that was not captured: what is said of it rests on the packets of the other
     error_ms: float = 0.0  # how far its mean may be off
     lost_share: float = 0.0  # of the ops, those for which the capture of one host shows that packets were lost
+    long_ms: float = LONG_MS  # in the server: findings begin there to look for a cause
+    idle: float = 0.0  # of the time, how much of it no client has anything in flight
     unseen_explain: bool = False  # what is left above the wire might be of ops that are not in the captures
     unseen: WithUnseen | None = (
         None  # where the means of the ops that are shown mislead; the verdict's are with the rest
@@ -67,6 +71,9 @@ class Lead:
     cause: Diagnosis | None = None
     by: str = ""  # how the cause leads: "mean", "slowest", "limit" or "tries"
     also: list[Diagnosis] = field(default_factory=list)
+    first: Diagnosis | None = (
+        None  # said before the cause: what may keep requests from the wire, seen nearly all the time
+    )
     why: str = ""  # it is undecided
     next: NextStep | None = None
 
@@ -101,6 +108,8 @@ def lead(
     open_ones = [one for one in matter if _is_open(one, mean)]
     most_open = max((one.share or 0.0 for one in matter if one.code in VAGUE), default=0.0)
     best = next((one for one in enough if _leads(one, most_open)), None)
+    if best is None and not open_ones:  # nothing that is open is worth a question beside what makes the slowest
+        best = next((one for one in enough if (one.slowest or 0.0) >= _SLOWEST), None)
     doubt = "" if best is None else _doubt(best, mean, ground)
     if doubt:
         return Lead("undecided", also=enough[:2], why=doubt, next=next_step(steps.AGAIN))
@@ -120,8 +129,10 @@ def lead(
     if len(some) > 1 and sum(one.share or 0.0 for one in some) >= _TOGETHER:
         return _fault(some[0], "mean", matter)
     others = [one for one in matter if one.share is None and one.code not in VAGUE]
+    if told := [one for one in others if not _may_be_none(one)]:
+        return _fault(told[0], "limit", matter)
     if others:
-        return _fault(others[0], "limit", matter)
+        return _undecided_by(others[0], matter, "limit")
     return _nothing(mean, slowest, ground, findings, objectives)
 
 
@@ -135,7 +146,7 @@ def _doubt(one: Diagnosis, mean: Layers, ground: Ground | None) -> str:
             f"the {ground.inferred}'s times are inferred from the packets of one capture, to within "
             f"{ms(ground.error_ms)} ms in the mean, which is too little to name a layer"
         )
-    if ground.lost_share > _LOSSY and one.layer == ground.inferred == "server" and one.code in (SLOW_OPS, STORAGE):
+    if one.layer == ground.inferred == "server" and _may_be_lost(one, ground):
         return (
             "packets are lost on the path, and a reply that was lost whole and retransmitted looks like a slow "
             "operation in a capture of the client alone"
@@ -143,9 +154,25 @@ def _doubt(one: Diagnosis, mean: Layers, ground: Ground | None) -> str:
     return ""
 
 
+def _may_be_lost(one: Diagnosis, ground: Ground) -> bool:
+    """May replies that were lost whole look like this? Nothing shows those, but they are hardly more than the losses
+    that the capture does show, and each costs a timer."""
+    if ground.lost_share <= _LOSSY:
+        return False
+    if isinstance(one.evidence, Late):
+        return ground.lost_share * ground.ops >= _HALF_AS_MUCH * one.evidence.slow_ops
+    if isinstance(one.evidence, Storage):
+        return ground.lost_share * _TIMER_MS >= _HALF_AS_MUCH * one.evidence.in_thread_ms
+    return False
+
+
 def _fault(cause: Diagnosis, by: str, matter: Sequence[Diagnosis]) -> Lead:
     also = [one for one in matter if one is not cause and one.code not in VAGUE and _is_worth_a_word(one)]
-    return Lead("fault", cause, by, also[:2], next=_more(cause))
+    # What it keeps from the wire may be more than all that the cause explains; one measurement tells.
+    first = next((one for one in also if cause.share is not None and _may_be_none(one)), None)
+    if first is not None:
+        also = [first, *(one for one in also if one is not first)]
+    return Lead("fault", cause, by, also[:2], first, next=_more(cause) if first is None else row(first.code).next)
 
 
 def _more(cause: Diagnosis) -> NextStep | None:
@@ -161,12 +188,17 @@ def _is_limit_at_work(one: Diagnosis, mean: Layers) -> bool:
     """Was a limit reached, or a host or a connection gone, for so long that what waits above the wire matters?"""
     e = one.evidence
     if isinstance(e, Slots) and one.code in SLOT_CODES:
-        return one.share is None and bool((e.at_limit_share or 0.0) >= _AT_WORK or e.slot_wait_ms)
+        return one.share is None and e.is_told and bool((e.at_limit_share or 0.0) >= _AT_WORK or e.slot_wait_ms)
     if isinstance(e, HostPause):
         return one.share is None and (e.longest_ms >= _PAUSE_MS or _is_much(e.above_wire_ms, mean))
     if isinstance(e, Reconnect):
         return mean.client_ms is None and _is_much(e.above_wire_ms, mean)
     return one.code in HANGS
+
+
+def _may_be_none(one: Diagnosis) -> bool:
+    """A limit that as many callers would look like."""
+    return isinstance(one.evidence, Slots) and not one.evidence.is_told
 
 
 def _is_much(above_ms: float, mean: Layers) -> bool:
@@ -191,12 +223,12 @@ def _leads(one: Diagnosis, most_open: float) -> bool:
     return (one.share or 0.0) >= most_open * (_HALF_AS_MUCH if one.confidence == "certain" else 1.0)
 
 
-def _undecided_by(one: Diagnosis, matter: Sequence[Diagnosis]) -> Lead:
+def _undecided_by(one: Diagnosis, matter: Sequence[Diagnosis], by: str = "mean") -> Lead:
     also = [other for other in matter if other is not one and other.code not in VAGUE and _is_worth_a_word(other)]
     asymmetry = next((other for other in matter if other.code == ASYMMETRY), None)
     is_one_way = asymmetry is not None and (asymmetry.share or 0.0) >= _HALF_AS_MUCH * (one.share or 0.0)
     step = row(ASYMMETRY if one.code == BETWEEN and is_one_way else one.code).next
-    return Lead("undecided", one, "mean", also[:2], next=step)
+    return Lead("undecided", one, by, also[:2], next=step)
 
 
 def _nothing(
@@ -219,7 +251,7 @@ def _nothing(
             next=next_step(steps.LONGER),
         )
     if ground.complete < INCOMPLETE:
-        why = f"only {ground.complete * 100:.0f} % of the operations of this time are in both captures"
+        why = f"only {complete(ground.complete, inferred=ground.inferred is not None)}"
         return Lead("undecided", also=known, why=why, next=next_step(steps.WHOLE_PACKETS))
     if ground.negative > _NEGATIVE * ground.ops:
         why = f"{ground.negative:,} operations take longer at the server than at the client"
@@ -230,12 +262,18 @@ def _nothing(
     # What passes between the capture points has a finding of its own where it has no other.
     explained = sum(one.share or 0.0 for one in findings if one.layer == "server") * mean.total_ms
     left_ms = mean.ms("server") - explained
-    if left_ms >= _LONG_MS and left_ms >= _MOST * mean.total_ms:
+    if left_ms >= ground.long_ms and left_ms >= _MOST * mean.total_ms:
         why = f"{ms(left_ms)} ms pass in the server, and nothing that was looked for explains them"
         return Lead("undecided", also=known, why=why, next=row(UNKNOWN).next)
     if any(one.met is False for one in objectives):
         step = row(SLOW_OPS if mean.largest == "server" else BETWEEN).next
         return Lead("undecided", also=known, why="it is slower than you want, and no finding explains that", next=step)
+    if ground.error_ms >= max(_MOST * mean.total_ms, _OPEN[BETWEEN][1]):
+        why = (
+            f"the {ground.inferred}'s times are inferred from the packets of one capture, to within "
+            f"{ms(ground.error_ms)} of {ms(mean.total_ms)} ms"
+        )
+        return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
     if ground.lost_share > _MUCH_LOST:
         why = "packets are lost on the path, and what that costs is not seen in the capture of one host alone"
         return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from nfslat.answer.model import MatchedRow, ServerInFlight
 from nfslat.findings.diagnosis import INLINED, OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
-from nfslat.findings.facts import AT_SERVER, MATTERS, STORAGE_OPS, UNSTABLE_WRITE, Facts
-from nfslat.findings.slow_ops import IN_THREAD, STORAGE_PROVEN, slow_finding
+from nfslat.findings.facts import AT_SERVER, LONG_MS, MATTERS, STORAGE_OPS, UNSTABLE_WRITE, Facts
+from nfslat.findings.slow_ops import IN_THREAD, OR_PROCESSOR, STORAGE_PROVEN, slow_finding
 from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, percent, span, times
 from nfslat.model.causes import FROM_OUTSIDE, Cause
@@ -16,10 +16,10 @@ from nfslat.model.protocol import IN_MEMORY_OPS
 from nfslat.wire.above import Why
 
 THREADS, UNKNOWN = "server-threads", "server-queue-unknown"
-_SLOW_MS = 5.0  # in a thread; a healthy disk or cache answers sooner
 _SOME = 0.05  # of the whole; less is not worth a finding
 _FAST = 0.1  # of the time of data ops: light ops that take no more show that the server itself is quick
 _FEW_LIGHT = 5
+_LATE_MS, _WAKES, _HALF = 0.5, 3, 0.5  # of a processor without time: at least; times that an op needs it; of that time
 _NAMED = 0.1  # of the time of all ops that wait for storage: kinds that take less are not named
 _MOSTLY = 0.7
 _WITNESSES = 5
@@ -107,8 +107,11 @@ class Storage(Evidence):
 
     @property
     def slow_part(self) -> str:
-        """What a verdict says: the storage only where its own figure proves it."""
-        return STORAGE_PROVEN if self.storage_ms is not None else f"Operations take long {IN_THREAD}"
+        """What a verdict says: the storage only where its own figure proves it, and no processor where light ops beside
+        it had theirs in time."""
+        if self.storage_ms is not None:
+            return STORAGE_PROVEN
+        return f"Operations take long {IN_THREAD if self.light_ops is not None else OR_PROCESSOR}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,17 +313,25 @@ def _number(s: ServerInFlight | None) -> str:
 
 
 def _storage(f: Facts) -> Diagnosis | None:
-    """Data that takes long in the server although nothing waits for a thread."""
+    """Data that takes long in the server although nothing waits for a thread, nor for a processor as it seems."""
+    found = _slow_data(f)
+    is_sure = found is None or found.confidence == "certain" or f.queue_is_measured
+    return found if is_sure or not _late_ms(f) else None
+
+
+def _slow_data(f: Facts) -> Diagnosis | None:
+    """Data that takes long in a thread, whatever for."""
     if (f.queue_ms is None and f.storage_ms is None) or (f.server is not None and f.server.cannot):
         return None
     # What was measured on the server counts for all of them; by operation only the packets tell.
     data, light = (None, None) if f.queue_is_measured else (f.op(STORAGE_OPS), f.op(_LIGHT))
     count, _, work_ms = data or (0, 0.0, f.in_thread_ms)
     own_ms = f.in_thread_ms * (1 - _unstable_share(f))
-    if (f.by_op and data is None and not f.queue_is_measured) or work_ms < _SLOW_MS or f.share(own_ms) < _SOME:
+    slow_ms = f.long_ms if f.storage_ms is None else LONG_MS
+    if (f.by_op and data is None and not f.queue_is_measured) or work_ms < slow_ms or f.share(own_ms) < _SOME:
         return None
     rows = sorted((row for row in f.by_op if row.op in STORAGE_OPS), key=lambda row: -row.count * row.server_ms.mean)
-    if data is not None and not f.queue_ms and rows[0].server_ms.p50 < _SLOW_MS / 2:
+    if data is not None and not f.queue_ms and rows[0].server_ms.p50 < LONG_MS / 2:
         return None  # a few ops make the mean: an event, not a slow back end
     evidence = Storage(in_thread_ms=own_ms, data_ops=count, data_ms=work_ms, storage_ms=f.storage_ms)
     proof = ""
@@ -355,6 +366,26 @@ def _storage(f: Facts) -> Diagnosis | None:
             verify="the device's await against this figure",
         ),
     )
+
+
+def _late_ms(f: Facts) -> float:
+    """How late calls come to the server's capture, where nothing on the path explains it and the server's processor
+    would explain its time in a thread, too; else 0.
+
+    A starved one is late to take a call from the network card, and as late again each time that a thread is woken: when
+    the call has come, when the disk is done, for the reply. Not where light ops show that it is not.
+    """
+    if f.parts is None or f.parts.call_net is None:
+        return 0.0
+    if f.stalls is not None:
+        explained_ms = f.stalls.ms({*FROM_OUTSIDE, Cause.DISTANCE}, ("call_net",))
+    else:
+        explained_ms = (f.least_round_trip_ms or 0.0) / 2
+    late_ms = f.parts.call_net - explained_ms - (f.parts.one_way_error or 0.0)
+    if late_ms < _LATE_MS or _WAKES * late_ms < _HALF * f.in_thread_ms:
+        return 0.0
+    light = f.op(_LIGHT)
+    return 0.0 if light is not None and light[0] >= _FEW_LIGHT and light[2] < _FAST * late_ms else late_ms
 
 
 def _unstable_share(f: Facts) -> float:
@@ -397,7 +428,7 @@ def _slowest_in_thread(f: Facts) -> float | None:
 def _unknown(f: Facts) -> Diagnosis | None:
     """The server is slow, and the packets do not say why."""
     slow_ms = f.in_thread_ms
-    if slow_ms < _SLOW_MS or f.share(slow_ms) < _SOME:
+    if slow_ms < f.long_ms or f.share(slow_ms) < _SOME:
         return None
     if f.stalls is not None and f.stalls.ms(FROM_OUTSIDE, ("server",)) >= _MOSTLY * f.mean.server_ms:
         return None  # what is left of a time that is nearly all TCP's is no more than how far off that may be
@@ -416,6 +447,12 @@ def _unknown(f: Facts) -> Diagnosis | None:
         why = (
             f"{times(unnamed[0], 'COMPOUND')} cannot be read, being encrypted (sec=krb5p) or cut off, so that data and "
             "other operations look alike"
+        )
+    if why is None and _slow_data(f) is not None:
+        late_ms = _late_ms(f)
+        why = (
+            f"they come {ms(late_ms)} ms late to its capture, which nothing on the path explains, so its processor may "
+            "be what they wait for"
         )
     if why is None:
         data, light = f.op(STORAGE_OPS), f.op(_LIGHT)

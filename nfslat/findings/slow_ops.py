@@ -11,6 +11,7 @@ from nfslat.findings.words import ms, percent, times
 SLOW_OPS, STORAGE = "server-slow-ops", "server-storage"
 # What packets show of storage, and what its own figure proves.
 IN_THREAD, STORAGE_PROVEN = "in a thread of the server (file system, locks or disk)", "The server's storage is slow"
+OR_PROCESSOR = "in a thread of the server (file system, locks, disk or a busy processor)"
 _SLOW_MS = 5.0  # a healthy disk answers sooner
 _SOME = 0.05  # of the whole; less is not worth a finding
 _BLIND = 0.25  # of the messages unseen: how many are slow is not known
@@ -139,8 +140,8 @@ def _beside(f: Facts, s: SlowOps) -> str:
     # What is alone in the server waits for no thread.
     threads = "" if f.server is not None and f.server.max == 1 else ", its threads"
     return (
-        f"; hardly any other is answered meanwhile, so it is not known whether it is the whole server{threads} or "
-        "its storage is not known"
+        f"; hardly any other is answered meanwhile, so whether it is the whole server{threads} or its storage is not "
+        "known"
     )
 
 

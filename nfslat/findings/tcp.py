@@ -12,6 +12,7 @@ from nfslat.findings.words import ms, times
 from nfslat.model.causes import LOSSES, Cause, Charge
 from nfslat.wire.above import Why
 
+_OFTEN = 0.005  # of the bytes: worth a line whatever it costs now
 _LOSS = 0.01  # of the mean, or of what is lost: loss is never as it should be
 _OF_MEAN = 0.10  # ACKs take a round trip by nature, so waits for them are told of where they matter only
 _TO_SERVER = ("call_send", "call_net")  # parts in which a call waits
@@ -147,7 +148,7 @@ def _inside(stalls: Stalls, causes: frozenset[Charge]) -> tuple[float, str]:
 
 
 def _loss(f: Facts) -> Diagnosis | None:
-    """Waits until lost segments were sent again; loss that costs nothing is no finding."""
+    """Waits until lost segments were sent again; loss that costs nothing is no finding, unless much is lost."""
     waits, slowest = _waits_ms(f.parts), _waits_ms(f.slowest_parts)
     kinds = ""
     by_kind = behind = after = None
@@ -165,7 +166,7 @@ def _loss(f: Facts) -> Diagnosis | None:
         if after:
             kinds += f"; the application waits {ms(after)} ms more, for replies that had arrived behind a gap"
     kept, stops = f.kept_ms(Why.LOSS), f.kept_above.get(Why.LOSS)
-    if waits is None or not (worth(f, waits, slowest or 0.0, _LOSS) or kept):
+    if waits is None or not (worth(f, waits, slowest or 0.0, _LOSS) or kept or f.lost_share >= _OFTEN):
         return None
     if kept and stops is not None:
         kinds += (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nfslat.answer.model import Objective, Verdict
+from nfslat.answer.words import complete
 from nfslat.findings.catalogue import row
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import LAYERS, Layers
@@ -17,6 +18,8 @@ __all__ = ["Ground", "verdict"]
 _GRADES = ("low", "medium", "high")
 _SOME_NEGATIVE, _MANY_NEGATIVE = 0.01, 0.1  # of the ops
 _BOUND = 0.5  # of what the cause explains: so much of it that is known at most makes it no more than likely
+_NEARLY = 0.99  # no more is said of a time in which there are calls
+_IDLE = 0.5  # of the time: an application that is slow all the same is so by something else
 _SURE = 0.60  # of figures that somebody gave, the share of the largest layer
 
 
@@ -74,7 +77,10 @@ def _text(
     unseen = None if ground is None else ground.unseen
     said: list[str] = []
     if found.outcome == "fault" and found.cause is not None:
-        said += _of_cause(found.cause, found.by, mean, findings)
+        of_cause = _of_cause(found.cause, found.by, mean, findings)
+        if found.first is not None:
+            of_cause[0] = f"{found.first.headline}. On the wire {lowered(of_cause[0])}"
+        said += of_cause
     elif found.outcome == "no-fault":
         met = ", ".join(_objective(one) for one in objectives if one.met)
         judged = f"what was asked for is met ({met})" if met else "nothing that was looked for explains the time"
@@ -85,9 +91,12 @@ def _text(
     if mean.network_ms >= 0 and mean.server_ms >= 0:
         tells = unseen is None or unseen.is_sure(mean)
         said.append(where_it_goes(mean, found.by) if tells or unseen is None else unseen.cannot_tell(mean))
+    if found.outcome == "no-fault" and mean.client_ms is None and ground is not None and ground.idle >= _IDLE:
+        idle = percent(min(ground.idle, _NEARLY))
+        said.append(f"Nothing is in flight for {idle} of the time: what the client does then, no packet shows.")
     missed = ", ".join(_objective(one) for one in objectives if one.met is False)
     said += [f"Not met: {missed}."] if missed else []
-    said += [_also(found)] if found.also else []
+    said += [_also(found)] if [one for one in found.also if one is not found.first] else []
     if found.by != "tries":
         said += _between_tries(findings, found)
     return " ".join(one for one in said if one)
@@ -143,6 +152,7 @@ def _also(found: Lead) -> str:
     said = [
         f"{lowered(one.headline)}{'' if one.share is None else f', {percent(one.share)} of the mean'}"
         for one in found.also
+        if one is not found.first
     ]
     first = "Besides" if found.outcome == "fault" else "What is known"
     return f"{first}: {'; '.join(said)}."
@@ -175,7 +185,7 @@ def _proof(mean: Layers, cause: Diagnosis | None, findings: Sequence[Diagnosis])
     if cause is not None and mean.client_ms is None:
         for name, words in row(cause.code).proof:
             value = getattr(cause.evidence, name, None)
-            if value is not None:
+            if value:  # nothing of it proves nothing
                 return [*figures, f"{words} {ms(value)} ms"]
     return figures
 
@@ -216,8 +226,8 @@ def _of_figures(mean: Layers) -> tuple[int, list[str]]:
 
 def _of_captures(slowest: Layers | None, ground: Ground) -> tuple[int, list[str]]:
     worst = 2 if ground.complete >= COMPLETE else 1 if ground.complete >= INCOMPLETE else 0
-    why = f": {ground.incomplete}" if ground.incomplete else ""
-    reasons = [f"{share_of(ground.complete)} of the operations of this time are in both captures{why}"]
+    how_many = complete(ground.complete, inferred=ground.inferred is not None, missing=ground.incomplete)
+    reasons = [how_many]
     if ground.inferred is not None:
         worst = min(worst, 1)
         reasons = [
@@ -225,7 +235,7 @@ def _of_captures(slowest: Layers | None, ground: Ground) -> tuple[int, list[str]
             f"within {ms(ground.error_ms)} ms"
         ]
         if ground.complete < COMPLETE:
-            reasons.append(f"{share_of(ground.complete)} of the operations of this time have such times{why}")
+            reasons.append(how_many)
     if ground.ops < FEW_OPS:
         reasons.append(f"only {ground.ops} operations")
         worst = min(worst, 0 if ground.ops < VERY_FEW_OPS else 1)
@@ -239,10 +249,3 @@ def _of_captures(slowest: Layers | None, ground: Ground) -> tuple[int, list[str]
         reasons.append("no offset of the two clocks explains the operations: time stamps or matches are wrong")
         worst = 0
     return worst, reasons
-
-
-def share_of(complete: float) -> str:
-    """``all``, ``99.98 %``, ``83 %``: never rounded up to all of it."""
-    if complete >= 1:
-        return "all"
-    return f"{complete * 100:.0f} %" if complete < COMPLETE else f"{int(complete * 1e4) / 100:g} %"

@@ -6,10 +6,9 @@ import math
 import re
 from collections.abc import Sequence
 
+from nfslat.answer.words import ms
 
-def ms(value: float) -> str:
-    """At least three significant digits, never an exponent."""
-    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
+__all__ = ["filled", "lowered", "ms", "percent", "span", "summed", "times"]
 
 
 def times(number: int, noun: str) -> str:

@@ -22,10 +22,11 @@ from nfslat.answer.contract import (
     Must,
     NotNegative,
     Share,
+    VerdictOutcome,
 )
 from nfslat.answer.figures import Summary
 from nfslat.answer.inflight import Held, ServerInFlight
-from nfslat.answer.model import Clock, Tool, Verdict
+from nfslat.answer.model import Clock, NextStep, Tool, Verdict
 
 SCHEMA = "nfslat.fleet/1"
 
@@ -246,12 +247,17 @@ class Pattern:
 
 @dataclass(frozen=True)
 class FleetVerdict:
-    """The answer."""
+    """The answer, as a report of two captures has it."""
 
-    layer: LayerOrUnknown  # where most of what can be explained arises
-    cause: str | None  # code of the leading cause
+    # fault: something adds time for all, for a group or for single clients; no-fault: nothing that was looked for does,
+    # and no client's own report has a fault; undecided: it cannot be told, and `next` says what would
+    outcome: VerdictOutcome
+    layer: Layer | None  # whose fault it is; None: nobody's, or not known
+    cause: str | None  # code of the finding that leads; None: none explains it
     confidence: HowSure  # how sure
     text: str  # two or three sentences: all, groups, single ones
+    next: NextStep | None  # the measurement that would decide more; None: none would
+    largest_layer: Layer | None  # where most of the time arises, whether or not that is a fault; None: not known
     reasons: list[str]  # why the confidence is what it is
 
 

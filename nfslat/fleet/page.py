@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 from urllib.parse import quote
 
+from nfslat.findings.catalogue import CODES, row
 from nfslat.fleet.charts import charts
 from nfslat.fleet.model import Client, Fleet, OpRow, Pattern
 from nfslat.fleet.sections.patterns import SCOPES, how_much, how_sure, no_pattern, sentence, who
@@ -100,6 +101,7 @@ def render(fleet: Fleet, *, folder: str | None = None) -> str:
         contents=_contents(fleet, {one.section for one in pictures}),
         verdict=(first, "".join(rest)),
         layer=fleet.verdict.layer if fleet.verdict.layer in _LAYERS else "unknown",
+        do=_do(fleet),
         facts=facts_line(fleet),
         tiles=_tiles(fleet.total),
         cards=_cards(fleet),
@@ -160,6 +162,13 @@ def _tiles(total: OpRow | None) -> list[Tile]:
             for (key, layer, title, value, said), text in zip(parts, shown, strict=True)
         ),
     ]
+
+
+def _do(fleet: Fleet) -> tuple[str, str]:
+    """The cause, and what mends it; two empty texts where none is known."""
+    verdict = fleet.verdict
+    known = verdict.outcome == "fault" and verdict.cause in CODES
+    return (verdict.cause, row(verdict.cause).do) if known and verdict.cause else ("", "")
 
 
 def _cards(fleet: Fleet) -> list[Card]:

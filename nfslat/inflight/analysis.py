@@ -17,12 +17,13 @@ from nfslat.inflight.sessions import Session, sessions
 from nfslat.inflight.slots import MountSlots, client_slots
 from nfslat.model.details import Details
 from nfslat.model.tables import I64, Bool, Loose, Ops, State
+from nfslat.peer.inferred import Stamps
 
 
 @dataclass(frozen=True)
 class OneSide:
     """What a side knows; `compared` masks the ops that count, `reverse` the calls to NFS clients (one a
-    class of ops, `nfslat.select.is_reverse`); `in_socket_ns`: see `server_load`."""
+    class of ops, `nfslat.select.is_reverse`); `in_socket_ns`: see `server_load`; `stamps`: see `slots.held_at`."""
 
     ops: Ops
     loose: Loose
@@ -32,6 +33,7 @@ class OneSide:
     compared: Bool
     reverse: Bool
     in_socket_ns: I64 | None = None
+    stamps: Stamps | None = None
     span_ns: tuple[int, int] | None = None  # from the first call to the last that were asked for; None: all
 
 
@@ -61,11 +63,11 @@ def in_flight(server: OneSide, client: OneSide, wide: ServerWide | None = None) 
     # numpy and the compiled loops let go of Python's lock while they work.
     with ThreadPoolExecutor(2) as pool:
         load = pool.submit(_load, server, (hidden[0], halved), wide)
-        mounts = pool.submit(client_slots, ops, at_client, hidden[1])
+        mounts = pool.submit(client_slots, ops, at_client, hidden[1], client.stamps)
         of_server = pool.submit(_at_server, server, hidden[0], wide)
         of_client = pool.submit(seen, ops.t0, ops.t3, client.compared, hidden[1])
         return InFlight(
-            sessions=sessions(ops, client.details, client.compared, hidden[1])
+            sessions=sessions(ops, client.details, client.compared, hidden[1], client.stamps)
             or sessions(server.ops, server.details, server.compared, hidden[0]),
             caps=connection_caps(server.ops, at_server, server.details.events),
             load=load.result(),

@@ -43,6 +43,12 @@ class Levels:
         return int(self.time_ns[1:].sum())
 
     @property
+    def idle_share(self) -> float:
+        """Of the time from the first start to the last end, how much of it nothing is in flight."""
+        whole_ns = int(self.time_ns.sum())
+        return int(self.time_ns[0]) / whole_ns if whole_ns else 0.0
+
+    @property
     def mean(self) -> float | None:
         """Ops in flight, weighted with time, over the busy time; None where there is none."""
         return self.area_ns / self.busy_ns if self.busy_ns else None

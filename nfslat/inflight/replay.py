@@ -11,7 +11,7 @@ from nfslat.inflight.play import Load, Order, Played, hand_overs_ns, play
 from nfslat.model.blocks import ranked
 from nfslat.model.tables import I64, Bool
 
-MOST_OPS = 200_000  # that are played; a second or two
+MOST_OPS = 50_000  # that are played; half a second
 
 _MATTERS = 0.1  # share of the time that an op takes: a wait above it is what limits
 _FEW = 100  # ops; a mean over fewer is chance, and so is what the slowest of 100 is
@@ -32,7 +32,7 @@ class Outcome:
 
     threads: int | None  # None: no limit
     slots: int | None
-    ops: int  # of ours, that the figures are over: those played but for the end, when the load runs out
+    ops: int  # of those that count, that the figures are over: those played but for the end, when the load runs out
     ops_per_s: float
     client: Figures  # SRT at the client
     application: Figures | None  # and the wait for a slot; None: the capture does not show how many wait
@@ -51,8 +51,9 @@ class WhatIf:
     before: Outcome
     after: Outcome
     error: float  # mean of `before` against `captured`, relative: how well the replay knows this load
-    ops: int  # that were played, those of other clients included, ...
+    ops: int  # of ours that were played, ...
     ops_given: int  # ... of so many
+    others: int  # that were played with them: of other clients, or in the server's capture only
     warning: str  # what is taken for granted
 
 
@@ -76,9 +77,9 @@ def what_if(
     for name, value in (("threads", threads), ("slots", slots), ("sessions", sessions)):
         if value is not None and value < 1:
             raise UsageError(f"{name}={value}: give 1 or more")
-    given = len(load)
+    given, ours_given = len(load), int(np.count_nonzero(load.is_ours))
     load = _busiest(_in_order(load), MOST_OPS if most is None else most)
-    if not load.is_ours.any():
+    if not load.counts.any():
         raise InputError("there is no op to replay: the what-if needs ops whose time in a server thread is known")
     if slots_now is None:
         sessions = None  # nobody waits for a slot: what the application has open is seen
@@ -94,7 +95,8 @@ def what_if(
     captured = _figures((load.received_ns - load.sent_ns)[of_before])
     error = before.client.mean_ns / captured.mean_ns - 1
     warning = _warning(load, given, min(before.ops, after.ops), sessions, error)
-    return WhatIf(captured, before, after, error, len(load), given, warning)
+    ours = int(np.count_nonzero(load.is_ours))
+    return WhatIf(captured, before, after, error, ours, ours_given, len(load) - ours, warning)
 
 
 def _warning(load: Load, given: int, figures_over: int, sessions: int | None, error: float) -> str:
@@ -146,7 +148,7 @@ def _measured(
     """One play in figures, and which ops they are over."""
     played = play(load, order, threads, slots, sessions)
     end = _runs_out_ns(load, order, played, sessions)
-    over = load.is_ours & (played.issued <= end)
+    over = load.counts & (played.issued <= end)
     slot_wait = played.sent - played.issued
     if sessions is not None:
         slot_wait = slot_wait - hand_overs_ns(load, order)

@@ -17,6 +17,7 @@ from nfslat.model.details import Details, SessionLimits
 from nfslat.model.protocol import NULL, NULL32, is_callback_program
 from nfslat.model.tables import I64, Bool, Ops
 from nfslat.model.tables import U32 as U32Column
+from nfslat.peer.inferred import Stamps
 
 _AT_ONCE_NS = 150_000  # as in `slots`
 _MOST = 0.5  # of the busy time
@@ -56,11 +57,14 @@ class Session:
         return level if below and self.slots.limited else None
 
 
-def sessions(ops: Ops, details: Details, kept: Bool, hidden: float) -> tuple[Session, ...]:
+def sessions(
+    ops: Ops, details: Details, kept: Bool, hidden: float, stamps: Stamps | None = None
+) -> tuple[Session, ...]:
     """Sessions of one capture by their ops, most first; the backchannel is a row of its own.
 
     `kept` masks the ops that count (of callbacks too, to see the backchannel); `hidden` is the share of the ops that
-    were not captured (`levels.hidden_share`). Empty where the engine shows no SEQUENCE: tshark's tables do not.
+    were not captured (`levels.hidden_share`), `stamps`: see `slots.held_at`, of all ops. Empty where the
+    engine shows no SEQUENCE: tshark's tables do not.
     """
     shown = details.slots
     at = np.flatnonzero(kept[shown.op] & (shown.slot != NULL32))
@@ -75,7 +79,7 @@ def sessions(ops: Ops, details: Details, kept: Bool, hidden: float) -> tuple[Ses
     )
     granted = {one.session: one for one in details.sessions}  # the last one of each
     found = [
-        _channel(ops, details, granted, channel, at[order[span]], hidden)
+        _channel(ops, details, granted, channel, at[order[span]], hidden, stamps)
         for channel, span in enumerate(spans)
         if span.stop > span.start
     ]
@@ -83,13 +87,19 @@ def sessions(ops: Ops, details: Details, kept: Bool, hidden: float) -> tuple[Ses
 
 
 def _channel(
-    ops: Ops, details: Details, granted: Mapping[bytes, SessionLimits], channel: int, at: I64, hidden: float
+    ops: Ops,
+    details: Details,
+    granted: Mapping[bytes, SessionLimits],
+    channel: int,
+    at: I64,
+    hidden: float,
+    stamps: Stamps | None,
 ) -> Session:
     """`at` are rows of ``details.slots``."""
     shown, callbacks = details.slots, bool(channel & 1)
     session, rows, slot = shown.sessions[channel >> 1], shown.op[at], shown.slot[at]
     starts, ends = ops.t0[rows], ops.t3[rows]
-    slots = held_at(starts, ends, hidden, NULL)
+    slots = held_at(starts, ends, hidden, NULL, ops.fh[rows], None if stamps is None else stamps.take(rows))
     limits = granted.get(session)
     negotiated = None if limits is None else limits.back_requests if callbacks else limits.fore_requests
     target = _target(shown.target_highest[at], ends)

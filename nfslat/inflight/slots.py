@@ -5,9 +5,10 @@ are in flight for most of the busy time, hardly ever more, and what follows a re
 workers that each wait for their answer keep N in flight too, but there the answer goes up to the application and the
 next call comes down from it, which takes longer. In the lab (docs/method.md, "Client slots") 0.90 or more of the calls
 that fill the top after a reply come within 150 us of it where slots hold the client, 0.66 or fewer where workers do. On
-a faster host workers may be as fast as that: from packets alone slots are never more than likely. On a slower host
-slots may be as slow as workers are on a fast one, so these are told only by what takes far longer; and not where files
-take turns as callers do that stand in line for a slot.
+a faster host workers may be as fast as that, and no time tells the two apart. Files may: where each has a caller of its
+own, its next call goes out behind those of all callers in line for a slot, and at once where there is no such line. And
+what was exceeded is no number of slots. On a slower host slots may be as slow as workers are on a fast one, so these
+are told only by what takes far longer; and not where files take turns.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ import numpy as np
 from nfslat.inflight.levels import Levels, in_order, levels, levels_of, unseen
 from nfslat.kernels.levels import turnarounds_ns
 from nfslat.model.blocks import side_by_side
-from nfslat.model.protocol import NULL32
+from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I32, I64, U32, Ops
+from nfslat.peer.inferred import Stamps
 
 KNOWN = {
     2: "the least that a Linux client keeps (sunrpc.tcp_slot_table_entries)",
@@ -36,8 +38,12 @@ _FEWEST = 100  # ops of a connection, and a half of it of calls that fill the to
 _FLAT = 0.5  # of the busy time at the top
 _AT_ONCE_NS = 150_000  # from a reply to the call that follows it, where only the kernel is in between
 _CLOCKED = 0.8  # of the calls that fill the top
+# So many times as long the mean may be, two standard errors included, where longer ones count as a millisecond: four
+# fifths come at once, and the others take a few times as long. In the lab slots have 50 to 130 us, workers 230 to 950.
+_MEAN, _LONG_NS, _SURE = 4 / 3, 1_000_000, 2
 _SLOWER = 2  # times as long slots of a slow client may take; where half of the calls take longer it is an application
 _TURNS = 0.4  # of the calls go out when the same number of others did: files chosen at random come to 0.2
+_ALONE = 0.95  # of the calls for a file that had one before, those that come behind its reply
 _ENOUGH = 200_000  # ops tell how files take turns
 _APART = 4  # replies must be so many times further apart than the time in which a call follows one
 _HIDDEN = 0.25  # of the ops: with more in flight and not seen no level says anything
@@ -48,8 +54,8 @@ class Held(Enum):
     """What keeps the number in flight at its top."""
 
     NOTHING = "nothing"  # it moves up and down
-    SLOTS = "likely slots"  # flat, and calls follow replies as fast as a kernel does it
-    WORKERS = "workers"  # flat, but what follows a reply takes as long as an application: synchronous workers
+    SLOTS = "likely slots"  # flat, and calls follow replies as fast as a kernel does it: slots, or very quick workers
+    WORKERS = "workers"  # flat, but what follows a reply takes as long as an application, or is for the same file
     EITHER = "slots or workers"  # flat, and replies come too close together, or the client is too slow, to tell
     UNKNOWN = "cannot tell"  # too few ops, or too many of them not captured
 
@@ -72,7 +78,7 @@ class Slots:
     turnaround_us: tuple[float, float] | None  # median and third quartile, from those replies to those calls
     held: Held
     # So many files or directories take turns, and after a reply others go first: as callers do that wait for a slot,
-    # or workers that visit one after the other. None: they do not, or it was not looked for.
+    # or workers that visit one after the other. None: they do not, or no files are known.
     taking_turns: int | None = None
 
     @property
@@ -111,17 +117,23 @@ class MountSlots:
         return sum(one.level or 0 for one in self.connections if one.limited) if self.held is Held.SLOTS else None
 
     @property
+    def taking_turns(self) -> int | None:
+        """So many files or directories take turns on one of its connections."""
+        return max((one.taking_turns for one in self.connections if one.taking_turns is not None), default=None)
+
+    @property
     def at_top_share(self) -> float | None:
         """Of the busy time, at the top; the mean over its connections, weighted with their ops."""
         told = [(one.at_top_share, one.ops) for one in self.connections if one.at_top_share is not None]
         return sum(share * ops for share, ops in told) / sum(ops for _, ops in told) if told else None
 
 
-def client_slots(ops: Ops, rows: I32 | I64, hidden: float) -> tuple[MountSlots, ...]:
+def client_slots(ops: Ops, rows: I32 | I64, hidden: float, stamps: Stamps | None = None) -> tuple[MountSlots, ...]:
     """Mounts of the ops in `rows` of a client's capture (no callbacks), by their ops, most first.
 
-    `hidden` is the share of the ops that were not captured (`levels.hidden_share`). NFSv4.1 shares the slots of a
-    session among connections: `nfslat.inflight.sessions` tells those exactly, where the engine shows them.
+    `hidden` is the share of the ops that were not captured (`levels.hidden_share`), `stamps` are those of all ops.
+    NFSv4.1 shares the slots of a session among connections: `nfslat.inflight.sessions` tells those exactly, where the
+    engine shows them.
     """
     if not len(rows):
         return ()
@@ -132,17 +144,25 @@ def client_slots(ops: Ops, rows: I32 | I64, hidden: float) -> tuple[MountSlots, 
         if span.stop > span.start:
             ends = ops.connections[way >> 1]
             mounts[ends.source(way & 1)[0], ends.destination(way & 1)].append((way >> 1, rows[order[span]]))
-    found = [_mount(ops, *ends, parts, hidden) for ends, parts in mounts.items()]
+    found = [_mount(ops, *ends, parts, hidden, stamps) for ends, parts in mounts.items()]
     return tuple(sorted(found, key=lambda mount: -mount.ops))
 
 
 def _mount(
-    ops: Ops, client: str, server: tuple[str, int], parts: list[tuple[int, I32 | I64]], hidden: float
+    ops: Ops,
+    client: str,
+    server: tuple[str, int],
+    parts: list[tuple[int, I32 | I64]],
+    hidden: float,
+    stamps: Stamps | None,
 ) -> MountSlots:
     count = sum(len(rows) for _, rows in parts)
     most = max(len(rows) for _, rows in parts)
     parts = sorted((part for part in parts if len(part[1]) >= _USED * most), key=lambda part: -len(part[1]))
-    found = tuple(held_at(ops.t0[rows], ops.t3[rows], hidden, conn, ops.fh[rows]) for conn, rows in parts)
+    found = tuple(
+        held_at(ops.t0[rows], ops.t3[rows], hidden, conn, ops.fh[rows], None if stamps is None else stamps.take(rows))
+        for conn, rows in parts
+    )
     if len(parts) == 1:
         return MountSlots(client, server, count, 1, found[0].levels, found)
     together = np.concatenate([rows for _, rows in parts])
@@ -151,10 +171,14 @@ def _mount(
     return MountSlots(client, server, count, max(nconnect, 1), levels(ops.t0[together], ops.t3[together]), found)
 
 
-def held_at(starts: I64, ends: I64, hidden: float, conn: int, files: U32 | None = None) -> Slots:
+def held_at(
+    starts: I64, ends: I64, hidden: float, conn: int, files: U32 | None = None, stamps: Stamps | None = None
+) -> Slots:
     """What holds the ops of one connection or session, in flight from `starts` to `ends` (ns, in any order).
 
-    `files` are what they work on (``Ops.fh``), where that is to be looked at.
+    `files` are what they work on (``Ops.fh``), where that is to be looked at. `stamps` are those of the
+    client's own clock where its instants were inferred: how soon a call follows a reply is less than what they are
+    known to.
     """
     events = in_order(starts, ends)
     found = levels_of(events)
@@ -165,12 +189,14 @@ def held_at(starts: I64, ends: I64, hidden: float, conn: int, files: U32 | None 
         return Slots(conn, count, found, None, None, None, at_once_ns / 1e3, None, Held.UNKNOWN)
     hides = unseen(top, hidden)
     waits_ns = turnarounds_ns(events, max(top - hides, 1), top)
-    clocked_share = turnaround_us = turns = None
-    empty = 0.0
+    clocked_share = turnaround_us = None
+    turns, own_files = (None, False) if files is None else _order_of_files(starts, ends, files, top)
+    empty, is_slow = 0.0, False
     if len(waits_ns) >= _FEWEST // 2:
         clocked_share = float(np.count_nonzero(waits_ns <= at_once_ns)) / len(waits_ns)
         middle, high = np.percentile(waits_ns, (50, 75)).tolist()
         turnaround_us = middle / 1e3, high / 1e3
+        is_slow = middle > _SLOWER * _AT_ONCE_NS
         empty = min(middle, _AT_ONCE_NS) / between_ns
     # Places that are empty at once because a call is on its way into each: the mean and two standard deviations.
     handed_over = math.floor(empty + 2 * math.sqrt(empty))
@@ -181,17 +207,43 @@ def held_at(starts: I64, ends: I64, hidden: float, conn: int, files: U32 | None 
         held = Held.NOTHING
     elif clocked_share is None:
         held = Held.UNKNOWN
-    elif clocked_share >= _CLOCKED:
+    elif turns is None and (own_files or (is_slow and stamps is None)):
+        held = Held.WORKERS
+    elif found.max <= top and (
+        clocked_share >= _CLOCKED
+        if stamps is None
+        else _at_once_by(stamps, starts, ends, max(top - hides, 1), at_once_ns)
+    ):
         held = Held.SLOTS
     else:
-        turns = None if files is None else _taking_turns(starts, ends, files, top)
-        slow = float(np.median(waits_ns)) > _SLOWER * _AT_ONCE_NS
-        held = Held.WORKERS if slow and turns is None else Held.EITHER
+        held = Held.WORKERS if is_slow and turns is None else Held.EITHER
     return Slots(conn, count, found, top, at_top_share, clocked_share, at_once_ns / 1e3, turnaround_us, held, turns)
 
 
-def _taking_turns(starts: I64, ends: I64, files: U32, top: int) -> int | None:
-    """How many files take turns, each waiting for the others after its reply; None where they do not.
+def _at_once_by(stamps: Stamps, starts: I64, ends: I64, top: int, at_once_ns: float) -> bool:
+    """Does the client's own clock say that calls follow at once on the replies that make room at the top?
+
+    Between two of its ticks, wherever they fall, so many of the intervals lie as they are parts of a tick, on average:
+    the mean is known better than to a tick, whatever the path does to packets.
+    """
+    by_start, by_end = np.argsort(starts, kind="stable"), np.argsort(ends, kind="stable")
+    before = np.searchsorted(ends[by_end], starts[by_start], side="right")  # replies, of each call
+    level = np.arange(1, len(before) + 1) - before
+    first = 1 + np.flatnonzero((np.diff(before) > 0) & (level[:-1] >= top))
+    had, called = stamps.had_ns[by_end][before[first] - 1], stamps.called_ns[by_start][first]
+    told = (had != NULL) & (called != NULL)
+    count = np.count_nonzero(told)
+    if not count:
+        return False
+    most_ns = max(stamps.tick_ns, _LONG_NS)
+    share = float(np.clip((called - had)[told], 0, most_ns).mean()) / most_ns
+    error = _SURE * math.sqrt(max(share * (1 - share), 1 / count) / count)
+    return (share + error) * most_ns <= _MEAN * at_once_ns
+
+
+def _order_of_files(starts: I64, ends: I64, files: U32, top: int) -> tuple[int | None, bool]:
+    """How many files take turns, each waiting for the others after its reply, None where they do not; and whether each
+    goes on at once, and is asked for by one caller at a time.
 
     Callers in line for a slot go out in the order in which they came, so between a reply and the next call of its
     caller there is nearly always the same number of others. A worker that goes on with its own file lets nobody go
@@ -200,14 +252,17 @@ def _taking_turns(starts: I64, ends: I64, files: U32, top: int) -> int | None:
     starts, ends, files = starts[:_ENOUGH], ends[:_ENOUGH], files[:_ENOUGH]
     order = np.lexsort((starts, files))
     before, after = order[:-1], order[1:]
-    again = (files[before] == files[after]) & (files[after] != NULL32) & (starts[after] >= ends[before])
+    same = (files[before] == files[after]) & (files[after] != NULL32)
+    again = same & (starts[after] >= ends[before])
     before, after = before[again], after[again]
     if len(after) < max(_FEWEST // 2, _USED * len(starts)):
-        return None
+        return None, False
     sent = np.sort(starts)
     others = np.searchsorted(sent, starts[after]) - np.searchsorted(sent, ends[before])
     middle = float(np.median(others))
     near = np.abs(others - middle) <= max(middle / 8, 1)
+    if middle < 1:
+        return None, bool(len(after) >= _ALONE * np.count_nonzero(same))
     if middle < max(top / 2, 1) or np.count_nonzero(near) < _TURNS * len(others):
-        return None
-    return round(middle) + top
+        return None, False
+    return round(middle) + top, False

@@ -11,7 +11,7 @@ import numpy as np
 
 from nfslat.model.details import Tcp
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import I64, Bool, Ops
+from nfslat.model.tables import I64, Bool, Matched, Ops
 
 _NUMBERS = 1 << 32
 # Where the ranges of strangers meet more often than this, they tell nothing.
@@ -68,3 +68,14 @@ def compare(server: Ranges, client: Ranges, s: I64, c: I64, rivals: int) -> tupl
     same[pair[meet & (by_accident * max(rivals, 1) <= _BY_ACCIDENT)]] = True
     apart[pair[meet]] = False
     return same, apart
+
+
+def apart(server: tuple[Ops, Tcp], client: tuple[Ops, Tcp], matched: Matched) -> tuple[list[tuple[int, int]], int]:
+    """Pairs of connections (the server's, the client's) that share matched ops and no sequence number, so that TCP ends
+    between the two hosts; and of how many pairs that is known."""
+    pairs = np.stack([server[0].conn[matched.server], client[0].conn[matched.client]]).astype(np.int64)
+    s, c = np.unique(pairs, axis=1)
+    ranges = Ranges.of(*server), Ranges.of(*client)
+    known = np.isin(s, ranges[0].conn) & np.isin(c, ranges[1].conn)
+    found = known & compare(*ranges, s, c, 1)[1]
+    return list(zip(s[found].tolist(), c[found].tolist(), strict=True)), int(np.count_nonzero(known))

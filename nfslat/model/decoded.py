@@ -9,7 +9,10 @@ from enum import Enum
 import numpy as np
 
 from nfslat.model.details import Details, no_details
+from nfslat.model.segments import Segments
 from nfslat.model.tables import I64, Loose, Ops, State
+
+IS_KEPT = "is_kept"  # of a field: False where it is for this run alone, neither stored nor merged
 
 
 class Reassembly(Enum):
@@ -84,6 +87,8 @@ class Decoded(Facts):
     details: Details = field(default_factory=no_details)
     reassembly: Reassembly | None = None  # what tshark was asked to do, where it was the engine
     directions: Directions | None = None  # two clocks in the file; all instants have been put on one
+    # Of each TCP connection, where they were asked for; taken out by what reads them, for they are large.
+    segments: list[Segments] = field(default_factory=list, metadata={IS_KEPT: False})
 
     @property
     def states(self) -> dict[State, int]:

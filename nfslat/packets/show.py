@@ -89,7 +89,7 @@ def render(
     if found.swapped:
         note = "The captures were given client first: by the packets the second is the server's."
         yield _text([*wrap(note, width), ""])
-    dissected: _Dissected | None = None
+    dissected: Dissected | None = None
     for number, row in enumerate(rows):
         op = place(found, row)
         head = ["=" * width, f"op {number + 1} of {len(rows)}", ""] if len(rows) > 1 else []
@@ -100,7 +100,7 @@ def render(
                 yield _named_file(label, in_charset(paths.texts[of_op[row]], charset), width)
         yield _text(["", *timeline(op, width), "", *_wireshark_filters(op, width), ""])
         # Only now, so that what is known already stands there while tshark reads the captures again.
-        dissected = dissected or _Dissected(found, [place(found, row) for row in rows], tools)
+        dissected = dissected or Dissected(found, [place(found, row) for row in rows], tools)
         for is_reply in (False, True):
             yield _text(_content(op, is_reply, dissected, width))
 
@@ -172,7 +172,7 @@ def _wireshark_filters(op: OpView, width: int) -> list[str]:
             # Never wrapped: half a filter is none. Few numbers stand in it, for each message has three at most.
             out += _fitting(sorted(frames), width)
             out.append(f"    rpc.xid == 0x{op.xid:08x}")
-            out += [f"    {one}" for one in between(op, side, file_name)]
+            out += [f"    {one}" for one in between(side, file_name)]
     return out
 
 
@@ -185,7 +185,7 @@ def _fitting(frames: Sequence[int], width: int) -> list[str]:
     return [line, *(_fitting(frames[take:], width) if take < len(frames) else [])]
 
 
-class _Dissected:
+class Dissected:
     """The content of all ops asked for; each file is read once, the first time that any content is wanted."""
 
     def __init__(self, found: Correlation, ops: Sequence[OpView], tools: Tools) -> None:
@@ -236,7 +236,7 @@ def _candidates(op: OpView, side: str, *, is_reply: bool) -> list[int]:
     return list(dict.fromkeys((sent.shown_frame, sent.last_frame, sent.first_frame)))
 
 
-def _content(op: OpView, is_reply: bool, dissected: _Dissected, width: int) -> list[str]:
+def _content(op: OpView, is_reply: bool, dissected: Dissected, width: int) -> list[str]:
     """The dissection of the call or of the reply: in full at the client, and at the server where it differs."""
     out: list[str] = []
     at_client: Message | None = None

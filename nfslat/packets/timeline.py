@@ -31,7 +31,7 @@ def title(op: OpView, width: int) -> list[str]:
     if op.fh != NULL:
         what.append(f"file handle hash 0x{op.fh:08x}")
     client, server = op.sides["client"], op.sides["server"]
-    ends = f"{endpoint(*client.client_end)} -> {endpoint(*client.server_end)}, {op.transport.upper()}"
+    ends = f"{endpoint(*client.client_end)} -> {endpoint(*client.server_end)}, {client.transport.upper()}"
     # Through NAT or a load balancer the server knows the two by other names, and so do its administrators.
     if (client.client_end, client.server_end) != (server.client_end, server.server_end):
         ends += f" (at the server: {endpoint(*server.client_end)} -> {endpoint(*server.server_end)})"

@@ -9,8 +9,9 @@ one at random for each pair of addresses and ports, net/core/secure_seq.c).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from nfslat.clock.envelope import Points
 from nfslat.clock.runs import MOST_RUNS, Run, find_runs, possible
 from nfslat.clock.theta import slope_of
+from nfslat.kernels.heard import Said, places
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import F64, I64
 from nfslat.peer.heard import Exchange
@@ -46,15 +48,15 @@ class _Seen:
     x0_ns: int
 
 
-def departures(exchanges: Sequence[Exchange]) -> list[Departures | None]:
-    """Of the connections between two hosts; None of those without time stamps."""
+def departures(exchanges: Sequence[Exchange]) -> list[Callable[[], Departures] | None]:
+    """Of the connections between two hosts, each made when it is called for; None of those without time stamps."""
     ticks = [one.tick_ns for one in exchanges if one.tick_ns is not None]
     if not ticks:
         return [None] * len(exchanges)
     usual = max(set(ticks), key=ticks.count)
     seen = [_seen(one, one.tick_ns or usual) for one in exchanges]
     slopes = _common_slope([run for one in seen if one is not None for run in one.runs])
-    return [None if one is None else _departures(one, slopes) for one in seen]
+    return [None if one is None else partial(_departures, one, slopes) for one in seen]
 
 
 def _seen(exchange: Exchange, tick_ns: int) -> _Seen | None:
@@ -63,22 +65,20 @@ def _seen(exchange: Exchange, tick_ns: int) -> _Seen | None:
         return None
     x0_ns = int(heard.t_ns[0])
     far_ns = heard.ticks * tick_ns
-    sent = exchange.said.first_sent(heard.ack)
+    sent = first_sent(exchange.said, heard.ack)
     known = (heard.ack > 0) & (sent != NULL)
     # What was acknowledged before was sent before.
     last = np.maximum.accumulate(np.where(known, np.arange(len(heard)), -1))
-    rows = np.flatnonzero(last >= 0)
-    if not len(rows):
+    if last[-1] < 0:
         return _Seen(exchange, tick_ns, [], [], x0_ns)
-    sent_ns = sent[last[rows]]
-    over_y = far_ns[rows] + tick_ns - (sent_ns - x0_ns)
-    under_y = far_ns[rows] - (heard.t_ns[rows] - x0_ns)
-    over_x, under_x = sent_ns - x0_ns, heard.t_ns[rows] - x0_ns
-    begins = rows
-    if len(rows) > _SAMPLE:
-        cuts = np.linspace(0, len(rows), _SAMPLE, endpoint=False).astype(np.int64)
+    first = int(np.argmax(known))
+    over_x, under_x = sent[last[first:]] - x0_ns, heard.t_ns[first:] - x0_ns
+    over_y, under_y = far_ns[first:] + tick_ns - over_x, far_ns[first:] - under_x
+    begins = np.arange(first, len(heard))
+    if len(begins) > _SAMPLE:
+        cuts = np.linspace(0, len(begins), _SAMPLE, endpoint=False).astype(np.int64)
         high, low = _least_of(over_y, cuts), _least_of(-under_y, cuts)
-        begins = rows[cuts]
+        begins = begins[cuts]
         over_x, over_y, under_x, under_y = over_x[high], over_y[high], under_x[low], under_y[low]
     over, under = (
         Points(x.astype(np.float64), y.astype(np.float64)) for x, y in ((over_x, over_y), (under_x, under_y))
@@ -89,10 +89,21 @@ def _seen(exchange: Exchange, tick_ns: int) -> _Seen | None:
     return _Seen(exchange, tick_ns, [int(begins[run.begin]) for run in runs], runs, x0_ns)
 
 
+def first_sent(said: Said, position: I64) -> I64:
+    """When the segment that ends at, or first behind, each position was sent first; NULL where none was seen."""
+    ends, times = said.end[~said.again], said.t_ns[~said.again]
+    order = np.argsort(ends, kind="stable")
+    ends, times = ends[order], times[order]
+    at = places(ends, position)
+    out = np.full(len(position), NULL, dtype=np.int64)
+    out[at < len(ends)] = times[at[at < len(ends)]]
+    return out
+
+
 def _least_of(values: I64, cuts: I64) -> I64:
     """The row of the least value of each stretch that begins at `cuts`."""
     least = np.minimum.reduceat(values, cuts)
-    of = np.searchsorted(cuts, np.arange(len(values)), side="right") - 1
+    of = np.repeat(np.arange(len(cuts)), np.diff(cuts, append=len(values)))
     hits = np.flatnonzero(values == least[of])
     _, first = np.unique(of[hits], return_index=True)
     return hits[first]

@@ -12,7 +12,7 @@ from nfslat.kernels.join import Several
 from nfslat.match.connections import Links
 from nfslat.match.match import Matching
 from nfslat.model.decoded import Decoded
-from nfslat.model.details import Blocked, Details, Hangs, Pauses, TcpEvents, Unread
+from nfslat.model.details import Blocked, Details, Hangs, Pauses, TcpEvent, TcpEvents, Unread
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import Matched, Miss, Ops, Table, Unmatched
 from nfslat.peer.infer import Found
@@ -24,7 +24,7 @@ def decoded_of(near: Decoded, found: Found) -> Decoded:
     """Rows are those of `near`. What only a capture there could show (pauses of its TCP, packets that were lost on the
     way) is not in it."""
     ops = dataclasses.replace(found.ops, transmissions=np.ones(len(found.ops), dtype=np.int16))
-    loose = near.loose.take(near.loose.op == NULL)
+    loose = found.there(near.loose.take(near.loose.op == NULL))
     return dataclasses.replace(
         near,
         ops=ops,
@@ -68,12 +68,19 @@ def _details(near: Details, found: Found) -> Details:
         near,
         tcp=tcp,
         resent=resent,
-        events=_none(TcpEvents),
+        events=_sent_again(near.events, found),
         pauses=_none(Pauses),
         blocked=_none(Blocked),
         unread=_none(Unread),
         hangs=_none(Hangs),
     )
+
+
+def _sent_again(events: TcpEvents, found: Found) -> TcpEvents:
+    """Segments of the other host that came although they had come before, as it sent them."""
+    again = events.take(events.kind == TcpEvent.RETRANSMISSION)
+    sent_ns = found.left_ns(again.frame)
+    return dataclasses.replace(again, t_ns=sent_ns).take(sent_ns != NULL)
 
 
 def _none(table: type[T]) -> T:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.clock.clock import Clock, Segment
 from nfslat.clock.envelope import Lines, Points
-from nfslat.decode.segments import Segments
-from nfslat.model.blocks import side_by_side
+from nfslat.kernels.memory import give_back
+from nfslat.model.blocks import each_block, side_by_side
 from nfslat.model.protocol import NULL, NULL32
-from nfslat.model.tables import F64, I32, I64, Bool, Ops
-from nfslat.peer.clock import departures
-from nfslat.peer.heard import exchange
-from nfslat.peer.inferred import Inferred
-from nfslat.peer.instants import Between, Peer, least_round_trip
+from nfslat.model.segments import BACK, Segments
+from nfslat.model.tables import F64, I32, I64, Bool, Loose, Ops
+from nfslat.peer.clock import Departures, departures
+from nfslat.peer.heard import Exchange, exchange
+from nfslat.peer.inferred import Inferred, Stamps
+from nfslat.peer.instants import Between, Peer, RoundTrip, in_sequence, least_round_trip
 from nfslat.peer.vantage import Vantage, vantage
 
 _FEW_SEGMENTS = 20  # of a connection: with fewer another one of the same hosts tells its round trip
@@ -30,37 +31,6 @@ _NO_STAMPS = "its packets have no TCP time stamps (RFC 7323), which hold the oth
 
 
 @dataclass(frozen=True)
-class Index:
-    """Segments by frame, and by conversation."""
-
-    segments: Segments
-    order: I32
-    spans: list[slice]
-
-    @classmethod
-    def of(cls, segments: Segments) -> Index:
-        count = int(segments.conversation.max(initial=-1)) + 1
-        return cls(segments, *side_by_side(len(segments), count, lambda at: segments.conversation[at]))
-
-    @property
-    def count(self) -> int:
-        return len(self.spans)
-
-    def rows_of(self, frames: I32) -> I64:
-        """NULL: it is none of them. Frames are in order, but for what was fitted in at the seam of two files."""
-        at = np.minimum(np.searchsorted(self.segments.frame, frames), len(self.segments) - 1)
-        return np.where(self.segments.frame[at] == frames, at, NULL)
-
-    def conversation_of(self, frames: I32) -> I64:
-        """`count`: of none."""
-        rows = self.rows_of(frames)
-        return np.where(rows == NULL, -1, self.segments.conversation[rows]).astype(np.int64)
-
-    def part(self, conversation: int) -> Segments:
-        return self.segments.take(self.order[self.spans[conversation]])
-
-
-@dataclass(frozen=True)
 class Found:
     """The ops of the other host: the same rows, with its instants, on the clock of the capture. `known`: those that
     were inferred; of the others the instants mean nothing."""
@@ -68,54 +38,99 @@ class Found:
     ops: Ops
     known: Bool
     inferred: Inferred
-    peers: dict[int, Peer]  # by conversation
-    index: Index
+    departed_ns: F64  # of each frame of the other host that was captured; NaN: not known
 
     def left_ns(self, frames: I32) -> I64:
         """When the other host sent what came in these frames, on the clock of the capture; NULL: not known."""
-        out = np.full(len(frames), np.nan)
-        conversation = self.index.conversation_of(frames)
-        for one in np.unique(conversation).tolist():
-            if one in self.peers:
-                own, peer = np.flatnonzero(conversation == one), self.peers[one]
-                out[own] = peer.left(frames[own]) - peer.round_trip_ns / 2
-        return np.where(np.isfinite(out), np.rint(np.nan_to_num(out)), NULL).astype(np.int64)
+        there = self.departed_ns[np.clip(frames, 0, len(self.departed_ns) - 1)]
+        return np.where(np.isfinite(there), np.rint(np.nan_to_num(there)), NULL).astype(np.int64)
+
+    def there(self, loose: Loose) -> Loose:
+        """The messages as the other host had or sent them: its own when they left, the others by the shortest way."""
+        half = self.inferred.round_trip_ns // 2
+        first, last = (
+            np.where(left == NULL, near_ns + half, left)
+            for left, near_ns in (
+                (self.left_ns(loose.first_frame), loose.first_ns),
+                (self.left_ns(loose.last_frame), loose.last_ns),
+            )
+        )
+        return dataclasses.replace(loose, first_ns=first, last_ns=last)
 
 
-def infer(ops: Ops, asked: Bool, segments: Segments, side: str | None = None) -> Found | str:
-    """What is inferred of the ops in `asked`, or why nothing is. `side`: where the capture was taken, where known."""
+def infer(ops: Ops, asked: Bool, talks: list[Segments], side: str | None = None) -> Found | str:
+    """What is inferred of the ops in `asked`, or why nothing is.
+
+    `talks` are the segments of each connection; they are taken out of it as they are read. `side`: where the capture
+    was taken, where that is known.
+    """
     rows = np.flatnonzero(asked)
     tcp = np.array([ends.transport == "tcp" for ends in ops.connections], dtype=np.bool_)
     rows = rows[tcp[ops.conn[rows]]] if len(tcp) else rows
-    if not len(rows) or not len(segments):
+    if not len(rows) or not talks:
         return "no op went over TCP, and UDP has no clock of the other host in its packets"
-    index = Index.of(segments)
-    if np.mean(segments.ts_val == NULL32) > _MOSTLY:
+    if sum(int((one.ts_val == NULL32).sum()) for one in talks) > _MOSTLY * sum(map(len, talks)):
         return _NO_STAMPS
-    call, reply = index.conversation_of(ops.call_last_frame[rows]), index.conversation_of(ops.reply_first_frame[rows])
-    place = _vantage(ops, rows, index, call)
+    wanted = (ops.call_last_frame[rows], ops.reply_first_frame[rows])
+    call, reply = (_Groups.of(of, len(talks)) for of in _talks_of(talks, wanted))
+    last_frame = max(int(one.frame.max()) for one in talks)
+    place = _vantage(ops, rows, talks, call)
     if side is None and place.place == "between":
         return (
             "the packets do not say that it was taken at one of the two hosts: neither of them answers it at once, so "
             "that it is of a point between them"
         )
     near = side or ("client" if place.place == "loopback" else place.place)
-    peers = dict(_peers(ops, rows, index, call, reply, near))
-    stamped = np.array([one in peers and peers[one].departures is not None for one in range(index.count)] + [False])
-    usable = stamped[call] & stamped[reply]
+    peers = _peers(ops, rows, talks, call, reply, near)
+    stamped = np.array([one in peers and peers[one].departures is not None for one in range(call.count)] + [False])
+    give_back()  # the segments
+    usable = stamped[call.talk] & stamped[reply.talk]
     if np.mean(usable) < _MOSTLY:
         return _NO_STAMPS
-    rows, call, reply = rows[usable], call[usable], reply[usable]
-    made = _of_server(ops, rows, call, reply, peers) if near == "client" else _of_client(ops, rows, call, reply, peers)
-    known = np.isfinite(made.begin.at) & np.isfinite(made.end.at) & np.isfinite(made.doubt)
-    known &= _is_possible(ops, rows, made, near)
+    unstamped = int(np.count_nonzero(~usable))
+    if unstamped:
+        rows, call, reply = rows[usable], call.only(usable), reply.only(usable)
+    ends, told = _ends(ops, rows, call, reply, peers, near, last_frame)
     # Nobody saw when the other host had a call whose connection was lost.
-    known &= (call == reply) | (ops.transmissions[rows] == 1)
-    if not known.any():
+    seen = (call.talk == reply.talk) | (ops.transmissions[rows] == 1)
+    found = _found(ops, rows, seen, ends, told, place, near, unstamped)
+    rows = np.flatnonzero(found.known)
+    if not len(rows):
         return "no segment of the other host can be put on the clock of the capture"
-    rest = made.only(known), peers, place, near, int(np.count_nonzero(~usable))
-    found = _found(ops, rows[known], index, *rest)
-    return _refused(ops, rows[known], found) or found
+    return _refused(ops, rows, found) or found
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Frames by connection: the number of each in `talk`, or `count`, which is none; `order` has those of one side by
+    side, where `spans` says."""
+
+    talk: I64
+    order: I32
+    spans: list[slice]
+
+    @classmethod
+    def of(cls, talk: I64, count: int) -> _Groups:
+        return cls(talk, *side_by_side(len(talk), count + 1, lambda at: talk[at]))
+
+    @property
+    def count(self) -> int:
+        return len(self.spans) - 1
+
+    def rows(self, one: int) -> I32:
+        return self.order[self.spans[one]]
+
+    def only(self, mask: Bool) -> _Groups:
+        return _Groups.of(self.talk[mask], self.count)
+
+
+def _talks_of(talks: list[Segments], wanted: Sequence[I32]) -> list[I64]:
+    """The connection of each frame; `len(talks)`: of none."""
+    last = max(int(one.frame.max()) for one in talks)
+    of = np.full(last + 2, len(talks), dtype=np.int32)
+    for number, one in enumerate(talks):
+        of[one.frame] = number
+    return [of[np.clip(frames, 0, last + 1)].astype(np.int64) for frames in wanted]
 
 
 def _refused(ops: Ops, rows: I64, made: Found) -> str:
@@ -145,119 +160,204 @@ class _Made:
     doubt: F64
 
     def only(self, mask: Bool) -> _Made:
-        begin, end = (Between(one.low[mask], one.at[mask], one.high[mask]) for one in (self.begin, self.end))
-        return _Made(self.first[mask], begin, end, self.last[mask], self.doubt[mask])
+        return _Made(self.first[mask], self.begin.part(mask), self.end.part(mask), self.last[mask], self.doubt[mask])
 
 
-def _vantage(ops: Ops, rows: I64, index: Index, call: I64) -> Vantage:
+def _vantage(ops: Ops, rows: I64, talks: list[Segments], call: _Groups) -> Vantage:
     """By the connection with most ops."""
-    known = np.flatnonzero(call >= 0)
-    if not len(known):
+    sizes = [span.stop - span.start for span in call.spans[:-1]]
+    busiest = int(np.argmax(sizes))
+    if not sizes[busiest]:
         return Vantage("between", np.nan, np.nan, np.nan, np.nan)
-    busiest = int(np.bincount(call[known]).argmax())
-    one = rows[known[np.argmax(call[known] == busiest)]]
-    direction = int(index.segments.direction[index.rows_of(ops.call_last_frame[one : one + 1])[0]])
+    one = rows[call.rows(busiest)[0]]
     ends = ops.connections[ops.conn[one]]
-    return vantage(index.part(busiest), direction, (ends.addr_a, ends.addr_b))
+    return vantage(talks[busiest], _direction(talks[busiest], ops.call_last_frame[one]), (ends.addr_a, ends.addr_b))
 
 
-def _peers(ops: Ops, rows: I64, index: Index, call: I64, reply: I64, near: str) -> Iterator[tuple[int, Peer]]:
-    """Each conversation with ops, those of two hosts together."""
+def _direction(talk: Segments, frame: int) -> int:
+    return int(talk.marks[np.searchsorted(talk.frame, frame)] & BACK)
+
+
+@dataclass(frozen=True)
+class _Both:
+    """A conversation as it was captured, and far's clock in it."""
+
+    exchange: Exchange
+    departures: Callable[[], Departures] | None
+    trip: RoundTrip
+
+
+def _peers(ops: Ops, rows: I64, talks: list[Segments], call: _Groups, reply: _Groups, near: str) -> dict[int, _Both]:
+    """Each conversation with ops, those of two hosts together. `talks` is empty then."""
     hosts: dict[tuple[str, str], dict[int, int]] = {}
     kinds = (call, ops.call_last_frame, near == "server"), (reply, ops.reply_first_frame, near == "client")
-    for conversation, frames, turned in kinds:
-        some, first = np.unique(conversation, return_index=True)
-        for one, at in zip(some.tolist(), first.tolist(), strict=True):
-            if one >= 0:
-                row = rows[at]
-                sent = int(index.segments.direction[index.rows_of(frames[row : row + 1])[0]])
+    for groups, frames, turned in kinds:
+        for one in range(groups.count):
+            if len(own := groups.rows(one)):
+                row = rows[own[0]]
+                sent = _direction(talks[one], frames[row])
                 ends = ops.connections[ops.conn[row]]
                 pair = (min(ends.addr_a, ends.addr_b), max(ends.addr_a, ends.addr_b))
                 hosts.setdefault(pair, {}).setdefault(one, 1 - sent if turned else sent)
+    direction = {one: near for conversations in hosts.values() for one, near in conversations.items()}
+    exchanges = {}
+    for one in reversed(range(len(talks))):
+        talk = talks.pop()
+        if one in direction:
+            exchanges[one] = exchange(talk, direction[one])
+    peers = {}
     for conversations in hosts.values():
-        exchanges = [exchange(index.part(one), direction) for one, direction in conversations.items()]
-        trips = [least_round_trip(one).ns for one in exchanges]
-        shortest = float(np.nanmin(trips)) if np.isfinite(trips).any() else np.nan
-        for one, found, left, trip in zip(conversations, exchanges, departures(exchanges), trips, strict=True):
-            few = len(found.said.t_ns) < _FEW_SEGMENTS or not np.isfinite(trip)
-            yield one, Peer.of(found, left, shortest if few else trip)
+        mine = [exchanges.pop(one) for one in conversations]
+        trips = [least_round_trip(one) for one in mine]
+        known = [trip.ns for trip in trips if np.isfinite(trip.ns)]
+        shortest = min(known, default=np.nan)
+        for one, both, left, trip in zip(conversations, mine, departures(mine), trips, strict=True):
+            few = len(both.said.end) < _FEW_SEGMENTS or not np.isfinite(trip.ns)
+            peers[one] = _Both(both, left, dataclasses.replace(trip, ns=shortest) if few else trip)
+    return peers
 
 
-def _joined(
-    rows: I64, conversation: I64, peers: dict[int, Peer], frames: I32, near_ns: I64, *, received: bool = False
-) -> Between:
-    """What each op's own connection says, on the clock of the capture: half of the round trip in front of what comes
-    back to it. That half is not known, and nothing that is between two instants of the other host rests on it."""
-    out = Between(*(np.full(len(rows), np.nan) for _ in range(3)))
-    for one in np.unique(conversation[conversation >= 0]).tolist():
-        own, peer = np.flatnonzero(conversation == one), peers[one]
-        asked = frames[rows[own]]
-        said = peer.received(asked, near_ns[rows[own]]) if received else peer.sent(asked)
-        said = said.moved(-peer.round_trip_ns / 2)
-        said = said.in_order(asked, near_ns[rows[own]])
-        out.low[own], out.at[own], out.high[own] = said.low, said.at, said.high
-    return out
+@dataclass(frozen=True)
+class _Told:
+    """What all connections say together."""
+
+    slack_ns: tuple[float, float]
+    tick_ns: int
+    round_trip_ns: float
+    departed_ns: F64
+    doubt_ns: F64  # by how much what near sent may be misdated (`Peer.received`)
+    stamps: Stamps | None
 
 
-def _of_server(ops: Ops, rows: I64, call: I64, reply: I64, peers: dict[int, Peer]) -> _Made:
-    begin = _joined(rows, call, peers, ops.call_last_frame, ops.t1, received=True)
-    end = _joined(rows, reply, peers, ops.reply_first_frame, ops.t2)
-    last = _joined(rows, reply, peers, ops.reply_last_frame, ops.t3)
-    doubt = begin.at - begin.low
-    begin = Between(begin.low, np.fmin(begin.at, end.at), np.fmin(begin.high, end.high))
-    first = begin.at - (ops.t1 - ops.t0)[rows]
+def _ends(
+    ops: Ops, rows: I64, call: _Groups, reply: _Groups, peers: dict[int, _Both], near: str, last_frame: int
+) -> tuple[list[Between], _Told]:
+    """Connection by connection, taken out of `peers`, what each op's own one says on the clock of the capture: half of
+    the round trip in front of what comes back to it. That half is not known, and nothing that is between two instants
+    of the other host rests on it."""
+    asked: list[tuple[_Groups, I32, I64 | None]]  # where, in which frame, and when near sent it; None: far did
+    if near == "client":
+        asked = [
+            (call, ops.call_last_frame, ops.t1),
+            (reply, ops.reply_first_frame, None),
+            (reply, ops.reply_last_frame, None),
+        ]
+    else:
+        asked = [
+            (call, ops.call_first_frame, None),
+            (call, ops.call_last_frame, None),
+            (reply, ops.reply_last_frame, ops.t3),
+        ]
+    out = [Between.unknown(len(rows)) for _ in asked]
+    departed = np.full(last_frame + 2, np.nan)
+    doubt = np.full(len(rows), np.nan)
+    called, acked = (np.full(len(ops) if near == "server" else 0, NULL) for _ in range(2))
+    slack, ticks, trips = [], [], []
+    for one in sorted(peers):
+        both = peers.pop(one)
+        peer = Peer.of(both.exchange, None if both.departures is None else both.departures(), both.trip)
+        half = peer.round_trip_ns / 2
+        slack.append(peer.slack_ns)
+        ticks += [] if peer.departures is None else [peer.departures.tick_ns]
+        trips += [peer.round_trip_ns] if np.isfinite(peer.round_trip_ns) else []
+        own = [groups.rows(one) for groups, *_ in asked]
+        frames = [column[rows[at]] for at, (_, column, _) in zip(own, asked, strict=True)]
+        said = []
+        for at, these, (*_, sent_ns) in zip(own, frames, asked, strict=True):
+            if sent_ns is None:
+                one_said = peer.sent(these)
+            else:
+                one_said, doubt[at] = peer.received(these, sent_ns[rows[at]])
+            said.append(one_said.moved(-half))
+        for whole, at, found in zip(out, own, in_sequence(said, frames), strict=True):
+            whole.low[at], whole.at[at], whole.high[at] = found.low, found.at, found.high
+        if near == "server":
+            here = reply.rows(one)
+            these = rows[here[call.talk[here] == one]]
+            called[these] = peer.stamp_of_call(ops.call_first_frame[these])
+            acked[these] = peer.stamp_of_ack(ops.reply_last_frame[these])
+        frames_left, left_ns = peer.left
+        departed[frames_left] = left_ns - half
+    early, short = (max(one[at] for one in slack) for at in (0, 1))
+    tick_ns = max(ticks, default=0)
+    stamps = Stamps(called, acked, tick_ns) if near == "server" else None
+    return out, _Told((early, short), tick_ns, min(trips, default=np.nan), departed, doubt, stamps)
+
+
+def _of_server(ops: Ops, rows: I64, doubt: F64, begin: Between, end: Between, last: Between) -> _Made:
+    begin = dataclasses.replace(begin, at=np.fmin(begin.at, end.at), high=np.fmin(begin.high, end.high))
+    first = begin.at - (ops.t1[rows] - ops.t0[rows])
     return _Made(first, begin, end, np.fmax(last.at, end.at), doubt)
 
 
-def _of_client(ops: Ops, rows: I64, call: I64, reply: I64, peers: dict[int, Peer]) -> _Made:
-    begin = _joined(rows, call, peers, ops.call_first_frame, ops.t0)
-    end = _joined(rows, reply, peers, ops.reply_last_frame, ops.t3, received=True)
-    sent = _joined(rows, call, peers, ops.call_last_frame, ops.t1)
-    doubt = end.at - end.low
-    end = Between(end.low, np.fmax(end.at, begin.at), end.high)
+def _of_client(ops: Ops, rows: I64, doubt: F64, begin: Between, sent: Between, end: Between) -> _Made:
+    end = dataclasses.replace(end, at=np.fmax(end.at, begin.at))
     # `first` is the call's last byte here, `last` the reply's first one.
-    last = np.fmax(end.at - (ops.t3 - ops.t2)[rows], np.fmax(sent.at, begin.at))
+    last = np.fmax(end.at - (ops.t3[rows] - ops.t2[rows]), np.fmax(sent.at, begin.at))
     return _Made(np.fmax(sent.at, begin.at), begin, end, np.fmin(last, end.at), doubt)
 
 
 def _is_possible(ops: Ops, rows: I64, made: _Made, near: str) -> Bool:
-    """Not where the clock was set while the op was under way: the server's times lie within the client's."""
     """Not where the clock of the capture was set meanwhile: one host's times lie within the other's."""
     begin, end = (ops.t0, ops.t3) if near == "client" else (ops.t1, ops.t2)
     outside = (made.begin.at - begin[rows], end[rows] - made.end.at)
     sign = 1 if near == "client" else -1
-    return np.asarray((sign * outside[0] > -_SURELY_NS) & (sign * outside[1] > -_SURELY_NS) & (ops.t3 >= ops.t0)[rows])
+    forward = ops.t3[rows] >= ops.t0[rows]
+    return np.asarray((sign * outside[0] > -_SURELY_NS) & (sign * outside[1] > -_SURELY_NS) & forward)
 
 
 def _found(
-    ops: Ops, rows: I64, index: Index, made: _Made, peers: dict[int, Peer], place: Vantage, near: str, unstamped: int
+    ops: Ops,
+    rows: I64,
+    seen: Bool,
+    ends: Sequence[Between],
+    told: _Told,
+    place: Vantage,
+    near: str,
+    unstamped: int,
 ) -> Found:
     known = np.zeros(len(ops), dtype=np.bool_)
-    known[rows] = True
-    instants = (
-        {"t0": made.first, "t1": made.begin.at, "t2": made.end.at, "t3": made.last}
-        if near == "client"
-        else {"t0": made.begin.at, "t1": made.first, "t2": made.last, "t3": made.end.at}
-    )
-    columns = {name: getattr(ops, name).copy() for name in instants}
-    for name, values in instants.items():
-        columns[name][rows] = np.rint(values).astype(np.int64)
+    columns = {name: getattr(ops, name).copy() for name in ("t0", "t1", "t2", "t3")}
     low, high, doubt = (np.zeros(len(ops), dtype=np.int64) for _ in range(3))
-    early, short = (max(one.slack_ns[at] for one in peers.values()) for at in (0, 1))
+    early, short = told.slack_ns
     less, more = (early, short) if near == "client" else (short, early)
-    low[rows] = np.maximum(np.rint(made.end.low - made.begin.high - less), 0).astype(np.int64)
-    high[rows] = np.rint(made.end.high - made.begin.low + more).astype(np.int64)
-    doubt[rows] = np.rint(made.doubt + (short if short >= _MUCH_NS else 0)).astype(np.int64)
-    ticks = [one.departures.tick_ns for one in peers.values() if one.departures is not None]
-    trip = min(one.round_trip_ns for one in peers.values() if np.isfinite(one.round_trip_ns))
+
+    def fill(at: slice) -> None:
+        own, part = rows[at], [one.part(at) for one in ends]
+        of_other = _of_server if near == "client" else _of_client
+        made = of_other(ops, own, told.doubt_ns[at], *part)
+        sure = np.isfinite(made.begin.at) & np.isfinite(made.end.at) & np.isfinite(made.doubt) & seen[at]
+        sure &= _is_possible(ops, own, made, near)
+        own, made = own[sure], made.only(sure)
+        known[own] = True
+        begin, end = made.begin, made.end
+        instants = (
+            (made.first, begin.at, end.at, made.last) if near == "client" else (begin.at, made.first, made.last, end.at)
+        )
+        for column, values in zip(columns.values(), instants, strict=True):
+            column[own] = np.rint(values).astype(np.int64)
+        low[own] = np.maximum(np.rint(end.low - begin.high - less), 0).astype(np.int64)
+        high[own] = np.rint(end.high - begin.low + more).astype(np.int64)
+        doubt[own] = np.rint(made.doubt + (short if short >= _MUCH_NS else 0)).astype(np.int64)
+
+    each_block(len(rows), fill)
+    if told.stamps is not None:
+        told.stamps.called_ns[~known] = told.stamps.had_ns[~known] = NULL
     return Found(
         dataclasses.replace(ops, **columns),
         known,
         Inferred(
-            "server" if near == "client" else "client", place, low, high, doubt, max(ticks), round(trip), unstamped
+            "server" if near == "client" else "client",
+            place,
+            low,
+            high,
+            doubt,
+            told.stamps,
+            told.tick_ns,
+            round(np.nan_to_num(told.round_trip_ns)),
+            unstamped,
         ),
-        peers,
-        index,
+        told.departed_ns,
     )
 
 

@@ -13,6 +13,20 @@ _OF_A_TICK = 5  # in the mean over many segments, wherever in their ticks they l
 _SPREADS = 2  # standard deviations
 
 
+@dataclass(frozen=True, eq=False)
+class Stamps:
+    """By a client's own clock, which goes in ticks from somewhere, ns: when it sent the call of each op, and when it
+    acknowledged the reply by itself, and not with its next call; NULL where that is not known."""
+
+    called_ns: I64
+    had_ns: I64
+    tick_ns: int
+
+    def take(self, rows: I32 | I64) -> Stamps:
+        """Those of some ops."""
+        return Stamps(self.called_ns[rows], self.had_ns[rows], self.tick_ns)
+
+
 @dataclass(frozen=True)
 class Inferred:
     """`side` is the host that was not captured, "server" or "client". Columns have a row for each op of the capture.
@@ -27,9 +41,15 @@ class Inferred:
     low_ns: I64
     high_ns: I64
     doubt_ns: I64  # by so much the estimate is later, or longer, than the least that is possible
+    stamps: Stamps | None  # of the client
     tick_ns: int  # of the other host's clock, the longest of its connections
     round_trip_ns: int  # the shortest of the way from host to host
     unstamped: int  # ops of connections without time stamps, of which nothing is said
+
+    @property
+    def near(self) -> str:
+        """The host that was captured, or is taken for it: "client" or "server"."""
+        return "client" if self.side == "server" else "server"
 
     @property
     def taken_at(self) -> str:

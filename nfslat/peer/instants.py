@@ -12,14 +12,17 @@ practice, so that such an ACK says by when, not when.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from nfslat.kernels.heard import Heard, Said, places
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import F64, I32, I64, Bool
-from nfslat.peer.clock import Departures
-from nfslat.peer.heard import Exchange, Said
+from nfslat.peer.clock import Departures, first_sent
+from nfslat.peer.heard import Exchange
 
 _MSS = 1448  # of Ethernet with time stamps; a super packet holds many segments
 _FULL = 2  # segments that are acknowledged at once
@@ -27,6 +30,7 @@ _FULL = 2  # segments that are acknowledged at once
 # its message came in, or when it was read.
 _TIMER_NS = 38_000_000
 _NEAR = 9  # messages: what is usual is the median of so many
+_STEP_NS = 512.0  # of times since 1970 float64 has no finer ones than 256
 _SET_BACK_NS = 10_000_000  # no packets are out of order by that much in a capture
 # What bounds are wider by: a host's own time, and of n segments none need have left within the first 3/n of a tick; of
 # the shortest round trip what a host may have kept, and a part.
@@ -37,26 +41,48 @@ _BESIDE = 1.25  # times the shortest round trip: a bare ACK that took no more sh
 
 @dataclass(frozen=True)
 class Between:
-    """Instants, float64 ns: about `at`, not before `low` and not behind `high`; NaN where nothing is known."""
+    """Instants of far, float64 ns: about `at`, not before `low` and not behind `high`; NaN where nothing is known.
+
+    `place` numbers them in the order in which they were, by the segments of far: what it had and what it sent.
+    """
 
     low: F64
     at: F64
     high: F64
+    place: I64
 
-    def in_order(self, frame: I32, near_ns: I64) -> Between:
-        """What TCP delivered or sent one after the other did not happen at once: each in the order of its frames later
-        than the one before, if by a nanosecond; unless the clock of the capture was set back in between."""
-        at = self.at.copy()
-        order = np.argsort(frame, kind="stable")
-        order = order[np.isfinite(at[order])]
-        for part in np.split(order, np.flatnonzero(np.diff(near_ns[order]) < -_SET_BACK_NS) + 1):
-            step = np.arange(len(part), dtype=np.float64)
-            at[part] = np.maximum.accumulate(at[part] - step) + step
-        return Between(self.low, at, np.fmax(self.high, at))
+    @classmethod
+    def unknown(cls, count: int) -> Between:
+        """So many of which nothing is known."""
+        low, at, high = (np.full(count, np.nan) for _ in range(3))
+        return cls(low, at, high, np.zeros(count, dtype=np.int64))
+
+    def part(self, rows: slice | Bool) -> Between:
+        return Between(self.low[rows], self.at[rows], self.high[rows], self.place[rows])
+
+    def not_before(self, ns: F64) -> Between:
+        """None of them earlier than this."""
+        return Between(np.maximum(self.low, ns), np.maximum(self.at, ns), np.maximum(self.high, ns), self.place)
 
     def moved(self, ns: float) -> Between:
         """Later by so much."""
-        return Between(self.low + ns, self.at + ns, self.high + ns)
+        return Between(self.low + ns, self.at + ns, self.high + ns, self.place)
+
+
+def in_sequence(parts: Sequence[Between], frames: Sequence[I32]) -> list[Between]:
+    """What one host did one after the other did not happen at once: each later than the one before, if by next to
+    nothing; unless the clock of the capture was set back in between. Of one place, in the order of their `frames`."""
+    at = np.concatenate([one.at for one in parts])
+    order = np.lexsort((np.concatenate(frames), np.concatenate([one.place for one in parts])))
+    order = order[np.isfinite(at[order])]
+    for part in np.split(order, np.flatnonzero(np.diff(at[order]) < -_SET_BACK_NS) + 1):
+        step = np.arange(len(part)) * _STEP_NS
+        at[part] = np.maximum.accumulate(at[part] - step) + step
+    ends = np.cumsum([len(one.at) for one in parts])[:-1]
+    return [
+        Between(one.low, found, np.fmax(found, one.high), one.place)
+        for one, found in zip(parts, np.split(at, ends), strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -70,49 +96,77 @@ class Peer:
     queued: Between  # for each segment of far: when it left
 
     @classmethod
-    def of(cls, exchange: Exchange, departures: Departures | None, round_trip_ns: float) -> Peer:
+    def of(cls, exchange: Exchange, departures: Departures | None, trip: RoundTrip) -> Peer:
         """With the departures of each segment, as they are most likely."""
-        return cls(
-            exchange,
-            departures,
-            round_trip_ns,
-            _slack(exchange, departures, round_trip_ns),
-            _left(exchange, departures),
-        )
+        slack_ns = _slack(len(exchange.heard), departures, trip)
+        left = _left(exchange, departures).not_before(_could_be_sent(exchange, trip.ns))
+        return cls(exchange, departures, trip.ns, slack_ns, left)
 
     def sent(self, frame: I32) -> Between:
         """When far sent what near received in these frames: of what came late because it was lost before, the first
         time, which was before anything was sent that lies behind it in the stream."""
-        heard, rows = self.exchange.heard, self.exchange.heard.rows_of(frame)
+        heard, rows = self.exchange.heard, self.exchange.heard_in(frame)
         known = rows != NULL
-        out = [np.full(len(frame), np.nan) for _ in range(3)]
-        carries = np.flatnonzero(heard.size > 0)
-        order = carries[np.lexsort((carries, heard.seq[carries]))]
-        ends = (heard.seq + heard.size)[order]
+        out = Between.unknown(len(frame))
         row = rows[known]
-        if len(order):
-            # Rows are in the order in which far sent them.
-            behind = np.append(np.minimum.accumulate(order[::-1])[::-1], len(heard))
-            row = np.minimum(row, behind[np.searchsorted(ends, (heard.seq + heard.size)[row])])
-        for column, values in zip(out, (self.queued.low, self.queued.at, self.queued.high), strict=True):
-            column[known] = values[row]
-        return Between(*out)
+        ends, behind = self._in_stream
+        row = np.minimum(row, behind[places(ends, heard.seq[row] + heard.size[row])])
+        out.low[known], out.at[known], out.high[known] = (
+            self.queued.low[row],
+            self.queued.at[row],
+            self.queued.high[row],
+        )
+        out.place[known] = 2 * row + 1
+        return out
 
-    def left(self, frame: I32) -> F64:
-        """When far sent exactly these frames."""
-        rows = self.exchange.heard.rows_of(frame)
-        return np.where(rows == NULL, np.nan, self.queued.at[np.maximum(rows, 0)])
+    @cached_property
+    def _in_stream(self) -> tuple[I64, I64]:
+        """Ends of far's messages in the order of the stream, and the first row that lies there, or behind."""
+        heard = self.exchange.heard
+        carries = np.flatnonzero(heard.size > 0)
+        seq = heard.seq[carries]
+        order = carries if (np.diff(seq) >= 0).all() else carries[np.lexsort((carries, seq))]
+        # Rows are in the order in which far sent them.
+        behind = np.append(np.minimum.accumulate(order[::-1])[::-1], len(heard))
+        return np.maximum.accumulate(heard.seq[order] + heard.size[order]), behind
 
-    def received(self, frame: I32, sent_ns: I64) -> Between:
-        """When far had what near sent in these frames, at `sent_ns`."""
+    @property
+    def left(self) -> tuple[I32, F64]:
+        """Frames of far, and when it sent each."""
+        place = self.exchange.place
+        return self.exchange.frame[place >= 0], self.queued.at[place[place >= 0]]
+
+    def stamp_of_call(self, frame: I32) -> I64:
+        """Of each frame of far its time stamp, ns of far's clock; NULL where there is none."""
+        heard, rows = self.exchange.heard, self.exchange.heard_in(frame)
+        return np.where(rows == NULL, NULL, self._stamps_ns(heard, np.maximum(rows, 0)))
+
+    def stamp_of_ack(self, frame: I32) -> I64:
+        """The same of the first ACK of what near sent in each frame; NULL where far sent it along with data."""
+        heard, said = self.exchange.heard, self.exchange.said
+        if not len(said.end) or not len(heard):
+            return np.full(len(frame), NULL)
+        place = self.exchange.said_in(frame)
+        first = places(heard.ack, said.end[place])
+        row = np.minimum(first, len(heard) - 1)
+        told = (place != NULL) & (first < len(heard)) & (heard.size[row] == 0)
+        return np.where(told, self._stamps_ns(heard, row), NULL)
+
+    def _stamps_ns(self, heard: Heard, rows: I64) -> I64:
+        if not len(heard) or self.departures is None:
+            return np.full(len(rows), NULL)
+        return heard.ticks[rows] * self.departures.tick_ns
+
+    def received(self, frame: I32, sent_ns: I64) -> tuple[Between, F64]:
+        """When far had what near sent in these frames, at `sent_ns`; and by how much that may be misdated: all that is
+        possible, where far acknowledges too little by itself to say how long messages are on their way."""
         heard, said, queued = self.exchange.heard, self.exchange.said, self.queued
-        place = np.minimum(np.searchsorted(said.frame, frame), max(len(said.frame) - 1, 0))
-        none = np.full(len(frame), np.nan)
-        if not len(said.frame) or not len(heard):
-            return Between(none, none, none)
-        known = said.frame[place] == frame
+        if not len(said.end) or not len(heard):
+            return Between.unknown(len(frame)), np.full(len(frame), np.nan)
+        place = self.exchange.said_in(frame)
+        known = place != NULL
         end = np.where(known, said.end[place], 0)
-        first = np.searchsorted(heard.ack, end, side="left")
+        first = places(heard.ack, end)
         told = known & (first < len(heard))
         row, before = np.minimum(first, len(heard) - 1), np.maximum(first - 1, 0)
         high = np.where(told, queued.high[row], np.nan)
@@ -123,13 +177,18 @@ class Peer:
         low = np.where(first > 0, np.fmax(low, queued.low[before]), low)
         high = np.fmax(high, low)
         left = np.clip(queued.at[row], low, high)
-        bare, news = heard.size == 0, np.diff(heard.ack, prepend=0)
-        prompt = told & (bare & (news >= _FULL * _MSS))[row]
+        bare = (heard.size == 0)[row]
+        news = heard.ack[row] - np.where(row > 0, heard.ack[row - 1], 0)
+        prompt = told & bare & (news >= _FULL * _MSS)
         prompt[prompt] = ~_by_timer(low[prompt], left[prompt] - low[prompt])
-        quick = told & ~prompt & bare[row] & (left - low < _TIMER_NS)
+        quick = told & ~prompt & bare & (left - low < _TIMER_NS)
         at = low + self._usual_delay(low, np.where(quick, (left - low) / 2, np.nan))
         at = np.where(quick, (low + left) / 2, np.where(prompt, left, np.fmin(at, high)))
-        return Between(low, np.where(told, at, low), high)
+        # Far sent what acknowledges it behind it, and all that does not before it.
+        at = np.where(told, np.fmin(at, left), low)
+        at = np.where(first > 0, np.fmin(np.fmax(at, queued.at[before]), high), at)
+        is_usual_known = np.count_nonzero(quick) >= _NEAR
+        return Between(low, at, high, 2 * first), np.where(quick | prompt | is_usual_known, at, high) - low
 
     @staticmethod
     def _usual_delay(at: F64, delay: F64) -> F64:
@@ -143,14 +202,14 @@ class Peer:
         return np.asarray(near[np.clip(place, 0, len(near) - 1)])
 
 
-def _slack(exchange: Exchange, departures: Departures | None, round_trip_ns: float) -> tuple[float, float]:
+def _slack(segments: int, departures: Departures | None, trip: RoundTrip) -> tuple[float, float]:
     """No segment need have left at the very begin of a tick, nor have met no queue at all; and what far answered
     soonest it may have kept for a while, be it for the shortest of its timers."""
     tick_ns = 0 if departures is None else departures.tick_ns
-    early = _NOTHING_NS + _OF_TICKS * tick_ns / max(len(exchange.heard), 1)
-    if not least_round_trip(exchange).is_bare:
-        return early, round_trip_ns
-    return early, min(round_trip_ns, _KEPT_NS) + round_trip_ns / _OF_A_TRIP
+    early = _NOTHING_NS + _OF_TICKS * tick_ns / max(segments, 1)
+    if not trip.is_bare:
+        return early, trip.ns
+    return early, min(trip.ns, _KEPT_NS) + trip.ns / _OF_A_TRIP
 
 
 def _by_timer(at: F64, late_ns: F64) -> Bool:
@@ -179,7 +238,7 @@ def least_round_trip(exchange: Exchange) -> RoundTrip:
     """By segments that were sent once, and by the SYN."""
     heard, said, opened = exchange.heard, exchange.said, exchange.opened_ns
     once = ~said.again
-    row = np.searchsorted(heard.ack, said.end[once], side="left")
+    row = places(heard.ack, said.end[once])
     told = row < len(heard)
     row, took = row[told], heard.t_ns[row[told]] - said.t_ns[once][told] if len(heard) else row[told]
     row, took = row[took > 0], took[took > 0]
@@ -197,8 +256,9 @@ def least_round_trip(exchange: Exchange) -> RoundTrip:
 def _left(exchange: Exchange, departures: Departures | None) -> Between:
     """Within a tick: so far into it that segments are, on the average, in the middle of theirs, as they are."""
     arrived = exchange.heard.t_ns.astype(np.float64)
+    place = 2 * np.arange(len(arrived)) + 1
     if departures is None:
-        return Between(np.full(len(arrived), -np.inf), arrived, arrived)
+        return Between(np.full(len(arrived), -np.inf), arrived, arrived, place)
     low, tick = departures.earliest, departures.tick_ns
     waited = arrived - low
     surely, room = np.maximum(waited - tick, 0), np.minimum(waited, tick)
@@ -209,7 +269,15 @@ def _left(exchange: Exchange, departures: Departures | None) -> Between:
         inside = float(np.mean(short[known] - np.minimum(surely, 2 * tick)[known])) - tick / 2
         share = inside / float(np.mean(room[known]))
     at = arrived - surely - min(max(share, 0.0), 1.0) * room
-    return Between(low, at, np.minimum(arrived, low + tick))
+    return Between(low, at, np.minimum(arrived, low + tick), place)
+
+
+def _could_be_sent(exchange: Exchange, round_trip_ns: float) -> F64:
+    """When each segment of far can have left at the earliest: when it had what it acknowledges."""
+    heard = exchange.heard
+    sent = first_sent(exchange.said, heard.ack)
+    known = (heard.ack > 0) & (sent != NULL) & np.isfinite(round_trip_ns)
+    return np.where(known, np.minimum(sent + np.nan_to_num(round_trip_ns), heard.t_ns), -np.inf)
 
 
 def _sent_again_ns(said: Said, end: I64, until_ns: F64) -> F64:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.decode.segments import Segments
+from nfslat.model.segments import Segments
 from nfslat.peer.clock import departures
 from nfslat.peer.heard import exchange
 from nfslat.peer.instants import least_round_trip
@@ -42,7 +42,8 @@ def vantage(segments: Segments, call_direction: int, addresses: tuple[str, str])
     for end, direction in (("server", call_direction), ("client", 1 - call_direction)):
         # To this end goes what is sent in that direction; it is the far one then.
         one = exchange(part, direction)
-        left = departures([one])[0]
+        make = departures([one])[0]
+        left = None if make is None else make()
         late = np.nan
         if left is not None and len(one.heard):
             waited = one.heard.t_ns - left.earliest

@@ -120,7 +120,8 @@ def _entry(block: Block) -> str:
         case Item(text, _, "accent"):
             return f"> **Note** {_text(text)}  "
         case Command(label, command, indent):
-            return f"{' ' * indent}- {_text(label)}: {_code(command)}"
+            named = f"{_text(label.strip())}: " if label.strip() else ""
+            return f"{' ' * indent}- {named}{_code(command)}"
         case Item(text):
             return f"- {_text(text)}"
     return ""

@@ -11,7 +11,17 @@ from nfslat.report.text_writer import write
 
 _ASKED_FOR = ("what if", "called", "pivots", "intervals")  # nothing, unless an option asked for it
 _BRIEF = ("answer", "next", "causes", "first stack", "ops", *_ASKED_FOR, "histograms", "trust", "more")
-_BRIEF_OF_ONE = ("answer", "findings", "hangs", *_ASKED_FOR, "in flight", "raw", "histograms", "trust", "more")
+_BRIEF_OF_ONE = (
+    "answer",
+    "causes",
+    "hangs",
+    *_ASKED_FOR,
+    "brief in flight",
+    "first raw",
+    "histograms",
+    "trust",
+    "more",
+)
 _FULL = (
     *("answer", "next", "warnings", "findings", "hangs", "phases", "stack", "what if", "evidence", "outcomes"),
     *("in flight", "called", "raw", "histograms"),

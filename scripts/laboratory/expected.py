@@ -11,6 +11,8 @@ from nfslat.findings.catalogue import CODES, ROWS
 
 PACKETS, APPLICATION = "packets", "application"  # what is known: the captures alone, or the application's mean too
 _MOSTLY = 0.5
+_STARVED = 0.2  # of what requests took
+_LONG_IN_THREAD = ("server-storage", "server-slow-ops", "server-queue-unknown")
 SLOW_DISK_MS = 5.0  # a disk that takes longer is the slow one of a scenario: healthy ones of the lab take 0 to 1.2 ms
 
 # Not among the causes that must not be blamed where they were not made is what a healthy run of the lab has, too:
@@ -84,7 +86,23 @@ def expected(truth: Mapping[str, Any], client: str = "") -> Both:
             return Both(None, None, f"expect has no table {client}")
         return _told(table)
     both = _derived(truth) if table in (None, {}) else _told(table)
-    return _with_slots(_with_what_is_above(both, truth), truth)
+    return _with_slots(_with_what_is_above(_with_starved(both, truth), truth), truth)
+
+
+def _with_starved(both: Both, truth: Mapping[str, Any]) -> Both:
+    """Where the server's guest waited for a processor of the machine, its threads did take long: to say so is right
+    wherever it is right to say that nothing is wrong."""
+    if not is_server_starved(truth):
+        return both
+
+    def also(one: Expected | None) -> Expected | None:
+        if one is None or one.cause is None or "" not in one.cause:
+            return one
+        absent = tuple(code for code in one.absent if code not in _LONG_IN_THREAD)
+        layer = (*one.layer, "server") if one.layer is not None else None
+        return replace(one, layer=layer, cause=tuple(dict.fromkeys((*one.cause, *_LONG_IN_THREAD))), absent=absent)
+
+    return Both(also(both.packets), also(both.application), both.why_not)
 
 
 def _with_what_is_above(both: Both, truth: Mapping[str, Any]) -> Both:
@@ -314,6 +332,14 @@ def is_disk_slow(truth: Mapping[str, Any]) -> bool:
         if max(disk.get(f"avg_{kind}_ms") or 0.0, each_ms) >= SLOW_DISK_MS:
             return True
     return False
+
+
+def is_server_starved(truth: Mapping[str, Any]) -> bool:
+    """Did the server's guest wait for a processor of a busy machine, for as much as a fifth of what requests took?"""
+    waited_s = ((truth.get("processors") or {}).get("server") or {}).get("waited_s") or 0.0
+    ops = (truth.get("mountstats_ops_delta") or {}).values()
+    took_s = sum(float(one["ops"]) * float(one["avg_rtt_ms"]) for one in ops) / 1e3
+    return bool(took_s) and waited_s >= _STARVED * took_s
 
 
 _BY_PLACE: dict[object, Callable[..., tuple[Expected, Expected] | None]] = {

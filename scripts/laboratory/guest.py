@@ -162,6 +162,11 @@ class Guest:
         assert best is not None  # noqa: S101 - for the type checker
         return Clock(best[1] / 1e9, best[0] / 2e9, best[2] / 1e9)
 
+    def processor_ns(self) -> tuple[int, int]:
+        """For how long the guest's kernel ran on a processor of this machine, and waited for one, since it started."""
+        ran, waited, *_ = Path(f"/proc/{self._process.pid}/schedstat").read_text().split()
+        return int(ran), int(waited)
+
     def pause(self, seconds: float) -> None:
         """Stops the whole guest for a while: a host that is suspended, or whose hypervisor runs something else."""
         # The guest's kernel alone: it runs its processes by ptrace, and would take a signal to them for one of its own.

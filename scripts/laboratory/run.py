@@ -51,9 +51,10 @@ def _experiment(scenario: Scenario, guests: dict[str, Guest]) -> dict[str, Any]:
     before, disk_before = truth.counters(nfsd, first), server.disk_of(nfsd)
     traced = [capture.start_trace(guest) for guest in guests.values()]
     captures = captures or capture.start(scenario, guests)
-    begun = time.monotonic()
+    begun, ran = time.monotonic(), {name: guest.processor_ns() for name, guest in guests.items()}
     outputs = _load(scenario, guests)
     wall_s = time.monotonic() - begun
+    processors = {name: truth.processor_delta(ran[name], guest.processor_ns()) for name, guest in guests.items()}
     tcpdump = capture.end(guests, captures)
     if all(traced):
         for guest in guests.values():
@@ -72,6 +73,7 @@ def _experiment(scenario: Scenario, guests: dict[str, Guest]) -> dict[str, Any]:
         "mount": next((line for line in first.read("/proc/mounts").splitlines() if f" {client.MOUNTED} " in line), ""),
         "workload": _workload(scenario.load, outputs[0]) | {"host_wall_s": round(wall_s, 3)},
         "workload2": _workload(scenario.load2, outputs[1]) if scenario.load2 else None,
+        "processors": processors,
         "disk_tick_ms": server.tick_ms(nfsd),
         "server_storage": {"diskstats_delta_during_load": truth.disk_delta(disk_before, disk_after)},
         "tcp_retrans_segs": {

@@ -88,6 +88,12 @@ def disk_delta(before: dict[str, int], after: dict[str, int]) -> dict[str, float
     return delta
 
 
+def processor_delta(before: tuple[int, int], after: tuple[int, int]) -> dict[str, float]:
+    """What of the load a guest's kernel ran, and waited for a processor of the machine, which is busy with others."""
+    ran_ns, waited_ns = (b - a for a, b in zip(before, after, strict=True))
+    return {"ran_s": round(ran_ns / 1e9, 3), "waited_s": round(waited_ns / 1e9, 3)}
+
+
 def clocks(server: Guest, client: Guest) -> dict[str, Any]:
     """Both clocks against the host's, and what that says of one against the other."""
     there, here = server.clock(), client.clock()

@@ -164,7 +164,9 @@ def test_a_page_draws_and_says_what_the_json_says(
     sides = ("client_ms", "server_ms", "network_ms")
     for key in sides:
         assert page.locator(f"[data-figure={key}]").get_attribute("value") == json.dumps(matched["total"][key]["mean"])
-    assert one.figures["verdict"]["text"] in page.locator(".verdict").inner_text().replace("\n", " ")
+    assert one.figures["verdict"]["text"] in page.locator(".verdict").inner_text().replace("\n", " ").replace(
+        "\xa0", " "
+    )
     slow = page.locator("#slowest tr.head").evaluate_all(_ROWS)
     assert slow == [[op[key] for key in sides] for op in pictures["slowest"]]
     rows = page.locator("table.ops tbody tr").evaluate_all(_ROWS)

@@ -10,7 +10,7 @@ from captures import SHARED, Decoder, needs_captures, needs_native
 from runs_by_hand import cut
 
 from nfslat.cli import diff as command
-from nfslat.diff import compare, verdict
+from nfslat.diff import compare, read, verdict
 from nfslat.diff.read import of_correlation
 from nfslat.diff.runs import Run
 from nfslat.select import Filters
@@ -77,3 +77,23 @@ def test_what_was_injected_is_named(
     found = command.answer(run_of("a_v3_baseline"), run_of(name), [])
     assert (found.verdict.change, found.verdict.layer, found.verdict.cause) == (change, layer, cause)
     assert said in " ".join([*found.load.differs, found.verdict.text, *found.events])
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_one_capture_of_each_run_is_enough(side: str) -> None:
+    """The server that got slow, and the path that got long, are found in the captures of one host; and the same run,
+    seen from there and from both hosts, has not changed."""
+
+    def run(name: str, *sides: str) -> Run:
+        return read.from_captures(
+            [str(LAB / name / f"{one}.pcap.gz") for one in sides], Filters(), engine=None, quiet=True
+        )
+
+    calm = run("a_v3_baseline", side)
+    for name, change, layer in (("b_v3_nfsd_threads2", "slower", "server"), ("d_v3_netdelay5", "slower", "network")):
+        found = command.answer(calm, run(name, side), [])
+        assert (found.verdict.change, found.verdict.layer) == (change, layer), found.verdict.text
+        assert [note for note in found.notes if f"is a capture of the {side} alone" in note]
+    same = command.answer(run("a_v3_baseline", "server", "client"), calm, [])
+    assert same.verdict.change == "none", same.verdict.text
+    assert not [one for one in same.layers if one.change.certain]

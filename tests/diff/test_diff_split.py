@@ -34,7 +34,7 @@ _CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def _split(folder: Path, after_ns: int) -> tuple[model.Diff, Run, Run]:
     """So long after the first packet."""
     server, client = (str(next(folder.glob(f"{side}.pcap*"))) for side in ("server", "client"))
-    a, b = split(server, client, Filters(), Moment(after_ns, False, "here"), engine=None, quiet=True, name="pair")
+    a, b = split([server, client], Filters(), Moment(after_ns, False, "here"), engine=None, quiet=True, name="pair")
     return command.answer(a, b, []), a, b
 
 

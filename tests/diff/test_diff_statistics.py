@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -149,3 +150,21 @@ def test_only_what_is_certain_leads() -> None:
     found = compare.compare(one.single, one.single)
     assert [row.verdict for row in found.rows] == ["no evidence"]
     assert found.mix.raw.difference == found.mix.within_ms == found.mix.mix_ms == 0
+
+
+@pytest.mark.parametrize(("error_ms", "certain"), [(0.0, True), (0.2, True), (2.0, False)])
+def test_an_error_that_is_no_chance_is_in_the_interval(error_ms: float, certain: bool) -> None:
+    """Of one capture the server's mean is known to within so much, and both runs' errors add up: what is less than they
+    are is no change of the server or the network, however many ops say so; the client's times are measured."""
+    rng = np.random.default_rng(7)
+    before, after = (
+        dataclasses.replace(
+            single(rng.exponential(0.2, 3000) + 1 + more), inferred="server", inferred_error_ns=error_ms * 1e6 / 2
+        )
+        for more in (0.0, 1.0)
+    )
+    found = compare.compare(before, after)
+    layers = {one.layer: one.change for one in found.layers}
+    assert layers["server"].certain == certain
+    assert layers["server"].high - layers["server"].low > 2 * error_ms
+    assert found.mix.same_mix.certain

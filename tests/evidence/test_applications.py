@@ -263,23 +263,80 @@ def test_perf_sched_of_several_versions() -> None:
 
 
 def test_stacks_are_grouped_by_what_their_functions_do() -> None:
-    """A thread that waits for calls is idle; the shares are of all samples."""
+    """A thread that waits for calls is idle; each sample is in one group, so that the shares sum to 1."""
     stacks = of("app_stacks.folded").record
     assert stacks is not None
     assert stacks.total == 1000
-    assert stacks.share("NFS server, idle") == 0.3
-    assert stacks.share("block I/O") == 0.2
-    assert stacks.share("NFS client, waiting for an RPC") == 0.09
-    assert stacks.share("NUMA migration") == stacks.share("page faults") == 0.01
-    assert stacks.share("TCP") == 0
+    assert stacks.groups == {
+        "NFS server, idle": 300,
+        "NFS server, serving": 200,
+        "NFS client, waiting for an RPC": 90,
+        "NUMA balancing": 10,
+        "other": 400,
+    }
 
 
 def test_stacks_of_dtrace_have_modules_before_their_frames() -> None:
-    """ "module`function", and perf's "_[k]" behind it."""
+    """ "module`function", and perf's "_[k]" behind it; the frame next to the leaf says what the task does."""
     stacks = folded.parse(
         ["unix`thread_start;genunix`mutex_lock_slow;ip`tcp_output 7\n", "a;__mutex_lock.isra.0_[k] 3\n"]
     )
-    assert (stacks.share("locks"), stacks.share("TCP")) == (1.0, 0.7)
+    assert (stacks.share("locks"), stacks.share("TCP")) == (0.3, 0.7)
+
+
+def test_waits_for_pages_that_the_kernel_moves_are_no_io() -> None:
+    """A database whose backends fault on pages in migration: NUMA balancing, with the knob, and neither block I/O nor
+    page faults; io_schedule alone is no block I/O, submit_bio is; what compaction moves is not NUMA's."""
+    fault = "postgres;asm_exc_page_fault;do_user_addr_fault;handle_mm_fault"
+    stacks = folded.parse(
+        [
+            f"{fault};__migration_entry_wait;io_schedule;schedule 60\n",
+            f"{fault};do_numa_page;migrate_misplaced_page;migrate_pages 10\n",
+            f"{fault};filemap_fault;io_schedule;schedule 10\n",
+            "postgres;vfs_read;ext4_file_read_iter;submit_bio;blk_mq_get_tag;io_schedule 12\n",
+            "kcompactd0;kthread;kcompactd;compact_zone;migrate_pages;try_to_unmap 8\n",
+        ]
+    )
+    assert stacks.groups == {"NUMA balancing": 70, "block I/O": 12, "page faults": 10, "memory compaction": 8}
+    assert sum(stacks.groups.values()) == stacks.total
+    said = " ".join(folded.notes(stacks))
+    assert "70% of the samples move pages between NUMA nodes" in said
+    assert "kernel.numa_balancing=0" in said
+
+
+_PROC = """\
+==> /proc/4711/stack <==
+[<0>] __migration_entry_wait+0xbf/0xd0
+[<0>] do_swap_page+0x2a5/0x6d0
+[<0>] handle_mm_fault+0x15f/0x2a0
+[<0>] asm_exc_page_fault+0x26/0x30
+
+==> /proc/4712/stack <==
+[<0>] rpc_wait_bit_killable+0x1e/0xa0 [sunrpc]
+[<0>] nfs_file_direct_read+0x1e0/0x2b0 [nfs]
+[<0>] do_syscall_64+0x55/0xb0
+[<0>] entry_SYSCALL_64_after_hwframe+0x6e/0xd8
+[<0>] svc_recv+0x6b1/0x9d0 [sunrpc]
+[<0>] nfsd+0x8a/0xd0 [nfsd]
+[<0>] kthread+0xda/0x100
+[<0>] ret_from_fork+0x34/0x50
+"""
+
+
+@pytest.mark.parametrize("headings", [True, False])
+def test_stacks_as_proc_shows_them_are_samples(headings: bool, tmp_path: Path) -> None:
+    """`tail -n +1 /proc/*/stack`, or a loop of cat: each stack counts once, with or without a line between two."""
+    text = _PROC if headings else "".join(line for line in _PROC.splitlines(keepends=True) if line.startswith("[<"))
+    (tmp_path / "stacks.txt").write_text(text)
+    found = read(str(tmp_path / "stacks.txt"))
+    assert found.kind == "folded stacks"
+    assert isinstance(found.record, folded.Stacks)
+    assert found.record.groups == {
+        "NUMA balancing": 1,
+        "NFS client, waiting for an RPC": 1,
+        "NFS server, idle": 1,
+    }
+    assert found.record.unreadable == 0
 
 
 @pytest.mark.parametrize("file", ["app_fio.json", "app_fio.txt"])

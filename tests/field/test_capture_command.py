@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -130,6 +131,10 @@ def jobs(hosts: Hosts, home: Path) -> Iterator[Jobs]:
 
     acts: dict[str, Callable[[Path], Ended]] = {
         "whole": lambda cwd: _capture(hosts, cwd, "server", "admin", "--seconds", "2", "--json", "-"),
+        "client alone": lambda cwd: _ended(_start(hosts, "--client=client", "--seconds=2", "--json", "-", cwd=cwd)),
+        "server alone": lambda cwd: _ended(
+            _start(hosts, "--server=server", "--seconds=2", "--json", "-", "--client-addr=10.77.7.2", cwd=cwd)
+        ),
         "stopped": lambda cwd: _stopped(hosts, cwd),
         "asked": lambda cwd: _asked(hosts, cwd),
         "interrupted": lambda cwd: _given_up(hosts, cwd, "server", "client", twice),
@@ -340,6 +345,41 @@ def test_it_captures_on_both_hosts_and_prints_the_report(jobs: Jobs, home: Path)
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     assert json.loads(again.stdout)["matched"] == report["matched"]
+
+
+@pytest.mark.parametrize(
+    ("side", "other", "said"),
+    [
+        (
+            "client",
+            "server",
+            "client (client): it has 2 servers, all captured (--server-addr takes one): 10.77.7.1, fd77::1",
+        ),
+        ("server", "client", "it captures now, for 2 s. Ctrl-C ends it early"),
+    ],
+)
+def test_one_host_is_enough(jobs: Jobs, home: Path, side: str, other: str, said: str) -> None:
+    """Of one host alone a tar comes home, and what is not captured is inferred, or the report says why not."""
+    ended = jobs[f"{side} alone"].result()
+    assert ended.status == 0, ended.err
+    assert said in ended.err
+    (folder,) = (home / f"{side} alone").glob(f"nfslat-{side}-*Z")
+    assert [path.name for path in folder.iterdir()] == [f"{side}.tar"]
+    report = json.loads(ended.out)
+    assert (report["inferred"] or {}).get("side", other) == other
+    assert report["inferred"] or "one capture" in json.dumps(report["verdict"]) + json.dumps(report["notes"])
+    assert list(report["captures"]) == [side]
+
+
+def test_a_host_without_nfs_says_what_to_do(hosts: Hosts, tmp_path: Path) -> None:
+    """A client that has no server, and a server that has no client, is told from what it prints of itself."""
+    for side, words in (
+        ("client", "client (client): it has no connection to port 2050, and no mount says where its server is"),
+        ("server", "server (server): no client is connected to its port 2050: is it mounted, and used now?"),
+    ):
+        wanted = both.Wanted({side: side}, ssh=hosts.ssh, port=2050)
+        with pytest.raises(InputError, match=re.escape(words)):
+            both.capture(wanted, tmp_path, Voice(lambda _: None, lambda _: None, lambda: True, terminal=False))
 
 
 def test_ctrl_c_brings_home_what_there_is(hosts: Hosts, jobs: Jobs, home: Path) -> None:

@@ -16,7 +16,7 @@ from verdicts import blames
 
 from nfslat.answer.contract import Must
 from nfslat.answer.figures import Summary
-from nfslat.answer.model import Clock, Level, ServerInFlight, Tool
+from nfslat.answer.model import Clock, Level, NextStep, ServerInFlight, Tool
 from nfslat.fleet.model import (
     SCHEMA,
     Brief,
@@ -96,11 +96,12 @@ def story(clients: int = 100, *, ipv6: bool = False) -> Fleet:
         ],
         notes=["3 clients call the server and were not captured: only the server's side of them is known."],
         verdict=FleetVerdict(
-            "server", "server-threads", "high",
+            "fault", "server", "server-threads", "high",
             "From 09:05:00 on calls of all clients wait 21 ms for one of the server's 8 threads: 72 % of the time of "
             "all ops."
             + (f" {far} of {SLOW_SUBNET} take 16 ms longer on the network all the time, with loss; one client has 2 "
                "slots." if far else ""),
+            NextStep("cat /proc/fs/nfsd/pool_stats", "the server", "whether calls wait for a thread", []), "server",
             ["every client slows down in the same windows", "the queue is seen in the server's own capture"],
         ),
     )  # fmt: skip
@@ -128,7 +129,9 @@ def without_server() -> Fleet:
         captures=Captures(0, 0, 0, 0, 0, 0, None, None),
         problems=[Problem("server/eth0.pcap", "it is no capture", "all that is the server's")],
         run=dataclasses.replace(fleet.run, dashboard=None, workers=[], out=None, tasks={"failed": 4}),
-        verdict=FleetVerdict("unknown", None, "low", "No client could be compared with the server.", []),
+        verdict=FleetVerdict(
+            "undecided", None, None, "low", "No client could be compared with the server.", None, None, []
+        ),
     )  # fmt: skip
 
 
@@ -168,7 +171,7 @@ def hostile() -> Fleet:
         server=dataclasses.replace(fleet.server, name=EVIL, addresses=[EVIL], clients_not_captured=[EVIL]),
         run=dataclasses.replace(fleet.run, scheduler=EVIL, dashboard=f"javascript:{EVIL}", out=EVIL),
         nfslat=dataclasses.replace(fleet.nfslat, command=EVIL),
-        verdict=FleetVerdict(EVIL, EVIL, EVIL, EVIL, [EVIL]),
+        verdict=FleetVerdict(EVIL, EVIL, EVIL, EVIL, EVIL, NextStep(EVIL, EVIL, EVIL, [EVIL]), EVIL, [EVIL]),
     )  # fmt: skip
 
 

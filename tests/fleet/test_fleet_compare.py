@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import re
 from collections.abc import Sequence
@@ -28,7 +29,8 @@ from made_summaries import (
 )
 from verdicts import blames
 
-from nfslat.answer.model import ServerInFlight
+from nfslat.answer.model import NextStep, ServerInFlight
+from nfslat.findings.catalogue import row
 from nfslat.fleet.compare.cells import OpClass
 from nfslat.fleet.compare.compare import Compared, compare
 from nfslat.fleet.compare.groups import fisher
@@ -142,7 +144,8 @@ def test_the_slow_path_is_told_with_its_loss(story: Compared) -> None:
 def test_few_slots_are_told_though_no_packet_shows_their_cost(story: Compared) -> None:
     """Their client has no excess, and still stands out, behind those that have."""
     assert (
-        story.patterns[2].text == "c031 keeps to 2 slots: its requests wait above the wire, which packets do not show."
+        story.patterns[2].text
+        == "c031 keeps 2 calls in flight and hardly ever more: it has no more slots, or no more callers."
     )
     assert [one.name for one in story.clients].index("c031") == 7
 
@@ -150,6 +153,7 @@ def test_few_slots_are_told_though_no_packet_shows_their_cost(story: Compared) -
 def test_the_answer_names_the_largest_first(story: Compared) -> None:
     """Three sentences, of all, the group and the single one."""
     assert (story.verdict.layer, story.verdict.cause, story.verdict.confidence) == ("server", "server-threads", "high")
+    assert (story.verdict.outcome, story.verdict.largest_layer) == ("fault", "server")
     assert story.verdict.text == " ".join(one.text for one in story.patterns)
 
 
@@ -458,10 +462,9 @@ def test_equal_clients_do_not_stand_out(noise: str, spread: float) -> None:
         found = compare(summaries(plain(40, ops=300, noise=noise, spread=spread), seed), None, WINDOWS)
         assert not found.patterns
         assert not any(one.outlier for one in found.clients)
-        assert found.verdict.text.startswith(
-            "Nothing stands out: none of the 40 clients takes much longer than the others"
-        )
-        assert (found.verdict.layer, found.verdict.confidence) == ("unknown", "high")
+        assert found.verdict.text.startswith("No fault found: none of the 40 clients takes much longer than the others")
+        assert (found.verdict.outcome, found.verdict.layer, found.verdict.confidence) == ("no-fault", None, "high")
+        assert (found.verdict.cause, found.verdict.next) == (None, None)
     assert not compare(summaries(plain(300, ops=100, noise=noise, spread=spread)), None, WINDOWS).patterns
 
 
@@ -509,9 +512,13 @@ def test_a_mean_that_few_ops_make_long_is_not_denied() -> None:
     fleet = [rarely_slow(f"c{at}", f"10.9.1.{at + 1}", rng, 150.0 if at == 3 else 1.0) for at in range(5)]
     found = compare(fleet, None, AT_ONCE)
     assert not found.patterns
-    assert (found.verdict.layer, found.verdict.cause, found.verdict.confidence) == ("server", None, "medium")
+    assert (found.verdict.outcome, found.verdict.layer, found.verdict.cause) == ("undecided", None, None)
+    assert (found.verdict.largest_layer, found.verdict.confidence) == ("server", "low")
+    assert found.verdict.next is not None
+    assert found.verdict.next.command.endswith("--show c3")
     assert re.match(
-        r"Ops of c3 take [\d.]+ ms on average, [\d.]+ ms more than at the typical client, most of that in the server; "
+        r"Cannot tell yet whether it lasts: Ops of c3 take [\d.]+ ms on average, [\d.]+ ms more than at the typical "
+        r"client, most of that in the server; "
         r"half of them take at most [\d.]+ ms, 1 % more than [\d.]+ ms\.$",
         found.verdict.text,
     )
@@ -566,10 +573,39 @@ def test_the_only_client_has_its_own_verdict() -> None:
     """There is nothing to compare it with, and no excess."""
     own = blames("network", "net-delay", 0.8, 0.8, "high", "The network adds 80 %.", [], ["reason"])
     found = compare(summaries(plain(1, others={"verdict": own})), None, WINDOWS)
-    assert (found.verdict.layer, found.verdict.cause) == ("network", "net-delay")
+    assert (found.verdict.outcome, found.verdict.layer, found.verdict.cause) == ("fault", "network", "net-delay")
     assert found.verdict.text == "Of the only client: The network adds 80 %."
     assert found.clients[0].excess is None
     assert not found.patterns
+
+
+def test_faults_of_clients_own_reports_are_no_no_fault() -> None:
+    """Clients that do not differ, some of which have a fault by themselves; and where most of their own
+    reports are undecided, nobody says that all is well."""
+    bad = blames("server", "server-storage", 0.8, 0.8, "high", "Storage holds requests up.")
+    calm = blames("server", None, 0.9, 0.9, "high", "No fault found.")
+    fleet = [replace(one, others={"verdict": bad if at < 2 else calm}) for at, one in enumerate(plain(12))]
+    found = compare(summaries(fleet), None, WINDOWS).verdict
+    assert (found.outcome, found.layer, found.cause) == ("fault", "server", "server-storage")
+    assert found.confidence == "medium"
+    said = "Storage holds requests up. So says the own report of c000, and so say those of 1 more, of 12 clients."
+    assert found.text.startswith(said)
+    step = NextStep("perf sched record", "both hosts", "which", [])
+    open_one = dataclasses.replace(calm, outcome="undecided", next=step)
+    found = compare(summaries(plain(12, others={"verdict": open_one})), None, WINDOWS).verdict
+    assert (found.outcome, found.layer, found.next, found.confidence) == ("undecided", None, step, "low")
+    assert found.text.startswith("Cannot tell yet: none of the 12 clients takes much longer than the others")
+
+
+def test_what_nothing_explains_is_left_open_with_the_next_step() -> None:
+    """A finding that all clients share, and that says whose the time is and not why, is no fault."""
+    own = blames("network", "between-taps", 0.9, 0.9, "high", "Between the taps.")
+    others = {"findings": (finding("between-taps", "network", 0.9),), "verdict": own}
+    found = compare(summaries(plain(12, others=others)), None, WINDOWS).verdict
+    assert (found.outcome, found.layer, found.cause) == ("undecided", None, "between-taps")
+    assert (found.largest_layer, found.confidence) == ("network", "low")
+    assert found.next == row("between-taps").next
+    assert found.text.startswith("Cannot tell yet why: ")
 
 
 def test_no_clients_at_all() -> None:

@@ -354,3 +354,15 @@ def test_the_table_is_sorted_filtered_and_opened(browser: Browser, tmp_path: Pat
     assert "nfslat --only-client 10.9.3." in shown.inner_text()
     assert said == []
     page.context.close()
+
+
+def test_no_number_is_cut_on_a_narrow_screen() -> None:
+    """There rows of tables are cards, and each number has its name beside it; the culprit has its colour."""
+    text = render(story(12))
+    tables = re.findall(r'<table class="[^"]*cards[^"]*">.*?</table>', text, re.DOTALL)
+    assert len(tables) == 4
+    for table in tables:
+        assert all("data-label=" in one for one in re.findall(r'<td class="n"[^>]*>', table)), table[:200]
+    assert '<html lang="en" data-culprit="server">' in text
+    assert "What to do" in text.split('id="do"')[1]
+    assert "cat /proc/fs/nfsd/pool_stats" in text.split('id="do"')[1].split('class="tiles"')[0]

@@ -13,8 +13,9 @@ from fleet_by_hand import EVIL, few, fleets, hostile, mixed, story, without_serv
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from nfslat.cli import main as cli
 from nfslat.fleet.model import Client, Fleet
-from nfslat.fleet.sections.all import render
+from nfslat.fleet.sections.all import markdown, render
 from nfslat.fleet.sections.clients import arrange
 from nfslat.fleet.sections.patterns import how_sure, sentence, who
 from nfslat.fleet.sections.words import common_prefix, few_digits, moment, run_lines, server_line, span
@@ -73,7 +74,7 @@ def test_a_hundred_clients_fit_on_a_screen() -> None:
     """Answer, patterns and all clients: what a screen of 100 columns holds; each name once, with its mean and layer."""
     fleet = story(100)
     text = render(fleet, width=100)
-    assert text[: text.index("The server, over")].count("\n") <= 55
+    assert text[: text.index("The server, over")].count("\n") <= 57
     clients = _section(text, "Clients:")
     assert len(clients) <= 34
     assert clients[0] == "Clients: 8 of 100 stand out (means in ms)"
@@ -293,3 +294,26 @@ def test_what_is_gone_or_not_known_is_left_out() -> None:
     flying = dataclasses.replace(fleet.server.inflight, threads_estimate=None, threads_range=None, queue_ms=0.0)
     line = server_line(dataclasses.replace(fleet.server, inflight=flying))
     assert line.endswith("nothing shows how many there are.")
+
+
+def test_the_fleet_as_markdown() -> None:
+    """The answer is the title; confidence, the next measurement and all tables follow; names are no markup."""
+    fleet = story(12)
+    assert fleet.verdict.next is not None
+    text = markdown(fleet)
+    assert text.startswith("## From 09:05:00 on calls of all clients wait")
+    assert f"Confidence is {fleet.verdict.confidence}" in text.split("###")[0]
+    assert fleet.verdict.next.command in text.split("###")[0]
+    assert text.count("| ---") + text.count("|---") >= 2
+    outside_code = re.sub(r"`[^`]*`", "", markdown(hostile()))
+    assert re.search(r"(?<!\\)<script", outside_code) is None
+
+
+@pytest.mark.parametrize(("named", "status"), [("fault", 1), ("undecided", 0)])
+def test_the_exit_status_tells_the_outcome(
+    named: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As of two captures: 1 where --fail-on names it."""
+    monkeypatch.setattr("nfslat.cli.fleet._fleet", lambda _: story(3))
+    assert cli.main(["fleet", "a.pcap", "b.pcap", "--fail-on", named, "--markdown"]) == status
+    assert capsys.readouterr().out.startswith("## From 09:05:00")

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -46,7 +47,10 @@ for run in (client.run_on_scheduler, client.run):
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """One of a run's own, of two processes."""
     with local_cluster(2, "1GB", tmp_path_factory.mktemp("dask")) as (made, _):
-        made.wait_for_workers(2, timeout=60)
+        end = time.monotonic() + 60
+        while len(made.scheduler.workers) < 2:
+            assert time.monotonic() < end
+            time.sleep(0.05)
         yield made
 
 

@@ -97,12 +97,12 @@ def test_what_is_wrong_says_why(make: Make, capsys: pytest.CaptureFixture[str]) 
 def test_packets_alone_may_be_expected_to_say_less(make: Make) -> None:
     """What [expect.packets] names is instead of what [expect] names, and the rest of [expect] holds for both."""
     wanted = {"layer": "client", "cause": "client-slots", "slots": 2, "absent": "server-threads"}
-    alone = {"layer": "client", "cause": "client-slots"}
+    alone = {"layer": "server", "cause": "server-storage"}
     results = make("c_v3_slots2", "slots", lambda truth: truth.update(expect={**wanted, "packets": alone}))
     (one,) = [judge.judge(pair) for pair in judge.find_pairs([results])]
     assert [answer.state for answer in one.answers] == ["right", "right"]
-    assert [answer.cause for answer in one.answers] == ["client-slots", "client-slots"]
-    assert [answer.share is None for answer in one.answers] == [True, False]
+    assert [answer.cause for answer in one.answers] == ["server-storage", "client-slots"]
+    assert None not in [answer.share for answer in one.answers]
     both = expected.expected({"expect": {**wanted, "packets": alone}})
     assert (both.packets.slots, both.packets.absent) == (None, ("server-threads",))
 
@@ -395,6 +395,18 @@ def test_what_is_right_follows_the_outcome(
     """A cause is to be named, or decided by the next measurement; where there is none only "no fault" is right."""
     answer = judged.Answer(expected.PACKETS, "", outcome=outcome, layer="server", cause=cause, decides=decides)
     assert (judge.mistakes(answer, expected.Expected(cause=wanted)) == []) == is_right
+
+
+def test_a_server_without_a_processor_of_the_machine_may_be_said_to_be_slow() -> None:
+    """Nothing was injected, and the guest's kernel waited for as much as a fifth of what requests took: they did take
+    long in it."""
+    truth = {"cause": {"where": "none"}, "mountstats_ops_delta": {"WRITE": {"ops": 500, "avg_rtt_ms": 10.0}}}
+    for waited_s, named in ((0.9, False), (1.1, True)):
+        right = expected.expected(truth | {"processors": {"server": {"ran_s": 2.0, "waited_s": waited_s}}}).packets
+        assert right is not None
+        assert right.cause is not None
+        assert ("server-storage" in right.cause) == named
+        assert ("server-storage" in right.absent) != named
 
 
 def test_captures_that_are_not_whole_may_leave_it_open() -> None:

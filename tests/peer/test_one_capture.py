@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from nfslat.findings.diagnosis import Diagnosis, Evidence
 from nfslat.findings.inferred import no_surer
 from nfslat.findings.layers import Layers
 from nfslat.findings.leads import Ground, lead
+from nfslat.findings.server import Storage
+from nfslat.findings.slow_ops import Late
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 PAIRS = ["server-threads", "slow-network", "packet-loss", "client-slots"]
@@ -93,19 +96,47 @@ def test_findings_of_the_other_host_are_likely() -> None:
     assert [one.confidence for one in no_surer(found, "server")] == ["certain", "likely"]
 
 
-@pytest.mark.parametrize(
-    ("error_ms", "lost", "outcome"), [(0.1, 0.0, "fault"), (9.0, 0.0, "undecided"), (0.1, 0.05, "undecided")]
-)
-def test_what_is_not_known_well_enough_is_left_open(error_ms: float, lost: float, outcome: str) -> None:
-    """A server is not blamed where its mean may be off by as much, nor for slow ops where replies are lost."""
-    ground = Ground(
-        ops=5000,
-        complete=1.0,
-        incomplete="",
-        negative=0,
-        clock_fits=True,
-        inferred="server",
-        error_ms=error_ms,
-        lost_share=lost,
-    )
+_GROUND = Ground(ops=5000, complete=1.0, incomplete="", negative=0, clock_fits=True, inferred="server", error_ms=0.1)
+
+
+@pytest.mark.parametrize(("error_ms", "outcome"), [(0.1, "fault"), (9.0, "undecided")])
+def test_what_is_not_known_well_enough_is_left_open(error_ms: float, outcome: str) -> None:
+    """A server is not blamed where its mean may be off by as much, and not acquitted where it may be off by half of all
+    the time."""
+    ground = dataclasses.replace(_GROUND, error_ms=error_ms)
     assert lead(Layers(9.0, 1.0), None, ground, [_finding("server-storage", "server", 0.9)]).outcome == outcome
+    assert lead(Layers(2.0, 8.0), None, ground).outcome == ("no-fault" if outcome == "fault" else "undecided")
+
+
+@pytest.mark.parametrize(("slow_ops", "outcome"), [(400, "fault"), (30, "undecided")])
+def test_slow_ops_may_be_losses_where_they_are_as_few(slow_ops: int, outcome: str) -> None:
+    """Of 5,000 ops 25 show a loss. Replies that were lost whole show none, but are not sixteen times as many."""
+    evidence = Late(
+        ops=("READ",),
+        slow_ops=slow_ops,
+        of_ops=5000,
+        slow_ms=200.0,
+        others_ms=0.5,
+        mean_ms=4.0,
+        begin=None,
+        end=None,
+        stalls=0,
+        stall_ms=None,
+        every_s=None,
+        alone=True,
+        overtaken_share=0.9,
+        light_quick=9,
+        light_slow=0,
+    )
+    found = dataclasses.replace(_finding("server-storage", "server", 0.9), evidence=evidence)
+    ground = dataclasses.replace(_GROUND, lost_share=0.005)
+    assert lead(Layers(9.0, 1.0), None, ground, [found]).outcome == outcome
+
+
+@pytest.mark.parametrize(("lost", "outcome"), [(0.005, "fault"), (0.05, "undecided")])
+def test_storage_may_be_losses_where_their_timers_add_up(lost: float, outcome: str) -> None:
+    """200 ms and more for one op of twenty are as much as 9 ms of each; for one of 200 they are not."""
+    found = _finding("server-storage", "server", 0.9)
+    found = dataclasses.replace(found, evidence=Storage(in_thread_ms=9.0, data_ops=5000, data_ms=9.0))
+    ground = dataclasses.replace(_GROUND, lost_share=lost)
+    assert lead(Layers(9.0, 1.0), None, ground, [found]).outcome == outcome

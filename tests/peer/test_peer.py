@@ -7,10 +7,11 @@ import itertools
 
 import numpy as np
 import pytest
-from simulated_peer import MS, World, capture
+from simulated_peer import MS, World, by_connection, capture, joined
 
-from nfslat.decode.segments import AGAIN, RST, SYN
-from nfslat.peer.heard import TICKS_NS, tick_of, unwrapped
+from nfslat.kernels.heard import unwrapped
+from nfslat.model.segments import RST, SYN
+from nfslat.peer.heard import TICKS_NS, tick_of
 from nfslat.peer.infer import Found, infer
 from nfslat.tcp import packets
 
@@ -133,9 +134,9 @@ def test_a_clock_that_is_known_less_well_than_ops_take_infers_nothing() -> None:
 def test_bounds_that_contradict_each_other_infer_nothing() -> None:
     """Stamps of a tenth of the segments that are of another clock, as a box in between would write them."""
     ops, segments = capture(World())
-    odd = segments.ts_val.copy()
+    odd = segments[0].ts_val.copy()
     odd[::10] += 5_000
-    found = infer(ops, np.ones(len(ops), dtype=np.bool_), dataclasses.replace(segments, ts_val=odd))
+    found = infer(ops, np.ones(len(ops), dtype=np.bool_), [dataclasses.replace(segments[0], ts_val=odd)])
     assert isinstance(found, str) or np.mean(found.inferred.low_ns > found.inferred.high_ns) <= 0.05
 
 
@@ -144,14 +145,11 @@ def test_an_op_whose_connection_was_lost_has_no_time_of_the_server() -> None:
     ops, segments = capture(World(connections=2))
     again = ops.transmissions.copy()
     again[5:9] = 2
-    half = segments.conversation.copy()
-    moved = np.isin(segments.frame, ops.reply_first_frame[5:9])
+    rows, half = joined(segments)
+    moved = np.isin(rows.frame, ops.reply_first_frame[5:9])
     half[moved] = 1 - half[moved]
-    found = infer(
-        dataclasses.replace(ops, transmissions=again),
-        np.ones(len(ops), dtype=np.bool_),
-        dataclasses.replace(segments, conversation=half),
-    )
+    ops_again = dataclasses.replace(ops, transmissions=again)
+    found = infer(ops_again, np.ones(len(ops), dtype=np.bool_), by_connection(rows, half))
     assert isinstance(found, Found)
     assert not found.known[5:9].any()
     assert found.known.mean() > 0.9
@@ -182,9 +180,7 @@ def test_stamps_wrap_around() -> None:
 
 
 def test_numbers_are_those_of_the_decoder() -> None:
-    """Kinds and flags of segments are those that packets have elsewhere."""
-    kinds = packets.Kind
-    assert AGAIN == (kinds.RETRANSMISSION, kinds.KEEP_ALIVE, kinds.ZERO_WINDOW_PROBE)
+    """Flags of segments are those that packets have elsewhere."""
     assert (SYN, RST) == (packets.SYN, packets.RST)
 
 
@@ -193,11 +189,10 @@ def test_a_coarse_clock_contradicts_the_stamps() -> None:
     bounds hold all the same."""
     world = World(work_ns=MS, back_queue_ns=0)
     ops, segments = capture(world)
-    coarse = {"t_ns": segments.t_ns // (10 * MS) * (10 * MS)}
-    segments = type(segments)(**{name: coarse.get(name, getattr(segments, name)) for name in segments.columns()})
+    segments = [dataclasses.replace(one, t_ns=one.t_ns // (10 * MS) * (10 * MS)) for one in segments]
     columns = {name: getattr(ops, name) for name in ops.columns()}
     columns |= {name: getattr(ops, name) // (10 * MS) * (10 * MS) for name in ("t0", "t1", "t2", "t3")}
     ops = type(ops)(**columns, kinds=ops.kinds, connections=ops.connections)
-    found = infer(ops, np.ones(len(ops), dtype=np.bool_), segments, "client")
+    found = infer(ops, np.ones(len(ops), dtype=np.bool_), segments, side="client")
     assert isinstance(found, str)
     assert "contradict" in found

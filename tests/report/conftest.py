@@ -472,7 +472,10 @@ _outcome = st.builds(
     Outcome, _maybe, _maybe, _some, _ms, _figures, st.none() | _figures, _ms, _ms, st.none() | _part, st.none() | _part,
     st.sampled_from(["threads", "slots", "load"]),
 )  # fmt: skip
-_what_if = st.builds(WhatIf, _text, _figures, _outcome, _outcome, st.floats(-1, 10), _some, _some, _text)
+_what_if = st.builds(
+    WhatIf, _text, _text, _figures, _figures, *[st.none() | _ms] * 3, _outcome, _outcome, st.floats(-1, 10),
+    *[_some] * 3, _text,
+)  # fmt: skip
 
 
 @st.composite

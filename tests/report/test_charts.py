@@ -348,7 +348,7 @@ def test_one_capture_has_its_latency_over_time(sample: Report, capfd: pytest.Cap
     over, classes = sample.pictures.over_time, sample.pictures.classes
     alone = Alone(
         classes, over.begin, over.bin_ms, over.bins, over.ops, over.client_ms, over.client_p99_ms, over.heat.client,
-        over.server, over.events,
+        over.server, over.events, [],
     )  # fmt: skip
     report = dataclasses.replace(
         sample, captures={"capture": sample.captures["server"]}, matched=None, pictures=None, clock=None, alone=alone

@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from html.parser import HTMLParser
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import pytest
 from examples import examples
@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from verdicts import blames
 
+import nfslat
 from nfslat.answer.figures import Summary
 from nfslat.answer.model import Completeness, MatchedOps, NextStep, Report, StackRow
 from nfslat.answer.pictures import Moment, Pictures, Piece, SlowOp
@@ -292,7 +293,7 @@ def test_what_to_do_and_the_evidence_stand_under_the_answer(small: Callable[[], 
         "snaplen",
         " UTC",
         "Mount",
-        "operations of this time are in both captures",
+        "99.8 % of the operations of this time are in both captures: 2 not in the client's capture (990 of 992)",
         row(verdict.cause).refuted,
     ):
         assert wanted in box, wanted
@@ -422,3 +423,25 @@ def test_the_title_names_the_files(small: Callable[[], Report]) -> None:
     """Of a page among others it can be told what it is about."""
     names = [PurePath(capture.path).name for capture in small().captures.values()]
     assert f"<title>NFS latency: {names[0]} and {names[1]}</title>" in render(small())
+
+
+def test_a_number_and_its_unit_stay_on_one_line(small: Callable[[], Report]) -> None:
+    """In the answer and in the evidence: no line begins with a unit. What is copied has plain blanks."""
+    text = render(small())
+    answer = text.split('class="verdict"')[1].split("</p>")[0]
+    assert re.search(r"\d (%|ms)", answer) is None
+    assert "&nbsp;ms" in answer
+    assert all("\xa0" not in one for one in Read(text).all("data-copy"))
+
+
+def test_the_tiles_are_of_what_the_answer_is_about() -> None:
+    """Where the application gave its times by operation, and the client is to blame, the tiles are of these operations
+    together: what lies above the wire is among them, and they add up."""
+    folder = Path(__file__).parents[2] / "samples" / "client-slots"
+    pair = (folder / "server.pcap.gz", folder / "client.pcap.gz")
+    report = nfslat.correlate(*pair, app_ms={"READ": 431.3, "WRITE": 495.3}).figures
+    assert report.verdict is not None
+    whole, *parts = view.tiles(report)
+    assert whole.title == "Application: READ and WRITE"
+    assert whole.ms == pytest.approx(sum(one.ms for one in parts))
+    assert parts[0].share == pytest.approx(report.verdict.largest_share)

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from examples import examples
@@ -29,6 +30,7 @@ from nfslat.answer.model import (
     StackRow,
     WhatIf,
 )
+from nfslat.api import Options, run
 from nfslat.errors import UsageError
 from nfslat.report import text as report_text
 from nfslat.report.blocks import Cell
@@ -296,12 +298,18 @@ def test_what_if_stands_beside_what_was_captured(small: Callable[[], Report]) ->
     """A replay shows the numbers in effect and those asked for, where an op waits then, and how far it may be off."""
     before = Outcome(4, None, 990, 1400.0, MeanAndP99(19.9, 55.0), None, 0.0, 14.1, 0.99, None, "threads")
     after = Outcome(64, None, 990, 5000.0, MeanAndP99(5.8, 9.0), None, 0.0, 0.0, 0.3, None, "load")
-    one = WhatIf("threads=64", MeanAndP99(20.02, 55.9), before, after, -0.006, 990, 990, "Storage stays as it was.")
+    now, then = MeanAndP99(20.02, 55.9), MeanAndP99(5.834, 9.1)
+    off = (-0.006, 990, 990, 3, "Storage stays as it was.")
+    one = WhatIf("threads=64", "", now, then, 31.0, 16.8, 14.13, before, after, *off)
     text = render(dataclasses.replace(small(), what_if=[one], evidence=["a.trc: 3 lines were not read"]))
-    assert re.search(r"^client SRT, mean ms +20\.0 +19\.9 +5\.80$", text, re.MULTILINE)
+    assert re.search(r"^client SRT, mean ms +20\.02 +5\.83$", text, re.MULTILINE)
+    assert re.search(r"^application, mean ms +31\.00 +16\.80$", text, re.MULTILINE)
     assert re.search(r"^threads +4, 99\.0 % busy +64, 30\.0 % busy$", text, re.MULTILINE)
     assert re.search(r"^an op waits most for +a thread +nothing much$", text, re.MULTILINE)
-    assert "-0.6 % off its mean; 990 of 990 ops are played. Storage stays as it was." in " ".join(text.split())
+    assert (
+        "-0.6 % off its mean. Played are all 990 matched ops and 3 ops of the server besides. Storage stays"
+        in " ".join(text.split())
+    )
     assert "\n- a.trc: 3 lines were not read\n" in text
 
 
@@ -317,7 +325,8 @@ def test_warnings_stand_before_the_tables_and_notes_with_their_capture(small: Ca
 
 
 def test_one_capture_says_what_it_cannot_say(small: Callable[[], Report]) -> None:
-    """The report of one capture has its raw data, and says at the top why it names no layer."""
+    """The report of one capture has its raw data, and says at the top why it names no layer; what it shows for certain
+    comes first."""
     two = small()
     one = dataclasses.replace(
         two,
@@ -328,6 +337,8 @@ def test_one_capture_says_what_it_cannot_say(small: Callable[[], Report]) -> Non
         clock=None,
         verdict=None,
     )
+    assert render(one).startswith("Calls wait for an NFS server thread.\nOne capture shows how long")
+    one = dataclasses.replace(one, findings=[])
     text = render(one, hist=True)
     assert text.splitlines()[0] == "One capture shows how long operations took, not where the time goes."
     assert "It cannot say: which layer adds the time." in text
@@ -559,6 +570,7 @@ def test_the_default_report_fits_a_screen(compared: st.SearchStrategy[Report], d
     assert len(lines) <= _SCREEN
 
 
+SAMPLES = Path(__file__).parents[2] / "samples"
 _SCREEN = 110  # for texts of any length; real ones take 40: `scripts/lab judge --headlines`
 
 
@@ -612,3 +624,24 @@ def test_layers_have_colours_of_their_own_on_a_terminal_only(small: Callable[[],
     assert re.search(r"\x1b\[1;35m  network .*\x1b\[0m", coloured)
     assert re.search(r"\x1b\[1;34m1\. server-threads", coloured)
     assert _COLOR.sub("", coloured) == report_text.render(report)
+
+
+def test_what_is_said_is_never_cut(small: Callable[[], Report]) -> None:
+    """The default report has the first sentence of a note or a cause, wrapped and whole, however long it is."""
+    words = " ".join(f"word{number}" for number in range(60))
+    report = small()
+    cause = dataclasses.replace(next(one for one in report.findings if one.layer == "server"), text=f"{words}; more")
+    shown = dataclasses.replace(report, notes=[f"{words}. And more"], findings=[cause], verdict=None, evidence=[words])
+    text = " ".join(report_text.render(shown).split())
+    assert text.count(words) == 3
+    assert "And more" not in text
+
+
+@pytest.mark.parametrize("folder", sorted(path.parent.name for path in SAMPLES.glob("*/server.pcap.gz")))
+def test_real_reports_fit_a_screen_and_cut_nothing(folder: str) -> None:
+    """Of two captures, and of either alone: some forty lines, 63 at most; no line ends in the middle of a sentence."""
+    both = [str(SAMPLES / folder / f"{side}.pcap.gz") for side in ("server", "client")]
+    for names in (both, both[:1], both[1:]):
+        lines = report_text.render(run(names, Options()).figures).splitlines()
+        assert len(lines) <= 63
+        assert [line for line in lines if line.rstrip(".") + "..." == line] == []

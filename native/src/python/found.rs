@@ -78,6 +78,7 @@ pub(super) struct Counts {
 pub(super) struct Found {
     tables: Py<Tables>,
     connections: Py<PyList>,
+    segments: Py<PyList>,
     kinds: Py<PyList>,
     sessions: Py<PyList>,
     created_sessions: Py<PyList>,
@@ -99,6 +100,10 @@ impl Found {
         let connections = PyList::new(py, (0..decoder.tally.connections.len()).map(|conn| ends(decoder, conn)))?;
         let counts = Py::new(py, counts(py, decoder)?)?;
         let is_empty = decoder.packets == 0;
+        let segments = PyList::empty(py);
+        for mut one in decoder.segments.take().unwrap_or_default() {
+            segments.append(table(py, one.take_columns())?)?;
+        }
         let mut pairing = std::mem::take(&mut decoder.pairing);
         // A dissector that puts a message together shows it where it is complete; one that sees cut packets, where it begins.
         pairing.ops.publish_flags(if is_cut { 0 } else { CALL_SHOWN_LAST | REPLY_SHOWN_LAST });
@@ -136,6 +141,7 @@ impl Found {
         Ok(Found {
             tables: Py::new(py, tables)?,
             connections: connections.unbind(),
+            segments: segments.unbind(),
             kinds: PyList::new(py, pairing.kinds.list.iter().map(kind))?.unbind(),
             sessions: PyList::new(py, pairing.slots.sessions.iter().map(|id| PyBytes::new(py, id)))?.unbind(),
             created_sessions: PyList::new(py, pairing.slots.created.iter().map(|one| created(py, one)))?.unbind(),

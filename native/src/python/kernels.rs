@@ -1,10 +1,12 @@
 //! Inner loops of later stages, as Python sees them; each has a twin there.
 
 use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::column;
 use crate::dispatch;
+use crate::heard;
 use crate::kernels;
 use crate::sweep;
 
@@ -118,4 +120,65 @@ pub(super) fn turnarounds<'py>(
     let (starts, ends) = (starts.as_slice()?, ends.as_slice()?);
     let found = py.detach(|| sweep::turnarounds(starts, ends, low, top));
     Ok(column(py, found))
+}
+
+/// Columns of `nfslat.model.segments.Segments`, from `t_ns` on without `frame`.
+type Rows<'py> = (
+    PyReadonlyArray1<'py, i64>,
+    PyReadonlyArray1<'py, i64>,
+    PyReadonlyArray1<'py, i32>,
+    PyReadonlyArray1<'py, i64>,
+    PyReadonlyArray1<'py, u32>,
+    PyReadonlyArray1<'py, u8>,
+);
+/// What `nfslat.kernels.heard.heard` is made of.
+type Heard<'py> = (
+    (Column<'py, i64>, Column<'py, i64>, Column<'py, i64>, Column<'py, i64>, Column<'py, i32>, Column<'py, u8>),
+    (Column<'py, i64>, Column<'py, i64>, Column<'py, u8>),
+    Column<'py, i32>,
+);
+
+/// What each host of a connection sent (`nfslat.kernels.heard.heard`).
+#[pyfunction]
+#[pyo3(name = "heard")]
+pub(super) fn heard_of<'py>(py: Python<'py>, rows: Rows<'py>, near: u8) -> PyResult<Heard<'py>> {
+    let (t_ns, seq, size, ack, ts_val, marks) = &rows;
+    let rows = heard::Rows {
+        t_ns: t_ns.as_slice()?,
+        seq: seq.as_slice()?,
+        size: size.as_slice()?,
+        ack: ack.as_slice()?,
+        ts_val: ts_val.as_slice()?,
+        marks: marks.as_slice()?,
+    };
+    let found = py.detach(|| heard::heard(&rows, near));
+    let of_far = (
+        column(py, found.t_ns),
+        column(py, found.ticks),
+        column(py, found.ack),
+        column(py, found.seq),
+        column(py, found.size),
+        column(py, found.twice),
+    );
+    let of_near = (column(py, found.sent_ns), column(py, found.end), column(py, found.again));
+    Ok((of_far, of_near, column(py, found.place)))
+}
+
+/// Where values stand in a column that ascends (`nfslat.kernels.heard.places`); both of 32 bits, or of 64.
+#[pyfunction]
+pub(super) fn places<'py>(
+    py: Python<'py>,
+    ascending: &Bound<'py, PyAny>,
+    wanted: &Bound<'py, PyAny>,
+) -> PyResult<Column<'py, i64>> {
+    if let (Ok(one), Ok(two)) = (ascending.extract::<Times<'py>>(), wanted.extract::<Times<'py>>()) {
+        let (one, two) = (one.as_slice()?, two.as_slice()?);
+        return Ok(column(py, py.detach(|| heard::places(one, two))));
+    }
+    type Narrow<'py> = PyReadonlyArray1<'py, i32>;
+    let (Ok(one), Ok(two)) = (ascending.extract::<Narrow<'py>>(), wanted.extract::<Narrow<'py>>()) else {
+        return Err(PyValueError::new_err("columns of one type, int32 or int64"));
+    };
+    let (one, two) = (one.as_slice()?, two.as_slice()?);
+    Ok(column(py, py.detach(|| heard::places(one, two))))
 }

@@ -49,7 +49,12 @@ _MESSAGE_AT = [[name for name, _, _ in _RPC].index(name) for name in _MESSAGE]
 
 # Most packets are without RPC and have nothing behind their packet cells: the rest is cut up only where it is needed.
 PACKET_CELLS = len(_PACKET)
-COLUMN_BYTES = 2047  # COL_MAX_LEN - 1 of Wireshark's epan/column-info.h: a longer cell is cut there
+_COLUMN_BYTES = 2047  # COL_MAX_LEN - 1 of Wireshark's epan/column-info.h: a longer cell is cut there
+_CUT = "[\N{HORIZONTAL ELLIPSIS}] "  # since 4.4 such a cell begins so
+
+
+class UnreadableLine(Exception):
+    """A cell is full, so that it may have been cut, or the line does not read as expected."""
 
 
 def column_arguments() -> list[str]:
@@ -64,8 +69,16 @@ def field_arguments() -> list[str]:
 
 
 def split_columns(line: str) -> list[str]:
-    """A line of the fast form -> its packet cells, and behind them the RPC cells as one text."""
-    return line.split("\t", PACKET_CELLS)
+    """A line of the fast form -> its packet cells, and behind them the RPC cells as one text.
+
+    Raises ``UnreadableLine`` where one of these is as long as a column can be, and so may be cut.
+    """
+    out = line.split("\t", PACKET_CELLS)
+    if len(rest := out[-1]) < _COLUMN_BYTES - len(_CUT.encode()):
+        return out
+    if any(len(cell) == _COLUMN_BYTES or cell.startswith(_CUT) for cell in rest.split("\t")):
+        raise UnreadableLine("full column")
+    return out
 
 
 def split_fields(line: str) -> list[str]:

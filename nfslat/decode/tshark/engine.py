@@ -19,8 +19,9 @@ from nfslat.confined import refuse_ended
 from nfslat.decode.capture import Source
 from nfslat.decode.tools import Tools
 from nfslat.decode.tshark import cells
+from nfslat.decode.tshark.cells import UnreadableLine
 from nfslat.decode.tshark.pair import pair
-from nfslat.decode.tshark.reader import Dissected, Reader, UnreadableLine
+from nfslat.decode.tshark.reader import Dissected, Reader
 from nfslat.errors import ToolError
 from nfslat.model.decoded import Decoded, Facts, Reassembly
 

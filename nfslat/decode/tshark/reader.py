@@ -31,10 +31,6 @@ class Dissected(Facts):
     reassembly: Reassembly
 
 
-class UnreadableLine(Exception):
-    """A cell is full, so that it may have been cut, or the line does not read as expected."""
-
-
 @dataclass(slots=True)
 class _Flow:
     """One TCP connection or UDP pair as tshark tells them apart."""
@@ -73,14 +69,14 @@ class Reader:
     def packet(self, line: list[str]) -> None:
         """Take one packet, as `cells.split_columns` or `split_fields` gives it.
 
-        Raises ``UnreadableLine`` where a cell is full or makes no sense.
+        Raises ``UnreadableLine`` where a cell makes no sense.
         """
         try:
             number, time, length, captured, stream, src, dst, sport, dport, *_, offset, more, rest = line
             frame = int(number)
             t_ns = nanoseconds(time)
         except ValueError as problem:
-            raise UnreadableLine(line[:2]) from problem
+            raise cells.UnreadableLine(line[:2]) from problem
         if not 0 <= t_ns < _LATEST_NS:
             raise InputError(f"packet {frame} is dated {time} seconds after 1970; correct the times with editcap -t")
         self.packets += 1
@@ -181,8 +177,6 @@ class Reader:
         return flow, direction
 
     def _messages(self, flow: _Flow, rest: str, *, cut: bool) -> tuple[cells.RpcCells, list[rpc.Rpc]]:
-        if len(rest) >= cells.COLUMN_BYTES and max(map(len, rest.split("\t"))) == cells.COLUMN_BYTES:
-            raise UnreadableLine("full column")
         of_rpc = cells.split_rpc(rest)
         xids = of_rpc.message.xid
         if not xids:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,8 @@ from nfslat.figures.audit.missing import stranger_hosts, strangers
 from nfslat.figures.audit.words import note, span
 from nfslat.inflight.slots import Held
 from nfslat.match import overlap
-from nfslat.model.tables import Miss
+from nfslat.match.sequences import apart
+from nfslat.model.tables import Connection, Miss, Ops
 from nfslat.model.units import to_s
 from nfslat.peer.inferred import Inferred
 from nfslat.results import Analysis, Correlation, Order
@@ -135,6 +137,7 @@ def remarks(c: Analysis, *, application_known: bool) -> list[str]:
                 f"time of all operations there): {', '.join(who[:_NAMED])}{more}"
             )
     out += _left_out(c)
+    out += _between(c)
     reverse = max(
         int(np.count_nonzero(side.kept & side.ops.spread(is_reverse(side.ops)))) for side in (c.server, c.client)
     )
@@ -147,6 +150,35 @@ def remarks(c: Analysis, *, application_known: bool) -> list[str]:
             "counts from the first transmission"
         )
     return out
+
+
+def _between(c: Analysis) -> list[str]:
+    """A box that ends TCP: nobody else gives the bytes of a call other sequence numbers, but for some firewalls."""
+    if c.inferred is not None:
+        return []
+    server, client = ((side.ops, side.decoded.details.tcp) for side in (c.server, c.client))
+    found, known = apart(server, client, c.matched)
+    if not found:
+        return []
+    near = _ends(client[0], {row for _, row in found}, Connection.destination)
+    far = _ends(server[0], {row for row, _ in found}, Connection.source)
+    return [
+        f"TCP ends between the hosts: {len(found)} of {known} matched connections have other sequence numbers in each "
+        f"capture, as with a proxy or a load balancer (the client's server is {_some(near)}, the server's client "
+        f"{_some(far)}); some firewalls rewrite them, too. The time that such a box takes is the network's here, "
+        "and each capture shows the round trips and losses of its own TCP; a capture on the box tells"
+    ]
+
+
+def _ends(ops: Ops, conns: set[int], end: Callable[[Connection, int], tuple[str, int]]) -> list[str]:
+    """Addresses of those who answer or call on some connections."""
+    of = zip(ops.classes.conn.tolist(), ops.classes.direction.tolist(), is_reverse(ops).tolist(), strict=True)
+    return sorted({end(ops.connections[row], way)[0] for row, way, back in of if row in conns and not back})
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _inferred(found: Inferred) -> list[str]:
@@ -189,11 +221,10 @@ def _above_the_wire(c: Analysis) -> list[str]:
                 f". {level} calls are in flight most of the time, and hardly ever more: either that many slots, with "
                 "other requests waiting above the wire, or that many workers. --app-ms tells which"
             )
-            turns = max((one.taking_turns or 0 for one in mount.connections), default=0)
-            if turns:
+            if mount.taking_turns is not None:
                 text += (
-                    f". About {turns} files or directories take turns, as they do when callers queue for a slot, or "
-                    "when workers visit them one after the other"
+                    f". About {mount.taking_turns} files or directories take turns, as they do when callers queue for "
+                    "a slot, or when workers visit them one after the other"
                 )
     return [text]
 

@@ -5,16 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from nfslat.answer import model
-from nfslat.answer.pictures import Alone, Classes
+from nfslat.answer.pictures import Alone, Classes, SlowCall
 from nfslat.decompose import srt_ns
+from nfslat.figures.matched import names_of
+from nfslat.figures.op_view import side_view
 from nfslat.figures.pictures.bins import CLASSES, LE_NS, PER_DECADE, Bins, classes_of
 from nfslat.figures.pictures.events import connections_lost
 from nfslat.figures.pictures.flying import flying, limit_of_server
+from nfslat.figures.stats import longest
+from nfslat.figures.wireshark import of_side
 from nfslat.model.blocks import ranked
+from nfslat.model.tables import I64, endpoint
 from nfslat.model.units import iso, to_ms
 from nfslat.results import Side
 
 _P99 = 99
+_SLOWEST = 3
 
 
 def alone_of(side: Side, inflight: model.InFlight, srt: str) -> Alone | None:
@@ -54,4 +60,26 @@ def alone_of(side: Side, inflight: model.InFlight, srt: str) -> Alone | None:
         ),
         flying=flying(ops.t0[held], ops.t3[held], bins, limit_of_server(inflight.server)),
         events=connections_lost(side, bins),
+        slowest=[_slow_call(side, row, ns) for row, ns in zip(*_slowest(rows, took), strict=True)],
+    )
+
+
+def _slowest(rows: I64, took: I64) -> tuple[list[int], list[int]]:
+    few = longest(took, _SLOWEST)
+    return rows[few].tolist(), took[few].tolist()
+
+
+def _slow_call(side: Side, row: int, took_ns: int) -> SlowCall:
+    view = side_view(side, row)
+    program, op, version = names_of(side.ops.kinds[side.ops.kind[row]][:4])
+    return SlowCall(
+        program=program,
+        op=op,
+        version=version,
+        xid=f"0x{int(side.ops.xid[row]):08x}",
+        client=endpoint(*view.client_end),
+        server=endpoint(*view.server_end),
+        at=iso(view.call.first_ns),
+        srt_ms=to_ms(took_ns),
+        wireshark=of_side(view, "capture"),
     )

@@ -95,7 +95,8 @@ def _slow_op(
         wireshark={
             key: text
             for side, again in sent_again.items()
-            for key, text in of_side(op, side, [frame for frame, *_ in again]).items()
+            if side in c.measured  # what was inferred has no packets
+            for key, text in of_side(op.sides[side], side, [frame for frame, *_ in again]).items()
         },
     )
 

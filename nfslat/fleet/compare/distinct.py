@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from nfslat.findings.client import SLOT_CODES
+from nfslat.findings.client import SESSION_SLOTS, SLOT_CODES
 from nfslat.findings.server import THREADS
 from nfslat.findings.words import ms, percent, times
 from nfslat.fleet.compare.excess import LAYERS
@@ -62,7 +62,9 @@ def odd_clients(clients: Sequence[ClientSummary], found: Sequence[Sequence[Stand
         slots = _slots(client, others, slow=bool(own))
         if slots is not None:
             confidence = "high" if slots.confidence == "certain" else "medium"
-            out.append(Odd(row, client.name, CLIENT, above, None, None, slots.code, confidence, None, _keeps(client)))
+            out.append(
+                Odd(row, client.name, CLIENT, above, None, None, slots.code, confidence, None, _keeps(client, slots))
+            )
         elif above is not None:
             cause = next((one.code for one in client.findings if one.layer == CLIENT), None)
             why = f"its requests take {ms(above)} ms above the wire, on average"
@@ -138,7 +140,10 @@ def _slots(client: ClientSummary, others: Sequence[ClientSummary], *, slow: bool
     return found if client.slots <= _FEWER * median(limited) else None
 
 
-def _keeps(client: ClientSummary) -> str:
+def _keeps(client: ClientSummary, found: Brief) -> str:
+    if found.code != SESSION_SLOTS and found.confidence != "certain" and above_ms(client) is None:
+        calls = times(client.slots, "call") if client.slots is not None else "few calls"
+        return f"keeps {calls} in flight and hardly ever more: it has no more slots, or no more callers"
     slots = times(client.slots, "slot") if client.slots is not None else "few slots"
     why = f"keeps to {slots}: its requests wait above the wire"
     above = above_ms(client)

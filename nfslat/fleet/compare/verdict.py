@@ -1,9 +1,15 @@
-"""Patterns, the largest first -> the answer in two or three sentences, and how sure it is."""
+"""Patterns, the largest first -> outcome, layer, cause and next step, in a few sentences, and how sure that is."""
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter
 from collections.abc import Sequence
 
+from nfslat.answer.model import NextStep, Verdict
+from nfslat.findings import steps
+from nfslat.findings.catalogue import CODES, next_step, row
+from nfslat.findings.leads import VAGUE
 from nfslat.findings.words import ms, percent, times
 from nfslat.fleet.compare.summary import BOTH, ClientSummary
 from nfslat.fleet.model import Excess, FleetVerdict, OpRow, Pattern
@@ -15,6 +21,7 @@ _COVERED = 0.8  # of a client's ops in the server's capture
 _FEW = 5  # clients, to say what is usual
 _PAIR = 2
 _MUCH, _LEAST_MS, _MUCH_OF_ALL = 1.0, 0.1, 0.1  # beyond the typical time: of that, ms; and of the fleet's time
+_MOST_OPEN = 0.5  # of the clients' own reports: so many undecided ones leave the fleet's open
 _WEIGHTY = 0.05  # of the fleet's time: less is not where most of what can be explained arises
 
 
@@ -42,28 +49,88 @@ def verdict(
         reasons.append(f"what adds most is itself of {leading.confidence} confidence")
     if leading.share is not None and leading.share < _WEIGHTY:
         reasons.append(f"it makes no more than {percent(leading.share)} of the time of all ops")
-    return FleetVerdict(leading.layer, leading.cause, _GRADES[grade], text, reasons)
+    layer = None if leading.layer == "unknown" else leading.layer
+    vague = leading.cause in VAGUE
+    # Whose it is shows by comparison, also where nothing says why. What all have is compared with nothing.
+    fault = layer is not None and leading.confidence != "low" and (leading.scope != "all" or not vague)
+    cause = leading.cause if leading.cause in CODES and not (fault and vague) else None
+    step = None if cause is None else row(cause).next
+    return FleetVerdict(
+        "fault" if fault else "undecided",
+        layer if fault else None,
+        cause,
+        _GRADES[grade if fault else 0],
+        text if fault else f"Cannot tell yet why: {text}",
+        None if fault and leading.confidence == "high" and cause else step or _own_report(leading.clients),
+        layer,
+        reasons,
+    )
+
+
+def _own_report(names: Sequence[str]) -> NextStep | None:
+    """Of the first of those that are hit."""
+    if not names:
+        return None
+    return NextStep(
+        f"nfslat fleet --out RUN --show {shlex.quote(names[0])}",
+        "here, with the folder of a run that had --out as RUN",
+        f"what the operations of {names[0]} waited for: its own report",
+        [],
+    )
 
 
 def _nothing(clients: Sequence[ClientSummary], total: OpRow | None, reasons: list[str], grade: int) -> FleetVerdict:
     both = sum(one.state == BOTH for one in clients)
-    text = f"Nothing stands out: none of the {len(clients)} clients takes much longer than the others"
-    text += ", and no cause is found that adds time for all of them." if clients else "."
-    if total is not None:
-        parts = {"server": total.server_ms.mean, "network": total.network_ms.mean}
-        layer = max(parts, key=lambda name: parts[name])
-        share = parts[layer] / total.client_ms.mean if total.client_ms.mean else 0.0
-        text += (
-            f" Their ops take {ms(total.client_ms.mean)} ms on average, of which {percent(share)} is the "
-            f"{'server' if layer == 'server' else 'network'}'s."
-        )
     if both < len(clients):
         missing = len(clients) - both
         reasons.append(
             f"{times(missing, 'client')} {'has' if missing == 1 else 'have'} no capture of their own: of their network "
             "nothing is known"
         )
-    return FleetVerdict("unknown", None, _GRADES[grade], text, reasons)
+    largest = None
+    mean = ""
+    if total is not None:
+        parts = {"server": total.server_ms.mean, "network": total.network_ms.mean}
+        largest = max(parts, key=lambda name: parts[name])
+        share = parts[largest] / total.client_ms.mean if total.client_ms.mean else 0.0
+        mean = (
+            f" Their ops take {ms(total.client_ms.mean)} ms on average, of which {percent(share)} is the "
+            f"{'server' if largest == 'server' else 'network'}'s."
+        )
+    if not both:
+        text = f"Cannot tell yet: no client is in two captures, its own and the server's.{mean}"
+        return FleetVerdict("undecided", None, None, "low", text, next_step(steps.FROM_HOSTS), largest, reasons)
+    alike = f"none of the {len(clients)} clients takes much longer than the others"
+    own = [(one, one.verdict) for one in clients if one.verdict is not None]
+    bad = [(one, found) for one, found in own if found.outcome == "fault"]
+    if bad:
+        return _of_own_reports(bad, len(own), f"{alike}.{mean}", reasons, min(grade, 1), largest)
+    open_ones = [(one, found) for one, found in own if found.outcome == "undecided"]
+    if len(open_ones) > _MOST_OPEN * len(own):
+        text = f"Cannot tell yet: {alike}, but the own reports of {len(open_ones)} of {len(own)} are undecided.{mean}"
+        step = next((found.next for _, found in open_ones if found.next is not None), None)
+        return FleetVerdict("undecided", None, None, "low", text, step, largest, reasons)
+    text = f"No fault found: {alike}, and no cause is found that adds time for all of them.{mean}"
+    return FleetVerdict("no-fault", None, None, _GRADES[grade], text, None, largest, reasons)
+
+
+def _of_own_reports(
+    bad: Sequence[tuple[ClientSummary, Verdict]],
+    of: int,
+    alike: str,
+    reasons: list[str],
+    grade: int,
+    largest: str | None,
+) -> FleetVerdict:
+    """No client differs from the others, and some have a fault by themselves: the one that most of them have."""
+    (layer, cause), _ = Counter((found.layer, found.cause) for _, found in bad).most_common(1)[0]
+    first, found = next((one, found) for one, found in bad if (found.layer, found.cause) == (layer, cause))
+    same = sum((each.layer, each.cause) == (layer, cause) for _, each in bad)
+    said = f"So says the own report of {first.name}" + (f", and so say those of {same - 1} more" if same > 1 else "")
+    said += f"; {len(bad) - same} have another fault" if len(bad) > same else ""
+    text = f"{found.text} {said}, of {of} clients. But {alike}"
+    reasons.append("it is said by the own reports of these clients, not by comparison")
+    return FleetVerdict("fault", layer, cause, _GRADES[grade], text, found.next, largest, reasons)
 
 
 def _now_and_then(
@@ -106,16 +173,20 @@ def _unsteady(
     more = len(worst) - len(texts)
     text = " ".join(texts) + (f" And {more} more." if more else "")
     reasons.append("some ops make that difference, or there are too few to say that it is not by chance")
-    return FleetVerdict(layers[0], None, _GRADES[min(grade, 1)], text, reasons)
+    step = _own_report([client.name for client, _ in worst])
+    return FleetVerdict(
+        "undecided", None, None, "low", f"Cannot tell yet whether it lasts: {text}", step, layers[0], reasons
+    )
 
 
 def _of_one(client: ClientSummary, reasons: list[str]) -> FleetVerdict:
     own = client.verdict
     if own is None:
-        text = f"There is one client, {client.name}, and nothing to compare it with."
-        return FleetVerdict("unknown", None, "low", text, reasons)
-    layer = own.layer or "unknown"
-    return FleetVerdict(layer, own.cause, own.confidence, f"Of the only client: {own.text}", [*own.reasons])
+        text = f"Cannot tell yet: there is one client, {client.name}, and nothing to compare it with."
+        return FleetVerdict("undecided", None, None, "low", text, next_step(steps.FROM_HOSTS), None, reasons)
+    text = f"Of the only client: {own.text}"
+    layer, cause = own.layer, own.cause
+    return FleetVerdict(own.outcome, layer, cause, own.confidence, text, own.next, own.largest_layer, [*own.reasons])
 
 
 def _ground(clients: Sequence[ClientSummary]) -> tuple[list[str], int]:

@@ -7,6 +7,7 @@ as whoever runs this: its processes speak TLS with a certificate of this run's o
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -20,6 +21,8 @@ from typing import Any
 
 import dask
 from distributed import LocalCluster
+from distributed.comm import CommClosedError
+from distributed.deploy.spec import close_clusters
 from distributed.security import Security
 from distributed.utils import LoopRunner
 
@@ -41,6 +44,16 @@ _NOTHING_TO_SEE: dict[str, list[str]] = {"distributed.scheduler.http.routes": []
 # Those that a terminal sends to all processes in front of it.
 _OF_TERMINALS = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _LATER = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+
+
+def _close_quietly() -> None:
+    """What Dask does at exit with clusters that were not closed, as after a signal, without a traceback."""
+    with contextlib.suppress(Exception):
+        close_clusters()
+
+
+atexit.unregister(close_clusters)
+atexit.register(_close_quietly)
 
 
 @contextlib.contextmanager
@@ -86,7 +99,9 @@ def local_cluster(
         yield cluster, bound
     finally:
         with undisturbed():
-            cluster.close()
+            # OpenSSL may tell of a connection that is gone on another one (Python 3.13): the workers end all the same.
+            with contextlib.suppress(CommClosedError):
+                cluster.close()
             stack.close()
             os.environ.clear()
             os.environ.update(environment)

@@ -109,7 +109,8 @@ class _Assignment:
             why = f"; {self.unused[0].name}: {self.unused[0].why}" if self.unused else ""
             raise InputError(
                 f"no capture of the server {_few(servers)}: all files show it from a client's end "
-                f"({names_of(_files(units))}){why}; give the server's, too, or {_MANIFEST}"
+                f"({names_of(_files(units))}){why}; give the server's, too (nfslat FILE infers it, for one client at a "
+                f"time), or {_MANIFEST}"
             )
         of_server = self.each_once(of_server, units, common)
         clients = self.clients(units, of_server, servers, common)
@@ -118,7 +119,8 @@ class _Assignment:
             why = f": {self.unused[0].name}: {self.unused[0].why}" if self.unused else ""
             raise InputError(
                 f"no capture of a client of the server {_few(servers)} among what was given "
-                f"(the server's: {names_of(_files(of_server))}){why}; give the clients' captures, or {_MANIFEST}"
+                f"(the server's: {names_of(_files(of_server))}){why}; give the clients' captures (nfslat FILE --by "
+                f"client infers them), or {_MANIFEST}"
             )
         if any(unit.by_order for unit in units):
             self.notes.append(

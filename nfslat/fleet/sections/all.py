@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from nfslat.fleet.model import Fleet, Pattern
@@ -10,7 +11,9 @@ from nfslat.fleet.sections.patterns import SCOPES, how_much, how_sure, no_patter
 from nfslat.fleet.sections.server import server_section
 from nfslat.fleet.sections.words import compared, definitions, facts_line, few_digits, problem_line, run_lines, span
 from nfslat.report.blocks import Block, Cell, Command, Item, Prose, Table, Title
+from nfslat.report.markdown import paragraphs
 from nfslat.report.sections.all import made_by
+from nfslat.report.sections.overview import next_blocks
 from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count, shorten
 from nfslat.report.text_writer import write
@@ -29,8 +32,20 @@ def render(fleet: Fleet, *, width: int = 80, color: bool = False, all_clients: b
 
 def _blocks(fleet: Fleet, *, all_clients: bool) -> Iterator[Block]:
     yield Prose(fleet.verdict.text, style="bold")
+    yield from _rest(fleet, all_clients=all_clients)
+
+
+def markdown(fleet: Fleet) -> str:
+    """The report as Markdown, for a ticket: the answer is its title."""
+    first, *rest = re.split(r"(?<=\.) (?=[A-Z0-9])", fleet.verdict.text, maxsplit=1)
+    blocks = [Title(first), *map(Prose, rest), *_rest(fleet, all_clients=False)]
+    return "\n\n".join(paragraphs(blocks)).replace("### ", "## ", 1) + "\n"
+
+
+def _rest(fleet: Fleet, *, all_clients: bool) -> Iterator[Block]:
     reasons = "; ".join(fleet.verdict.reasons) or "no reason given"
     yield Prose(f"Confidence is {fleet.verdict.confidence}: {reasons}.", hanging=2)
+    yield from next_blocks(fleet.verdict.next)
     yield Prose(facts_line(fleet), hanging=2)
     yield from patterns_section(fleet, all_clients=all_clients)
     yield from clients_section(fleet, all_clients=all_clients)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _OWN = "nfslat.report.html"
 _NEEDED = "--html needs vl-convert-python and jinja2: pip install 'nfslat[html]'"
 _FRACTION = r"\.\d+(?=Z|\+|$)"
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|us|s|min|ops?|ppm)\b|%)")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -131,6 +132,7 @@ def _environment(package: str) -> Environment:
         "count": count,
         "percent": percent,
         "sentence": _sentence,
+        "unbroken": _unbroken,
         "lines": _lines,
         "clock_time": _clock_time,
         "op_label": lambda row: op_label(row.program, row.op),
@@ -262,6 +264,13 @@ def _lines(how: Sequence[str]) -> Any:
     from markupsafe import Markup, escape  # noqa: PLC0415  (comes with jinja2)
 
     return Markup("\n").join(escape(visible(line)) for line in how)
+
+
+def _unbroken(text: str) -> Any:
+    """A number and its unit stay on one line."""
+    from markupsafe import Markup, escape  # noqa: PLC0415  (comes with jinja2)
+
+    return Markup(_UNIT.sub("&nbsp;", str(escape(visible(text)))))  # noqa: S704  (escaped)
 
 
 def _sentence(text: str) -> str:

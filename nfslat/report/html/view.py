@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nfslat.answer import pictures
@@ -26,6 +28,7 @@ _SECTIONS = {
     "messages": ("messages", "programs"), "phases": ("phases",), "excluded": ("excluded",),
 }  # fmt: skip
 _SHOWN = 0.0005  # shares are printed to 0.1 %
+_LAYERS = ("application", "above the wire", "network", "server")
 _OF_APPLICATION = (
     ("application", "whole", "Application"),
     ("above", "client", "Above the wire"),
@@ -134,18 +137,39 @@ def tiles(report: Report) -> list[Tile]:
 
 
 def _application(report: Report) -> list[StackRow]:
-    """The application's time and its layers, from the block of the stack that the verdict is about."""
+    """The application's time and its layers, from the block of the stack that the verdict is about, or from all."""
     verdict = report.verdict
     if verdict is None or verdict.largest_share is None:
         return []
-    for op in dict.fromkeys(row.op for row in report.stack):
-        rows = {row.layer: row for row in report.stack if row.op == op}
-        found = [rows[name] for name in ("application", "above the wire", "network", "server") if name in rows]
+    by_op = [[row for row in report.stack if row.op == op] for op in dict.fromkeys(row.op for row in report.stack)]
+    for block in [*by_op, _together(report, by_op)]:
+        rows = {row.layer: row for row in block}
+        found = [rows[name] for name in _LAYERS if name in rows]
         leading = rows.get("above the wire" if verdict.largest_layer == "client" else verdict.largest_layer or "")
         share = None if leading is None else leading.share
         if len(found) == len(_OF_APPLICATION) and share is not None and abs(share - verdict.largest_share) < _SHOWN:
             return found
     return []
+
+
+def _together(report: Report, by_op: Sequence[Sequence[StackRow]]) -> list[StackRow]:
+    """Blocks with an application's time as one, of the mean op of all of them."""
+    counts = Counter[str]()
+    for row in [] if report.matched is None else report.matched.by_op:
+        counts[row.op] += row.count
+    given = [{row.layer: row for row in block} for block in by_op]
+    given = [rows for rows in given if all(name in rows for name in _LAYERS)]
+    ops = [(rows, counts[rows["application"].op]) for rows in given]
+    whole = sum(rows["application"].ms * count for rows, count in ops)
+    if len(ops) < 2 or whole <= 0:
+        return []
+    of = " and ".join(rows["application"].op for rows, _ in ops)
+    sums = {name: sum(rows[name].ms * count for rows, count in ops) for name in _LAYERS}
+    every = sum(count for _, count in ops)
+    first = ops[0][0]
+    return [
+        StackRow(of, name, first[name].depth, ms / every, ms / whole, first[name].source) for name, ms in sums.items()
+    ]
 
 
 def _mean(row: MatchedRow, key: str) -> float:

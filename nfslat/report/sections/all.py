@@ -110,6 +110,8 @@ SECTIONS: dict[str, Callable[[Report], Iterable[Block]]] = {
     "causes": overview.causes_section,
     "first stack": overview.first_stack_section,
     "ops": overview.ops_section,
+    "brief in flight": lambda of: () if of.inflight is None else inflight.brief_inflight_section(of.inflight),
+    "first raw": overview.first_raw_section,
     "trust": overview.trust_section,
     "more": overview.more_section,
     # In brief, for a ticket.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nfslat.answer.model import AuditNote, Capture, MatchedOps, MatchedRow, RawRow, Report, Verdict
+from nfslat.findings.catalogue import row as row_of
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
+from nfslat.report.sections.findings import LAYERS
 from nfslat.report.sections.inferred import inferred_words
 from nfslat.report.sections.pivots import legend
 from nfslat.report.sections.tables import (
@@ -126,7 +128,10 @@ def _between(low_ms: float, high_ms: float) -> str:
 def one_side_section(report: Report) -> Iterator[Block]:
     """What one capture can say, and what it cannot."""
     rows = report.raw.get("capture", [])
-    yield Prose("One capture shows how long operations took, not where the time goes.", style="bold")
+    found = next((one for one in report.findings if one.severity == "warning" and one.layer in LAYERS), None)
+    if found is not None:
+        yield Prose(f"{row_of(found.code).title}.", style="bold")
+    yield Prose("One capture shows how long operations took, not where the time goes.", style="" if found else "bold")
     if rows:
         yield Prose(_heaviest(rows))
     yield Gap()
@@ -153,7 +158,7 @@ def _heaviest(rows: list[RawRow]) -> str:
     row, share = rows[top], percent(time_ms[top] / total_ms if total_ms else None)
     return (
         f"{op_label(row.program, row.op)} v{row.version} has the largest share of the ops' time, {share}: "
-        f"{count(row.count)} ops, mean {ms(row.srt_ms.mean)} ms, p99 {ms(row.srt_ms.p99)} ms."
+        f"{count_of(row.count, 'op')}, mean {ms(row.srt_ms.mean)} ms, p99 {ms(row.srt_ms.p99)} ms."
     )
 
 

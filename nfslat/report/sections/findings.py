@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nfslat.answer.model import Capture, Completeness, Finding, InFlight, MeanAndP99, WhatIf
+from nfslat.answer.model import Capture, Completeness, Finding, InFlight, WhatIf
+from nfslat.answer.words import ms as exact_ms
 from nfslat.findings.catalogue import MANUAL, looked_for, looked_for_in_figures, row
 from nfslat.report.blocks import Advice, Block, Cell, Item, Prose, RankedFinding, Table, Title
-from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
+from nfslat.report.text_layout import count, count_of, percent, plain, shorten
 
 LAYERS = ("server", "network", "client")  # those of the rest are about the captures, and stand with them
 _MUCH_UNSEEN = 0.1
@@ -104,34 +105,42 @@ def explains(one: Finding) -> str:
 
 
 def what_if_section(replays: Sequence[WhatIf]) -> Iterator[Block]:
-    """What a replay with other numbers of threads or slots says, next to what was captured."""
+    """What a replay with other numbers of threads or slots says, next to what was captured; means as the answer has
+    them."""
     for one in replays:
-        yield Title(f"What if {shorten(one.asked, 40)}")
+        yield Title(f"What if {shorten(one.asked, 40)}" + (f": {one.of}" if one.of else ""))
         both = (one.before, one.after)
+        figures: list[tuple[str, float | None, float | None]] = [
+            ("application, mean ms", one.application_ms, one.expected_application_ms),
+            ("client SRT, mean ms", one.client_ms.mean, one.expected_client_ms.mean),
+            ("client SRT, p99 ms", one.client_ms.p99, one.expected_client_ms.p99),
+            ("wait for a thread, mean ms", one.thread_wait_ms, one.after.thread_wait_ms),
+        ]
         rows: list[list[Cell]] = [
-            ["client SRT, mean ms", ms(one.captured_ms.mean), *(ms(out.client_ms.mean) for out in both)],
-            ["client SRT, p99 ms", ms(one.captured_ms.p99), *(ms(out.client_ms.p99) for out in both)],
-            ["wait for a thread, mean ms", "", *(ms(out.thread_wait_ms) for out in both)],
-            ["ops/s", "", *(f"{out.ops_per_s:,.1f}" for out in both)],
-            ["threads", "", *(_limit(out.threads, out.threads_busy) for out in both)],
-            ["an op waits most for", "", *(_WAITS.get(out.limit, plain(out.limit)) for out in both)],
+            [name, *("" if value is None else exact_ms(value) if value else "0" for value in values)]
+            for name, *values in figures
+            if values != [None, None]
+        ]
+        rows += [
+            ["ops/s, replayed", *(f"{out.ops_per_s:,.1f}" for out in both)],
+            ["threads", *(_limit(out.threads, out.threads_busy) for out in both)],
         ]
         if any(out.slots is not None for out in both):
-            rows[-1:-1] = [
-                ["slots of each connection or session", "", *(_limit(out.slots, out.slots_busy) for out in both)],
-                ["wait for a slot, mean ms", "", *(ms(out.slot_wait_ms) for out in both)],
-                ["with the wait for a slot, mean ms", "", *(_figure(out.application_ms, "mean") for out in both)],
-                ["with the wait for a slot, p99 ms", "", *(_figure(out.application_ms, "p99") for out in both)],
+            rows += [
+                [
+                    "wait for a slot, replayed, mean ms",
+                    *(exact_ms(out.slot_wait_ms) if out.slot_wait_ms else "0" for out in both),
+                ],
+                ["slots of each connection or session", *(_limit(out.slots, out.slots_busy) for out in both)],
             ]
-        yield Table("lrrr", ("", "captured", "replayed", shorten(one.asked, 22)), rows)
+        rows.append(["an op waits most for", *(_WAITS.get(out.limit, plain(out.limit)) for out in both)])
+        yield Table("lrr", ("", "captured", shorten(one.asked, 22)), rows)
+        played = "all" if one.ops == one.ops_given else f"{count(one.ops)} of"
+        others = f" and {count_of(one.others, 'op')} of the server besides" if one.others else ""
         yield Prose(
-            f"The replay of the captured load is {one.error * 100:+.1f} % off its mean; {count(one.ops)} of "
-            f"{count_of(one.ops_given, 'op')} are played. {one.warning}"
+            f"The replay of the captured load is {one.error * 100:+.1f} % off its mean. Played are {played} "
+            f"{count_of(one.ops_given, 'matched op')}{others}. {one.warning}"
         )
-
-
-def _figure(of: MeanAndP99 | None, name: str) -> str:
-    return "not known" if of is None else ms(float(getattr(of, name)))
 
 
 def _limit(number: int | None, busy: float | None) -> str:

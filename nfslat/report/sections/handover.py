@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from nfslat.answer.model import Capture, Clock, Completeness, MatchedOps, Report
+from nfslat.answer.model import Capture, Clock, Completeness, Inferred, MatchedOps, Report
 from nfslat.answer.pictures import SlowOp
+from nfslat.answer.words import complete, missing_ops
 from nfslat.findings.catalogue import row
 from nfslat.report.blocks import Block, Command, Item, Title
 from nfslat.report.sections.pieces import largest, layer_of
 from nfslat.report.sections.tables import op_label
-from nfslat.report.text_layout import adding_up, count, count_of, duration, percent, shorten
+from nfslat.report.text_layout import adding_up, count, count_of, duration, ms, percent, shorten
 
 TITLE = "Evidence for the other team"
 _OPS, _FILES, _MOUNTS = 3, 3, 3
@@ -27,7 +28,7 @@ _PATH = 120
 
 @dataclass(frozen=True)
 class Checked:
-    """An operation that can be looked up in both captures."""
+    """An operation that can be looked up in the captures."""
 
     text: str
     filters: list[tuple[str, str]]  # whose capture, and Wireshark's display filter
@@ -35,29 +36,64 @@ class Checked:
 
 @dataclass(frozen=True)
 class Handover:
-    """Names and texts; operations; what would refute the answer, empty where it blames nothing."""
+    """Names and texts; operations; what would refute the answer, empty where it blames nothing; and, of one capture,
+    what to send along."""
 
     facts: list[tuple[str, str]]
     ops: list[Checked]
     refuted: str
+    send: list[str]
 
 
 def handover(report: Report) -> Handover | None:
-    """None where no op is in both captures, as where there is only one: the other team could not check it."""
+    """None where two captures have no op in common: the other team could not check it."""
+    if "capture" in report.captures:
+        return _of_one(report)
     matched = report.matched
-    if matched is None or matched.total is None or report.inferred is not None:
+    if matched is None or matched.total is None:
         return None
+    inferred = report.inferred
     facts = [(side.capitalize(), _capture(side, one, report)) for side, one in sorted(report.captures.items())]
+    if inferred is not None:
+        facts.append((inferred.side.capitalize(), f"{_who(inferred.side, report)}; {_not_captured(inferred)}"))
     facts += [
-        ("Mount", "; ".join(_mounts(report)) or "not known"),
-        ("Files", ", ".join(_files(report)) or "only their handles are in the captures"),
-        ("Time", _time(report)),
-        ("Completeness", _completeness(matched.completeness)),
+        *_where_and_when(report),
+        ("Completeness", _completeness(matched.completeness, inferred=inferred is not None)),
         ("Means", _means(matched)),
     ]
     verdict = report.verdict
     cause = verdict.cause if verdict is not None and verdict.outcome == "fault" else None
-    return Handover(facts, [_checked(one) for one in _chosen(report)], row(cause).refuted if cause else "")
+    send = [] if inferred is None else _to_send(report, inferred.side)
+    return Handover(facts, [_checked(one) for one in _chosen(report)], row(cause).refuted if cause else "", send)
+
+
+def _of_one(report: Report) -> Handover | None:
+    """Of a capture by itself, whose other side nothing is known of."""
+    capture = report.captures["capture"]
+    rows = sorted(report.raw.get("capture", []), key=lambda one: -one.count * one.srt_ms.mean)
+    if not rows:
+        return None
+    servers = f"server {_who('server', report)}"
+    facts = [("Capture", f"{_capture('client', capture, report)}; {servers}"), *_where_and_when(report)]
+    calls = capture.messages.get("NO_REPLY", 0), capture.messages.get("NO_CALL", 0)
+    none = "every call has its reply, every reply its call"
+    said = f"{count_of(calls[0], 'call')} without a reply, {count(calls[1])} replies without their call"
+    means = [f"{op_label(one.program, one.op)} {ms(one.srt_ms.mean)} (p99 {ms(one.srt_ms.p99)})" for one in rows[:_OPS]]
+    facts += [
+        ("Completeness", f"{count_of(capture.ops, 'op')}; {said if any(calls) else none}"),
+        ("Means", f"SRT in ms where it was captured: {', '.join(means)}"),
+    ]
+    slowest = [] if report.alone is None else report.alone.slowest
+    ops = [
+        Checked(
+            f"{op_label(one.program, one.op)} v{one.version}, XID {one.xid}, from {one.client}, sent {_utc(one.at)} "
+            f"UTC: {ms(one.srt_ms)} ms",
+            list(one.wireshark.items()),
+        )
+        for one in slowest
+    ]
+    cause = next((one.code for one in report.findings if one.severity == "warning"), None)
+    return Handover(facts, ops, row(cause).refuted if cause else "", _to_send(report, "server"))
 
 
 def handover_section(report: Report) -> Iterator[Block]:
@@ -73,17 +109,57 @@ def handover_section(report: Report) -> Iterator[Block]:
     for number, one in enumerate(found.ops, 1):
         yield Item(f"Operation {number} to check in Wireshark: {one.text}")
         for side, text in one.filters:
-            yield Command(f"display filter, {side}'s capture", text, indent=2)
+            yield Command(
+                "display filter" + (f", {side}'s capture" if side in ("client", "server") else ""), text, indent=2
+            )
+    for text in found.send:
+        yield Item(f"To send along: {text}")
+
+
+def _to_send(report: Report, side: str) -> list[str]:
+    """What those who run the host that was not captured need, and what to ask them."""
+    name = PurePath(next(iter(report.captures.values())).path).name
+    if side == "client":
+        return [
+            "this box, and the packets of these operations (tshark -r CAPTURE -Y FILTER -w ops.pcapng)",
+            "ask for a capture of the client, or its /proc/self/mountstats twice, of the same minute",
+        ]
+    return [
+        f"this box: the provider finds the operations by time (UTC), the client's address and port, and XID; add the "
+        f"name or ID of the file system behind {_who('server', report)}",
+        f"the packets of these operations: tshark -r {name} -Y FILTER -w ops.pcapng",
+        "ask for the service's own latency of these operations in these minutes, its throughput and IOPS limits and "
+        "whether they were reached, and failovers or maintenance at that time",
+    ]
+
+
+def _not_captured(found: Inferred) -> str:
+    means, bounds = ms(found.mean_error_ms), ms(found.op_error_ms)
+    return (
+        f"not captured: its times are inferred from TCP time stamps, means to +/- {means} ms, an op to +/- {bounds} ms"
+    )
+
+
+def _where_and_when(report: Report) -> list[tuple[str, str]]:
+    return [
+        ("Mount", "; ".join(_mounts(report)) or "not known"),
+        ("Files", ", ".join(_files(report)) or "only their handles are in the captures"),
+        ("Time", _time(report)),
+    ]
 
 
 def _capture(side: str, one: Capture, report: Report) -> str:
+    kept = "whole packets" if one.snaplen is None else f"snaplen {count(one.snaplen)} bytes"
+    return f"{_who(side, report)}; capture {PurePath(one.path).name}, {kept}, {count_of(one.packets, 'packet')}"
+
+
+def _who(side: str, report: Report) -> str:
     mounts = [] if report.inflight is None else report.inflight.client.mounts
     hosts = dict.fromkeys(mount.client if side == "client" else _host(mount.server) for mount in mounts)
     who = ", ".join(
         [*list(hosts)[:_MOUNTS], *([f"{count(len(hosts) - _MOUNTS)} more"] if len(hosts) > _MOUNTS else [])]
     )
-    kept = "whole packets" if one.snaplen is None else f"snaplen {count(one.snaplen)} bytes"
-    return f"{who or 'address not known'}; capture {PurePath(one.path).name}, {kept}, {count_of(one.packets, 'packet')}"
+    return who or "address not known"
 
 
 def _host(end: str) -> str:
@@ -92,9 +168,8 @@ def _host(end: str) -> str:
 
 
 def _mounts(report: Report) -> Iterator[str]:
-    versions = (
-        dict.fromkeys(one.version for one in report.matched.by_op if one.program == "NFS") if report.matched else {}
-    )
+    by_op = report.raw.get("capture", []) if report.matched is None else report.matched.by_op
+    versions = dict.fromkeys(one.version for one in by_op if one.program == "NFS")
     nfs = f"NFS v{', v'.join(versions)}" if versions else "NFS"
     mounts = [] if report.inflight is None else report.inflight.client.mounts
     for one in mounts[:_MOUNTS]:
@@ -110,11 +185,14 @@ def _files(report: Report) -> list[str]:
 
 
 def _time(report: Report) -> str:
-    """Of the client's capture, whose clock all times are; how far the server's is off, for its logs."""
-    one = report.captures["client"]
+    """Of the client's capture, or the only one, whose clock all times are; how far the server's is off."""
+    side, one = next(
+        (side, one) for side, one in report.captures.items() if side != "server" or len(report.captures) < 2
+    )
     if one.first is None or one.last is None:
         return "not known"
-    text = f"{_utc(one.first)} to {_utc(one.last)} UTC ({duration(one.duration_s * 1e3)}), by the client's clock"
+    whose = "capturing host" if side == "capture" else side
+    text = f"{_utc(one.first)} to {_utc(one.last)} UTC ({duration(one.duration_s * 1e3)}), by the {whose}'s clock"
     return text + _ahead(report.clock)
 
 
@@ -129,10 +207,9 @@ def _utc(at: str) -> str:
     return _FRACTION.sub(r"\1", at).removesuffix("Z").removesuffix("+00:00").replace("T", " ")
 
 
-def _completeness(one: Completeness) -> str:
-    text = f"{percent(one.share)} of the {count(one.of)} operations of this time are in both captures"
-    why = ", ".join(f"{count(n)} {reason}" for reason, n in one.missing.items() if n)
-    return f"{text}; of the rest {why}" if why else text
+def _completeness(one: Completeness, *, inferred: bool) -> str:
+    of = f"({count(one.ops)} of {count(one.of)})"
+    return f"{complete(one.share, inferred=inferred, missing=missing_ops(one.missing))} {of}"
 
 
 def _means(matched: MatchedOps) -> str:
@@ -157,7 +234,8 @@ def _checked(one: SlowOp) -> Checked:
     share = one.pieces[0].ms / whole if (whole := math.fsum(piece.ms for piece in one.pieces)) > 0 else None
     why = f"; mostly {mostly} ({percent(share)})" if mostly and share is not None else ""
     text = (
-        f"{op_label(one.program, one.op)} v{one.version}, XID {one.xid}, sent {_utc(one.at)} UTC: client {client} ms = "
+        f"{op_label(one.program, one.op)} v{one.version}, XID {one.xid}, from {one.client}, sent {_utc(one.at)} UTC: "
+        f"client {client} ms = "
         f"network {network} + server {server}{why}"
     )
     return Checked(text, list(one.wireshark.items()))

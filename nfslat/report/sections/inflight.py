@@ -16,6 +16,7 @@ from nfslat.answer.model import (
     ServerInFlight,
     SessionInFlight,
 )
+from nfslat.answer.words import complete
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
 from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
@@ -37,10 +38,17 @@ def inflight_section(inflight: InFlight, matched: MatchedOps | None) -> Iterator
     for cap in inflight.caps:
         yield Item(_cap(cap))
     if matched is not None and matched.completeness.share < 1 - _HIDDEN:
-        both, of = count(matched.completeness.ops), count(matched.completeness.of)
-        yield Item(f"{both} of {of} operations of this time are in both captures: levels are too low.")
+        yield Item(f"{complete(matched.completeness.share)}, so levels are too low.")
     elif matched is None and max(inflight.hidden_share.values(), default=0.0) > _HIDDEN:
         yield Item(f"{percent(max(inflight.hidden_share.values()))} of the ops are not captured: levels are too low.")
+
+
+def brief_inflight_section(inflight: InFlight) -> Iterator[Block]:
+    """The same without its tables."""
+    yield Title("In flight: operations whose call has been seen and whose reply has not")
+    yield from _server(inflight.server)
+    yield from _client(inflight.client)
+    yield Prose("By connection, level and session: --sections inflight", style="dim")
 
 
 def _server(s: ServerInFlight) -> Iterator[Block]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nfslat.answer.model import Finding, Report
+from nfslat.answer.model import Finding, NextStep, Report
 from nfslat.report.blocks import Block, Cell, Command, Gap, Item, Label, Prose, Table, Title, indented
 from nfslat.report.sections.findings import LAYERS, explains
-from nfslat.report.sections.tables import op_label
+from nfslat.report.sections.tables import op_label, raw_section
 from nfslat.report.text_layout import adding_up_below_each_other, count_of, percent, plain, shorten
 
 _CAUSES, _OPERATIONS, _NOTES = 3, 5, 3  # that are shown
 _SOME_TIME = 0.01  # of the time of all: an operation that takes less is not shown
-_CLAUSE, _NOTE = 150, 150  # characters of a finding's text, and of a note
 _LABEL = 8  # columns of "check   "
 
 
@@ -27,7 +26,7 @@ def causes_section(report: Report) -> Iterator[Block]:
     for number, one in enumerate(matter[:_CAUSES], 1):
         yield Prose(f"{number}. {one.code}, {one.confidence}: {explains(one)}", hanging=3, style=one.layer)
         if one.code != lead:
-            yield Prose(f"{_cut(one.text.split('; ')[0], _CLAUSE)}.", indent=3)
+            yield Prose(f"{_sentence(one.text.split('; ')[0])}.", indent=3)
         yield from _in_brief(one)
     if len(matter) > _CAUSES:
         yield Prose(f"and {len(matter) - _CAUSES} more (--full).")
@@ -55,7 +54,11 @@ def _labelled(label: str, text: str) -> Prose:
 
 def next_section(report: Report) -> Iterator[Block]:
     """The one measurement that would decide more."""
-    step = None if report.verdict is None else report.verdict.next
+    yield from next_blocks(None if report.verdict is None else report.verdict.next)
+
+
+def next_blocks(step: NextStep | None) -> Iterator[Block]:
+    """The command by itself, to be pasted."""
     if step is not None:
         yield Command(f"{'Next':<{_LABEL}}", step.command)
         yield Prose(f"{step.where}: {step.decides}", indent=_LABEL)
@@ -111,6 +114,14 @@ def ops_section(report: Report) -> Iterator[Block]:
         yield Prose(f"{count_of(len(by_time) - len(shown), 'operation')} more: --sections matched")
 
 
+def first_raw_section(report: Report) -> Iterator[Block]:
+    """Of one capture by itself, the operations that take most of the time."""
+    rows = sorted(report.raw.get("capture", ()), key=lambda row: -row.count * row.srt_ms.mean)
+    yield from raw_section("capture", rows[:_OPERATIONS])
+    if len(rows) > _OPERATIONS:
+        yield Prose(f"{count_of(len(rows) - _OPERATIONS, 'operation')} more: --sections raw")
+
+
 LAYERS_AS_SHOWN = ("client", "server", "network")
 
 
@@ -123,23 +134,24 @@ def trust_section(report: Report) -> Iterator[Block]:
         if note.severity == "warning"
     }
     notes = [*warnings.items(), *((text, "") for text in report.notes)]
-    if not notes:
+    if not notes and not report.evidence:
         return
     yield Title("Before you rely on this")
     for text, code in notes[:_NOTES]:
-        yield Item(f"{_cut(text.split('. ')[0], _NOTE)}{code}", style="accent")
+        yield Item(f"{_sentence(text)}{code}", style="accent")
     if len(notes) > _NOTES:
         yield Item(f"and {len(notes) - _NOTES} more (--sections audit)", style="accent")
+    for text in report.evidence[:1]:
+        more = f"; and {len(report.evidence) - 1} more" if len(report.evidence) > 1 else ""
+        yield Item(f"evidence: {_sentence(text)}{more} (--sections evidence)", style="accent")
 
 
 def more_section(_: Report) -> Iterator[Block]:
     """How to get the rest."""
     yield Gap()
-    yield Prose("All of it: --full. Parts of it: --sections clock,parts,inflight,audit ...", style="dim")
+    yield Prose("All of it: --full. Parts of it: --sections clock,parts (--help has all)", style="dim")
 
 
-def _cut(text: str, most: int) -> str:
-    """No more than `most` characters, whole words."""
-    if len(text) <= most:
-        return text.rstrip(".")
-    return text[: most - 3].rpartition(" ")[0].rstrip(",;: ") + " ..."
+def _sentence(text: str) -> str:
+    """The first, whole: it is wrapped, and never cut."""
+    return text.split(". ", 1)[0].rstrip(".")

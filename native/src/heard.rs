@@ -1,0 +1,119 @@
+//! The segments of a TCP connection in, what each host sent out: of the far one by its own clock.
+//!
+//! The twin of `nfslat/kernels/heard.py`, which says what the columns are.
+
+use crate::call::NONE;
+use crate::segments::mark;
+
+/// Columns of `segments::Segments`.
+pub struct Rows<'a> {
+    pub t_ns: &'a [i64],
+    pub seq: &'a [i64],
+    pub size: &'a [i32],
+    pub ack: &'a [i64],
+    pub ts_val: &'a [u32],
+    pub marks: &'a [u8],
+}
+
+/// Columns of far's segments, and of near's.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    pub place: Vec<i32>,
+    pub t_ns: Vec<i64>,
+    pub ticks: Vec<i64>,
+    pub ack: Vec<i64>,
+    pub seq: Vec<i64>,
+    pub size: Vec<i32>,
+    pub twice: Vec<u8>,
+    pub sent_ns: Vec<i64>,
+    pub end: Vec<i64>,
+    pub again: Vec<u8>,
+}
+
+/// `near` is the direction in which the host of the capture sends.
+pub fn heard(rows: &Rows, near: u8) -> Heard {
+    let count = rows.t_ns.len();
+    let far = rows.marks.iter().filter(|marks| **marks & mark::BACK != near).count();
+    let mut out = Heard {
+        place: vec![-1; count],
+        t_ns: Vec::with_capacity(far),
+        ticks: Vec::with_capacity(far),
+        ack: Vec::with_capacity(far),
+        seq: Vec::with_capacity(far),
+        size: Vec::with_capacity(far),
+        twice: Vec::with_capacity(far),
+        sent_ns: Vec::new(),
+        end: Vec::new(),
+        again: Vec::new(),
+    };
+    let mut order = Vec::with_capacity(far);
+    let (mut tick, mut before) = (0, None);
+    for (row, &marks) in rows.marks.iter().enumerate() {
+        if marks & mark::BACK == near {
+            if rows.size[row] > 0 && marks & mark::RST == 0 {
+                out.place[row] = -2 - out.end.len() as i32;
+                out.sent_ns.push(rows.t_ns[row]);
+                out.end.push(rows.seq[row] + i64::from(rows.size[row]));
+                out.again.push(u8::from(marks & mark::AGAIN != 0));
+            }
+        } else if rows.ts_val[row] != NONE && marks & (mark::SYN | mark::RST) == 0 {
+            // Stamps wrap around (RFC 7323 section 5.2).
+            tick += i64::from(rows.ts_val[row].wrapping_sub(before.unwrap_or(rows.ts_val[row])) as i32);
+            before = Some(rows.ts_val[row]);
+            order.push((tick, row as u32));
+        }
+    }
+    if !order.is_sorted() {
+        order.sort_unstable();
+    }
+    let first = order.first().map_or(0, |(tick, _)| *tick);
+    let mut acked = 0;
+    for (place, &(tick, row)) in order.iter().enumerate() {
+        let row = row as usize;
+        out.place[row] = place as i32;
+        acked = acked.max(rows.ack[row]);
+        out.t_ns.push(rows.t_ns[row]);
+        out.ticks.push(tick - first);
+        out.ack.push(acked);
+        out.seq.push(rows.seq[row]);
+        out.size.push(rows.size[row]);
+        out.twice.push(u8::from(rows.marks[row] & mark::TWICE != 0));
+    }
+    out
+}
+
+/// In front of which of `column`, which ascends, each of `wanted` would stand: quick where these go up, too.
+pub fn places<T: Ord>(column: &[T], wanted: &[T]) -> Vec<i64> {
+    let mut at = 0;
+    wanted.iter().map(|value| (at = place(column, value, at), at as i64).1).collect()
+}
+
+/// The same of one, sought from `at` on: in steps that double, then by halves.
+fn place<T: Ord>(column: &[T], value: &T, at: usize) -> usize {
+    let (mut low, mut high, mut step) = (at, at, 1);
+    if column.get(at).is_some_and(|one| one < value) {
+        loop {
+            high = low + step;
+            match column.get(high) {
+                Some(one) if one < value => (low, step) = (high, step * 2),
+                Some(_) => break,
+                None => {
+                    high = column.len();
+                    break;
+                }
+            }
+        }
+    } else {
+        loop {
+            low = high.saturating_sub(step);
+            if low == high || column[low] < *value {
+                break;
+            }
+            (high, step) = (low, step * 2);
+        }
+    }
+    low + column[low..high].partition_point(|one| one < value)
+}
+
+#[cfg(test)]
+mod tests;
