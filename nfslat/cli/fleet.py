@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nfslat.fleet.model import Fleet
     from nfslat.fleet.run.manifest import Manifest
     from nfslat.fleet.run.points import Points
+    from nfslat.fleet.run.pool import Pool
 
 DESCRIPTION = """\
 Compare the captures of one NFS server and of many of its clients: which clients
@@ -75,12 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cluster = parser.add_argument_group("where it runs")
     cluster.add_argument("--workers", type=a_number, metavar="N", help="processes on this machine (one a processor)")
     cluster.add_argument("--worker-memory", metavar="SIZE", help="bound of each, for example 4GB (its part of all)")
-    cluster.add_argument(
-        "--dashboard",
-        action="store_true",
-        help="say where Dask's dashboard is; that of this machine's own cluster is there for every user of it",
-    )
     cluster.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, for example tls://head:8786")
+    cluster.add_argument("--dashboard", action="store_true", help="say where that scheduler's dashboard is")
     cluster.add_argument("--tls-ca-file", metavar="PEM", help="who signs its certificate and ours")
     cluster.add_argument("--tls-cert", metavar="PEM", help="our certificate")
     cluster.add_argument("--tls-key", metavar="PEM", help="and its key, where that is another file")
@@ -146,16 +143,15 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("--scheduler needs --out: a folder, or a URL, that this machine and all workers share")
     if options.scheduler is not None and (options.workers or options.worker_memory):
         raise UsageError("--workers and --worker-memory are of a cluster on this machine, not of --scheduler")
-    if options.scheduler is None and (options.tls_ca_file or options.tls_cert or options.tls_key or options.insecure):
-        raise UsageError("--tls-ca-file, --tls-cert, --tls-key and --insecure go with --scheduler")
+    of_schedulers = "dashboard", "tls_ca_file", "tls_cert", "tls_key", "insecure"
+    if options.scheduler is None and any(getattr(options, name) for name in of_schedulers):
+        raise UsageError("--dashboard, --tls-ca-file, --tls-cert, --tls-key and --insecure go with --scheduler")
 
 
 def _fleet(options: argparse.Namespace) -> Fleet:
-    from nfslat.fleet.run import cluster as clusters
     from nfslat.fleet.run.heads import Head, look
     from nfslat.fleet.run.inputs import expand, merged
     from nfslat.fleet.run.manifest import read
-    from nfslat.fleet.run.peers import Trust
     from nfslat.fleet.run.points import assign, find_points
     from nfslat.fleet.run.run import Asked, Run
     from nfslat.fleet.run.store import Store
@@ -177,22 +173,11 @@ def _fleet(options: argparse.Namespace) -> Fleet:
         if options.out is not None:
             _refuse_foreign(options.out)
         store.check()
-        cluster = stack.enter_context(
-            clusters.connect(
-                options.scheduler,
-                Trust(options.tls_ca_file, options.tls_cert, options.tls_key, insecure=options.insecure),
-                workers=options.workers,
-                memory=options.worker_memory,
-                scratch=scratch / "dask",
-                dashboard=options.dashboard,
-            )
-        )
-        if options.dashboard:
-            say(f"Dask dashboard: {cluster.dashboard or 'the scheduler has none'}")
+        pool = stack.enter_context(_pool(options, scratch / "workers"))
         if points is None:
             # What a worker was lost over is not looked at; all of them need to see what is no URL.
-            cluster.refuse_unshared(store, [one.url for one in given.files if not one.is_remote])
-            points = assign(cluster.each(look, given.files, lambda one, why: Head(one, problem=why)), manifest)
+            pool.refuse_unshared(store, [one.url for one in given.files if not one.is_remote])
+            points = assign(pool.each(look, given.files, lambda one, why: Head(one, problem=why)), manifest)
         points = dataclasses.replace(points, unused=(*given.problems, *points.unused))
         asked = Asked(
             keep_reports=options.out is not None,
@@ -201,7 +186,26 @@ def _fleet(options: argparse.Namespace) -> Fleet:
             **_of_manifest(manifest, points),
         )
         step = stack.enter_context(_progress(len(points.clients), quiet=options.quiet))
-        return Run(cluster, store, points, asked, step).fleet()
+        return Run(pool, store, points, asked, step).fleet()
+
+
+@contextlib.contextmanager
+def _pool(options: argparse.Namespace, scratch: Path) -> Iterator[Pool]:
+    """Processes here, or the workers of a Dask scheduler."""
+    if options.scheduler is None:
+        from nfslat.fleet.run.local import processes
+
+        with processes(options.workers, options.worker_memory, scratch) as here:
+            yield here
+        return
+    from nfslat.fleet.run.cluster import connect
+    from nfslat.fleet.run.peers import Trust
+
+    trust = Trust(options.tls_ca_file, options.tls_cert, options.tls_key, insecure=options.insecure)
+    with connect(options.scheduler, trust, dashboard=options.dashboard) as cluster:
+        if options.dashboard:
+            say(f"Dask dashboard: {cluster.dashboard or 'the scheduler has none'}")
+        yield cluster
 
 
 def _of_manifest(manifest: Manifest | None, points: Points) -> dict[str, Any]:

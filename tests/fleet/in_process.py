@@ -1,4 +1,4 @@
-"""`nfslat fleet` in the process of the tests: Dask's scheduler and workers, as ever, but as threads of this process.
+"""`nfslat fleet` in the process of the tests: its workers are threads, which take tasks through pipes as ever.
 
 To start processes, and to import everything in each of them, takes longer than most runs. What processes are there for,
 bounds on memory and a death of their own, is tested with processes (test_fleet_failures.py).
@@ -9,39 +9,46 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import logging
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from distributed import LocalCluster
 from fleet_runs import Ran
 
 from nfslat.cli import main as cli
+from nfslat.fleet.run import local
+
+
+class _Thread(threading.Thread):
+    """It ends with its pipe, and cannot be ended before."""
+
+    pid = os.getpid()
+
+    def terminate(self) -> None:
+        """It ends by itself."""
+
+    kill = terminate
 
 
 @contextlib.contextmanager
 def workers_here(started: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Clusters of this machine are threads; `started` is called when their workers are there."""
+    """Processes of this machine are threads; `started` is called when there is the first one."""
+    calls = [started]
 
-    @contextlib.contextmanager
-    def threads(
-        workers: int | None, memory: str | None, scratch: Path, *, dashboard: bool = False
-    ) -> Iterator[tuple[LocalCluster, None]]:
-        with LocalCluster(
-            n_workers=workers or 1,
-            threads_per_worker=1,
-            processes=False,
-            memory_limit=0,
-            dashboard_address=None,
-            local_directory=str(scratch),
-            silence_logs=logging.CRITICAL,
-        ) as cluster:
-            started()
-            yield cluster, None
+    def begin(_: Path) -> tuple[_Thread, Connection]:
+        if calls:
+            calls.pop()()
+        ours, theirs = Pipe()
+        thread = _Thread(target=local.serve, args=(theirs,), daemon=True)
+        thread.start()
+        return thread, ours
 
-    with mock.patch("nfslat.fleet.run.cluster.local_cluster", threads):
+    with mock.patch.object(local, "begin", begin), mock.patch.object(local, "_own_bytes", return_value=0):
         yield
 
 

@@ -10,8 +10,14 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import NoReturn
+from unittest import mock
 
+import numpy as np
+import psutil
 import pytest
 from captures import needs_native
 from fleet_made.captures import make
@@ -21,8 +27,8 @@ from in_process import run_here
 
 from nfslat.cli.main import main
 from nfslat.errors import InputError, UsageError
-from nfslat.fleet.run.cluster import SchedulerGone, connect
-from nfslat.fleet.run.local import local_cluster, undisturbed
+from nfslat.fleet.run import local
+from nfslat.fleet.run.pool import SchedulerGone, undisturbed
 from nfslat.fleet.run.store import Store
 
 pytestmark = [needs_native, pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are found in /proc")]
@@ -62,7 +68,7 @@ def test_a_worker_that_is_killed_costs_nothing(tmp_path: Path) -> None:
     os.kill(workers_of(run)[0], signal.SIGKILL)
     ran = run.end()
     assert ran.status == 0, ran.err
-    assert "1 worker was lost (tls://" in "".join(ran.report["notes"])
+    assert "1 worker was lost (process " in "".join(ran.report["notes"])
     assert figures(ran.report) == figures(undisturbed_run.report)
 
 
@@ -163,33 +169,106 @@ def test_a_damaged_server_file_among_others(tmp_path: Path) -> None:
 
 
 def test_a_task_that_kills_each_worker(tmp_path: Path) -> None:
-    """It is given up, and all others are done, also those that waited with it for the workers that died."""
+    """It is given up, and all others are done, also those that came after it; what needs its result says why not."""
     done: list[object] = []
     failed: list[str] = []
-    with connect(None, workers=1, memory="1GB", scratch=tmp_path) as cluster:
-        cluster.submit(done.append, failed.append, signal.raise_signal, signal.SIGKILL)
+    with local.processes(1, "1GB", tmp_path) as pool:
+        pool.submit(done.append, failed.append, signal.raise_signal, signal.SIGKILL)
+        needed = pool.depend(signal.raise_signal, signal.SIGKILL)
+        pool.submit(done.append, failed.append, abs, pool.depend(abs, needed))
         for number in range(5):
-            cluster.submit(done.append, failed.append, abs, number)
-        cluster.finish()
+            pool.submit(done.append, failed.append, abs, number)
+        pool.finish()
+        pool.submit(done.append, failed.append, abs, needed)
+        pool.finish()
     assert sorted(done) == [0, 1, 2, 3, 4]  # type: ignore[type-var]
+    assert len(failed) == 3
+    for why in failed:
+        assert why.startswith("2 workers died over it, likely at the bound of 1.0 GB on their memory; give each more")
+    assert (len(pool.lost), pool.again) == (4, 2)
+
+
+def _too_much() -> int:
+    return len(bytearray(b"x") * 600_000_000)
+
+
+def _mapped(values: object) -> tuple[int, bool]:
+    taken = psutil.Process().memory_info()
+    return int(np.asarray(values).sum()), taken.rss - taken.shared < 300_000_000
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    """A process that takes more than it may is ended; what tasks keep for each other is not counted to each of them."""
+    done: list[object] = []
+    failed: list[str] = []
+    with local.processes(2, "400MB", tmp_path) as pool:
+        pool.submit(done.append, failed.append, _too_much)
+        kept = pool.depend(np.ones, 45_000_000)
+        pool.submit(done.append, failed.append, _mapped, kept)
+        pool.submit(done.append, failed.append, _mapped, kept)
+        pool.finish()
+    assert done == [(45_000_000, True)] * 2
     (why,) = failed
-    assert why.startswith("2 workers died over it, likely at the bound of 1.0 GB on their memory; give each more")
-    assert len(cluster.lost) >= 2
+    assert "likely at the bound of 0.4 GB" in why
 
 
-def test_workers_that_do_not_come_back(tmp_path: Path) -> None:
-    """Without any worker for a while the run ends, and says how it goes on."""
-    with connect(None, workers=1, memory="1GB", scratch=tmp_path, lost_s=0.5) as cluster:
-        cluster.client.cluster.scale(0)
-        cluster.submit(lambda _: None, lambda _: None, abs, 1)
-        with pytest.raises(SchedulerGone, match=r"no worker that takes tasks for 0 seconds; .* same --out to go on"):
-            cluster.finish()
+class _Odd(Exception):
+    """It cannot be made anew of what it keeps."""
+
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(one + other)
+
+
+def _odd(problem: bool) -> None:
+    raise _Odd(1, 2) if problem else FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/nowhere")
+
+
+def test_what_a_task_ends_with(tmp_path: Path) -> None:
+    """Each exception is told in a line, also one that no other process can read; the worker goes on."""
+    failed: list[str] = []
+    with local.processes(1, None, tmp_path) as pool:
+        for problem in (True, False):
+            pool.submit(failed.append, failed.append, _odd, problem)
+        pool.finish()
+    assert failed == ["RuntimeError: _Odd: 3", "/nowhere: No such file or directory"]
+    assert pool.lost == []
+
+
+def test_workers_that_do_not_come(tmp_path: Path) -> None:
+    """Where no process can be started, ends at once, or begins, the run ends, and says how it goes on."""
+
+    def full(_: Path) -> NoReturn:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    def silent(_: Path) -> tuple[mock.Mock, Connection]:
+        ours, theirs = Pipe()
+        kept.append(theirs)
+        return mock.Mock(pid=0), ours
+
+    def dead(_: Path) -> tuple[mock.Mock, Connection]:
+        ours, theirs = Pipe()
+        theirs.close()
+        return mock.Mock(pid=0), ours
+
+    kept: list[Connection] = []
+    for starts, said in (
+        (full, r"no process can be started \(Resource temporarily unavailable\)"),
+        (silent, "no process began within 0 seconds"),
+        (dead, "3 processes ended before they took a task"),
+    ):
+        with (
+            mock.patch.object(local, "begin", starts),
+            local.processes(1, "1GB", tmp_path, lost_s=0.3) as pool,
+        ):
+            pool.submit(lambda _: None, lambda _: None, abs, 1)
+            with pytest.raises(SchedulerGone, match=f"this machine: {said}; run again with the same --out to go on"):
+                pool.finish()
 
 
 @pytest.mark.parametrize(("memory", "why"), [("60MB", "a worker takes 320 MB"), ("much", "give a size")])
 def test_a_bound_that_no_worker_can_keep(tmp_path: Path, memory: str, why: str) -> None:
     """It is refused before anything is started: workers would die, one after the other."""
-    with pytest.raises(UsageError, match=f"--worker-memory {memory}: {why}"), local_cluster(1, memory, tmp_path):
+    with pytest.raises(UsageError, match=f"--worker-memory {memory}: {why}"), local.processes(1, memory, tmp_path):
         pass
 
 

@@ -1,4 +1,4 @@
-"""`nfslat fleet` from files to report, on a cluster in this process: what it finds in a fleet of which all is known."""
+"""`nfslat fleet` from files to report, with workers in this process: what it finds in a fleet of which all is known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fleet_made.fleets import small
 from in_process import workers_here
 
 from nfslat.cli import main as cli
-from nfslat.fleet.run import cluster, run
+from nfslat.fleet.run import local, run
 from nfslat.fleet.run.inputs import expand
 from nfslat.fleet.run.points import find_points
 from nfslat.fleet.run.store import Store
@@ -132,7 +132,7 @@ def test_a_server_that_is_decoded_in_slices_says_the_same(
     """Its capture is split by several tasks, and no figure of the report changes."""
     points = find_points(expand([str(made[0])]).files)
     steps: list[str] = []
-    with workers_here(), cluster.connect(None, workers=2, memory=None, scratch=tmp_path / "dask") as of_two:
+    with workers_here(), local.processes(2, None, tmp_path / "workers") as of_two:
         asked = run.Asked(keep_reports=True, out=str(done[0]), whole_bytes=1)
         fleet = run.Run(of_two, Store(str(tmp_path / "store")), points, asked, steps.append).fleet()
     assert [step for step in steps if step.startswith("decoded slice")]

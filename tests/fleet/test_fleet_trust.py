@@ -6,126 +6,55 @@ import contextlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 from captures import needs_native
-from distributed import Client, LocalCluster
-from distributed.security import Security
 from in_process import run_here
 
 from nfslat.cli import main as cli
 from nfslat.errors import InputError
-from nfslat.fleet.run.local import local_cluster
+from nfslat.fleet.run import local
 from nfslat.fleet.run.store import Store
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
 PAIR = [SAMPLE / f"{side}.pcap.gz" for side in ("server", "client")]
 
 pytestmark = needs_native
-# Without TLS any user of the machine could have Dask run this.
-_ATTACK = """
-import pathlib, sys
-from distributed import Client
-from distributed.security import Security
-trust = Security.temporary() if sys.argv[1].startswith("tls") else None
-client = Client(sys.argv[1], security=trust, timeout=2)
-for run in (client.run_on_scheduler, client.run):
-    run(lambda: pathlib.Path(sys.argv[2]).write_text("owned"))
-"""
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """One of a run's own, of two processes."""
-    with local_cluster(2, "1GB", tmp_path_factory.mktemp("dask")) as (made, _):
-        end = time.monotonic() + 60
-        while len(made.scheduler.workers) < 2:
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        yield made
+def test_nothing_listens(tmp_path: Path) -> None:
+    """A run here has no port that another user, or another host, could come to: its processes have pipes alone."""
+    found: list[object] = []
+
+    def look(_: object) -> None:
+        for one in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                found.extend(one.net_connections("inet"))
+                found.extend(place for place in one.net_connections("unix") if place.laddr)
+                seen.add(one.pid)
+
+    seen: set[int] = set()
+    before = psutil.Process().net_connections("all")
+    with local.processes(2, None, tmp_path) as pool:
+        for _ in range(4):
+            pool.submit(look, pytest.fail, time.sleep, 0.01)
+        pool.finish()
+        after = psutil.Process().net_connections("all")
+    assert len(seen) >= 2
+    assert found == []
+    assert [one for one in after if one not in before and (one.laddr or one.raddr)] == []
 
 
-def _listening() -> set[tuple[str, int]]:
-    """Where this process and those that it has started take connections."""
-    here = psutil.Process()
-    found = set()
-    for process in (here, *here.children(recursive=True)):
-        with contextlib.suppress(psutil.Error):
-            found |= {one.laddr for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN}
-    return {(one.ip, one.port) for one in found}
-
-
-def test_only_this_machine_gets_at_it(cluster: LocalCluster) -> None:
-    """Nothing listens where another host could come."""
-    assert cluster.scheduler_address.startswith("tls://127.0.0.1:")
-    found = _listening()
-    assert len(found) > 2
-    assert {host for host, _ in found} == {"127.0.0.1"}
-
-
-def test_what_listens_for_browsers_has_nothing(cluster: LocalCluster) -> None:
-    """No port shows names of files or of hosts, or takes orders, over HTTP."""
-    answers = set()
-    for host, port in sorted(_listening()):
-        for path in (
-            "status",
-            "info/main/workers.html",
-            "metrics",
-            "json/counts.json",
-            "api/v1/retire_workers",
-            "health",
-        ):
-            try:
-                urllib.request.urlopen(f"http://{host}:{port}/{path}", timeout=5).close()
-                answers.add(200)
-            except urllib.error.HTTPError as refused:
-                answers.add(refused.code)
-            except OSError:  # TLS does not speak HTTP
-                pass
-    assert answers == {404}
-
-
-def test_no_other_user_runs_code(cluster: LocalCluster, tmp_path: Path) -> None:
-    """Another user who knows its ports, with no certificate or one of their own, has nothing run by it."""
-    tmp_path.chmod(0o777)
-    owned = tmp_path / "owned"
-    other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
-    environment = {**os.environ, "HOME": "/", "DASK_CONFIG": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"}
-    able = [*other, sys.executable, "-c", "import distributed"]
-    if subprocess.run(able, env=environment, capture_output=True, check=False, cwd="/").returncode:
-        pytest.skip("another user cannot read this Python's packages (the checkout of one whose home is private)")
-    worker, *_ = cluster.workers.values()
-    known = [cluster.scheduler_address, worker.worker_address, worker.address]
-    targets = [*known, *(one.replace("tls://", "tcp://") for one in known)]
-
-    def attack(target: str) -> str:
-        command = [*other, sys.executable, "-c", _ATTACK, target, str(owned)]
-        ended = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False, cwd="/", timeout=100
-        )
-        return f"{ended.returncode} {ended.stderr.splitlines()[-1]}"
-
-    with ThreadPoolExecutor() as pool:
-        said = list(pool.map(attack, targets))
-    assert [one for one in said if not one.startswith(("1 distributed.comm.core.", "1 OSError: "))] == []
-    assert not owned.exists()
-
-
-def test_who_has_the_certificate_is_let_in(cluster: LocalCluster) -> None:
-    """The look-alike: the same question of a client that has it is answered."""
-    with Client(cluster.scheduler_address, security=cluster.security, timeout=10, set_as_default=False) as client:
-        assert client.run_on_scheduler(os.getpid) == os.getpid()
-    with pytest.raises(OSError, match=r"."):
-        Client(cluster.scheduler_address, security=Security.temporary(), timeout=2, set_as_default=False)
+def test_what_tasks_keep_for_each_other_is_for_its_owner(tmp_path: Path) -> None:
+    """It is unpickled: nobody else may write it, nor read it."""
+    with local.processes(1, None, tmp_path) as pool:
+        pool.depend(bytes, 100)
+        pool.finish()
+        (path,) = tmp_path.iterdir()
+        assert oct(path.stat().st_mode & 0o777) == "0o600"
 
 
 @pytest.fixture(scope="module")

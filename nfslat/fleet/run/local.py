@@ -1,124 +1,344 @@
-"""Number of processes, and memory of each -> a Dask cluster of this run's own, on this machine, that ends with it.
+"""Pool -> processes of this run's own, each with a bound on its memory; they end with the run.
 
-A terminal sends Ctrl-C to all processes at once. The workers do not hear it: nfslat does, and tells them to stop.
-Dask runs what it is sent, so that a port without authentication would let every user of the machine run what they like
-as whoever runs this: its processes speak TLS with a certificate of this run's own, which exists in their memory only.
+They have no port and no name: tasks and results pass through pipes that nobody else has an end of. Python's pool of
+processes would break as a whole where one of them dies, and not say over which task.
+
+A terminal sends Ctrl-C to all processes at once. The workers do not hear it: nfslat does, and ends them.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import logging
+import heapq
+import itertools
+import multiprocessing
 import os
+import pickle
 import signal
+import sys
+import tempfile
 import threading
-from collections.abc import Iterator
-from multiprocessing import resource_tracker
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing import connection, resource_tracker
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
-import dask
-from distributed import LocalCluster
-from distributed.comm import CommClosedError
-from distributed.deploy.spec import close_clusters
-from distributed.security import Security
-from distributed.utils import LoopRunner
+import psutil
 
 from nfslat.errors import InputError, UsageError
+from nfslat.fleet.run.kept import Kept, keep
+from nfslat.fleet.run.pool import FAILURES, POLL_S, Done, Pool, SchedulerGone, done_here, undisturbed, why
 
 _WORKER_BYTES = 320_000_000  # with all that it imports, and a small capture
 _SHARE = 0.9  # of this machine's memory
-_SETTINGS = {
-    "distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical",
-    # A worker has one task: of those that it takes with it when it dies only one can be to blame.
-    "distributed.scheduler.worker-saturation": 1.0,
-    # One task at a time: to wait for more room would be to wait for ever. The nanny ends what takes too much.
-    "distributed.worker.memory.target": False,
-    "distributed.worker.memory.spill": False,
-    "distributed.worker.memory.pause": False,
-}
-# Dask listens for browsers in any case; they find nothing there.
-_NOTHING_TO_SEE: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
-# Those that a terminal sends to all processes in front of it.
-_OF_TERMINALS = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-_LATER = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+_CONTAINERS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # cgroups(7), 2 and 1
+_STARTS = 3  # processes in a row that die before they take a task
+_END_S = 3.0  # to take away what they were writing
+_OF_TERMINALS = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)  # a terminal sends them to all processes in front of it
+_NOT_YET = object()
+
+Pipe = connection.Connection
 
 
-def _close_quietly() -> None:
-    """What Dask does at exit with clusters that were not closed, as after a signal, without a traceback."""
-    with contextlib.suppress(Exception):
-        close_clusters()
+class _Process(Protocol):
+    """What is needed of a process."""
+
+    @property
+    def pid(self) -> int | None: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def join(self, timeout: float | None = None) -> None: ...
 
 
-atexit.unregister(close_clusters)
-atexit.register(_close_quietly)
+@dataclass(eq=False)
+class _Task:
+    """`done` and `failed` are None where only other tasks need what it gives."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    priority: int
+    done: Callable[[Any], None] | None = None
+    failed: Callable[[str], None] | None = None
+    value: Any = _NOT_YET
+    why: str = ""  # there is no value
+    needed_by: list[_Task] = field(default_factory=list)
+    waits_for: int = 0
+    deaths: int = 0
+
+
+@dataclass(eq=False)
+class _Worker:
+    process: _Process
+    pipe: Pipe
+    task: _Task | None = None
+    is_ready: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"process {self.process.pid}"
+
+
+class Processes(Pool):
+    """At most `count` of them, each of at most `memory_bytes`; what tasks keep for each other is in `folder`."""
+
+    def __init__(self, count: int, memory_bytes: int, folder: Path, *, lost_s: float | None = None) -> None:
+        """None is started before there is something to do."""
+        super().__init__("local", memory_bytes=memory_bytes, lost_s=lost_s)
+        self._count, self._folder = count, folder
+        self._workers: list[_Worker] = []
+        self._ready: list[tuple[int, int, _Task]] = []
+        self._numbers = itertools.count()
+        self._died_young = 0
+
+    def submit(
+        self,
+        done: Callable[[Any], None],
+        failed: Callable[[str], None],
+        function: Callable[..., Any],
+        *arguments: Any,
+        priority: int = 0,
+    ) -> _Task:
+        """See ``Pool``."""
+        return self._add(_Task(function, arguments, priority, done, failed))
+
+    def depend(self, function: Callable[..., Any], *arguments: Any, priority: int = 0) -> _Task:
+        """See ``Pool``."""
+        return self._add(_Task(function, arguments, priority))
+
+    def _add(self, task: _Task) -> _Task:
+        for one in task.arguments:
+            if isinstance(one, _Task):
+                task.why = task.why or one.why
+                if one.value is _NOT_YET and not one.why:
+                    one.needed_by.append(task)
+                    task.waits_for += 1
+        if not task.waits_for:
+            self._queue(task)
+        return task
+
+    def _queue(self, task: _Task) -> None:
+        heapq.heappush(self._ready, (-task.priority, next(self._numbers), task))
+
+    def finish(self) -> None:
+        """See ``Pool``."""
+        seen = time.monotonic()
+        with undisturbed() as signals:
+            while (self._ready or any(one.task for one in self._workers)) and not signals:
+                self._hand_out()
+                said = connection.wait([one.pipe for one in self._workers], timeout=POLL_S)
+                for worker in [one for one in self._workers if one.pipe in said]:
+                    self._hear(worker)
+                self._hold_to_bound()
+                if any(one.is_ready for one in self._workers):
+                    seen = time.monotonic()
+                elif time.monotonic() - seen > self.lost_s:
+                    raise self._gone(f"no process began within {self.lost_s:.0f} seconds")
+
+    def _hand_out(self) -> None:
+        while self._ready and (task := self._ready[0][2]).why:  # what it needs is not there
+            heapq.heappop(self._ready)
+            self._settle(task)
+        at_work = sum(one.task is not None for one in self._workers)
+        while len(self._workers) < min(self._count, at_work + len(self._ready)):
+            self._start()
+        for worker in [one for one in self._workers if one.is_ready and one.task is None][: len(self._ready)]:
+            _, _, worker.task = heapq.heappop(self._ready)
+            values = [one.value if isinstance(one, _Task) else one for one in worker.task.arguments]
+            kept_in = None if worker.task.done else str(self._folder)
+            try:
+                worker.pipe.send((worker.task.function, values, kept_in))
+            except OSError:  # it has just died, which is heard in a moment
+                continue
+
+    def _start(self) -> None:
+        try:
+            self._workers.append(_Worker(*begin(self._folder)))
+        except OSError as problem:
+            if not self._workers:
+                raise self._gone(f"no process can be started ({problem.strerror or problem})") from None
+            self._count = len(self._workers)
+
+    def _hear(self, worker: _Worker) -> None:
+        try:
+            said = worker.pipe.recv()
+        except (EOFError, OSError):
+            self._bury(worker)
+            return
+        task, worker.task = worker.task, None
+        if task is None:  # it has begun
+            worker.is_ready, self._died_young = True, 0
+            return
+        if isinstance(said, Done):
+            self._note(said)
+            task.value = said.value
+        else:
+            task.why = why(said)
+        self._settle(task)
+
+    def _bury(self, worker: _Worker) -> None:
+        self._workers.remove(worker)
+        worker.pipe.close()
+        worker.process.join()
+        self.lost.append(worker.name)
+        if not worker.is_ready:
+            self._died_young += 1
+            if self._died_young >= _STARTS:
+                raise self._gone(f"{_STARTS} processes ended before they took a task")
+        task = worker.task
+        if task is None:
+            return
+        task.deaths += 1
+        if task.deaths <= FAILURES:
+            self.again += 1
+            self._queue(task)
+        else:
+            task.why = self._died(task.deaths)
+            self._settle(task)
+
+    def _settle(self, task: _Task) -> None:
+        """Hand over what came of it."""
+        for one in task.needed_by:
+            one.waits_for -= 1
+            one.why = one.why or task.why
+            if not one.waits_for:
+                self._queue(one)
+        if task.why and task.failed is not None:
+            task.failed(task.why)
+        elif not task.why and task.done is not None:
+            task.done(task.value)
+
+    def _hold_to_bound(self) -> None:
+        """End those that take more memory than they may."""
+        for worker in self._workers:
+            if self.memory_bytes is not None and _own_bytes(worker.process.pid) > self.memory_bytes:
+                worker.process.kill()
+
+    def _gone(self, why_not: str) -> SchedulerGone:
+        return SchedulerGone(f"this machine: {why_not}; run again with the same --out to go on")
+
+    def close(self) -> None:
+        """See ``Pool``."""
+        for worker in self._workers:
+            worker.pipe.close()
+            if worker.task is None:
+                worker.process.kill()
+            else:
+                worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join(_END_S)
+            worker.process.kill()
+            worker.process.join()
+        self._workers.clear()
+
+
+def _own_bytes(pid: int | None) -> int:
+    """Memory that this process alone takes: what it maps of files is everybody's."""
+    try:
+        taken = psutil.Process(pid).memory_info()
+    except psutil.Error:  # it has just ended
+        return 0
+    return int(taken.rss) - int(getattr(taken, "shared", 0))
+
+
+def begin(folder: Path) -> tuple[_Process, Pipe]:
+    """A process that takes tasks, and our end of its pipe. `folder` is for what it leaves behind when it is killed.
+
+    Raises ``OSError`` where there can be no more of them.
+    """
+    context = multiprocessing.get_context("spawn")
+    resource_tracker.ensure_running()  # where it is started below, it lets the signals in again
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(theirs, str(folder)), daemon=True)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_TERMINALS)  # a process inherits them
+    try:
+        process.start()
+    except OSError:
+        ours.close()
+        raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        theirs.close()
+    return process, ours
+
+
+def _work(pipe: Pipe, folder: str) -> None:
+    """What such a process does."""
+    # Its end is told by nfslat: what Python or a library says on the way is no news, and would stand in the report.
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # what it is writing goes with it
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    serve(pipe)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)
+
+
+def serve(pipe: Pipe) -> None:
+    """Do the tasks that come, until nobody is there who would send more."""
+    name = f"process {os.getpid()}"
+    with contextlib.suppress(EOFError, OSError):
+        pipe.send(None)  # it has begun
+        while True:
+            pipe.send(_done(name, *pipe.recv()))
+
+
+def _done(name: str, function: Callable[..., Any], arguments: Sequence[Any], kept_in: str | None) -> Done | Exception:
+    try:
+        value = function(*(one.value() if isinstance(one, Kept) else one for one in arguments))
+        return done_here(keep(value, Path(kept_in)) if kept_in else value, name)
+    except Exception as problem:
+        return _that_travels(problem)
+
+
+def _that_travels(problem: Exception) -> Exception:
+    """`problem` as the other end of a pipe can read it."""
+    try:
+        pickle.loads(pickle.dumps(problem))  # noqa: S301  (what we have just made)
+    except Exception:  # its class may ask for what it does not keep
+        return RuntimeError(why(problem))
+    return problem
 
 
 @contextlib.contextmanager
-def local_cluster(
-    workers: int | None, memory: str | None, scratch: Path, *, dashboard: bool = False
-) -> Iterator[tuple[LocalCluster, int]]:
-    """(the cluster, bytes that each worker may use). What workers leave in `scratch` when they are killed goes with it.
+def processes(
+    workers: int | None, memory: str | None, scratch: Path, *, lost_s: float | None = None
+) -> Iterator[Processes]:
+    """As many as there are processors, or `workers`; `scratch` goes with them.
 
-    Raises ``UsageError`` for a bound that is no size or too small, ``InputError`` where no process can be started.
+    Raises ``UsageError`` for a bound that is no size or too small, ``InputError`` where nothing can be written.
     """
     count, bound = _sizes(workers, memory)
-    environment = dict(os.environ)  # Dask leaves in it what its workers are started with
-    own = scratch / "scratch"
-    stack = contextlib.ExitStack()
     try:
-        own.mkdir(parents=True, exist_ok=True)
-        settings = {**_SETTINGS, **({} if dashboard else _NOTHING_TO_SEE), "temporary-directory": str(scratch)}
-        with dask.config.set(settings), undisturbed():
-            loop = stack.enter_context(_deaf_loop())
-            cluster = LocalCluster(
-                n_workers=count,
-                threads_per_worker=1,
-                processes=True,
-                memory_limit=bound,
-                protocol="tls://",
-                security=Security.temporary(),
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
-                scheduler_kwargs={"dashboard": dashboard},
-                local_directory=str(scratch),
-                silence_logs=logging.CRITICAL,
-                loop=loop,
-                env={"TMPDIR": str(own)},
-                preload="nfslat.fleet.run.quiet_worker",
-            )
-    except (OSError, RuntimeError, TimeoutError) as problem:
-        stack.close()
-        why = (problem.strerror if isinstance(problem, OSError) else None) or str(problem).partition("\n")[0]
+        scratch.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
         raise InputError(
-            f"workers cannot be started ({why}); is there room for them? TMPDIR names another folder", about=scratch
+            f"cannot be made ({problem.strerror}); TMPDIR names another folder", about=scratch
         ) from problem
+    found = Processes(count, bound, scratch, lost_s=lost_s)
     try:
-        yield cluster, bound
+        yield found
     finally:
         with undisturbed():
-            # OpenSSL may tell of a connection that is gone on another one (Python 3.13): the workers end all the same.
-            with contextlib.suppress(CommClosedError):
-                cluster.close()
-            stack.close()
-            os.environ.clear()
-            os.environ.update(environment)
+            found.close()
 
 
 def _sizes(workers: int | None, memory: str | None) -> tuple[int, int]:
     """Processes, and the bound of each."""
-    from dask.utils import parse_bytes  # noqa: PLC0415
-    from distributed.system import MEMORY_LIMIT  # noqa: PLC0415
-
     affinity = getattr(os, "sched_getaffinity", None)
     cpus = len(affinity(0)) if affinity else os.cpu_count() or 1
-    room = int(MEMORY_LIMIT * _SHARE)
-    try:
-        bound = None if memory is None else int(parse_bytes(memory))
-    except ValueError as problem:
-        raise UsageError(f"--worker-memory {memory}: give a size, for example 4GB") from problem
+    room = int(_memory_bytes() * _SHARE)
+    bound = None if memory is None else _parsed(memory)
     if bound is not None and bound < _WORKER_BYTES:
         raise UsageError(
             f"--worker-memory {memory}: a worker takes {_WORKER_BYTES // 1_000_000} MB before it reads much; give more"
@@ -127,47 +347,19 @@ def _sizes(workers: int | None, memory: str | None) -> tuple[int, int]:
     return count, bound or max(room // count, _WORKER_BYTES)
 
 
-@contextlib.contextmanager
-def _deaf_loop() -> Iterator[Any]:
-    """A loop in a thread that leaves the terminal's signals to others; processes that it starts inherit that."""
-    resource_tracker.ensure_running()  # where the thread did that, its signals would be let in again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_TERMINALS)
+def _parsed(memory: str) -> int:
+    from dask.utils import parse_bytes  # noqa: PLC0415  (late: few give it)
+
     try:
-        runner = LoopRunner()
-        runner.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    try:
-        yield runner.loop
-    finally:
-        runner.stop()
+        return int(parse_bytes(memory))
+    except ValueError as problem:
+        raise UsageError(f"--worker-memory {memory}: give a size, for example 4GB") from problem
 
 
-@contextlib.contextmanager
-def undisturbed() -> Iterator[list[int]]:
-    """Signals that would end the run wait until the block is done; it gets those that came. A second one does not wait.
-
-    Where Python happens to be in a destructor or a callback, what a signal raises would be lost.
-    """
-    before: dict[int, Any] = {}
-    came: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield came
-        return
-
-    def later(number: int, _: FrameType | None) -> None:
-        if number in came:
-            before[number](number, None)
-        came.append(number)
-
-    for number in _LATER:
-        handler = signal.getsignal(number)
-        if callable(handler):  # neither ignored nor the system's own
-            before[number] = signal.signal(number, later)
-    try:
-        yield came
-    finally:
-        for at, handler in before.items():
-            signal.signal(at, handler)
-        if came:
-            before[came[0]](came[0], None)
+def _memory_bytes() -> int:
+    """Of this machine, or of the container that this runs in."""
+    least = psutil.virtual_memory().total
+    for name in _CONTAINERS:
+        with contextlib.suppress(OSError, ValueError):  # not there; "max"
+            least = min(least, int(Path(name).read_text()))
+    return least

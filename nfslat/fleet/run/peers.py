@@ -20,8 +20,8 @@ from distributed.comm import CommClosedError, parse_address
 from distributed.comm.addressing import parse_host_port
 from distributed.security import Security
 
-from nfslat import __version__
 from nfslat.errors import InputError, NfslatError, UsageError
+from nfslat.fleet.run.pool import version
 from nfslat.fleet.run.store import Store
 
 CONNECT_S = 10  # to answer
@@ -91,13 +91,6 @@ def _refuse_strangers(address: str, trust: Trust) -> None:
     # Both ends begin with the number of frames of what they say of themselves.
     if len(said) < _COUNT_BYTES or int.from_bytes(said, "little") > _MOST_FRAMES:
         raise OSError("what listens there is no scheduler of Dask's")
-
-
-def version() -> str:
-    """Of what a worker decodes with."""
-    from nfslat.decode import native  # noqa: PLC0415  (late: that there is none has to be said, too)
-
-    return f"nfslat {__version__}, {native.NAME}"
 
 
 def _refuse_others(client: Client, address: str) -> None:

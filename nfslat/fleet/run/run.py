@@ -27,10 +27,10 @@ from nfslat.fleet.compare import compare as comparison
 from nfslat.fleet.compare.summary import ClientSummary
 from nfslat.fleet.compare.windows import Windows, plan
 from nfslat.fleet.run.callers import Callers, callers_of
-from nfslat.fleet.run.cluster import Cluster, SchedulerGone
 from nfslat.fleet.run.drill import RUN
 from nfslat.fleet.run.pair import Parts, Request, compare_client, kept_names
 from nfslat.fleet.run.points import Point, Points
+from nfslat.fleet.run.pool import Pool, SchedulerGone
 from nfslat.fleet.run.remarks import lost, not_compared, warned
 from nfslat.fleet.run.server_slices import InSlices
 from nfslat.fleet.run.server_threads import figures_of, server_wide, wide_of
@@ -60,11 +60,9 @@ class Asked:
 class Run:
     """One run; `fleet` is what came of it, also where it ended early."""
 
-    def __init__(
-        self, cluster: Cluster, store: Store, points: Points, asked: Asked, step: Callable[[str], None]
-    ) -> None:
+    def __init__(self, pool: Pool, store: Store, points: Points, asked: Asked, step: Callable[[str], None]) -> None:
         """`step` is told of each thing that is done."""
-        self._cluster, self._store, self._points, self._asked, self._step = cluster, store, points, asked, step
+        self._pool, self._store, self._points, self._asked, self._step = pool, store, points, asked, step
         self._began = time.monotonic()
         self._server: Decode | None = None
         self._callers: Callers = callers_of((), ())
@@ -84,21 +82,21 @@ class Run:
         """Do it. Raises ``InputError`` where nothing can be said at all."""
         server = self._points.server
         if sum(one.size_bytes for one in server.files) < self._asked.whole_bytes:
-            self._cluster.submit(
+            self._pool.submit(
                 self._server_decoded, self._server_failed, decode_point, self._store, server.name, server.files,
                 priority=_SERVER_FIRST,
             )  # fmt: skip
         else:
             InSlices(
-                self._cluster, self._store, server, self._server_decoded, self._server_failed, self._problem, self._step
+                self._pool, self._store, server, self._server_decoded, self._server_failed, self._problem, self._step
             ).begin()
         for point in self._points.clients:
-            self._cluster.submit(
+            self._pool.submit(
                 self._client_decoded(point), self._client_failed(point.name), decode_point, self._store, point.name,
                 point.files,
             )  # fmt: skip
         try:
-            self._cluster.finish()
+            self._pool.finish()
         except SchedulerGone as gone:
             if not self._summaries:
                 raise
@@ -121,11 +119,11 @@ class Run:
         if not decode.shards:
             self._server_failed("no NFS operation is in its capture")
             return
-        self._wide = self._cluster.depend(
+        self._wide = self._pool.depend(
             wide_of, self._store, [one.name for one in decode.shards], decode.facts, self._windows,
             self._points.server.addresses, priority=_SERVER_FIRST,
         )  # fmt: skip
-        self._cluster.submit(self._wide_found, self._wide_failed, figures_of, self._wide, priority=_SERVER_FIRST)
+        self._pool.submit(self._wide_found, self._wide_failed, figures_of, self._wide, priority=_SERVER_FIRST)
         if len(self._callers.names) == 1:
             self._compare_all()  # its own report tells of the threads
 
@@ -177,8 +175,8 @@ class Run:
             kept=self._kept[name] if asked.keep_reports and client is not None else None,
         )
         self._requests[name] = request
-        wide = None if alone or self._wide is None else self._cluster.depend(server_wide, self._wide, rows)
-        self._cluster.submit(
+        wide = None if alone or self._wide is None else self._pool.depend(server_wide, self._wide, rows)
+        self._pool.submit(
             self._compared, self._client_failed(name), compare_client, self._store, request, windows, wide
         )
 
@@ -263,16 +261,16 @@ class Run:
                 self._store.write_json(RUN, kept)
             except OSError as problem:
                 self._problem(self._store.place(RUN), problem.strerror or str(problem), "nfslat fleet --show")
-        cluster = self._cluster
+        pool = self._pool
         return model.Fleet(
             schema=model.SCHEMA,
             nfslat=Tool(__version__, native.NAME, self._asked.command, "nfslat"),
             run=model.Run(
-                scheduler=cluster.address,
-                dashboard=cluster.dashboard,
-                workers=sorted(cluster.workers.values(), key=lambda one: one.address),
+                scheduler=pool.address,
+                dashboard=pool.dashboard,
+                workers=sorted(pool.workers.values(), key=lambda one: one.address),
                 wall_s=time.monotonic() - self._began,
-                tasks={**self._tasks, "again": cluster.again},
+                tasks={**self._tasks, "again": pool.again},
                 out=self._asked.out,
             ),
             captures=model.Captures(
@@ -293,7 +291,7 @@ class Run:
             clients=clients,
             patterns=found.patterns,
             problems=self._problems,
-            notes=[*self._points.notes, *lost(cluster.lost, cluster.again), *warned(compared)],
+            notes=[*self._points.notes, *lost(pool.lost, pool.again), *warned(compared)],
             verdict=found.verdict,
         )
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nfslat.fleet.run import sliced
-from nfslat.fleet.run.cluster import Cluster
 from nfslat.fleet.run.points import Point
+from nfslat.fleet.run.pool import Pool
 from nfslat.fleet.run.shards import Decode
 from nfslat.fleet.run.sliced import PlaceDone, SplitDone
 from nfslat.fleet.run.store import Store
@@ -20,7 +20,7 @@ _PRIORITY = 10  # everything waits for it
 class InSlices:
     """`done` gets what `nfslat.fleet.run.shards.decode_point` gives, or `failed` why there is nothing."""
 
-    cluster: Cluster
+    pool: Pool
     store: Store
     server: Point
     done: Callable[[Decode], None]
@@ -41,7 +41,7 @@ class InSlices:
     def _submit(
         self, done: Callable[[Any], None], failed: Callable[[str], None], function: Callable[..., Any], *given: Any
     ) -> None:
-        self.cluster.submit(done, failed, function, *given, priority=_PRIORITY)
+        self.pool.submit(done, failed, function, *given, priority=_PRIORITY)
 
     def _begins(self, since_ns: int) -> None:
         self._since_ns = since_ns
