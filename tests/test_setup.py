@@ -206,11 +206,19 @@ def test_what_needs_the_decoder_says_so_in_a_line(arguments: list[str]) -> None:
     assert "not compiled" in done.stderr
 
 
-@pytest.mark.parametrize("package", ["distributed", "fsspec", "xxhash"])
-def test_a_package_that_was_left_out_is_named(package: str) -> None:
+def test_a_run_here_needs_no_dask() -> None:
+    """What `nfslat fleet` imports without --scheduler does not bring the cluster along, whose import takes a second."""
+    program = "import sys, nfslat.fleet.run.local, nfslat.fleet.run.run; sys.exit('distributed' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("package", ["distributed", "fsspec", "psutil", "xxhash"])
+def test_a_package_that_was_left_out_is_named(package: str, tmp_path: Path) -> None:
     """Where a command needs a package that is not installed, it ends with status 2 and one line that names it."""
     program = f"import sys; sys.modules['{package}'] = None; from nfslat.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-c", program, "fleet", *PAIR]
+    if package == "distributed":
+        command += ["--scheduler", "tls://head:8786", "--out", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert f"package {package}," in done.stderr
