@@ -921,11 +921,13 @@ def test_what_tcp_and_distance_explain_stays_the_networks(cause: str, is_explain
 
 
 def test_loss_that_only_the_slowest_feel_is_found() -> None:
-    """1 % of the mean and most of the slowest 1 %: a warning, ranked by what it explains there."""
-    facts = replace(LOSS, mean=Layers(140, 10), slowest=Layers(20, 180))
-    found = one(tcp_findings(facts), "net-loss")
-    assert (found.share, found.severity) == (pytest.approx(0.01), "warning")
-    assert found.evidence["share_slowest"] == pytest.approx(0.75)
+    """1 % of the mean and most of the slowest 1 %: a warning, ranked by what it explains there; also where the
+    application's mean is known."""
+    for above, share in ((None, 0.01), (150.0, 0.005)):
+        facts = replace(LOSS, mean=Layers(140, 10, client_ms=above), slowest=Layers(20, 180))
+        found = one(tcp_findings(facts), "net-loss")
+        assert (found.share, found.severity) == (pytest.approx(share), "warning")
+        assert found.evidence["share_slowest"] == pytest.approx(0.75)
     assert "12 segments lost" in found.text
 
 

@@ -154,6 +154,9 @@ def test_what_the_slowest_wait_for_is_a_fault_of_theirs() -> None:
     found = verdict(Layers(2, 0.9), SLOWEST, SOUND, [loss])
     assert (found.outcome, found.cause, found.share_slowest) == ("fault", "net-loss", 0.56)
     assert ": 56 % of the time of the slowest 1 %. A mean operation takes 2.90 ms" in found.text
+    known = verdict(Layers(2, 0.9, client_ms=0.9), SLOWEST, SOUND, [loss])
+    assert (known.outcome, known.cause, known.share_slowest) == ("fault", "net-loss", 0.56)
+    assert ": 56 % of the time of the slowest 1 % on the wire. A mean operation takes 3.80 ms" in known.text
 
 
 def test_small_causes_that_make_half_of_the_mean_together_are_a_fault() -> None:

@@ -439,13 +439,15 @@ class Verdict:
     cause: str | None  # code of the finding that leads; of an undecided verdict the one that leaves it open
     also: list[str]  # codes of the other findings that the text names
     share: float | None  # of the mean that the cause explains; None: not known
-    share_slowest: float | None  # of the slowest 1 %; likewise
+    share_slowest: float | None  # of the slowest 1 % on the wire; likewise
     confidence: HowSure  # how sure all of it is
     text: str  # a few sentences that can be pasted into a ticket
     next: NextStep | None  # the measurement that would decide more; None: none would
     largest_layer: Layer | None  # which adds most to the mean, whether or not that is a fault; None: it cannot be told
     largest_share: float | None  # its share of the mean; parts can be negative, so it can lie outside 0 to 1
-    largest_share_slowest: float | None  # its share of the slowest 1 %; likewise
+    largest_share_slowest: (
+        float | None
+    )  # its share of the slowest 1 %; of no application: of that only the mean is known
     objectives: list[Objective]  # what the user calls slow, and whether it is
     proof: list[str]  # the figures that it rests on
     reasons: list[str]  # why the confidence is what it is

@@ -237,11 +237,7 @@ class Facts:
         return min(self.share(ms), max(self.mean.share(layer), 0.0))
 
     def slowest_share(self, ms: float | None) -> float | None:
-        """Of the slowest 1 % on the client's wire; None beside an application's time, which is known as a mean only."""
-        return None if self.mean.client_ms is not None else self.wire_slowest_share(ms)
-
-    def wire_slowest_share(self, ms: float | None) -> float | None:
-        """Of the slowest 1 % on the client's wire, whatever is known of the application."""
+        """Of the slowest 1 % on the client's wire: of the application no more than a mean is known."""
         if ms is None or self.slowest is None:
             return None
         if self.slowest.total_ms <= 0 or self.slowest.network_ms < 0:
@@ -367,4 +363,4 @@ _SOME, _SOME_SLOWEST = 0.05, 0.10  # of the mean, or of the slowest 1 %: what al
 
 def worth(f: Facts, mean_ms: float, slow_ms: float, least: float = _SOME) -> bool:
     """Do waits explain enough for a finding, of the mean or of the slowest ops?"""
-    return f.share(mean_ms) >= least or (f.wire_slowest_share(slow_ms) or 0.0) >= _SOME_SLOWEST
+    return f.share(mean_ms) >= least or (f.slowest_share(slow_ms) or 0.0) >= _SOME_SLOWEST

@@ -102,6 +102,11 @@ def _text(
     return " ".join(one for one in said if one)
 
 
+def _on_wire(mean: Layers) -> str:
+    """What is known of the slowest; of an application no more than its mean is."""
+    return "" if mean.client_ms is None else " on the wire"
+
+
 def _of_cause(cause: Diagnosis, by: str, mean: Layers, findings: Sequence[Diagnosis]) -> list[str]:
     """The cause first, then how much of the time it explains."""
     if by == "limit":
@@ -112,9 +117,10 @@ def _of_cause(cause: Diagnosis, by: str, mean: Layers, findings: Sequence[Diagno
         of = "all the time of requests" if mean.client_ms is None else "the application's time"
         return [f"{cause.headline}. {percent(share)} of {of} passes between tries, and no response time shows it."]
     if by == "slowest":
-        return [f"{cause.headline}: {percent(cause.slowest or 0.0)} of the time of the slowest 1 %."]
+        return [f"{cause.headline}: {percent(cause.slowest or 0.0)} of the time of the slowest 1 %{_on_wire(mean)}."]
     of_mean = f"{_up_to(cause, mean)}{_of(cause, mean)} ({percent(cause.share or 0.0)})"
     of_slowest = "" if cause.slowest is None else f", and {percent(min(cause.slowest, 1.0))} of the slowest 1 %"
+    of_slowest += "" if cause.slowest is None else _on_wire(mean)
     gain = f" {cause.gain.words}." if cause.gain is not None and cause.gain.words else ""
     return [f"{cause.headline}: {of_mean}{of_slowest}.{gain}"]
 
