@@ -30,9 +30,9 @@ MASKS = Masks((("/tmp/here", "<cwd>"), ("/src/old", "<checkout>")), "0.1.0")  # 
         ("tcp://127.0.0.1:41605 and on", "tcp://127.0.0.1:PORT and on"),
         ('"peak_rss_bytes": 203173888,', '"peak_rss_bytes": MEASURED,'),
         (
-            "Scheduler local: 1 worker on vm, at most 203.2 MB of memory each (limit 22.7\n  GB); 4.4 s. Tasks: 26"
+            "This machine: 1 worker on vm, at most 203.2 MB of memory each (limit 22.7\n  GB); 4.4 s. Tasks: 26"
             " done, 0 cached, 0 failed,\n  0 again.\nNext",
-            "Scheduler local: 1 worker COST Tasks: 26 done, 0 cached, 0 failed, 0 again.\nNext",
+            "This machine: 1 worker COST Tasks: 26 done, 0 cached, 0 failed, 0 again.\nNext",
         ),
     ],
 )

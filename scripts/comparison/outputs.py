@@ -17,7 +17,7 @@ _LONG = 160
 _WINDOW = 400  # lines: difflib takes the square of what it gets
 _CONTEXT = 2
 # What a fleet's run cost, and where its workers listened.
-_FLEET_RUN = re.compile(r"(Scheduler \w+:[^;]*?workers?) on.*?(Tasks: .*? again\.)", re.DOTALL)
+_FLEET_RUN = re.compile(r"((?:Scheduler \S+|This machine): [^;]*?workers?) on.*?(Tasks: .*? again\.)", re.DOTALL)
 _MEASURED = re.compile(r'("(?:peak_rss_bytes|memory_limit_bytes|elapsed_s|wall_s)": )[\d.e+]+')
 _WORKER_ROW = re.compile(r"(?<=tcp://127\.0\.0\.1:)\d+\s*</th>.*?</tr>", re.DOTALL)
 _LISTENS = re.compile(r"(tcp://127\.0\.0\.1:)\d+")

@@ -312,7 +312,7 @@ def _open(browser: Browser, path: Path) -> tuple[Page, list[str], list[str]]:
 @pytest.mark.parametrize("name", ["hundred", "all failed", "hostile"])
 def test_the_fleets_page_draws(name: str, browser: Browser, tmp_path: Path) -> None:
     """No word on the console, no request but for the file, every picture drawn with its labels inside, and on a narrow
-    screen nothing but tables in their boxes scrolls sideways."""
+    screen nothing but tables in their boxes scrolls sideways; on paper columns keep their headings."""
     path = tmp_path / "fleet.html"
     path.write_text(render(_MAKERS[name]()), encoding="utf-8")
     page, said, asked = _open(browser, path)
@@ -323,6 +323,11 @@ def test_the_fleets_page_draws(name: str, browser: Browser, tmp_path: Path) -> N
         page.set_viewport_size({"width": width, "height": 800})
         page.wait_for_function("(width) => document.documentElement.scrollWidth <= width", arg=width)
     assert page.locator("th:not([scope])").count() == 0
+    page.set_viewport_size({"width": 1000, "height": 800})
+    page.emulate_media(media="print")
+    headings = page.locator("thead th:visible")
+    assert [one for one in headings.all_inner_texts() if not one.strip()] == []
+    page.emulate_media(media="screen")
     assert said == []
     page.context.close()
 

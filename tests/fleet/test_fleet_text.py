@@ -284,12 +284,14 @@ def test_both_of_two_and_no_pattern_at_all() -> None:
 
 
 def test_what_is_gone_or_not_known_is_left_out() -> None:
-    """The dashboard of a cluster that has ended; the wait for threads of which nobody knows how many there are."""
+    """The dashboard of a run without one; the wait for threads of which nobody knows how many there are."""
     fleet = story(7)
     there = dataclasses.replace(fleet.run, scheduler="tcp://head:8786", dashboard="http://head:8787/status")
     assert "Dashboard: http://head:8787/status" in run_lines(there)
-    gone = dataclasses.replace(there, scheduler="local")
-    assert not any("Dashboard" in line for line in run_lines(gone))
+    assert run_lines(there)[0].startswith("Scheduler tcp://head:8786: ")
+    here = run_lines(dataclasses.replace(there, scheduler="local", dashboard=None))
+    assert here[0].startswith("This machine: ")
+    assert not any("Dashboard" in line for line in here)
     assert fleet.server is not None
     flying = dataclasses.replace(fleet.server.inflight, threads_estimate=None, threads_range=None, queue_ms=0.0)
     line = server_line(dataclasses.replace(fleet.server, inflight=flying))

@@ -214,11 +214,9 @@ def run_lines(run: Run) -> list[str]:
     memory = f", at most {size(max(peaks))} of memory each" if peaks else ""
     memory += f" (limit {size(min(limits))})" if peaks and limits else ""
     tasks = ", ".join(f"{count(number)} {name}" for name, number in run.tasks.items()) or "none"
-    lines = [
-        f"Scheduler {run.scheduler}: {count_of(len(run.workers), 'worker')}{on}{memory}; {run.wall_s:,.1f} s. "
-        f"Tasks: {tasks}."
-    ]
-    if run.dashboard is not None and run.scheduler != "local":  # that of a local one is gone
+    where = "This machine" if run.scheduler == "local" else f"Scheduler {run.scheduler}"
+    lines = [f"{where}: {count_of(len(run.workers), 'worker')}{on}{memory}; {run.wall_s:,.1f} s. Tasks: {tasks}."]
+    if run.dashboard is not None:
         lines.append(f"Dashboard: {run.dashboard}")
     if run.out is not None:
         lines.append(f"The parts are in {run.out}: a run with the same --out takes from there what has not changed.")
