@@ -437,6 +437,21 @@ def test_a_negative_server_time_names_no_layer() -> None:
     assert (found.outcome, found.largest_layer, found.confidence) == ("undecided", None, "low")
 
 
+def test_where_nobody_may_log_in_the_evidence_goes_to_the_operator() -> None:
+    """From a client's capture alone a measurement on the server may be out of reach, and one on the client is not."""
+    slow = _finding("server-storage", "server", 0.9, "likely", in_thread_ms=3.0)
+    slots = _finding("client-slots", "client", None, "likely")
+    for finding, ground, is_said in (
+        (slow, dataclasses.replace(SOUND, inferred="server"), True),
+        (slow, SOUND, False),
+        (slow, dataclasses.replace(SOUND, inferred="client"), False),
+        (slots, dataclasses.replace(SOUND, inferred="server"), False),
+    ):
+        step = verdict(MEAN, SLOWEST, ground, [finding]).next
+        assert step is not None
+        assert step.where.endswith("send its operator the evidence of --markdown)") is is_said
+
+
 def test_every_finding_that_leaves_a_verdict_open_has_a_next_measurement() -> None:
     """And what is only likely has one, too; each is a command that can be pasted, and says on which host."""
     for code in VAGUE:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
-from nfslat.answer.model import Objective, Verdict
+from nfslat.answer.model import NextStep, Objective, Verdict
 from nfslat.answer.words import complete
 from nfslat.findings.catalogue import row
 from nfslat.findings.diagnosis import Diagnosis
@@ -54,7 +55,7 @@ def verdict(
         share_slowest=None if cause is None else cause.slowest,
         confidence=confidence,
         text=_text(found, mean, ground, findings, objectives),
-        next=found.next,
+        next=_next(found, ground),
         largest_layer=largest,
         largest_share=None if largest is None else mean.by_srt.share(largest),
         largest_share_slowest=None if largest is None or tail is None else tail.by_srt.share(largest),
@@ -62,6 +63,15 @@ def verdict(
         proof=_proof(mean, cause, findings) if is_sound else [],
         reasons=reasons,
     )
+
+
+def _next(found: Lead, ground: Ground | None) -> NextStep | None:
+    """Whoever has the capture of a client alone may have no login on a filer, or on a service of a cloud."""
+    step = found.next
+    if step is None or ground is None or ground.inferred != "server" or not step.where.startswith("the server"):
+        return step
+    where = f"{step.where} (without a login there, send its operator the evidence of --markdown)"
+    return dataclasses.replace(step, where=where)
 
 
 # --- The sentences ----------------------------------------------------------------------------------------------------
