@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from captures import SHARED, needs_captures
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tune_snapshots import STARVED, a_client, a_server, settings
 
@@ -88,6 +88,7 @@ def test_commands_can_be_pasted_into_a_shell() -> None:
         assert all(len(line) <= 69 for line in commands.splitlines())
 
 
+@example(name="", value="", path="\u0300\U00014647\U0001d300", device="")  # wide in Unicode 16
 @given(
     name=st.text(max_size=90),
     value=st.text(max_size=60),
