@@ -558,7 +558,7 @@ def test_a_limit_that_may_be_the_storages_has_no_number_of_threads_to_set() -> N
 def test_sockets_that_find_an_idle_thread_refute_a_limit_of_threads() -> None:
     """Where pool_stats say that nearly each socket woke a thread at once, what calls wait for is something else."""
     found = one(server_findings(replace(QUEUE, woken_share=0.98)), "server-queue-unknown")
-    assert "98 % of them found an idle thread" in found.text
+    assert "98.0 % of them found an idle thread" in found.text
     assert found.confidence == "certain"
 
 
@@ -616,7 +616,7 @@ def test_the_storages_own_figure_makes_it_certain() -> None:
     ("changes", "why"),
     [
         ({"server": replace(UNLIMITED, cannot="only 20 calls: too few to tell")}, "only 20 calls"),
-        ({"unseen_share": 0.4}, "40 % of the operations are not in the captures"),
+        ({"unseen_share": 0.4}, "40.0 % of the operations are not in the captures"),
         ({"by_op": (row("READ", 900, 21), row("GETATTR", 100, 12))}, "ops that need no data take 12.00 ms, too"),
         ({"by_op": (row("COMPOUND", 900, 21), row("CLOSE", 1, 0.1))}, "900 COMPOUNDs cannot be read, being encrypted"),
     ],
@@ -706,7 +706,7 @@ def test_much_loss_is_told_whatever_it_costs() -> None:
         # The client counts the wait itself.
         ({"mean": Layers(1, 0.5), "slots": None, "slot_wait_ms": 50.0}, None, "certain", "counts 50.00 ms of wait"),
         # The application's time above the wire is large, or the client says that this is its number of slots.
-        ({"slots": None}, 56.5 / 58, "certain", "16 calls in flight on its connection and hardly ever more (95 %"),
+        ({"slots": None}, 56.5 / 58, "certain", "16 calls in flight on its connection and hardly ever more (95.0 %"),
         ({"slots": 16, "mean": Layers(5, 5, 2)}, 2 / 12, "certain", "2.00 ms of the application's 12.00 ms"),
         ({"slots": None, "mean": Layers(5, 5, 2)}, 2 / 12, "likely", "lie above the wire"),
         # Several connections.
@@ -731,8 +731,8 @@ def test_packets_alone_tell_slots_from_callers_only_where_callers_stand_in_line(
     assert isinstance(found.evidence, Slots)
     assert not found.evidence.is_told
     assert found.headline == (
-        "The client keeps 16 calls in flight 95 % of the time, and hardly ever more: it has no more slots, or no more "
-        "callers"
+        "The client keeps 16 calls in flight 95.0 % of the time, and hardly ever more: it has no more slots, or no "
+        "more callers"
     )
     assert "as many callers that each wait for a reply would look alike" in found.text
     assert isinstance(found.advice, LookAt)
@@ -1050,7 +1050,7 @@ def any_facts(draw: st.DrawFn) -> Facts:
             "unknown-window",
             ["replies wait 1.20 ms", "the client's receive window or the server's congestion window"],
         ),
-        (RATE, "bandwidth", ["from server to client", "19.2 Mbit/s", "90 % of its busy time"]),
+        (RATE, "bandwidth", ["from server to client", "19.2 Mbit/s", "90.0 % of its busy time"]),
         (STOPPED, "host-pause", ["the client neither received nor sent anything 2 times", "up to 1200.0 ms"]),
     ],
 )
@@ -1071,7 +1071,7 @@ def test_what_the_network_made_of_the_servers_time_is_the_networks() -> None:
     found = tcp_findings(BLOCKED)
     said = verdict(BLOCKED.mean, BLOCKED.slowest, SOUND, found)
     assert (said.layer, said.cause) == ("network", "net-loss")
-    assert ": 1.20 of 3.00 ms (40 %)" in said.text
+    assert ": 1.20 of 3.00 ms (40.0 %)" in said.text
     assert "1.50 in the server, 1.50 in the network" in said.text
     stopped = verdict(STOPPED.mean, STOPPED.slowest, SOUND, host_findings(STOPPED))
     assert (stopped.layer, stopped.cause) == ("client", "host-pause")
@@ -1125,7 +1125,7 @@ def test_the_articles_first_test() -> None:
         assert list(proof) == ["application 56.00 ms", "client SRT 49.00 ms", "server SRT 48.00 ms"]
         assert text == (
             "Calls queue in the server for one of its 16 threads: 47.00 of 56.00 ms of the application's READ time "
-            "(84 %). A mean READ takes 56.00 ms: 7.00 above the wire in the client, 48.00 in the server, 1.00 in the "
+            "(83.9 %). A mean READ takes 56.00 ms: 7.00 above the wire in the client, 48.00 in the server, 1.00 in the "
             "network."
         )
 
@@ -1142,7 +1142,7 @@ def test_the_articles_second_test() -> None:
 # --- Words ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("value", "said"), [(0.01234, "0.012"), (1.0, "1.00"), (99.99, "99.99"), (123.4, "123.4")])
+@pytest.mark.parametrize(("value", "said"), [(0.01234, "0.0123"), (1.0, "1.00"), (99.99, "99.99"), (123.4, "123.4")])
 def test_figures_have_three_digits(value: float, said: str) -> None:
     """Never an exponent."""
     assert ms(value) == said
@@ -1203,7 +1203,7 @@ def test_time_without_a_connection_is_the_servers_not_the_clients() -> None:
         "medium",
         pytest.approx(0.79),
     )
-    assert ", and had none for 3.0 s: up to 7.90 of 10.00 ms of the application's time (79 %)." in said.text
+    assert ", and had none for 3.0 s: up to 7.90 of 10.00 ms of the application's time (79.0 %)." in said.text
     assert "8.00 above the wire in the client, 1.50 in the server, 0.50 in the network" in said.text
 
 

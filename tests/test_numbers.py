@@ -64,7 +64,7 @@ def test_application_and_storage_alone(capsys: pytest.CaptureFixture[str]) -> No
     assert cli.main(["stack", "--app-ms", "50", "--storage-ms", "1"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert out.startswith("Cannot tell yet: 49.00 of the application's 50.00 ms (98.0 %) lie in the client above the ")
-    assert "not told: client, network, server 49.0 98.0 %" in out
+    assert "not told: client, network, server 49.00 98.0 %" in out
     assert "Next nfslat capture --server SERVER --client CLIENT --app-ms 50 \\ --storage-ms 1 " in out
     assert "nfslat client.pcap alone tells the client from the rest (--client-ms)" in out
     assert cli.main(["stack", "--app-ms", "50", "--storage-ms", "1", "--json", "-"]) == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +24,6 @@ from nfslat.findings.server import ConnectionCap, Queue, Reconnect, Storage, Unk
 from nfslat.findings.slow_ops import Late
 from nfslat.findings.tcp import Waits
 from nfslat.findings.verdict import Ground, verdict
-from nfslat.findings.words import summed
 
 SOUND = Ground(ops=1000, complete=1.0, incomplete="", negative=0, clock_fits=True)
 MEAN, SLOWEST = Layers(server_ms=3.6, network_ms=0.4), Layers(server_ms=80, network_ms=20)
@@ -120,7 +118,7 @@ def test_a_fault_says_what_how_much_and_how_sure() -> None:
     assert (found.outcome, found.layer, found.cause) == ("fault", "server", "server-threads")
     assert (found.share, found.share_slowest, found.confidence) == (0.8, 0.7, "high")
     assert found.text == (
-        "Calls queue in the server for one of its 16 threads: 3.20 of 4.00 ms (80 %), and 70 % of the slowest 1 %. "
+        "Calls queue in the server for one of its 16 threads: 3.20 of 4.00 ms (80.0 %), and 70.0 % of the slowest 1 %. "
         "A mean operation takes 4.00 ms: 3.60 in the server, 0.40 in the network."
     )
 
@@ -129,7 +127,7 @@ def test_what_mending_gives_is_part_of_the_sentence() -> None:
     """A replay of the load says more than a share."""
     gain = Gain(3.0, "replay", "With 64 threads a replay of the load takes 1.00 instead of 4.00 ms on average")
     text = verdict(MEAN, SLOWEST, SOUND, [dataclasses.replace(_THREADS, gain=gain)]).text
-    assert "(80 %). With 64 threads a replay of the load takes 1.00 instead of 4.00 ms on average. A mean" in text
+    assert "(80.0 %). With 64 threads a replay of the load takes 1.00 instead of 4.00 ms on average. A mean" in text
 
 
 @pytest.mark.parametrize(
@@ -153,10 +151,10 @@ def test_what_the_slowest_wait_for_is_a_fault_of_theirs() -> None:
     loss = _finding("net-loss", "network", 0.06, wait_ms=0.2, slowest=0.56)
     found = verdict(Layers(2, 0.9), SLOWEST, SOUND, [loss])
     assert (found.outcome, found.cause, found.share_slowest) == ("fault", "net-loss", 0.56)
-    assert ": 56 % of the time of the slowest 1 %. A mean operation takes 2.90 ms" in found.text
+    assert ": 56.0 % of the time of the slowest 1 %. A mean operation takes 2.90 ms" in found.text
     known = verdict(Layers(2, 0.9, client_ms=0.9), SLOWEST, SOUND, [loss])
     assert (known.outcome, known.cause, known.share_slowest) == ("fault", "net-loss", 0.56)
-    assert ": 56 % of the time of the slowest 1 % on the wire. A mean operation takes 3.80 ms" in known.text
+    assert ": 56.0 % of the time of the slowest 1 % on the wire. A mean operation takes 3.80 ms" in known.text
 
 
 def test_small_causes_that_make_half_of_the_mean_together_are_a_fault() -> None:
@@ -171,7 +169,7 @@ def test_where_nothing_is_in_flight_no_fault_says_so() -> None:
     """A client that is slow between its calls is not found on the wire: that it asks for nothing is told, where the
     application's time does not say more."""
     seldom = dataclasses.replace(SOUND, idle=0.78)
-    said = "Nothing is in flight for 78 % of the time: what the client does then, no packet shows."
+    said = "Nothing is in flight for 78.0 % of the time: what the client does then, no packet shows."
     assert said in verdict(MEAN, SLOWEST, seldom, []).text
     assert said not in verdict(MEAN, SLOWEST, SOUND, []).text
     assert said not in verdict(dataclasses.replace(MEAN, client_ms=1.0), SLOWEST, seldom, []).text
@@ -193,9 +191,9 @@ def test_slots_at_work_are_the_headline_though_their_cost_is_not_captured() -> N
     assert (found.outcome, found.layer, found.cause, found.share) == ("fault", "client", "client-slots", None)
     assert (found.also, found.confidence, found.largest_layer) == (["server-storage"], "medium", "server")
     assert found.text == (
-        "Requests queue in the client: all 2 RPC slots are in use 89 % of the time. How long they wait, packets cannot "
-        "show. On the wire a mean operation takes 38.73 ms: 38.17 in the server, 0.56 in the network. Besides: "
-        "operations take long in a thread of the server (file system, locks or disk), 98 % of the mean."
+        "Requests queue in the client: all 2 RPC slots are in use 89.0 % of the time. How long they wait, packets "
+        "cannot show. On the wire a mean operation takes 38.73 ms: 38.17 in the server, 0.56 in the network. Besides: "
+        "operations take long in a thread of the server (file system, locks or disk), 98.0 % of the mean."
     )
     assert found.next is not None
     assert "/proc/self/mountstats" in found.next.command
@@ -214,7 +212,7 @@ def test_slots_at_work_are_the_headline_though_their_cost_is_not_captured() -> N
         ),
         (
             _finding("session-slots", "client", None, "likely", slots=2, at_limit_share=0.99),
-            "Requests queue in the client: all 2 slots of its NFSv4.1 session are in use 99 % of the time.",
+            "Requests queue in the client: all 2 slots of its NFSv4.1 session are in use 99.0 % of the time.",
         ),
     ],
 )
@@ -240,7 +238,7 @@ def test_what_may_be_callers_and_not_slots_is_no_fault() -> None:
     found = verdict(Layers(38.17, 0.56), SLOWEST, SOUND, [dataclasses.replace(_STORAGE, share=0.98), either])
     assert (found.outcome, found.cause, found.also) == ("fault", "server-storage", ["client-slots"])
     assert found.text.startswith(
-        "The client keeps 2 calls in flight 89 % of the time, and hardly ever more: it has no more slots, or no more "
+        "The client keeps 2 calls in flight 89.0 % of the time, and hardly ever more: it has no more slots, or no more "
         "callers. On the wire operations take long in a thread of the server"
     )
     assert "Besides" not in found.text
@@ -249,7 +247,7 @@ def test_what_may_be_callers_and_not_slots_is_no_fault() -> None:
     alone = verdict(MEAN, SLOWEST, SOUND, [either])
     assert (alone.outcome, alone.layer, alone.cause, alone.confidence) == ("undecided", None, "client-slots", "low")
     assert alone.text.startswith(
-        "Cannot tell yet: the client keeps 2 calls in flight 89 % of the time, and hardly ever more: it has no more "
+        "Cannot tell yet: the client keeps 2 calls in flight 89.0 % of the time, and hardly ever more: it has no more "
         "slots, or no more callers."
     )
     assert alone.next is not None
@@ -295,7 +293,7 @@ def test_a_limit_that_all_clients_share_is_named_though_this_one_suffers_less_of
     threads = dataclasses.replace(_THREADS, share=0.42)
     found = verdict(MEAN, SLOWEST, SOUND, [dataclasses.replace(_STORAGE, share=0.57), threads])
     assert (found.cause, found.also) == ("server-storage", ["server-threads"])
-    assert "Besides: calls queue in the server for one of its 16 threads, 42 % of the mean." in found.text
+    assert "Besides: calls queue in the server for one of its 16 threads, 42.0 % of the mean." in found.text
 
 
 def test_a_hanging_connection_is_a_fault() -> None:
@@ -331,7 +329,7 @@ def test_a_hanging_connection_is_a_fault() -> None:
         (
             _finding("client-slots", "client", 0.9, slots=16, at_limit_share=0.9),
             Layers(1, 0.5, 56.5),
-            "all 16 RPC slots are in use 90 % of the time",
+            "all 16 RPC slots are in use 90.0 % of the time",
         ),
     ],
 )
@@ -347,7 +345,7 @@ def test_what_is_known_at_most_is_said_so() -> None:
     """What kept requests above the wire has a bound, and no figure; it makes the whole sentence no more than likely."""
     pause = _finding("host-pause", "client", 0.5, "certain", longest_ms=1200.0, counted_above_ms=29.0)
     found = verdict(Layers(1, 0.5, 56.5, "READ"), SLOWEST, SOUND, [pause])
-    assert ": up to 29.00 of 58.00 ms of the application's READ time (50 %)." in found.text
+    assert ": up to 29.00 of 58.00 ms of the application's READ time (50.0 %)." in found.text
     assert found.confidence == "medium"
 
 
@@ -538,16 +536,6 @@ def test_no_time_at_all_divides_by_nothing() -> None:
 def test_three_figures_prove_it(mean: Layers, finding: Diagnosis, proof: list[str]) -> None:
     """Those of the layers, and the one that the cause rests on."""
     assert verdict(mean, SLOWEST, SOUND, [finding]).proof == proof
-
-
-@given(st.lists(_ms, min_size=1, max_size=4))
-def test_printed_parts_add_up_to_the_printed_whole(parts: list[float]) -> None:
-    """To the last digit, and none is further off than that digit."""
-    shown, total = summed(parts)
-    digits = len(total.partition(".")[2])
-    assert sum(Decimal(one) for one in shown) == Decimal(total)
-    for one, part in zip(shown, parts, strict=True):
-        assert abs(float(one) - part) <= 1.01 * 10**-digits
 
 
 @given(_ms, _ms, st.none() | _ms)

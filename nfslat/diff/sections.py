@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from nfslat.answer.words import adding_up, ms, percent
 from nfslat.diff import judge
 from nfslat.diff import verdict as verdicts
 from nfslat.diff.model import Change, Diff, Part, Row, Setting
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title, indented
-from nfslat.report.text_layout import adding_up, count, count_of, ms, percent
+from nfslat.report.text_layout import count, count_of
 from nfslat.report.text_writer import write
 
 _DIFFERS = 3  # kinds of ops that only one run has; the table names them all

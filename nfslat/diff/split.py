@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nfslat import api, pipeline
+from nfslat.answer.words import ms
 from nfslat.decode.sides import decode_both
 from nfslat.decode.workspace import open_workspace
 from nfslat.diff.model import Verdict
@@ -18,7 +19,6 @@ from nfslat.errors import InputError
 from nfslat.figures.phases import Span, spans_of
 from nfslat.figures.pivots import begins_ns
 from nfslat.model.units import NS_PER_S, iso, to_ms, utc
-from nfslat.report.text_layout import ms
 from nfslat.results import Analysis, Correlation
 from nfslat.select import Filters, Moment
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nfslat.answer.words import ms
 from nfslat.diff import judge
 from nfslat.diff.compare import Compared
 from nfslat.diff.model import Change, FindingChange, Load, Mix, Part, Row, Verdict
 from nfslat.diff.why import OF_THAT, WHAT, cause, leading
 from nfslat.findings.catalogue import explaining
-from nfslat.report.text_layout import ms
 
 
 def verdict(compared: Compared, found: Sequence[FindingChange], method: str) -> Verdict:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from nfslat.answer.words import ms
 from nfslat.diff import judge
 from nfslat.diff.compare import Compared
 from nfslat.diff.model import FindingChange, Part
 from nfslat.findings.catalogue import explaining
-from nfslat.report.text_layout import ms
 
 WHAT = {
     "call_send": "sending the call",

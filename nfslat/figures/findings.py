@@ -140,6 +140,8 @@ def _facts(
     thread_ms = _believed(known.mean_ms("thread_ms", c, rows), mean.server_ms)
     if thread_ms is not None and _all_in_threads(inflight.server):
         thread_ms = None
+    queue = focus.queue_ms if thread_ms is None else max(mean.ms("server") - thread_ms, 0.0)
+    mean = dataclasses.replace(mean, queue_ms=queue)
     names = {label for label, count in counts_of(c, rows).items() if count}
     per_s = rate_per_s(c, names) or None
     sessions = None if above is None or per_s is None else sessions_open(c, rows, per_s * mean.total_ms / 1e3)
@@ -160,7 +162,7 @@ def _facts(
         data_bytes=data_bytes(c, rows),
         sessions_open=sessions,
         longest_ms=float(to_ms(c.client_srt_ns[rows].max())) if len(rows) else None,
-        queue_ms=focus.queue_ms if thread_ms is None else max(mean.ms("server") - thread_ms, 0.0),
+        queue_ms=queue,
         slowest_queue_ms=slowest.queue_ms if thread_ms is None else None,
         queue_is_measured=thread_ms is not None,
         storage_ms=_believed(known.mean_ms("storage_ms", c, rows), mean.server_ms),

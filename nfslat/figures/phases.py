@@ -22,7 +22,7 @@ from nfslat.findings.rank import ranked
 from nfslat.findings.server import THREADS, UNKNOWN
 from nfslat.findings.slow_ops import SLOW_OPS, STORAGE
 from nfslat.findings.verdict import where_it_goes
-from nfslat.findings.words import lowered, ms, percent
+from nfslat.findings.words import lowered, percent
 from nfslat.inflight.changes import changes
 from nfslat.model.tables import I64
 from nfslat.model.units import iso, to_ms, utc
@@ -148,7 +148,7 @@ def leading(phases: Sequence[Told], whole: model.Verdict | None, threads: int | 
     time_share = sum(one.row.time_share for one in phases if one.said == most.said)
     if time_share < (_NAMES if is_named else _LEADS) or of_whole == most.said:
         return None
-    share = f"{most.row.time_share * 100:.0f} % of the time"
+    share = f"{percent(most.row.time_share)} of the time"
     when = most.span.words
     text = f"{when[0].upper()}{when[1:]} ({share}): {lowered(most.verdict.text)}"
     causes = [dataclasses.replace(one, text=f"{when} {one.text}") for one in most.causes]
@@ -212,7 +212,8 @@ def named_by_phase(
     same_time = (*_VAGUE, STORAGE) if is_split else _VAGUE
     others = [one for one in causes if one.code not in same_time or one.layer != verdict.largest_layer]
     sure = "low" if most.verdict.confidence == "low" else "medium"
-    much = f"{ms(share * mean.total_ms)} of {ms(mean.total_ms)} ms of the application's time ({percent(share)})"
+    whole = f"{mean.said(mean.total_ms)} ms of the application's time"
+    much = f"{mean.said(share * mean.total_ms)} of {whole} ({percent(share)})"
     text = f"{when[0].upper()}{when[1:]}: {lowered(cause.headline)}: {much}. {where_it_goes(mean)}"
     reasons = [*verdict.reasons, "the application's mean is of all of the time, and the cause of a part of it"]
     named = dataclasses.replace(

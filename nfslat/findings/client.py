@@ -178,10 +178,10 @@ def _slots(f: Facts) -> Diagnosis | None:
         else f"the client has {times(count, 'slot')} on each connection"
     )
     if share_at is not None:
-        text += f" ({share_at * 100:.0f} % of the busy time)"
+        text += f" ({percent(share_at)} of the busy time)"
     if above is not None:
         confidence = "certain" if f.client is not None and (proven or code == "session-slots") else "likely"
-        of = f"{ms(above)} ms of the application's {ms(f.mean.total_ms)} ms"
+        of = f"{f.mean.said(above)} ms of the application's {f.mean.said(f.mean.total_ms)} ms"
         text += f"; {of} lie above the wire, where requests wait for a slot"
     elif f.slot_wait_ms:
         confidence = "certain"
@@ -283,7 +283,8 @@ def _above(f: Facts) -> Diagnosis | None:
     return diagnosis(
         "above-wire",
         "client",
-        f"{ms(above)} ms of the application's {ms(f.mean.total_ms)} ms lie above the client's wire{wait}"
+        f"{f.mean.said(above)} ms of the application's {f.mean.said(f.mean.total_ms)} ms lie above the client's "
+        f"wire{wait}"
         + "".join(f", up to {ms(one)} ms of it because {_KEPT[why]}" for why, one in kept.items() if one)
         + ", and no slot limit is seen to be reached: look at the run queue, paging, the page cache, the application"
         + (

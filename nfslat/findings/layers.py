@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from nfslat.answer.words import SAME_MS, of_mean, with_places
+
 LAYERS = {"server": "the server", "network": "the network", "client": "the client, above the wire,"}
 
 
@@ -22,6 +24,7 @@ class Layers:
     kept_ms: Mapping[str, float] = field(default_factory=dict)
     # By layer, of `client_ms` what passes between tries that were answered with its errors: that is its own, too.
     put_off_ms: Mapping[str, float] = field(default_factory=dict)
+    queue_ms: float | None = None  # of the server's, the wait for a thread
 
     @property
     def total_ms(self) -> float:
@@ -40,6 +43,18 @@ class Layers:
     def share(self, layer: str) -> float:
         """Share of `layer` in the total, 0 to 1 where no part is negative; 0 of a total of 0."""
         return self.ms(layer) / self.total_ms if self.total_ms else 0.0
+
+    @property
+    def printed(self) -> dict[str, tuple[float, str]]:
+        """What they are, and how that is printed, by the names of the latency stack."""
+        total_ms = None if self.client_ms is None else self.total_ms
+        return of_mean(total_ms, self.network_ms, self.server_ms, self.queue_ms)
+
+    def said(self, value_ms: float) -> str:
+        """A part of the total with the digits that tables have for it, or with as many."""
+        known = self.printed
+        of_them = (shown for value, shown in known.values() if abs(value - value_ms) < SAME_MS)
+        return next(of_them, None) or with_places(value_ms, known["client SRT"][0])
 
     @property
     def by_srt(self) -> Layers:

@@ -132,7 +132,8 @@ def _between(f: Facts) -> Diagnosis | None:
     return diagnosis(
         BETWEEN,
         "network",
-        f"no distance, loss, reordering, bandwidth or queue explains {ms(left_ms)} of the {ms(network_ms)} ms "
+        f"no distance, loss, reordering, bandwidth or queue explains {f.mean.said(left_ms)} of the "
+        f"{f.mean.said(network_ms)} ms "
         "between the two capture points: the path, or the hosts' own kernels: a host with a busy processor (or a "
         "virtual machine on a busy host) handles packets late, before they are captured",
         share=f.share(left_ms),

@@ -218,7 +218,7 @@ def _queue(f: Facts) -> Diagnosis | None:
         )
     )
     evidence = Queue(queue_ms=f.queue_ms, in_thread_ms=f.in_thread_ms, server_ms=f.mean.server_ms, workers=workers)
-    split = f"{ms(f.queue_ms)} of the server's {ms(f.mean.server_ms)} ms"
+    split = f"{f.mean.said(f.queue_ms)} of the server's {f.mean.said(f.mean.server_ms)} ms"
     storage_ms = f.storage_ms
     leaving = "" if estimate is None else f" that {_number(s)} at a time leave{'s' if estimate == 1 else ''}"
     witnesses = s.witnesses if s is not None else 0
@@ -248,7 +248,7 @@ def _queue(f: Facts) -> Diagnosis | None:
         return diagnosis(
             "server-queue-unknown",
             "server",
-            f"calls wait {split} in a queue{leaving}, but {f.woken_share * 100:.0f} % of them found an idle thread "
+            f"calls wait {split} in a queue{leaving}, but {percent(f.woken_share)} of them found an idle thread "
             "(pool_stats): look for a lock, or storage that takes no more at once",
             share=share,
             slowest=slowest,
@@ -262,7 +262,9 @@ def _queue(f: Facts) -> Diagnosis | None:
         or (f.woken_share is not None and f.woken_share <= _STARVED)
         or witnesses >= _WITNESSES
     ) and not f.few_ops
-    text = f"calls wait {split} for {_whom(known, s, sure=sure)}, and are processed for {ms(f.in_thread_ms)} ms"
+    text = (
+        f"calls wait {split} for {_whom(known, s, sure=sure)}, and are processed for {f.mean.said(f.in_thread_ms)} ms"
+    )
     if not sure:
         text += "; storage or processors that take no more at once would look alike: the number of threads decides"
     return diagnosis(
@@ -434,7 +436,7 @@ def _unknown(f: Facts) -> Diagnosis | None:
         return None  # what is left of a time that is nearly all TCP's is no more than how far off that may be
     why = f.server.cannot if f.server is not None else None
     if f.unseen_share > _BLIND:
-        why = f"{f.unseen_share * 100:.0f} % of the operations are not in the captures"
+        why = f"{percent(f.unseen_share)} of the operations are not in the captures"
     unstable = _unstable_share(f)
     if why is None and f.storage_ms is None and unstable >= _MOSTLY:
         why = f"{percent(unstable)} of that time is of UNSTABLE WRITEs, which a server may answer from memory"

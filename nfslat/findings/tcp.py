@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nfslat.findings.catalogue import SYMPTOM, row
 from nfslat.findings.diagnosis import INLINED, OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts, Stalls, worth
-from nfslat.findings.words import ms, times
+from nfslat.findings.words import ms, percent, times
 from nfslat.model.causes import LOSSES, Cause, Charge
 from nfslat.wire.above import Why
 
@@ -400,7 +400,7 @@ def _bandwidth(stalls: Stalls, waits: float) -> _Said | None:
     within, inside = _inside(stalls, _FULL)
     return _Said(
         f"ops wait {ms(waits)} ms on average because the path {way} carries no more than {rate.mbit_per_s:.3g} Mbit/s "
-        f"of payload, which it does for {rate.share * 100:.0f} % of its busy time{inside}",
+        f"of payload, which it does for {percent(rate.share)} of its busy time{inside}",
         "likely",
         LookAt(
             knob="the path",

@@ -12,7 +12,7 @@ from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import LAYERS, Layers
 from nfslat.findings.leads import COMPLETE, FEW_OPS, INCOMPLETE, VERY_FEW_OPS, Ground, Lead, lead
 from nfslat.findings.put_off import PUT_OFF_CODES
-from nfslat.findings.words import lowered, ms, percent, span, summed
+from nfslat.findings.words import lowered, ms, percent, span
 
 __all__ = ["Ground", "verdict"]
 
@@ -136,9 +136,8 @@ def _of_cause(cause: Diagnosis, by: str, mean: Layers, findings: Sequence[Diagno
 
 
 def _of(cause: Diagnosis, mean: Layers) -> str:
-    whole = f"{ms(mean.total_ms)} ms"
     whose = "" if mean.client_ms is None else f" of the application's {_ops(mean)}time"
-    return f"{ms((cause.share or 0.0) * mean.total_ms)} of {whole}{whose}"
+    return f"{mean.said((cause.share or 0.0) * mean.total_ms)} of {mean.said(mean.total_ms)} ms{whose}"
 
 
 def _up_to(cause: Diagnosis, mean: Layers) -> str:
@@ -147,13 +146,16 @@ def _up_to(cause: Diagnosis, mean: Layers) -> str:
     return "up to " if counted or (mean.client_ms is not None and cause.layer in mean.kept_ms) else ""
 
 
+_WHERE = {
+    "above the wire": "above the wire in the client", "server": "in the server", "network": "in the network",
+}  # fmt: skip
+
+
 def where_it_goes(mean: Layers, by: str = "mean") -> str:
     """What each layer adds to the mean, as the tables have it: the printed numbers add up."""
-    parts = [("in the server", mean.server_ms), ("in the network", mean.network_ms)]
-    if mean.client_ms is not None:
-        parts.insert(0, ("above the wire in the client", mean.client_ms))
-    shown, total = summed([one for _, one in parts])
-    listed = [f"{figure} {where}" for figure, (where, _) in zip(shown, parts, strict=True)]
+    printed = {name: shown for name, (_, shown) in mean.printed.items()}
+    total = printed["client SRT" if mean.client_ms is None else "application"]
+    listed = [f"{printed[name]} {where}" for name, where in _WHERE.items() if name in printed]
     on_wire = "On the wire a" if by in ("limit", "tries") and mean.client_ms is None else "A"
     return f"{on_wire} mean {_ops(mean).replace(' and ', ' or ') or 'operation '}takes {total} ms: {', '.join(listed)}."
 
@@ -193,8 +195,8 @@ def _objective(one: Objective) -> str:
 def _proof(mean: Layers, cause: Diagnosis | None, findings: Sequence[Diagnosis]) -> list[str]:
     """The figures that prove it, the most telling three."""
     wire_ms = mean.server_ms + mean.network_ms
-    figures = [] if mean.client_ms is None else [f"application {ms(mean.total_ms)} ms"]
-    figures += [f"client SRT {ms(wire_ms)} ms", f"server SRT {ms(mean.server_ms)} ms"]
+    figures = [] if mean.client_ms is None else [f"application {mean.said(mean.total_ms)} ms"]
+    figures += [f"client SRT {mean.said(wire_ms)} ms", f"server SRT {mean.said(mean.server_ms)} ms"]
     if cause is not None and cause.code in PUT_OFF_CODES:
         total = sum(getattr(one.evidence, "total_between_ms", 0.0) for one in findings)
         return [f"between tries {span(total)} in all", *figures]
@@ -202,7 +204,7 @@ def _proof(mean: Layers, cause: Diagnosis | None, findings: Sequence[Diagnosis])
         for name, words in row(cause.code).proof:
             value = getattr(cause.evidence, name, None)
             if value:  # nothing of it proves nothing
-                return [*figures, f"{words} {ms(value)} ms"]
+                return [*figures, f"{words} {mean.said(value)} ms"]
     return figures
 
 

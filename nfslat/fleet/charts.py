@@ -6,13 +6,14 @@ import json
 import math
 from typing import Any
 
+from nfslat.answer.words import ms
 from nfslat.fleet.charts_clients import bars_chart, rows_axis, scatter_chart
 from nfslat.fleet.charts_time import Times, parts, server_lanes, time_axis, times_of
 from nfslat.fleet.model import Client, Fleet
 from nfslat.fleet.sections.words import compared, mean_over
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.style import STRONG, lane, lanes, tips, words
-from nfslat.report.text_layout import count, ms, visible
+from nfslat.report.text_layout import count, visible
 
 _MOST = 100  # clients in the heat map
 _HEAD_PX, _KEY_PX = 24, 40

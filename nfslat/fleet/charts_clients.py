@@ -7,6 +7,7 @@ import math
 import statistics
 from typing import Any
 
+from nfslat.answer.words import ms
 from nfslat.fleet.model import Client, Fleet
 from nfslat.fleet.sections.words import common_prefix, compared
 from nfslat.report.charts.chart import Chart, Spec
@@ -23,7 +24,7 @@ from nfslat.report.charts.style import (
     verticals,
     words,
 )
-from nfslat.report.text_layout import count, count_of, ms, shorten, visible
+from nfslat.report.text_layout import count, count_of, shorten, visible
 
 _MOST_BARS, _ROW_PX, _BAR_PX = 40, 17, 12
 _NAME = 20  # columns of a name

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 from urllib.parse import quote
 
+from nfslat.answer.words import adding_up
 from nfslat.findings.catalogue import CODES, row
 from nfslat.fleet.charts import charts
 from nfslat.fleet.model import Client, Fleet, OpRow, Pattern
@@ -30,7 +31,6 @@ from nfslat.fleet.sections.words import (
     span,
 )
 from nfslat.report.html.page import filled
-from nfslat.report.text_layout import adding_up
 
 _PACKAGE = "nfslat.fleet"
 _DETAILED = 300  # clients; of more a row has no packet of details, or the page would be too large for a mail

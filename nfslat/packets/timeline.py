@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from nfslat.answer.words import shares_adding_up
 from nfslat.figures.op_view import OpView, packets
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import endpoint
 from nfslat.model.units import utc
-from nfslat.report.text_layout import count_of, shares_adding_up, shorten, wrap
+from nfslat.report.text_layout import count_of, shorten, wrap
 from nfslat.report.text_writer import table
 
 _PARTS = (

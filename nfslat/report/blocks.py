@@ -16,7 +16,15 @@ class Label:
     depth: int
 
 
-Cell = str | int | float | Label | None  # an int is a count, a float a duration in ms
+@dataclass(frozen=True)
+class Figure:
+    """A duration in ms whose digits are those of the whole that it is part of."""
+
+    text: str
+    value_ms: float
+
+
+Cell = str | int | float | Label | Figure | None  # an int is a count, a float a duration in ms by itself
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from itertools import groupby
 from tabulate import tabulate
 
 from nfslat.answer import model
-from nfslat.report.blocks import Advice, Block, Cell, Command, Item, Label, Prose, RankedFinding, Table, Title
+from nfslat.answer.words import ms
+from nfslat.report.blocks import Advice, Block, Cell, Command, Figure, Item, Label, Prose, RankedFinding, Table, Title
 from nfslat.report.sections.all import blocks
 from nfslat.report.sections.inferred import inferred_words
-from nfslat.report.text_layout import count, count_of, ms, plain
+from nfslat.report.text_layout import count, count_of, plain
 
 _ESCAPED = re.compile(r"([\\`*_\[\]<>#|~])")
 _NUMBER = re.compile(r"[-+\d.,]* ?%?|cannot tell")
@@ -152,6 +153,8 @@ def _shown(cell: Cell) -> str:
     match cell:
         case Label(text, depth):
             return "- " * depth + text
+        case Figure(text):
+            return text
         case float():
             return ms(cell)
         case int():

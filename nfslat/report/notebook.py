@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from nfslat.answer.model import Finding, RawRow, Report
+from nfslat.answer.words import ms, percent
 from nfslat.findings.catalogue import ROWS
 from nfslat.findings.witness import WARNED
-from nfslat.report.text_layout import ms, percent, visible
+from nfslat.report.text_layout import visible
 
 _OPS = 8  # operations in the table
 _FINDINGS = 5

@@ -9,10 +9,12 @@ from itertools import zip_longest
 import tabulate as tables
 from tabulate import SEPARATING_LINE, DataRow, Line, TableFormat, tabulate
 
+from nfslat.answer.words import ms
 from nfslat.report.blocks import (
     Block,
     Cell,
     Command,
+    Figure,
     Fitted,
     Gap,
     Histogram,
@@ -24,7 +26,7 @@ from nfslat.report.blocks import (
     Table,
     Title,
 )
-from nfslat.report.text_layout import columns_needed, command_lines, count, ms, plain, shorten, shorten_left, wrap
+from nfslat.report.text_layout import columns_needed, command_lines, count, plain, shorten, shorten_left, wrap
 
 # `plain` leaves nothing that takes two columns. tabulate would ask wcwidth, if installed, which may know another
 # version of Unicode.
@@ -210,6 +212,8 @@ def _show(cell: Cell, max_decimals: int | None) -> str:
     match cell:
         case Label(text, depth):
             return _BLANK * (2 * depth) + text
+        case Figure(text):
+            return text
         case float():
             return f"{cell:.0e}" if max_decimals is None else ms(cell, max_decimals)
         case int():

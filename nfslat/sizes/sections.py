@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nfslat.answer.words import decimals, ms, percent
 from nfslat.report.blocks import Block, Gap, Prose, Table, Title
-from nfslat.report.text_layout import count, count_of, decimals_for, ms, percent
+from nfslat.report.text_layout import count, count_of
 from nfslat.report.text_writer import write
 from nfslat.sizes.payload import Fetch, Fetching, Runs, Sqlnet, Total, Transfer, Wire
 
@@ -138,11 +139,11 @@ def _alternatives(found: Fetching) -> Iterator[Block]:
 
 def _numbers(choices: list[tuple[int, int, Total]]) -> list[list[int | str]]:
     durations = [total.round_trip_ms for *_, total in choices if total.round_trip_ms is not None]
-    decimals = decimals_for(max(durations)) if durations else 0  # the same in all rows
+    places = decimals(max(durations)) if durations else 0  # the same in all rows
     rows: list[list[int | str]] = []
     for sdu, array_size, total in choices:
         numbers = [sdu, array_size, total.round_trips, total.units, total.segments, total.wire_bytes]
-        rows.append([*numbers, *([] if total.round_trip_ms is None else [f"{total.round_trip_ms:,.{decimals}f}"])])
+        rows.append([*numbers, *([] if total.round_trip_ms is None else [f"{total.round_trip_ms:,.{places}f}"])])
     return rows
 
 

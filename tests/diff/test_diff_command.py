@@ -83,7 +83,7 @@ def test_two_reports(tmp_path: Path) -> None:
     status, text, found = _run([_report(tmp_path / "a.json", 2.0), _report(tmp_path / "b.json", 20.0)])
     assert status == 0
     assert found["method"] == "summaries"
-    assert text.startswith("B is slower: READ 2.00 -> 20.0 ms")
+    assert text.startswith("B is slower: READ 2.00 -> 20.00 ms")
     assert "(server-storage is new)" in " ".join(text.split())
     assert found["verdict"]["cause"] == "server-storage"
     assert found["findings"][0]["ms_b"] == pytest.approx(18.0)

@@ -497,7 +497,7 @@ def test_percentiles_are_those_of_the_table(sample: Report) -> None:
     texts = {node["mark"]["text"]: node for node in _nodes(chart.spec) if "text" in node.get("mark", {})}
     assert {"p50 0.700 ms", "p95 0.800 ms", "p99 1.10 ms"} <= set(texts)  # network
     assert texts["p99 1.10 ms"]["encoding"]["x"]["datum"] == 1.1
-    assert "p99 55.9 ms (right of the axis)" in texts
+    assert "p99 55.90 ms (right of the axis)" in texts
 
 
 def test_percentiles_below_zero_stand_at_the_edge(sample: Report) -> None:

@@ -48,7 +48,7 @@ def test_each_group_has_its_means_and_its_percentiles() -> None:
     """One line a group in each of two tables, in the order of the report; client is server plus network."""
     means, percentiles = _cells(_text(_pivot(3)), "/export/f001")
     assert means == ["/export/f001", "10", "0.0819", "5.00", "4.00", "1.00", "1.25"]
-    assert percentiles == ["/export/f001", "2.50", "15.0", "2.00", "12.0", "0.500", "3.00"]
+    assert percentiles == ["/export/f001", "2.50", "15.00", "2.00", "12.00", "0.500", "3.00"]
 
 
 def test_what_is_hidden_is_counted_and_still_adds_up() -> None:
@@ -80,7 +80,7 @@ def test_the_rate_of_hidden_seconds_is_over_those_seconds() -> None:
     """Each second has a time of its own, so that their rates cannot be added."""
     rows = [_row("2024-05-01T10:00:00.0Z", size=1_000_000) for _ in range(MOST_SHOWN + 4)]
     (more,) = _cells(_text(Pivot("second", len(rows), rows, None)), "and 4 more ")
-    assert more[3:5] == ["40", "10.0"]
+    assert more[3:5] == ["40", "10.00"]
 
 
 def test_sizes_that_nobody_captured_are_named() -> None:
@@ -105,7 +105,7 @@ def test_intervals_have_a_table_for_all_ops_and_one_each_for_reads_and_writes() 
     titles = [line for line in text.splitlines() if "every 1 s" in line]
     assert [title.split(",")[0] for title in titles] == ["all ops", "READ"]
     assert "from 2024-05-01 10:00:00.500 UTC" in titles[0]
-    assert _cells(text, "19")[0] == ["19", "50.0", "400.0", "8.00", "2", "1.50", "9.00", "1.00", "0.500", "0.250"]
+    assert _cells(text, "19")[0] == ["19", "50.00", "400.0", "8.00", "2", "1.50", "9.00", "1.00", "0.500", "0.250"]
     assert _cells(text, "20") == []
     assert text.count("and 5 more (all of them with --json)") == 2
     assert "1 other operation: with --json" in text

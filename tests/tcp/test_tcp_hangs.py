@@ -290,7 +290,7 @@ def test_the_command_names_what_hangs(tmp_path: Path, capsys: pytest.CaptureFixt
     text = capsys.readouterr().out
     head = " ".join(" ".join(text.split("Other conversations")[0].split()).split()[:60])
     assert "10.0.0.1:40000 waits for 10.0.0.2:1521 to open its window" in head
-    assert "for 12.6 s at the capture's end. 6 probes" in head
+    assert "for 12.60 s at the capture's end. 6 probes" in head
     assert "no answer to SYN 1." in text
     assert "TCP made neither sender wait" not in text
     assert cli.main(["transport", str(path), "--json", "-"]) == 0

@@ -94,7 +94,7 @@ def test_two_turns_are_cut_at_their_five_instants() -> None:
     assert sum(parts.values()) == found.conversation_ms == 60
     assert (found.request_bytes, found.response_bytes) == (125, 1505)
     assert found.stalls == ()
-    assert "2 turns x 10.5 ms = 21.0 ms, 35.0 % of the conversation." in _page(talk)
+    assert "2 turns x 10.50 ms = 21.00 ms, 35.0 % of the conversation." in _page(talk)
 
 
 def test_a_server_that_greets_first_is_not_the_asker() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from nfslat.answer.words import adding_up, ms
 from nfslat.fleet.model import Client, Fleet, Pattern
 from nfslat.fleet.sections.words import (
     LETTERS,
@@ -25,7 +26,7 @@ from nfslat.fleet.sections.words import (
     slots_of,
 )
 from nfslat.report.blocks import Block, Fitted, Gap, Lines, Prose, Title
-from nfslat.report.text_layout import adding_up, count, ms, plain, shorten
+from nfslat.report.text_layout import count, plain, shorten
 from nfslat.report.text_writer import PROSE_WIDTH
 
 _MOST_ROWS = 20  # full ones; further outliers stand in the grid

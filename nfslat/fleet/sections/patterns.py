@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from nfslat.answer.words import ms, percent
 from nfslat.fleet.model import Fleet, Pattern
 from nfslat.fleet.sections.words import seconds
-from nfslat.report.text_layout import count, count_of, ms, percent, plain
+from nfslat.report.text_layout import count, count_of, plain
 
 SCOPES = {"all": "All clients", "group": "Groups of clients", "one": "Single clients"}
 _BOTH = 2

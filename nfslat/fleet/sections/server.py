@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+from nfslat.answer.words import ms
 from nfslat.fleet.model import Fleet, Server
 from nfslat.fleet.sections.words import mean_over, moment, phase_line, server_line
 from nfslat.report.blocks import Block, Fitted, Item, Lines, Prose, Title
-from nfslat.report.text_layout import count, ms
+from nfslat.report.text_layout import count
 
 _LABEL, _LARGEST = 10, 16  # columns at the left and at the right of a strip
 _MOST_PHASES = 12

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from nfslat.answer.model import Clock, Verdict
+from nfslat.answer.words import ms, percent
 from nfslat.fleet.model import Client, ClientWindow, Fleet, Phase, Problem, Run, Server, ServerWindow, SetApart
-from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
+from nfslat.report.text_layout import count, count_of, plain, shorten
 
 LETTERS = {"server": "S", "network": "N", "client": "C"}
 STATES = {

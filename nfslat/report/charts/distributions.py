@@ -6,6 +6,7 @@ import math
 
 from nfslat.answer.model import MatchedRow, Report, Summary
 from nfslat.answer.pictures import Classes, Distribution
+from nfslat.answer.words import ms
 from nfslat.report.charts import legend
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.style import (
@@ -26,7 +27,7 @@ from nfslat.report.charts.style import (
 )
 from nfslat.report.charts.waterfall import slug
 from nfslat.report.sections.tables import op_label
-from nfslat.report.text_layout import count_of, ms, shorten
+from nfslat.report.text_layout import count_of, shorten
 
 MOST_OPS = 8  # charts of single operations; the page's table has all
 _FEWEST = 10  # ops of a chart; fewer are no distribution

@@ -9,12 +9,13 @@ from datetime import datetime
 
 from nfslat.answer.model import Report
 from nfslat.answer.pictures import Event
+from nfslat.answer.words import ms
 from nfslat.findings.catalogue import row
 from nfslat.model.units import to_s
 from nfslat.report.charts.chart import Spec
 from nfslat.report.charts.legend import LINE_PX
 from nfslat.report.charts.style import CULPRIT, INK, Lane, tips, words
-from nfslat.report.text_layout import count, duration, ms
+from nfslat.report.text_layout import count, duration
 
 _MOST = 8  # that are marked; the table has all
 _ROWS, _NEAR = 3, 0.03  # of the axis: letters that are nearer stand below each other

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from nfslat.answer.model import InFlight, Level, Report
+from nfslat.answer.words import percent
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.style import (
     COLOUR,
@@ -20,7 +21,7 @@ from nfslat.report.charts.style import (
     tips,
     words,
 )
-from nfslat.report.text_layout import count, percent
+from nfslat.report.text_layout import count
 
 _LEAST_SHARE = 0.01  # of the time; what is said of less is chance
 _FAR = 1.5  # a limit so many times higher than what was in flight is not on the axis

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from nfslat.answer.model import MatchedRow, Report
+from nfslat.answer.words import adding_up, ms, shares_adding_up
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.style import INK, ON_COLOUR, SIDES, channel, heading, spread, tips, unit
-from nfslat.report.text_layout import adding_up, count_of, ms, shares_adding_up
+from nfslat.report.text_layout import count_of
 
 _HEAD_PX, _BAR_PX, _LINE_PX, _GAP_PX = 22, 28, 18, 26
 _SWATCH_PX = 12
@@ -25,6 +26,7 @@ _LOOK = {
     "reply_net": ("network", 0.9),
     "net_both": ("network", 0.9),
 }
+_IN_SERVER = ("queue", "thread", "server")
 _MEANS = {
     "call_send": "call_send: client sends it",
     "call_net": "call_net: call in transit",
@@ -54,8 +56,10 @@ def parts_chart(report: Report) -> list[Chart]:
     top = 0
     for title, row in found:
         segments = _segments(row, split, queue)
-        shown, whole = adding_up([value for _, value in segments])
-        shares = shares_adding_up([value for _, value in segments])
+        values = [value for _, value in segments]
+        of = ["server" if name in _IN_SERVER else "network" for name, _ in segments]
+        shown, whole = adding_up(values, of=of)
+        shares = shares_adding_up(values, of)
         texts = [
             f"{number}. {_MEANS[name]}: {value} ms" + (f" ({share})" if share != "-" else "")
             for number, ((name, _), value, share) in enumerate(zip(segments, shown, shares, strict=True), 1)

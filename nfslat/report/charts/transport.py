@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from nfslat.answer.model import Report
 from nfslat.answer.pictures import OverTime
+from nfslat.answer.words import ms
 from nfslat.report.charts import events, legend
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.heat import time_axis
 from nfslat.report.charts.style import COLOUR, PLAIN, Lane, heading, lane, lanes, rule, tips
-from nfslat.report.text_layout import count_of, ms
+from nfslat.report.text_layout import count_of
 
 _HEAD_PX, _GAP_PX, _WAY_PX = 22, 18, 96
 _KEYS = (

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from nfslat.answer.model import MatchedRow, Report, StackRow
+from nfslat.answer.words import percent, stacked
 from nfslat.report.charts import legend
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.style import COLOUR, HUES, PLAIN, SIDES, channel, culprit_of, margin, spread, tips, unit
-from nfslat.report.text_layout import count_of, ms, percent, shorten
+from nfslat.report.text_layout import count_of, shorten
 
 _ROW_PX, _BAR_PX = 40, 16
 _INDENT_PX = 14
@@ -93,11 +94,12 @@ def _waterfall(op: str, rows: list[StackRow], name: str, total: MatchedRow | Non
     head = legend.height(keys)
     whole = [i + 1 < len(rows) and rows[i + 1].depth > row.depth for i, row in enumerate(rows)]
     values: list[dict[str, Any]] = []
+    printed = stacked(rows)
     for i, (row, start) in enumerate(zip(rows, starts, strict=True)):
         share = "" if row.share is None or percent(row.share) == "-" else f" ({percent(row.share)})"
         values.append(
             {
-                "label": f"{shorten(row.layer, 44)}: {ms(row.ms)} ms{share}",
+                "label": f"{shorten(row.layer, 44)}: {printed[i]} ms{share}",
                 "layer": row.layer,
                 "ms": row.ms,
                 "start": start,
@@ -140,7 +142,7 @@ def _waterfall(op: str, rows: list[StackRow], name: str, total: MatchedRow | Non
             "text": {"field": "label", "type": "nominal", "title": None},
         },
     }
-    figures = "; ".join(f"{row.layer} {ms(row.ms)} ms" for row in rows)
+    figures = "; ".join(f"{row.layer} {shown} ms" for row, shown in zip(rows, printed, strict=True))
     alt = f"Latency stack {shown}: {figures}."
     count = "" if op != "all" or total is None else f" Means over {count_of(total.count, 'matched op')}."
     caption = (

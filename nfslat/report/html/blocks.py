@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from nfslat.report.blocks import Block, Cell, Command, Item, Label, Prose, Table, Title
-from nfslat.report.text_layout import count, ms
+from nfslat.answer.words import ms
+from nfslat.report.blocks import Block, Cell, Command, Figure, Item, Label, Prose, Table, Title
+from nfslat.report.text_layout import count
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ def _cell(cell: Cell, words: bool) -> CellOf:
     match cell:
         case Label(text, depth):
             return CellOf(text, None, words, depth)
+        case Figure(text, value):
+            return CellOf(text, repr(value), words=False)
         case float():
             return CellOf(ms(cell), repr(cell), words=False)
         case int():

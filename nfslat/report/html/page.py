@@ -13,6 +13,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from nfslat.answer.model import Report
+from nfslat.answer.words import ms, percent
 from nfslat.errors import UsageError
 from nfslat.findings.catalogue import HANGS
 from nfslat.report import vega
@@ -29,7 +30,7 @@ from nfslat.report.sections.handover import TITLE, handover
 from nfslat.report.sections.inferred import inferred_words
 from nfslat.report.sections.outcomes import is_quiet
 from nfslat.report.sections.tables import op_label
-from nfslat.report.text_layout import count, ms, percent, visible
+from nfslat.report.text_layout import count, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -66,6 +67,7 @@ def render(report: Report) -> str:
         events=marks(report),
         blocks=view.sections(report),
         tiles=view.tiles(report),
+        means=view.means(report),
         stacks=view.stacks(report),
         op_rows=view.op_rows(report),
         histograms=view.histograms(report),

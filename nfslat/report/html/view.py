@@ -11,12 +11,12 @@ from nfslat.answer import pictures
 from nfslat.answer.model import MatchedRow, Report, StackRow, Summary
 from nfslat.answer.pictures import SlowOp
 from nfslat.answer.pivots import IntervalRow, Pivot, PivotRow
+from nfslat.answer.words import adding_up, percent, stacked
 from nfslat.report.charts.waterfall import captured
 from nfslat.report.html.blocks import Shown, shown
 from nfslat.report.sections.all import blocks
 from nfslat.report.sections.pieces import PARTS_IN_WORDS, in_order, largest
 from nfslat.report.sections.tables import histogram_rows, op_label
-from nfslat.report.text_layout import percent
 
 PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 # Parts in words, and what a part is divided into or put together from.
@@ -47,8 +47,10 @@ class Tile:
     layer: str  # whose it is; "whole" is the sum of the others
     title: str
     ms: float
+    text: str
     share: float | None  # of the whole
     slowest_ms: float | None
+    slowest_text: str
     slowest_share: float | None
     means: str
 
@@ -58,7 +60,7 @@ class OpRow:
     op: str
     version: str
     count: int
-    sides: list[tuple[str, Summary]]
+    sides: list[tuple[str, Summary, str]]  # and the mean as it is printed
 
 
 @dataclass(frozen=True)
@@ -114,20 +116,27 @@ def tiles(report: Report) -> list[Tile]:
                 layer,
                 f"{title}: {row.op}" if layer == "whole" else title,
                 row.ms,
+                text,
                 row.share,
                 None,
+                "",
                 None,
                 row.source,
             )
-            for (key, layer, title), row in zip(_OF_APPLICATION, of_application, strict=True)
+            for (key, layer, title), row, text in zip(
+                _OF_APPLICATION, of_application, stacked(of_application), strict=True
+            )
         ]
     total, slowest = matched.total, matched.slowest
+    texts, tails = _printed(total), {} if slowest is None else _printed(slowest)
 
     def tile(key: str, title: str, means: str) -> Tile:
         mean, tail = _mean(total, key), None if slowest is None else _mean(slowest, key)
         tail_share = None if slowest is None or tail is None else _share(tail, slowest)
         layer = "whole" if key == "client" else key
-        return Tile(key, layer, title, mean, _share(mean, total), tail, tail_share, means)
+        return Tile(
+            key, layer, title, mean, texts[key], _share(mean, total), tail, tails.get(key, ""), tail_share, means
+        )
 
     return [
         tile("client", "Client SRT", "from the call's first byte to the reply's last byte, at the client's wire"),
@@ -177,15 +186,29 @@ def _mean(row: MatchedRow, key: str) -> float:
     return summary.mean
 
 
+def means(report: Report) -> dict[str, str]:
+    """Those of all matched ops, as they are printed."""
+    total = None if report.matched is None else report.matched.total
+    return {} if total is None else _printed(total)
+
+
+def _printed(row: MatchedRow) -> dict[str, str]:
+    """The means of client, network and server."""
+    (network, server), client = adding_up([row.network_ms.mean, row.server_ms.mean])
+    return {"client": client, "server": server, "network": network}
+
+
 def _share(value: float, row: MatchedRow) -> float | None:
     return value / row.client_ms.mean if row.client_ms.mean > 0 else None
 
 
-def stacks(report: Report) -> list[tuple[str, list[StackRow]]]:
-    """Blocks of the latency stack by operation; where none was made, client SRT, network and server."""
+def stacks(report: Report) -> list[tuple[str, list[StackRow], list[str]]]:
+    """Blocks of the latency stack by operation, with their ms as printed; where none was made, client SRT, network and
+    server."""
     total = None if report.matched is None else report.matched.total
     rows = report.stack or ([] if total is None else captured(total))
-    return [(op, [row for row in rows if row.op == op]) for op in dict.fromkeys(row.op for row in rows)]
+    blocks_of = {op: [row for row in rows if row.op == op] for op in dict.fromkeys(row.op for row in rows)}
+    return [(op, block, stacked(block)) for op, block in blocks_of.items()]
 
 
 def op_rows(report: Report) -> list[OpRow]:
@@ -199,9 +222,7 @@ def op_rows(report: Report) -> list[OpRow]:
     if matched.slowest is not None:
         rows.append(("slowest 1 %", "", matched.slowest))
     return [
-        OpRow(
-            op, version, row.count, [("client", row.client_ms), ("server", row.server_ms), ("network", row.network_ms)]
-        )
+        OpRow(op, version, row.count, [(key, getattr(row, f"{key}_ms"), text) for key, text in _printed(row).items()])
         for op, version, row in rows
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nfslat.answer.model import AuditNote, Capture, MatchedOps, MatchedRow, RawRow, Report, Verdict
+from nfslat.answer.words import ms, percent
 from nfslat.findings.catalogue import row as row_of
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
 from nfslat.report.sections.findings import LAYERS
@@ -13,7 +14,7 @@ from nfslat.report.sections.pivots import legend
 from nfslat.report.sections.tables import (
     op_label,
 )
-from nfslat.report.text_layout import adding_up_below_each_other, count, count_of, ms, percent, shorten
+from nfslat.report.text_layout import adding_up_below_each_other, count, count_of, shorten
 
 SRT_MEANS = {
     "nfslat": "at the client from the first byte of the call to the last byte of the reply, at the server from the "

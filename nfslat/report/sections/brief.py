@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nfslat.answer.model import Report
-from nfslat.report.blocks import Block, Cell, Gap, Item, Label, Prose, Table, Title
-from nfslat.report.sections.tables import op_label
-from nfslat.report.text_layout import count, count_of, percent
+from nfslat.answer.words import percent, stacked
+from nfslat.report.blocks import Block, Cell, Figure, Gap, Item, Label, Prose, Table, Title
+from nfslat.report.sections.tables import means_of, op_label
+from nfslat.report.text_layout import count, count_of
 
 _PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 _MOST_ROWS = 20
@@ -25,14 +26,11 @@ def by_op_section(report: Report) -> Iterator[Block]:
     matched = report.matched
     if matched is None or matched.total is None:
         return
-    rows: list[list[Cell]] = [
-        [
-            *(op_label(row.program, row.op), row.count),
-            *map(float, (row.client_ms.mean, row.client_ms.p99, row.network_ms.mean, row.server_ms.mean)),
-            None if row.queue_ms is None else float(row.queue_ms),
-        ]
-        for row in matched.by_op[:_MOST_ROWS]
-    ]
+    rows: list[list[Cell]] = []
+    for row in matched.by_op[:_MOST_ROWS]:
+        client, network, server, queue = means_of(row)
+        p99 = float(row.client_ms.p99)
+        rows.append([op_label(row.program, row.op), row.count, client, p99, network, server, queue])
     yield Title("By operation")
     headers = ("op", "count", "client ms", "client p99 ms", "network ms", "server ms", "of it queue ms")
     yield Table("lrddddd", headers, rows)
@@ -57,9 +55,11 @@ def parts_section(report: Report) -> Iterator[Block]:
 
 def stack_section(report: Report) -> Iterator[Block]:
     """All blocks of the latency stack in one table."""
-    rows: list[list[Cell]] = [
-        [Label(row.layer, row.depth), row.op, float(row.ms), percent(row.share), row.source] for row in report.stack
-    ]
+    rows: list[list[Cell]] = []
+    for op in dict.fromkeys(row.op for row in report.stack):
+        block = [row for row in report.stack if row.op == op]
+        for row, shown in zip(block, stacked(block), strict=True):
+            rows.append([Label(row.layer, row.depth), row.op, Figure(shown, row.ms), percent(row.share), row.source])
     if rows:
         yield Title("From application to storage")
         yield Table("lldrl", ("layer", "op", "ms", "share", "source"), rows)

@@ -7,9 +7,10 @@ from typing import Any
 
 from nfslat.answer.model import Capture, Completeness, Finding, InFlight, WhatIf
 from nfslat.answer.words import ms as exact_ms
+from nfslat.answer.words import percent
 from nfslat.findings.catalogue import MANUAL, looked_for, looked_for_in_figures, row
 from nfslat.report.blocks import Advice, Block, Cell, Item, Prose, RankedFinding, Table, Title
-from nfslat.report.text_layout import count, count_of, percent, plain, shorten
+from nfslat.report.text_layout import count, count_of, plain, shorten
 
 LAYERS = ("server", "network", "client")  # those of the rest are about the captures, and stand with them
 _MUCH_UNSEEN = 0.1

@@ -13,12 +13,12 @@ from pathlib import PurePath
 
 from nfslat.answer.model import Capture, Clock, Completeness, Inferred, MatchedOps, Report
 from nfslat.answer.pictures import SlowOp
-from nfslat.answer.words import complete, missing_ops
+from nfslat.answer.words import adding_up, complete, missing_ops, ms, percent
 from nfslat.findings.catalogue import row
 from nfslat.report.blocks import Block, Command, Item, Title
 from nfslat.report.sections.pieces import largest, layer_of
 from nfslat.report.sections.tables import op_label
-from nfslat.report.text_layout import adding_up, count, count_of, duration, ms, percent, shorten
+from nfslat.report.text_layout import count, count_of, duration, shorten
 
 TITLE = "Evidence for the other team"
 _OPS, _FILES, _MOUNTS = 3, 3, 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nfslat.answer.model import Inferred
-from nfslat.report.text_layout import ms
+from nfslat.answer.words import ms
 
 _OTHERWISE = {"server": "client", "client": "server"}
 

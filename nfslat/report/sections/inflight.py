@@ -16,10 +16,10 @@ from nfslat.answer.model import (
     ServerInFlight,
     SessionInFlight,
 )
-from nfslat.answer.words import complete
+from nfslat.answer.words import complete, ms, percent
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
 from nfslat.report.sections.tables import op_label
-from nfslat.report.text_layout import count, count_of, ms, percent, plain, shorten
+from nfslat.report.text_layout import count, count_of, plain, shorten
 
 _MOST_LEVELS, _MOST_ROWS = 8, 8  # rows of a table
 _HIDDEN = 0.02  # of the ops; less hardly changes a level

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nfslat.answer.outcomes import Outcomes, Recovery, StatusRow, TriedAgain
+from nfslat.answer.words import ms
 from nfslat.report.blocks import Block, Cell, Item, Prose, Table, Title
 from nfslat.report.sections.tables import op_label
-from nfslat.report.text_layout import count_of, ms, plain
+from nfslat.report.text_layout import count_of, plain
 
 _QUIET = ("done", "everyday", "unknown")
 _IN_WORDS = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nfslat.answer.model import Finding, NextStep, Report
-from nfslat.report.blocks import Block, Cell, Command, Gap, Item, Label, Prose, Table, Title, indented
+from nfslat.report.blocks import Block, Cell, Command, Gap, Item, Label, Prose, Table, Title
 from nfslat.report.sections.findings import LAYERS, explains
-from nfslat.report.sections.tables import op_label, raw_section
-from nfslat.report.text_layout import adding_up_below_each_other, count_of, percent, plain, shorten
+from nfslat.report.sections.tables import op_label, raw_section, stack_cells
+from nfslat.report.text_layout import adding_up_below_each_other, count_of, plain, shorten
 
 _CAUSES, _OPERATIONS, _NOTES = 3, 5, 3  # that are shown
 _SOME_TIME = 0.01  # of the time of all: an operation that takes less is not shown
@@ -70,12 +70,8 @@ def first_stack_section(report: Report) -> Iterator[Block]:
     if not rows:
         return
     yield Title("Latency stack, mean ms" + ("" if rows[0].op == "all" else f": {shorten(rows[0].op, 40)}"))
-    cells: list[list[Cell]] = [
-        [indented(shorten(row.layer, 36), min(row.depth, 4)), float(row.ms), percent(row.share), row.source]
-        for row in rows
-    ]
     layers = [_LAYER_OF.get(row.layer, "") for row in rows]
-    yield Table("ldrl", ("layer", "ms", "share", "source"), cells, last="cut", styles=layers)
+    yield Table("ldrl", ("layer", "ms", "share", "source"), stack_cells(rows), last="cut", styles=layers)
 
 
 _LAYER_OF = {

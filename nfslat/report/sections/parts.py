@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nfslat.answer.model import Clock, MatchedRow, Parts, PartSummaries, Summary
+from nfslat.answer.words import adding_up, ms, shares_adding_up
 from nfslat.report.blocks import Block, Cell, Item, Prose, Table, Title, indented
-from nfslat.report.text_layout import adding_up, count, count_of, ms, shares_adding_up
+from nfslat.report.text_layout import count, count_of
 
 
 def parts_section(total: MatchedRow, slowest: MatchedRow | None) -> Iterator[Block]:
@@ -17,8 +18,9 @@ def parts_section(total: MatchedRow, slowest: MatchedRow | None) -> Iterator[Blo
     columns: list[list[str]] = []
     for parts in both:
         values = [value for _, value in _parts(parts, split)]
-        shown, sum_shown = adding_up(values)
-        columns += [[*shown, sum_shown], [*shares_adding_up(values), ""]]
+        of = ["server" if label.startswith("server") else "network" for label, _ in _parts(parts, split)]
+        shown, sum_shown = adding_up(values, of=of)
+        columns += [[*shown, sum_shown], [*shares_adding_up(values, of), ""]]
     labels = [*(label for label, _ in _parts(both[0], split)), "sum, first to last byte"]
     error = f"+/- {ms(max(parts.one_way_error or 0.0 for parts in both))}" if split else ""
     rows: list[list[Cell]] = []

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nfslat.answer.model import Phase
+from nfslat.answer.words import adding_up, percent
 from nfslat.report.blocks import Block, Prose, Table, Title
-from nfslat.report.text_layout import count, ms, percent
+from nfslat.report.text_layout import count
 
 _SECONDS = slice(11, 21)  # of ISO 8601: to the tenth
 
@@ -16,17 +17,11 @@ def phases_section(phases: Sequence[Phase]) -> Iterator[Block]:
     if not phases:
         return
     yield Title("Phases: when response times changed to another level")
-    rows = [
-        [
-            one.begin[_SECONDS],
-            one.end[_SECONDS],
-            count(one.ops),
-            percent(one.time_share),
-            *(ms(value) for value in (one.client_ms, one.server_ms, one.network_ms)),
-            _said(one),
-        ]
-        for one in phases
-    ]
+    rows = []
+    for one in phases:
+        (network, server), client = adding_up([one.network_ms, one.server_ms])
+        when = one.begin[_SECONDS], one.end[_SECONDS]
+        rows.append([*when, count(one.ops), percent(one.time_share), client, server, network, _said(one)])
     yield Table("llrrdddl", ["from", "to", "ops", "time", "client", "server", "network", "mostly"], rows)
     yield Prose(
         "Means in ms, leaving out a twentieth of a phase where it borders on another; time is the share of all "

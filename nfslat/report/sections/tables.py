@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from nfslat.answer.model import Bucket, Capture, MatchedOps, RawRow, Report, Selection, StackRow, Summary
-from nfslat.report.blocks import Block, Cell, Gap, Histogram, Prose, Table, Title, indented
-from nfslat.report.text_layout import adding_up_below_each_other, count, percent, plain, shares_adding_up, shorten
+from nfslat.answer.model import Bucket, Capture, MatchedOps, MatchedRow, RawRow, Report, Selection, StackRow, Summary
+from nfslat.answer.words import of_mean, percent, shares_adding_up, stacked
+from nfslat.report.blocks import Block, Cell, Figure, Gap, Histogram, Prose, Table, Title, indented
+from nfslat.report.text_layout import adding_up_below_each_other, count, plain, shorten
 
 # Miss and State names (tables.py) in words.
 _MISSES = {
@@ -40,11 +41,22 @@ def stack_section(stack: Sequence[StackRow]) -> Iterator[Block]:
     for op in dict.fromkeys(row.op for row in stack):
         rows = [row for row in stack if row.op == op]
         yield Title("Latency stack, mean ms" + ("" if op == "all" else f": {shorten(op, 40)}"))
-        cells: list[list[Cell]] = [
-            [indented(shorten(row.layer, 36), min(row.depth, 4)), float(row.ms), percent(row.share), row.source]
-            for row in rows
-        ]
-        yield Table("ldrl", ("layer", "ms", "share", "source"), cells, last="wrapped")
+        yield Table("ldrl", ("layer", "ms", "share", "source"), stack_cells(rows), last="wrapped")
+
+
+def stack_cells(rows: Sequence[StackRow]) -> list[list[Cell]]:
+    """One block of the latency stack."""
+    return [
+        [indented(shorten(row.layer, 36), min(row.depth, 4)), Figure(shown, row.ms), percent(row.share), row.source]
+        for row, shown in zip(rows, stacked(rows), strict=True)
+    ]
+
+
+def means_of(row: MatchedRow) -> tuple[Cell, Cell, Cell, Cell]:
+    """Client, network, server and the wait for a thread, which may not be known."""
+    shown = of_mean(None, row.network_ms.mean, row.server_ms.mean, row.queue_ms)
+    figures = {name: Figure(text, value) for name, (value, text) in shown.items()}
+    return figures["client SRT"], figures["network"], figures["server"], figures.get("waiting for a thread")
 
 
 def raw_section(side: str, rows: Sequence[RawRow]) -> Iterator[Block]:

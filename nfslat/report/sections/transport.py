@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nfslat.answer.model import Charge, Hang, TcpAmount, Transport
+from nfslat.answer.words import ms, percent
 from nfslat.model.causes import in_words
 from nfslat.report.blocks import Block, Cell, Item, Prose, Table, Title
-from nfslat.report.text_layout import count, count_of, duration, ms, percent
+from nfslat.report.text_layout import count, count_of, duration
 
 _WORTH, _WORTH_SLOWEST = 0.01, 0.05  # of the client SRT on average, or in the slowest 1 %: less has no row
 _PLACES = {"before": "before the call's first byte", "after": "after the reply's last byte"}

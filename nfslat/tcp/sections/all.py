@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nfslat.answer.words import ms, percent
 from nfslat.model.causes import WORDS
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
-from nfslat.report.text_layout import count, count_of, duration, ms, percent, shorten
+from nfslat.report.text_layout import count, count_of, duration, shorten
 from nfslat.report.text_writer import write
 from nfslat.tcp.hangs import Hanging
 from nfslat.tcp.model import Capture, Detail, Ends, Line, Report

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nfslat.answer.words import ms, percent
 from nfslat.report.blocks import Block, Cell, Prose, Table, Title
-from nfslat.report.text_layout import count, count_of, ms, percent
+from nfslat.report.text_layout import count, count_of
 from nfslat.tcp.model import Ends, Passed
 
 _HELD = 3  # episodes that are shown

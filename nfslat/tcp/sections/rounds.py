@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nfslat.answer.words import ms, percent
 from nfslat.report.blocks import Block, Cell, Gap, Prose, Table, Title
-from nfslat.report.text_layout import count, count_of, duration, ms, percent
+from nfslat.report.text_layout import count, count_of, duration
 from nfslat.tcp.floors import Place
 from nfslat.tcp.rounds import DelayedAcks, HeldBack, Rounds
 from nfslat.tcp.setup import Setup

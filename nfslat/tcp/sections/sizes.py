@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from nfslat.answer.words import ms, percent
 from nfslat.report.blocks import Block, Gap, Prose, Table, Title
-from nfslat.report.text_layout import count, count_of, ms, percent
+from nfslat.report.text_layout import count, count_of
 from nfslat.tcp.bursts import Spill
 from nfslat.tcp.carried import Carried
 from nfslat.tcp.sizes import Correlation, Mode, Runts, Sizes, WaySizes

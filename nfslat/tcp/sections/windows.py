@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nfslat.answer.words import adding_up, ms, percent
 from nfslat.model.causes import LIMITS, WORDS, Cause
 from nfslat.report.blocks import Block, Cell, Gap, Prose, Table, Title
-from nfslat.report.text_layout import adding_up, count, count_of, ms, percent
+from nfslat.report.text_layout import count, count_of
 from nfslat.tcp.limits import Limits
 from nfslat.tcp.sections.rounds import times
 from nfslat.tcp.waits import Waits
