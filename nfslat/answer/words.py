@@ -9,6 +9,7 @@ from nfslat.answer.model import StackRow
 
 _NEARLY_ALL = 0.95  # from here on two decimals tell how much is missing
 _DASH = "-"
+OF_ONE = 3  # decimals of a single operation: its packets tell microseconds
 SAME_MS = 1e-6  # sums of the same floats in another order differ by less
 
 
@@ -31,14 +32,17 @@ def with_places(value_ms: float, whole_ms: float) -> str:
     return _fixed(_units(value_ms, places), places)
 
 
-def adding_up(parts: Sequence[float], at_most: int = 4, of: Sequence[str] = ()) -> tuple[list[str], str]:
+def adding_up(
+    parts: Sequence[float], at_most: int = 4, of: Sequence[str] = (), places: int | None = None
+) -> tuple[list[str], str]:
     """Parts and their sum, all with the decimals of the sum, so that they add up to the last digit.
 
     The largest part is what the others leave of the sum, where a unit more or less is hardly seen. `of` names the layer
-    that each is part of: those of a layer add up to what the layer is where it stands as one part.
+    that each is part of: those of a layer add up to what the layer is where it stands as one part. `places` is how many
+    decimals there are, whatever the sum is.
     """
     whole = math.fsum(parts)
-    places = min(decimals(whole), at_most)
+    places = min(decimals(whole), at_most) if places is None else places
     total = _units(whole, places)
     return [_fixed(one, places) for one in _within(parts, of, total, places)], _fixed(total, places)
 

@@ -7,6 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from nfslat.answer.words import SAME_MS, of_mean, with_places
 
+# Of the latency stack; where two are equal the first is meant.
+_ROWS = {
+    "server": ("waiting for a thread", "in a thread", "server"),
+    "network": ("network",),
+    "client": ("above the wire",),
+}
 LAYERS = {"server": "the server", "network": "the network", "client": "the client, above the wire,"}
 
 
@@ -50,11 +56,12 @@ class Layers:
         total_ms = None if self.client_ms is None else self.total_ms
         return of_mean(total_ms, self.network_ms, self.server_ms, self.queue_ms)
 
-    def said(self, value_ms: float) -> str:
-        """A part of the total with the digits that tables have for it, or with as many."""
+    def said(self, value_ms: float, layer: str = "") -> str:
+        """A part of the total, or of `layer`, with the digits that tables have for it, or with as many."""
         known = self.printed
-        of_them = (shown for value, shown in known.values() if abs(value - value_ms) < SAME_MS)
-        return next(of_them, None) or with_places(value_ms, known["client SRT"][0])
+        rows = _ROWS.get(layer, known)
+        same = (known[row][1] for row in rows if row in known and abs(known[row][0] - value_ms) < SAME_MS)
+        return next(same, None) or with_places(value_ms, known["client SRT"][0])
 
     @property
     def by_srt(self) -> Layers:

@@ -218,7 +218,7 @@ def _queue(f: Facts) -> Diagnosis | None:
         )
     )
     evidence = Queue(queue_ms=f.queue_ms, in_thread_ms=f.in_thread_ms, server_ms=f.mean.server_ms, workers=workers)
-    split = f"{f.mean.said(f.queue_ms)} of the server's {f.mean.said(f.mean.server_ms)} ms"
+    split = f"{f.mean.said(f.queue_ms, 'server')} of the server's {f.mean.said(f.mean.server_ms)} ms"
     storage_ms = f.storage_ms
     leaving = "" if estimate is None else f" that {_number(s)} at a time leave{'s' if estimate == 1 else ''}"
     witnesses = s.witnesses if s is not None else 0

@@ -137,7 +137,7 @@ def _of_cause(cause: Diagnosis, by: str, mean: Layers, findings: Sequence[Diagno
 
 def _of(cause: Diagnosis, mean: Layers) -> str:
     whose = "" if mean.client_ms is None else f" of the application's {_ops(mean)}time"
-    return f"{mean.said((cause.share or 0.0) * mean.total_ms)} of {mean.said(mean.total_ms)} ms{whose}"
+    return f"{mean.said((cause.share or 0.0) * mean.total_ms, cause.layer)} of {mean.said(mean.total_ms)} ms{whose}"
 
 
 def _up_to(cause: Diagnosis, mean: Layers) -> str:

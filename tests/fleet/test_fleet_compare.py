@@ -127,7 +127,7 @@ def test_the_wait_of_all_is_told_with_its_time_and_size(story: Compared) -> None
     assert threads.effect_ms == pytest.approx(21.2, rel=0.02)
     when = iso(HALF_NS)[11:19]
     assert threads.text.startswith(f"From {when} UTC on calls of all 100 clients wait 21.")
-    assert threads.text.endswith(" % of their time) for one of the server's 8 threads; before, 0.100 ms.")
+    assert threads.text.endswith(" % of their time) for one of the server's 8 threads; before, 0.0999 ms.")
 
 
 def test_the_slow_path_is_told_with_its_loss(story: Compared) -> None:
@@ -137,7 +137,7 @@ def test_the_slow_path_is_told_with_its_loss(story: Compared) -> None:
     assert group.p_value is not None
     assert group.p_value < 1e-6
     assert group.text.startswith("The 7 clients in 10.9.7.0/24 take ")
-    assert "0.50 % of their TCP bytes are retransmitted (of the others' 0.00 %)" in group.text
+    assert "0.5 % of their TCP bytes are retransmitted (of the others' 0.0 %)" in group.text
     assert (group.evidence["lost_segments"], group.of) == (7 * 12, 7)
 
 
@@ -334,7 +334,7 @@ def test_what_most_clients_reports_find_is_common_to_all() -> None:
     fleet = plain(20, others={"findings": storage, "verdict": own}, queue_ms=(0.1, 21.3))
     found = compare(summaries(fleet), server(*phases()), WINDOWS).patterns
     assert [(one.scope, one.cause) for one in found] == [("all", "server-storage"), ("all", "server-threads")]
-    assert "All 20 clients have one finding in common, server-storage, which explains 80 %" in found[0].text
+    assert "All 20 clients have one finding in common, server-storage, which explains 80.0 %" in found[0].text
 
 
 def test_a_limit_all_the_time_needs_no_moment() -> None:
@@ -536,7 +536,7 @@ def test_of_two_clients_each_ones_own_report_tells() -> None:
     found = compare(summaries(fleet), None, WINDOWS)
     (pattern,) = found.patterns
     assert (pattern.scope, pattern.layer, pattern.cause, pattern.clients) == ("one", "network", "net-delay", ["c001"])
-    assert pattern.text == "c001: net-delay, 90 % of its time (its own report): net-delay explains this much."
+    assert pattern.text == "c001: net-delay, 90.0 % of its time (its own report): net-delay explains this much."
     one = next(one for one in found.clients if one.name == "c001")
     assert one.client_ms is not None
     assert pattern.effect_ms == pytest.approx(0.9 * one.client_ms.mean)
@@ -563,7 +563,7 @@ def test_captures_of_a_part_of_the_time_are_a_reason() -> None:
     fleet[3] = replace(fleet[3], others={"outside": 40})
     found = compare(summaries(fleet), None, WINDOWS).verdict
     assert (
-        "the capture of 1 client covers a part of the time only (of the ops in the server's: c002 25 %)"
+        "the capture of 1 client covers a part of the time only (of the ops in the server's: c002 25.0 %)"
         in found.reasons
     )
     assert found.confidence == "medium"

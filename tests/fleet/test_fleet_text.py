@@ -101,14 +101,14 @@ def test_a_row_shows_what_is_known() -> None:
     """The first client and the one with slots, digit by digit; neighbours of which the same is said share the line."""
     lines = _section(render(story(100), width=120), "Clients:")
     assert lines[1:5] == [
-        "                    client    net-          of it excess   p99      clock       layer and",
-        " # client       ops    SRT =  work + server queue      s    ms lost   +/- slots cause          sure",
-        "-" * 99,
-        " 1 10.9.3.15 13,411  29.6  = 17.1  +  12.5   9.40  223.7 133.3  224  0.08    no N net-loss     high",
+        "                    client    net-          of it excess    p99      clock       layer and",
+        " # client       ops    SRT =  work + server queue      s     ms lost   +/- slots cause          sure",
+        "-" * 100,
+        " 1 10.9.3.15 13,411  29.62 = 17.13 +  12.49  9.40  223.7 133.3   224  0.08    no N net-loss     high",
     ]
     assert lines[11:14] == [
         "    1 to 7: subnet 10.9.3.0/24, see above",
-        "18 10.9.5.18 13,473  13.07 =  0.42 +  12.65  9.56    1.7  41.8    1  0.08     2 C client-slots med.",
+        "18 10.9.5.18 13,473  13.07 =  0.42 +  12.65  9.56    1.7  41.81    1  0.08     2 C client-slots med.",
         "    2 slots hold it: calls wait above the wire",
     ]
 
@@ -187,7 +187,7 @@ def test_what_is_common_has_when_who_how_much_and_how_sure() -> None:
         "- 10.9.5.18",
     ]
     joined = " ".join(line.strip() for line in lines)
-    assert "server, server-threads; 09:05:00 to 09:10:00, 21.0 ms an op, 14,097 s, 72.0 % of the time" in joined
+    assert "server, server-threads; 09:05:00 to 09:10:00, 21.00 ms an op, 14,097 s, 72.0 % of the time" in joined
     assert "all the time, 16.0 ms an op, 1,487 s, 6.0 % of the time of all ops, confidence high (p = 0.0003)" in joined
 
 
@@ -203,7 +203,7 @@ def test_the_server_by_time(width: int) -> None:
     assert "largest 2" in strips["queue ms"]
     text = " ".join(" ".join(lines).split())
     assert "09:00:00 to 09:05:00: not limited by threads; server SRT 3.10 ms; 738,726 ops" in text
-    assert "09:05:00 to 09:10:00: limited by 8 threads (8 to 9), calls wait 21.0 ms; server SRT 24.1 ms" in text
+    assert "09:05:00 to 09:10:00: limited by 8 threads (8 to 9), calls wait 21.04 ms; server SRT 24.14 ms" in text
 
 
 def test_names_of_others_do_not_steer_the_terminal() -> None:

@@ -33,7 +33,7 @@ pytest.importorskip("vl_convert", reason="vl-convert-python (the extra html) is 
 pytest.importorskip("jinja2", reason="jinja2 (the extra html) is not installed")
 
 from nfslat.report import markdown
-from nfslat.report.html import page, view
+from nfslat.report.html import page, tiles, view
 from nfslat.report.html.page import render, visible
 
 # No shrinking: a report is large, and a smaller one says no more about a template.
@@ -441,7 +441,7 @@ def test_the_tiles_are_of_what_the_answer_is_about() -> None:
     pair = (folder / "server.pcap.gz", folder / "client.pcap.gz")
     report = nfslat.correlate(*pair, app_ms={"READ": 431.3, "WRITE": 495.3}).figures
     assert report.verdict is not None
-    whole, *parts = view.tiles(report)
+    whole, *parts = tiles.tiles(report)
     assert whole.title == "Application: READ and WRITE"
     assert whole.ms == pytest.approx(sum(one.ms for one in parts))
     assert parts[0].share == pytest.approx(report.verdict.largest_share)

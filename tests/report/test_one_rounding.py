@@ -127,6 +127,21 @@ def test_the_causes_figure_is_that_of_the_stack() -> None:
     assert printed["89.0 %"] == printed["waiting for a thread"] == {"259.6"}
 
 
+def test_an_operation_of_the_evidence_is_that_of_the_page() -> None:
+    """What the other team looks up has the digits of the slowest operations, and they add up."""
+    sample = next(path for path in _SAMPLES if path.name == "server-threads")
+    shown = page(nfslat.correlate(sample / "server.pcap.gz", sample / "client.pcap.gz").figures)
+    data = rf"<td[^>]*><data [^>]*>({_NUMBER})</data></td>"
+    slowest = re.findall(rf"<code>(0x\w+)</code></th>\s*{data}{data}{data}", shown)
+    named = re.findall(
+        rf"XID (0x\w+), .*?: client ({_NUMBER})\sms = network ({_NUMBER}) \+ server ({_NUMBER})", html.unescape(shown)
+    )
+    assert len(slowest) >= 3
+    assert {(xid, client, server, network) for xid, client, network, server in named} <= set(slowest)
+    assert named
+    assert all(Decimal(client) == Decimal(network) + Decimal(server) for _, client, server, network in slowest)
+
+
 _ms = st.one_of(st.floats(0.001, 2), st.floats(0.5, 150), st.floats(50, 20_000), st.sampled_from([0.05, 99.95, 1.005]))
 
 

@@ -22,7 +22,7 @@ from nfslat.report.charts.all import charts
 from nfslat.report.charts.chart import Chart
 from nfslat.report.charts.events import marks
 from nfslat.report.charts.style import culprit_of, theme
-from nfslat.report.html import view
+from nfslat.report.html import tiles, view
 from nfslat.report.markdown import for_ticket
 from nfslat.report.sections.answer import SRT_MEANS, headline
 from nfslat.report.sections.findings import findings_section
@@ -66,8 +66,8 @@ def render(report: Report) -> str:
         contents=_contents(report, two),
         events=marks(report),
         blocks=view.sections(report),
-        tiles=view.tiles(report),
-        means=view.means(report),
+        tiles=tiles.tiles(report),
+        means=tiles.means(report),
         stacks=view.stacks(report),
         op_rows=view.op_rows(report),
         histograms=view.histograms(report),

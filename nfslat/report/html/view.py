@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nfslat.answer import pictures
-from nfslat.answer.model import MatchedRow, Report, StackRow, Summary
+from nfslat.answer.model import Report, StackRow, Summary
 from nfslat.answer.pictures import SlowOp
 from nfslat.answer.pivots import IntervalRow, Pivot, PivotRow
-from nfslat.answer.words import adding_up, percent, stacked
+from nfslat.answer.words import OF_ONE, adding_up, percent, stacked
 from nfslat.report.charts.waterfall import captured
 from nfslat.report.html.blocks import Shown, shown
+from nfslat.report.html.tiles import printed
 from nfslat.report.sections.all import blocks
 from nfslat.report.sections.pieces import PARTS_IN_WORDS, in_order, largest
 from nfslat.report.sections.tables import histogram_rows, op_label
@@ -21,38 +20,15 @@ from nfslat.report.sections.tables import histogram_rows, op_label
 PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 # Parts in words, and what a part is divided into or put together from.
 _IN_WORDS = {**PARTS_IN_WORDS, "queue": "wait for a server thread", "in a thread": "in a server thread"}
+_IN_SERVER = ("server", "queue", "in a thread")
 _SECTIONS = {
     "warnings": ("warnings",), "one_side": ("one side",), "outcomes": ("outcomes",), "in_flight": ("in flight",),
     "parts": ("parts", "percentiles"), "misses": ("misses",), "clock": ("clock",),
     "transport": ("charges", "transport"), "hangs": ("hangs",), "what_if": ("what if",), "evidence": ("evidence",),
     "messages": ("messages", "programs"), "phases": ("phases",), "excluded": ("excluded",),
 }  # fmt: skip
-_SHOWN = 0.0005  # shares are printed to 0.1 %
-_LAYERS = ("application", "above the wire", "network", "server")
-_OF_APPLICATION = (
-    ("application", "whole", "Application"),
-    ("above", "client", "Above the wire"),
-    ("network", "network", "Network"),
-    ("server", "server", "Server"),
-)
 _MOST_INTERVALS = 1500  # rows; of more, those of all operations together are shown
 _MOST_OF_ALL = 3600
-
-
-@dataclass(frozen=True)
-class Tile:
-    """One of the numbers under the verdict."""
-
-    key: str
-    layer: str  # whose it is; "whole" is the sum of the others
-    title: str
-    ms: float
-    text: str
-    share: float | None  # of the whole
-    slowest_ms: float | None
-    slowest_text: str
-    slowest_share: float | None
-    means: str
 
 
 @dataclass(frozen=True)
@@ -88,6 +64,7 @@ class PartBar:
     name: str
     words: str
     ms: float
+    text: str
     width: float
 
 
@@ -95,111 +72,11 @@ class PartBar:
 class Slow:
     op: SlowOp
     label: str
+    printed: dict[str, str]  # client, server and network
     bars: list[PartBar]
     moments: list[Moment]
     pieces: list[tuple[str, float, str]]  # where its time went, ms, and the share; the largest first
     main: str  # what most of its time went to
-
-
-def tiles(report: Report) -> list[Tile]:
-    """The numbers of the verdict: a whole and what it is the sum of.
-
-    That is the mean client SRT of the matched ops; where the verdict is about the application's time, that time.
-    """
-    matched = report.matched
-    if matched is None or matched.total is None:
-        return []
-    if of_application := _application(report):
-        return [
-            Tile(
-                f"stack_{key}",
-                layer,
-                f"{title}: {row.op}" if layer == "whole" else title,
-                row.ms,
-                text,
-                row.share,
-                None,
-                "",
-                None,
-                row.source,
-            )
-            for (key, layer, title), row, text in zip(
-                _OF_APPLICATION, of_application, stacked(of_application), strict=True
-            )
-        ]
-    total, slowest = matched.total, matched.slowest
-    texts, tails = _printed(total), {} if slowest is None else _printed(slowest)
-
-    def tile(key: str, title: str, means: str) -> Tile:
-        mean, tail = _mean(total, key), None if slowest is None else _mean(slowest, key)
-        tail_share = None if slowest is None or tail is None else _share(tail, slowest)
-        layer = "whole" if key == "client" else key
-        return Tile(
-            key, layer, title, mean, texts[key], _share(mean, total), tail, tails.get(key, ""), tail_share, means
-        )
-
-    return [
-        tile("client", "Client SRT", "from the call's first byte to the reply's last byte, at the client's wire"),
-        tile("network", "Network", "client SRT minus server SRT, op by op; needs no clock"),
-        tile("server", "Server SRT", "from the call's last byte to the reply's first byte, at the server's wire"),
-    ]
-
-
-def _application(report: Report) -> list[StackRow]:
-    """The application's time and its layers, from the block of the stack that the verdict is about, or from all."""
-    verdict = report.verdict
-    if verdict is None or verdict.largest_share is None:
-        return []
-    by_op = [[row for row in report.stack if row.op == op] for op in dict.fromkeys(row.op for row in report.stack)]
-    for block in [*by_op, _together(report, by_op)]:
-        rows = {row.layer: row for row in block}
-        found = [rows[name] for name in _LAYERS if name in rows]
-        leading = rows.get("above the wire" if verdict.largest_layer == "client" else verdict.largest_layer or "")
-        share = None if leading is None else leading.share
-        if len(found) == len(_OF_APPLICATION) and share is not None and abs(share - verdict.largest_share) < _SHOWN:
-            return found
-    return []
-
-
-def _together(report: Report, by_op: Sequence[Sequence[StackRow]]) -> list[StackRow]:
-    """Blocks with an application's time as one, of the mean op of all of them."""
-    counts = Counter[str]()
-    for row in [] if report.matched is None else report.matched.by_op:
-        counts[row.op] += row.count
-    given = [{row.layer: row for row in block} for block in by_op]
-    given = [rows for rows in given if all(name in rows for name in _LAYERS)]
-    ops = [(rows, counts[rows["application"].op]) for rows in given]
-    whole = sum(rows["application"].ms * count for rows, count in ops)
-    if len(ops) < 2 or whole <= 0:
-        return []
-    of = " and ".join(rows["application"].op for rows, _ in ops)
-    sums = {name: sum(rows[name].ms * count for rows, count in ops) for name in _LAYERS}
-    every = sum(count for _, count in ops)
-    first = ops[0][0]
-    return [
-        StackRow(of, name, first[name].depth, ms / every, ms / whole, first[name].source) for name, ms in sums.items()
-    ]
-
-
-def _mean(row: MatchedRow, key: str) -> float:
-    summary: Summary = getattr(row, f"{key}_ms")
-    return summary.mean
-
-
-def means(report: Report) -> dict[str, str]:
-    """Those of all matched ops, as they are printed."""
-    total = None if report.matched is None else report.matched.total
-    return {} if total is None else _printed(total)
-
-
-def _printed(row: MatchedRow) -> dict[str, str]:
-    """The means of client, network and server."""
-    (network, server), client = adding_up([row.network_ms.mean, row.server_ms.mean])
-    return {"client": client, "server": server, "network": network}
-
-
-def _share(value: float, row: MatchedRow) -> float | None:
-    return value / row.client_ms.mean if row.client_ms.mean > 0 else None
 
 
 def stacks(report: Report) -> list[tuple[str, list[StackRow], list[str]]]:
@@ -222,7 +99,7 @@ def op_rows(report: Report) -> list[OpRow]:
     if matched.slowest is not None:
         rows.append(("slowest 1 %", "", matched.slowest))
     return [
-        OpRow(op, version, row.count, [(key, getattr(row, f"{key}_ms"), text) for key, text in _printed(row).items()])
+        OpRow(op, version, row.count, [(key, getattr(row, f"{key}_ms"), text) for key, text in printed(row).items()])
         for op, version, row in rows
     ]
 
@@ -276,15 +153,19 @@ def _slow(op: SlowOp) -> Slow:
         if at is not None:
             known[at : at + 1] = [("queue", op.queue_ms), ("in a thread", known[at][1] - op.queue_ms)]
     whole = sum(max(value, 0.0) for _, value in known)
+    of = ["server" if name in _IN_SERVER else "network" for name, _ in known]
+    texts, _ = adding_up([value for _, value in known], places=OF_ONE, of=of)
     bars = [
-        PartBar(name, _IN_WORDS[name], value, round(100 * max(value, 0.0) / whole, 2) if whole > 0 else 0.0)
-        for name, value in known
+        PartBar(name, _IN_WORDS[name], value, text, round(100 * max(value, 0.0) / whole, 2) if whole > 0 else 0.0)
+        for (name, value), text in zip(known, texts, strict=True)
     ]
+    (network, server), client = adding_up([op.network_ms, op.server_ms], places=OF_ONE)
     pieces = in_order(op)
     of_all = sum(ms for _, ms in pieces)
     return Slow(
         op,
         op_label(op.program, op.op),
+        {"client": client, "server": server, "network": network},
         bars,
         [Moment(event, event.side == "client") for event in op.timeline],
         [(words, ms, percent(ms / of_all) if of_all > 0 else "") for words, ms in pieces],

@@ -13,7 +13,7 @@ from pathlib import PurePath
 
 from nfslat.answer.model import Capture, Clock, Completeness, Inferred, MatchedOps, Report
 from nfslat.answer.pictures import SlowOp
-from nfslat.answer.words import adding_up, complete, missing_ops, ms, percent
+from nfslat.answer.words import OF_ONE, adding_up, complete, missing_ops, ms, percent
 from nfslat.findings.catalogue import row
 from nfslat.report.blocks import Block, Command, Item, Title
 from nfslat.report.sections.pieces import largest, layer_of
@@ -87,7 +87,7 @@ def _of_one(report: Report) -> Handover | None:
     ops = [
         Checked(
             f"{op_label(one.program, one.op)} v{one.version}, XID {one.xid}, from {one.client}, sent {_utc(one.at)} "
-            f"UTC: {ms(one.srt_ms)} ms",
+            f"UTC: {one.srt_ms:.{OF_ONE}f} ms",
             list(one.wireshark.items()),
         )
         for one in slowest
@@ -229,7 +229,7 @@ def _chosen(report: Report) -> Sequence[SlowOp]:
 
 
 def _checked(one: SlowOp) -> Checked:
-    (network, server), client = adding_up([one.network_ms, one.server_ms])
+    (network, server), client = adding_up([one.network_ms, one.server_ms], places=OF_ONE)
     mostly = largest(one)
     share = one.pieces[0].ms / whole if (whole := math.fsum(piece.ms for piece in one.pieces)) > 0 else None
     why = f"; mostly {mostly} ({percent(share)})" if mostly and share is not None else ""
