@@ -188,7 +188,7 @@ def test_what_is_common_has_when_who_how_much_and_how_sure() -> None:
     ]
     joined = " ".join(line.strip() for line in lines)
     assert "server, server-threads; 09:05:00 to 09:10:00, 21.00 ms an op, 14,097 s, 72.0 % of the time" in joined
-    assert "all the time, 16.0 ms an op, 1,487 s, 6.0 % of the time of all ops, confidence high (p = 0.0003)" in joined
+    assert "all the time, 16.00 ms an op, 1,487 s, 6.0 % of the time of all ops, confidence high (p = 0.0003)" in joined
 
 
 @pytest.mark.parametrize("width", [80, 120])
