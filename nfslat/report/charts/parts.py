@@ -117,7 +117,7 @@ def _bar(title: str, segments: list[tuple[str, float]], texts: list[str], top: i
     bar = {
         "mark": {"type": "rect", "strokeWidth": 1},
         "encoding": {
-            "tooltip": tips(("part", "part"), ("ms", "time, ms", ",.4~r")),
+            "tooltip": tips(("text", "part, ms")),
             "x": {**x, "field": "start"},
             "x2": {"field": "end"},
             "y": {"value": bar_top},

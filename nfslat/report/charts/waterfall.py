@@ -102,6 +102,7 @@ def _waterfall(op: str, rows: list[StackRow], name: str, total: MatchedRow | Non
                 "label": f"{shorten(row.layer, 44)}: {printed[i]} ms{share}",
                 "layer": row.layer,
                 "ms": row.ms,
+                "printed": printed[i],
                 "start": start,
                 "end": start + row.ms,
                 "share": percent(row.share),
@@ -120,7 +121,7 @@ def _waterfall(op: str, rows: list[StackRow], name: str, total: MatchedRow | Non
     axis = {"title": f"time, ms (mean {shown})", "grid": True, "format": PLAIN, "tickCount": 8}
     x = channel("start, ms", scale={"domain": domain, "nice": False, "zero": False}, axis=axis)
     y: Spec = {"type": "quantitative", "title": None, "scale": None, "axis": None}
-    tooltip = tips(("layer", "layer"), ("ms", "time, ms", ",.4~r"), ("share", "share"), ("source", "source"))
+    tooltip = tips(("layer", "layer"), ("printed", "time, ms"), ("share", "share"), ("source", "source"))
     hue = {"field": "side", "type": "nominal", "scale": SIDES, "legend": None, "title": "side"}
     bars = {
         "mark": {"type": "rect", "strokeWidth": 1.5},
