@@ -4,7 +4,8 @@
     decode      capture file -> its ops: calls are paired with their replies there; a thread a side
     directions  ops of one side -> the same, where its file has two clocks for what was sent and what was received
     match       ops + ops -> matched ops; the sides are exchanged where the files were given in the wrong order
-    clock       matched ops -> what is known of the two clocks
+    own stamps  segments of one side -> how late its capture stamps what its host sends, and receives
+    clock       matched ops -> what is known of the two clocks, without ops whose stamps are late
     settle      matched ops + clock -> matched ops: what only time can tell
     select      ops + filters -> the ones that the user asked for
     decompose   matched ops + clock -> the parts of each
@@ -35,7 +36,7 @@ points that it needs.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,7 @@ from nfslat.outcomes.recovery import Recovery, recoveries
 from nfslat.outcomes.tries import Request, requests
 from nfslat.peer.decoded import decoded_of, matched_one_to_one
 from nfslat.peer.infer import clock_of, infer
+from nfslat.peer.own import OwnStamps, own_stamps
 from nfslat.results import Analysis, Correlation, Order, Side
 from nfslat.select import (
     Filters,
@@ -142,17 +144,29 @@ def side_of(source: Source, decoded: Decoded) -> Side:
 def compare(server: Side, client: Side, *, filters: Filters, srt: str, may_swap: bool) -> Correlation:
     """Two sides, with nothing selected away yet, compared. Raises as `correlate` does."""
     server, client, matching, order = _match(server, client, may_swap=may_swap)
-    clock = _find_clock(server, client, matching)
+    own = {name: found for name, side in (("server", server), ("client", client)) if (found := _own(side, name))}
+    clock = _find_clock(server, client, matching, own)
     times = ServerTimes(clock, matching.matched, len(server.ops), len(client.ops))
     settled = settle(server.ops, client.ops, matching, times)
     if settled is not matching:
-        matching, clock = settled, _find_clock(server, client, settled)
+        matching, clock = settled, _find_clock(server, client, settled, own)
     server, client = _select(server, client, matching, filters)
     selected = forward(server.ops, client.ops, matching.matched)
     selected = only(selected, client.kept[selected.client])
     matched = only(selected, ~np.isin(selected.client, clock.under_way)) if len(clock.under_way) else selected
     untimed = len(selected) - len(matched)
-    return decompose(server, client, matching, matched, clock, srt=srt, order=order, untimed=untimed)
+    compared = decompose(server, client, matching, matched, clock, srt=srt, order=order, untimed=untimed)
+    return dataclasses.replace(compared, own=own)
+
+
+def _own(side: Side, name: str) -> OwnStamps | None:
+    """What the capture says of its own stamps. Its segments are taken out of it."""
+    d = side.decoded
+    talks = d.segments.copy()
+    d.segments.clear()
+    if not talks or side.directions is not None:  # or of two clocks, which is said then
+        return None
+    return own_stamps(d.ops, ~d.ops.spread(is_reverse(d.ops)), talks, name)
 
 
 def decompose(
@@ -353,7 +367,7 @@ def within(c: Analysis, begin_ns: int | None, end_ns: int | None) -> Analysis:
     )
     matched = only(c.matched, client.kept[c.matched.client])
     part = decompose(server, client, c.matching, matched, c.clock, srt=c.srt, order=c.order)
-    return analyse(dataclasses.replace(part, inferred=c.inferred))
+    return analyse(dataclasses.replace(part, inferred=c.inferred, own=c.own))
 
 
 def tables(
@@ -453,13 +467,17 @@ def _given(side: Side) -> overlap.Given:
     return overlap.Given(side.source.name, side.ops, side.decoded.first_ns, side.decoded.last_ns)
 
 
-def _find_clock(server: Side, client: Side, matching: Matching) -> Clock:
+def _find_clock(server: Side, client: Side, matching: Matching, own: Mapping[str, OwnStamps]) -> Clock:
     called = forward(server.ops, client.ops, matching.matched)
     if not len(called):
         overlap.refuse_without_common_op(_given(server), _given(client))
     if len(matching.by_order):
         certain = ~np.isin(called.client, matching.by_order)
         called = called.take(certain) if certain.any() else called
+    sides = ("server", server.ops, called.server), ("client", client.ops, called.client)
+    late = [own[name].in_doubt(ops, rows) for name, ops, rows in sides if name in own]
+    if late and 0 < np.count_nonzero(in_doubt := np.logical_or.reduce(late)) < len(called):
+        called = called.take(~in_doubt)
     return find_clock(server.ops, client.ops, called)
 
 
