@@ -534,9 +534,7 @@ def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Rep
 
     if not options.command:
         options = dataclasses.replace(options, command=shlex.join(["nfslat", *captures]))
-    with open_workspace(
-        captures, engine=options.engine, quiet=quiet, segments=Wanted.ALL if len(captures) == 1 else Wanted.SOME
-    ) as work:
+    with open_workspace(captures, engine=options.engine, quiet=quiet, segments=_segments(captures)) as work:
         if len(captures) > 1:
             both = _correlate(work, options)
             if both.server.source.bundle or both.client.source.bundle:
@@ -560,7 +558,7 @@ def compared(captures: Sequence[str], options: Options, *, quiet: bool = True) -
     from nfslat import pipeline
     from nfslat.decode.workspace import open_workspace
 
-    with open_workspace(captures, engine=options.engine, quiet=quiet) as work:
+    with open_workspace(captures, engine=options.engine, quiet=quiet, segments=_segments(captures)) as work:
         if len(captures) > 1:
             return _correlate(work, options)
         side = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=work.progress)
@@ -572,6 +570,11 @@ def compared(captures: Sequence[str], options: Options, *, quiet: bool = True) -
             about=captures[0],
         )
     return found
+
+
+def _segments(captures: Sequence[str]) -> Wanted:
+    """Of one capture all are needed to infer the other host; of two a sample, to hold each against its own."""
+    return Wanted.ALL if len(captures) == 1 else Wanted.SOME
 
 
 def _refuse_alone(options: Options, why: str) -> None:
