@@ -92,6 +92,7 @@ def findings_and_verdict(
         unseen=facts.unseen if facts.unseen is not None and facts.unseen.matters else None,
         clock_fits=c.clock.fits,
         late=[name for name, own in c.own.items() if own.is_late],
+        all_late=any(own.apart_ns for own in c.own.values()),
         inferred=None if c.inferred is None else c.inferred.side,
         error_ms=error_ms,
         lost_share=0.0 if c.inferred is None else _lost_share(next(iter(c.measured.values()))),

@@ -47,8 +47,8 @@ WARNED = (
         costs="By the TCP time stamps of the capture's own host, packets were with its TCP before the capture says "
         "that they came, and what it sent is stamped late, too. Times of single operations are off by as much, at this "
         "host and on the network, and one direction of the network seems slow.",
-        do="Capture on the host itself with stamps of the kernel (tcpdump -j host), not through a mirror port with a "
-        "queue or a program that stamps packets as it reads them, and with a processor to spare.",
+        do="Capture on the host itself with stamps of the kernel (tcpdump -j host), not the adapter's, not through a "
+        "mirror port with a queue, nor by a program that stamps packets as it reads them.",
     ),
     Warned(
         code="capture-clock-step",

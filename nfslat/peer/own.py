@@ -25,6 +25,8 @@ _NOTHING_NS, _LEAST_NS = 100_000, 1_000_000  # kernels take no longer to pass a 
 _IN_FLIGHT = 256  # segments of the host, between the arrival of something and its acknowledgement
 # Captures with stamps of the host's kernel have not one that is late.
 _LATE, _LATE_SHARE = 5, 0.005
+_RARE = 0.001
+_STRETCHES, _FEWEST = 16, 16  # of time, and what has to be acknowledged in each
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,7 @@ class OwnStamps:
     acknowledged: int  # segments that came in, and are acknowledged by ones that show when TCP had them
     behind_ns: I64  # of those that are stamped later than that: by how much
     late_at_ns: I64  # stamps that are late by anything, in order
+    apart_ns: int  # by at least so much what came in is stamped later than what is sent, all the time; 0: it is not
 
     @property
     def much_ns(self) -> int:
@@ -51,9 +54,10 @@ class OwnStamps:
         return bool(late >= max(_LATE, _LATE_SHARE * self.acknowledged))
 
     def in_doubt(self, ops: Ops, rows: I32 | I64) -> Bool:
-        """Of these of the capture's ops those that have a stamp beside one that is late, if one surely is."""
+        """Of these of the capture's ops those that have a stamp beside one that is late, if one surely is, and not all
+        that came in are."""
         out = np.zeros(len(rows), dtype=np.bool_)
-        if not (self.behind_ns > self.much_ns).any():
+        if self.apart_ns or not (self.behind_ns > self.much_ns).any():
             return out
         for column in (ops.t0, ops.t1, ops.t2, ops.t3):
             at = column[rows]
@@ -85,11 +89,14 @@ def own_stamps(ops: Ops, forward: Bool, talks: Sequence[Segments], side: str) ->
     found = [_of(one, tick_ns, begins) for one in exchanges if len(one.heard) >= _FEW and one.tick_ns == tick_ns]
     if not found:
         return None
-    waited, held, acknowledged, behind, late_at = (
+    waited, held, sent_late_at, came, by = (
         np.concatenate([getattr(one, name) for one in found]) for name in _Told.__dataclass_fields__
     )
+    late_at = np.sort(np.concatenate([sent_late_at, came[by > _NOTHING_NS]]))
     mean = float(held.mean()) if len(held) else np.nan
-    return OwnStamps(tick_ns, waited, mean, len(held), int(acknowledged.sum()), behind, np.sort(late_at))
+    much_ns = max(tick_ns, _LEAST_NS)
+    apart_ns = 0 if np.mean(waited > much_ns) > _RARE else _apart(came, by, much_ns)
+    return OwnStamps(tick_ns, waited, mean, len(held), len(by), by[by > 0], late_at, apart_ns)
 
 
 @dataclass(frozen=True)
@@ -98,9 +105,19 @@ class _Told:
 
     waited_ns: I64
     held_ns: F64
-    acknowledged: I64
-    behind_ns: I64
-    late_at_ns: I64
+    late_at_ns: I64  # of what was sent
+    came_ns: I64  # stamps of what came in
+    by_ns: I64  # later than that was acknowledged; most are earlier
+
+
+def _apart(came: I64, by_ns: I64, much_ns: int) -> int:
+    """What came in is stamped by another clock than what is sent where it is as late in each stretch of time."""
+    count = min(len(by_ns) // _FEWEST, _STRETCHES)
+    if count < 2:
+        return 0
+    latest = [int(part.max()) for part in np.array_split(by_ns[np.argsort(came, kind="stable")], count)]
+    least = min(latest)
+    return least if least > much_ns and max(latest) - least <= max(2 * much_ns, least // 4) else 0
 
 
 def _marked(frames: I32, last: int) -> Bool:
@@ -123,8 +140,7 @@ def _of(one: Exchange, tick_ns: int, begins: Bool) -> _Told:
     held = (after[begins[frame]] - tick_ns // 2).astype(np.float64)
     waited = np.maximum(after - tick_ns, 0)
     came, by_ns = _came(one.said, heard.ack, least, (heard.ticks + 1) * tick_ns)
-    late_at = np.concatenate([heard.t_ns[waited > _NOTHING_NS], came[by_ns > _NOTHING_NS]])
-    return _Told(waited, held, np.array([len(came)]), by_ns[by_ns > 0], late_at)
+    return _Told(waited, held, heard.t_ns[waited > _NOTHING_NS], came, by_ns)
 
 
 def _least(level: I64) -> I64:

@@ -87,6 +87,7 @@ def test_stamps_in_bursts_are_late(near: str, stall_ms: int) -> None:
     made = [dataclasses.replace(one, t_ns=in_bursts(one.t_ns, **late)) for one in segments]
     found = told(ops, made, near)
     assert found.is_late
+    assert not found.apart_ns
     assert (stall_ms - 4) * MS < found.behind_ns.max() <= stall_ms * MS
     assert (stall_ms - 4) * MS < found.waited_ns.max() <= stall_ms * MS
     was_late = np.sort(made[0].t_ns[made[0].t_ns > segments[0].t_ns])
@@ -113,6 +114,21 @@ def test_what_waits_before_its_capture_is_no_late_stamp(near: str) -> None:
     assert not found.is_late
     assert found.held_ns == pytest.approx(5 * MS, rel=0.2)  # the least wait is not known to be none
     assert found.messages == len(ops)
+
+
+@pytest.mark.parametrize("near", ["client", "server"])
+@pytest.mark.parametrize("apart_ms", [4, 3_000])
+def test_two_clocks_for_what_came_in_and_what_was_sent(near: str, apart_ms: int) -> None:
+    """As of an adapter and the kernel: by how much is known to within a tick or two, where something is acknowledged
+    at once."""
+    ops, (one,) = capture(World(near=near))
+    came = ~of_own(one, near)
+    made = dataclasses.replace(one, t_ns=one.t_ns + came * apart_ms * MS)
+    found = told(ops, [made], near)
+    assert found.is_late
+    assert (apart_ms - 2) * MS < found.apart_ns <= apart_ms * MS
+    # The other way around nothing contradicts: a host may take as long to acknowledge anything.
+    assert not told(ops, [dataclasses.replace(one, t_ns=one.t_ns - came * apart_ms * MS)], near).is_late
 
 
 @pytest.mark.parametrize("near", ["client", "server"])
@@ -196,6 +212,21 @@ def test_the_capture_that_stamps_late_is_named(side: str, tmp_path: Path) -> Non
     assert report.verdict is not None
     assert report.verdict.confidence != "high"
     assert f"the capture of the {side} stamps packets late" in report.verdict.reasons[-1]
+
+
+@needs_native
+@pytest.mark.parametrize(("side", "other"), [("server", 2), ("client", 1)])
+def test_two_clocks_in_a_file_that_was_sorted(side: str, other: int, tmp_path: Path) -> None:
+    """4 ms of a path of 10 are not the network's then, nor the server's: said, by how much, and nothing is sure."""
+    files = {one: SAMPLES / "slow-network" / f"{one}.pcap.gz" for one in ("server", "client")}
+    sent = bytes([10, 77, 0, other])
+    files[side] = stamped_again(files[side], tmp_path / "apart.pcap", lambda t_ns: t_ns + 4 * MS, sent)
+    report = nfslat.correlate(files["server"], files["client"]).figures
+    (said,) = [one for one in report.audit or () if one.code == "capture-late-stamps"]
+    (apart_ms,) = re.findall(rf"in the {side}'s capture what came in is stamped ([\d.]+) ms later", said.text)
+    assert 3 < float(apart_ms) <= 4
+    assert report.verdict is not None
+    assert report.verdict.confidence == "low"
 
 
 @needs_native

@@ -17,7 +17,15 @@ def late_notes(c: Analysis) -> list[AuditNote]:
     if len(c.matched) and c.client_srt_ns.mean() < c.server_srt_ns.mean():
         return []  # whose capture is whose is not known
     for name, own in c.own.items():
-        if own.is_late:
+        if own.apart_ns:
+            text = (
+                f"in the {name}'s capture what came in is stamped {span(own.apart_ns)} later than what was sent, by "
+                "the TCP time stamps (TSval): by two clocks (as tcpdump -j adapter_unsynced does), or late. All "
+                "response times at this host and the network's are off by that; capture with the host's clock: "
+                "tcpdump -j host"
+            )
+            out.append(note("capture-late-stamps", own.acknowledged, text, warn=True))
+        elif own.is_late:
             came_ns = own.behind_ns[own.behind_ns > own.much_ns]
             sent_ns = own.waited_ns[own.waited_ns > own.much_ns]
             text = (
