@@ -41,7 +41,7 @@ from nfslat.results import Analysis, Side
 from nfslat.wire.reconnects import sent_on_a_new_connection
 
 _SAME = 1.1
-_RARE = 0.01
+_NEARLY_ALL = 0.99
 
 
 def findings_and_verdict(
@@ -186,12 +186,13 @@ def _facts(
 
 
 def _captured_within_ms(c: Analysis) -> float | None:
-    """A tick, where both hosts' captures have nearly all that their TCPs sent by then."""
+    """About a tick, where both hosts' captures have nearly all that their TCPs sent by then."""
     if c.own.keys() != {"server", "client"}:
         return None
     both = c.own.values()
-    is_prompt = all(np.mean(own.waited_ns > own.much_ns) < _RARE and own.held_ns < own.tick_ns / 2 for own in both)
-    return to_ms(max(own.tick_ns for own in both)) if is_prompt else None
+    within_ns = max(own.tick_ns + float(np.quantile(own.waited_ns, _NEARLY_ALL)) for own in both)
+    is_prompt = all(own.held_ns < own.tick_ns / 2 and not own.is_late for own in both)
+    return to_ms(within_ns) if is_prompt and within_ns < 2 * max(own.tick_ns for own in both) else None
 
 
 def data_bytes(c: Analysis, rows: I64) -> float:

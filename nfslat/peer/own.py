@@ -22,6 +22,9 @@ from nfslat.peer.heard import Exchange, exchange
 
 _FEW = 50  # segments of a connection that tell
 _NOTHING_NS, _LEAST_NS = 100_000, 1_000_000  # kernels take no longer to pass a segment on; and hardly ever as long
+# With pacing TSval is when a segment may leave (Linux: tcp_wstamp_ns), up to two super segments of 1 ms ahead
+# (tcp_tso_autosize, tcp_small_queue_check); a capture at a bridge or bond has it before that.
+_PACED_NS, _MSS, _SOME = 3_000_000, 1448, 0.01
 _IN_FLIGHT = 256  # segments of the host, between the arrival of something and its acknowledgement
 # Captures with stamps of the host's kernel have not one that is late.
 _LATE, _LATE_SHARE = 5, 0.005
@@ -34,6 +37,7 @@ class OwnStamps:
     """What one capture says of the stamps in it. Times are ns, and the least that is possible: up to a tick more is."""
 
     tick_ns: int
+    much_ns: int  # what is later than that is late
     waited_ns: I64  # of each segment of the host: from TCP to its stamp
     held_ns: float  # mean of what messages waited from TCP to their first stamp; NaN: no message is seen
     messages: int
@@ -41,11 +45,6 @@ class OwnStamps:
     behind_ns: I64  # of those that are stamped later than that: by how much
     late_at_ns: I64  # stamps that are late by anything, in order
     apart_ns: int  # by at least so much what came in is stamped later than what is sent, all the time; 0: it is not
-
-    @property
-    def much_ns(self) -> int:
-        """What is later than that is late."""
-        return max(self.tick_ns, _LEAST_NS)
 
     @property
     def is_late(self) -> bool:
@@ -89,14 +88,14 @@ def own_stamps(ops: Ops, forward: Bool, talks: Sequence[Segments], side: str) ->
     found = [_of(one, tick_ns, begins) for one in exchanges if len(one.heard) >= _FEW and one.tick_ns == tick_ns]
     if not found:
         return None
-    waited, held, sent_late_at, came, by = (
+    waited, held, sent_late_at, came, by, large = (
         np.concatenate([getattr(one, name) for one in found]) for name in _Told.__dataclass_fields__
     )
     late_at = np.sort(np.concatenate([sent_late_at, came[by > _NOTHING_NS]]))
     mean = float(held.mean()) if len(held) else np.nan
-    much_ns = max(tick_ns, _LEAST_NS)
+    much_ns = max(tick_ns, _LEAST_NS) + (_PACED_NS if large.mean() > _SOME else 0)
     apart_ns = 0 if np.mean(waited > much_ns) > _RARE else _apart(came, by, much_ns)
-    return OwnStamps(tick_ns, waited, mean, len(held), len(by), by[by > 0], late_at, apart_ns)
+    return OwnStamps(tick_ns, much_ns, waited, mean, len(held), len(by), by[by > 0], late_at, apart_ns)
 
 
 @dataclass(frozen=True)
@@ -108,6 +107,7 @@ class _Told:
     late_at_ns: I64  # of what was sent
     came_ns: I64  # stamps of what came in
     by_ns: I64  # later than that was acknowledged; most are earlier
+    large: Bool  # of what was sent: whole segments
 
 
 def _apart(came: I64, by_ns: I64, much_ns: int) -> int:
@@ -140,7 +140,7 @@ def _of(one: Exchange, tick_ns: int, begins: Bool) -> _Told:
     held = (after[begins[frame]] - tick_ns // 2).astype(np.float64)
     waited = np.maximum(after - tick_ns, 0)
     came, by_ns = _came(one.said, heard.ack, least, (heard.ticks + 1) * tick_ns)
-    return _Told(waited, held, heard.t_ns[waited > _NOTHING_NS], came, by_ns)
+    return _Told(waited, held, heard.t_ns[waited > _NOTHING_NS], came, by_ns, heard.size >= _MSS)
 
 
 def _least(level: I64) -> I64:

@@ -52,7 +52,7 @@ def held_remarks(c: Analysis) -> list[str]:
     for name, own in c.own.items():
         mean_ns = float((c.server_srt_ns if name == "server" else c.client_srt_ns).mean()) if len(c.matched) else 0.0
         is_known = own.messages >= _FEW and not own.is_late
-        if not is_known or own.held_ns <= max(own.tick_ns, _OF_THE_TIME * mean_ns):
+        if not is_known or own.held_ns <= max(own.much_ns, _OF_THE_TIME * mean_ns):
             continue
         ms = f"{to_ms(own.held_ns):.2f} ms on average"
         where = (
