@@ -138,14 +138,14 @@ def decode(
     callback_ranks: bytes,
     action_rank: int,
     job: Job,
-    segments: bool = False,
+    segments: int = 0,
 ) -> Found:
     """Decode capture files, one after the other, as one capture; runs without the GIL. "-" is standard input.
 
-    `segments`: those of its TCP connections are wanted, too. The ranks of the operations of a COMPOUND
-    (`nfslat.model.protocol.op_ranks`) find the one that names it. Raises ``NotACapture``, ``OSError`` (errno, text,
-    index of the file), ``ValueError`` (text, index of the file) for what cannot be read at all, ``InterruptedError``
-    after `Job.stop`.
+    `segments`: which of those of its TCP connections are wanted (`nfslat.model.segments.Wanted`). The ranks of the
+    operations of a COMPOUND (`nfslat.model.protocol.op_ranks`) find the one that names it. Raises ``NotACapture``,
+    ``OSError`` (errno, text, index of the file), ``ValueError`` (text, index of the file) for what cannot be read at
+    all, ``InterruptedError`` after `Job.stop`.
     """
 
 @final

@@ -38,6 +38,7 @@ from nfslat.evidence.known import Known, parse_known
 from nfslat.evidence.outside import Files, Outside, gather, with_bundled
 from nfslat.figures.objectives import Slo, parse_slo
 from nfslat.figures.whatif import Asked, parse_asked
+from nfslat.model.segments import Wanted
 from nfslat.names.text import checked_encoding
 from nfslat.results import Analysis, Correlation, Side
 from nfslat.select import Filters, make_filters
@@ -533,7 +534,7 @@ def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Rep
 
     if not options.command:
         options = dataclasses.replace(options, command=shlex.join(["nfslat", *captures]))
-    with open_workspace(captures, engine=options.engine, quiet=quiet, segments=len(captures) == 1) as work:
+    with open_workspace(captures, engine=options.engine, quiet=quiet, segments=_segments(captures)) as work:
         if len(captures) > 1:
             both = _correlate(work, options)
             if both.server.source.bundle or both.client.source.bundle:
@@ -557,7 +558,7 @@ def compared(captures: Sequence[str], options: Options, *, quiet: bool = True) -
     from nfslat import pipeline
     from nfslat.decode.workspace import open_workspace
 
-    with open_workspace(captures, engine=options.engine, quiet=quiet) as work:
+    with open_workspace(captures, engine=options.engine, quiet=quiet, segments=_segments(captures)) as work:
         if len(captures) > 1:
             return _correlate(work, options)
         side = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=work.progress)
@@ -569,6 +570,11 @@ def compared(captures: Sequence[str], options: Options, *, quiet: bool = True) -
             about=captures[0],
         )
     return found
+
+
+def _segments(captures: Sequence[str]) -> Wanted:
+    """Of one capture all are needed to infer the other host; of two a sample, to hold each against its own."""
+    return Wanted.ALL if len(captures) == 1 else Wanted.SOME
 
 
 def _refuse_alone(options: Options, why: str) -> None:
@@ -596,7 +602,7 @@ def _inferred(side: Side, work: Workspace, options: Options) -> Correlation | st
         return "it was decoded before, and its packets are not there; give the capture itself"
     if not any(ends.transport == "tcp" for ends in side.ops.connections):
         return "it holds NFS over UDP, in whose packets there is no clock of the other host"
-    if not work.engine.gives_segments:
+    if work.engine.segments is not Wanted.ALL:
         try:
             side.decoded.segments.extend(read_segments(side.source, work.engine.tools, lambda _: None))
         except NfslatError as problem:

@@ -4,7 +4,8 @@
     decode      capture file -> its ops: calls are paired with their replies there; a thread a side
     directions  ops of one side -> the same, where its file has two clocks for what was sent and what was received
     match       ops + ops -> matched ops; the sides are exchanged where the files were given in the wrong order
-    clock       matched ops -> what is known of the two clocks
+    own stamps  segments of one side -> how late its capture stamps what its host sends, and receives
+    clock       matched ops -> what is known of the two clocks, without ops whose stamps are late; of few ops, with ACKs
     settle      matched ops + clock -> matched ops: what only time can tell
     select      ops + filters -> the ones that the user asked for
     decompose   matched ops + clock -> the parts of each
@@ -35,7 +36,7 @@ points that it needs.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.clock.clock import Clock, ServerTimes
+from nfslat.clock.more import narrowed
 from nfslat.clock.theta import find_clock
 from nfslat.decode.capture import Source
 from nfslat.decode.engine import Engine
@@ -58,11 +60,14 @@ from nfslat.match.match import Matching, match
 from nfslat.match.overlap import Longer
 from nfslat.match.settle import settle
 from nfslat.model.decoded import Decoded
+from nfslat.model.segments import Segments
 from nfslat.model.tables import I64, Matched
 from nfslat.outcomes.recovery import Recovery, recoveries
 from nfslat.outcomes.tries import Request, requests
+from nfslat.peer.acks import acks_of_both
 from nfslat.peer.decoded import decoded_of, matched_one_to_one
 from nfslat.peer.infer import clock_of, infer
+from nfslat.peer.own import OwnStamps, own_stamps
 from nfslat.results import Analysis, Correlation, Order, Side
 from nfslat.select import (
     Filters,
@@ -90,6 +95,7 @@ if TYPE_CHECKING:
     from nfslat.figures.whatif import Asked
     from nfslat.names.paths import Paths
 
+_FEW_OPS = 256  # what ACKs say beside more of them is hardly anything new
 _NEARLY_ALL = 0.8  # of the calls: what they and those beside them say together is not said by more of them
 
 # --- Captures to matched ops ------------------------------------------------------------------------------------------
@@ -142,17 +148,34 @@ def side_of(source: Source, decoded: Decoded) -> Side:
 def compare(server: Side, client: Side, *, filters: Filters, srt: str, may_swap: bool) -> Correlation:
     """Two sides, with nothing selected away yet, compared. Raises as `correlate` does."""
     server, client, matching, order = _match(server, client, may_swap=may_swap)
-    clock = _find_clock(server, client, matching)
+    talks = _segments_of(server), _segments_of(client)
+    sides = ("server", server, talks[0]), ("client", client, talks[1])
+    own = {name: found for name, side, its in sides if (found := _own(side, its, name))}
+    clock = _find_clock(server, client, matching, own, talks)
     times = ServerTimes(clock, matching.matched, len(server.ops), len(client.ops))
     settled = settle(server.ops, client.ops, matching, times)
     if settled is not matching:
-        matching, clock = settled, _find_clock(server, client, settled)
+        matching, clock = settled, _find_clock(server, client, settled, own, talks)
     server, client = _select(server, client, matching, filters)
     selected = forward(server.ops, client.ops, matching.matched)
     selected = only(selected, client.kept[selected.client])
     matched = only(selected, ~np.isin(selected.client, clock.under_way)) if len(clock.under_way) else selected
     untimed = len(selected) - len(matched)
-    return decompose(server, client, matching, matched, clock, srt=srt, order=order, untimed=untimed)
+    compared = decompose(server, client, matching, matched, clock, srt=srt, order=order, untimed=untimed)
+    return dataclasses.replace(compared, own=own)
+
+
+def _segments_of(side: Side) -> list[Segments]:
+    """They are taken out of it; none where the capture has two clocks, which is said then."""
+    talks = side.decoded.segments.copy()
+    side.decoded.segments.clear()
+    return talks if side.directions is None else []
+
+
+def _own(side: Side, talks: list[Segments], name: str) -> OwnStamps | None:
+    """What the capture says of its own stamps."""
+    ops = side.decoded.ops
+    return own_stamps(ops, ~ops.spread(is_reverse(ops)), talks, name) if talks else None
 
 
 def decompose(
@@ -353,7 +376,7 @@ def within(c: Analysis, begin_ns: int | None, end_ns: int | None) -> Analysis:
     )
     matched = only(c.matched, client.kept[c.matched.client])
     part = decompose(server, client, c.matching, matched, c.clock, srt=c.srt, order=c.order)
-    return analyse(dataclasses.replace(part, inferred=c.inferred))
+    return analyse(dataclasses.replace(part, inferred=c.inferred, own=c.own))
 
 
 def tables(
@@ -453,14 +476,28 @@ def _given(side: Side) -> overlap.Given:
     return overlap.Given(side.source.name, side.ops, side.decoded.first_ns, side.decoded.last_ns)
 
 
-def _find_clock(server: Side, client: Side, matching: Matching) -> Clock:
+def _find_clock(
+    server: Side,
+    client: Side,
+    matching: Matching,
+    own: Mapping[str, OwnStamps],
+    talks: tuple[list[Segments], list[Segments]],
+) -> Clock:
     called = forward(server.ops, client.ops, matching.matched)
     if not len(called):
         overlap.refuse_without_common_op(_given(server), _given(client))
     if len(matching.by_order):
         certain = ~np.isin(called.client, matching.by_order)
         called = called.take(certain) if certain.any() else called
-    return find_clock(server.ops, client.ops, called)
+    sides = ("server", server.ops, called.server), ("client", client.ops, called.client)
+    late = [own[name].in_doubt(ops, rows) for name, ops, rows in sides if name in own]
+    if late and 0 < np.count_nonzero(in_doubt := np.logical_or.reduce(late)) < len(called):
+        called = called.take(~in_doubt)
+        return find_clock(server.ops, client.ops, called)
+    clock = find_clock(server.ops, client.ops, called)
+    if len(called) > _FEW_OPS or not all(talks):
+        return clock
+    return narrowed(clock, *acks_of_both(server.ops, client.ops, called, talks))
 
 
 def _select(server: Side, client: Side, matching: Matching, filters: Filters) -> tuple[Side, Side]:

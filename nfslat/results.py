@@ -19,6 +19,7 @@ from nfslat.model.tables import I8, I16, I64, Bool, Matched, Ops
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
 from nfslat.peer.inferred import Inferred
+from nfslat.peer.own import OwnStamps
 from nfslat.select import OF_TIME, REASONS, is_reverse, op_labels
 from nfslat.wire.charges.analysis import Charged
 from nfslat.wire.resends import Waits
@@ -94,6 +95,8 @@ class Correlation:
     order: Order
     untimed: int
     inferred: Inferred | None = field(default=None, kw_only=True)  # one of the sides was not captured
+    # Of each side whose time stamps tell: what its capture says of them.
+    own: Mapping[str, OwnStamps] = field(default_factory=dict, kw_only=True)
 
     @property
     def measured(self) -> dict[str, Side]:

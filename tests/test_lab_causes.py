@@ -44,6 +44,7 @@ CAUSES: dict[str, tuple[str | None, str | None]] = {
     "f_v41_session_slots2": ("session-slots", "session-slots"),
     "e_v3_slow_storage": ("server-storage", "server-storage"),
     "d_v3_netdelay5": ("net-delay", "net-delay"),
+    "d4_v3_loss2_full": ("net-loss", "net-loss"),
     "g_clock_drift5000ppm": ("net-delay", "net-delay"),
     "g_clock_offset7s": ("net-delay", "net-delay"),
     "n_v3_nfsd_restart": ("reconnect", "reconnect"),

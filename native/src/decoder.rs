@@ -20,8 +20,11 @@ use crate::traffic::{Event, Events, Place, STALL_NS, Traffic};
 use crate::waits::{Cut, Glance, Hangs, Pauses, Reset, Seen, Went};
 pub use tcp::Tcp;
 
-/// Segments kept of a capture: 37 bytes each.
+/// Segments kept of a capture: 37 bytes each; and of those that a sample has.
 const MOST_SEGMENTS: usize = if cfg!(test) { 4096 } else { 1 << 26 };
+const MOST_SAMPLED: usize = if cfg!(test) { 1024 } else { 1 << 18 };
+/// A sample is of stretches of so many packets (a power of two), for what a segment answers is near it.
+const STRETCH: u32 = if cfg!(test) { 6 } else { 12 };
 
 /// Every packet is of one kind.
 #[derive(Clone, Copy)]
@@ -89,7 +92,10 @@ pub struct Decoder {
     /// Of each TCP connection with RPC, in the order of their first packets, where they are asked for.
     /// None are left where there were too many.
     pub segments: Option<Vec<Segments>>,
+    pub is_sampled: bool,
     kept: usize,
+    /// Stretches whose number has one of these bits are not in the sample.
+    thinned: u32,
     pub kinds: [u64; KINDS.len()],
     /// How many it was given.
     pub packets: u32,
@@ -123,7 +129,9 @@ impl Decoder {
             loads: Loads::default(),
             finished: Vec::new(),
             segments: None,
+            is_sampled: false,
             kept: 0,
+            thinned: 0,
             kinds: [0; KINDS.len()],
             packets: 0,
             number: 0,
@@ -359,26 +367,66 @@ impl Decoder {
         if self.tally.messages > messages { Kind::Rpc } else { control }
     }
 
+    /// To be said before the first packet.
+    pub fn keep_segments(&mut self, wanted: Wanted) {
+        self.segments = (wanted != Wanted::None).then(Vec::new);
+        self.is_sampled = wanted == Wanted::Some;
+    }
+
     /// A segment, as a row.
     fn keep(&mut self, number: usize, segment: &Segment<'_>, about: About) {
         if self.flows.list[number].talk.as_ref().is_some_and(|talk| talk.is_over(about.direction, segment)) {
             self.end_talk(number);
         }
-        self.kept += 1;
-        if self.kept > MOST_SEGMENTS {
-            self.segments = None;
-            self.flows.list.iter_mut().for_each(|flow| flow.talk = None);
-            return;
-        }
+        let is_left_out = self.is_left_out(about.frame);
         let flow = &mut self.flows.list[number];
         let is_rpc = flow.shared.conn != NO_CONN;
-        flow.talk.get_or_insert_default().take(segment, &About { is_rpc, ..about });
+        let talk = flow.talk.get_or_insert_default();
+        if is_left_out {
+            talk.pass(segment, about.direction);
+            return;
+        }
+        talk.take(segment, &About { is_rpc, ..about });
+        self.kept += 1;
+        if self.is_sampled {
+            while self.kept > MOST_SAMPLED {
+                self.thin();
+            }
+        } else if self.kept > MOST_SEGMENTS {
+            self.segments = None;
+            self.flows.list.iter_mut().for_each(|flow| flow.talk = None);
+        }
+    }
+
+    fn is_left_out(&self, frame: u32) -> bool {
+        (frame >> STRETCH) & self.thinned != 0
+    }
+
+    /// Every other stretch of the sample goes.
+    #[cold]
+    fn thin(&mut self) {
+        self.thinned = self.thinned << 1 | 1;
+        let mut segments = self.segments.take().unwrap_or_default();
+        let mut talks: Vec<_> = self.flows.list.iter_mut().map(|flow| flow.talk.take()).collect();
+        let open = talks.iter_mut().flatten().map(|talk| &mut talk.rows);
+        self.kept = 0;
+        for rows in segments.iter_mut().chain(open) {
+            let inside = |at: &u32| !self.is_left_out(rows.frame[*at as usize] as u32);
+            let left: Vec<u32> = (0..rows.frame.len() as u32).filter(inside).collect();
+            rows.keep(&left);
+            self.kept += left.len();
+        }
+        segments.retain(|rows| !rows.frame.is_empty());
+        self.segments = Some(segments);
+        self.flows.list.iter_mut().zip(talks).for_each(|(flow, talk)| flow.talk = talk);
     }
 
     fn end_talk(&mut self, number: usize) {
         let flow = &mut self.flows.list[number];
         let talk = flow.talk.take().filter(|_| flow.shared.conn != NO_CONN);
-        if let (Some(talk), Some(segments)) = (talk, &mut self.segments) {
+        if let (Some(talk), Some(segments)) = (talk, &mut self.segments)
+            && !talk.rows.frame.is_empty()
+        {
             segments.push(talk.rows);
         }
     }
@@ -504,13 +552,22 @@ impl Take for Decoder {
     }
 }
 
+/// Which segments of connections are asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    None,
+    /// A sample: stretches of packets all over the capture.
+    Some,
+    All,
+}
+
 /// Read the ops of captures one after the other, as one; and the segments of their connections, where they are asked for.
-pub fn decode<I>(inputs: I, ranks: Ranks, segments: bool, progress: &Progress) -> Result<(Decoder, Vec<File>), Error>
+pub fn decode<I>(inputs: I, ranks: Ranks, segments: Wanted, progress: &Progress) -> Result<(Decoder, Vec<File>), Error>
 where
     I: IntoIterator<Item = std::io::Result<Box<dyn Read + Send>>>,
 {
     let mut decoder = Decoder::new(ranks);
-    decoder.segments = segments.then(Vec::new);
+    decoder.keep_segments(segments);
     let files = read_all(inputs, &mut decoder, progress)?;
     decoder.finish();
     Ok((decoder, files))

@@ -18,7 +18,7 @@ use crate::apart::Part;
 use crate::capture::{self, Error, Progress};
 use crate::compound::Ranks;
 use crate::container::{Error as ContainerError, Packet, Reader};
-use crate::decoder::decode as read;
+use crate::decoder::{Wanted, decode as read};
 use crate::table::{Columns, Values};
 use crate::{erf, link};
 use found::Found;
@@ -57,7 +57,7 @@ impl Job {
 
 /// Decode captures, one after the other, as one.
 #[pyfunction]
-#[pyo3(signature = (paths, nfs_ranks, callback_ranks, action_rank, job, segments = false))]
+#[pyo3(signature = (paths, nfs_ranks, callback_ranks, action_rank, job, segments = 0))]
 fn decode(
     py: Python<'_>,
     paths: Vec<std::path::PathBuf>,
@@ -65,8 +65,9 @@ fn decode(
     callback_ranks: Vec<u8>,
     action_rank: u8,
     job: &Job,
-    segments: bool,
+    segments: u8,
 ) -> PyResult<Found> {
+    let segments = [Wanted::None, Wanted::Some, Wanted::All][usize::from(segments.min(2))];
     let progress = Arc::clone(&job.0);
     let ranks = Ranks { nfs: nfs_ranks, callback: callback_ranks, action: action_rank };
     let done = py.detach(|| read(paths.iter().map(open), ranks, segments, &progress));

@@ -90,6 +90,15 @@ impl Talk {
         self.rows.push_row(row);
     }
 
+    /// One that is in no row: positions go on.
+    pub fn pass(&mut self, segment: &Segment<'_>, direction: usize) {
+        let is_syn = segment.flags & SYN != 0;
+        self.position(direction, segment.seq.wrapping_add(u32::from(is_syn)), segment.len);
+        if segment.flags & ACK != 0 {
+            self.position(1 - direction, segment.ack, 0);
+        }
+    }
+
     /// Positions do not wrap. Only data go far.
     fn position(&mut self, direction: usize, number: u32, len: u32) -> i64 {
         let (near, position) = *self.near[direction].get_or_insert((number, 0));

@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, RngSeed};
 use crate::columns::{State, WHOLE};
 use crate::compound::tests::ranks;
 use crate::container::Packet;
-use crate::decoder::Decoder;
+use crate::decoder::{Decoder, Wanted};
 use crate::link::{ACK, Addr, Ends, SYN, Segment};
 use crate::rpc::tests::build::{Bytes, words};
 
@@ -232,9 +232,9 @@ impl Capture {
         Capture { decoder: Decoder::new(ranks().clone()), t_ns: 0, next_id: 1 << 15 }
     }
 
-    /// Keep the segments of connections, if it is asked for.
-    pub fn keep_segments(&mut self, asked: bool) {
-        self.decoder.segments = asked.then(Vec::new);
+    /// Keep these segments of connections.
+    pub fn keep_segments(&mut self, wanted: Wanted) {
+        self.decoder.keep_segments(wanted);
     }
 
     /// What follows is captured so many microseconds after the capture began.

@@ -13,6 +13,7 @@ from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
 from nfslat.kernels.compiled import is_built, refuse_without
 from nfslat.model.decoded import Decoded
+from nfslat.model.segments import Wanted
 
 ENGINES = ("native", "tshark")
 
@@ -26,23 +27,23 @@ class Engine:
     total: Callable[[Source], int]  # what progress counts up to; 0 where it is not known
     unit: str  # of progress
     decode: Callable[[Source, Callable[[int], None]], tuple[Source, Decoded]]
-    gives_segments: bool = False  # of TCP connections, with what it decodes
+    segments: Wanted = Wanted.NONE  # of TCP connections, with what it decodes
 
 
 def choose(
-    name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool, segments: bool = False
+    name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool, segments: Wanted = Wanted.NONE
 ) -> Engine:
     """The engine called `name`; None takes the native one where it is built. Either takes what was decoded before.
 
-    `rereads`: what comes in by standard input is wanted again later, so it is kept in `scratch`. `segments`: those of
-    TCP connections are wanted, which tshark does not give. Raises ``UsageError`` where the native one is asked for and
+    `rereads`: what comes in by standard input is wanted again later, so it is kept in `scratch`. `segments`: which of
+    TCP connections are wanted; tshark gives none. Raises ``UsageError`` where the native one is asked for and
     not there.
     """
     engine = _with_bundles(_decoder(name, tools, scratch, rereads=rereads, segments=segments), scratch)
     return _with_stored(engine, rereads=rereads)
 
 
-def _decoder(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool, segments: bool) -> Engine:
+def _decoder(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool, segments: Wanted) -> Engine:
     if name == "tshark" or (name is None and not is_built()):
         from nfslat.decode.tshark import capinfos  # noqa: PLC0415  (late: the usual run does without)
         from nfslat.decode.tshark import engine as tshark  # noqa: PLC0415
@@ -64,7 +65,7 @@ def _decoder(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rer
         total=lambda source: sum(file.path.stat().st_size for file in source.files if file.path.is_file()),
         unit="B",
         decode=lambda source, progress: native.decode(source, tools, progress, segments=segments),
-        gives_segments=segments,
+        segments=segments,
     )
 
 

@@ -44,7 +44,7 @@ from nfslat.model.details import (
     Unread,
 )
 from nfslat.model.protocol import NULL, RANK_ACTION, op_ranks
-from nfslat.model.segments import Segments
+from nfslat.model.segments import Segments, Wanted
 from nfslat.model.tables import Connection, Kind, Loose, Ops, State
 
 NAME = f"native {_native.VERSION}"
@@ -88,10 +88,10 @@ def open_source(argument: str, tools: Callable[[], Tools], scratch: Path, *, rer
 
 
 def decode(
-    source: Source, tools: Callable[[], Tools], progress: Callable[[int], None], *, segments: bool = False
+    source: Source, tools: Callable[[], Tools], progress: Callable[[int], None], *, segments: Wanted = Wanted.NONE
 ) -> tuple[Source, Decoded]:
-    """Decode `source`; `progress` is called with the bytes read so far, and may raise to end it. `segments`: those of
-    its TCP connections are wanted, too.
+    """Decode `source`; `progress` is called with the bytes read so far, and may raise to end it. `segments`: which of
+    its TCP connections are wanted.
 
     Returns the source with what is known of its files now. Raises ``InputError`` where nothing can be read.
     """

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from nfslat.decode.capture import Source
 from nfslat.decode.tools import Tools
 from nfslat.kernels.compiled import refuse_without
-from nfslat.model.segments import Segments
+from nfslat.model.segments import Segments, Wanted
 
 
 def read_segments(source: Source, tools: Callable[[], Tools], progress: Callable[[int], None]) -> list[Segments]:
@@ -18,4 +18,4 @@ def read_segments(source: Source, tools: Callable[[], Tools], progress: Callable
     refuse_without("tshark does not give the TCP time stamps of all packets; the native decoder does")
     from nfslat.decode import native  # noqa: PLC0415  (absent where it was not compiled)
 
-    return native.decode(source, tools, progress, segments=True)[1].segments
+    return native.decode(source, tools, progress, segments=Wanted.ALL)[1].segments

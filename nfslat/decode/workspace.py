@@ -16,6 +16,7 @@ from nfslat.decode.capture import Source
 from nfslat.decode.engine import Engine, choose
 from nfslat.decode.tools import Tools, find_tools
 from nfslat.errors import InputError, UsageError
+from nfslat.model.segments import Wanted
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,12 @@ class Workspace:
 
 @contextlib.contextmanager
 def open_workspace(
-    captures: Sequence[str], *, engine: str | None, quiet: bool, rereads: bool = False, segments: bool = False
+    captures: Sequence[str], *, engine: str | None, quiet: bool, rereads: bool = False, segments: Wanted = Wanted.NONE
 ) -> Iterator[Workspace]:
     """Choose the engine, resolve the captures, and show progress on standard error if that is a terminal.
 
     `rereads`: the captures are looked at once more after they were decoded, so that standard input is kept in a file.
-    `segments`: those of TCP connections are wanted.
+    `segments`: which of TCP connections are wanted.
     The scratch directory (what only tshark needs, what is kept of a pipe) is gone when the block ends, come what may.
     Raises ``UsageError`` for standard input given twice, ``InputError`` for one file given twice, and what `choose`
     and the engine raise.

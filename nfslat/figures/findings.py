@@ -41,6 +41,7 @@ from nfslat.results import Analysis, Side
 from nfslat.wire.reconnects import sent_on_a_new_connection
 
 _SAME = 1.1
+_NEARLY_ALL = 0.99
 
 
 def findings_and_verdict(
@@ -90,6 +91,8 @@ def findings_and_verdict(
         unseen_explain=facts.unseen_ms is not None,
         unseen=facts.unseen if facts.unseen is not None and facts.unseen.matters else None,
         clock_fits=c.clock.fits,
+        late=[name for name, own in c.own.items() if own.is_late],
+        all_late=any(own.apart_ns for own in c.own.values()),
         inferred=None if c.inferred is None else c.inferred.side,
         error_ms=error_ms,
         lost_share=0.0 if c.inferred is None else _lost_share(next(iter(c.measured.values()))),
@@ -158,6 +161,8 @@ def _facts(
         put_off=put_off_of(c.client.ops, c.tried_again, c.matched.client[rows], as_asked=above is not None),
         recoveries=_times_of(c.recoveries),
         in_series=_in_series(c.serial),
+        late_stamps=any(own.is_late for own in c.own.values()),
+        captured_within_ms=_captured_within_ms(c),
         ops=len(rows),
         data_bytes=data_bytes(c, rows),
         sessions_open=sessions,
@@ -180,6 +185,16 @@ def _facts(
         server_host=known.server_host,
         client_host=known.client_host,
     )
+
+
+def _captured_within_ms(c: Analysis) -> float | None:
+    """About a tick, where both hosts' captures have nearly all that their TCPs sent by then."""
+    if c.own.keys() != {"server", "client"}:
+        return None
+    both = c.own.values()
+    within_ns = max(own.tick_ns + float(np.quantile(own.waited_ns, _NEARLY_ALL)) for own in both)
+    is_prompt = all(own.held_ns < own.tick_ns / 2 and not own.is_late for own in both)
+    return to_ms(within_ns) if is_prompt and within_ns < 2 * max(own.tick_ns for own in both) else None
 
 
 def data_bytes(c: Analysis, rows: I64) -> float:

@@ -10,7 +10,14 @@ from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence
 
 # What a wrong clock touches is wrong, what is missing is not there, and the rest is noise; codes that are not here are
 # in between.
-_GRAVEST = ("no-overlap", "capture-two-clocks", "two-clocks-suspected", "capture-clock-step", "capture-drops")
+_GRAVEST = (
+    "no-overlap",
+    "capture-two-clocks",
+    "two-clocks-suspected",
+    "capture-late-stamps",
+    "capture-clock-step",
+    "capture-drops",
+)
 _LEAST = ("observer-effect", "capture-duplicates", "capture-reordered")
 
 

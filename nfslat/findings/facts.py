@@ -215,6 +215,8 @@ class Facts:
     recoveries: Sequence[tuple[str, float]] = ()  # when the client made its session or leases anew, and for how long
     hangs: Sequence[Hang] = ()  # those that hang still first, and the longest of each
     in_series: InSeries | None = None  # where they are half of all response times
+    late_stamps: bool = False  # one-way figures are off by them
+    captured_within_ms: float | None = None  # what either host sends, by its TCP's clock; None: later, or not known
     ops: int = 0  # that `mean` is over
     data_bytes: float = 0.0  # mean payload of their READs and WRITEs
     longest_ms: float | None = None  # client SRT of the slowest op of those that `mean` is over

@@ -54,6 +54,8 @@ class Ground:
     clock_fits: bool  # one constant offset explains all ops
     inferred: str | None = None  # the side that was not captured: what is said of it rests on the packets of the other
     error_ms: float = 0.0  # how far its mean may be off
+    late: Sequence[str] = ()  # sides whose captures stamp packets late
+    all_late: bool = False  # all that came in, in one of them
     lost_share: float = 0.0  # of the ops, those for which the capture of one host shows that packets were lost
     long_ms: float = LONG_MS  # in the server: findings begin there to look for a cause
     idle: float = 0.0  # of the time, how much of it no client has anything in flight

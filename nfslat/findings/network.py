@@ -45,6 +45,7 @@ class Between(Evidence):
     network_ms: float  # mean
     explained_ms: float  # of that, by distance and by what TCP waited for
     unexplained_ms: float
+    captured_within_ms: float | None = field(default=None, metadata=OPTIONAL)  # what a host sends, of being sent
 
 
 def network_findings(facts: Facts) -> list[Diagnosis]:
@@ -91,7 +92,7 @@ def _delay(f: Facts) -> Diagnosis | None:
 
 def _asymmetry(f: Facts) -> Diagnosis | None:
     p = f.parts
-    if p is None or p.call_net is None or p.reply_net is None or p.one_way_error is None:
+    if f.late_stamps or p is None or p.call_net is None or p.reply_net is None or p.one_way_error is None:
         return None
     more = (p.call_net - _explained(f, "call_net")) - (p.reply_net - _explained(f, "reply_net"))
     beyond = abs(more) - 2 * p.one_way_error
@@ -129,16 +130,33 @@ def _between(f: Facts) -> Diagnosis | None:
     left_ms = network_ms - explained_ms
     if left_ms < _MOSTLY * network_ms or f.share(left_ms) < MATTERS:
         return None
+    text = (
+        f"no distance, loss, reordering, bandwidth or queue explains {f.mean.said(left_ms)} of the "
+        f"{f.mean.said(network_ms)} ms between the two capture points: the path, or the hosts' own kernels: a host with a busy processor (or a "
+        "virtual machine on a busy host) handles packets late, before they are captured"
+    )
+    stamps: tuple[str, ...] = (
+        "TCP timestamps in each host's own capture: TSval says when its TCP made a segment; one captured later than "
+        "others by TSval waited in that host",
+    )
+    if f.captured_within_ms is not None:
+        stamps = ()
+        text += (
+            f". What either host sends is captured there within {ms(f.captured_within_ms)} ms of its TCP's time "
+            "stamp, so it is not held before that"
+        )
     return diagnosis(
         BETWEEN,
         "network",
-        f"no distance, loss, reordering, bandwidth or queue explains {f.mean.said(left_ms)} of the "
-        f"{f.mean.said(network_ms)} ms "
-        "between the two capture points: the path, or the hosts' own kernels: a host with a busy processor (or a "
-        "virtual machine on a busy host) handles packets late, before they are captured",
+        text,
         share=f.share(left_ms),
         confidence="likely",
-        evidence=Between(network_ms=network_ms, explained_ms=explained_ms, unexplained_ms=left_ms),
+        evidence=Between(
+            network_ms=network_ms,
+            explained_ms=explained_ms,
+            unexplained_ms=left_ms,
+            captured_within_ms=f.captured_within_ms,
+        ),
         advice=LookAt(
             knob="which of the two it is",
             how=(
@@ -146,8 +164,7 @@ def _between(f: Facts) -> Diagnosis | None:
                 "perf sched record -- sleep 10; perf sched latency >sched.txt # on both hosts, then nfslat ... "
                 "--evidence sched.txt: tasks that wait for a processor as long as that",
                 "vmstat 1 on both: r above the number of processors, st (steal) above 0",
-                "TCP timestamps in each host's own capture: TSval says when its TCP made a segment; one captured "
-                "later than others by TSval waited in that host",
+                *stamps,
             ),
             verify="the same captures while the hosts are idle: a path stays as slow",
         ),

@@ -263,6 +263,9 @@ def _of_captures(slowest: Layers | None, ground: Ground) -> tuple[int, list[str]
     if ground.negative > _SOME_NEGATIVE * ground.ops:
         reasons.append(f"{ground.negative} operations have a negative network part: timestamps or matches are off")
         worst = min(worst, 0 if ground.negative > _MANY_NEGATIVE * ground.ops else 1)
+    if ground.late:
+        reasons.append(f"the capture of the {' and that of the '.join(ground.late)} stamps packets late")
+        worst = min(worst, 0 if ground.all_late else 1)
     if not ground.clock_fits:
         reasons.append("no offset of the two clocks explains the operations: time stamps or matches are wrong")
         worst = 0

@@ -42,6 +42,15 @@ WARNED = (
         do="Capture with the host's clock (tcpdump -j host), and check which file is whose.",
     ),
     Warned(
+        code="capture-late-stamps",
+        title="A capture stamps packets late",
+        costs="By the TCP time stamps of the capture's own host, packets were with its TCP before the capture says "
+        "that they came, and what it sent is stamped late, too. Times of single operations are off by as much, at this "
+        "host and on the network, and one direction of the network seems slow.",
+        do="Capture on the host itself with stamps of the kernel (tcpdump -j host), not the adapter's, not through a "
+        "mirror port with a queue, nor by a program that stamps packets as it reads them.",
+    ),
+    Warned(
         code="capture-clock-step",
         title="The clock was set while the capture ran",
         costs="Operations in flight at that moment have wrong times.",

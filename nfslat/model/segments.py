@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 from nfslat.model.tables import I32, I64, U8, U32, Table
 
@@ -10,6 +11,14 @@ from nfslat.model.tables import I32, I64, U8, U32, Table
 BACK, SYN, RST = 0x01, 0x02, 0x04  # BACK: of direction 1
 AGAIN = 0x08  # bytes that were sent before, keep-alives and probes of closed windows
 TWICE = 0x20  # says of bytes that they came twice (RFC 2883)
+
+
+class Wanted(IntEnum):
+    """Which segments a capture is decoded for. By numbers, which the decoder knows."""
+
+    NONE = 0
+    SOME = 1  # stretches of packets all over it, 262,144 segments at most
+    ALL = 2
 
 
 @dataclass(frozen=True, eq=False)

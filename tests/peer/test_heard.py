@@ -14,7 +14,7 @@ from nfslat.decode.engine import choose
 from nfslat.kernels import compiled, heard
 from nfslat.kernels.heard import Heard, Said
 from nfslat.model.protocol import NULL, NULL32
-from nfslat.model.segments import AGAIN, BACK, RST, SYN, TWICE, Segments
+from nfslat.model.segments import AGAIN, BACK, RST, SYN, TWICE, Segments, Wanted
 from nfslat.tcp.packets import Kind
 from nfslat.tcp.reading import read_trace
 
@@ -105,7 +105,7 @@ def test_places_are_those_of_a_search(dtype: type, column: list[int], wanted: li
 def test_the_decoder_s_segments_are_those_of_transport(name: str, side: str, tmp_path: Path) -> None:
     """`nfslat transport` follows TCP by itself: it has the same segments, and the same positions, stamps and marks."""
     tools = lambda: pytest.fail("no tool of Wireshark is needed")  # noqa: E731
-    engine = choose("native", tools, tmp_path, rereads=False, segments=True)
+    engine = choose("native", tools, tmp_path, rereads=False, segments=Wanted.ALL)
     source = engine.open(str(SAMPLES / name / f"{side}.pcap.gz"))
     talks = engine.decode(source, lambda _: None)[1].segments
     trace = read_trace(source, tools, lambda _: None)

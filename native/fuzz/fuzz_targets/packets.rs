@@ -6,7 +6,7 @@ use std::io::{Cursor, Read};
 use libfuzzer_sys::fuzz_target;
 use nfslat_native::capture::{Progress, read_all};
 use nfslat_native::compound::Ranks;
-use nfslat_native::decoder::decode;
+use nfslat_native::decoder::{Wanted, decode};
 use nfslat_native::packets::{Asked, Trace};
 
 /// Ethernet, raw IP, Linux "any" in both versions, loopback; then every other link that is known.
@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
     // Any order will do, if operations differ in it.
     let rank = |operation: u8| operation % 5;
     let ranks = Ranks { nfs: (0..80).map(rank).collect(), callback: (0..16).map(rank).collect(), action: 3 };
-    let Ok((decoder, _)) = decode([input()], ranks, true, &Progress::default()) else { return };
+    let Ok((decoder, _)) = decode([input()], ranks, Wanted::All, &Progress::default()) else { return };
 
     let ops = &decoder.pairing.ops;
     let rows = ops.t0.len();

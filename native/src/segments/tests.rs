@@ -1,5 +1,5 @@
 use super::*;
-use crate::decoder::Decoder;
+use crate::decoder::{Decoder, Wanted};
 use crate::link::FIN;
 use crate::testing::*;
 
@@ -70,7 +70,7 @@ fn before_there_is_rpc_little_is_kept_and_nothing_that_was_captured_twice() {
     assert_eq!(each.len(), talk.rows.frame.len());
 }
 
-fn decoded(asked: bool) -> Decoder {
+fn decoded(asked: Wanted) -> Decoder {
     let mut capture = Capture::new();
     capture.keep_segments(asked);
     capture.handshake(CLIENT, SERVER);
@@ -82,8 +82,8 @@ fn decoded(asked: bool) -> Decoder {
 
 #[test]
 fn segments_are_those_of_connections_with_rpc_where_they_are_asked_for() {
-    assert!(decoded(false).segments.is_none());
-    let all = decoded(true).segments.unwrap();
+    assert!(decoded(Wanted::None).segments.is_none());
+    let all = decoded(Wanted::All).segments.unwrap();
     assert_eq!(all.len(), 1);
     assert_eq!(all[0].frame, [1, 2, 3, 4, 5]);
     assert_eq!(all[0].marks, [mark::SYN, mark::SYN | mark::BACK, 0, 0, mark::BACK]);
@@ -92,7 +92,7 @@ fn segments_are_those_of_connections_with_rpc_where_they_are_asked_for() {
 #[test]
 fn too_many_are_given_up() {
     let mut capture = Capture::new();
-    capture.keep_segments(true);
+    capture.keep_segments(Wanted::All);
     capture.handshake(CLIENT, SERVER);
     for xid in 0..4200 {
         let call = record(&read(xid, 0, 4096));
@@ -101,6 +101,47 @@ fn too_many_are_given_up() {
     let found = capture.end();
     assert!(found.segments.is_none());
     assert_eq!(found.tally.messages, 4200);
+}
+
+/// Calls of one connection, their replies, and a third of another connection.
+fn many(wanted: Wanted, packets: u32) -> Decoder {
+    let mut capture = Capture::new();
+    capture.keep_segments(wanted);
+    let mut sent = [1, 1, 1];
+    for at in 0..packets {
+        let (xid, which) = (at / 3, (at % 3) as usize);
+        let message = if which == 1 { record(&reply(xid, &[])) } else { record(&read(xid, 0, 4096)) };
+        let ends = [(CLIENT, SERVER), (SERVER, CLIENT), ((7, 900), SERVER)][which];
+        capture.later_us(100).tcp(&tcp(ends.0, ends.1).seq(sent[which]).ack(sent[1 - which.min(1)]).data(&message));
+        sent[which] += message.len() as u32;
+    }
+    capture.end()
+}
+
+#[test]
+fn a_sample_is_of_whole_stretches_all_over_the_capture() {
+    let (all, some) = (many(Wanted::All, 4000).segments.unwrap(), many(Wanted::Some, 4000).segments.unwrap());
+    assert_eq!((all.len(), some.len()), (2, 2));
+    let mut frames = Vec::new();
+    for (all, some) in all.iter().zip(&some) {
+        frames.extend(some.frame.iter().copied());
+        // Positions are those of the whole stream.
+        for (row, frame) in some.frame.iter().enumerate() {
+            let there = all.frame.binary_search(frame).unwrap();
+            assert_eq!((some.seq[row], some.ack[row]), (all.seq[there], all.ack[there]));
+        }
+    }
+    frames.sort_unstable();
+    // Of 62 stretches of 64 packets every fourth is what 1,024 rows have room for.
+    let wanted: Vec<i32> = (1..=4000).filter(|frame| (frame >> 6) % 4 == 0).collect();
+    assert_eq!(frames, wanted);
+}
+
+#[test]
+fn a_sample_of_few_is_all_of_them() {
+    let (all, some) = (many(Wanted::All, 900).segments.unwrap(), many(Wanted::Some, 900).segments.unwrap());
+    let frames = |found: &[Segments]| found.iter().map(|one| one.frame.clone()).collect::<Vec<_>>();
+    assert_eq!(frames(&some), frames(&all));
 }
 
 proptest::proptest! {

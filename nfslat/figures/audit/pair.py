@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.answer.model import AuditNote
+from nfslat.figures.audit.late import held_remarks, late_notes
 from nfslat.figures.audit.missing import stranger_hosts, strangers
 from nfslat.figures.audit.words import note, span
 from nfslat.inflight.slots import Held
@@ -29,7 +30,7 @@ _NAMED = 3  # other hosts
 
 def pair_notes(c: Analysis) -> list[AuditNote]:
     """What the two captures can bear together, most serious first."""
-    found = [*_clock_notes(c), _overlap_note(c)]
+    found = [*late_notes(c), *_clock_notes(c), _overlap_note(c)]
     return sorted((one for one in found if one.count), key=lambda one: one.severity != "warning")
 
 
@@ -136,6 +137,7 @@ def remarks(c: Analysis, *, application_known: bool) -> list[str]:
                 f"{count} ops in the {name}'s capture belong to hosts that are not in the other one (share of the "
                 f"time of all operations there): {', '.join(who[:_NAMED])}{more}"
             )
+    out += held_remarks(c)
     out += _left_out(c)
     out += _between(c)
     reverse = max(
