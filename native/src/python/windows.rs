@@ -1,8 +1,9 @@
 //! A capture in windows, as Python sees it (`nfslat/decode/windows.py`): a thread decodes, and waits for who takes them.
 
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use pyo3::prelude::*;
 
@@ -23,6 +24,19 @@ enum Told {
 pub(super) struct Windows {
     told: Mutex<Option<Receiver<Told>>>,
     files: Mutex<Vec<Py<File>>>,
+}
+
+const POLL: Duration = Duration::from_millis(100);
+
+impl Windows {
+    fn wait(&self) -> Result<Told, RecvTimeoutError> {
+        let mut told = self.told.lock().map_err(|_| RecvTimeoutError::Disconnected)?;
+        let next = told.as_ref().ok_or(RecvTimeoutError::Disconnected)?.recv_timeout(POLL);
+        if !matches!(next, Ok(Told::Window(_)) | Err(RecvTimeoutError::Timeout)) {
+            *told = None;
+        }
+        next
+    }
 }
 
 #[pymethods]
@@ -51,14 +65,13 @@ impl Windows {
 
     /// When the next window began and ended, and what ended in it; None when there is no more.
     fn take(&self, py: Python<'_>) -> PyResult<Option<(i64, i64, Found)>> {
-        let told = py.detach(|| {
-            let mut told = self.told.lock().ok()?;
-            let next = told.as_ref()?.recv().ok();
-            if !matches!(next, Some(Told::Window(_))) {
-                *told = None;
+        // A capture that is still being made may bring nothing for long, and Ctrl-C is to be heard meanwhile.
+        let told = loop {
+            match py.detach(|| self.wait()) {
+                Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+                told => break told.ok(),
             }
-            next
-        });
+        };
         match told {
             Some(Told::Window(window)) => {
                 let Window { begin_ns, end_ns, contents } = *window;
