@@ -149,6 +149,32 @@ def decode(
     """
 
 @final
+class Windows:
+    """A capture, decoded in windows of its clock by a thread of its own, which is never more than two ahead.
+
+    Numbers of connections, kinds, names, handles and sessions are those of the whole capture, and each window has all
+    that were given so far. What is counted is counted since the window before; but `tables.tcp`, lost ranges and bytes,
+    TLS connections, the busiest second and the largest step back are of all packets so far.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str | PathLike[str]],
+        width_ns: int,
+        nfs_ranks: bytes,
+        callback_ranks: bytes,
+        action_rank: int,
+        job: Job,
+    ) -> None: ...
+    def take(self) -> tuple[int, int, Found] | None:
+        """When the next window begins and ends (int ns), and what ended in it; None when there is no more. Raises what
+        `decode` raises."""
+
+    @property
+    def files(self) -> list[File]:
+        """Each of the files, when all windows were taken."""
+
+@final
 class Parts:
     """A capture by pairs of addresses."""
 

@@ -413,6 +413,60 @@ impl Failures {
     }
 }
 
+/// Part a table whose rows are of ops: `$leaves` and `$stays` are the new numbers of the ops, -1 for the others.
+macro_rules! part {
+    ($table:expr, $leaves:expr, $stays:expr) => {{
+        let table = $table;
+        let (out, rest): (Vec<u32>, Vec<u32>) =
+            (0..table.op.len() as u32).partition(|row| $leaves[table.op[*row as usize] as usize] >= 0);
+        let mut gone = table.rows(&out);
+        gone.op.iter_mut().for_each(|op| *op = $leaves[*op as usize]);
+        table.keep(&rest);
+        table.op.iter_mut().for_each(|op| *op = $stays[*op as usize]);
+        gone
+    }};
+}
+
+impl Slots {
+    /// Rows of ops that leave, with all sessions, and what was granted so far.
+    pub fn split(&mut self, leaves: &[i32], stays: &[i32]) -> Slots {
+        let gone = part!(&mut *self, leaves, stays);
+        Slots { sessions: self.sessions.clone(), created: std::mem::take(&mut self.created), ..gone }
+    }
+}
+
+impl Names {
+    /// Rows of ops that leave, with all names.
+    pub fn split(&mut self, leaves: &[i32], stays: &[i32]) -> Names {
+        let gone = part!(&mut *self, leaves, stays);
+        Names { interned: self.interned.clone(), ..gone }
+    }
+}
+
+impl Failures {
+    /// Rows of ops that leave.
+    pub fn split(&mut self, leaves: &[i32], stays: &[i32]) -> Failures {
+        part!(&mut *self, leaves, stays)
+    }
+}
+
+impl Loose {
+    /// Messages for which `leaves` is set; ops have the numbers `of_leaving` and `of_staying`.
+    pub fn split(&mut self, leaves: &[bool], of_leaving: &[i32], of_staying: &[i32]) -> Loose {
+        let (out, rest): (Vec<u32>, Vec<u32>) = (0..self.op.len() as u32).partition(|row| leaves[*row as usize]);
+        let renumber = |table: &mut Loose, new_row: &[i32]| {
+            table.op.iter_mut().filter(|op| **op >= 0).for_each(|op| *op = new_row[*op as usize]);
+        };
+        let mut gone = self.rows(&out);
+        gone.whole = out.iter().map(|row| self.whole[*row as usize]).collect();
+        renumber(&mut gone, of_leaving);
+        self.whole = rest.iter().map(|row| self.whole[*row as usize]).collect();
+        self.keep(&rest);
+        renumber(self, of_staying);
+        gone
+    }
+}
+
 /// Give the ops in a table their new numbers; the rows whose op is still there, in the order of these numbers.
 fn rows_by_op(ops: &mut [i32], new_row: &[i32]) -> Vec<u32> {
     for op in ops.iter_mut() {

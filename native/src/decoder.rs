@@ -12,12 +12,13 @@ use crate::link::{self, Datagram, Ends, FIN, Frame, RST, SYN, Segment};
 use crate::loads::Loads;
 use crate::ops::Pairing;
 use crate::pace::Pace;
-use crate::place::NO_CONN;
+use crate::place::{NO_CONN, Row};
 use crate::plausible::{Plausible, plausible};
 use crate::segments::{About, Segments};
-use crate::stream::Novelty;
+use crate::stream::{Novelty, Stream};
 use crate::traffic::{Event, Events, Place, STALL_NS, Traffic};
 use crate::waits::{Cut, Glance, Hangs, Pauses, Reset, Seen, Went};
+pub use contents::{Contents, Counts};
 pub use tcp::Tcp;
 
 /// Segments kept of a capture: 37 bytes each; and of those that a sample has.
@@ -25,6 +26,9 @@ const MOST_SEGMENTS: usize = if cfg!(test) { 4096 } else { 1 << 26 };
 const MOST_SAMPLED: usize = if cfg!(test) { 1024 } else { 1 << 18 };
 /// A sample is of stretches of so many packets (a power of two), for what a segment answers is near it.
 const STRETCH: u32 = if cfg!(test) { 6 } else { 12 };
+
+/// A call that was not answered for so long is not waited for any longer, where a capture is read in windows.
+pub const GIVEN_UP_NS: i64 = 600_000_000_000;
 
 /// Every packet is of one kind.
 #[derive(Clone, Copy)]
@@ -66,6 +70,7 @@ impl At {
 }
 
 /// A direction of a TCP connection that is over, or at the end of the capture.
+#[derive(Clone)]
 pub struct Finished {
     pub conn: u32,
     pub reconnect: u32,
@@ -514,6 +519,14 @@ impl Decoder {
             self.end(number, (Cut::Nothing, -1));
             ended(self, &self.flows.list[number]);
         }
+        self.close();
+        if let Some(segments) = &mut self.segments {
+            segments.sort_by_key(|one| one.frame[0]);
+        }
+    }
+
+    /// Put the tables into the order in which they leave.
+    fn close(&mut self) {
         let flows = &self.flows.list;
         let connections = &self.tally.connections;
         self.pairing.close(|conn, direction| {
@@ -525,10 +538,45 @@ impl Decoder {
         self.loads.close();
         self.hangs.close();
         self.tally.unread.close();
-        if let Some(segments) = &mut self.segments {
-            segments.sort_by_key(|one| one.frame[0]);
-        }
         self.finished.sort_by_key(|done| (done.conn, done.reconnect, done.direction));
+    }
+
+    /// What ended before `before_ns`, and calls without an answer for longer than `GIVEN_UP_NS`, leave; all else goes on.
+    ///
+    /// What is counted of packets is counted since the last time; of TCP's directions, since they began.
+    pub fn cut(&mut self, before_ns: i64) -> Contents {
+        let open: Vec<Row> = self.flows.list.iter().flat_map(|flow| &flow.streams).filter_map(Stream::row).collect();
+        let (settled, moves) = self.pairing.split(before_ns, before_ns.saturating_sub(GIVEN_UP_NS), &open);
+        let over = self.finished.len();
+        for flow in &mut self.flows.list {
+            let conn = flow.shared.conn;
+            for direction in 0..2 {
+                flow.streams[direction].renumber(|row| moves.of(row));
+                if conn == NO_CONN {
+                    continue;
+                }
+                std::mem::take(&mut flow.loads[direction]).end(conn, direction, &mut self.loads);
+                if flow.traffic[direction].packets > 0 {
+                    let stream = &flow.streams[direction];
+                    self.finished.push(Finished {
+                        conn,
+                        reconnect: flow.reconnects,
+                        direction: direction as u8,
+                        range: stream.range(),
+                        acked: stream.acked_bytes(),
+                        traffic: flow.traffic[direction].clone(),
+                        lost_ranges: stream.lost_ranges,
+                        lost_bytes: stream.lost_bytes,
+                    });
+                }
+            }
+        }
+        let ended = self.finished[..over].to_vec();
+        let rest = std::mem::replace(&mut self.pairing, settled);
+        self.close();
+        let contents = self.contents();
+        (self.pairing, self.finished) = (rest, ended);
+        contents
     }
 
     /// The flow of a connection.
@@ -583,6 +631,7 @@ fn is_rpc(bytes: &[u8]) -> bool {
     plausible(&record[..4 + visible], 28) != Plausible::No
 }
 
+mod contents;
 mod tcp;
 #[cfg(test)]
 mod tests;

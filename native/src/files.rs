@@ -110,6 +110,27 @@ impl Files {
         Some([directory, name(news.name)?, found, to_directory, name(news.to_name)?])
     }
 
+    /// What was told of ops that leave, as a table of its own; `new_row` of those that leave, and of those that stay, is
+    /// -1 for the others.
+    pub fn split(&mut self, leaves: &[i32], stays: &[i32]) -> Files {
+        let (out, rest): (Vec<u32>, Vec<u32>) =
+            (0..self.op.len() as u32).partition(|row| leaves[self.op[*row as usize] as usize] >= 0);
+        let mut gone = self.rows(&out);
+        gone.op.iter_mut().for_each(|op| *op = leaves[*op as usize]);
+        gone.handles = self.handles.clone();
+        gone.dropped = std::mem::take(&mut self.dropped);
+        self.keep(&rest);
+        self.op.iter_mut().for_each(|op| *op = stays[*op as usize]);
+        for (op, asked) in std::mem::take(&mut self.asked) {
+            if stays[op as usize] >= 0 {
+                self.asked.insert(stays[op as usize] as u32, asked);
+            } else {
+                self.waiting_bytes -= size_of::<(u32, Asked)>() + asked.arguments.len();
+            }
+        }
+        gone
+    }
+
     /// Name the ops: `op_of` gives the op that has the reply which op `row` was given at a time, and the first frame of
     /// that reply; None where none has. Rows are in the order of their replies.
     pub fn close(&mut self, op_of: impl Fn(i32, i64) -> Option<(i32, i32)>) {

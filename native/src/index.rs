@@ -117,6 +117,20 @@ impl Index {
         counts.then_some(apart <= STRETCH)
     }
 
+    /// `value` becomes what `moved` says; `EMPTY` where it is no more.
+    pub fn renumber(&mut self, moved: impl Fn(u32) -> u32) {
+        let lines = std::mem::replace(&mut self.lines, vec![FREE; 64]);
+        self.used = 0;
+        for line in lines.iter().filter(|line| line.owner != EMPTY) {
+            for (at, value) in line.value.iter().enumerate().filter(|(_, value)| **value != EMPTY) {
+                let value = moved(*value);
+                if value != EMPTY {
+                    self.put(line.owner, line.block << 3 | at as u32, value);
+                }
+            }
+        }
+    }
+
     fn put(&mut self, owner: u32, counted: u32, value: u32) {
         let at = self.find(owner, counted >> 3);
         let line = &mut self.lines[at];

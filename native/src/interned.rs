@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Interned {
     /// Where each string ends in `bytes`.
     ends: Vec<u32>,

@@ -64,6 +64,11 @@ impl Kinds {
         row
     }
 
+    /// What ops refer to, without what finds it.
+    pub fn listed(&self) -> Kinds {
+        Kinds { list: self.list.clone(), ..Kinds::default() }
+    }
+
     pub fn key(&self, kind: i16) -> Key {
         let kind = &self.list[kind as usize];
         Key {

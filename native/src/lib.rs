@@ -4,6 +4,7 @@
 //! source -> container -> link, fragments -> flows -> stream -> rpc, nfs, compound -> ops -> columns
 //!                                                                                -> news -> files
 //!                          -> apart (a decoder for each pair of addresses)
+//!                          -> windows (what has ended so far, again and again)
 //!                          -> split (captures of some pairs of addresses)
 //!                                        -> conversations -> packets
 //! ```
@@ -57,6 +58,7 @@ pub mod table;
 pub mod traffic;
 pub mod unread;
 pub mod waits;
+pub mod windows;
 pub mod xdr;
 
 #[cfg(feature = "python")]

@@ -118,9 +118,9 @@ impl Loads {
         self.merge();
     }
 
-    pub fn columns(&self) -> LoadColumns {
+    pub fn take_columns(&mut self) -> LoadColumns {
         let mut columns = LoadColumns::default();
-        for row in &self.rows {
+        for row in std::mem::take(&mut self.rows) {
             columns.push_row(LoadRow {
                 conn: row.conn as i32,
                 direction: row.direction as i8,

@@ -208,6 +208,7 @@ impl Pairing {
                     self.ops.end_reply(self.answered_by(self.loose.op[at] as u32), frame, t_ns, whole);
                 }
             }
+            Row::Past => {}
         }
     }
 
@@ -334,7 +335,7 @@ impl Pairing {
             Row::Loose(row) if self.loose.state[row as usize] == State::Paired as i8 => {
                 self.loose.op[row as usize] as u32
             }
-            Row::Loose(_) => return None,
+            Row::Loose(_) | Row::Past => return None,
         };
         let op = self.answered_by(answered) as i32;
         Some((*merged.get(&op).unwrap_or(&op), true))
@@ -370,5 +371,7 @@ fn accept(stat: Accept) -> i8 {
 
 mod again;
 mod reconnects;
+mod settled;
+pub use settled::Moves;
 #[cfg(test)]
 mod tests;

@@ -31,4 +31,6 @@ pub enum Row {
     Call(u32),
     Reply(u32),
     Loose(u32),
+    /// It has left the decoder (`windows`).
+    Past,
 }

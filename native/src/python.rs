@@ -14,7 +14,7 @@ use pyo3::exceptions::{PyInterruptedError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::apart::Part;
+use crate::apart::Turns;
 use crate::capture::{self, Error, Progress};
 use crate::compound::Ranks;
 use crate::container::{Error as ContainerError, Packet, Reader};
@@ -71,10 +71,9 @@ fn decode(
     let progress = Arc::clone(&job.0);
     let ranks = Ranks { nfs: nfs_ranks, callback: callback_ranks, action: action_rank };
     let done = py.detach(|| read(paths.iter().map(open), ranks, segments, &progress));
-    let (decoder, files) = done.map_err(failure)?;
+    let (mut decoder, files) = done.map_err(failure)?;
     let is_cut = is_cut(&files);
-    let part = Part { hosts: None, decoder, turns: Default::default() };
-    Found::new(py, part, is_cut, of_files(py, files)?)
+    Found::new(py, decoder.contents(), Turns::default(), is_cut, of_files(py, files)?)
 }
 
 fn open(path: &std::path::PathBuf) -> std::io::Result<Box<dyn Read + Send>> {
@@ -168,6 +167,7 @@ mod confine;
 mod found;
 mod kernels;
 mod packets;
+mod windows;
 
 fn is_cut(files: &[capture::File]) -> bool {
     files.iter().any(|file| file.snaplen.is_some())
@@ -219,6 +219,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<apart::Parts>()?;
     module.add_class::<apart::Slices>()?;
     module.add_class::<packets::Trace>()?;
+    module.add_class::<windows::Windows>()?;
     #[cfg(target_os = "linux")]
     module.add_function(wrap_pyfunction!(confine::confine, module)?)?;
     module.add_function(wrap_pyfunction!(peek, module)?)?;

@@ -56,6 +56,17 @@ table! {
 }
 
 impl Resent {
+    /// The rows whose message `leaves`, as a table of their own; the others stay, with messages that are numbered anew.
+    pub fn split(&mut self, leaves: impl Fn(Row) -> Option<Row>, stays: impl Fn(Row) -> Row) -> Resent {
+        let (out, rest) = parted(&self.row, &leaves);
+        let mut gone = self.rows(&out);
+        gone.row = out.iter().filter_map(|row| leaves(self.row[*row as usize])).collect();
+        gone.dropped = std::mem::take(&mut self.dropped);
+        self.row = rest.iter().map(|row| stays(self.row[*row as usize])).collect();
+        self.keep(&rest);
+        gone
+    }
+
     fn push(&mut self, row: Row, stretch: &Stretch, bytes: u64) {
         // A segment may hold a message's old bytes on both sides of late ones.
         for at in (self.row.len().saturating_sub(2)..self.row.len()).rev() {
@@ -112,6 +123,17 @@ table! {
 }
 
 impl Blocked {
+    /// As `Resent::split`.
+    pub fn split(&mut self, leaves: impl Fn(Row) -> Option<Row>, stays: impl Fn(Row) -> Row) -> Blocked {
+        let (out, rest) = parted(&self.row, &leaves);
+        let mut gone = self.rows(&out);
+        gone.row = out.iter().filter_map(|row| leaves(self.row[*row as usize])).collect();
+        gone.dropped = std::mem::take(&mut self.dropped);
+        self.row = rest.iter().map(|row| stays(self.row[*row as usize])).collect();
+        self.keep(&rest);
+        gone
+    }
+
     /// The hole in front of a message was filled just now.
     #[cold]
     pub fn push(&mut self, row: Row, until_ns: i64) {
@@ -135,6 +157,11 @@ impl Blocked {
         rows.sort_unstable();
         self.keep(&rows.iter().map(|row| row.3).collect::<Vec<u32>>());
     }
+}
+
+/// Rows of messages that leave, and of the others.
+fn parted(messages: &[Row], leaves: impl Fn(Row) -> Option<Row>) -> (Vec<u32>, Vec<u32>) {
+    (0..messages.len() as u32).partition(|row| leaves(messages[*row as usize]).is_some())
 }
 
 /// A message, from its record mark on.
@@ -178,6 +205,11 @@ impl Recent {
         message.end = end;
         let message = *message;
         self.settle(message, resent);
+    }
+
+    /// Rows have new numbers.
+    pub fn renumber(&mut self, moved: impl Fn(Row) -> Row) {
+        self.messages.iter_mut().for_each(|message| message.row = moved(message.row));
     }
 
     /// How many messages begin in a range, as far back as is remembered.

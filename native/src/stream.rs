@@ -326,6 +326,20 @@ impl Stream {
         }
     }
 
+    /// The row of the message that is being read.
+    pub fn row(&self) -> Option<Row> {
+        self.row
+    }
+
+    /// Rows have left, and those that stay have new numbers (`Decoder::cut`).
+    pub fn renumber(&mut self, moved: impl Fn(Row) -> Row) {
+        self.row = self.row.map(&moved);
+        self.unread.leave();
+        if let Some(buffers) = &mut self.buffers {
+            buffers.recent.renumber(moved);
+        }
+    }
+
     /// Sequence number of the first byte, that of the SYN not counted, and how many there are up to the highest one seen.
     pub fn range(&self) -> Option<(u32, u64)> {
         self.started.then(|| (self.initial as u32, self.high - self.initial))

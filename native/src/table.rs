@@ -61,6 +61,14 @@ macro_rules! table {
                 $(self.$column = rows.iter().map(|row| self.$column[*row as usize]).collect();)*
             }
 
+            /// Some of its rows, in that order, as a table of their own; what is kept beside the columns stays here.
+            pub fn rows(&self, rows: &[u32]) -> $table {
+                $table {
+                    $($column: rows.iter().map(|row| self.$column[*row as usize]).collect(),)*
+                    ..Default::default()
+                }
+            }
+
             /// Hand over all columns.
             pub fn take_columns(&mut self) -> $crate::table::Columns {
                 vec![$((stringify!($column), std::mem::take(&mut self.$column).into())),*]

@@ -108,6 +108,7 @@ pub fn each_option(mut options: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
 }
 
 /// The most payload that a packet of a direction may have.
+#[derive(Clone)]
 struct SegmentSize(u32);
 
 impl Default for SegmentSize {
@@ -117,7 +118,7 @@ impl Default for SegmentSize {
 }
 
 /// One direction of one TCP connection, in numbers.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Traffic {
     pub packets: u64,
     /// Of all packets, the SYN and the last FIN or RST too; 0 where there is none.

@@ -79,6 +79,11 @@ impl Open {
         }
     }
 
+    /// Its rows have left; what follows has another one.
+    pub fn leave(&mut self) {
+        self.row = None;
+    }
+
     /// A message was found behind it.
     #[inline]
     pub fn end(&mut self) {

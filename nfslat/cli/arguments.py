@@ -147,6 +147,17 @@ def a_number(text: str) -> int:
     return int(text)
 
 
+def a_duration(text: str) -> float:
+    """A stretch of time, in seconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 1e-3 <= value <= 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r}: give seconds, for example 1 or 0.1")
+    return value
+
+
 def some_ms(text: str) -> float:
     """A latency."""
     try:

@@ -26,6 +26,7 @@ COMMANDS = {
     "extract": "nfslat.cli.extract",
     "diff": "nfslat.cli.diff",
     "fleet": "nfslat.cli.fleet",
+    "live": "nfslat.cli.live",
     "transport": "nfslat.cli.transport",
     "packets": "nfslat.cli.packets",
     "stack": "nfslat.cli.stack",

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli import outputs
-from nfslat.cli.arguments import a_count, a_number, add_captures, add_filters, parse_filters
+from nfslat.cli.arguments import a_count, a_duration, a_number, add_captures, add_filters, parse_filters
 from nfslat.cli.messages import say
 from nfslat.cli.outputs import OUTPUTS, add_outputs
 from nfslat.cli.parser import Several
@@ -72,7 +72,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
         "--by", choices=BY, action="append", default=[], help="group them: one row for each value; repeatable"
     )
     tables.add_argument(
-        "--interval", type=_a_duration, metavar="S", help="one row for each S seconds, as nfsiostat prints them"
+        "--interval", type=a_duration, metavar="S", help="one row for each S seconds, as nfsiostat prints them"
     )
     tables.add_argument(
         "--slowest", type=a_count, metavar="N", default=20, help="list so many of the slowest in JSON and page (20)"
@@ -271,13 +271,3 @@ def _refuse_what_does_not_fit(options: argparse.Namespace) -> None:
         raise UsageError("--ops-parquet: give one capture, and run it for the other one as well")
     if options.anonymize and options.ops_parquet is not None:
         raise UsageError("--ops-parquet stands for the capture, names included; anonymize what is made of it")
-
-
-def _a_duration(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 1e-3 <= value <= 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r}: give seconds, for example 1 or 0.1")
-    return value

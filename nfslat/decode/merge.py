@@ -17,7 +17,7 @@ from nfslat.model.tables import Loose, Ops, State
 
 T = TypeVar("T")
 
-_OF_MESSAGES = ("hidden", "malformed", "duplicate_packets", "lost_ranges", "lost_bytes", "tls_connections")
+OF_MESSAGES = ("hidden", "malformed", "duplicate_packets", "lost_ranges", "lost_bytes", "tls_connections")
 _OF_PACKETS = (
     "packet_kinds", "wire_bytes", "captured_bytes", "busiest_second_packets", "backward_times", "largest_backward_ns",
     "first_ns", "last_ns", "cut_short", "interface_drops", "untimed_packets", "misdated_packets",
@@ -36,14 +36,14 @@ def merge(parts: Sequence[Decoded], facts: Decoded | None = None) -> Decoded:
 
     Raises ``ValueError`` where the parts cannot be of one capture, ``TypeError`` where a field is not known here.
     """
-    _check()
+    check()
     if facts is not None and len(facts.ops) + len(facts.loose):
         raise ValueError("facts of a capture have no messages")
     every = [*parts, *([] if facts is None else [facts])]
     if not every:
         raise ValueError("nothing to merge")
-    counts: dict[str, Any] = {name: sum(getattr(part, name) for part in every) for name in _OF_MESSAGES}
-    counts["repeats"] = _repeats(every)
+    counts: dict[str, Any] = {name: sum(getattr(part, name) for part in every) for name in OF_MESSAGES}
+    counts["repeats"] = repeats_of(every)
     counts |= packets(parts) if facts is None else {name: getattr(facts, name) for name in _OF_PACKETS}
     for name in ("reassembly", "directions"):
         counts[name] = _same(name, (getattr(part, name) for part in every))
@@ -66,7 +66,8 @@ def _same(name: str, values: Iterable[T]) -> T:
     return first
 
 
-def _repeats(parts: Iterable[Decoded]) -> Mapping[State, int]:
+def repeats_of(parts: Iterable[Decoded]) -> Mapping[State, int]:
+    """Messages without a row, by state, of all parts."""
     found: dict[State, int] = {}
     for part in parts:
         for state, count in part.repeats.items():
@@ -98,7 +99,7 @@ def packets(parts: Sequence[Decoded]) -> dict[str, Any]:
 
 def without_messages(decoded: Decoded) -> Decoded:
     """Only what is known of its packets."""
-    zero: dict[str, Any] = dict.fromkeys(_OF_MESSAGES, 0)
+    zero: dict[str, Any] = dict.fromkeys(OF_MESSAGES, 0)
     return dataclasses.replace(
         decoded,
         ops=empty(Ops),
@@ -115,9 +116,9 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 
 
 @functools.cache
-def _check() -> None:
+def check() -> None:
     """Raise ``TypeError`` where there is a field that is not brought over."""
     fields = {field.name for field in dataclasses.fields(Decoded) if field.metadata.get(IS_KEPT, True)}
-    known = {*_OF_MESSAGES, *_OF_PACKETS, "repeats", "reassembly", "directions", "engine", "ops", "loose", "details"}
+    known = {*OF_MESSAGES, *_OF_PACKETS, "repeats", "reassembly", "directions", "engine", "ops", "loose", "details"}
     if fields != known:
         raise TypeError(f"Decoded: no way to merge {sorted(fields ^ known)}")

@@ -43,7 +43,7 @@ from nfslat.model.tables import I64, Loose, Ops, Table
 TableT = TypeVar("TableT", bound=Table)
 
 # Columns that are rows of something, by table, and of what.
-_LEADS: dict[type[Table], dict[str, str]] = {
+LEADS: dict[type[Table], dict[str, str]] = {
     Ops: {"conn": "conn", "kind": "kind"},
     Loose: {"conn": "conn", "kind": "kind", "op": "op"},
     Slots: {"op": "op", "session": "session"},
@@ -102,15 +102,15 @@ def merged(parts: Sequence[Decoded], every: Sequence[Decoded]) -> dict[str, Any]
 
     Raises ``ValueError`` where the parts were not decoded apart, ``TypeError`` where a field is not known here.
     """
-    _check()
-    return _Merger(parts).tables(every)
+    check()
+    return Merger(parts, _met(parts)).tables(every)
 
 
 # --- What is numbered in the order in which it was met ----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _List:
+class Listed:
     """Items of all parts in the order in which they were met, and for each part which of them its own items are."""
 
     items: tuple[Any, ...]
@@ -121,7 +121,7 @@ class _List:
 
 def _listed(
     of: Met, items: Sequence[Sequence[Any]], turns: Sequence[Turns], *, once: bool = True, most: int = 1 << 31
-) -> _List:
+) -> Listed:
     """Of items that are the same only one is kept, if `once`; of one beyond `most` no row is left."""
     met = [part.take(part.of == of) for part in turns]
     if any(len(table) != len(own) for table, own in zip(met, items, strict=True)):
@@ -147,27 +147,42 @@ def _listed(
         new_row[row] = number if number is not None else 0 if of is Met.KIND else NULL
     ends = np.cumsum([len(own) for own in items])
     at = np.array(kept, dtype=np.int64)
-    return _List(tuple(out), np.split(new_row, ends[:-1]), turn[at], service[at])
+    return Listed(tuple(out), np.split(new_row, ends[:-1]), turn[at], service[at])
+
+
+def items_of(parts: Sequence[Decoded]) -> dict[Met, list[Sequence[Any]]]:
+    """The lists of each part."""
+    details = [part.details for part in parts]
+    return {
+        Met.CONNECTION: [part.ops.connections for part in parts],
+        Met.KIND: [part.ops.kinds for part in parts],
+        Met.SESSION: [part.slots.sessions for part in details],
+        Met.NAME: [part.names.names for part in details],
+        Met.HANDLE: [part.files.handles for part in details],
+        Met.CREATED: [part.sessions for part in details],
+    }
+
+
+def _met(parts: Sequence[Decoded]) -> dict[Met, Listed]:
+    """Of parts that were decoded apart."""
+    turns = [part.details.turns for part in parts]
+    how: dict[Met, dict[str, Any]] = {
+        Met.CONNECTION: {"once": False},
+        Met.KIND: {"most": _MOST_KINDS},
+        Met.SESSION: {"most": _MOST_SESSIONS},
+        Met.CREATED: {"once": False},
+    }
+    return {of: _listed(of, items, turns, **how.get(of, {})) for of, items in items_of(parts).items()}
 
 
 # --- Tables -----------------------------------------------------------------------------------------------------------
 
 
-class _Merger:
+class Merger:
     """Puts the tables of parts together."""
 
-    def __init__(self, parts: Sequence[Decoded]) -> None:
-        self.parts = parts
-        details = [part.details for part in parts]
-        turns = [part.turns for part in details]
-        self.lists = {
-            Met.CONNECTION: _listed(Met.CONNECTION, [part.ops.connections for part in parts], turns, once=False),
-            Met.KIND: _listed(Met.KIND, [part.ops.kinds for part in parts], turns, most=_MOST_KINDS),
-            Met.SESSION: _listed(Met.SESSION, [part.slots.sessions for part in details], turns, most=_MOST_SESSIONS),
-            Met.NAME: _listed(Met.NAME, [part.names.names for part in details], turns),
-            Met.HANDLE: _listed(Met.HANDLE, [part.files.handles for part in details], turns),
-            Met.CREATED: _listed(Met.CREATED, [part.sessions for part in details], turns, once=False),
-        }
+    def __init__(self, parts: Sequence[Decoded], lists: Mapping[Met, Listed]) -> None:
+        self.parts, self.lists = parts, lists
         self.new_row = {
             "conn": self.lists[Met.CONNECTION].new_row,
             "kind": self.lists[Met.KIND].new_row,
@@ -203,7 +218,7 @@ class _Merger:
             "callers": self._callers(order),
             "files": self._files(ops, names=names, handles=handles),
             "sessions": created,
-            "turns": self._turns(),
+            "turns": self._turns() if any(len(part.details.turns) for part in self.parts) else empty(Turns),
         }
         found |= {name: sum(getattr(part.details, name) for part in every) for name in dropped()}
         if unknown := {field.name for field in dataclasses.fields(Details)} - found.keys():
@@ -215,8 +230,8 @@ class _Merger:
         out = {}
         for name in table.columns():
             columns = [getattr(get(part), name) for part in self.parts]
-            if lead := _LEADS.get(table, {}).get(name):
-                columns = [_led(column, rows) for column, rows in zip(columns, self.new_row[lead], strict=True)]
+            if lead := LEADS.get(table, {}).get(name):
+                columns = [led(column, rows) for column, rows in zip(columns, self.new_row[lead], strict=True)]
             out[name] = np.concatenate(columns)
         return out
 
@@ -295,7 +310,7 @@ def _order(keys: Sequence[npt.NDArray[Any]]) -> I64:
     return np.lexsort(list(reversed(keys))).astype(np.int64)
 
 
-def _led(column: npt.NDArray[Any], new_row: I64) -> npt.NDArray[Any]:
+def led(column: npt.NDArray[Any], new_row: I64) -> npt.NDArray[Any]:
     """Row numbers of a part as those of all; null stays null."""
     if not len(new_row):
         return column
@@ -314,9 +329,9 @@ def dropped() -> list[str]:
 
 
 @functools.cache
-def _check() -> None:
+def check() -> None:
     """Raise ``TypeError`` where a column may be a row number that nobody brings over."""
-    for table, leads in _LEADS.items():
+    for table, leads in LEADS.items():
         rows = {field.name for field in dataclasses.fields(table) if str(field.type) in ("I32", "I16")}
         if not rows - _NO_ROWS <= leads.keys() <= set(table.columns()):
             raise TypeError(f"{table.__name__}: are these rows? {sorted((rows - _NO_ROWS) ^ leads.keys())}")

@@ -124,7 +124,7 @@ def read(
     """
     refuse_stored(source)
     with contextlib.ExitStack() as stack:
-        paths = [stack.enter_context(_readable(file, tools)) for file in source.files]
+        paths = [stack.enter_context(readable(file, tools)) for file in source.files]
         result = _run(source, lambda job: work(paths, job), progress)
     files = tuple(
         dataclasses.replace(
@@ -190,7 +190,7 @@ def _reason(problem: OSError | ValueError) -> str:
 
 
 @contextlib.contextmanager
-def _readable(file: File, tools: Callable[[], Tools]) -> Iterator[str]:
+def readable(file: File, tools: Callable[[], Tools]) -> Iterator[str]:
     """A path at which the decoder finds pcap or pcapng: the file itself, or a pipe from editcap."""
     if not file.is_foreign:
         yield os.fspath(file.path)
@@ -240,16 +240,18 @@ def _run(source: Source, work: Callable[[_native.Job], _T], progress: Callable[[
     if not isinstance(result, Exception):
         return result
     if isinstance(result, OSError | ValueError):
-        name = source.files[result.args[-1]].name if isinstance(result.args[-1], int) else source.name
-        if isinstance(result, _native.NotACapture):
-            raise InputError(
-                "neither pcap, pcapng, snoop nor ERF; other formats are read from files only: write it to a file first",
-                about=name,
-            ) from result
-        raise InputError(
-            f"cannot be read as a capture: {_reason(result)}; is the file complete?", about=name
-        ) from result
+        raise refused(source, result) from result
     raise result
+
+
+def refused(source: Source, problem: OSError | ValueError) -> InputError:
+    """What the decoder says, in a line."""
+    name = source.files[problem.args[-1]].name if isinstance(problem.args[-1], int) else source.name
+    if isinstance(problem, _native.NotACapture):
+        said = "neither pcap, pcapng, snoop nor ERF; other formats are read from files only: write it to a file first"
+    else:
+        said = f"cannot be read as a capture: {_reason(problem)}; is the file complete?"
+    return InputError(said, about=name)
 
 
 def decoded(found: _native.Found, **facts: Any) -> Decoded:

@@ -38,7 +38,10 @@ pub(super) struct Slices {
 
 impl Parts {
     fn new(py: Python<'_>, apart: Apart, files: Vec<capture::File>, is_cut: bool) -> PyResult<Parts> {
-        let found = |part: Part| Py::new(py, Found::new(py, part, is_cut, Vec::new())?);
+        let found = |mut part: Part| {
+            let turns = part.turns();
+            Py::new(py, Found::new(py, part.decoder.contents(), turns, is_cut, Vec::new())?)
+        };
         let hosts = apart.parts.into_iter().map(|part| {
             let (one, other) = part.hosts.unwrap_or_default();
             Ok((text(one), text(other), found(part)?))

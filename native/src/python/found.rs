@@ -4,11 +4,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use super::{File, table, text};
-use crate::apart::Part;
+use crate::apart::Turns;
 use crate::call::NONE;
 use crate::columns::{CALL_SHOWN_LAST, REPLY_SHOWN_LAST};
-use crate::decoder::{Decoder, KINDS, Tcp};
+use crate::decoder::{self, Contents, KINDS};
 use crate::kinds::Kind;
+use crate::link;
 use crate::results::SessionResult;
 
 /// Transport, address and port of the endpoint that sent first, and of the other one.
@@ -94,17 +95,18 @@ pub(super) struct Found {
 
 impl Found {
     /// `files`: those that were read for it alone.
-    pub(super) fn new(py: Python<'_>, mut part: Part, is_cut: bool, files: Vec<Py<File>>) -> PyResult<Found> {
-        let turns = part.turns().take_columns();
-        let decoder = &mut part.decoder;
-        let connections = PyList::new(py, (0..decoder.tally.connections.len()).map(|conn| ends(decoder, conn)))?;
-        let counts = Py::new(py, counts(py, decoder)?)?;
-        let is_empty = decoder.packets == 0;
+    pub(super) fn new(
+        py: Python<'_>,
+        contents: Contents,
+        mut turns: Turns,
+        is_cut: bool,
+        files: Vec<Py<File>>,
+    ) -> PyResult<Found> {
+        let Contents { mut pairing, mut tcp, mut events, mut pauses, mut hangs, mut loads, mut unread, .. } = contents;
         let segments = PyList::empty(py);
-        for mut one in decoder.segments.take().unwrap_or_default() {
+        for mut one in contents.segments {
             segments.append(table(py, one.take_columns())?)?;
         }
-        let mut pairing = std::mem::take(&mut decoder.pairing);
         // A dissector that puts a message together shows it where it is complete; one that sees cut packets, where it begins.
         pairing.ops.publish_flags(if is_cut { 0 } else { CALL_SHOWN_LAST | REPLY_SHOWN_LAST });
         pairing.replies.close();
@@ -112,11 +114,11 @@ impl Found {
             files: pairing.files.dropped,
             resent: pairing.resent.dropped,
             blocked: pairing.blocked.dropped,
-            events: decoder.events.dropped,
-            pauses: decoder.pauses.dropped,
-            hangs: decoder.hangs.dropped,
-            loads: decoder.loads.dropped,
-            unread: decoder.tally.unread.dropped,
+            events: events.dropped,
+            pauses: pauses.dropped,
+            hangs: hangs.dropped,
+            loads: contents.loads_dropped,
+            unread: unread.dropped,
         };
         let tables = Tables {
             ops: table(py, pairing.ops.take_columns())?,
@@ -128,40 +130,38 @@ impl Found {
             files: table(py, pairing.files.take_columns())?,
             resent: table(py, pairing.resent.take_columns())?,
             blocked: table(py, pairing.blocked.take_columns())?,
-            tcp: table(py, Tcp::of(&decoder.finished).take_columns())?,
-            events: table(py, decoder.events.take_columns())?,
-            pauses: table(py, decoder.pauses.take_columns())?,
-            hangs: table(py, decoder.hangs.take_columns())?,
-            loads: table(py, decoder.loads.columns().take_columns())?,
-            unread: table(py, decoder.tally.unread.take_columns())?,
+            tcp: table(py, tcp.take_columns())?,
+            events: table(py, events.take_columns())?,
+            pauses: table(py, pauses.take_columns())?,
+            hangs: table(py, hangs.take_columns())?,
+            loads: table(py, loads.take_columns())?,
+            unread: table(py, unread.take_columns())?,
             replies: table(py, pairing.replies.take_columns())?,
             unanswered: table(py, pairing.unanswered.take_columns())?,
-            turns: table(py, turns)?,
+            turns: table(py, turns.take_columns())?,
         };
+        let (first_ns, last_ns) = contents.span_ns.unwrap_or_default();
         Ok(Found {
             tables: Py::new(py, tables)?,
-            connections: connections.unbind(),
+            connections: PyList::new(py, contents.connections.iter().map(ends))?.unbind(),
             segments: segments.unbind(),
             kinds: PyList::new(py, pairing.kinds.list.iter().map(kind))?.unbind(),
             sessions: PyList::new(py, pairing.slots.sessions.iter().map(|id| PyBytes::new(py, id)))?.unbind(),
             created_sessions: PyList::new(py, pairing.slots.created.iter().map(|one| created(py, one)))?.unbind(),
             names: strings(py, pairing.names.iter())?,
             file_handles: strings(py, pairing.files.handles.iter())?,
-            load_stretch_ns: decoder.loads.stretch_ns,
+            load_stretch_ns: contents.load_stretch_ns,
             dropped: Py::new(py, dropped)?,
-            counts,
-            first_ns: if is_empty { 0 } else { decoder.first_ns },
-            last_ns: if is_empty { 0 } else { decoder.last_ns },
+            counts: Py::new(py, counts(py, &contents.counts)?)?,
+            first_ns,
+            last_ns,
             files,
         })
     }
 }
 
-fn ends(decoder: &Decoder, conn: usize) -> Ends {
-    let flow = decoder.connection(conn);
-    let transport = if flow.shared.is_udp { "udp" } else { "tcp" };
-    let ends = flow.first;
-    (transport, text(ends.src), ends.sport, text(ends.dst), ends.dport)
+fn ends((is_udp, ends): &(bool, link::Ends)) -> Ends {
+    (if *is_udp { "udp" } else { "tcp" }, text(ends.src), ends.sport, text(ends.dst), ends.dport)
 }
 
 fn kind(kind: &Kind) -> KindRow {
@@ -180,25 +180,25 @@ fn strings<'a>(py: Python<'_>, all: impl ExactSizeIterator<Item = &'a [u8]>) -> 
     Ok(PyList::new(py, all.map(|one| PyBytes::new(py, one)))?.unbind())
 }
 
-fn counts(py: Python<'_>, decoder: &Decoder) -> PyResult<Counts> {
+fn counts(py: Python<'_>, found: &decoder::Counts) -> PyResult<Counts> {
     let packet_kinds = PyDict::new(py);
-    for (name, count) in KINDS.iter().zip(decoder.kinds) {
+    for (name, count) in KINDS.iter().zip(found.kinds) {
         packet_kinds.set_item(name, count)?;
     }
     Ok(Counts {
         packet_kinds: packet_kinds.unbind(),
-        hidden: decoder.tally.hidden,
-        malformed: decoder.tally.malformed,
-        duplicate_packets: decoder.duplicate_packets,
-        repeated: decoder.repeated,
-        duplicated: decoder.duplicated,
-        lost_ranges: decoder.finished.iter().map(|done| u64::from(done.lost_ranges)).sum(),
-        lost_bytes: decoder.finished.iter().map(|done| done.lost_bytes).sum(),
-        wire_bytes: decoder.wire_bytes,
-        captured_bytes: decoder.captured_bytes,
-        tls_connections: decoder.flows.list.iter().filter(|flow| flow.shared.is_tls).count(),
-        busiest_second_packets: decoder.pace.busiest_second(),
-        backward_times: decoder.pace.backward_times,
-        largest_backward_ns: decoder.pace.largest_backward_ns,
+        hidden: found.hidden,
+        malformed: found.malformed,
+        duplicate_packets: found.duplicate_packets,
+        repeated: found.repeated,
+        duplicated: found.duplicated,
+        lost_ranges: found.lost_ranges,
+        lost_bytes: found.lost_bytes,
+        wire_bytes: found.wire_bytes,
+        captured_bytes: found.captured_bytes,
+        tls_connections: found.tls_connections,
+        busiest_second_packets: found.busiest_second,
+        backward_times: found.backward_times,
+        largest_backward_ns: found.largest_backward_ns,
     })
 }

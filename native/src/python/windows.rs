@@ -1,0 +1,98 @@
+//! A capture in windows, as Python sees it (`nfslat/decode/windows.py`): a thread decodes, and waits for who takes them.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+
+use super::found::Found;
+use super::{File, Job, failure, of_files, open};
+use crate::apart::Turns;
+use crate::capture::{self, Error};
+use crate::compound::Ranks;
+use crate::windows::{Window, decode_windows};
+
+enum Told {
+    Window(Box<Window>),
+    End(Result<Vec<capture::File>, Error>),
+}
+
+/// The windows of a capture, one after the other.
+#[pyclass(frozen, module = "nfslat._native")]
+pub(super) struct Windows {
+    told: Mutex<Option<Receiver<Told>>>,
+    files: Mutex<Vec<Py<File>>>,
+}
+
+const POLL: Duration = Duration::from_millis(100);
+
+impl Windows {
+    fn wait(&self) -> Result<Told, RecvTimeoutError> {
+        let mut told = self.told.lock().map_err(|_| RecvTimeoutError::Disconnected)?;
+        let next = told.as_ref().ok_or(RecvTimeoutError::Disconnected)?.recv_timeout(POLL);
+        if !matches!(next, Ok(Told::Window(_)) | Err(RecvTimeoutError::Timeout)) {
+            *told = None;
+        }
+        next
+    }
+}
+
+#[pymethods]
+impl Windows {
+    #[new]
+    #[pyo3(signature = (paths, width_ns, nfs_ranks, callback_ranks, action_rank, job))]
+    fn new(
+        paths: Vec<std::path::PathBuf>,
+        width_ns: i64,
+        nfs_ranks: Vec<u8>,
+        callback_ranks: Vec<u8>,
+        action_rank: u8,
+        job: &Job,
+    ) -> Windows {
+        let progress = Arc::clone(&job.0);
+        let ranks = Ranks { nfs: nfs_ranks, callback: callback_ranks, action: action_rank };
+        // One waits while the next is made: no more than two are in memory, beside that which is looked at.
+        let (sender, told) = sync_channel(1);
+        thread::spawn(move || {
+            let hand = |window| sender.send(Told::Window(Box::new(window))).is_ok();
+            let done = decode_windows(paths.iter().map(open), ranks, width_ns, &progress, hand);
+            let _ = sender.send(Told::End(done)); // whoever asked may have gone
+        });
+        Windows { told: Mutex::new(Some(told)), files: Mutex::default() }
+    }
+
+    /// When the next window began and ended, and what ended in it; None when there is no more.
+    fn take(&self, py: Python<'_>) -> PyResult<Option<(i64, i64, Found)>> {
+        // A capture that is still being made may bring nothing for long, and Ctrl-C is to be heard meanwhile.
+        let told = loop {
+            match py.detach(|| self.wait()) {
+                Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+                told => break told.ok(),
+            }
+        };
+        match told {
+            Some(Told::Window(window)) => {
+                let Window { begin_ns, end_ns, contents } = *window;
+                let is_cut = contents.counts.captured_bytes < contents.counts.wire_bytes;
+                let found = Found::new(py, contents, Turns::default(), is_cut, Vec::new())?;
+                Ok(Some((begin_ns, end_ns, found)))
+            }
+            Some(Told::End(done)) => {
+                let files = of_files(py, done.map_err(failure)?)?;
+                if let Ok(mut own) = self.files.lock() {
+                    *own = files;
+                }
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// What each file was, when all windows are taken.
+    #[getter]
+    fn files(&self, py: Python<'_>) -> Vec<Py<File>> {
+        self.files.lock().map(|files| files.iter().map(|file| file.clone_ref(py)).collect()).unwrap_or_default()
+    }
+}
