@@ -132,8 +132,8 @@ def _between(f: Facts) -> Diagnosis | None:
         return None
     text = (
         f"no distance, loss, reordering, bandwidth or queue explains {f.mean.said(left_ms)} of the "
-        f"{f.mean.said(network_ms)} ms between the two capture points: the path, or the hosts' own kernels: a host with a busy processor (or a "
-        "virtual machine on a busy host) handles packets late, before they are captured"
+        f"{f.mean.said(network_ms)} ms between the two capture points: the path, or the hosts' own kernels: a host "
+        "with a busy processor (or a virtual machine on a busy host) handles packets late, before they are captured"
     )
     stamps: tuple[str, ...] = (
         "TCP timestamps in each host's own capture: TSval says when its TCP made a segment; one captured later than "
