@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from nfslat.answer.words import ms
 from nfslat.live.rows import Row
-from nfslat.report.text_layout import count, count_of, ms, wrap
+from nfslat.report.text_layout import count, count_of, wrap
 
 _HEADINGS = (
     "           ops/s   MB/s  client     p99   net-  wait for    in a    in",

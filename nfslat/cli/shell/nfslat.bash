@@ -5,13 +5,14 @@
 #    source ~/.local/share/bash_completion/nfslat
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_nfslat_subparsers=(capture show extract diff fleet transport packets stack tune)
+_shtab_nfslat_subparsers=(capture show extract diff fleet live transport packets stack tune)
 
 _shtab_nfslat_capture_option_strings=(-h --help --server --client --seconds --out --discard --yes --force --ssh --port --snaplen --max-mb --keep-free-mb --dir --server-addr --client-addr --only-client --server-interface --client-interface --full --sections --hist --markdown --html --png --json --csv --parquet --ops-parquet --perfetto --missed --files --overwrite --anonymize -q --quiet --by --interval --slowest --name-encoding --srt --app-ms --storage-ms --thread-ms --threads --sessions --slo --fail-on --what-if --server-snapshot --client-snapshot --evidence)
 _shtab_nfslat_show_option_strings=(-h --help --engine --no-swap --slowest --xid --name-encoding --json -q --quiet --op --client-addr --server-addr --port --start --end --all-programs --overwrite)
 _shtab_nfslat_extract_option_strings=(-h --help --engine --no-swap --slowest --xid --out --context --anonymize --json -q --quiet --op --client-addr --server-addr --port --start --end --all-programs --overwrite)
 _shtab_nfslat_diff_option_strings=(-h --help --before --after --split --check --json --engine -q --quiet --op --client-addr --server-addr --port --start --end --all-programs --overwrite)
 _shtab_nfslat_fleet_option_strings=(-h --help --manifest --out --show --json --html --markdown --fail-on --all-clients -q --quiet --workers --worker-memory --scheduler --dashboard --tls-ca-file --tls-cert --tls-key --insecure --overwrite)
+_shtab_nfslat_live_option_strings=(-h --help --interval --json --overwrite)
 _shtab_nfslat_transport_option_strings=(-h --help --port --stream --top --sqlnet-trace --json -q --quiet --overwrite)
 _shtab_nfslat_packets_option_strings=(-h --help --row --rows --array-size --sdu --sdu-header --fetch-header --rsize --wsize --bytes --rpc-header --mss --ip-tcp-header --ethernet-header --rtt-ms --json --overwrite)
 _shtab_nfslat_stack_option_strings=(-h --help --app-ms --client-ms --server-ms --thread-ms --storage-ms --threads --slots --nfs --server-snapshot --client-snapshot --server-system --client-system --json --overwrite)
@@ -49,6 +50,8 @@ _shtab_nfslat_fleet___out_COMPGEN=_shtab_compgen_dirs
 _shtab_nfslat_fleet___show_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_fleet___json_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_fleet___html_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_live_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_live___json_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_transport_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_transport___sqlnet_trace_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_transport___json_COMPGEN=_shtab_compgen_files
@@ -84,7 +87,7 @@ _shtab_nfslat_stack___nfs_choices=(3 4.0 4.1 4.2)
 _shtab_nfslat_stack___server_system_choices=(linux solaris freebsd aix)
 _shtab_nfslat_stack___client_system_choices=(linux solaris freebsd aix)
 _shtab_nfslat_pos_0_COMPGEN=_shtab_compgen_files
-_shtab_nfslat_pos_0_choices=(capture show extract diff fleet transport packets stack tune)
+_shtab_nfslat_pos_0_choices=(capture show extract diff fleet live transport packets stack tune)
 _shtab_nfslat___engine_choices=(native tshark)
 _shtab_nfslat___by_choices=(size client server connection file uid second slot)
 _shtab_nfslat___srt_choices=(nfslat tshark first)
@@ -139,6 +142,10 @@ _shtab_nfslat_fleet___quiet_nargs=0
 _shtab_nfslat_fleet___dashboard_nargs=0
 _shtab_nfslat_fleet___insecure_nargs=0
 _shtab_nfslat_fleet___overwrite_nargs=0
+_shtab_nfslat_live_pos_0_nargs='*'
+_shtab_nfslat_live__h_nargs=0
+_shtab_nfslat_live___help_nargs=0
+_shtab_nfslat_live___overwrite_nargs=0
 _shtab_nfslat_transport_pos_0_nargs=+
 _shtab_nfslat_transport__h_nargs=0
 _shtab_nfslat_transport___help_nargs=0

@@ -1,0 +1,154 @@
+"""`nfslat live`: two captures, stretch by stretch."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from captures import SHARED, needs_captures, needs_native
+from live_captures import pairs_of
+
+from nfslat import api
+from nfslat.cli.main import main
+from nfslat.errors import InputError
+from nfslat.live.rows import SCHEMA, Row, row_of
+from nfslat.live.text import Lines
+
+pytestmark = needs_native
+SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
+SERVER, CLIENT = (SAMPLE / f"{side}.pcap.gz" for side in ("server", "client"))
+
+
+def _sums(server: Path, client: Path, seconds: float) -> tuple[int, int, int]:
+    found = pairs_of(server, client, seconds)
+    matched = [one.found.matching.matched for one in found if one.found is not None]
+    return sum(len(one.client.ops) for one in found), sum(map(len, matched)), sum(one.unmatched for one in found)
+
+
+@pytest.mark.parametrize("seconds", [0.3, 2.0, 60.0])
+def test_every_op_is_in_one_stretch(seconds: float) -> None:
+    """However long the stretches are: the client's ops, and those that are in both captures, are those of the whole."""
+    whole = api.correlate(SERVER, CLIENT).correlation
+    assert _sums(SERVER, CLIENT, seconds) == (len(whole.client.ops), len(whole.matching.matched), 0)
+
+
+@needs_captures
+@pytest.mark.parametrize("name", ["g_clock_offset7s", "j_v3_capture_drops", "n_v3_nfsd_restart", "d4_v3_loss2_full"])
+def test_every_op_of_the_lab_is_in_one_stretch(name: str) -> None:
+    """The same with clocks that are seconds apart, ops that one capture lacks, a reconnect, and losses."""
+    server, client = (SHARED / "lab" / name / f"{side}.pcap.gz" for side in ("server", "client"))
+    whole = api.correlate(server, client).correlation
+    assert _sums(server, client, 2.0)[:2] == (len(whole.client.ops), len(whole.matching.matched))
+
+
+def test_each_stretch_is_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    """The cause is named when it begins, its figures stand in the rows, and the end says for how long it held."""
+    assert main(["live", str(SERVER), str(CLIENT), "--interval", "2"]) == 0
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 92
+    assert out.count("Calls queue in the server for one of its 2 threads") == 1
+    rows = [line for line in lines if line.endswith("server-threads")]
+    assert len(rows) >= 4
+    assert lines[-2].startswith(f"server-threads: {len(rows)} stretches, 02:07:44 to ")
+
+
+def test_lines_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """One object a stretch, with the figures of the whole report where there is but one stretch."""
+    assert main(["live", str(SERVER), str(CLIENT), "--interval", "3600", "--json", "-"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    row, report = json.loads(line), api.correlate(SERVER, CLIENT).figures
+    assert row["schema"] == SCHEMA
+    assert report.matched is not None
+    assert report.matched.total is not None
+    assert report.verdict is not None
+    total = report.matched.total
+    assert (row["matched"], row["client_ms"], row["network_ms"]) == (
+        total.count,
+        total.client_ms.mean,
+        total.network_ms.mean,
+    )
+    assert (row["cause"], row["outcome"], row["text"]) == ("server-threads", "fault", report.verdict.text)
+
+
+def test_captures_that_are_still_being_made(tmp_path: Path) -> None:
+    """From FIFOs a stretch is printed while the writers go on; Ctrl-C ends it with 130, and nothing is left."""
+    whole = {side: gzip.decompress((SAMPLE / f"{side}.pcap.gz").read_bytes()) for side in ("server", "client")}
+    fifos = {side: tmp_path / side for side in whole}
+    for fifo in fifos.values():
+        os.mkfifo(fifo)
+    more = threading.Event()
+
+    def write(side: str) -> None:
+        with fifos[side].open("wb") as out:
+            out.write(whole[side][: len(whole[side]) * 4 // 5])
+            out.flush()
+            more.wait(60)
+
+    writers = [threading.Thread(target=write, args=(side,), daemon=True) for side in whole]
+    for writer in writers:
+        writer.start()
+    command = [sys.executable, "-m", "nfslat", "live", str(fifos["server"]), str(fifos["client"]), "--interval", "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = []
+        while not any("server-threads" in line for line in lines):
+            lines.append(process.stdout.readline())
+            assert lines[-1], lines
+        assert process.poll() is None
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        assert (process.returncode, err) == (130, "nfslat: interrupted\n")
+    more.set()
+    for writer in writers:
+        writer.join(10)
+
+
+@needs_captures
+def test_captures_of_different_traffic() -> None:
+    """Two captures with nothing in common end with one line, after so many windows or at their end."""
+    other = SHARED / "lab" / "f_v41_baseline" / "client.pcap.gz"
+    with pytest.raises(InputError, match="in the server's capture; were both taken at the same time"):
+        pairs_of(SERVER, other, 1.0)
+
+
+def test_one_capture_is_not_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    """It says what it takes."""
+    assert main(["live", str(CLIENT)]) == 2
+    assert capsys.readouterr().err == "nfslat: live takes two captures, SERVER and CLIENT; 1 given\n"
+
+
+def _row(**changes: object) -> Row:
+    first = row_of(pairs_of(SERVER, CLIENT, 3600.0)[0])
+    return Row(**{**vars(first), **changes})
+
+
+def test_what_is_not_known_is_a_dash() -> None:
+    """Without an op in both captures there is no layer; without any op the stretch is idle."""
+    nothing = dict.fromkeys("network_ms server_ms queue_ms in_flight lost_segments".split())
+    unknown = _row(outcome="undecided", cause=None, **nothing)
+    *_, line = Lines(80).of(unknown)
+    assert line.split()[5:] == ["-", "-", "-", "-", "-", "cannot", "tell"]
+    idle = _row(ops=0, ops_per_s=0.0, client_ms=None, client_p99_ms=None, outcome="undecided", cause=None, **nothing)
+    *_, line = Lines(80).of(idle)
+    assert line.split()[3:] == ["-"] * 7 + ["idle"]
+    assert list(Lines(80).end()) == ["no operation ended while nfslat looked"]
+
+
+def test_headings_come_again() -> None:
+    """As in vmstat, and a cause that goes on is said once; one that comes again is said again."""
+    lines = Lines(80)
+    fault, healthy = _row(), _row(outcome="no-fault", cause=None)
+    printed = [line for row in [fault] * 25 + [healthy, fault] for line in lines.of(row)]
+    assert sum(line.startswith("time ") for line in printed) == 2
+    assert sum("Calls queue in the server" in line for line in printed) == 2
+    assert [line for line in lines.end() if line.startswith("server-threads: 26 stretches")]
