@@ -294,4 +294,4 @@ where
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -118,9 +118,16 @@ impl Loads {
         self.merge();
     }
 
+    /// Its rows, which leave it.
     pub fn take_columns(&mut self) -> LoadColumns {
+        let columns = self.columns();
+        self.rows.clear();
+        columns
+    }
+
+    pub fn columns(&self) -> LoadColumns {
         let mut columns = LoadColumns::default();
-        for row in std::mem::take(&mut self.rows) {
+        for row in &self.rows {
             columns.push_row(LoadRow {
                 conn: row.conn as i32,
                 direction: row.direction as i8,

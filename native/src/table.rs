@@ -62,6 +62,7 @@ macro_rules! table {
             }
 
             /// Some of its rows, in that order, as a table of their own; what is kept beside the columns stays here.
+            #[allow(clippy::needless_update, reason = "most tables have nothing beside their columns")]
             pub fn rows(&self, rows: &[u32]) -> $table {
                 $table {
                     $($column: rows.iter().map(|row| self.$column[*row as usize]).collect(),)*

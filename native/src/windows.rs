@@ -32,6 +32,21 @@ struct Windows<F> {
 }
 
 impl<F: FnMut(Window) -> bool> Windows<F> {
+    fn new(ranks: Ranks, width_ns: i64, hand: F) -> Windows<F> {
+        let decoder = Decoder::new(ranks);
+        // Due at once, with the first packet.
+        Windows { decoder, width_ns: width_ns.max(1), begin_ns: 0, end_ns: 0, due_ns: i64::MIN, hand, is_wanted: true }
+    }
+
+    /// No more packets: all that is left is the last window.
+    fn end(mut self) -> Decoder {
+        self.decoder.finish();
+        let contents = self.decoder.contents();
+        let end_ns = self.end_ns.max(contents.span_ns.map_or(i64::MIN, |span| span.1));
+        (self.hand)(Window { begin_ns: self.begin_ns, end_ns, contents });
+        self.decoder
+    }
+
     /// The window that holds `t_ns` is the next one. Windows begin at multiples of their width.
     fn begin(&mut self, t_ns: i64) {
         self.begin_ns = t_ns - t_ns.rem_euclid(self.width_ns);
@@ -89,15 +104,11 @@ pub fn decode_windows<I>(
 where
     I: IntoIterator<Item = std::io::Result<Box<dyn Read + Send>>>,
 {
-    let width_ns = width_ns.max(1);
-    // Due at once, with the first packet.
-    let decoder = Decoder::new(ranks);
-    let mut windows =
-        Windows { decoder, width_ns, begin_ns: 0, end_ns: 0, due_ns: i64::MIN, hand, is_wanted: true };
+    let mut windows = Windows::new(ranks, width_ns, hand);
     let files = read_all(inputs, &mut windows, progress)?;
-    windows.decoder.finish();
-    let contents = windows.decoder.contents();
-    let end_ns = windows.end_ns.max(contents.span_ns.map_or(i64::MIN, |span| span.1));
-    (windows.hand)(Window { begin_ns: windows.begin_ns, end_ns, contents });
+    windows.end();
     Ok(files)
 }
+
+#[cfg(test)]
+mod tests;

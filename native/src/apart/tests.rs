@@ -32,7 +32,7 @@ fn parts(apart: &Apart) -> impl Iterator<Item = &Decoder> {
 }
 
 /// Client, data of its stream from where to where, and whether it is of the server.
-fn any_frames() -> impl Strategy<Value = Vec<Vec<u8>>> {
+pub(crate) fn any_frames() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let segment = (1u8..14, 0u32..6, any::<bool>(), 0usize..140, 0usize..140, 0u8..12);
     prop::collection::vec(segment, 0..200).prop_map(|segments| {
         let frame = |(host, xid, is_reply, from, len, kind): (u8, u32, bool, usize, usize, u8)| {

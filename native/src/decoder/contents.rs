@@ -49,8 +49,9 @@ pub struct Contents {
 impl Decoder {
     /// All that it has, which is taken out of it; what packets are counted by begins anew.
     pub fn contents(&mut self) -> Contents {
-        let connections =
-            (0..self.tally.connections.len()).map(|conn| self.connection(conn)).map(|flow| (flow.shared.is_udp, flow.first));
+        let connections = (0..self.tally.connections.len())
+            .map(|conn| self.connection(conn))
+            .map(|flow| (flow.shared.is_udp, flow.first));
         let connections = connections.collect();
         let span_ns = (self.first_ns <= self.last_ns).then_some((self.first_ns, self.last_ns));
         (self.first_ns, self.last_ns) = (i64::MAX, i64::MIN);
