@@ -111,7 +111,7 @@ def _strange(path: Path) -> Path:
     return links.write_pcap(path, 258, _pktap, links.packets(links.ops(3).seen_by("client")))
 
 
-@pytest.mark.parametrize("form", ["pktap", "nettl"])
+@pytest.mark.parametrize("form", ["pktap", pytest.param("nettl", marks=pytest.mark.long)])
 def test_links_that_only_wireshark_knows_are_read_through_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], tools: Tools, form: str
 ) -> None:

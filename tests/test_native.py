@@ -975,7 +975,7 @@ def test_record_marks_that_lie(measured: Measured, tmp_path: Path, mark: int) ->
     assert found["MiB"] < 64
 
 
-@pytest.mark.parametrize("step", [pytest.param(2, marks=pytest.mark.long), 3, 100_003])
+@pytest.mark.parametrize("step", [3, *(pytest.param(step, marks=pytest.mark.long) for step in (2, 100_003))])
 def test_segments_behind_holes_that_are_never_filled(measured: Measured, tmp_path: Path, step: int) -> None:
     """100,000 segments with a hole in front of each are held for a while and let go, within their bound."""
     count, flow = 100_000, _one(">", wire.write(0, 0, 900))
@@ -987,7 +987,7 @@ def test_segments_behind_holes_that_are_never_filled(measured: Measured, tmp_pat
     assert found["MiB"] < 128
 
 
-@pytest.mark.parametrize("overlapping", [False, True])
+@pytest.mark.parametrize("overlapping", [pytest.param(False, marks=pytest.mark.long), True])
 def test_fragments_that_never_make_a_packet(measured: Measured, tmp_path: Path, *, overlapping: bool) -> None:
     """100,000 IP fragments, each of a packet of its own, or many of one and the same: the oldest make room."""
     count, udp = 100_000, wire.Udp()

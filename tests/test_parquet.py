@@ -398,7 +398,7 @@ def test_damage_is_found(quick: bool, tmp_path: Path) -> None:
     good, (source, decoded) = path.read_bytes(), read(path)
     numbers = np.random.default_rng(4)
     outcomes = set()
-    for at in [*numbers.integers(4, len(good), 100).tolist(), *range(len(good) - 6000, len(good), 97)]:
+    for at in [*numbers.integers(4, len(good), examples(200)).tolist(), *range(len(good) - 6000, len(good), 197)]:
         flipped = bytearray(good)
         flipped[at] ^= 1 << int(numbers.integers(8))
         for data in (bytes(flipped), good[:at]):
