@@ -806,7 +806,7 @@ def test_notes_on_real_captures(path: Path, decoder: Decoder, engine: str) -> No
 
 
 @needs_native
-@pytest.mark.parametrize("by", [0x1F0000, -0x1F0000])
+@pytest.mark.parametrize("by", [0x1F0000, pytest.param(-0x1F0000, marks=pytest.mark.long)])
 def test_a_spoilt_sequence_number_is_a_packet_of_its_own_kind(by: int, tmp_path: Path) -> None:
     """Its receiver takes nothing of it, so that it is no hole; it is counted and told of, and kinds sum to packets."""
     tcp = wire.Tcp()

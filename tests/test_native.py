@@ -21,7 +21,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 import wire
-from captures import CAPTURES, SHARED, Decoder, asked, most_by_night, needs_captures, needs_native
+from captures import CAPTURES, SHARED, WITH_NFS, Decoder, asked, most_by_night, needs_captures, needs_native
 
 from nfslat.cli import main as cli
 from nfslat.decode.capture import Source
@@ -668,13 +668,10 @@ def test_loads_are_bytes_by_time(tmp_path: Path) -> None:
     assert loads.stretch_ns == 10 * MS
 
 
-@pytest.mark.parametrize("path", most_by_night(CAPTURES))
+@pytest.mark.parametrize("path", most_by_night(WITH_NFS))
 def test_what_tcp_did_adds_up(path: Path, decoder: Decoder) -> None:
     """Each packet that is sent again or comes late ends a pause, loads sum to the payload, and no time runs back."""
-    try:
-        decoded = decoder.side("native", path).decoded
-    except InputError:
-        pytest.skip("a capture without NFS")
+    decoded = decoder.side("native", path).decoded
     details, ops = decoded.details, decoded.ops
     pauses, blocked, loads, tcp = details.pauses, details.blocked, details.loads, details.tcp
     for table in (pauses, blocked, loads):
@@ -987,7 +984,8 @@ def test_segments_behind_holes_that_are_never_filled(measured: Measured, tmp_pat
     assert found["MiB"] < 128
 
 
-@pytest.mark.parametrize("overlapping", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.long
+@pytest.mark.parametrize("overlapping", [False, True])
 def test_fragments_that_never_make_a_packet(measured: Measured, tmp_path: Path, *, overlapping: bool) -> None:
     """100,000 IP fragments, each of a packet of its own, or many of one and the same: the oldest make room."""
     count, udp = 100_000, wire.Udp()
