@@ -907,14 +907,16 @@ def _xids(count: int, kind: str) -> np.ndarray:
     }[kind] & 0xFFFFFFFF
 
 
-@pytest.mark.parametrize(("kind", "limit"), [("random", 64), ("apart", 64), ("eighths", 64), ("same", 64)], ids=str)
-def test_calls_without_a_reply(measured: Measured, tmp_path: Path, kind: str, limit: int) -> None:
+@pytest.mark.parametrize(
+    "kind", ["random", "same", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("apart", "eighths"))]
+)
+def test_calls_without_a_reply(measured: Measured, tmp_path: Path, kind: str) -> None:
     """200,000 calls that nobody answers, whatever their XIDs: each is counted, with some 300 bytes each at most."""
     count, flow = 200_000, _one(">", wire.null(0))
     path = _many(tmp_path / "x.pcap", flow, count, seq=_sequence_numbers(flow, count), xid=_xids(count, kind))
     found = measured(path)
     assert found["NO_REPLY"] + found["RETRANSMITTED"] == count
-    assert found["MiB"] < limit
+    assert found["MiB"] < 64
 
 
 def test_replies_without_a_call(measured: Measured, tmp_path: Path) -> None:
@@ -952,7 +954,10 @@ def test_connections_that_begin_anew_all_the_time(measured: Measured, tmp_path: 
     assert found["MiB"] < 64
 
 
-@pytest.mark.parametrize("mark", [0xFFFFFFFF, 0x7FFFFFFF, 0x80000000, 0, 0x03FFFFFF])
+@pytest.mark.parametrize(
+    "mark",
+    [0xFFFFFFFF, 0, *(pytest.param(mark, marks=pytest.mark.long) for mark in (0x7FFFFFFF, 0x80000000, 0x03FFFFFF))],
+)
 def test_record_marks_that_lie(measured: Measured, tmp_path: Path, mark: int) -> None:
     """Records of 2 GiB, of no bytes, and endless fragments: behind each the stream goes on."""
     count, flow = 50_000, _one(">", wire.null(0))
