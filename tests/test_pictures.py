@@ -542,7 +542,7 @@ def test_segments_that_were_sent_again_stand_in_the_timeline(lab: Callable[[str]
 
 
 @needs_native
-@pytest.mark.parametrize("scenario", ["read_1m", "segment_lost"])
+@pytest.mark.parametrize("scenario", [pytest.param("read_1m", marks=pytest.mark.long), "segment_lost"])
 def test_the_filters_find_all_packets_of_an_op(tmp_path: Path, tools: Tools, scenario: str) -> None:
     """tshark takes them as they are; they select each frame of the timeline, and all in between that belong to it."""
     paths = dict(zip(("server", "client"), _scenario(scenario).write(tmp_path), strict=True))

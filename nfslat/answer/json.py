@@ -30,7 +30,7 @@ def text(value: Any, indent: str = "\n") -> str:
 
 def plain(value: Any) -> Any:
     """Dictionaries, lists, strings and numbers; keys in the order in which the fields are declared."""
-    kind = type(value)
+    kind: object = type(value)
     if kind in _AS_THEY_ARE:
         return value
     # dataclasses.asdict keeps tuples, which a JSON Schema does not accept as arrays.
@@ -44,6 +44,6 @@ def plain(value: Any) -> Any:
 
 
 @cache
-def _names(kind: type) -> tuple[str, ...]:
+def _names(kind: Any) -> tuple[str, ...]:
     """Of the fields of a dataclass; none of another class."""
     return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
