@@ -50,10 +50,26 @@ files() {
     done
 }
 
-# "FILE: VALUE" for each of these files of one line.
+# "FILE: VALUE" for each of these files of one line, but those whose names end in $1 (/: all).
 values() {
+    but=$1
+    shift
     for path; do
-        [ -f "$path" ] || continue
+        shift
+        case $path in *"$but") ;; *) [ ! -f "$path" ] || set -- "$@" "$path" ;; esac
+    done
+    [ $# -gt 0 ] || return 0
+    # There are a hundred of them: one process, and one for each only where it finds a file that it cannot read.
+    if all=$(awk 'BEGIN { for (i = 1; i < ARGC; i++) {
+        for (value = ""; (got = (getline line <ARGV[i])) > 0; value = line) if (value != "") exit 1
+        if (got < 0) exit 1
+        close(ARGV[i])
+        print ARGV[i] ": " value
+    } }' "$@" 2>/dev/null); then
+        printf '%s\n' "$all"
+        return
+    fi
+    for path; do
         # cat, because read takes a byte at a time and the kernel gives some files only whole.
         if [ -r "$path" ] && value=$(cat "$path" 2>/dev/null); then
             printf '%s: %s\n' "$path" "$value"
@@ -139,21 +155,17 @@ Linux)
     fi
 
     section values
-    values /proc/fs/nfsd/threads /proc/fs/nfsd/pool_threads /proc/fs/nfsd/versions \
+    values / /proc/fs/nfsd/threads /proc/fs/nfsd/pool_threads /proc/fs/nfsd/versions \
         /proc/fs/nfsd/max_block_size /proc/fs/nfsd/max_connections /proc/fs/nfsd/min_threads \
         /proc/fs/nfsd/nfsv4leasetime /proc/fs/nfsd/nfsv4gracetime
-    values /proc/sys/sunrpc/*slot* /proc/sys/sunrpc/*resvport /proc/sys/sunrpc/tcp_fin_timeout /proc/sys/fs/nfs/* \
+    values / /proc/sys/sunrpc/*slot* /proc/sys/sunrpc/*resvport /proc/sys/sunrpc/tcp_fin_timeout /proc/sys/fs/nfs/* \
         /proc/sys/net/core/*mem* /proc/sys/net/core/netdev_max_backlog /proc/sys/net/core/somaxconn \
         /proc/sys/vm/dirty_* /proc/sys/kernel/numa_balancing
-    for path in /proc/sys/net/ipv4/tcp_*; do
-        # The key of TCP Fast Open is a secret.
-        case $path in *_key) ;; *) values "$path" ;; esac
-    done
+    # The key of TCP Fast Open is a secret.
+    values _key /proc/sys/net/ipv4/tcp_*
     for module in sunrpc nfs nfsv3 nfsv4 nfsd lockd nfs_layout_nfsv41_files rpcrdma xprtrdma; do
-        for path in /sys/module/"$module"/parameters/*; do
-            # What identifies the client to a server is nobody's business.
-            case $path in *unique_id) ;; *) values "$path" ;; esac
-        done
+        # What identifies the client to a server is nobody's business.
+        values unique_id /sys/module/"$module"/parameters/*
     done
 
     section 'kernel command line'

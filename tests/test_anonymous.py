@@ -153,7 +153,7 @@ def _secrets(captures: Iterable[Path], tools: Tools) -> set[str]:
 @needs_lab
 @pytest.mark.parametrize(
     "scenario",
-    [*(pytest.param(name, marks=pytest.mark.long) for name in ("h_v3_metadata", "h_v42_metadata")), "i_v3_ipv6"],
+    [pytest.param(name, marks=pytest.mark.long) for name in ("h_v3_metadata", "h_v42_metadata", "i_v3_ipv6")],
 )
 def test_nothing_that_tshark_finds_is_in_any_output(scenario: str, tools: Tools, tmp_path: Path) -> None:
     """Addresses, names, handles, sessions, machines and paths of real captures are in nothing that is written."""

@@ -84,14 +84,6 @@ def test_no_other_process_is_ended() -> None:
     assert done.stdout == b"refused\n"
 
 
-def test_what_takes_too_long_ends_in_a_line() -> None:
-    """It says how long that was, and what gives it more."""
-    with pytest.raises(
-        ToolError, match=r"^x\.pcap: sh was still busy after 1 s of processor time .* NFSLAT_TOOL_SECONDS"
-    ):
-        _sh("while :; do :; done", Limits(seconds=1))
-
-
 def test_what_is_too_large_for_the_disk_ends_in_a_line(tmp_path: Path) -> None:
     """What a program unpacks does not fill the disk: it is ended where the file reaches the limit."""
     with pytest.raises(ToolError, match=r"does not fit in .*; set TMPDIR"):
@@ -101,7 +93,7 @@ def test_what_is_too_large_for_the_disk_ends_in_a_line(tmp_path: Path) -> None:
 
 def test_memory_has_an_end() -> None:
     """More than it may have is not given, and there is no core file."""
-    ask = f"{sys.executable} -c 'bytearray(1 << 30)'"
+    ask = f"{sys.executable} -c 'import mmap; mmap.mmap(-1, 1 << 30)'"
     assert _sh(ask, Limits(memory=1 << 29)).returncode == 1
     assert _sh(ask, Limits()).returncode == 0
     assert _sh("ulimit -c", Limits()).stdout == b"0\n"
@@ -157,15 +149,15 @@ def test_a_dissector_that_hangs(
     capsys: pytest.CaptureFixture[str],
     command: list[str],
 ) -> None:
-    """The whole command ends with status 3 and a line that says what to do."""
-    loop = 'case " $* " in *" -r "*) while :; do :; done ;; esac'
+    """The whole command ends with status 3 and a line that says how long it took, and what gives it more."""
+    loop = 'case " $* " in *" -r "*client*) while :; do :; done ;; esac'
     _wrapper(tmp_path / "bin", "tshark", tools.tshark, loop)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     monkeypatch.setenv("NFSLAT_TOOL_SECONDS", "1")
     status = cli.main([*command, str(SAMPLE / "server.pcap.gz"), str(SAMPLE / "client.pcap.gz")])
     err = capsys.readouterr().err
     assert (status, err.count("\n")) == (3, 1)
-    assert "tshark was still busy after 1 s of processor time" in err
+    assert re.search(r"client\.pcap\.gz: tshark was still busy after 1 s of processor time .* NFSLAT_TOOL_SECONDS", err)
 
 
 @needs_files

@@ -102,11 +102,9 @@ def generator() -> ModuleType:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_the_schema_is_what_the_dataclasses_say(generator: ModuleType, room: str) -> None:
-    """Each schema.json is a JSON Schema, the one that scripts/generate makes, and names the contract of its report."""
+def test_the_schema_is_one(generator: ModuleType, room: str) -> None:
+    """Each schema.json is a JSON Schema, and names the fields of its report; test_help.py holds what it says."""
     document = generator.DOCUMENTS[room]
-    found = (ROOT / "nfslat" / room / "schema.json").read_text(encoding="utf-8")
-    assert found == schema.text(document), "run scripts/generate"
     jsonschema.Draft202012Validator.check_schema(document.json_schema())
     assert list(document.json_schema()["properties"]) == [field.name for field in dataclasses.fields(document)]
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import pytest
 import wire
 from captures import needs_native
+from grids import grid
 
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
@@ -169,9 +169,7 @@ DOUBLED = {
 }
 
 
-@pytest.mark.parametrize("doubled", DOUBLED)
-@pytest.mark.parametrize("connection", CONNECTIONS)
-@pytest.mark.parametrize("happens", [(), HAPPENS], ids=["nothing", "losses"])
+@grid(doubled=DOUBLED, connection=CONNECTIONS, happens=[(), HAPPENS])
 def test_what_was_lost_is_exact_whatever_is_in_a_capture_twice(
     tmp_path: Path, connection: str, doubled: str, happens: tuple[str, ...]
 ) -> None:

@@ -161,7 +161,7 @@ def test_a_capture_cut_in_the_middle_is_read_as_far_as_it_goes(
     assert "overlap only in part" in " ".join(out.split())
 
 
-@pytest.mark.parametrize("suffix", ["gz", "bz2", "xz"])
+@pytest.mark.parametrize("suffix", ["gz", pytest.param("bz2", marks=pytest.mark.long), "xz"])
 def test_a_compressed_capture_cut_in_the_middle(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, suffix: str
 ) -> None:

@@ -25,6 +25,7 @@ from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
 from nfslat.decode.tshark.reader import nanoseconds
 from nfslat.packets import show
+from nfslat.packets.extract import packets
 from nfslat.packets.extract.packets import join
 from nfslat.packets.extract.write import Written, write_extract
 from nfslat.results import Correlation
@@ -109,7 +110,7 @@ def _check(found: Correlation, rows: Sequence[int], times: dict[tuple[str, int],
 
 def _pairs() -> Iterator[ParameterSet]:
     for path in SAMPLES:
-        marks = [] if path.parent.name in ("packet-loss", "session-slots") else [pytest.mark.long]
+        marks = [] if path.parent.name == "packet-loss" else [pytest.mark.long]
         yield pytest.param(path.parent, id=path.parent.name, marks=marks)
     for name in LAB:
         folder = SHARED / "lab" / name
@@ -134,7 +135,7 @@ SCENARIOS = (
     *("clock_drift_and_step", "clock_of_received_packets", "clock_unknown", "duplicate_frames", "load_balancer"),
     *("reconnect_new_port", "segment_lost", "vxlan", "vlan", "xid_reuse_same_request"),
 )
-_BY_DAY = ("clock_drift_and_step", "load_balancer", "segment_lost")  # clocks, addresses, loss; each run asks tshark
+_BY_DAY = ("clock_drift_and_step", "load_balancer")  # clocks, addresses; each run asks tshark
 
 
 @pytest.mark.parametrize(
@@ -177,9 +178,11 @@ def _busy(folder: Path) -> tuple[Path, Path]:
 
 
 def test_only_the_packets_of_the_op_are_there(tools: Tools, tmp_path: Path) -> None:
-    """Neither another connection's between its segments, nor ACKs, nor other ops; what TCP sent again is named."""
+    """Neither another connection's between its segments, nor ACKs, nor other ops; what TCP sent again is named. The
+    same input gives the same file: nothing of the clock on the wall, no random name."""
     found = _correlate(*_busy(tmp_path), tools, tmp_path)
-    _write(found, show.by_xid(found, 7), tools, tmp_path / "one.pcapng")
+    for name in ("one", "two"):
+        _write(found, show.by_xid(found, 7), tools, tmp_path / f"{name}.pcapng")
     rows = _shown(tmp_path / "one.pcapng", tools, "frame.interface_name", "frame.comment")
     told = [re.sub(r"; (client SRT|frame) .*", "", comment) for _, comment in rows]
     assert sorted(told) == [
@@ -193,6 +196,7 @@ def test_only_the_packets_of_the_op_are_there(tools: Tools, tmp_path: Path) -> N
         "READ 0x00000007 server reply 3/4",
         "READ 0x00000007 server reply 4/4, retransmitted",
     ]
+    assert (tmp_path / "one.pcapng").read_bytes() == (tmp_path / "two.pcapng").read_bytes()
 
 
 def test_context_adds_what_else_went_by_on_the_connection(tools: Tools, tmp_path: Path) -> None:
@@ -261,10 +265,15 @@ def test_tshark_measures_the_same_on_one_interface(tools: Tools, tmp_path: Path)
         assert {xid: nanoseconds(time) for xid, time in shown} == expected
 
 
-def test_a_long_selection_takes_several_runs(tools: Tools, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("ops", "a_run"), [(20, 16), pytest.param(800, None, marks=pytest.mark.long)])
+def test_a_long_selection_takes_several_runs(
+    tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ops: int, a_run: int | None
+) -> None:
     """More ranges than editcap takes at once: every op is there all the same, in the order that was asked for."""
+    if a_run:
+        monkeypatch.setattr(packets, "_RANGES_A_RUN", a_run)
     tcp = wire.Tcp()
-    for xid in range(1, 801):
+    for xid in range(1, ops + 1):
         tcp.send(xid * 2, ">", wire.getattr3(xid))
         tcp.ack(xid * 2 + 0.2, "<")
         tcp.send(xid * 2 + 0.5, "<", wire.reply(xid, wire.GETATTR3))
@@ -272,7 +281,7 @@ def test_a_long_selection_takes_several_runs(tools: Tools, tmp_path: Path) -> No
     for side in ("client", "server"):
         wire.write_pcap(tmp_path / f"{side}.pcap", tcp.seen_by(side))
     found = _correlate(tmp_path / "server.pcap", tmp_path / "client.pcap", tools, tmp_path)
-    rows = random.Random(1).sample(range(800), 600)
+    rows = random.Random(1).sample(range(ops), ops * 3 // 4)
     written = _write(found, rows, tools, tmp_path / "many.pcapng")
     assert [one.row for one in written] == rows
     _check(found, rows, _times(tmp_path / "many.pcapng", tools))
@@ -289,7 +298,7 @@ def test_a_set_of_files_names_the_frames_of_each(tools: Tools, tmp_path: Path) -
             env=tools.environment,
         )
     found = _correlate(str(tmp_path / "server_*"), str(tmp_path / "client_*"), tools, tmp_path)
-    rows = show.slowest_ops(found, 40)
+    rows = show.slowest_ops(found, 10)
     _write(found, rows, tools, tmp_path / "worst.pcapng")
     shown = _shown(tmp_path / "worst.pcapng", tools, "frame.interface_name", "frame.time_epoch", "frame.comment")
     times = {}
@@ -300,15 +309,6 @@ def test_a_set_of_files_names_the_frames_of_each(tools: Tools, tmp_path: Path) -
         before = sum(file.packets for file in getattr(found, side).source.files[: files.index(named[2])])
         times[side, before + int(named[1])] = nanoseconds(time)
     _check(found, rows, times)
-
-
-def test_the_same_input_gives_the_same_file(tools: Tools, tmp_path: Path) -> None:
-    """Nothing of the clock on the wall, no random name."""
-    folder = ROOT / "samples" / "packet-loss"
-    found = _correlate(folder / "server.pcap.gz", folder / "client.pcap.gz", tools, tmp_path)
-    for name in ("one", "two"):
-        _write(found, show.slowest_ops(found, 3), tools, tmp_path / name)
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
 # --- The command ------------------------------------------------------------------------------------------------------
@@ -322,17 +322,20 @@ def pair(monkeypatch: pytest.MonkeyPatch, tools: Tools) -> list[str]:
     return [str(ROOT / "samples" / "client-slots" / f"{side}.pcap.gz") for side in ("server", "client")]
 
 
-def test_the_command_says_what_it_wrote(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_it_wrote(
+    pair: list[str], tools: Tools, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """One line of text, and in JSON each op with its times and how many packets there are of it."""
     out, told = tmp_path / "worst.pcapng", tmp_path / "told.json"
-    assert cli.main(["extract", *pair, "--slowest", "3", "--out", str(out), "--json", str(told)]) == 0
+    found = _correlate(*pair, tools, tmp_path)
+    xids = [f"0x{found.client.ops.xid[found.matched.client[row]]:08x}" for row in show.slowest_ops(found, 2)]
+    assert cli.main(["extract", *pair, "--xid", xids[1], "--xid", xids[0], "--out", str(out), "--json", str(told)]) == 0
     text, said = capsys.readouterr()
     assert said == ""
-    assert re.fullmatch(rf"{out}: 3 ops, \d+ packets at the client, \d+ at the server\n", text)
+    assert re.fullmatch(rf"{out}: 2 ops, \d+ packets at the client, \d+ at the server\n", text)
     ops = json.loads(told.read_text())["ops"]
-    assert [op["client_ms"] for op in ops] == sorted((op["client_ms"] for op in ops), reverse=True)
-    assert cli.main(["extract", *pair, "--xid", ops[0]["xid"], "--xid", ops[1]["xid"], "--out", str(out)]) == 0
-    assert ": 2 ops, " in capsys.readouterr().out
+    assert [op["xid"] for op in ops] == xids[::-1]
+    assert ops[0]["client_ms"] <= ops[1]["client_ms"]
 
 
 def test_more_ops_than_there_are_is_all_of_them(

@@ -200,7 +200,7 @@ def _reads_and_writes(ops: Ops) -> np.ndarray:
 
 
 @needs_captures
-@pytest.mark.parametrize("scenario", ["h_v3_metadata", "h_v42_metadata"])
+@pytest.mark.parametrize("scenario", [pytest.param("h_v3_metadata", marks=pytest.mark.long), "h_v42_metadata"])
 def test_against_tshark(scenario: str, decoder: Decoder, tools: Tools) -> None:
     """tshark sees the same handles in the whole capture, the same handle in each reply that is about one, and uids."""
     path = SHARED / "lab" / scenario / "client.pcap.gz"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import queues
+from grids import grid
 from hypothesis import given
 from hypothesis import strategies as st
 from queues import GETATTR, Traffic, ops
@@ -73,8 +74,14 @@ IDLE: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("name", IDLE)
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        pytest.param(name, seed, marks=() if seed == 1 + number % 3 else pytest.mark.long)
+        for number, name in enumerate(IDLE)
+        for seed in (1, 2, 3)
+    ],
+)
 def test_what_is_not_for_want_of_threads_gets_no_number(name: str, seed: int) -> None:
     """Processors, disks, a journal, bursts and stalls make calls wait although a thread is idle each time: no number of
     threads is said, and where calls wait as if for some, what speaks against that."""
@@ -86,16 +93,12 @@ def test_what_is_not_for_want_of_threads_gets_no_number(name: str, seed: int) ->
     assert (found.estimate, found.limited) == (None, False)
 
 
-@pytest.mark.parametrize("connections", [1, 8])
-@pytest.mark.parametrize("law", [{"law": "exponential"}, {"law": "lognormal"}, {"law": "constant"}])
-@pytest.mark.parametrize("threads", [1, 2, 4])
-def test_threads_that_are_the_limit_are_counted_all_the_same(
-    threads: int, law: dict[str, Any], connections: int
-) -> None:
+@grid(threads=[1, 2, 4], law=["exponential", "lognormal", "constant"], connections=[1, 8])
+def test_threads_that_are_the_limit_are_counted_all_the_same(threads: int, law: str, connections: int) -> None:
     """With disks enough behind them, and with half as many disks, the number is exact."""
     for stations in ({"cpu": shared(4), "disk": _FREELY}, {"cpu": shared(4), "disk": line(max(threads // 2, 1))}):
         made = simulate(
-            _READS, stations, threads=threads, workers=20, shares=_MOSTLY_READS, connections=connections, **law
+            _READS, stations, threads=threads, workers=20, shares=_MOSTLY_READS, connections=connections, law=law
         )
         found = threads_of(made)
         assert (found.estimate, found.low, found.high, found.instead) == (threads, threads, threads, "")
@@ -111,8 +114,15 @@ def test_threads_in_lockstep_are_counted_by_their_groups(threads: int) -> None:
     assert threads_of(made).estimate == threads
 
 
-@pytest.mark.parametrize(("workers_each", "think_ms"), [(6, 0.5), (6, 15.0), (2, 0.5)])
-@pytest.mark.parametrize("threads", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize(
+    ("threads", "workers_each", "think_ms"),
+    [
+        # By day each number once, each load with one or two.
+        pytest.param(threads, *asked, marks=() if (row + column) % 3 == 0 else pytest.mark.long)
+        for row, threads in enumerate((1, 2, 4, 8, 16))
+        for column, asked in enumerate(((6, 0.5), (6, 15.0), (2, 0.5)))
+    ],
+)
 def test_threads_are_counted_though_the_first_of_those_that_answer_together_takes_longest(
     threads: int, workers_each: int, think_ms: float
 ) -> None:

@@ -8,7 +8,10 @@ import fuzz_commands
 import pytest
 
 
-@pytest.mark.parametrize("seed", [*range(20), 146, 1034, 777094, 779244])
+@pytest.mark.parametrize(
+    "seed",
+    [*range(8), 146, 1034, 777094, 779244, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(8, 50))],
+)
 def test_some_commands(tmp_path: Path, seed: int) -> None:
     """No traceback, no warning, no status but the documented ones, and no second line on standard error."""
     assert fuzz_commands.run(fuzz_commands.command(seed, tmp_path)) in (0, 2, 3)

@@ -345,7 +345,7 @@ def _long() -> tuple[Capture, Capture]:
     return server[: 2 * AT_SERVER], client
 
 
-@pytest.mark.parametrize("copies", [1, 2], ids=["once", "every_frame_twice"])
+@pytest.mark.parametrize("copies", [pytest.param(1, marks=pytest.mark.long), 2], ids=["once", "every_frame_twice"])
 def test_counts_of_the_size_of_the_article_explain_themselves(copies: int) -> None:
     """The client's capture ran longer, and in a second run holds every frame twice: its packets are twice as many, its
     unique messages and ops are not; and what the client has more than the server has its reason."""

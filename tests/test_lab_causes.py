@@ -77,7 +77,15 @@ class Pair:
         return pipeline.report(self.correlation, TOOL, Filters(), Known(app_ms=self.app_ms))
 
 
-@pytest.fixture(scope="module", params=LAB)
+# Each cause, and of what has none a few: nothing at all, loss, a clock that is set, and 1 MB a call.
+_BY_DAY = {*CAUSES, "a_v3_baseline", "d3_v3_loss1", "g_clock_step3s", "i_v3_full_1M"} - {
+    *("f_v42_nfsd_threads2", "m_v3_slots16", "g_clock_drift5000ppm")
+}
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(one, marks=() if one in _BY_DAY else pytest.mark.long) for one in LAB]
+)
 def pair(request: pytest.FixtureRequest, decoder: Decoder) -> Pair:
     """Each pair of the lab in turn: all tests of one pair run before the next is correlated."""
     folder = SHARED / "lab" / request.param

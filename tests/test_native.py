@@ -21,7 +21,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 import wire
-from captures import CAPTURES, SHARED, Decoder, asked, most_by_night, needs_captures, needs_native
+from captures import CAPTURES, SHARED, WITH_NFS, Decoder, asked, most_by_night, needs_captures, needs_native
 
 from nfslat.cli import main as cli
 from nfslat.decode.capture import Source
@@ -668,13 +668,10 @@ def test_loads_are_bytes_by_time(tmp_path: Path) -> None:
     assert loads.stretch_ns == 10 * MS
 
 
-@pytest.mark.parametrize("path", most_by_night(CAPTURES))
+@pytest.mark.parametrize("path", most_by_night(WITH_NFS))
 def test_what_tcp_did_adds_up(path: Path, decoder: Decoder) -> None:
     """Each packet that is sent again or comes late ends a pause, loads sum to the payload, and no time runs back."""
-    try:
-        decoded = decoder.side("native", path).decoded
-    except InputError:
-        pytest.skip("a capture without NFS")
+    decoded = decoder.side("native", path).decoded
     details, ops = decoded.details, decoded.ops
     pauses, blocked, loads, tcp = details.pauses, details.blocked, details.loads, details.tcp
     for table in (pauses, blocked, loads):
@@ -910,14 +907,16 @@ def _xids(count: int, kind: str) -> np.ndarray:
     }[kind] & 0xFFFFFFFF
 
 
-@pytest.mark.parametrize(("kind", "limit"), [("random", 64), ("apart", 64), ("eighths", 64), ("same", 64)], ids=str)
-def test_calls_without_a_reply(measured: Measured, tmp_path: Path, kind: str, limit: int) -> None:
+@pytest.mark.parametrize(
+    "kind", ["random", "same", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("apart", "eighths"))]
+)
+def test_calls_without_a_reply(measured: Measured, tmp_path: Path, kind: str) -> None:
     """200,000 calls that nobody answers, whatever their XIDs: each is counted, with some 300 bytes each at most."""
     count, flow = 200_000, _one(">", wire.null(0))
     path = _many(tmp_path / "x.pcap", flow, count, seq=_sequence_numbers(flow, count), xid=_xids(count, kind))
     found = measured(path)
     assert found["NO_REPLY"] + found["RETRANSMITTED"] == count
-    assert found["MiB"] < limit
+    assert found["MiB"] < 64
 
 
 def test_replies_without_a_call(measured: Measured, tmp_path: Path) -> None:
@@ -955,7 +954,10 @@ def test_connections_that_begin_anew_all_the_time(measured: Measured, tmp_path: 
     assert found["MiB"] < 64
 
 
-@pytest.mark.parametrize("mark", [0xFFFFFFFF, 0x7FFFFFFF, 0x80000000, 0, 0x03FFFFFF])
+@pytest.mark.parametrize(
+    "mark",
+    [0xFFFFFFFF, 0, *(pytest.param(mark, marks=pytest.mark.long) for mark in (0x7FFFFFFF, 0x80000000, 0x03FFFFFF))],
+)
 def test_record_marks_that_lie(measured: Measured, tmp_path: Path, mark: int) -> None:
     """Records of 2 GiB, of no bytes, and endless fragments: behind each the stream goes on."""
     count, flow = 50_000, _one(">", wire.null(0))
@@ -975,7 +977,7 @@ def test_record_marks_that_lie(measured: Measured, tmp_path: Path, mark: int) ->
     assert found["MiB"] < 64
 
 
-@pytest.mark.parametrize("step", [pytest.param(2, marks=pytest.mark.long), 3, 100_003])
+@pytest.mark.parametrize("step", [3, *(pytest.param(step, marks=pytest.mark.long) for step in (2, 100_003))])
 def test_segments_behind_holes_that_are_never_filled(measured: Measured, tmp_path: Path, step: int) -> None:
     """100,000 segments with a hole in front of each are held for a while and let go, within their bound."""
     count, flow = 100_000, _one(">", wire.write(0, 0, 900))
@@ -987,6 +989,7 @@ def test_segments_behind_holes_that_are_never_filled(measured: Measured, tmp_pat
     assert found["MiB"] < 128
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("overlapping", [False, True])
 def test_fragments_that_never_make_a_packet(measured: Measured, tmp_path: Path, *, overlapping: bool) -> None:
     """100,000 IP fragments, each of a packet of its own, or many of one and the same: the oldest make room."""

@@ -17,7 +17,7 @@ import nfslat
 
 SAMPLES = sorted((Path(__file__).parents[1] / "samples").glob("*/"))
 LAB = sorted((SHARED / "lab").glob("*/"))
-BY_DAY = ("e_v3_slow_storage", "g_clock_drift5000ppm", "g_clock_step3s", "j_v3_partial_overlap", "n_v3_nfsd_restart")
+BY_DAY = ("g_clock_step3s", "j_v3_partial_overlap", "n_v3_nfsd_restart", "packet-loss", "server-threads")
 OPS = 90
 MS = 1_000_000
 
@@ -34,12 +34,9 @@ def _answer(one: Path, other: Path, **options: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "folder",
     [
-        *(pytest.param(folder, id=folder.name) for folder in SAMPLES if folder.is_dir()),
-        *(
-            pytest.param(folder, id=folder.name, marks=() if folder.name in BY_DAY else pytest.mark.long)
-            for folder in LAB
-            if folder.is_dir()
-        ),
+        pytest.param(folder, id=folder.name, marks=() if folder.name in BY_DAY else pytest.mark.long)
+        for folder in (*SAMPLES, *LAB)
+        if folder.is_dir()
     ],
 )
 def test_the_order_changes_nothing_but_a_note(folder: Path) -> None:

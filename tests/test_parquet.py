@@ -40,6 +40,7 @@ from nfslat.select import Filters
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
 pytestmark = pytest.mark.skipif(not is_built(), reason="the native decoder was not compiled")
 PAIRS = sorted({path.parent for path in SAMPLES})
+_BY_DAY = ("packet-loss", "session-slots")
 LAB = [  # what the samples have not: clocks that step, callbacks, names, reconnects, IPv6 in a foreign format
     SHARED / "lab" / name
     for name in ("g_clock_step3s", "h_v42_metadata", "i_v41_callback_recall", "n_v3_nfsd_restart", "k_v3_dup")
@@ -203,7 +204,10 @@ def report_of(server: Source, client: Source, engine: Engine) -> str:
 
 @pytest.mark.parametrize(
     "folder",
-    [*PAIRS, *(pytest.param(lab, marks=[needs_captures, pytest.mark.long]) for lab in LAB)],
+    [
+        *(pytest.param(pair, marks=() if pair.name in _BY_DAY else pytest.mark.long) for pair in PAIRS),
+        *(pytest.param(lab, marks=[needs_captures, pytest.mark.long]) for lab in LAB),
+    ],
     ids=lambda path: path.name,
 )
 def test_parquet_in_gives_the_report_of_the_captures(folder: Path, tmp_path: Path) -> None:
@@ -398,7 +402,7 @@ def test_damage_is_found(quick: bool, tmp_path: Path) -> None:
     good, (source, decoded) = path.read_bytes(), read(path)
     numbers = np.random.default_rng(4)
     outcomes = set()
-    for at in [*numbers.integers(4, len(good), 100).tolist(), *range(len(good) - 6000, len(good), 97)]:
+    for at in [*numbers.integers(4, len(good), examples(200)).tolist(), *range(len(good) - 6000, len(good), 197)]:
         flipped = bytearray(good)
         flipped[at] ^= 1 << int(numbers.integers(8))
         for data in (bytes(flipped), good[:at]):

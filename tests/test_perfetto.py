@@ -35,6 +35,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = [path.parent for path in sorted((ROOT / "samples").glob("*/server.*"))]
 FOLDERS += [SHARED / "lab" / "g_clock_step3s"]
 _BY_NIGHT = [SHARED / "lab" / name for name in ("g_clock_drift5000ppm", "b4_v3_rpc_retransmit")]
+_BY_DAY = ("server-threads", "session-slots", "packet-loss", "g_clock_step3s")
 _NESTED = ("queue", "in thread", "call_send", "reply_send")
 
 
@@ -61,16 +62,20 @@ def _ns(us: str) -> int:
 
 
 @pytest.fixture(
-    params=[*FOLDERS, *(pytest.param(folder, marks=pytest.mark.long) for folder in _BY_NIGHT)],
+    scope="module",  # so that all tests of one run before the next is correlated
+    params=[
+        pytest.param(folder, marks=() if folder.name in _BY_DAY else pytest.mark.long)
+        for folder in (*FOLDERS, *_BY_NIGHT)
+    ],
     ids=lambda folder: folder.name,
 )
-def found(request: pytest.FixtureRequest, tools: Tools, tmp_path: Path) -> Analysis:
+def found(request: pytest.FixtureRequest, tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     """Both captures of a folder."""
     folder: Path = request.param
     if not folder.is_dir():
         pytest.skip("no ../shared/lab")
     server, client = (next(folder.glob(f"{side}.*")) for side in ("server", "client"))
-    return _correlate(server, client, tools, tmp_path)
+    return _correlate(server, client, tools, tmp_path_factory.mktemp("scratch"))
 
 
 def _spans(trace: dict[str, Any], pid: int) -> list[dict[str, Any]]:

@@ -221,8 +221,15 @@ def test_without_ops_there_is_nothing_to_replay() -> None:
             what_if(empty, threads_now=1, slots_now=None, threads=2)
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("workers", [1, 4, 30])
+@pytest.mark.parametrize(
+    ("workers", "law"),
+    [
+        # By day each number of workers and each law once or twice.
+        pytest.param(workers, law, marks=() if row == column % 3 else pytest.mark.long)
+        for row, workers in enumerate((1, 4, 30))
+        for column, law in enumerate(LAWS)
+    ],
+)
 def test_on_one_connection_more_threads_never_make_it_slower(law: str, workers: int) -> None:
     """One to nine threads, one after the other: the mean falls or stays."""
     load = load_of(simulate(threads=2, workers=workers, law=law, count=2_000))

@@ -195,7 +195,7 @@ esac"""
 
 @pytest.mark.parametrize(
     "arguments",
-    [["fleet", *PAIR], ["transport", PAIR[1]], ["--engine", "native", *PAIR]],
+    [["fleet", *PAIR], pytest.param(["transport", PAIR[1]], marks=pytest.mark.long), ["--engine", "native", *PAIR]],
     ids=["fleet", "transport", "--engine native"],
 )
 def test_what_needs_the_decoder_says_so_in_a_line(arguments: list[str]) -> None:
@@ -212,7 +212,9 @@ def test_a_run_here_needs_no_dask() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-@pytest.mark.parametrize("package", ["distributed", "fsspec", "psutil", "xxhash"])
+@pytest.mark.parametrize(
+    "package", ["distributed", *(pytest.param(one, marks=pytest.mark.long) for one in ("fsspec", "psutil", "xxhash"))]
+)
 def test_a_package_that_was_left_out_is_named(package: str, tmp_path: Path) -> None:
     """Where a command needs a package that is not installed, it ends with status 2 and one line that names it."""
     program = f"import sys; sys.modules['{package}'] = None; from nfslat.cli.main import main; sys.exit(main())"

@@ -67,7 +67,9 @@ def test_a_progress_bar_on_a_terminal_and_none_with_quiet(engine: str) -> None:
     assert _on_a_terminal("--engine", engine, "-q", out=False, err=True)[1] == ""
 
 
-@pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
+@pytest.mark.parametrize(
+    "environment", [{"NO_COLOR": "1"}, pytest.param({"TERM": "dumb"}, marks=pytest.mark.long)], ids=str
+)
 def test_colour_only_where_it_is_wanted(environment: dict[str, str]) -> None:
     """A terminal gets colour, NO_COLOR and TERM=dumb take it away, and the words are the same."""
     plain, err = _on_a_terminal(out=False, err=False)

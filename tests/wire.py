@@ -18,6 +18,7 @@ import ipaddress
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 EPOCH_NS = 1_700_000_000_000_000_000  # the instant "0 ms" of every scenario
@@ -319,6 +320,9 @@ class Udp(_Flow):
         return out
 
 
+_address = cache(ipaddress.ip_address)  # of the same few for each packet
+
+
 def _ns(ms: float) -> int:
     return round(ms * MS)
 
@@ -327,7 +331,7 @@ def _ip(
     ends: tuple[tuple[str, int], tuple[str, int]], protocol: int, ident: int, payload: bytes, mtu: int = 0xFFFF
 ) -> list[bytes]:
     """`payload` in one IP packet, or in fragments that fit `mtu`."""
-    src, dst = (ipaddress.ip_address(host) for host, _ in ends)
+    src, dst = (_address(host) for host, _ in ends)
     step = (mtu - 20 - 28 * (src.version == 6)) // 8 * 8
     whole = len(payload) + (20 if src.version == 4 else 0) <= mtu
     pieces = [payload] if whole else [payload[at : at + step] for at in range(0, len(payload), step)]

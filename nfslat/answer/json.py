@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any
+
+# ensure_ascii stays on: a path whose bytes are not UTF-8 could not be written otherwise.
+_ENCODE = json.JSONEncoder(allow_nan=False).encode
+_AS_THEY_ARE = {str, int, float, bool, type(None)}
 
 
 def text(value: Any, indent: str = "\n") -> str:
     """Plain `value` as JSON, indented; a list of numbers is one line, for some are long."""
+    kind = type(value)
+    # Most of a report are numbers, for each of which the encoder would begin anew.
+    if kind is int or (kind is float and math.isfinite(value)):
+        return repr(value)
     deeper = indent + "  "
     if isinstance(value, dict) and value:
-        items = [f"{json.dumps(key)}: {text(item, deeper)}" for key, item in value.items()]
+        items = [f"{_ENCODE(key)}: {text(item, deeper)}" for key, item in value.items()]
         return "{" + deeper + f",{deeper}".join(items) + indent + "}"
     if isinstance(value, list) and any(isinstance(item, dict | list | str) for item in value):
-        return "[" + deeper + f",{deeper}".join(text(item, deeper) for item in value) + indent + "]"
-    # ensure_ascii stays on: a path whose bytes are not UTF-8 could not be written otherwise.
-    return json.dumps(value, allow_nan=False)
+        return "[" + deeper + f",{deeper}".join([text(item, deeper) for item in value]) + indent + "]"
+    return _ENCODE(value)
 
 
 def plain(value: Any) -> Any:
     """Dictionaries, lists, strings and numbers; keys in the order in which the fields are declared."""
+    kind: object = type(value)
+    if kind in _AS_THEY_ARE:
+        return value
     # dataclasses.asdict keeps tuples, which a JSON Schema does not accept as arrays.
-    if is_dataclass(value):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if names := _names(kind):
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return value
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    """Of the fields of a dataclass; none of another class."""
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()

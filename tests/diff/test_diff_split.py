@@ -29,6 +29,7 @@ _CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "server-storage": (_CACHED, {}),
     "net-delay": ({}, {"network_ns": 16 * MS}),
 }
+_BESIDE = (("server-threads", -1.0), ("net-delay", 1.0))
 
 
 def _split(folder: Path, after_ns: int) -> tuple[model.Diff, Run, Run]:
@@ -47,8 +48,15 @@ def _causes(run: Run) -> set[str]:
     return set() if run.report is None else {one.code for one in run.report.findings}
 
 
-@pytest.mark.parametrize("cause", _CHANGES)
-@pytest.mark.parametrize("off_s", [0.0, -1.0, 1.0])
+@pytest.mark.parametrize(
+    ("cause", "off_s"),
+    [
+        # By day each cause where it begins, and one beside it on either side.
+        pytest.param(cause, off_s, marks=() if not off_s or (cause, off_s) in _BESIDE else pytest.mark.long)
+        for cause in _CHANGES
+        for off_s in (0.0, -1.0, 1.0)
+    ],
+)
 def test_each_half_has_its_own_cause_and_a_split_beside_the_change_is_told(
     cause: str, off_s: float, tmp_path: Path
 ) -> None:
@@ -73,7 +81,7 @@ def test_each_half_has_its_own_cause_and_a_split_beside_the_change_is_told(
         assert "response times change at" not in said
 
 
-@pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
+@pytest.mark.parametrize("share", [0.5, *(pytest.param(share, marks=pytest.mark.long) for share in (0.3, 0.7))])
 def test_a_pair_in_which_nothing_changes_has_no_evidence_of_a_change(share: float, tmp_path: Path) -> None:
     """Wherever it is split, and though calls wait for threads all the time: at most chance is named."""
     busy = _USUAL | {"threads": 2, "count": 4_800}

@@ -261,18 +261,22 @@ _LOADS = {
     ),
     "small": (900_000, 90_000_000, 900_000, 4, "capturing would slow it down"),
 }
-_SIGNALS = {"INT": 3, "TERM": 3, "HUP": 129, "EOF": 129, "KILL": -signal.SIGKILL}
+_SIGNALS = {"INT": 3, "HUP": 129, "KILL": -signal.SIGKILL, "TERM": 3, "EOF": 129}
+_BY_NIGHT = ("bash", "several", "busybox", "TERM", "EOF")  # as others, in another shell or by another name
 _BARE = ("ip", "ss", "mktemp", "netstat", "getent", "timeout", "ethtool")
 
 
 @pytest.fixture(scope="module")
-def runs(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Run]]:
+def runs(
+    hosts: Hosts, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[dict[str, Run]]:
     """Captures of a second, and some of a minute that are to be ended: all at the same time, for they mostly wait."""
     place = tmp_path_factory.mktemp("runs")
     started: dict[str, Run] = {}
 
     def start(name: str, space: str, *arguments: str, seconds: int = 1, **more: Any) -> None:
-        started[name] = Run.start(space, place, "--seconds", str(seconds), *arguments, name=name, **more)
+        if pytestconfig.option.long or name not in _BY_NIGHT:
+            started[name] = Run.start(space, place, "--seconds", str(seconds), *arguments, name=name, **more)
 
     # Both are to be under way together, however slow the machine, before it has the others to run.
     for name, space, more in (("server", hosts.server, ()), ("client", hosts.client, ("--side", "client"))):
@@ -370,7 +374,7 @@ def test_all_peers(runs: dict[str, Run]) -> None:
 
 def test_signals(runs: dict[str, Run]) -> None:
     """Ctrl-C and kill give the tar with what there is; a caller that has gone gets none; SIGKILL leaves nothing."""
-    ended = {name: runs[name] for name in _SIGNALS}
+    ended = {name: runs[name] for name in _SIGNALS if name in runs}
     for run in ended.values():
         run.wait_for_capture()
     for name, run in ended.items():
@@ -381,11 +385,11 @@ def test_signals(runs: dict[str, Run]) -> None:
             run.process.stdin = None
         else:
             run.process.send_signal(getattr(signal, f"SIG{name}"))
-    for name in ("INT", "TERM"):
+    for name in {"INT", "TERM"} & ended.keys():
         runs[name].end(3, "ended early")
         assert runs[name].facts["end_reason"] == "interrupted"
         assert runs[name].facts["packets_captured"] == str(len(_frames(runs[name].tar["capture.pcap"])))
-    for name in ("HUP", "EOF"):
+    for name in {"HUP", "EOF"} & ended.keys():
         runs[name].end(_SIGNALS[name])
     runs["KILL"].process.wait()
     for _ in range(100):
@@ -474,11 +478,13 @@ def test_odd_systems(runs: dict[str, Run]) -> None:
     odd = {name: runs[name] for name in said if name in runs}
     for name, run in odd.items():
         run.end(0, said[name])
-    bare, own, several = (odd[name].facts for name in ("bare", "self", "several"))
+    bare, own = (odd[name].facts for name in ("bare", "self"))
     assert (bare["interface"], bare["measured_from"]) == ("eth7", "interface")
     assert (own["interface"], own["packets_captured"]) == ("lo", "0")
-    assert several["interface"] == "any"
-    assert int(several["packets_captured"]) > 20
+    if "several" in odd:
+        several = odd["several"].facts
+        assert several["interface"] == "any"
+        assert int(several["packets_captured"]) > 20
     for name in odd.keys() - {"self", "several"}:
         assert len(_frames(odd[name].tar["capture.pcap"])) > 20
 

@@ -78,4 +78,3 @@ def test_a_path_is_shown_as_the_terminal_can(tmp_path: Path, tools: Tools) -> No
 
     assert shown("ascii", None) == [r"path .../\xcb\xce\xc9\xc7\xc1.doc"]
     assert shown("ascii", "koi8-r") == [r"path .../\u043a\u043d\u0438\u0433\u0430.doc"]
-    assert shown("koi8-r", "koi8-r") == ["path .../книга.doc"]

@@ -57,6 +57,33 @@ def test_the_schema_refuses_what_the_model_has_not(
         validator(model.Report).validate(document)
 
 
+_OTHERS: tuple[Any, ...] = (None, True, -1, 1.5, 2.0, 10**9, "text", [], [1, 2, 3], {}, {"server": 1})
+
+
+@given(data=st.data())
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_the_quick_check_of_the_tests_refuses_what_the_schema_does(
+    small: Callable[[], model.Report], data: st.DataObject
+) -> None:
+    """Wherever a report has another value, a key more or a key less, tests/valid.py says of it what jsonschema says."""
+    document = small().to_dict()
+    at: Any = document
+    while True:
+        key = data.draw(st.sampled_from(sorted(at) if isinstance(at, dict) else range(len(at))))
+        if not (isinstance(at[key], dict | list) and at[key] and data.draw(st.integers(0, 3))):
+            break
+        at = at[key]
+    match data.draw(st.sampled_from(["other", "less", "more"])):
+        case "less":
+            del at[key]
+        case "more" if isinstance(at, dict):
+            at["extra"] = at[key]
+        case _:
+            at[key] = data.draw(st.sampled_from(_OTHERS))
+    checks = validator(model.Report)
+    assert checks.allows(document) == checks.whole.is_valid(document)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_not_a_number_is_an_error(small: Callable[[], model.Report], value: float) -> None:
     """NaN and infinity are not JSON, and are never written."""
