@@ -312,11 +312,11 @@ def test_a_table_that_is_new_is_none_that_is_lost(parts: Apart, monkeypatch: pyt
         context.setattr(merge_tables, "Details", new)
         with pytest.raises(TypeError, match=r"Details: no way to merge \['more'\]"):
             merge(two)
-    merge_tables._check.cache_clear()
+    merge_tables.check.cache_clear()
     monkeypatch.setattr(merge_tables, "_NO_ROWS", merge_tables._NO_ROWS - {"frame"})
     with pytest.raises(TypeError, match=r"are these rows\? \['frame'\]"):
         merge(two)
-    merge_tables._check.cache_clear()
+    merge_tables.check.cache_clear()
 
 
 def test_loads_of_different_stretches_get_the_longest(parts: Apart) -> None:
