@@ -131,6 +131,9 @@ def command(seed: int, folder: Path) -> list[str]:
         options += ["--html", f"{folder}/r.html"]
     if rng.random() < 0.05:
         options.append("--anonymize")
+    if rng.random() < 0.1:
+        interval = rng.choice(("0.001", "0.05", "2", "60"))
+        return ["live", *names, "--interval", interval, *rng.choice(([], ["--json", "-"]))]
     return [*(names[:1] if alone else names), "-q", *options]
 
 
