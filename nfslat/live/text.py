@@ -11,11 +11,12 @@ from nfslat.live.rows import Row
 from nfslat.report.text_layout import count, count_of, wrap
 
 _HEADINGS = (
-    "           ops/s   MB/s  client     p99   net-  wait for    in a    in",
-    "time                     SRT ms      ms  work ms  thread  thread flight lost answer",
+    "           ops/s   MB/s client    p99   net-   wait     in",
+    "time                    SRT ms     ms   work thread thread lost answer",
 )
 _EVERY = 20  # rows between headings
 _NAMED = 4
+_TENTHS = 1000  # MB/s: from there on they are none
 _NO_FAULT = "no fault"
 
 
@@ -81,13 +82,8 @@ def _line(row: Row) -> str:
     cells = [
         f"{_clock(row.begin):<8}",
         f"{row.ops_per_s:>7,.0f}",
-        f"{row.mb_per_s:>6,.1f}",
-        f"{_ms(row.client_ms):>7}",
-        f"{_ms(row.client_p99_ms):>7}",
-        f"{_ms(row.network_ms):>6}",
-        f"{_ms(row.queue_ms):>9}",
-        f"{_ms(in_thread):>7}",
-        f"{'-' if row.in_flight is None else f'{row.in_flight:.1f}':>6}",
+        f"{row.mb_per_s:>6.{1 if row.mb_per_s < _TENTHS else 0}f}",
+        *(f"{_ms(one):>6}" for one in (row.client_ms, row.client_p99_ms, row.network_ms, row.queue_ms, in_thread)),
         f"{'-' if row.lost_segments is None else row.lost_segments:>4}",
         _answer(row),
     ]
