@@ -428,10 +428,9 @@ impl Decoder {
 
     fn end_talk(&mut self, number: usize) {
         let flow = &mut self.flows.list[number];
-        let talk = flow.talk.take().filter(|_| flow.shared.conn != NO_CONN);
-        if let (Some(talk), Some(segments)) = (talk, &mut self.segments)
-            && !talk.rows.frame.is_empty()
-        {
+        let is_rpc = flow.shared.conn != NO_CONN;
+        let talk = flow.talk.take().filter(|talk| is_rpc && !talk.rows.frame.is_empty());
+        if let (Some(talk), Some(segments)) = (talk, &mut self.segments) {
             segments.push(talk.rows);
         }
     }
