@@ -119,8 +119,7 @@ def _least_of(values: I64, cuts: I64) -> I64:
     least = np.minimum.reduceat(values, cuts)
     of = np.repeat(np.arange(len(cuts)), np.diff(cuts, append=len(values)))
     hits = np.flatnonzero(values == least[of])
-    _, first = np.unique(of[hits], return_index=True)
-    return hits[first]
+    return hits[np.diff(of[hits], prepend=NULL) > 0]
 
 
 def _common_slope(runs: list[Run]) -> tuple[float, float, float] | None:

@@ -14,7 +14,7 @@ from nfslat.kernels.memory import give_back
 from nfslat.model.blocks import each_block, filled, side_by_side
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.segments import BACK, Segments
-from nfslat.model.tables import F64, I32, I64, Bool, Loose, Ops
+from nfslat.model.tables import F64, I32, I64, U32, Bool, Loose, Ops
 from nfslat.peer.clock import FarClock, clocks
 from nfslat.peer.heard import Exchange, exchange
 from nfslat.peer.inferred import Inferred, Stamps
@@ -27,6 +27,7 @@ _MUCH_NS = 30_000_000  # a timer may have been taken for the round trip
 _MOSTLY = 0.5  # of the ops
 _WIDEST = 2.0  # times what ops take, for the error of their mean; a verdict asks for less
 _CONTRADICT = 0.05  # of the ops: bounds that leave nothing between them
+_NO_FRAMES = np.zeros(0, dtype=np.int32)
 _NO_STAMPS = "its packets have no TCP time stamps (RFC 7323), which hold the other host's clock"
 
 
@@ -38,11 +39,14 @@ class Found:
     ops: Ops
     known: Bool
     inferred: Inferred
-    departed_ns: F64  # of each frame of the other host that was captured; NaN: not known
+    frames: I32  # those of which it was asked when the other host sent them, ascending
+    departed_ns: F64  # when that was; NaN: not known
 
     def left_ns(self, frames: I32) -> I64:
         """When the other host sent what came in these frames, on the clock of the capture; NULL: not known."""
-        there = self.departed_ns[np.clip(frames, 0, len(self.departed_ns) - 1)]
+        at = np.searchsorted(self.frames, frames)
+        there = np.append(self.departed_ns, np.nan)[at]
+        there[np.append(self.frames, NULL)[at] != frames] = np.nan
         return np.where(np.isfinite(there), np.rint(np.nan_to_num(there)), NULL).astype(np.int64)
 
     def there(self, loose: Loose) -> Loose:
@@ -58,11 +62,13 @@ class Found:
         return dataclasses.replace(loose, first_ns=first, last_ns=last)
 
 
-def infer(ops: Ops, asked: Bool, talks: list[Segments], side: str | None = None) -> Found | str:
+def infer(
+    ops: Ops, asked: Bool, talks: list[Segments], side: str | None = None, frames: I32 = _NO_FRAMES
+) -> Found | str:
     """What is inferred of the ops in `asked`, or why nothing is.
 
     `talks` are the segments of each connection; they are taken out of it as they are read. `side`: where the capture
-    was taken, where that is known.
+    was taken, where that is known. `frames`: of which it will be asked when the other host sent them (`Found.left_ns`).
     """
     rows = np.flatnonzero(asked)
     tcp = np.array([ends.transport == "tcp" for ends in ops.connections], dtype=np.bool_)
@@ -71,15 +77,17 @@ def infer(ops: Ops, asked: Bool, talks: list[Segments], side: str | None = None)
         return "no op went over TCP, and UDP has no clock of the other host in its packets"
     if sum(int((one.ts_val == NULL32).sum()) for one in talks) > _MOSTLY * sum(map(len, talks)):
         return _NO_STAMPS
-    wanted = (ops.call_last_frame[rows], ops.reply_first_frame[rows])
-    call, reply = (_Groups.of(of, len(talks)) for of in _talks_of(talks, wanted))
-    last_frame = max(int(one.frame.max()) for one in talks)
+    frames = np.sort(frames)
+    wanted = (ops.call_last_frame[rows], ops.reply_first_frame[rows], frames)
+    call, reply, others = (_Groups.of(of, len(talks)) for of in _talks_of(talks, wanted))
     place = _vantage(ops, rows, talks, call)
     if side is None and place.place == "between":
         return (
             "the packets do not say that it was taken at one of the two hosts: neither of them answers it at once, so "
             "that it is of a point between them"
         )
+    if all(_is_still(one.ts_val) for one in talks):
+        return _NO_STAMPS
     near = side or ("client" if place.place == "loopback" else place.place)
     peers = _peers(ops, rows, talks, call, reply, near)
     stamped = np.array([one in peers and peers[one].clock is not None for one in range(call.count)] + [False])
@@ -90,7 +98,7 @@ def infer(ops: Ops, asked: Bool, talks: list[Segments], side: str | None = None)
     unstamped = int(np.count_nonzero(~usable))
     if unstamped:
         rows, call, reply = rows[usable], call.only(usable), reply.only(usable)
-    found = _found(ops, rows, call, reply, peers, place, near, unstamped, last_frame)
+    found = _found(ops, rows, (call, reply, others), peers, place, near, unstamped, frames)
     rows = np.flatnonzero(found.known)
     if not len(rows):
         return "no segment of the other host can be put on the clock of the capture"
@@ -132,6 +140,12 @@ def _talks_of(talks: list[Segments], wanted: Sequence[I32]) -> list[I32]:
         return filled(len(frames), np.int32, lambda at: of[np.clip(frames[at], 0, last + 1)])
 
     return [talk(frames) for frames in wanted]
+
+
+def _is_still(stamps: U32) -> bool:
+    """Are they all one number? Some boxes on the way write zeros over them."""
+    stamps = stamps[stamps != NULL32]
+    return not len(stamps) or bool(stamps.min() == stamps.max())
 
 
 def _refused(ops: Ops, rows: I64, made: Found) -> str:
@@ -275,17 +289,17 @@ class _Columns:
 def _found(
     ops: Ops,
     rows: I64,
-    call: _Groups,
-    reply: _Groups,
+    groups: tuple[_Groups, _Groups, _Groups],
     peers: dict[int, _Both],
     place: Vantage,
     near: str,
     unstamped: int,
-    last_frame: int,
+    others: I32,
 ) -> Found:
     """Connection by connection, taken out of `peers`, what each op's own one says on the clock of the capture: half of
     the round trip in front of what comes back to it. That half is not known, and nothing that is between two instants
     of the other host rests on it."""
+    call, reply, of_others = groups
     asked: list[tuple[_Groups, I32, I64 | None]]  # where, in which frame, and when near sent it; None: far did
     if near == "client":
         asked = [
@@ -301,7 +315,7 @@ def _found(
         ]
     told = _Told.of(peers)
     columns = _Columns(ops, near, told)
-    departed = np.full(last_frame + 2, np.nan)
+    departed = np.full(len(others), np.nan)
     called, acked = (np.full(len(ops) if near == "server" else 0, NULL) for _ in range(2))
     is_torn = call.talk != reply.talk  # its reply came by another connection
     torn = np.flatnonzero(is_torn)
@@ -331,8 +345,7 @@ def _found(
         if near == "server":
             called[whole_rows] = peer.stamp_of_call(ops.call_first_frame[whole_rows])
             acked[whole_rows] = peer.stamp_of_ack(ops.reply_last_frame[whole_rows])
-        frames_left, left_ns = peer.left
-        departed[frames_left] = left_ns - half
+        departed[of_others.rows(one)] = peer.left(others[of_others.rows(one)]) - half
     # Nobody saw when the other host had a call whose connection was lost.
     seen = ops.transmissions[rows[torn]] == 1
     columns.take(rows[torn[seen]], [one.part(seen) for one in of_torn], doubt_of_torn[seen])
@@ -354,6 +367,7 @@ def _found(
             round(np.nan_to_num(told.round_trip_ns)),
             unstamped,
         ),
+        others,
         departed,
     )
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -75,10 +76,16 @@ def in_sequence(parts: Sequence[Between], frames: Sequence[I32]) -> list[Between
     at = np.concatenate([one.at for one in parts])
     # One sort of plain numbers takes half of the time of one by two columns.
     order = np.argsort(np.concatenate([one.place for one in parts]) << 32 | np.concatenate(frames), kind="stable")
-    order = order[np.isfinite(at[order])]
-    for part in np.split(order, np.flatnonzero(np.diff(at[order]) < -_SET_BACK_NS) + 1):
-        step = np.arange(len(part)) * _STEP_NS
-        at[part] = np.maximum.accumulate(at[part] - step) + step
+    times = at[order]
+    if not (known := np.isfinite(times)).all():
+        order, times = order[known], times[known]
+    cuts = (np.flatnonzero(np.diff(times) < -_SET_BACK_NS) + 1).tolist()
+    for begin, end in pairwise([0, *cuts, len(times)]):
+        part, step = times[begin:end], np.arange(end - begin) * _STEP_NS
+        part -= step
+        np.maximum.accumulate(part, out=part)
+        part += step
+    at[order] = times
     ends = np.cumsum([len(one.at) for one in parts])[:-1]
     return [
         Between(one.low, found, np.fmax(found, one.high), one.place)
@@ -127,11 +134,10 @@ class Peer:
         behind = np.append(np.minimum.accumulate(order[::-1])[::-1], len(heard))
         return np.maximum.accumulate(heard.seq[order] + heard.size[order]), behind
 
-    @property
-    def left(self) -> tuple[I32, F64]:
-        """Frames of far, and when it sent each."""
-        place = self.exchange.place
-        return self.exchange.frame[place >= 0], self.queued.at[place[place >= 0]]
+    def left(self, frame: I32) -> F64:
+        """When far sent these frames; NaN where that is not known."""
+        row = self.exchange.heard_in(frame)
+        return np.append(self.queued.at, np.nan)[row]  # NULL is the last one
 
     def stamp_of_call(self, frame: I32) -> I64:
         """Of each frame of far its time stamp, ns of far's clock; NULL where there is none."""
