@@ -296,3 +296,6 @@ def heard(rows: _Rows, near: int) -> tuple[tuple[_I64, _I64, _I64, _I64, _I32, _
 
 def places(ascending: _I32 | _I64, wanted: _I32 | _I64) -> _I64:
     """`nfslat.kernels.heard.places`: where each value would stand; both of one type."""
+
+def order(values: _I64) -> _I64:
+    """`nfslat.kernels.order.argsort`: rows in ascending order."""

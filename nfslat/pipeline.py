@@ -55,6 +55,7 @@ from nfslat.inflight.all_clients import ServerWide
 from nfslat.inflight.analysis import OneSide, in_flight, one_of_several
 from nfslat.inflight.serial import serial_calls
 from nfslat.inflight.server import refuted
+from nfslat.kernels.memory import give_back
 from nfslat.match import overlap
 from nfslat.match.match import Matching, match
 from nfslat.match.overlap import Longer
@@ -65,7 +66,7 @@ from nfslat.model.tables import I64, Matched
 from nfslat.outcomes.recovery import Recovery, recoveries
 from nfslat.outcomes.tries import Request, requests
 from nfslat.peer.acks import acks_of_both
-from nfslat.peer.decoded import decoded_of, matched_one_to_one
+from nfslat.peer.decoded import dated_frames, decoded_of, matched_one_to_one
 from nfslat.peer.infer import clock_of, infer
 from nfslat.peer.own import OwnStamps, own_stamps
 from nfslat.results import Analysis, Correlation, Order, Side
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from nfslat.names.paths import Paths
 
 _FEW_OPS = 256  # what ACKs say beside more of them is hardly anything new
+_MANY = 1 << 18  # ops, from which on memory is given back to the system between two stages
 _NEARLY_ALL = 0.8  # of the calls: what they and those beside them say together is not said by more of them
 
 # --- Captures to matched ops ------------------------------------------------------------------------------------------
@@ -125,8 +127,10 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
     segments are taken out of it."""
     d = side.decoded
     taken_at = side.source.bundle.side if side.source.bundle else None  # else the packets tell
-    found = infer(d.ops, ~d.ops.spread(is_reverse(d.ops)), d.segments, taken_at)
+    found = infer(d.ops, ~d.ops.spread(is_reverse(d.ops)), d.segments, taken_at, dated_frames(d))
     if isinstance(found, str):
+        d.segments.clear()
+        give_back()
         return found
     source = dataclasses.replace(side.source, bundle=None)  # what it holds is of the host of the capture
     other = dataclasses.replace(side, source=source, decoded=decoded_of(d, found))
@@ -202,6 +206,9 @@ def analyse(found: Correlation, others: ServerWide | None = None, *, cannot_tell
     """`others`: what the server did for all its clients, where its side is that of one of several; `cannot_tell`: why
     that is not known."""
     server, client = found.server, found.client
+    is_large = len(client.ops) >= _MANY
+    if is_large:
+        give_back()  # what it took to compare them
     missing = {name: missing_calls(side.decoded) for name, side in (("server", server), ("client", client))}
     waits = retrans_waits_ns(server.decoded, client.decoded, found.matched, found.clock)
     charges = _charge(found, waits)
@@ -214,7 +221,8 @@ def analyse(found: Correlation, others: ServerWide | None = None, *, cannot_tell
         at_client = dataclasses.replace(at_client, stamps=found.inferred.stamps)
     flying = in_flight(at_server, at_client, others)
     tried, recovered = _put_off(client)
-    # Behind what takes most memory.
+    if is_large:
+        give_back()  # that takes most memory
     kind = client.ops.kind[found.matched.client]
     client_ns = client_srt_ns(client.ops, found.matched, found.srt)
     server_ns = server_srt_ns(server.ops, found.matched, found.clock, found.srt)

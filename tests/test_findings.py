@@ -63,7 +63,8 @@ from nfslat.findings.verdict import Ground, verdict
 from nfslat.findings.witness import WARNED
 from nfslat.findings.words import ms, times
 from nfslat.model.causes import CHARGES
-from nfslat.model.protocol import NULL32
+from nfslat.model.protocol import NFS, NULL32
+from nfslat.model.tables import Kind
 from nfslat.report.blocks import Prose
 from nfslat.report.sections.parts import clock_section
 from nfslat.wire.above import Why
@@ -792,14 +793,14 @@ def test_what_moves_much_data_may_take_longer_in_a_thread() -> None:
 
 def test_sizes_beyond_the_snaplen_are_no_large_ones() -> None:
     """What READs ask for is not captured with 96 bytes: their mean is of those that show it, and 0 where none does."""
-    sizes = np.array([8192, NULL32, 8192, NULL32], dtype=np.uint32)
-    for shown, mean in ((sizes, 8192.0), (np.full(4, NULL32, dtype=np.uint32), 0.0)):
+    sizes = np.array([8192, NULL32, 4096, NULL32, 100], dtype=np.uint32)
+    for shown, mean in ((sizes, 6144.0), (np.full(5, NULL32, dtype=np.uint32), 0.0)):
         cut: Any = SimpleNamespace(
-            client=SimpleNamespace(ops=SimpleNamespace(size=shown)),
-            matched=SimpleNamespace(client=np.arange(4)),
-            rows_of=lambda names: np.arange(4),
+            client=SimpleNamespace(ops=SimpleNamespace(size=shown, kinds=[Kind(NFS, 3, 0, 6), Kind(NFS, 3, 0, 1)])),
+            matched=SimpleNamespace(client=np.arange(5)),
+            kind=np.array([0, 0, 0, 0, 1]),
         )
-        assert data_bytes(cut, np.arange(4)) == mean
+        assert data_bytes(cut, np.arange(5)) == mean
 
 
 def test_calls_that_come_late_leave_open_whether_it_is_the_servers_processor() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from nfslat.kernels import compiled
 from nfslat.kernels import join as kernels
 from nfslat.kernels.join import JoinSide, Several
+from nfslat.kernels.order import argsort
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32
 
@@ -77,3 +78,13 @@ def test_the_compiled_join_equals_its_twin(
     """Both give the same rows in the same order."""
     one, two = (join(side(server), side(client), PLACES) for join in (kernels.join, kernels.join_by_numpy))
     assert plain(one) == plain(two)
+
+
+@pytest.mark.skipif(compiled.native is None, reason="nfslat._native is not built")
+@pytest.mark.parametrize("stretch", [1, 1_000_003, 1 << 40])
+@pytest.mark.parametrize("rows", [0, 1, 30, 5000])
+def test_rows_in_order_as_numpy_has_them(rows: int, stretch: int) -> None:
+    """Equal numbers keep their order; few numbers, many, and some that are too far apart to be sorted by digits."""
+    values = np.random.default_rng(rows).integers(-1000, 1000, rows) * stretch
+    assert argsort(values).tolist() == np.argsort(values, kind="stable").tolist()
+    assert argsort(np.sort(values)).tolist() == list(range(rows))

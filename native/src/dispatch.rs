@@ -48,6 +48,13 @@ pub fn starts(work: &Work, threads: usize, by_answer: bool, leaving: bool) -> Ve
             model.take(work.arrival_ns[arrived]);
             arrived += 1;
         }
+        // As nearly always.
+        if answered.len() == 1 && model.state[answered[0] as usize] == State::InThread {
+            model.state[answered[0] as usize] = State::Answered;
+            model.busy -= 1;
+            model.take(now);
+            continue;
+        }
         // A thread may answer one call, take the next and answer that, all at one time.
         let mut left: Vec<i32> = answered.to_vec();
         while !left.is_empty() {

@@ -3,6 +3,7 @@
 //! The twin of `nfslat/kernels/heard.py`, which says what the columns are.
 
 use crate::call::NONE;
+use crate::order::order;
 use crate::segments::mark;
 
 /// Columns of `segments::Segments`.
@@ -46,7 +47,6 @@ pub fn heard(rows: &Rows, near: u8) -> Heard {
         end: Vec::new(),
         again: Vec::new(),
     };
-    let mut order = Vec::with_capacity(far);
     let (mut tick, mut before) = (0, None);
     for (row, &marks) in rows.marks.iter().enumerate() {
         if marks & mark::BACK == near {
@@ -60,26 +60,45 @@ pub fn heard(rows: &Rows, near: u8) -> Heard {
             // Stamps wrap around (RFC 7323 section 5.2).
             tick += i64::from(rows.ts_val[row].wrapping_sub(before.unwrap_or(rows.ts_val[row])) as i32);
             before = Some(rows.ts_val[row]);
-            order.push((tick, row as u32));
+            out.place[row] = out.ticks.len() as i32;
+            out.t_ns.push(rows.t_ns[row]);
+            out.ticks.push(tick);
+            out.ack.push(rows.ack[row]);
+            out.seq.push(rows.seq[row]);
+            out.size.push(rows.size[row]);
+            out.twice.push(u8::from(marks & mark::TWICE != 0));
         }
     }
-    if !order.is_sorted() {
-        order.sort_unstable();
+    if !out.ticks.is_sorted() {
+        out.sort();
     }
-    let first = order.first().map_or(0, |(tick, _)| *tick);
+    let first = out.ticks.first().copied().unwrap_or(0);
+    out.ticks.iter_mut().for_each(|tick| *tick -= first);
     let mut acked = 0;
-    for (place, &(tick, row)) in order.iter().enumerate() {
-        let row = row as usize;
-        out.place[row] = place as i32;
-        acked = acked.max(rows.ack[row]);
-        out.t_ns.push(rows.t_ns[row]);
-        out.ticks.push(tick - first);
-        out.ack.push(acked);
-        out.seq.push(rows.seq[row]);
-        out.size.push(rows.size[row]);
-        out.twice.push(u8::from(rows.marks[row] & mark::TWICE != 0));
+    for ack in &mut out.ack {
+        acked = acked.max(*ack);
+        *ack = acked;
     }
     out
+}
+
+impl Heard {
+    /// By far's clock; what has one time in capture order.
+    fn sort(&mut self) {
+        let order = order(&self.ticks);
+        let mut place_of = vec![0; order.len()];
+        order.iter().zip(0..).for_each(|(&row, place)| place_of[row as usize] = place);
+        self.place.iter_mut().filter(|place| **place >= 0).for_each(|place| *place = place_of[*place as usize]);
+        fn in_order<T: Copy>(column: &mut Vec<T>, order: &[i64]) {
+            *column = order.iter().map(|&row| column[row as usize]).collect();
+        }
+        in_order(&mut self.t_ns, &order);
+        in_order(&mut self.ticks, &order);
+        in_order(&mut self.ack, &order);
+        in_order(&mut self.seq, &order);
+        in_order(&mut self.size, &order);
+        in_order(&mut self.twice, &order);
+    }
 }
 
 /// In front of which of `column`, which ascends, each of `wanted` would stand: quick where these go up, too.

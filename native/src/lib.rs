@@ -39,6 +39,7 @@ pub mod news;
 pub mod nfs;
 pub mod operations;
 pub mod ops;
+pub mod order;
 pub mod pace;
 pub mod packets;
 pub mod place;

@@ -230,6 +230,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(packets::packets, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::join, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::heard_of, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::order, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::places, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::starts, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::bound, module)?)?;

@@ -19,6 +19,9 @@ from nfslat.cli.messages import report_crash, say
 from nfslat.cli.parser import Parser, UnknownOption, meant
 from nfslat.errors import InputError, NfslatError, UsageError
 
+# No large matrices here: threads that wait for some would only spin. Before numpy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # Commands, each a module (`arguments.Command`) that is imported when it is asked for.
 COMMANDS = {
     "capture": "nfslat.cli.capture",

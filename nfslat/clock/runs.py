@@ -200,6 +200,9 @@ class _Windows:
 
     def _longest(self, begin: int, end: int | None, *, trim: bool) -> Iterable[tuple[int, int, set[int]]]:
         end = len(self.starts) - 1 if end is None else end
+        if self._fits(begin, end, set(), trim=trim):  # as nearly always
+            yield begin, end, set()
+            return
         while begin < end:
             skipped: set[int] = set()
             reached = self._reach(begin, end, skipped, trim=trim)
@@ -232,7 +235,7 @@ class _Windows:
         return isinstance(self._lines(begin, end, skipped, trim=trim), Lines)
 
     def _lines(self, begin: int, end: int, skipped: set[int], *, trim: bool) -> Lines | Contradiction:
-        kept = [at for at in range(begin, end) if at not in skipped]
+        kept = [at for at in range(begin, end) if at not in skipped] if skipped else slice(begin, end)
         over, under = (Points(points.x[kept], points.y[kept]) for points in (self.second if trim else self.tightest))
         return fit(over, under)
 

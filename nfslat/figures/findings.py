@@ -32,12 +32,14 @@ from nfslat.findings.server import server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.inflight.serial import Serial
+from nfslat.model.blocks import each_block
 from nfslat.model.protocol import DATA_OPS, NULL32
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms, utc
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
 from nfslat.results import Analysis, Side
+from nfslat.select import op_labels
 from nfslat.wire.reconnects import sent_on_a_new_connection
 
 _SAME = 1.1
@@ -199,9 +201,17 @@ def _captured_within_ms(c: Analysis) -> float | None:
 
 def data_bytes(c: Analysis, rows: I64) -> float:
     """Mean of what READs ask for and WRITEs send, as far as it was captured."""
-    sizes = c.client.ops.size[c.matched.client[np.intersect1d(rows, c.rows_of(DATA_OPS))]]
-    sizes = sizes[sizes != NULL32]
-    return float(sizes.mean()) if len(sizes) else 0.0
+    wanted = np.array([label in DATA_OPS for label in op_labels(c.client.ops.kinds)], dtype=np.bool_)
+
+    def count_and_sum(at: slice) -> tuple[int, int]:
+        mine = rows[at]
+        sizes = c.client.ops.size[c.matched.client[mine[wanted[c.kind[mine]]]]]
+        sizes = sizes[sizes != NULL32]
+        return len(sizes), int(sizes.sum())
+
+    found = each_block(len(rows), count_and_sum)
+    count = sum(one for one, _ in found)
+    return sum(size for _, size in found) / count if count else 0.0
 
 
 def _in_series(found: Serial | None) -> InSeries | None:

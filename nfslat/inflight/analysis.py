@@ -63,9 +63,9 @@ def in_flight(server: OneSide, client: OneSide, wide: ServerWide | None = None) 
     # numpy and the compiled loops let go of Python's lock while they work.
     with ThreadPoolExecutor(2) as pool:
         load = pool.submit(_load, server, (hidden[0], halved), wide)
-        mounts = pool.submit(client_slots, ops, at_client, hidden[1], client.stamps)
-        of_server = pool.submit(_at_server, server, hidden[0], wide)
         of_client = pool.submit(seen, ops.t0, ops.t3, client.compared, hidden[1])
+        of_server = pool.submit(_at_server, server, hidden[0], wide)
+        mounts = pool.submit(client_slots, ops, at_client, hidden[1], client.stamps, of_client.result().levels)
         return InFlight(
             sessions=sessions(ops, client.details, client.compared, hidden[1], client.stamps)
             or sessions(server.ops, server.details, server.compared, hidden[0]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nfslat.kernels.dispatch import Order, Work, starts
+from nfslat.kernels.order import argsort
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import F64, I16, I64
 
@@ -27,6 +28,7 @@ class Scores:
         by_kind = np.argsort(kind, kind="stable")
         self._groups = np.split(by_kind, np.flatnonzero(np.diff(kind[by_kind])) + 1)
         self._block = np.arange(len(kind)) * _BLOCKS // len(kind)
+        self._calls = np.bincount(self._block, minlength=_BLOCKS)
         server_ns = np.concatenate([work.reply_ns - work.arrival_ns for work, _ in samples])
         # As if no call ever waited. What is forced costs more than that, or an operation of which all calls are
         # forced would be cheap.
@@ -59,10 +61,12 @@ class Scores:
             services.append(work.reply_ns - start)
         service, without = np.concatenate(services), np.concatenate(forced)
         for rows, unqueued in zip(self._groups, self._unqueued, strict=True):
-            there = rows[~without[rows]]
+            away = without[rows]
+            there = rows[~away] if away.any() else rows
             nats[there] = log_spacing(service[there]) if len(there) >= _FEW else unqueued
-            nats[rows[without[rows]]] = unqueued + _FORCED
-        calls = np.bincount(self._block, minlength=_BLOCKS)
+            if len(there) < len(rows):
+                nats[rows[away]] = unqueued + _FORCED
+        calls = self._calls
         share = np.bincount(self._block, without, _BLOCKS) / calls
         # Turns that got out of step force many calls for a while, a wrong number forces some all the time.
         if np.median(share) > _MOST_FORCED:
@@ -83,10 +87,12 @@ def log_spacing(times: I64) -> F64:
     if count < _FEW:
         return np.zeros(count)
     near = max(int(np.sqrt(count)), 2)
-    order = np.argsort(times, kind="stable")
-    ordered = times[order].astype(np.float64)
+    rows = argsort(times)
+    ordered = times[rows].astype(np.float64)
+    ends = np.full(near, ordered[0]), np.full(near, ordered[-1])
+    wide = np.concatenate([ends[0], ordered, ends[1]])
     at = np.arange(count)
-    below, above = np.maximum(at - near, 0), np.minimum(at + near, count - 1)
+    between = np.minimum(at + near, count - 1) - np.maximum(at - near, 0)
     out = np.empty(count)
-    out[order] = np.log(np.maximum(ordered[above] - ordered[below], RESOLUTION_NS) * count / (above - below))
+    out[rows] = np.log(np.maximum(wide[2 * near :] - wide[: -2 * near], RESOLUTION_NS) * count / between)
     return out

@@ -21,7 +21,9 @@ from enum import Enum
 import numpy as np
 
 from nfslat.inflight.levels import Levels, in_order, levels, levels_of, unseen
+from nfslat.kernels.heard import places
 from nfslat.kernels.levels import turnarounds_ns
+from nfslat.kernels.order import argsort
 from nfslat.model.blocks import side_by_side
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I32, I64, U32, Ops
@@ -128,10 +130,13 @@ class MountSlots:
         return sum(share * ops for share, ops in told) / sum(ops for _, ops in told) if told else None
 
 
-def client_slots(ops: Ops, rows: I32 | I64, hidden: float, stamps: Stamps | None = None) -> tuple[MountSlots, ...]:
+def client_slots(
+    ops: Ops, rows: I32 | I64, hidden: float, stamps: Stamps | None = None, together: Levels | None = None
+) -> tuple[MountSlots, ...]:
     """Mounts of the ops in `rows` of a client's capture (no callbacks), by their ops, most first.
 
-    `hidden` is the share of the ops that were not captured (`levels.hidden_share`), `stamps` are those of all ops.
+    `hidden` is the share of the ops that were not captured (`levels.hidden_share`), `stamps` are those of all ops,
+    `together` are the levels of those in `rows`, where they are known.
     NFSv4.1 shares the slots of a session among connections: `nfslat.inflight.sessions` tells those exactly, where the
     engine shows them.
     """
@@ -144,7 +149,8 @@ def client_slots(ops: Ops, rows: I32 | I64, hidden: float, stamps: Stamps | None
         if span.stop > span.start:
             ends = ops.connections[way >> 1]
             mounts[ends.source(way & 1)[0], ends.destination(way & 1)].append((way >> 1, rows[order[span]]))
-    found = [_mount(ops, *ends, parts, hidden, stamps) for ends, parts in mounts.items()]
+    known = together if len(mounts) == 1 else None
+    found = [_mount(ops, *ends, parts, hidden, stamps, known) for ends, parts in mounts.items()]
     return tuple(sorted(found, key=lambda mount: -mount.ops))
 
 
@@ -155,6 +161,7 @@ def _mount(
     parts: list[tuple[int, I32 | I64]],
     hidden: float,
     stamps: Stamps | None,
+    together: Levels | None,
 ) -> MountSlots:
     count = sum(len(rows) for _, rows in parts)
     most = max(len(rows) for _, rows in parts)
@@ -165,10 +172,12 @@ def _mount(
     )
     if len(parts) == 1:
         return MountSlots(client, server, count, 1, found[0].levels, found)
-    together = np.concatenate([rows for _, rows in parts])
     used = [(int(ops.t0[rows].min()), int(ops.t3[rows].max())) for _, rows in parts]
     nconnect = levels(*(np.array(column, dtype=np.int64) for column in zip(*used, strict=True))).max
-    return MountSlots(client, server, count, max(nconnect, 1), levels(ops.t0[together], ops.t3[together]), found)
+    if together is None or sum(len(rows) for _, rows in parts) < count:
+        rows = np.concatenate([rows for _, rows in parts])
+        together = levels(ops.t0[rows], ops.t3[rows])
+    return MountSlots(client, server, count, max(nconnect, 1), together, found)
 
 
 def held_at(
@@ -250,15 +259,17 @@ def _order_of_files(starts: I64, ends: I64, files: U32, top: int) -> tuple[int |
     first, and workers that choose among files at random leave no such number.
     """
     starts, ends, files = starts[:_ENOUGH], ends[:_ENOUGH], files[:_ENOUGH]
-    order = np.lexsort((starts, files))
-    before, after = order[:-1], order[1:]
+    if (starts[1:] < starts[:-1]).any():
+        by_start = np.argsort(starts, kind="stable")
+        starts, ends, files = starts[by_start], ends[by_start], files[by_start]
+    by_file = argsort(files.astype(np.int64))
+    before, after = by_file[:-1], by_file[1:]
     same = (files[before] == files[after]) & (files[after] != NULL32)
     again = same & (starts[after] >= ends[before])
     before, after = before[again], after[again]
     if len(after) < max(_FEWEST // 2, _USED * len(starts)):
         return None, False
-    sent = np.sort(starts)
-    others = np.searchsorted(sent, starts[after]) - np.searchsorted(sent, ends[before])
+    others = places(starts, starts)[after] - places(starts, ends)[before]
     middle = float(np.median(others))
     near = np.abs(others - middle) <= max(middle / 8, 1)
     if middle < 1:

@@ -26,6 +26,7 @@ import numpy as np
 from nfslat.inflight.entropy import RESOLUTION_NS, RULED_OUT, SURE, Scores, is_worse
 from nfslat.inflight.fit import Replay, in_lockstep, misfit
 from nfslat.kernels.dispatch import Order, Work, most_at_once, starts
+from nfslat.kernels.heard import places
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I16, I64, Bool
 
@@ -91,7 +92,7 @@ def lower_bound(work: Work) -> Bound:
 def in_flight_at_arrival(work: Work) -> I64:
     """Calls that are unanswered when each one arrives, itself included."""
     depth = np.arange(1, len(work.arrival_ns) + 1)
-    depth -= np.searchsorted(work.reply_ns[work.by_reply], work.arrival_ns, side="right")
+    depth -= places(work.reply_ns[work.by_reply], work.arrival_ns + 1)
     return depth
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nfslat.model.blocks import distinct, filled
 from nfslat.model.details import Tcp
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, Matched, Ops
@@ -73,8 +74,14 @@ def compare(server: Ranges, client: Ranges, s: I64, c: I64, rivals: int) -> tupl
 def apart(server: tuple[Ops, Tcp], client: tuple[Ops, Tcp], matched: Matched) -> tuple[list[tuple[int, int]], int]:
     """Pairs of connections (the server's, the client's) that share matched ops and no sequence number, so that TCP ends
     between the two hosts; and of how many pairs that is known."""
-    pairs = np.stack([server[0].conn[matched.server], client[0].conn[matched.client]]).astype(np.int64)
-    s, c = np.unique(pairs, axis=1)
+    width = len(client[0].connections)
+
+    def pair(at: slice) -> I64:
+        of_server, of_client = matched.rows(at)
+        return server[0].conn[of_server].astype(np.int64) * width + client[0].conn[of_client]
+
+    pairs = distinct(filled(len(matched), np.int64, pair), len(server[0].connections) * width)
+    s, c = np.divmod(pairs, max(width, 1))
     ranges = Ranges.of(*server), Ranges.of(*client)
     known = np.isin(s, ranges[0].conn) & np.isin(c, ranges[1].conn)
     found = known & compare(*ranges, s, c, 1)[1]

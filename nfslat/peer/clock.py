@@ -9,9 +9,8 @@ one at random for each pair of addresses and ports, net/core/secure_seq.c).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -48,15 +47,30 @@ class _Seen:
     x0_ns: int
 
 
-def departures(exchanges: Sequence[Exchange]) -> list[Callable[[], Departures] | None]:
-    """Of the connections between two hosts, each made when it is called for; None of those without time stamps."""
+@dataclass(frozen=True)
+class FarClock:
+    """Far's clock in one connection; the departures by it take memory, and are made when they are asked for."""
+
+    seen: _Seen
+    slopes: tuple[float, float, float] | None
+
+    @property
+    def tick_ns(self) -> int:
+        return self.seen.tick_ns
+
+    def departures(self) -> Departures:
+        return _departures(self.seen, self.slopes)
+
+
+def clocks(exchanges: Sequence[Exchange]) -> list[FarClock | None]:
+    """Of the connections between two hosts; None of those without time stamps."""
     ticks = [one.tick_ns for one in exchanges if one.tick_ns is not None]
     if not ticks:
         return [None] * len(exchanges)
     usual = max(set(ticks), key=ticks.count)
     seen = [_seen(one, one.tick_ns or usual) for one in exchanges]
     slopes = _common_slope([run for one in seen if one is not None for run in one.runs])
-    return [None if one is None else partial(_departures, one, slopes) for one in seen]
+    return [None if one is None else FarClock(one, slopes) for one in seen]
 
 
 def _seen(exchange: Exchange, tick_ns: int) -> _Seen | None:
@@ -91,13 +105,13 @@ def _seen(exchange: Exchange, tick_ns: int) -> _Seen | None:
 
 def first_sent(said: Said, position: I64) -> I64:
     """When the segment that ends at, or first behind, each position was sent first; NULL where none was seen."""
-    ends, times = said.end[~said.again], said.t_ns[~said.again]
-    order = np.argsort(ends, kind="stable")
-    ends, times = ends[order], times[order]
-    at = places(ends, position)
-    out = np.full(len(position), NULL, dtype=np.int64)
-    out[at < len(ends)] = times[at[at < len(ends)]]
-    return out
+    ends, times = said.end, said.t_ns
+    if said.again.any():
+        ends, times = ends[~said.again], times[~said.again]
+    if (ends[1:] < ends[:-1]).any():
+        order = np.argsort(ends, kind="stable")
+        ends, times = ends[order], times[order]
+    return np.append(times, NULL)[places(ends, position)]
 
 
 def _least_of(values: I64, cuts: I64) -> I64:
@@ -105,8 +119,7 @@ def _least_of(values: I64, cuts: I64) -> I64:
     least = np.minimum.reduceat(values, cuts)
     of = np.repeat(np.arange(len(cuts)), np.diff(cuts, append=len(values)))
     hits = np.flatnonzero(values == least[of])
-    _, first = np.unique(of[hits], return_index=True)
-    return hits[first]
+    return hits[np.diff(of[hits], prepend=NULL) > 0]
 
 
 def _common_slope(runs: list[Run]) -> tuple[float, float, float] | None:

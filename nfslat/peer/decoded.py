@@ -14,10 +14,16 @@ from nfslat.match.match import Matching
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Blocked, Details, Hangs, Pauses, TcpEvent, TcpEvents, Unread
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import Matched, Miss, Ops, Table, Unmatched
+from nfslat.model.tables import I32, Matched, Miss, Ops, Table, Unmatched
 from nfslat.peer.infer import Found
 
 T = TypeVar("T", bound=Table)
+
+
+def dated_frames(near: Decoded) -> I32:
+    """Frames whose departures `decoded_of` asks for."""
+    loose, details = near.loose, near.details
+    return np.concatenate([loose.first_frame, loose.last_frame, details.resent.frame, details.events.frame])
 
 
 def decoded_of(near: Decoded, found: Found) -> Decoded:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +11,14 @@ import numpy as np
 from nfslat.clock.clock import Clock, Segment
 from nfslat.clock.envelope import Lines, Points
 from nfslat.kernels.memory import give_back
-from nfslat.model.blocks import each_block, side_by_side
+from nfslat.model.blocks import each_block, filled, side_by_side
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.segments import BACK, Segments
-from nfslat.model.tables import F64, I32, I64, Bool, Loose, Ops
-from nfslat.peer.clock import Departures, departures
+from nfslat.model.tables import F64, I32, I64, U32, Bool, Loose, Ops
+from nfslat.peer.clock import FarClock, clocks
 from nfslat.peer.heard import Exchange, exchange
 from nfslat.peer.inferred import Inferred, Stamps
-from nfslat.peer.instants import Between, Peer, RoundTrip, in_sequence, least_round_trip
+from nfslat.peer.instants import Between, Peer, RoundTrip, in_sequence, least_round_trip, slack_ns
 from nfslat.peer.vantage import Vantage, vantage
 
 _FEW_SEGMENTS = 20  # of a connection: with fewer another one of the same hosts tells its round trip
@@ -27,6 +27,7 @@ _MUCH_NS = 30_000_000  # a timer may have been taken for the round trip
 _MOSTLY = 0.5  # of the ops
 _WIDEST = 2.0  # times what ops take, for the error of their mean; a verdict asks for less
 _CONTRADICT = 0.05  # of the ops: bounds that leave nothing between them
+_NO_FRAMES = np.zeros(0, dtype=np.int32)
 _NO_STAMPS = "its packets have no TCP time stamps (RFC 7323), which hold the other host's clock"
 
 
@@ -38,11 +39,14 @@ class Found:
     ops: Ops
     known: Bool
     inferred: Inferred
-    departed_ns: F64  # of each frame of the other host that was captured; NaN: not known
+    frames: I32  # those of which it was asked when the other host sent them, ascending
+    departed_ns: F64  # when that was; NaN: not known
 
     def left_ns(self, frames: I32) -> I64:
         """When the other host sent what came in these frames, on the clock of the capture; NULL: not known."""
-        there = self.departed_ns[np.clip(frames, 0, len(self.departed_ns) - 1)]
+        at = np.searchsorted(self.frames, frames)
+        there = np.append(self.departed_ns, np.nan)[at]
+        there[np.append(self.frames, NULL)[at] != frames] = np.nan
         return np.where(np.isfinite(there), np.rint(np.nan_to_num(there)), NULL).astype(np.int64)
 
     def there(self, loose: Loose) -> Loose:
@@ -58,11 +62,13 @@ class Found:
         return dataclasses.replace(loose, first_ns=first, last_ns=last)
 
 
-def infer(ops: Ops, asked: Bool, talks: list[Segments], side: str | None = None) -> Found | str:
+def infer(
+    ops: Ops, asked: Bool, talks: list[Segments], side: str | None = None, frames: I32 = _NO_FRAMES
+) -> Found | str:
     """What is inferred of the ops in `asked`, or why nothing is.
 
     `talks` are the segments of each connection; they are taken out of it as they are read. `side`: where the capture
-    was taken, where that is known.
+    was taken, where that is known. `frames`: of which it will be asked when the other host sent them (`Found.left_ns`).
     """
     rows = np.flatnonzero(asked)
     tcp = np.array([ends.transport == "tcp" for ends in ops.connections], dtype=np.bool_)
@@ -71,18 +77,20 @@ def infer(ops: Ops, asked: Bool, talks: list[Segments], side: str | None = None)
         return "no op went over TCP, and UDP has no clock of the other host in its packets"
     if sum(int((one.ts_val == NULL32).sum()) for one in talks) > _MOSTLY * sum(map(len, talks)):
         return _NO_STAMPS
-    wanted = (ops.call_last_frame[rows], ops.reply_first_frame[rows])
-    call, reply = (_Groups.of(of, len(talks)) for of in _talks_of(talks, wanted))
-    last_frame = max(int(one.frame.max()) for one in talks)
+    frames = np.sort(frames)
+    wanted = (ops.call_last_frame[rows], ops.reply_first_frame[rows], frames)
+    call, reply, others = (_Groups.of(of, len(talks)) for of in _talks_of(talks, wanted))
     place = _vantage(ops, rows, talks, call)
     if side is None and place.place == "between":
         return (
             "the packets do not say that it was taken at one of the two hosts: neither of them answers it at once, so "
             "that it is of a point between them"
         )
+    if all(_is_still(one.ts_val) for one in talks):
+        return _NO_STAMPS
     near = side or ("client" if place.place == "loopback" else place.place)
     peers = _peers(ops, rows, talks, call, reply, near)
-    stamped = np.array([one in peers and peers[one].departures is not None for one in range(call.count)] + [False])
+    stamped = np.array([one in peers and peers[one].clock is not None for one in range(call.count)] + [False])
     give_back()  # the segments
     usable = stamped[call.talk] & stamped[reply.talk]
     if np.mean(usable) < _MOSTLY:
@@ -90,10 +98,7 @@ def infer(ops: Ops, asked: Bool, talks: list[Segments], side: str | None = None)
     unstamped = int(np.count_nonzero(~usable))
     if unstamped:
         rows, call, reply = rows[usable], call.only(usable), reply.only(usable)
-    ends, told = _ends(ops, rows, call, reply, peers, near, last_frame)
-    # Nobody saw when the other host had a call whose connection was lost.
-    seen = (call.talk == reply.talk) | (ops.transmissions[rows] == 1)
-    found = _found(ops, rows, seen, ends, told, place, near, unstamped)
+    found = _found(ops, rows, (call, reply, others), peers, place, near, unstamped, frames)
     rows = np.flatnonzero(found.known)
     if not len(rows):
         return "no segment of the other host can be put on the clock of the capture"
@@ -105,12 +110,12 @@ class _Groups:
     """Frames by connection: the number of each in `talk`, or `count`, which is none; `order` has those of one side by
     side, where `spans` says."""
 
-    talk: I64
+    talk: I32
     order: I32
     spans: list[slice]
 
     @classmethod
-    def of(cls, talk: I64, count: int) -> _Groups:
+    def of(cls, talk: I32, count: int) -> _Groups:
         return cls(talk, *side_by_side(len(talk), count + 1, lambda at: talk[at]))
 
     @property
@@ -124,13 +129,23 @@ class _Groups:
         return _Groups.of(self.talk[mask], self.count)
 
 
-def _talks_of(talks: list[Segments], wanted: Sequence[I32]) -> list[I64]:
+def _talks_of(talks: list[Segments], wanted: Sequence[I32]) -> list[I32]:
     """The connection of each frame; `len(talks)`: of none."""
     last = max(int(one.frame.max()) for one in talks)
     of = np.full(last + 2, len(talks), dtype=np.int32)
     for number, one in enumerate(talks):
         of[one.frame] = number
-    return [of[np.clip(frames, 0, last + 1)].astype(np.int64) for frames in wanted]
+
+    def talk(frames: I32) -> I32:
+        return filled(len(frames), np.int32, lambda at: of[np.clip(frames[at], 0, last + 1)])
+
+    return [talk(frames) for frames in wanted]
+
+
+def _is_still(stamps: U32) -> bool:
+    """Are they all one number? Some boxes on the way write zeros over them."""
+    stamps = stamps[stamps != NULL32]
+    return not len(stamps) or bool(stamps.min() == stamps.max())
 
 
 def _refused(ops: Ops, rows: I64, made: Found) -> str:
@@ -183,8 +198,12 @@ class _Both:
     """A conversation as it was captured, and far's clock in it."""
 
     exchange: Exchange
-    departures: Callable[[], Departures] | None
+    clock: FarClock | None
     trip: RoundTrip
+
+    @property
+    def tick_ns(self) -> int:
+        return 0 if self.clock is None else self.clock.tick_ns
 
 
 def _peers(ops: Ops, rows: I64, talks: list[Segments], call: _Groups, reply: _Groups, near: str) -> dict[int, _Both]:
@@ -211,9 +230,9 @@ def _peers(ops: Ops, rows: I64, talks: list[Segments], call: _Groups, reply: _Gr
         trips = [least_round_trip(one) for one in mine]
         known = [trip.ns for trip in trips if np.isfinite(trip.ns)]
         shortest = min(known, default=np.nan)
-        for one, both, left, trip in zip(conversations, mine, departures(mine), trips, strict=True):
+        for one, both, clock, trip in zip(conversations, mine, clocks(mine), trips, strict=True):
             few = len(both.said.end) < _FEW_SEGMENTS or not np.isfinite(trip.ns)
-            peers[one] = _Both(both, left, dataclasses.replace(trip, ns=shortest) if few else trip)
+            peers[one] = _Both(both, clock, dataclasses.replace(trip, ns=shortest) if few else trip)
     return peers
 
 
@@ -224,17 +243,63 @@ class _Told:
     slack_ns: tuple[float, float]
     tick_ns: int
     round_trip_ns: float
-    departed_ns: F64
-    doubt_ns: F64  # by how much what near sent may be misdated (`Peer.received`)
-    stamps: Stamps | None
+
+    @classmethod
+    def of(cls, peers: dict[int, _Both]) -> _Told:
+        every = [peers[one] for one in sorted(peers)]
+        slack = [slack_ns(len(one.exchange.heard), one.tick_ns, one.trip) for one in every]
+        early, short = (max(one[at] for one in slack) for at in (0, 1))
+        trips = [one.trip.ns for one in every if np.isfinite(one.trip.ns)]
+        return cls((early, short), max(one.tick_ns for one in every), min(trips, default=np.nan))
 
 
-def _ends(
-    ops: Ops, rows: I64, call: _Groups, reply: _Groups, peers: dict[int, _Both], near: str, last_frame: int
-) -> tuple[list[Between], _Told]:
+class _Columns:
+    """Of each op what is known of the other host, taken in as it is found."""
+
+    def __init__(self, ops: Ops, near: str, told: _Told) -> None:
+        self._ops, self._near = ops, near
+        early, short = told.slack_ns
+        self._less, self._more = (early, short) if near == "client" else (short, early)
+        self._late = short if short >= _MUCH_NS else 0
+        self.known = np.zeros(len(ops), dtype=np.bool_)
+        self.instants = {name: getattr(ops, name).copy() for name in ("t0", "t1", "t2", "t3")}
+        self.low, self.high, self.doubt = (np.zeros(len(ops), dtype=np.int64) for _ in range(3))
+
+    def take(self, rows: I64, ends: Sequence[Between], doubt: F64) -> None:
+        """Of the ops in `rows`; `doubt`: see `_Made`."""
+        each_block(len(rows), lambda at: self._take(rows[at], [one.part(at) for one in ends], doubt[at]))
+
+    def _take(self, rows: I64, ends: Sequence[Between], doubt: F64) -> None:
+        of_other = _of_server if self._near == "client" else _of_client
+        made = of_other(self._ops, rows, doubt, *ends)
+        sure = np.isfinite(made.begin.at) & np.isfinite(made.end.at) & np.isfinite(made.doubt)
+        sure &= _is_possible(self._ops, rows, made, self._near)
+        if not sure.all():
+            rows, made = rows[sure], made.only(sure)
+        self.known[rows] = True
+        first, begin, end, last = made.first, made.begin, made.end, made.last
+        instants = (first, begin.at, end.at, last) if self._near == "client" else (begin.at, first, last, end.at)
+        for column, values in zip(self.instants.values(), instants, strict=True):
+            column[rows] = np.rint(values).astype(np.int64)
+        self.low[rows] = np.maximum(np.rint(end.low - begin.high - self._less), 0).astype(np.int64)
+        self.high[rows] = np.rint(end.high - begin.low + self._more).astype(np.int64)
+        self.doubt[rows] = np.rint(made.doubt + self._late).astype(np.int64)
+
+
+def _found(
+    ops: Ops,
+    rows: I64,
+    groups: tuple[_Groups, _Groups, _Groups],
+    peers: dict[int, _Both],
+    place: Vantage,
+    near: str,
+    unstamped: int,
+    others: I32,
+) -> Found:
     """Connection by connection, taken out of `peers`, what each op's own one says on the clock of the capture: half of
     the round trip in front of what comes back to it. That half is not known, and nothing that is between two instants
     of the other host rests on it."""
+    call, reply, of_others = groups
     asked: list[tuple[_Groups, I32, I64 | None]]  # where, in which frame, and when near sent it; None: far did
     if near == "client":
         asked = [
@@ -248,40 +313,63 @@ def _ends(
             (call, ops.call_last_frame, None),
             (reply, ops.reply_last_frame, ops.t3),
         ]
-    out = [Between.unknown(len(rows)) for _ in asked]
-    departed = np.full(last_frame + 2, np.nan)
-    doubt = np.full(len(rows), np.nan)
+    told = _Told.of(peers)
+    columns = _Columns(ops, near, told)
+    departed = np.full(len(others), np.nan)
     called, acked = (np.full(len(ops) if near == "server" else 0, NULL) for _ in range(2))
-    slack, ticks, trips = [], [], []
+    is_torn = call.talk != reply.talk  # its reply came by another connection
+    torn = np.flatnonzero(is_torn)
+    of_torn, doubt_of_torn = [Between.unknown(len(torn)) for _ in asked], np.full(len(torn), np.nan)
     for one in sorted(peers):
         both = peers.pop(one)
-        peer = Peer.of(both.exchange, None if both.departures is None else both.departures(), both.trip)
+        peer = Peer.of(both.exchange, None if both.clock is None else both.clock.departures(), both.trip)
         half = peer.round_trip_ns / 2
-        slack.append(peer.slack_ns)
-        ticks += [] if peer.departures is None else [peer.departures.tick_ns]
-        trips += [peer.round_trip_ns] if np.isfinite(peer.round_trip_ns) else []
         own = [groups.rows(one) for groups, *_ in asked]
         frames = [column[rows[at]] for at, (_, column, _) in zip(own, asked, strict=True)]
-        said = []
+        said, doubts = [], []
         for at, these, (*_, sent_ns) in zip(own, frames, asked, strict=True):
-            if sent_ns is None:
-                one_said = peer.sent(these)
-            else:
-                one_said, doubt[at] = peer.received(these, sent_ns[rows[at]])
+            one_said, doubt = (peer.sent(these), None) if sent_ns is None else peer.received(these, sent_ns[rows[at]])
             said.append(one_said.moved(-half))
-        for whole, at, found in zip(out, own, in_sequence(said, frames), strict=True):
-            whole.low[at], whole.at[at], whole.high[at] = found.low, found.at, found.high
+            doubts.append(doubt)
+        inside = [~is_torn[at] for at in own]
+        ends = in_sequence(said, frames)
+        for at, whole, found, doubt, mask in zip(own, of_torn, ends, doubts, inside, strict=True):
+            if not mask.all():
+                row = np.searchsorted(torn, at[~mask])
+                whole.low[row], whole.at[row], whole.high[row] = found.low[~mask], found.at[~mask], found.high[~mask]
+                if doubt is not None:
+                    doubt_of_torn[row] = doubt[~mask]
+        whole_rows = rows[own[0][inside[0]]]
+        (sure,) = (doubt[mask] for doubt, mask in zip(doubts, inside, strict=True) if doubt is not None)
+        columns.take(whole_rows, [found.part(mask) for found, mask in zip(ends, inside, strict=True)], sure)
         if near == "server":
-            here = reply.rows(one)
-            these = rows[here[call.talk[here] == one]]
-            called[these] = peer.stamp_of_call(ops.call_first_frame[these])
-            acked[these] = peer.stamp_of_ack(ops.reply_last_frame[these])
-        frames_left, left_ns = peer.left
-        departed[frames_left] = left_ns - half
-    early, short = (max(one[at] for one in slack) for at in (0, 1))
-    tick_ns = max(ticks, default=0)
-    stamps = Stamps(called, acked, tick_ns) if near == "server" else None
-    return out, _Told((early, short), tick_ns, min(trips, default=np.nan), departed, doubt, stamps)
+            called[whole_rows] = peer.stamp_of_call(ops.call_first_frame[whole_rows])
+            acked[whole_rows] = peer.stamp_of_ack(ops.reply_last_frame[whole_rows])
+        departed[of_others.rows(one)] = peer.left(others[of_others.rows(one)]) - half
+    # Nobody saw when the other host had a call whose connection was lost.
+    seen = ops.transmissions[rows[torn]] == 1
+    columns.take(rows[torn[seen]], [one.part(seen) for one in of_torn], doubt_of_torn[seen])
+    stamps = None
+    if near == "server":
+        called[~columns.known] = acked[~columns.known] = NULL
+        stamps = Stamps(called, acked, told.tick_ns)
+    return Found(
+        dataclasses.replace(ops, **columns.instants),
+        columns.known,
+        Inferred(
+            "server" if near == "client" else "client",
+            place,
+            columns.low,
+            columns.high,
+            columns.doubt,
+            stamps,
+            told.tick_ns,
+            round(np.nan_to_num(told.round_trip_ns)),
+            unstamped,
+        ),
+        others,
+        departed,
+    )
 
 
 def _of_server(ops: Ops, rows: I64, doubt: F64, begin: Between, end: Between, last: Between) -> _Made:
@@ -304,61 +392,6 @@ def _is_possible(ops: Ops, rows: I64, made: _Made, near: str) -> Bool:
     sign = 1 if near == "client" else -1
     forward = ops.t3[rows] >= ops.t0[rows]
     return np.asarray((sign * outside[0] > -_SURELY_NS) & (sign * outside[1] > -_SURELY_NS) & forward)
-
-
-def _found(
-    ops: Ops,
-    rows: I64,
-    seen: Bool,
-    ends: Sequence[Between],
-    told: _Told,
-    place: Vantage,
-    near: str,
-    unstamped: int,
-) -> Found:
-    known = np.zeros(len(ops), dtype=np.bool_)
-    columns = {name: getattr(ops, name).copy() for name in ("t0", "t1", "t2", "t3")}
-    low, high, doubt = (np.zeros(len(ops), dtype=np.int64) for _ in range(3))
-    early, short = told.slack_ns
-    less, more = (early, short) if near == "client" else (short, early)
-
-    def fill(at: slice) -> None:
-        own, part = rows[at], [one.part(at) for one in ends]
-        of_other = _of_server if near == "client" else _of_client
-        made = of_other(ops, own, told.doubt_ns[at], *part)
-        sure = np.isfinite(made.begin.at) & np.isfinite(made.end.at) & np.isfinite(made.doubt) & seen[at]
-        sure &= _is_possible(ops, own, made, near)
-        own, made = own[sure], made.only(sure)
-        known[own] = True
-        begin, end = made.begin, made.end
-        instants = (
-            (made.first, begin.at, end.at, made.last) if near == "client" else (begin.at, made.first, made.last, end.at)
-        )
-        for column, values in zip(columns.values(), instants, strict=True):
-            column[own] = np.rint(values).astype(np.int64)
-        low[own] = np.maximum(np.rint(end.low - begin.high - less), 0).astype(np.int64)
-        high[own] = np.rint(end.high - begin.low + more).astype(np.int64)
-        doubt[own] = np.rint(made.doubt + (short if short >= _MUCH_NS else 0)).astype(np.int64)
-
-    each_block(len(rows), fill)
-    if told.stamps is not None:
-        told.stamps.called_ns[~known] = told.stamps.had_ns[~known] = NULL
-    return Found(
-        dataclasses.replace(ops, **columns),
-        known,
-        Inferred(
-            "server" if near == "client" else "client",
-            place,
-            low,
-            high,
-            doubt,
-            told.stamps,
-            told.tick_ns,
-            round(np.nan_to_num(told.round_trip_ns)),
-            unstamped,
-        ),
-        told.departed_ns,
-    )
 
 
 def clock_of(found: Found) -> Clock:

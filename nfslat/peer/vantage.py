@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.model.segments import Segments
-from nfslat.peer.clock import departures
+from nfslat.peer.clock import clocks
 from nfslat.peer.heard import exchange
 from nfslat.peer.instants import least_round_trip
 
@@ -42,8 +42,8 @@ def vantage(segments: Segments, call_direction: int, addresses: tuple[str, str])
     for end, direction in (("server", call_direction), ("client", 1 - call_direction)):
         # To this end goes what is sent in that direction; it is the far one then.
         one = exchange(part, direction)
-        make = departures([one])[0]
-        left = None if make is None else make()
+        (clock,) = clocks([one])
+        left = None if clock is None else clock.departures()
         late = np.nan
         if left is not None and len(one.heard):
             waited = one.heard.t_ns - left.earliest

@@ -112,7 +112,8 @@ def test_messages_without_an_op_are_where_the_others_are() -> None:
     it would be answered behind replies that followed it."""
     world = World(back_queue_ns=3 * MS)
     ops, segments = capture(world)
-    found = infer(ops, np.ones(len(ops), dtype=np.bool_), segments)
+    asked = np.concatenate([ops.reply_first_frame, ops.reply_last_frame])
+    found = infer(ops, np.ones(len(ops), dtype=np.bool_), segments, frames=asked)
     assert isinstance(found, Found)
     rows = np.flatnonzero(found.known)[5:50]
     columns = dict.fromkeys(Loose.columns(), np.zeros(len(rows), dtype=np.int64))

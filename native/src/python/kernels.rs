@@ -8,6 +8,7 @@ use super::column;
 use crate::dispatch;
 use crate::heard;
 use crate::kernels;
+use crate::order as ordering;
 use crate::sweep;
 
 /// `nfslat.kernels.join.JoinSide`: connection, kind and XID of each op, and two small tables.
@@ -181,4 +182,11 @@ pub(super) fn places<'py>(
     };
     let (one, two) = (one.as_slice()?, two.as_slice()?);
     Ok(column(py, py.detach(|| heard::places(one, two))))
+}
+
+/// Rows in ascending order (`nfslat.kernels.order.argsort`).
+#[pyfunction]
+pub(super) fn order<'py>(py: Python<'py>, values: Times<'py>) -> PyResult<Column<'py, i64>> {
+    let values = values.as_slice()?;
+    Ok(column(py, py.detach(|| ordering::order(values))))
 }
