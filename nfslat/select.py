@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from nfslat.errors import InputError, UsageError, nearest
 from nfslat.match import overlap
 from nfslat.model.blocks import tally
 from nfslat.model.protocol import NFS, is_callback_program, op_name, op_names
-from nfslat.model.tables import I8, I16, I64, Bool, Kind, Matched, Ops
+from nfslat.model.tables import I8, I16, I64, Bool, Classes, Kind, Matched, Ops
 from nfslat.model.units import NS_PER_S
 
 REASONS = (
@@ -125,12 +126,18 @@ def count_ops(kinds: Sequence[Kind], kind: I16) -> dict[str, int]:
     return dict(+counts)
 
 
+# Of a table of ops, for as long as it is there: many stages ask, and there may be thousands of connections.
+_REVERSE: WeakKeyDictionary[Classes, Bool] = WeakKeyDictionary()
+
+
 def is_reverse(ops: Ops) -> Bool:
     """Calls from an NFS server to an NFS client: callbacks, and lock or status calls in that direction; one a class.
 
     ``ops.spread`` makes it one an op.
     """
     c = ops.classes
+    if (known := _REVERSE.get(c)) is not None:
+        return known
     ways = [
         (ops.kinds[kind].program, ops.connections[conn].source(way)[0], ops.connections[conn].destination(way)[0])
         for conn, way, kind in zip(c.conn, c.direction, c.kind, strict=True)
@@ -138,7 +145,9 @@ def is_reverse(ops: Ops) -> Bool:
     servers = {called for program, _, called in ways if program == NFS}
     servers -= {caller for program, caller, _ in ways if program == NFS}
     reverse = [is_callback_program(program) or (program != NFS and caller in servers) for program, caller, _ in ways]
-    return np.array(reverse, dtype=np.bool_)
+    _REVERSE[c] = found = np.array(reverse, dtype=np.bool_)
+    found.setflags(write=False)
+    return found
 
 
 def is_without_filters(reasons: I8) -> bool:
