@@ -79,7 +79,7 @@ def pairs(server: tuple[Source, Iterator[Window]], client: tuple[Source, Iterato
     of_server, of_client = _Reader(*server), _Reader(*client)
     later_ns, begin_ns, end_ns, tried = None, None, 0, 0  # nothing is known of the clocks
     while (window := of_client.read()) is not None:
-        begin_ns = window.begin_ns if begin_ns is None else begin_ns
+        begin_ns = window.begin_ns if begin_ns is None else min(begin_ns, window.begin_ns)  # clocks are set back
         if later_ns is None:
             of_server.read()  # as much of either: they are about of one time
             later_ns = _first_later_ns(of_server, of_client)

@@ -52,7 +52,7 @@ def row_of(pair: Pair) -> Row:
     """The figures of a window."""
     ops = pair.client.ops
     forward = ops.take(~ops.spread(is_reverse(ops)))
-    seconds = (pair.end_ns - pair.begin_ns) / NS_PER_S
+    seconds = max(pair.end_ns - pair.begin_ns, 1) / NS_PER_S  # without a packet a stretch has no length
     srt_ns = np.sort(forward.t2 - forward.t1)
     report = None if pair.found is None else api.Report(pair.found, api.Options()).summary
     matched = None if report is None else report.matched
