@@ -188,8 +188,8 @@ def _inferred(found: Inferred) -> list[str]:
     near = "client" if found.side == "server" else "server"
     out = [
         f"only the {near} was captured: a CPU of either host that is late to take packets looks like the network or "
-        f"the {found.side}, and pauses of the {found.side}'s TCP are not seen. A capture of it at the same time or its "
-        f"snapshots (--{found.side}-snapshot), tell"
+        f"the {found.side}, and pauses of the {found.side}'s TCP are not seen. A capture of it at the same time, or "
+        f"its snapshots (--{found.side}-snapshot), would show them"
     ]
     if found.taken_at == "loopback":
         out.insert(
