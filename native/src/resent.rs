@@ -56,17 +56,6 @@ table! {
 }
 
 impl Resent {
-    /// The rows whose message `leaves`, as a table of their own; the others stay, with messages that are numbered anew.
-    pub fn split(&mut self, leaves: impl Fn(Row) -> Option<Row>, stays: impl Fn(Row) -> Row) -> Resent {
-        let (out, rest) = parted(&self.row, &leaves);
-        let mut gone = self.rows(&out);
-        gone.row = out.iter().filter_map(|row| leaves(self.row[*row as usize])).collect();
-        gone.dropped = std::mem::take(&mut self.dropped);
-        self.row = rest.iter().map(|row| stays(self.row[*row as usize])).collect();
-        self.keep(&rest);
-        gone
-    }
-
     fn push(&mut self, row: Row, stretch: &Stretch, bytes: u64) {
         // A segment may hold a message's old bytes on both sides of late ones.
         for at in (self.row.len().saturating_sub(2)..self.row.len()).rev() {
@@ -123,17 +112,6 @@ table! {
 }
 
 impl Blocked {
-    /// As `Resent::split`.
-    pub fn split(&mut self, leaves: impl Fn(Row) -> Option<Row>, stays: impl Fn(Row) -> Row) -> Blocked {
-        let (out, rest) = parted(&self.row, &leaves);
-        let mut gone = self.rows(&out);
-        gone.row = out.iter().filter_map(|row| leaves(self.row[*row as usize])).collect();
-        gone.dropped = std::mem::take(&mut self.dropped);
-        self.row = rest.iter().map(|row| stays(self.row[*row as usize])).collect();
-        self.keep(&rest);
-        gone
-    }
-
     /// The hole in front of a message was filled just now.
     #[cold]
     pub fn push(&mut self, row: Row, until_ns: i64) {
@@ -159,10 +137,25 @@ impl Blocked {
     }
 }
 
-/// Rows of messages that leave, and of the others.
-fn parted(messages: &[Row], leaves: impl Fn(Row) -> Option<Row>) -> (Vec<u32>, Vec<u32>) {
-    (0..messages.len() as u32).partition(|row| leaves(messages[*row as usize]).is_some())
+macro_rules! split {
+    ($($table:ident),*) => {
+        $(impl $table {
+            /// The rows whose message `leaves`, as a table of their own; the others stay, with messages that are numbered anew.
+            pub fn split(&mut self, leaves: impl Fn(Row) -> Option<Row>, stays: impl Fn(Row) -> Row) -> $table {
+                let (out, rest): (Vec<u32>, Vec<u32>) =
+                    (0..self.row.len() as u32).partition(|row| leaves(self.row[*row as usize]).is_some());
+                let mut gone = self.rows(&out);
+                gone.row = out.iter().filter_map(|row| leaves(self.row[*row as usize])).collect();
+                gone.dropped = std::mem::take(&mut self.dropped);
+                self.row = rest.iter().map(|row| stays(self.row[*row as usize])).collect();
+                self.keep(&rest);
+                gone
+            }
+        })*
+    };
 }
+
+split! { Resent, Blocked }
 
 /// A message, from its record mark on.
 #[derive(Clone, Copy)]

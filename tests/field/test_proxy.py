@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from spaces import Spaces
 from two_hosts import TESTS, missing
 
 import nfslat
@@ -47,41 +47,22 @@ def captured(proxy: str, tmp_path: Path) -> Path:
     client, box, server = names = [f"nfslat{one}{number}" for one in "cps"]
     (tmp_path / "haproxy.cfg").write_text(_HAPROXY)
     with contextlib.ExitStack() as stack:
-
-        def run(line: str) -> None:
-            subprocess.run(line.split(), check=True, capture_output=True)
-
-        def start(name: str, line: str) -> None:
-            process = subprocess.Popen(
-                ["ip", "netns", "exec", name, "sh", "-c", line],
-                cwd=tmp_path,
-                env={**os.environ, "PYTHONPATH": str(TESTS)},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-
-        for name in names:
-            run(f"ip netns add {name}")
-            stack.callback(run, f"ip netns del {name}")
-            run(f"ip -n {name} link set lo up")
+        spaces = Spaces(stack, tmp_path, names)
         for (one, address), (other, its) in (
             ((client, "10.77.8.2"), (box, "10.77.8.1")),
             ((server, "10.77.9.2"), (box, "10.77.9.1")),
         ):
             inner = "near" if one == client else "far"
-            run(f"ip link add eth0 netns {one} type veth peer name {inner} netns {other}")
+            spaces.run(f"ip link add eth0 netns {one} type veth peer name {inner} netns {other}")
             for name, link, here in ((one, "eth0", address), (other, inner, its)):
-                run(f"ip -n {name} addr add {here}/24 dev {link}")
-                run(f"ip -n {name} link set {link} up")
-            run(f"ip -n {one} route add default via {its}")
-        start(box, _PROXIES[proxy])
+                spaces.address(name, link, here)
+            spaces.run(f"ip -n {one} route add default via {its}")
+        spaces.start(box, _PROXIES[proxy])
         traffic = f"{sys.executable} {TESTS / 'field' / 'nfs_traffic.py'}"
-        start(server, f"exec {traffic} serve 10.77.9.2")
-        start(client, f"exec {traffic} call {'10.77.9.2' if proxy == 'router' else '10.77.8.1'}")
+        spaces.start(server, f"exec {traffic} serve 10.77.9.2")
+        spaces.start(client, f"exec {traffic} call {'10.77.9.2' if proxy == 'router' else '10.77.8.1'}")
         for name, side in ((server, "server"), (client, "client")):
-            start(name, f"exec tcpdump -Z root -i eth0 -U -w {side}.pcap port 2049")
+            spaces.start(name, f"exec tcpdump -Z root -i eth0 -U -w {side}.pcap port 2049")
         time.sleep(6)
     return tmp_path
 

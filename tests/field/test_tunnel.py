@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from spaces import Spaces
 from two_hosts import TESTS, missing
 
 import nfslat
@@ -44,35 +45,16 @@ def captured(tmp_path: Path) -> Path:
     subprocess.run(command.split(), cwd=tmp_path, check=True, capture_output=True)
     (tmp_path / "both.pem").write_text((tmp_path / "key.pem").read_text() + (tmp_path / "cert.pem").read_text())
     with contextlib.ExitStack() as stack:
-
-        def run(line: str) -> None:
-            subprocess.run(line.split(), check=True, capture_output=True)
-
-        def start(name: str, line: str) -> None:
-            process = subprocess.Popen(
-                ["ip", "netns", "exec", name, "sh", "-c", line],
-                cwd=tmp_path,
-                env={**os.environ, "PYTHONPATH": str(TESTS)},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-
-        for name in (client, server):
-            run(f"ip netns add {name}")
-            stack.callback(run, f"ip netns del {name}")
-            run(f"ip -n {name} link set lo up")
-        run(f"ip link add eth0 netns {client} type veth peer name eth0 netns {server}")
+        spaces = Spaces(stack, tmp_path, (client, server))
+        spaces.run(f"ip link add eth0 netns {client} type veth peer name eth0 netns {server}")
         for name, address in ((client, "10.77.9.1"), (server, "10.77.9.2")):
-            run(f"ip -n {name} addr add {address}/24 dev eth0")
-            run(f"ip -n {name} link set eth0 up")
+            spaces.address(name, "eth0", address)
         traffic = f"{sys.executable} {TESTS / 'field' / 'nfs_traffic.py'}"
-        start(server, f"exec {traffic} serve 127.0.0.1")
-        start(server, "exec stunnel far.conf")
-        start(client, "exec stunnel near.conf")
-        start(client, "exec tcpdump -Z root -i lo -U -w lo.pcap port 2049")
-        start(client, f"exec {traffic} call 127.0.0.1")
+        spaces.start(server, f"exec {traffic} serve 127.0.0.1")
+        spaces.start(server, "exec stunnel far.conf")
+        spaces.start(client, "exec stunnel near.conf")
+        spaces.start(client, "exec tcpdump -Z root -i lo -U -w lo.pcap port 2049")
+        spaces.start(client, f"exec {traffic} call 127.0.0.1")
         time.sleep(6)
     return tmp_path / "lo.pcap"
 
