@@ -166,6 +166,9 @@ class Windows:
         action_rank: int,
         job: Job,
     ) -> None: ...
+    def ready(self) -> bool:
+        """Would `take` give something at once? Waits for 50 ms."""
+
     def take(self) -> tuple[int, int, Found] | None:
         """When the next window begins and ends (int ns), and what ended in it; None when there is no more. Raises what
         `decode` raises."""

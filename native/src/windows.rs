@@ -12,6 +12,9 @@ use crate::decoder::{Contents, Decoder};
 /// interface, what it sends again soon, and queues have handed on what they held.
 const LATE_NS: i64 = 2_000_000_000;
 
+/// So many packets in a row from before a window, and its clock was set back; fewer are of another interface's clock.
+const SET_BACK: u32 = 64;
+
 /// What ended from `begin_ns` on, and before `end_ns`.
 pub struct Window {
     pub begin_ns: i64,
@@ -26,6 +29,8 @@ struct Windows<F> {
     end_ns: i64,
     /// A packet of this time closes the window.
     due_ns: i64,
+    /// Packets in a row from before the window.
+    early: u32,
     /// Takes the windows; false: no more are wanted.
     hand: F,
     is_wanted: bool,
@@ -35,7 +40,16 @@ impl<F: FnMut(Window) -> bool> Windows<F> {
     fn new(ranks: Ranks, width_ns: i64, hand: F) -> Windows<F> {
         let decoder = Decoder::new(ranks);
         // Due at once, with the first packet.
-        Windows { decoder, width_ns: width_ns.max(1), begin_ns: 0, end_ns: 0, due_ns: i64::MIN, hand, is_wanted: true }
+        Windows {
+            decoder,
+            width_ns: width_ns.max(1),
+            begin_ns: 0,
+            end_ns: 0,
+            due_ns: i64::MIN,
+            early: 0,
+            hand,
+            is_wanted: true,
+        }
     }
 
     /// No more packets: all that is left is the last window.
@@ -60,6 +74,7 @@ impl<F: FnMut(Window) -> bool> Windows<F> {
         if self.decoder.packets == 0 {
             return self.begin(t_ns);
         }
+        self.early = 0;
         let (begin_ns, mut end_ns) = (self.begin_ns, self.end_ns);
         if t_ns < begin_ns {
             self.begin(t_ns);
@@ -77,7 +92,12 @@ impl<F: FnMut(Window) -> bool> Windows<F> {
 impl<F: FnMut(Window) -> bool> Take for Windows<F> {
     #[inline]
     fn packet(&mut self, packet: &Packet<'_>) {
-        if packet.t_ns >= self.due_ns || packet.t_ns < self.begin_ns - LATE_NS {
+        if packet.t_ns < self.begin_ns - LATE_NS {
+            self.early += 1;
+        } else {
+            self.early = 0;
+        }
+        if packet.t_ns >= self.due_ns || self.early >= SET_BACK {
             self.turn(packet.t_ns);
         }
         self.decoder.packet(packet);

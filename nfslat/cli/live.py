@@ -49,7 +49,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     del color
     if len(options.captures) != 2:
         raise UsageError(f"live takes two captures, SERVER and CLIENT; {len(options.captures)} given")
-    from nfslat.decode.windows import windows
+    from nfslat.decode.windows import Windows
     from nfslat.decode.workspace import open_workspace
     from nfslat.kernels.compiled import refuse_without
     from nfslat.live.pairs import pairs
@@ -61,14 +61,22 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     lines = Lines(width)
     with open_workspace(options.captures, engine="native", quiet=True) as work:
         width_ns = round(options.interval * NS_PER_S)
-        sides = [(source, windows(source, work.engine.tools, width_ns)) for source in work.sources]
-        for pair in pairs(sides[0], sides[1], "nfslat"):
-            row = row_of(pair)
-            if json_out is not None:
-                json_out.write(row.as_json() + "\n")
-                json_out.flush()
+        server, client = (Windows(source, work.engine.tools, width_ns) for source in work.sources)
+        try:
+            for pair in pairs(server, client, "nfslat"):
+                row = row_of(pair)
+                if json_out is not None:
+                    json_out.write(row.as_json() + "\n")
+                    json_out.flush()
+                if options.json != "-":
+                    _write(out, lines.of(row))
+        except KeyboardInterrupt:  # as captures that are being made are left
             if options.json != "-":
-                _write(out, lines.of(row))
+                _write(out, lines.end())
+            raise
+        finally:
+            server.close()
+            client.close()
     if options.json != "-":
         _write(out, lines.end())
     return 0

@@ -28,19 +28,46 @@ class Window:
     decoded: Decoded
 
 
-def windows(source: Source, tools: Callable[[], Tools], width_ns: int) -> Iterator[Window]:
-    """Each as soon as packets are some seconds later. Raises ``InputError`` where the source cannot be read on."""
-    refuse_stored(source)
-    job = _native.Job()
-    with contextlib.ExitStack() as stack:
-        paths = [stack.enter_context(readable(file, tools)) for file in source.files]
-        stack.callback(job.stop)
+class Windows:
+    """An iterator over the windows of a source, each as soon as packets are some seconds later.
+
+    Reading begins at once, so that who writes into a FIFO need not wait. Where the source cannot be read on, the next
+    one is an ``InputError``.
+    """
+
+    def __init__(self, source: Source, tools: Callable[[], Tools], width_ns: int) -> None:
+        """`width_ns`: of a window, in ns of the capture's clock."""
+        refuse_stored(source)
+        self.source = source
+        self._stack = contextlib.ExitStack()
+        job = _native.Job()
+        paths = [self._stack.enter_context(readable(file, tools)) for file in source.files]
+        self._stack.callback(job.stop)
         ranks = op_ranks(callback=False), op_ranks(callback=True)
-        stream = _native.Windows(paths, width_ns, *ranks, RANK_ACTION, job)
+        self._stream = _native.Windows(paths, width_ns, *ranks, RANK_ACTION, job)
+
+    def is_ready(self) -> bool:
+        """Does the next one come, or the end, within some ms?"""
+        return self._stream.ready()
+
+    def __iter__(self) -> Iterator[Window]:
+        """It is its own."""
+        return self
+
+    def __next__(self) -> Window:
+        """Waits for it."""
         try:
-            while (taken := stream.take()) is not None:
-                begin_ns, end_ns, found = taken
-                facts = {"first_ns": found.first_ns, "last_ns": found.last_ns, "cut_short": False}
-                yield Window(begin_ns, end_ns, decoded(found, **facts))
+            taken = self._stream.take()
         except (OSError, ValueError) as problem:
-            raise refused(source, problem) from problem
+            self.close()
+            raise refused(self.source, problem) from problem
+        if taken is None:
+            self.close()
+            raise StopIteration
+        begin_ns, end_ns, found = taken
+        facts = {"first_ns": found.first_ns, "last_ns": found.last_ns, "cut_short": False}
+        return Window(begin_ns, end_ns, decoded(found, **facts))
+
+    def close(self) -> None:
+        """No more of it is read."""
+        self._stack.close()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nfslat import pipeline
 from nfslat.decode.capture import Source
-from nfslat.decode.in_line import in_line, parted
-from nfslat.decode.windows import Window
+from nfslat.decode.in_line import parted
+from nfslat.decode.windows import Window, Windows
 from nfslat.errors import InputError
+from nfslat.live.reader import Reader
 from nfslat.match.match import Matching, match
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import Matched, Miss, Ops
@@ -26,6 +27,8 @@ from nfslat.select import Filters
 # lacks it.
 _HELD_NS = 60 * NS_PER_S
 _LATE_NS = NS_PER_S  # an op of the client's that ended so shortly before a window does may be in the server's next one
+_AHEAD_NS = 600 * NS_PER_S  # between two windows: more is no pause, but a clock that was set
+_EVER_NS = 1 << 62
 _TRIED = 60  # windows without any op in common, from the beginning
 _MOST_HELD = 20_000_000  # ops
 
@@ -41,67 +44,118 @@ class Pair:
     unmatched: int  # of the server's ops, those that were given up meanwhile
 
 
-@dataclass
-class _Reader:
-    source: Source
-    windows: Iterator[Window]
-    held: list[Decoded] = field(default_factory=list)
-    end_ns: int | None = None  # all that ended before was read; None: nothing so far
-    is_over: bool = False
-
-    def read(self) -> Window | None:
-        """One window more."""
-        window = next(self.windows, None)
-        if window is None:
-            self.is_over = True
-            return None
-        self.held.append(window.decoded)
-        self.end_ns = window.end_ns
-        return window
-
-    def read_to(self, end_ns: int) -> None:
-        """All that ended before."""
-        while not self.is_over and (self.end_ns is None or self.end_ns < end_ns):
-            self.read()
-            _refuse_too_much(self.held)
-
-    def joined(self) -> Decoded:
-        """What is held as one table, which it stays."""
-        self.held = [in_line(self.held)]
-        return self.held[0]
-
-
-def pairs(server: tuple[Source, Iterator[Window]], client: tuple[Source, Iterator[Window]], srt: str) -> Iterator[Pair]:
+def pairs(server: Windows, client: Windows, srt: str) -> Iterator[Pair]:
     """Each window of the client's clock, as soon as both captures have it; the first one may be longer.
 
     Raises ``InputError`` where the two have nothing in common for long.
     """
-    of_server, of_client = _Reader(*server), _Reader(*client)
-    later_ns, begin_ns, end_ns, tried = None, None, 0, 0  # nothing is known of the clocks
+    of_server, of_client = Reader(server), Reader(client)
+    of_server.beside(of_client)
+    of_client.beside(of_server)
+    clocks = _Clocks(of_server, of_client)
+    begin_ns, end_ns = None, 0
     while (window := of_client.read()) is not None:
+        end_ns = window.end_ns
         begin_ns = window.begin_ns if begin_ns is None else min(begin_ns, window.begin_ns)  # clocks are set back
-        if later_ns is None:
-            of_server.read()  # as much of either: they are about of one time
-            later_ns = _first_later_ns(of_server, of_client)
-        if later_ns is None:
-            tried += 1
-            if tried >= _TRIED and any(len(one.ops) for one in of_client.held):
-                raise _nothing_in_common(of_client.source, tried)
-            continue
-        of_server.read_to(window.end_ns - later_ns)
-        pair = _pair(of_server, of_client, (begin_ns, window.end_ns), later_ns, srt)
+        later_ns = clocks.later_ns(window)
+        if later_ns is not None:
+            pair = _pair(of_server, of_client, (begin_ns, end_ns), later_ns, srt)
+            clocks.learn(pair)
+        elif clocks.are_met or not of_client.ops:
+            pair = Pair(begin_ns, end_ns, of_client.joined(), None, 0)
+            of_client.held = []
+        else:
+            continue  # what follows may be in the server's capture, and bring this along
+        begin_ns = None
+        yield pair
+    if not of_client.ops:
+        return
+    if not clocks.are_met:
+        raise _nothing_in_common(of_client.source, clocks.tried)
+    last_ns = clocks.last_ns or 0
+    of_server.read_to(end_ns - last_ns + _LATE_NS, _HELD_NS)
+    of_server.is_over = True
+    yield _pair(of_server, of_client, (end_ns - _LATE_NS, end_ns), last_ns, srt)
+
+
+class _Clocks:
+    """By how much the client's clock is later, with the least that a reply takes; learned from what both have."""
+
+    def __init__(self, server: Reader, client: Reader) -> None:
+        """Nothing is known."""
+        self._server, self._client = server, client
+        self.last_ns: int | None = None
+        self.are_met = False  # some op was in both
+        self.tried = 0  # windows with ops, none of them in both
+        self._is_known = False
+        self._since: tuple[int, int] | None = None  # where the two were read from on
+
+    def later_ns(self, window: Window) -> int | None:
+        """None where it is not known; else the server is read as far as the window needs it."""
+        if not self._is_known:
+            return self._sought(window)
+        need_ns = window.end_ns - (self.last_ns or 0)
+        if self._is_ahead(need_ns):
+            self._server.read()  # it may have been idle, too
+        if self._is_ahead(need_ns):
+            self._seek(window.end_ns)
+            return None
+        self._server.read_to(need_ns, _HELD_NS)
+        return self.last_ns
+
+    def _is_ahead(self, need_ns: int) -> bool:
+        """Of all that was read of the server, by more than a pause: a single packet may be dated so."""
+        return self._server.end_ns is not None and need_ns - self._server.end_ns > _AHEAD_NS
+
+    def _sought(self, window: Window) -> int | None:
+        """As much of either is read: what ends at the same distance from the beginning is about of one time."""
+        server, client = self._server, self._client
+        if server.end_ns is None:
+            server.read()
+        if self._since is None:
+            self._since = server.begin_ns or 0, client.begin_ns or 0
+        if window.end_ns < self._since[1]:  # set back since
+            self._since = server.end_ns or 0, window.begin_ns
+        # Where a clock was set, the server is further behind with each window that passed since.
+        lead_ns = min((window.end_ns - window.begin_ns) * (2**self.tried - 1), _HELD_NS // 2) if self.are_met else 0
+        need_ns = self._since[0] + window.end_ns - self._since[1] + lead_ns
+        if self._is_ahead(need_ns):
+            server.read()
+        else:
+            server.read_to(need_ns, _HELD_NS if self.are_met else _EVER_NS)
+        if not client.ops:
+            return None
+        if server.held:
+            other, own = server.joined(), client.joined()
+            found = _later_ns(other.ops, own.ops, _matching(other, own).matched)
+            if found is not None:
+                self.last_ns, self._is_known = found, True
+                if not self._is_ahead(window.end_ns - found):
+                    server.read_to(window.end_ns - found, _HELD_NS)
+                return found
+        self.tried += 1
+        if not self.are_met and self.tried >= _TRIED:
+            raise _nothing_in_common(client.source, self.tried)
+        if server.ops > _MOST_HELD:
+            raise InputError(
+                f"no operation of its first {server.ops:,} is in the client's capture", about=server.source.name
+            )
+        return None
+
+    def learn(self, pair: Pair) -> None:
+        """From a window; where it has ops and none is in both, a clock may have been set."""
         if pair.found is not None:
             both = pair.found.server.ops, pair.found.client.ops
-            later_ns = _later_ns(*both, pair.found.matching.matched) or later_ns
-        yield pair
-        begin_ns, end_ns = None, window.end_ns
-    if not any(len(one.ops) for one in of_client.held):
-        return
-    if later_ns is None:
-        raise _nothing_in_common(of_client.source, tried)
-    while not of_server.is_over:
-        of_server.read()
-    yield _pair(of_server, of_client, (end_ns - _LATE_NS, end_ns), later_ns, srt)
+            found = _later_ns(*both, pair.found.matching.matched)
+            self.last_ns = self.last_ns if found is None else found
+            self.are_met, self.tried = True, 0
+        elif len(pair.client.ops):
+            self._seek(pair.end_ns)
+
+    def _seek(self, client_ns: int) -> None:
+        """A clock may have been set: what both have is sought from here on, as at the beginning."""
+        self._is_known = False
+        self._since = self._server.end_ns or 0, client_ns
 
 
 def _nothing_in_common(client: Source, tried: int) -> InputError:
@@ -112,19 +166,12 @@ def _nothing_in_common(client: Source, tried: int) -> InputError:
     )
 
 
-def _first_later_ns(server: _Reader, client: _Reader) -> int | None:
-    if not (server.held and client.held):
-        return None
-    other, own = server.joined(), client.joined()
-    return _later_ns(other.ops, own.ops, _matching(other, own).matched)
-
-
 def _matching(server: Decoded, client: Decoded) -> Matching:
     ran = [[(one.first_ns, one.last_ns)] for one in (server, client)]
     return match(server.ops, client.ops, ran[0], ran[1], (server.details.tcp, client.details.tcp))
 
 
-def _pair(server: _Reader, client: _Reader, window_ns: tuple[int, int], later_ns: int, srt: str) -> Pair:
+def _pair(server: Reader, client: Reader, window_ns: tuple[int, int], later_ns: int, srt: str) -> Pair:
     """What ended in a window; of either side what may have its partner in the next one is held."""
     end_ns = window_ns[1]
     own = client.joined()
@@ -147,7 +194,8 @@ def _pair(server: _Reader, client: _Reader, window_ns: tuple[int, int], later_ns
     if len(first.matched):
         sides = [_side(reader.source, one) for reader, one in ((server, now), (client, own))]
         found = pipeline.compare(*sides, filters=Filters(), srt=srt, may_swap=False)
-    return Pair(*window_ns, own, found, int(vain.sum()))
+    dropped, server.dropped = server.dropped, 0
+    return Pair(*window_ns, own, found, int(vain.sum()) + dropped)
 
 
 def _side(source: Source, decoded: Decoded) -> Side:
@@ -159,10 +207,3 @@ def _side(source: Source, decoded: Decoded) -> Side:
 def _later_ns(server: Ops, client: Ops, matched: Matched) -> int | None:
     """The client's clock minus the server's, and the least that a reply takes; None where no op is in both."""
     return int((client.t3[matched.client] - server.t3[matched.server]).min()) if len(matched) else None
-
-
-def _refuse_too_much(held: list[Decoded]) -> None:
-    if sum(len(one.ops) for one in held) > _MOST_HELD:
-        raise InputError(
-            f"the server's capture runs {_MOST_HELD:,} operations ahead of the client's: begin both at the same time"
-        )

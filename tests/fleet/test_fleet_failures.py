@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import resource
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from multiprocessing import Pipe
@@ -28,6 +30,7 @@ from in_process import run_here
 from nfslat.cli.main import main
 from nfslat.errors import InputError, UsageError
 from nfslat.fleet.run import local
+from nfslat.fleet.run.kept import keep
 from nfslat.fleet.run.pool import SchedulerGone, undisturbed
 from nfslat.fleet.run.store import Store
 
@@ -189,7 +192,9 @@ def test_a_task_that_kills_each_worker(tmp_path: Path) -> None:
 
 
 def _too_much() -> int:
-    return len(bytearray(b"x") * 600_000_000)
+    taken = bytearray(b"x") * 600_000_000
+    time.sleep(60)  # it is ended before
+    return len(taken)
 
 
 def _mapped(values: object) -> tuple[int, bool]:
@@ -223,15 +228,41 @@ def _odd(problem: bool) -> None:
     raise _Odd(1, 2) if problem else FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/nowhere")
 
 
+def _unreadable() -> object:
+    return lambda: None
+
+
 def test_what_a_task_ends_with(tmp_path: Path) -> None:
-    """Each exception is told in a line, also one that no other process can read; the worker goes on."""
+    """Each exception is told in a line, also one that no other process can read, and a result that cannot be sent; what
+    needs it says the same. The worker goes on."""
     failed: list[str] = []
     with local.processes(1, None, tmp_path) as pool:
         for problem in (True, False):
             pool.submit(failed.append, failed.append, _odd, problem)
+        pool.submit(failed.append, failed.append, _unreadable)
+        needed = pool.depend(_odd, False)
+        for _ in range(2):
+            pool.submit(failed.append, failed.append, abs, needed)
         pool.finish()
-    assert failed == ["RuntimeError: _Odd: 3", "/nowhere: No such file or directory"]
+    nowhere = "/nowhere: No such file or directory"
+    assert failed[:2] == ["RuntimeError: _Odd: 3", nowhere]
+    assert "pickle" in failed[2]
+    assert failed[3:] == [nowhere, nowhere]
     assert pool.lost == []
+
+
+def test_what_is_kept_leaves_no_part_of_it(tmp_path: Path) -> None:
+    """Where the disk is full, the place is named, and what was written of it is gone."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            keep(np.ones(100_000), tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.filename == str(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert keep(np.arange(10), tmp_path).value().tolist() == list(range(10))
 
 
 def test_workers_that_do_not_come(tmp_path: Path) -> None:

@@ -7,10 +7,12 @@ import gzip
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,60 @@ def test_every_op_of_the_lab_is_in_one_stretch(name: str) -> None:
     server, client = (SHARED / "lab" / name / f"{side}.pcap.gz" for side in ("server", "client"))
     whole = api.correlate(server, client).correlation
     assert _sums(server, client, 2.0)[:2] == (len(whole.client.ops), len(whole.matching.matched))
+
+
+def _dated(to: Path, moved_s: Callable[[int, float], float]) -> Path:
+    """The client's sample with its packets dated otherwise: by number, and seconds since the first."""
+    data = bytearray(gzip.decompress(CLIENT.read_bytes()))
+    at, number, first = 24, 0, struct.unpack_from("<I", data, 24)[0]
+    while at < len(data):
+        seconds, _, length = struct.unpack_from("<III", data, at)
+        struct.pack_into("<I", data, at, int(seconds + moved_s(number, seconds - first)))
+        at, number = at + 16 + length, number + 1
+    to.write_bytes(data)
+    return to
+
+
+@pytest.mark.parametrize(
+    ("moved_s", "least"),
+    [
+        (lambda number, s: -6 if s >= 7 else 0, 0.6),
+        (lambda number, s: 30 if s >= 7 else 0, 0.9),
+        (lambda number, s: 200_000 if number == 3000 else 0, 0.6),
+        (lambda number, s: 0 if number < 6 else 1800, 0.9),
+    ],
+    ids=["set back", "set on", "one packet of another day", "set on at the beginning"],
+)
+def test_clocks_that_are_set(moved_s: Callable[[int, float], float], least: float, tmp_path: Path) -> None:
+    """A clock that is set, and a packet that is dated wrong, cost some stretches, and not the rest."""
+    client = _dated(tmp_path / "client.pcap", moved_s)
+    found = pairs_of(SERVER, client, 0.5)
+    matched = sum(len(one.found.matching.matched) for one in found if one.found is not None)
+    assert matched >= least * sum(len(one.client.ops) for one in found)
+    assert [one for one in found if len(one.client.ops)][-1].found is not None
+
+
+def test_a_quiet_capture_does_not_stop_the_other(tmp_path: Path) -> None:
+    """While the client's capture brings nothing, all of the server's is read: else its tcpdump would drop packets."""
+    fifos = [tmp_path / name for name in ("server", "client")]
+    for fifo in fifos:
+        os.mkfifo(fifo)
+    whole = gzip.decompress(SERVER.read_bytes())
+    written = threading.Event()
+
+    def write_server() -> None:
+        fifos[0].write_bytes(whole)
+        written.set()
+
+    threading.Thread(target=write_server, daemon=True).start()
+    command = [sys.executable, "-m", "nfslat", "live", *map(str, fifos), "--interval", "0.5"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process, fifos[1].open("wb") as client:
+        client.write(gzip.decompress(CLIENT.read_bytes())[:2000])
+        client.flush()
+        assert written.wait(30)
+        client.close()
+        out, _ = process.communicate(timeout=30)
+    assert "stretch" in out or "no operation" in out
 
 
 def test_each_stretch_is_judged(capsys: pytest.CaptureFixture[str]) -> None:

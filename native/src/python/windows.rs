@@ -23,13 +23,18 @@ enum Told {
 #[pyclass(frozen, module = "nfslat._native")]
 pub(super) struct Windows {
     told: Mutex<Option<Receiver<Told>>>,
+    /// What came while nobody took it.
+    next: Mutex<Option<Told>>,
     files: Mutex<Vec<Py<File>>>,
 }
 
-const POLL: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(50);
 
 impl Windows {
     fn wait(&self) -> Result<Told, RecvTimeoutError> {
+        if let Some(next) = self.next.lock().ok().and_then(|mut next| next.take()) {
+            return Ok(next);
+        }
         let mut told = self.told.lock().map_err(|_| RecvTimeoutError::Disconnected)?;
         let next = told.as_ref().ok_or(RecvTimeoutError::Disconnected)?.recv_timeout(POLL);
         if !matches!(next, Ok(Told::Window(_)) | Err(RecvTimeoutError::Timeout)) {
@@ -60,7 +65,21 @@ impl Windows {
             let done = decode_windows(paths.iter().map(open), ranks, width_ns, &progress, hand);
             let _ = sender.send(Told::End(done)); // whoever asked may have gone
         });
-        Windows { told: Mutex::new(Some(told)), files: Mutex::default() }
+        Windows { told: Mutex::new(Some(told)), next: Mutex::default(), files: Mutex::default() }
+    }
+
+    /// Is there something to take, after so long at most?
+    fn ready(&self, py: Python<'_>) -> bool {
+        match py.detach(|| self.wait()) {
+            Err(RecvTimeoutError::Timeout) => false,
+            Err(RecvTimeoutError::Disconnected) => true,
+            Ok(told) => {
+                if let Ok(mut next) = self.next.lock() {
+                    *next = Some(told);
+                }
+                true
+            }
+        }
     }
 
     /// When the next window began and ended, and what ended in it; None when there is no more.

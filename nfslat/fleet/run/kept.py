@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import pickle
 import tempfile
 from dataclasses import dataclass
@@ -35,10 +36,17 @@ def keep(value: Any, folder: Path) -> Kept:
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     spans = []
-    with tempfile.NamedTemporaryFile(dir=folder, prefix="kept-", delete=False) as out:
-        for buffer in buffers:
-            out.write(bytes(-out.tell() % _ALIGN))
-            begin = out.tell()
-            out.write(buffer.raw())
-            spans.append((begin, out.tell()))
+    out = tempfile.NamedTemporaryFile(dir=folder, prefix="kept-", delete=False)  # noqa: SIM115  (closed below)
+    try:
+        with out:
+            for buffer in buffers:
+                out.write(bytes(-out.tell() % _ALIGN))
+                begin = out.tell()
+                out.write(buffer.raw())
+                spans.append((begin, out.tell()))
+    except BaseException as problem:
+        os.unlink(out.name)
+        if isinstance(problem, OSError) and problem.errno is not None:
+            raise OSError(problem.errno, os.strerror(problem.errno), str(folder)) from problem
+        raise
     return Kept(out.name, head, tuple(spans))

@@ -122,6 +122,10 @@ class Processes(Pool):
         return task
 
     def _queue(self, task: _Task) -> None:
+        """Do it when a worker is free, or say at once why not: what it needs is not there."""
+        if task.why:
+            self._settle(task)
+            return
         heapq.heappush(self._ready, (-task.priority, next(self._numbers), task))
 
     def finish(self) -> None:
@@ -140,9 +144,6 @@ class Processes(Pool):
                     raise self._gone(f"no process began within {self.lost_s:.0f} seconds")
 
     def _hand_out(self) -> None:
-        while self._ready and (task := self._ready[0][2]).why:  # what it needs is not there
-            heapq.heappop(self._ready)
-            self._settle(task)
         at_work = sum(one.task is not None for one in self._workers)
         while len(self._workers) < min(self._count, at_work + len(self._ready)):
             self._start()
@@ -152,8 +153,10 @@ class Processes(Pool):
             kept_in = None if worker.task.done else str(self._folder)
             try:
                 worker.pipe.send((worker.task.function, values, kept_in))
-            except OSError:  # it has just died, which is heard in a moment
-                continue
+            except OSError:  # it has just died over nothing, which is heard in a moment
+                task, worker.task = worker.task, None
+                worker.is_ready = False
+                self._queue(task)
 
     def _start(self) -> None:
         try:
@@ -169,6 +172,8 @@ class Processes(Pool):
         except (EOFError, OSError):
             self._bury(worker)
             return
+        except Exception as problem:  # what its class makes of what was sent
+            said = problem
         task, worker.task = worker.task, None
         if task is None:  # it has begun
             worker.is_ready, self._died_young = True, 0
@@ -290,7 +295,13 @@ def serve(pipe: Pipe) -> None:
     with contextlib.suppress(EOFError, OSError):
         pipe.send(None)  # it has begun
         while True:
-            pipe.send(_done(name, *pipe.recv()))
+            done = _done(name, *pipe.recv())
+            try:
+                pipe.send(done)
+            except (EOFError, OSError):
+                raise
+            except Exception as problem:  # it cannot be pickled; nothing of it was sent
+                pipe.send(_that_travels(problem))
 
 
 def _done(name: str, function: Callable[..., Any], arguments: Sequence[Any], kept_in: str | None) -> Done | Exception:

@@ -24,7 +24,7 @@ from nfslat.fleet.run.store import FULL, Store
 
 FAILURES = 1  # workers that a task may take with it
 LOST_S = 60.0  # without any worker
-POLL_S = 0.25
+POLL_S = 0.1
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # getrusage(2)
 _ROOM = "; make room there, or name another folder (--out; TMPDIR without it), and run again"
 _LATER = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
