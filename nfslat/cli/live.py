@@ -59,6 +59,12 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
 
     refuse_without("captures are read in stretches by the native decoder")
     lines = Lines(width)
+
+    def say(some: Iterator[str]) -> None:
+        if options.json != "-":
+            out.writelines(f"{line}\n" for line in some)
+            out.flush()
+
     with open_workspace(options.captures, engine="native", quiet=True) as work:
         width_ns = round(options.interval * NS_PER_S)
         server, client = (Windows(source, work.engine.tools, width_ns) for source in work.sources)
@@ -68,21 +74,12 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
                 if json_out is not None:
                     json_out.write(row.as_json() + "\n")
                     json_out.flush()
-                if options.json != "-":
-                    _write(out, lines.of(row))
+                say(lines.of(row))
         except KeyboardInterrupt:  # as captures that are being made are left
-            if options.json != "-":
-                _write(out, lines.end())
+            say(lines.end())
             raise
         finally:
             server.close()
             client.close()
-    if options.json != "-":
-        _write(out, lines.end())
+    say(lines.end())
     return 0
-
-
-def _write(out: TextIO, lines: Iterator[str]) -> None:
-    for line in lines:
-        out.write(f"{line}\n")
-    out.flush()

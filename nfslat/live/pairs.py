@@ -29,6 +29,8 @@ _HELD_NS = 60 * NS_PER_S
 _LATE_NS = NS_PER_S  # an op of the client's that ended so shortly before a window does may be in the server's next one
 _AHEAD_NS = 600 * NS_PER_S  # between two windows: more is no pause, but a clock that was set
 _EVER_NS = 1 << 62
+_MOST_LEAD_NS = _HELD_NS // 2
+_DOUBLINGS = 16  # of the shortest window, 1 ms: as much as that
 _TRIED = 60  # windows without any op in common, from the beginning
 _MOST_HELD = 20_000_000  # ops
 
@@ -62,20 +64,18 @@ def pairs(server: Windows, client: Windows, srt: str) -> Iterator[Pair]:
             pair = _pair(of_server, of_client, (begin_ns, end_ns), later_ns, srt)
             clocks.learn(pair)
         elif clocks.are_met or not of_client.ops:
-            pair = Pair(begin_ns, end_ns, of_client.joined(), None, 0)
-            of_client.held = []
+            pair = _unmatched(of_client, (begin_ns, end_ns))
         else:
             continue  # what follows may be in the server's capture, and bring this along
         begin_ns = None
         yield pair
     if not of_client.ops:
         return
-    if not clocks.are_met:
+    if clocks.last_ns is None:
         raise _nothing_in_common(of_client.source, clocks.tried)
-    last_ns = clocks.last_ns or 0
-    of_server.read_to(end_ns - last_ns + _LATE_NS, _HELD_NS)
+    of_server.read_to(end_ns - clocks.last_ns + _LATE_NS, _HELD_NS)
     of_server.is_over = True
-    yield _pair(of_server, of_client, (end_ns - _LATE_NS, end_ns), last_ns, srt)
+    yield _pair(of_server, of_client, (end_ns - _LATE_NS, end_ns), clocks.last_ns, srt)
 
 
 class _Clocks:
@@ -84,17 +84,21 @@ class _Clocks:
     def __init__(self, server: Reader, client: Reader) -> None:
         """Nothing is known."""
         self._server, self._client = server, client
-        self.last_ns: int | None = None
-        self.are_met = False  # some op was in both
+        self.last_ns: int | None = None  # as it was known last
         self.tried = 0  # windows with ops, none of them in both
-        self._is_known = False
+        self._seeks = True
         self._since: tuple[int, int] | None = None  # where the two were read from on
+
+    @property
+    def are_met(self) -> bool:
+        """Was some op in both?"""
+        return self.last_ns is not None
 
     def later_ns(self, window: Window) -> int | None:
         """None where it is not known; else the server is read as far as the window needs it."""
-        if not self._is_known:
+        if self.last_ns is None or self._seeks:
             return self._sought(window)
-        need_ns = window.end_ns - (self.last_ns or 0)
+        need_ns = window.end_ns - self.last_ns
         if self._is_ahead(need_ns):
             self._server.read()  # it may have been idle, too
         if self._is_ahead(need_ns):
@@ -117,8 +121,10 @@ class _Clocks:
         if window.end_ns < self._since[1]:  # set back since
             self._since = server.end_ns or 0, window.begin_ns
         # Where a clock was set, the server is further behind with each window that passed since.
-        lead_ns = min((window.end_ns - window.begin_ns) * (2**self.tried - 1), _HELD_NS // 2) if self.are_met else 0
-        need_ns = self._since[0] + window.end_ns - self._since[1] + lead_ns
+        lead_ns = 0
+        if self.are_met:
+            lead_ns = (window.end_ns - window.begin_ns) * (2 ** min(self.tried, _DOUBLINGS) - 1)
+        need_ns = self._since[0] + window.end_ns - self._since[1] + min(lead_ns, _MOST_LEAD_NS)
         if self._is_ahead(need_ns):
             server.read()
         else:
@@ -129,7 +135,7 @@ class _Clocks:
             other, own = server.joined(), client.joined()
             found = _later_ns(other.ops, own.ops, _matching(other, own).matched)
             if found is not None:
-                self.last_ns, self._is_known = found, True
+                self.last_ns, self._seeks = found, False
                 if not self._is_ahead(window.end_ns - found):
                     server.read_to(window.end_ns - found, _HELD_NS)
                 return found
@@ -148,13 +154,13 @@ class _Clocks:
             both = pair.found.server.ops, pair.found.client.ops
             found = _later_ns(*both, pair.found.matching.matched)
             self.last_ns = self.last_ns if found is None else found
-            self.are_met, self.tried = True, 0
+            self.tried = 0
         elif len(pair.client.ops):
             self._seek(pair.end_ns)
 
     def _seek(self, client_ns: int) -> None:
         """A clock may have been set: what both have is sought from here on, as at the beginning."""
-        self._is_known = False
+        self._seeks = True
         self._since = self._server.end_ns or 0, client_ns
 
 
@@ -176,8 +182,7 @@ def _pair(server: Reader, client: Reader, window_ns: tuple[int, int], later_ns: 
     end_ns = window_ns[1]
     own = client.joined()
     if not server.held:
-        client.held = []
-        return Pair(*window_ns, own, None, 0)
+        return _unmatched(client, window_ns)
     other = server.joined()
     first = _matching(other, own)
     comes = (first.unmatched.client != Miss.MATCHED) & (own.ops.t3 >= end_ns - _LATE_NS) & (not server.is_over)
@@ -196,6 +201,11 @@ def _pair(server: Reader, client: Reader, window_ns: tuple[int, int], later_ns: 
         found = pipeline.compare(*sides, filters=Filters(), srt=srt, may_swap=False)
     dropped, server.dropped = server.dropped, 0
     return Pair(*window_ns, own, found, int(vain.sum()) + dropped)
+
+
+def _unmatched(client: Reader, window_ns: tuple[int, int]) -> Pair:
+    own, client.held = client.joined(), []
+    return Pair(*window_ns, own, None, 0)
 
 
 def _side(source: Source, decoded: Decoded) -> Side:

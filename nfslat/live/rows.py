@@ -6,12 +6,14 @@ import dataclasses
 import json
 from dataclasses import dataclass
 
-import numpy as np
-
 from nfslat import api
+from nfslat.answer.figures import Summary
 from nfslat.answer.model import Report
+from nfslat.decompose import srt_ns
+from nfslat.figures.stats import summary_of
 from nfslat.live.pairs import Pair
-from nfslat.model.units import NS_PER_S, iso, to_ms
+from nfslat.model.tables import Ops
+from nfslat.model.units import NS_PER_S, iso
 from nfslat.select import is_reverse
 
 SCHEMA = "nfslat.live/1"
@@ -35,7 +37,6 @@ class Row:
     queue_ms: float | None  # mean wait for a thread
     in_flight: float | None  # mean, at the server, while any op is
     threads: int | None  # of the server, where calls wait for one
-    slots: int | None  # that hold the client back
     lost_segments: int | None  # between the captures
     outcome: str  # as of a report: fault, no-fault or undecided
     layer: str | None
@@ -53,13 +54,12 @@ def row_of(pair: Pair) -> Row:
     ops = pair.client.ops
     forward = ops.take(~ops.spread(is_reverse(ops)))
     seconds = max(pair.end_ns - pair.begin_ns, 1) / NS_PER_S  # without a packet a stretch has no length
-    srt_ns = np.sort(forward.t2 - forward.t1)
     report = None if pair.found is None else api.Report(pair.found, api.Options()).summary
     matched = None if report is None else report.matched
     total = None if matched is None else matched.total
     verdict = None if report is None else report.verdict
     server = None if report is None or report.inflight is None else report.inflight.server
-    p99 = None if not len(srt_ns) else to_ms(float(np.percentile(srt_ns, 99)))
+    client = _alone(forward) if total is None else total.client_ms
     return Row(
         begin=iso(pair.begin_ns),
         end=iso(pair.end_ns),
@@ -68,20 +68,19 @@ def row_of(pair: Pair) -> Row:
         mb_per_s=float(pair.client.details.loads.bytes.sum()) / seconds / 1e6,
         matched=0 if total is None else total.count,
         given_up=pair.unmatched,
-        client_ms=total.client_ms.mean if total else (to_ms(float(srt_ns.mean())) if len(srt_ns) else None),
-        client_p99_ms=total.client_ms.p99 if total else p99,
+        client_ms=None if client is None else client.mean,
+        client_p99_ms=None if client is None else client.p99,
         network_ms=total.network_ms.mean if total else None,
         server_ms=total.server_ms.mean if total else None,
         queue_ms=None if server is None or total is None else server.queue_ms,
         in_flight=None if server is None else server.mean,
         threads=None if server is None or not server.limited else server.threads_estimate,
-        slots=None,
         lost_segments=_lost(report),
         outcome="undecided" if verdict is None else verdict.outcome,
         layer=None if verdict is None else verdict.layer,
         cause=None if verdict is None else verdict.cause,
         confidence="low" if verdict is None else verdict.confidence,
-        text=verdict.text if verdict is not None else _alone(len(forward)),
+        text=verdict.text if verdict is not None else _unmatched(len(forward)),
     )
 
 
@@ -92,5 +91,10 @@ def _lost(report: Report | None) -> int | None:
     return None if None in counts else sum(count or 0 for count in counts)
 
 
-def _alone(ops: int) -> str:
+def _alone(ops: Ops) -> Summary | None:
+    """The SRT of ops that the client's capture alone has."""
+    return summary_of(srt_ns(ops, api.Options().srt, "client")) if len(ops) else None
+
+
+def _unmatched(ops: int) -> str:
     return "No operation ended." if not ops else "No operation of this time is in the server's capture."

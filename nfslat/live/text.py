@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 
 from nfslat.answer.words import ms
 from nfslat.live.rows import Row
@@ -21,50 +20,76 @@ _NO_FAULT = "no fault"
 
 
 @dataclass
+class _Run:
+    """Stretches in a row with one answer."""
+
+    answer: str
+    begin: str
+    end: str
+    stretches: int = 1
+
+    @property
+    def span(self) -> str:
+        return f"{_clock(self.begin)} to {_clock(self.end)}"
+
+
+@dataclass
 class Lines:
-    """Prints rows as they come."""
+    """Prints rows as they come, and keeps of them what the end says."""
 
     width: int
-    _rows: list[Row] = field(default_factory=list)
-    _said: str = ""
+    _runs: list[_Run] = field(default_factory=list)
+    _ops: int = 0
 
     def of(self, row: Row) -> Iterator[str]:
         """The lines of the next row."""
-        if len(self._rows) % _EVERY == 0:
+        if self._stretches % _EVERY == 0:
             yield from _HEADINGS
-        self._rows.append(row)
-        yield _line(row)
         answer = _answer(row)
-        if row.outcome == "fault" and answer != self._said:
+        begins = not self._runs or self._runs[-1].answer != answer
+        if begins:
+            self._runs.append(_Run(answer, row.begin, row.end))
+        else:
+            self._runs[-1].end = row.end
+            self._runs[-1].stretches += 1
+        self._ops += row.ops
+        yield _line(row)
+        if row.outcome == "fault" and begins:
             text = row.text.split(". ")[0].rstrip(".") + f" (confidence {row.confidence})."
             yield from wrap(text, self.width, indent=4)
-        self._said = answer
 
     def end(self) -> Iterator[str]:
         """What there was, in how many windows, and when."""
-        if not self._rows:
+        if not self._runs:
             yield "no operation ended while nfslat looked"
             return
-        ops = sum(row.ops for row in self._rows)
         yield ""
-        span = f"{_clock(self._rows[0].begin)} to {_clock(self._rows[-1].end)} UTC"
-        yield f"{_count(len(self._rows))}, {count_of(ops, 'operation')}, {span}"
-        for answer, runs in _told(self._rows):
-            spans = ", ".join(f"{_clock(run[0].begin)} to {_clock(run[-1].end)}" for run in runs[:_NAMED])
+        whole = _Run("", self._runs[0].begin, self._runs[-1].end)
+        yield f"{_count(self._stretches)}, {count_of(self._ops, 'operation')}, {whole.span} UTC"
+        for answer, runs in _told(self._runs):
+            spans = ", ".join(run.span for run in runs[:_NAMED])
             more = f", and {count(len(runs) - _NAMED)} times more" if len(runs) > _NAMED else ""
-            windows = _count(sum(map(len, runs)))
-            yield from wrap(f"{answer}: {windows}, {spans}{more}", self.width, hanging=2)
+            yield from wrap(f"{answer}: {_count(_sum(runs))}, {spans}{more}", self.width, hanging=2)
+
+    @property
+    def _stretches(self) -> int:
+        return _sum(self._runs)
+
+
+def _sum(runs: Sequence[_Run]) -> int:
+    return sum(run.stretches for run in runs)
 
 
 def _count(stretches: int) -> str:
     return f"{count(stretches)} stretch{'' if stretches == 1 else 'es'}"
 
 
-def _told(rows: Sequence[Row]) -> list[tuple[str, list[list[Row]]]]:
-    """Answers, that of most windows first, and the runs of windows that have it."""
-    runs = [(answer, list(run)) for answer, run in groupby(rows, _answer)]
-    answers = {answer: [run for other, run in runs if other == answer] for answer, _ in runs}
-    return sorted(answers.items(), key=lambda one: -sum(map(len, one[1])))
+def _told(runs: Sequence[_Run]) -> list[tuple[str, list[_Run]]]:
+    """Answers, that of most stretches first, and the runs that have it."""
+    answers: dict[str, list[_Run]] = {}
+    for run in runs:
+        answers.setdefault(run.answer, []).append(run)
+    return sorted(answers.items(), key=lambda one: -_sum(one[1]))
 
 
 def _answer(row: Row) -> str:
@@ -76,9 +101,7 @@ def _answer(row: Row) -> str:
 
 
 def _line(row: Row) -> str:
-    in_thread = None if row.server_ms is None or row.queue_ms is None else row.server_ms - row.queue_ms
-    if row.server_ms is not None and row.queue_ms is None:
-        in_thread = row.server_ms
+    in_thread = None if row.server_ms is None else row.server_ms - (row.queue_ms or 0.0)
     cells = [
         f"{_clock(row.begin):<8}",
         f"{row.ops_per_s:>7,.0f}",

@@ -185,6 +185,17 @@ def test_a_stretch_of_no_length() -> None:
     assert json.loads(row.as_json())["ops"] == row.ops > 0
 
 
+def test_what_the_client_alone_shows() -> None:
+    """Without an op in both captures the row has the client's SRT: from the call's first byte to the reply's last."""
+    (pair,) = pairs_of(SERVER, CLIENT, 3600.0)
+    alone, both = row_of(dataclasses.replace(pair, found=None)), row_of(pair)
+    ops = pair.client.ops
+    assert alone.client_ms == pytest.approx(float((ops.t3 - ops.t0).mean()) / 1e6)
+    assert alone.client_ms == pytest.approx(both.client_ms, rel=0.05)
+    assert alone.client_p99_ms == both.client_p99_ms
+    assert (alone.outcome, alone.server_ms) == ("undecided", None)
+
+
 def test_one_capture_is_not_enough(capsys: pytest.CaptureFixture[str]) -> None:
     """It says what it takes."""
     assert main(["live", str(CLIENT)]) == 2

@@ -132,10 +132,9 @@ def remarks(c: Analysis, *, application_known: bool) -> list[str]:
     for name in _SIDES:
         if count := strangers(c, name):
             who = [f"{host} ({ops:,} ops, {share * 100:.1f} %)" for host, ops, share in stranger_hosts(c, name)]
-            more = f" and {len(who) - _NAMED} more" if len(who) > _NAMED else ""
             out.append(
                 f"{count} ops in the {name}'s capture belong to hosts that are not in the other one (share of the "
-                f"time of all operations there): {', '.join(who[:_NAMED])}{more}"
+                f"time of all operations there): {_some(who)}"
             )
     out += held_remarks(c)
     out += _left_out(c)

@@ -16,7 +16,18 @@ from distributed.scheduler import KilledWorker
 
 from nfslat.errors import InputError
 from nfslat.fleet.run.peers import CLOSE_S, CONNECT_S, Trust, refuse_unshared, remote
-from nfslat.fleet.run.pool import FAILURES, POLL_S, Done, Pool, SchedulerGone, done_here, undisturbed, version, why
+from nfslat.fleet.run.pool import (
+    FAILURES,
+    POLL_S,
+    Done,
+    Heard,
+    Pool,
+    SchedulerGone,
+    done_here,
+    undisturbed,
+    version,
+    why,
+)
 from nfslat.fleet.run.store import Store
 
 _FETCH_S = 5.0  # a result, from its worker
@@ -41,24 +52,13 @@ class Cluster(Pool):
         super().__init__(address, lost_s=lost_s, dashboard=dashboard)
         self.client = client
         self._keys: set[Any] = set()
-        self._suspects: dict[Any, tuple[Future, Callable[[Any], None], Callable[[str], None]] | None] = {}
-        self._handlers: dict[Future, tuple[Callable[[Any], None], Callable[[str], None]]] = {}
+        self._suspects: dict[Any, tuple[Future, Heard] | None] = {}
+        self._handlers: dict[Future, Heard] = {}
 
-    def submit(
-        self,
-        done: Callable[[Any], None],
-        failed: Callable[[str], None],
-        function: Callable[..., Any],
-        *arguments: Any,
-        priority: int = 0,
+    def _begin(
+        self, heard: Heard | None, function: Callable[..., Any], arguments: tuple[Any, ...], priority: int
     ) -> Future:
-        """See ``Pool``."""
-        future = self.depend(function, *arguments, priority=priority)
-        self._handlers[future] = (done, failed)
-        return future
-
-    def depend(self, function: Callable[..., Any], *arguments: Any, priority: int = 0) -> Future:
-        """See ``Pool``; the result stays with the workers."""
+        """See ``Pool``; a result that nobody hears of stays with the workers."""
         try:
             future = self.client.submit(measured, version(), function, *arguments, priority=priority, pure=False)
         except Exception:
@@ -66,6 +66,8 @@ class Cluster(Pool):
                 raise self._gone() from None
             raise
         self._keys.add(future.key)
+        if heard is not None:
+            self._handlers[future] = heard
         return future
 
     def finish(self) -> None:
@@ -90,10 +92,10 @@ class Cluster(Pool):
         """Begin one of those that workers died over once more, by itself: what is not to blame is done then."""
         for key, suspect in self._suspects.items():
             if suspect is not None:
-                future, done, failed = suspect
+                future, heard = suspect
                 self._suspects[key] = None
                 self.client.retry([future])
-                self._handlers[future] = (done, failed)
+                self._handlers[future] = heard
                 return True
         return False
 
@@ -123,10 +125,11 @@ class Cluster(Pool):
             return False
         except (CancelledError, CommClosedError):
             raise self._gone() from None
-        done, failed = self._handlers.pop(future)
+        heard = self._handlers.pop(future)
         if isinstance(problem, KilledWorker) and future.key not in self._suspects:
-            self._suspects[future.key] = (future, done, failed)
+            self._suspects[future.key] = future, heard
             return True
+        done, failed = heard
         if result is None:
             killed = isinstance(problem, KilledWorker)
             failed(self._died(problem.allowed_failures + 1) if killed else why(problem))

@@ -29,7 +29,7 @@ import psutil
 
 from nfslat.errors import InputError, UsageError
 from nfslat.fleet.run.kept import Kept, keep
-from nfslat.fleet.run.pool import FAILURES, POLL_S, Done, Pool, SchedulerGone, done_here, undisturbed, why
+from nfslat.fleet.run.pool import FAILURES, POLL_S, Done, Heard, Pool, SchedulerGone, done_here, undisturbed, why
 
 _WORKER_BYTES = 320_000_000  # with all that it imports, and a small capture
 _SHARE = 0.9  # of this machine's memory
@@ -57,13 +57,12 @@ class _Process(Protocol):
 
 @dataclass(eq=False)
 class _Task:
-    """`done` and `failed` are None where only other tasks need what it gives."""
+    """`heard` is None where only other tasks need what it gives."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     priority: int
-    done: Callable[[Any], None] | None = None
-    failed: Callable[[str], None] | None = None
+    heard: Heard | None
     value: Any = _NOT_YET
     why: str = ""  # there is no value
     needed_by: list[_Task] = field(default_factory=list)
@@ -95,22 +94,11 @@ class Processes(Pool):
         self._numbers = itertools.count()
         self._died_young = 0
 
-    def submit(
-        self,
-        done: Callable[[Any], None],
-        failed: Callable[[str], None],
-        function: Callable[..., Any],
-        *arguments: Any,
-        priority: int = 0,
+    def _begin(
+        self, heard: Heard | None, function: Callable[..., Any], arguments: tuple[Any, ...], priority: int
     ) -> _Task:
         """See ``Pool``."""
-        return self._add(_Task(function, arguments, priority, done, failed))
-
-    def depend(self, function: Callable[..., Any], *arguments: Any, priority: int = 0) -> _Task:
-        """See ``Pool``."""
-        return self._add(_Task(function, arguments, priority))
-
-    def _add(self, task: _Task) -> _Task:
+        task = _Task(function, arguments, priority, heard)
         for one in task.arguments:
             if isinstance(one, _Task):
                 task.why = task.why or one.why
@@ -150,12 +138,11 @@ class Processes(Pool):
         for worker in [one for one in self._workers if one.is_ready and one.task is None][: len(self._ready)]:
             _, _, worker.task = heapq.heappop(self._ready)
             values = [one.value if isinstance(one, _Task) else one for one in worker.task.arguments]
-            kept_in = None if worker.task.done else str(self._folder)
+            kept_in = None if worker.task.heard else str(self._folder)
             try:
                 worker.pipe.send((worker.task.function, values, kept_in))
             except OSError:  # it has just died over nothing, which is heard in a moment
                 task, worker.task = worker.task, None
-                worker.is_ready = False
                 self._queue(task)
 
     def _start(self) -> None:
@@ -212,10 +199,13 @@ class Processes(Pool):
             one.why = one.why or task.why
             if not one.waits_for:
                 self._queue(one)
-        if task.why and task.failed is not None:
-            task.failed(task.why)
-        elif not task.why and task.done is not None:
-            task.done(task.value)
+        if task.heard is None:
+            return
+        done, failed = task.heard
+        if task.why:
+            failed(task.why)
+        else:
+            done(task.value)
 
     def _hold_to_bound(self) -> None:
         """End those that take more memory than they may."""

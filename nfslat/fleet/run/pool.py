@@ -30,6 +30,9 @@ _ROOM = "; make room there, or name another folder (--out; TMPDIR without it), a
 _LATER = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
 
+Heard = tuple[Callable[[Any], None], Callable[[str], None]]
+
+
 class SchedulerGone(NfslatError):
     """Nothing more will come."""
 
@@ -74,7 +77,6 @@ class Pool(ABC):
         self.again = 0  # tasks that were begun once more, because their worker was lost
         self.lost: list[str] = []
 
-    @abstractmethod
     def submit(
         self,
         done: Callable[[Any], None],
@@ -82,15 +84,22 @@ class Pool(ABC):
         function: Callable[..., Any],
         *arguments: Any,
         priority: int = 0,
-    ) -> object:
+    ) -> Any:
         """Let a worker call `function`. `done` gets its result, or `failed` why there is none; both may submit more.
 
         What `depend` gave, among `arguments`, stands for its result.
         """
+        return self._begin((done, failed), function, arguments, priority)
 
-    @abstractmethod
     def depend(self, function: Callable[..., Any], *arguments: Any, priority: int = 0) -> Any:
         """The same for what only other tasks need: its result does not come here."""
+        return self._begin(None, function, arguments, priority)
+
+    @abstractmethod
+    def _begin(
+        self, heard: Heard | None, function: Callable[..., Any], arguments: tuple[Any, ...], priority: int
+    ) -> Any:
+        """The task; `heard` are told of its result, or why there is none."""
 
     @abstractmethod
     def finish(self) -> None:
