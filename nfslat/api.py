@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
 
 from nfslat import __version__
 from nfslat.answer import model
@@ -38,6 +38,7 @@ from nfslat.evidence.known import Known, parse_known
 from nfslat.evidence.outside import Files, Outside, gather, with_bundled
 from nfslat.figures.objectives import Slo, parse_slo
 from nfslat.figures.whatif import Asked, parse_asked
+from nfslat.kernels.compiled import is_built, refuse_without
 from nfslat.model.segments import Wanted
 from nfslat.names.text import checked_encoding
 from nfslat.results import Analysis, Correlation, Side
@@ -77,6 +78,10 @@ class Options:
     slowest: int = _SLOWEST
     name_encoding: str | None = None
     anonymize: bool = False
+    # Read two captures in windows of so many seconds at least; 0: as is best; None: all at once, but where they are too
+    # large for that, and the report alone is wanted (`may_window`).
+    window_s: float | None = None
+    may_window: bool = False
     command: str = ""  # what the report says it was made by
 
     def __post_init__(self) -> None:
@@ -527,6 +532,35 @@ def _with_files(options: Options, names: tuple[Sequence[Name], ...]) -> Options:
     return dataclasses.replace(options, outside=outside, evidence=tuple(files.evidence))
 
 
+class OfWindows(Report):
+    """What two captures say that were read in windows: the report, and no single ops."""
+
+    def __init__(self, made: model.Report, options: Options) -> None:
+        """Of what `nfslat.windows.run` made."""
+        self._made = made
+        self._options = options
+
+    def __repr__(self) -> str:
+        ops = 0 if self._made.matched is None else self._made.matched.ops
+        return f"<nfslat.Report on two captures, read in windows: {ops:,} matched ops>"
+
+    def __getattr__(self, name: str) -> Any:
+        """What other reports make tables of."""
+        if name != "_found":
+            raise AttributeError(name)
+        raise UsageError("the captures were read in windows, of which no single operation is kept; give no --window")
+
+    @cached_property
+    def summary(self) -> model.Report:
+        """All figures."""
+        return self._made
+
+    @cached_property
+    def figures(self) -> model.Report:
+        """The same: there are no pictures."""
+        return self._made
+
+
 def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Report:
     """One capture or two; a progress bar on a terminal unless `quiet`."""
     from nfslat import pipeline
@@ -535,6 +569,8 @@ def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Rep
     if not options.command:
         options = dataclasses.replace(options, command=shlex.join(["nfslat", *captures]))
     with open_workspace(captures, engine=options.engine, quiet=quiet, segments=_segments(captures)) as work:
+        if len(captures) > 1 and _in_windows(work, options):
+            return _windowed(work, options)
         if len(captures) > 1:
             both = _correlate(work, options)
             if both.server.source.bundle or both.client.source.bundle:
@@ -551,6 +587,58 @@ def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Rep
         outside = with_bundled(options.outside or Outside(options.known, options.sessions), found)
         options = dataclasses.replace(options, outside=outside)
     return Report(found, options)
+
+
+def _in_windows(work: Workspace, options: Options) -> bool:
+    """Was that asked for, or would the captures not fit into memory otherwise?"""
+    if options.window_s is not None:
+        refused = _not_in_windows(options)
+        if refused:
+            raise UsageError(f"--window keeps no single operations, which this needs: {', '.join(refused)}")
+        refuse_without("captures are read in windows by the native decoder")
+        return True
+    if not options.may_window or _not_in_windows(options) or not is_built():
+        return False
+    from nfslat.windows.run import are_too_large
+
+    return are_too_large(work.sources)
+
+
+def _not_in_windows(options: Options) -> list[str]:
+    """What was asked for that needs all operations at once."""
+    given = options.known if options.outside is None else options.outside.given
+    asked = {
+        "filters": options.filters != Filters(),
+        "by": options.by,
+        "interval": options.interval_s,
+        "what-if": options.what_if,
+        "sessions": options.sessions,
+        "what is known from outside": options.evidence or given != Known(),
+        "anonymize": options.anonymize,
+        "engine tshark": options.engine == "tshark",
+    }
+    return [name for name, value in asked.items() if value]
+
+
+def _windowed(work: Workspace, options: Options) -> OfWindows:
+    from nfslat.decode import native
+    from nfslat.windows.run import correlate as in_windows
+    from nfslat.windows.run import size_of
+
+    tool = model.Tool(__version__, native.NAME, options.command, options.srt)
+    server, client = work.sources
+    made = in_windows(
+        server,
+        client,
+        work.engine.tools,
+        tool,
+        size_of(options.window_s or 0.0),
+        may_swap=options.may_swap,
+        slo=options.slo,
+        progress=work.progress,
+    )
+    work.close_progress()
+    return OfWindows(made, options)
 
 
 def compared(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Correlation:

@@ -202,14 +202,21 @@ def decompose(
 # --- What TCP and the hosts did to them -------------------------------------------------------------------------------
 
 
-def analyse(found: Correlation, others: ServerWide | None = None, *, cannot_tell: str = "") -> Analysis:
+def analyse(
+    found: Correlation,
+    others: ServerWide | None = None,
+    *,
+    cannot_tell: str = "",
+    missing: Mapping[str, I64] | None = None,
+) -> Analysis:
     """`others`: what the server did for all its clients, where its side is that of one of several; `cannot_tell`: why
-    that is not known."""
+    that is not known; `missing`: the `missing_calls` of each side, where more than the side tells them."""
     server, client = found.server, found.client
     is_large = len(client.ops) >= _MANY
     if is_large:
         give_back()  # what it took to compare them
-    missing = {name: missing_calls(side.decoded) for name, side in (("server", server), ("client", client))}
+    if missing is None:
+        missing = {name: missing_calls(side.decoded) for name, side in (("server", server), ("client", client))}
     waits = retrans_waits_ns(server.decoded, client.decoded, found.matched, found.clock)
     charges = _charge(found, waits)
     at_server = one_side(server, missing["server"])
@@ -273,7 +280,7 @@ def report(
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.charges import charge_rows
     from nfslat.figures.clock import clock_of as figures_of_clock
-    from nfslat.figures.findings import contradictions, findings_and_verdict, findings_of_hangs
+    from nfslat.figures.findings import contradictions, findings_of_hangs, judge
     from nfslat.figures.hanging import hangs_of_one, hangs_of_two
     from nfslat.figures.inferred import inferred_of
     from nfslat.figures.inflight import inflight_of
@@ -302,7 +309,8 @@ def report(
         transport = None if one else transport_rows(c)
         hangs, layers = hangs_of_one(one, filters) if one else hangs_of_two(c, filters), stack(known, c)
         hanging, objectives = findings_of_hangs(hangs), objectives_of(c, known, slo)
-        causes, verdict, facts = findings_and_verdict(c, known, matched, inflight, transport, hanging, objectives)
+        judged = judge(c, known, matched, inflight, transport, hanging, objectives)
+        causes, verdict, facts = (judged.causes, judged.verdict, judged.facts) if judged else ([], None, None)
         of_clock = [] if clock is None else clock_findings(clock)
         phases = _phases(c, known, borders)
         # What the application measured, and what is not shown, are of the whole.
@@ -352,7 +360,7 @@ def _phases(c: Analysis, known: Known, borders: Sequence[int] | None) -> list[To
     Means that somebody gave are of the whole, and are left out.
     """
     from nfslat.evidence.known import Known
-    from nfslat.figures.findings import findings_and_verdict
+    from nfslat.figures.findings import judge
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.phases import Told, phase_row, spans_of
@@ -369,9 +377,10 @@ def _phases(c: Analysis, known: Known, borders: Sequence[int] | None) -> list[To
             load = refuted(one.inflight.load, instead)
             one = dataclasses.replace(one, inflight=dataclasses.replace(one.inflight, load=load))
         inflight = inflight_of(one)
-        causes, verdict, _ = findings_and_verdict(one, hosts, matched_ops(one), inflight, None)
-        if verdict is not None:
-            told.append(Told(span, phase_row(c, one, span, verdict, inflight), causes, verdict))
+        judged = judge(one, hosts, matched_ops(one), inflight, None)
+        if judged is not None:
+            row = phase_row(c, one, span, judged.verdict, inflight)
+            told.append(Told(span, row, judged.causes, judged.verdict))
     return told
 
 

@@ -158,6 +158,11 @@ def a_duration(text: str) -> float:
     return value
 
 
+def a_window(text: str) -> float:
+    """The same; 0 for "auto"."""
+    return 0.0 if text == "auto" else a_duration(text)
+
+
 def some_ms(text: str) -> float:
     """A latency."""
     try:

@@ -52,10 +52,10 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     from nfslat.decode.windows import Windows
     from nfslat.decode.workspace import open_workspace
     from nfslat.kernels.compiled import refuse_without
-    from nfslat.live.pairs import pairs
     from nfslat.live.rows import row_of
     from nfslat.live.text import Lines
     from nfslat.model.units import NS_PER_S
+    from nfslat.windows.pairs import pairs
 
     refuse_without("captures are read in stretches by the native decoder")
     lines = Lines(width)
@@ -70,6 +70,8 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
         server, client = (Windows(source, work.engine.tools, width_ns) for source in work.sources)
         try:
             for pair in pairs(server, client, "nfslat"):
+                if pair.is_rest and not len(pair.client.ops):
+                    continue
                 row = row_of(pair)
                 if json_out is not None:
                     json_out.write(row.as_json() + "\n")

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from nfslat.api import Report
 
 
+def need_ops(options: argparse.Namespace) -> list[str]:
+    """Options of files that hold single operations, or pictures of them."""
+    return [row.option for row in OUTPUTS if row.asked(options) is not None and row.option not in _OF_FIGURES]
+
+
 def _pyarrow(_: str) -> None:
     from nfslat.decode.arrow import pyarrow  # noqa: PLC0415  (brings numpy)
 
@@ -57,6 +62,7 @@ class Output:
         return getattr(options, self.option.strip("-").replace("-", "_"))
 
 
+_OF_FIGURES = ("--json",)
 OUTPUTS = (
     Output(
         "--html",

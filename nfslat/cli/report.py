@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli import outputs
-from nfslat.cli.arguments import a_count, a_duration, a_number, add_captures, add_filters, parse_filters
+from nfslat.cli.arguments import a_count, a_duration, a_number, a_window, add_captures, add_filters, parse_filters
 from nfslat.cli.messages import say
 from nfslat.cli.outputs import OUTPUTS, add_outputs
 from nfslat.cli.parser import Several
@@ -90,6 +90,13 @@ def add_figures(parser: argparse.ArgumentParser) -> None:
         choices=("nfslat", "tshark", "first"),
         default="nfslat",
         help="how a response time is measured: first to last byte (default), as tshark does, first to first frame",
+    )
+    figures.add_argument(
+        "--window",
+        type=a_window,
+        metavar="S",
+        help="read both captures in windows of S seconds or more, or as is best (auto), in bounded memory; single "
+        "operations are not kept (docs/scale.md)",
     )
     figures.add_argument(
         "--app-ms",
@@ -249,6 +256,8 @@ def _options(options: argparse.Namespace, command: str) -> Any:
         slowest=options.slowest,
         name_encoding=options.name_encoding,
         anonymize=options.anonymize,
+        window_s=options.window,
+        may_window=not outputs.need_ops(options),
         command=command,
     )
 
@@ -261,6 +270,11 @@ def _refuse_what_does_not_fit(options: argparse.Namespace) -> None:
     needs_both = [name for name in _NEED_BOTH if _value(options, name)]
     if options.client is None and needs_both:
         raise UsageError(f"{', '.join(needs_both)}: this needs both captures, the server's and the client's")
+    if options.window is not None:
+        if options.client is None:
+            raise UsageError("--window: this needs both captures, the server's and the client's")
+        if asked := outputs.need_ops(options):
+            raise UsageError(f"--window keeps no single operations, which this needs: {', '.join(asked)}")
     if options.full and options.sections:
         raise UsageError("--full prints all sections, --sections some: give one of them")
     if options.markdown and (options.full or options.sections):

@@ -12,7 +12,7 @@ import os
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -99,15 +99,19 @@ def decode(
     source, found = read(
         source, tools, progress, lambda paths, job: _native.decode(paths, *ranks, RANK_ACTION, job, segments)
     )
-    facts = {
+    return source, decoded(found, **facts_of(source, found.files))
+
+
+def facts_of(source: Source, found: Sequence[_native.File]) -> dict[str, Any]:
+    """What `found` tells of `source`, when its files were read: fields of `nfslat.model.decoded.Facts`."""
+    return {
         "first_ns": min(file.first_ns for file in source.files),
         "last_ns": max(file.last_ns for file in source.files),
         "cut_short": any(file.cut_short for file in source.files),
-        "interface_drops": sum(file.dropped for file in found.files),
-        "untimed_packets": sum(file.untimed for file in found.files),
-        "misdated_packets": sum(file.misdated for file in found.files),
+        "interface_drops": sum(file.dropped for file in found),
+        "untimed_packets": sum(file.untimed for file in found),
+        "misdated_packets": sum(file.misdated for file in found),
     }
-    return source, decoded(found, **facts)
 
 
 def read(
@@ -126,23 +130,29 @@ def read(
     with contextlib.ExitStack() as stack:
         paths = [stack.enter_context(readable(file, tools)) for file in source.files]
         result = _run(source, lambda job: work(paths, job), progress)
+    source = was_read(source, result.files)
+    if not may_be_empty and not source.files:
+        refuse_empty(source.name)
+    return source, result
+
+
+def was_read(source: Source, found: Sequence[_native.File]) -> Source:
+    """With what is known of its files now; those without packets are left out."""
     files = tuple(
         dataclasses.replace(
             file,
-            format=file.format if file.is_foreign or file.is_export else found.format,
-            snaplen=found.snaplen,
-            packets=found.packets,
-            first_ns=found.first_ns,
-            last_ns=found.last_ns,
-            cut_short=file.cut_short or found.damage is not None,
-            damage=found.damage or file.damage,
-            strange_link=found.link,
+            format=file.format if file.is_foreign or file.is_export else told.format,
+            snaplen=told.snaplen,
+            packets=told.packets,
+            first_ns=told.first_ns,
+            last_ns=told.last_ns,
+            cut_short=file.cut_short or told.damage is not None,
+            damage=told.damage or file.damage,
+            strange_link=told.link,
         )
-        for file, found in zip(source.files, result.files, strict=True)
+        for file, told in zip(source.files, found, strict=True)
     )
-    if not may_be_empty and not any(file.packets for file in files):
-        refuse_empty(source.name)
-    return dataclasses.replace(source, files=tuple(file for file in files if file.packets)), result
+    return dataclasses.replace(source, files=tuple(file for file in files if file.packets))
 
 
 def _unread(name: str, path: Path, first_ns: int = NULL) -> File:

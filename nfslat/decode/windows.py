@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from nfslat import _native
 from nfslat.decode.capture import Source, refuse_stored
-from nfslat.decode.native import decoded, readable, refused
+from nfslat.decode.native import decoded, facts_of, readable, refused, was_read
 from nfslat.decode.tools import Tools
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import RANK_ACTION, op_ranks
@@ -38,13 +39,19 @@ class Windows:
     def __init__(self, source: Source, tools: Callable[[], Tools], width_ns: int) -> None:
         """`width_ns`: of a window, in ns of the capture's clock."""
         refuse_stored(source)
-        self.source = source
+        self.source = source  # when all was read, with what is known of its files
+        self.facts: dict[str, Any] = {}  # then: fields of `nfslat.model.decoded.Facts` that files tell
         self._stack = contextlib.ExitStack()
-        job = _native.Job()
+        job = self._job = _native.Job()
         paths = [self._stack.enter_context(readable(file, tools)) for file in source.files]
         self._stack.callback(job.stop)
         ranks = op_ranks(callback=False), op_ranks(callback=True)
         self._stream = _native.Windows(paths, width_ns, *ranks, RANK_ACTION, job)
+
+    @property
+    def bytes(self) -> int:
+        """Read so far, compressed as the files are."""
+        return self._job.bytes
 
     def is_ready(self) -> bool:
         """Does the next one come, or the end, within some ms?"""
@@ -62,6 +69,9 @@ class Windows:
             self.close()
             raise refused(self.source, problem) from problem
         if taken is None:
+            if files := self._stream.files:
+                self.source = was_read(self.source, files)
+                self.facts = facts_of(self.source, files) if self.source.files else {}
             self.close()
             raise StopIteration
         begin_ns, end_ns, found = taken

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
 import numpy as np
 
-from nfslat.model.blocks import side_by_side
+from nfslat.model.blocks import side_by_side, tally
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS
-from nfslat.model.tables import I64, U32
+from nfslat.model.tables import I32, I64, U32, Bool, Loose
 from nfslat.select import client_ends
 
 _COUNTS_UP, _LARGEST_GAP = 0.3, 1000  # XIDs of a connection that count up, with gaps
@@ -15,29 +18,61 @@ _OWN = 0.9  # numbers there are for each call; where there are fewer they come a
 _SPARSE = 8  # where XIDs are less dense than one in so many numbers, they are sorted
 
 
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """Calls of all programs, answered or not: NFSACL shares NFS's connections and XIDs. Rows of columns as in `Ops`."""
+
+    conn: I32
+    xid: U32
+    is_nfs: Bool
+    clients: Sequence[str]  # address of the client of each connection
+
+    def take(self, rows: Bool) -> Calls:
+        """Some of them."""
+        return replace(self, conn=self.conn[rows], xid=self.xid[rows], is_nfs=self.is_nfs[rows])
+
+
+def calls_of(decoded: Decoded) -> Calls:
+    """All of a capture: those with an answer first, then those of `unanswered`."""
+    ops, loose = decoded.ops, unanswered(decoded)
+    nfs = np.array([kind.program == NFS for kind in ops.kinds], dtype=np.bool_)
+    conn, xid, kind = ops.conn, ops.xid, ops.kind
+    if len(loose):
+        conn, xid, kind = (
+            np.concatenate([one, vars(loose)[name]]) for name, one in (("conn", conn), ("xid", xid), ("kind", kind))
+        )
+    clients = [address for address, _ in client_ends(ops)]
+    is_nfs = nfs[kind] if len(nfs) else np.zeros(0, dtype=np.bool_)
+    return Calls(conn, xid, is_nfs, clients)
+
+
+def unanswered(decoded: Decoded) -> Loose:
+    """Calls among the loose messages."""
+    return decoded.loose.take(decoded.loose.is_reply == 0)
+
+
 def missing_calls(decoded: Decoded) -> I64:
-    """Calls of each connection that the capture does not show, counted by the gaps in the client's XIDs; 0 where they
-    do not count up.
+    """`missing_of` all calls of a capture."""
+    return missing_of(calls_of(decoded))
+
+
+def missing_of(calls: Calls) -> I64:
+    """Calls of each connection that are not among these, counted by the gaps in the client's XIDs; 0 where they do not
+    count up.
 
     Most clients count their XIDs up by one a call on each connection (Linux net/sunrpc/xprt.c: xprt_alloc_xid), in the
     byte order of the machine. A lower bound: what is missing at the beginning and at the end leaves no gap. Others
     number the calls of all their connections in one row: what one connection leaves out another one has.
     """
-    ops, loose = decoded.ops, decoded.loose
-    calls = loose.take(loose.is_reply == 0)  # of all programs: NFSACL shares NFS's connections and XIDs
-    nfs = np.array([kind.program == NFS for kind in ops.kinds], dtype=np.bool_)
-    with_nfs = {*ops.classes.conn[nfs[ops.classes.kind]].tolist(), *calls.conn[nfs[calls.kind]].tolist()}
-    missing = np.zeros(len(ops.connections), dtype=np.int64)
-    conn, xids = ops.conn, ops.xid
-    if len(calls):
-        conn, xids = np.concatenate([conn, calls.conn]), np.concatenate([xids, calls.xid])
+    conn, xids, clients = calls.conn, calls.xid, calls.clients
+    missing = np.zeros(len(clients), dtype=np.int64)
+    with_nfs = np.flatnonzero(tally(len(conn), len(clients), lambda at: conn[at][calls.is_nfs[at]])).tolist()
     if len(missing) == 1:
         missing[:] = _gaps(xids) if with_nfs else 0
         return missing
     order, places = side_by_side(len(conn), len(missing), lambda at: conn[at])
     for row in with_nfs:
         missing[row] = _gaps(xids[order[places[row]]])
-    clients = [address for address, _ in client_ends(ops)]
     for client in {clients[row] for row in np.flatnonzero(missing).tolist()}:
         of_client = [row for row, address in enumerate(clients) if address == client and len(order[places[row]])]
         if len(of_client) > 1:

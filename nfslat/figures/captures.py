@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from nfslat.answer import model
 from nfslat.decompose import srt_ns
 from nfslat.figures.audit.capture import capture_notes
 from nfslat.figures.audit.unseen import with_unseen
-from nfslat.figures.matched import Groups, names_of
+from nfslat.figures.matched import Groups, Key, names_of
 from nfslat.figures.stats import histogram, summary_of
 from nfslat.figures.unseen import figures_of
 from nfslat.model.blocks import filled
@@ -57,19 +57,23 @@ def capture_of(side: Side, gaps: I64, unseen: Unseen | None) -> model.Capture:
 
 def raw_rows(side: Side, definition: str, role: str) -> list[model.RawRow]:
     """Response times of the selected ops of one capture, matched or not, by operation."""
+    return [
+        model.RawRow(*names_of(key), len(durations), histogram=histogram(durations), srt_ms=summary_of(durations))
+        for key, durations in durations_by_kind(side, definition, role)
+    ]
+
+
+def durations_by_kind(side: Side, definition: str, role: str) -> Iterator[tuple[Key, I64]]:
+    """The same, ns, in any order; the most frequent operation first."""
     ops, kept = side.ops, side.kept
     if not len(ops):
-        return []
+        return
     rows = None if kept.all() else np.flatnonzero(kept)
     groups = Groups.of(ops.kinds, ops.kind if rows is None else ops.kind[rows])
     order = groups.order if rows is None else rows[groups.order].astype(np.int32)
     durations = filled(len(order), np.int64, lambda at: srt_ns(ops, definition, role, order[at].astype(np.int64)))
-    return [
-        model.RawRow(
-            *names_of(key), span.stop - span.start, histogram=histogram(d := durations[span]), srt_ms=summary_of(d)
-        )
-        for key, span in zip(groups.keys, groups.spans, strict=True)
-    ]
+    for key, span in zip(groups.keys, groups.spans, strict=True):
+        yield key, durations[span]
 
 
 def selection_of(sides: Mapping[str, Side], filters: Filters) -> model.Selection:

@@ -5,6 +5,8 @@ The one figure on completeness: headline, confidence, tables and JSON have it fr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from nfslat.answer.model import Completeness
@@ -22,28 +24,35 @@ def completeness_of(c: Analysis) -> Completeness:
     """Of the operations that both captures could show: those outside their common time, and of hosts that only one of
     them knows, are left out."""
     both = len(c.matched) + c.untimed
-    alone = {name: _alone(c, name) for name in NOT_AT}
-    found: dict[str, int] = {}
+    alone = {name: alone_of(c, name) for name in NOT_AT}
+    lost = {}
     for name, side, other in (("server", c.server, c.client), ("client", c.client, c.server)):
-        opposite = "client" if name == "server" else "server"
         hidden, counted = _hidden(side, other, c.missing_calls[name]), c.unseen[name]
         if name == "client":
             hidden = max(hidden, min(share_again(side), 0.99))
         # Filters leave out of what is hidden as much as of what is shown.
-        lost = round((both + alone[name]) * hidden / (1 - hidden)) if counted is None else counted.ops
+        lost[name] = round((both + alone[name]) * hidden / (1 - hidden)) if counted is None else counted.ops
+    return completeness(len(c.matched), c.untimed, alone, lost)
+
+
+def completeness(ops: int, untimed: int, alone: Mapping[str, int], lost: Mapping[str, int]) -> Completeness:
+    """`ops` have figures; by side, `alone` are those that the other capture should have and has not, `lost` those that
+    a capture knows of and does not show."""
+    found: dict[str, int] = {}
+    for name, opposite in (("server", "client"), ("client", "server")):
         missing = {
             NOT_AT[opposite]: alone[name],
             NOT_AT[name]: alone[opposite],
-            NEITHER: max(lost - alone[opposite], 0),
+            NEITHER: max(lost[name] - alone[opposite], 0),
         }
         if sum(missing.values()) >= sum(found.values()):
             found = missing
-    found = {why: ops for why, ops in (found | {UNTIMED: c.untimed}).items() if ops}
-    of = len(c.matched) + sum(found.values())
-    return Completeness(share=len(c.matched) / of if of else 0.0, ops=len(c.matched), of=of, missing=found)
+    found = {why: count for why, count in (found | {UNTIMED: untimed}).items() if count}
+    of = ops + sum(found.values())
+    return Completeness(share=ops / of if of else 0.0, ops=ops, of=of, missing=found)
 
 
-def _alone(c: Analysis, name: str) -> int:
+def alone_of(c: Analysis, name: str) -> int:
     """Ops of a side without a partner, that the other capture should have."""
     fates, compared = c.missed(name), c.compared(name)
     missed = compared & (fates != Miss.MATCHED) & (fates != Miss.OUTSIDE_OVERLAP)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -46,7 +47,18 @@ _SAME = 1.1
 _NEARLY_ALL = 0.99
 
 
-def findings_and_verdict(
+@dataclass(frozen=True)
+class Judged:
+    """What explains the time of some ops, the verdict, and what both rest on."""
+
+    causes: list[Diagnosis]  # by what mending each would give
+    verdict: model.Verdict
+    facts: Facts
+    mean: Layers  # as the verdict has it
+    ground: Ground
+
+
+def judge(
     c: Analysis,
     known: Known,
     matched: model.MatchedOps,
@@ -54,14 +66,10 @@ def findings_and_verdict(
     transport: list[model.Transport] | None,
     hangs: Sequence[Diagnosis] = (),
     objectives: Sequence[model.Objective] = (),
-) -> tuple[list[Diagnosis], model.Verdict | None, Facts | None]:
-    """What explains the time, by what mending it would give; the verdict; what both rest on. `hangs` explain none of
-    it, and are faults all the same.
-
-    Nothing where no op is matched.
-    """
+) -> Judged | None:
+    """`hangs` explain none of the time, and are faults all the same. None where no op is matched."""
     if matched.total is None or matched.slowest is None:
-        return [], None, None
+        return None
     facts = _facts(c, known, (matched.total, matched.slowest), matched.by_op, inflight)
     worst = _layers(matched.slowest, None if facts.stalls is None else facts.stalls.slowest_ms)
     facts = dataclasses.replace(
@@ -100,7 +108,7 @@ def findings_and_verdict(
         lost_share=0.0 if c.inferred is None else _lost_share(next(iter(c.measured.values()))),
     )
     mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
-    return found, verdict(mean, worst, ground, [*found, *hangs], objectives), facts
+    return Judged(found, verdict(mean, worst, ground, [*found, *hangs], objectives), facts, mean, ground)
 
 
 def _lost_share(side: Side) -> float:

@@ -84,7 +84,7 @@ def server_in_flight(seen: Seen, load: ServerLoad, rows: I32 | I64, server_ms: f
         servers=load.jobs.servers,
         max=seen.levels.max,
         mean=seen.levels.mean or 0.0,
-        levels=_levels(seen.levels),
+        levels=levels_rows(seen.levels),
         knee=seen.knee,
         threads_lower_bound=threads.bound.threads,
         lower_bound_seen=threads.bound.times,
@@ -112,7 +112,7 @@ def _client(found: InFlight, ends: list[tuple[str, int]]) -> model.ClientInFligh
     return model.ClientInFlight(
         max=seen.levels.max,
         mean=seen.levels.mean or 0.0,
-        levels=_levels(seen.levels),
+        levels=levels_rows(seen.levels),
         knee=seen.knee,
         slots_estimate=first.slots if first else None,
         at_limit_share=first.at_top_share if first else None,
@@ -172,7 +172,8 @@ def _session(one: Session) -> model.SessionInFlight:
     )
 
 
-def _levels(levels: Levels) -> list[model.Level]:
+def levels_rows(levels: Levels) -> list[model.Level]:
+    """As the report has them."""
     busy_ns = levels.busy_ns
     return [
         model.Level(level, int(levels.time_ns[level]) / busy_ns, levels.throughput_per_s(level) or 0.0)

@@ -136,10 +136,10 @@ def _row(
         negative_network=network[1],
         parts_ms=model.Parts(
             call_send=parts["call_send"],
-            call_net=_told(parts["call_net"], error),
+            call_net=told(parts["call_net"], error),
             server=parts["server"],
             reply_send=parts["reply_send"],
-            reply_net=_told(parts["reply_net"], error),
+            reply_net=told(parts["reply_net"], error),
             net_both=parts["call_net"] + parts["reply_net"],
             one_way_error=error,
             **_waits(c, rows),
@@ -174,7 +174,7 @@ def _waits(c: Analysis, rows: slice | I32 | I64) -> dict[str, float | None]:
     }
 
 
-def _told(figure: float, error: float | None) -> float | None:
+def told(figure: float, error: float | None) -> float | None:
     """A one-way figure, where the clocks are known well enough to tell it."""
     return None if error is None or abs(figure) <= error else figure
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -18,6 +19,11 @@ _MANTISSA_BITS, _EXPONENT_OF_HALF = 52, 1022  # of a float64
 _LABELS = tuple(
     "1u 2u 4u 8u 16u 32u 64u .1m .2m .5m 1m 2m 4m 8m 16m 33m 65m .1s .2s .5s 1s 2s 4s 8s 16s 33s 67s "
     "134s 268s 536s 1073s".split()
+)
+_BUCKETS = (
+    Bucket(0, "<=0", 0),
+    *(Bucket(1 << power, label, 0) for power, label in enumerate(_LABELS)),
+    Bucket(None, "more", 0),
 )
 
 
@@ -60,14 +66,25 @@ def histogram(durations_ns: I64) -> list[Bucket]:
     """
     if not len(durations_ns):
         return []
-    rows = [
-        Bucket(0, "<=0", 0),
-        *(Bucket(1 << power, label, 0) for power, label in enumerate(_LABELS)),
-        Bucket(None, "more", 0),
-    ]
-    counts = np.sum(each_block(len(durations_ns), lambda at: _in_buckets(durations_ns[at], len(rows))), axis=0)
-    used = np.flatnonzero(counts)
-    return [dataclasses.replace(rows[i], count=int(counts[i])) for i in range(int(used[0]), int(used[-1]) + 1)]
+    counts = np.sum(each_block(len(durations_ns), lambda at: _in_buckets(durations_ns[at], len(_BUCKETS))), axis=0)
+    return _filled(counts.tolist())
+
+
+def added(some: Iterable[Sequence[Bucket]]) -> list[Bucket]:
+    """The histogram of all durations that have these histograms."""
+    places = {one.le_us: at for at, one in enumerate(_BUCKETS)}
+    counts = [0] * len(_BUCKETS)
+    for buckets in some:
+        for one in buckets:
+            counts[places[one.le_us]] += one.count
+    return _filled(counts)
+
+
+def _filled(counts: Sequence[int]) -> list[Bucket]:
+    used = [at for at, count in enumerate(counts) if count]
+    if not used:
+        return []
+    return [dataclasses.replace(_BUCKETS[at], count=counts[at]) for at in range(used[0], used[-1] + 1)]
 
 
 def _in_buckets(durations_ns: I64, buckets: int) -> I64:

@@ -11,10 +11,10 @@ from nfslat.answer.figures import Summary
 from nfslat.answer.model import Report
 from nfslat.decompose import srt_ns
 from nfslat.figures.stats import summary_of
-from nfslat.live.pairs import Pair
 from nfslat.model.tables import Ops
 from nfslat.model.units import NS_PER_S, iso
 from nfslat.select import is_reverse
+from nfslat.windows.pairs import Pair
 
 SCHEMA = "nfslat.live/1"
 
@@ -67,7 +67,7 @@ def row_of(pair: Pair) -> Row:
         ops_per_s=len(forward) / seconds,
         mb_per_s=float(pair.client.details.loads.bytes.sum()) / seconds / 1e6,
         matched=0 if total is None else total.count,
-        given_up=pair.unmatched,
+        given_up=pair.given_up,
         client_ms=None if client is None else client.mean,
         client_p99_ms=None if client is None else client.p99,
         network_ms=total.network_ms.mean if total else None,

@@ -34,7 +34,7 @@ from nfslat.findings.catalogue import row
 from nfslat.fleet.compare.cells import OpClass
 from nfslat.fleet.compare.compare import Compared, compare
 from nfslat.fleet.compare.groups import fisher
-from nfslat.fleet.compare.sketch import RELATIVE_ERROR
+from nfslat.figures.sketch import RELATIVE_ERROR
 from nfslat.fleet.compare.summary import ClientSummary
 from nfslat.fleet.compare.tops import Top
 from nfslat.fleet.compare.windows import Windows

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nfslat.decode.windows import Window, Windows
 from nfslat.decode.workspace import open_workspace
-from nfslat.live.pairs import Pair, pairs
+from nfslat.windows.pairs import Pair, pairs
 from nfslat.model.units import NS_PER_S
 
 

@@ -24,7 +24,7 @@ def missing_notes(side: Side, gaps: I64) -> list[AuditNote]:
     d = side.decoded
     hidden, missing = d.hidden, int(gaps.sum())
     unanswered, orphans = d.states[State.NO_REPLY], d.states[State.NO_CALL]
-    messages, calls = max(d.messages, 1), max(len(d.ops) + unanswered + missing, 1)
+    messages, calls = max(d.messages, 1), max(d.states[State.PAIRED] // 2 + unanswered + missing, 1)
     is_explained = unanswered + orphans <= _EXPLAINED * (hidden + missing) + d.lost_bytes / _SMALLEST
     is_much = max(hidden / messages, missing / calls) > MANY
     is_much |= is_explained and max(unanswered, orphans) > MANY * messages

@@ -128,7 +128,7 @@ def remarks(c: Analysis, *, application_known: bool) -> list[str]:
             "given first"
         )
     if not application_known:
-        out += _above_the_wire(c)
+        out += above_the_wire(c)
     for name in _SIDES:
         if count := strangers(c, name):
             who = [f"{host} ({ops:,} ops, {share * 100:.1f} %)" for host, ops, share in stranger_hosts(c, name)]
@@ -204,7 +204,7 @@ def _inferred(found: Inferred) -> list[str]:
     return out
 
 
-def _above_the_wire(c: Analysis) -> list[str]:
+def above_the_wire(c: Analysis) -> list[str]:
     """That it is not in the captures; nothing where slots are seen to be the limit, for the finding says it then."""
     mounts = c.inflight.mounts[:1]
     session = next((one for one in c.inflight.sessions if not one.callbacks), None)

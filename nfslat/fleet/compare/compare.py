@@ -9,21 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from nfslat.figures.sketch import Sketch
 from nfslat.fleet import model
-from nfslat.fleet.compare import sketch
 from nfslat.fleet.compare.common import common, of_own_reports, spent_ns
 from nfslat.fleet.compare.distinct import Odd, odd_clients
 from nfslat.fleet.compare.excess import Beyond, grid_of, window_excess
 from nfslat.fleet.compare.outliers import standings
 from nfslat.fleet.compare.patterns import Fleetwide, peculiar
-from nfslat.fleet.compare.sketch import Sketch
 from nfslat.fleet.compare.slow_paths import slow_paths
 from nfslat.fleet.compare.summary import BOTH, ClientSummary, OpFigures
 from nfslat.fleet.compare.verdict import verdict
 from nfslat.fleet.compare.windows import Windows
 from nfslat.model.units import to_ms
 
-RELATIVE_ERROR = sketch.RELATIVE_ERROR  # of percentiles over clients
 _SCOPES = ("all", "group", "one")
 
 

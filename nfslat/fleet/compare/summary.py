@@ -11,11 +11,11 @@ from nfslat.answer import model
 from nfslat.answer.figures import Summary
 from nfslat.figures.matched import keys_of, names_of
 from nfslat.figures.pivots import sizes_of
+from nfslat.figures.sketch import Sketch, exact_sum, sketches_of
 from nfslat.findings.client import SLOT_CODES, Slots
 from nfslat.findings.network import DELAY, Delay
 from nfslat.fleet.compare.attributes import attributes, servers_of
 from nfslat.fleet.compare.cells import Cells, OpClass, cells_of
-from nfslat.fleet.compare.sketch import Sketch, exact_sum, sketches_of
 from nfslat.fleet.compare.tops import Top, tops_of
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Brief

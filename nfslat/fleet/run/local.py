@@ -30,10 +30,10 @@ import psutil
 from nfslat.errors import InputError, UsageError
 from nfslat.fleet.run.kept import Kept, keep
 from nfslat.fleet.run.pool import FAILURES, POLL_S, Done, Heard, Pool, SchedulerGone, done_here, undisturbed, why
+from nfslat.kernels.memory import container_memory
 
 _WORKER_BYTES = 320_000_000  # with all that it imports, and a small capture
 _SHARE = 0.9  # of this machine's memory
-_CONTAINERS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # cgroups(7), 2 and 1
 _STARTS = 3  # processes in a row that die before they take a task
 _END_S = 3.0  # to take away what they were writing
 _OF_TERMINALS = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)  # a terminal sends them to all processes in front of it
@@ -359,8 +359,4 @@ def _parsed(memory: str) -> int:
 
 def _memory_bytes() -> int:
     """Of this machine, or of the container that this runs in."""
-    least = psutil.virtual_memory().total
-    for name in _CONTAINERS:
-        with contextlib.suppress(OSError, ValueError):  # not there; "max"
-            least = min(least, int(Path(name).read_text()))
-    return least
+    return int(min(psutil.virtual_memory().total, container_memory()))

@@ -22,6 +22,7 @@ from nfslat import __version__
 from nfslat.answer.model import ServerInFlight, Tool
 from nfslat.decode import native
 from nfslat.errors import InputError
+from nfslat.figures.sketch import RELATIVE_ERROR
 from nfslat.fleet import model
 from nfslat.fleet.compare import compare as comparison
 from nfslat.fleet.compare.summary import ClientSummary
@@ -283,7 +284,7 @@ class Run:
                 begin=iso(server.first_ns),
                 end=iso(server.last_ns),
             ),
-            relative_error=comparison.RELATIVE_ERROR,
+            relative_error=RELATIVE_ERROR,
             window_s=to_s(windows.step_ns),
             server=self._server_model,
             by_op=found.by_op,

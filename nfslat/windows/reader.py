@@ -7,25 +7,45 @@ brings nothing, windows of the other one are taken in, up to a bound.
 from __future__ import annotations
 
 from collections import deque
+from typing import Protocol
 
+from nfslat.decode.capture import Source
 from nfslat.decode.in_line import in_line
-from nfslat.decode.windows import Window, Windows
+from nfslat.decode.windows import Window
 from nfslat.model.decoded import Decoded
+from nfslat.model.tables import Ops
 
 _MOST_AHEAD = 5_000_000  # ops that are taken in before they are asked for
+
+
+class Windowed(Protocol):
+    """What reads a capture: `nfslat.decode.windows.Windows`, `nfslat.windows.counted.Counted`."""
+
+    @property
+    def source(self) -> Source:
+        """The capture."""
+
+    def is_ready(self) -> bool:
+        """Does the next one come, or the end, within some ms?"""
+
+    def __next__(self) -> Window:
+        """Waits for it."""
 
 
 class Reader:
     """What was read of a capture and is not done with is in `held`."""
 
-    def __init__(self, windows: Windows) -> None:
-        """All that ended before `end_ns` was read, from `begin_ns` on; None: nothing so far."""
+    def __init__(self, windows: Windowed) -> None:
+        """All that ended before `end_ns` was read, from `begin_ns` on; None: nothing so far. First and last are those
+        of packets."""
         self.source = windows.source
         self.held: list[Decoded] = []
         self.begin_ns: int | None = None
         self.end_ns: int | None = None
+        self.first_ns: int | None = None
+        self.last_ns = 0
         self.is_over = False
-        self.dropped = 0  # ops that were not held until somebody asked for them
+        self.dropped: list[Ops] = []  # that were not held until somebody asked for them
         self._windows = windows
         self._ahead: deque[Window | None] = deque()
         self._other: Reader | None = None
@@ -43,6 +63,8 @@ class Reader:
         self.held.append(window.decoded)
         self.begin_ns = window.begin_ns if self.begin_ns is None else self.begin_ns
         self.end_ns = window.end_ns
+        self.first_ns = window.decoded.first_ns if self.first_ns is None else self.first_ns
+        self.last_ns = window.decoded.last_ns
         return window
 
     def read_to(self, end_ns: int, held_ns: int) -> None:
@@ -50,7 +72,7 @@ class Reader:
         while not self.is_over and (self.end_ns is None or self.end_ns < end_ns):
             self.read()
             while len(self.held) > 1 and int(self.held[0].ops.t3.max(initial=0)) < end_ns - held_ns:
-                self.dropped += len(self.held.pop(0).ops)
+                self.dropped.append(self.held.pop(0).ops)
 
     def joined(self) -> Decoded:
         """What is held as one table, which it stays."""
@@ -62,16 +84,27 @@ class Reader:
         """Held."""
         return sum(len(one.ops) for one in self.held)
 
+    @property
+    def ran_ns(self) -> tuple[int, int]:
+        """From when to when packets were captured, as far as is known."""
+        return self.first_ns or 0, self.last_ns if self.is_over else max(self.end_ns or 0, self.last_ns)
+
     def _next(self) -> Window | None:
         if self._ahead:
             return self._ahead.popleft()
         while not self._windows.is_ready():
             if self._other is not None:
                 self._other._take_in()
-        return next(self._windows, None)
+        return self._read()
 
     def _take_in(self) -> None:
         taken = sum(len(one.decoded.ops) for one in self._ahead if one is not None)
         is_at_end = bool(self._ahead) and self._ahead[-1] is None
         if not is_at_end and not self.is_over and taken < _MOST_AHEAD and self._windows.is_ready():
-            self._ahead.append(next(self._windows, None))
+            self._ahead.append(self._read())
+
+    def _read(self) -> Window | None:
+        try:
+            return next(self._windows)
+        except StopIteration:
+            return None

@@ -10,18 +10,20 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from nfslat import pipeline
 from nfslat.decode.capture import Source
 from nfslat.decode.in_line import parted
-from nfslat.decode.windows import Window, Windows
+from nfslat.decode.windows import Window
 from nfslat.errors import InputError
-from nfslat.live.reader import Reader
 from nfslat.match.match import Matching, match
 from nfslat.model.decoded import Decoded
-from nfslat.model.tables import Matched, Miss, Ops
+from nfslat.model.tables import Bool, Matched, Miss, Ops
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Correlation, Side
-from nfslat.select import Filters
+from nfslat.select import Filters, is_reverse, select
+from nfslat.windows.reader import Reader, Windowed
 
 # An op of the server's that has no partner after so long has none: by then TCP has given up, or the client's capture
 # lacks it.
@@ -43,13 +45,26 @@ class Pair:
     end_ns: int
     client: Decoded
     found: Correlation | None
-    unmatched: int  # of the server's ops, those that were given up meanwhile
+    later_ns: int = 0  # about so much later the client's clock is than the server's
+    unmatched: int = 0  # of the server's ops, those that were given up meanwhile
+    outside: int = 0  # of the server's ops, those that ended before the client's capture began, or began after its end
+    is_outside: bool = False  # the server's capture ran no more
+    is_rest: bool = False  # what was held when the captures ended: it may have no op of the client's
+
+    @property
+    def given_up(self) -> int:
+        """Of the server's ops, those that have no partner."""
+        return self.unmatched + self.outside
 
 
-def pairs(server: Windows, client: Windows, srt: str) -> Iterator[Pair]:
+class Exchanged(Exception):
+    """By their packets the captures were given client first."""
+
+
+def pairs(server: Windowed, client: Windowed, srt: str, *, may_swap: bool = False) -> Iterator[Pair]:
     """Each window of the client's clock, as soon as both captures have it; the first one may be longer.
 
-    Raises ``InputError`` where the two have nothing in common for long.
+    Raises ``InputError`` where the two have nothing in common for long, and, if `may_swap`, `Exchanged`.
     """
     of_server, of_client = Reader(server), Reader(client)
     of_server.beside(of_client)
@@ -61,21 +76,26 @@ def pairs(server: Windows, client: Windows, srt: str) -> Iterator[Pair]:
         begin_ns = window.begin_ns if begin_ns is None else min(begin_ns, window.begin_ns)  # clocks are set back
         later_ns = clocks.later_ns(window)
         if later_ns is not None:
-            pair = _pair(of_server, of_client, (begin_ns, end_ns), later_ns, srt)
+            pair = _pair(of_server, of_client, (begin_ns, end_ns), later_ns, srt, may_swap=may_swap)
+            may_swap &= pair.found is None  # the first one tells
             clocks.learn(pair)
         elif clocks.are_met or not of_client.ops:
-            pair = _unmatched(of_client, (begin_ns, end_ns))
+            pair = _unmatched(of_server, of_client, (begin_ns, end_ns))
         else:
             continue  # what follows may be in the server's capture, and bring this along
         begin_ns = None
         yield pair
-    if not of_client.ops:
+        del pair  # before the next one is made
+    if clocks.last_ns is None and not of_client.ops:
         return
     if clocks.last_ns is None:
         raise _nothing_in_common(of_client.source, clocks.tried)
     of_server.read_to(end_ns - clocks.last_ns + _LATE_NS, _HELD_NS)
     of_server.is_over = True
-    yield _pair(of_server, of_client, (end_ns - _LATE_NS, end_ns), clocks.last_ns, srt)
+    of_client.is_over = True
+    rest = _pair(of_server, of_client, (end_ns - _LATE_NS, end_ns), clocks.last_ns, srt, may_swap=may_swap)
+    if len(rest.client.ops) or rest.given_up:
+        yield dataclasses.replace(rest, is_rest=True)
 
 
 class _Clocks:
@@ -177,12 +197,20 @@ def _matching(server: Decoded, client: Decoded) -> Matching:
     return match(server.ops, client.ops, ran[0], ran[1], (server.details.tcp, client.details.tcp))
 
 
-def _pair(server: Reader, client: Reader, window_ns: tuple[int, int], later_ns: int, srt: str) -> Pair:
+def _pair(
+    server: Reader, client: Reader, window_ns: tuple[int, int], later_ns: int, srt: str, *, may_swap: bool
+) -> Pair:
     """What ended in a window; of either side what may have its partner in the next one is held."""
     end_ns = window_ns[1]
     own = client.joined()
+    dropped, server.dropped = server.dropped, []
+    # When the client's capture ran, on the server's clock.
+    begin_ns, last_ns = client.ran_ns
+    ran_ns = begin_ns - later_ns, last_ns - later_ns if client.is_over else _EVER_NS
+    left = [_left(ops, np.ones(len(ops), dtype=np.bool_), ran_ns) for ops in dropped]
     if not server.held:
-        return _unmatched(client, window_ns)
+        client.held = []
+        return Pair(*window_ns, own, None, later_ns, *_sums(left), is_outside=_is_outside(server, window_ns, later_ns))
     other = server.joined()
     first = _matching(other, own)
     comes = (first.unmatched.client != Miss.MATCHED) & (own.ops.t3 >= end_ns - _LATE_NS) & (not server.is_over)
@@ -192,25 +220,46 @@ def _pair(server: Reader, client: Reader, window_ns: tuple[int, int], later_ns: 
     # What the server did for others takes its threads, too.
     goes = (fates == Miss.MATCHED) | ((fates == Miss.CONNECTION_UNMATCHED) & (other.ops.t3 < until_ns))
     now, rest = parted(other, goes, until_ns)
-    vain = rest.ops.t3 < until_ns - _HELD_NS
+    vain = (rest.ops.t3 < until_ns - _HELD_NS) | client.is_over
+    left.append(_left(rest.ops, vain, ran_ns))
     server.held = [parted(rest, ~vain)[0] if vain.any() else rest]
     client.held = [later]
     found = None
     if len(first.matched):
-        sides = [_side(reader.source, one) for reader, one in ((server, now), (client, own))]
-        found = pipeline.compare(*sides, filters=Filters(), srt=srt, may_swap=False)
-    dropped, server.dropped = server.dropped, 0
-    return Pair(*window_ns, own, found, int(vain.sum()) + dropped)
+        sides = [_side(reader, one) for reader, one in ((server, now), (client, own))]
+        found = pipeline.compare(*sides, filters=Filters(), srt=srt, may_swap=may_swap)
+        if found.swapped:
+            raise Exchanged
+    is_outside = found is None and _is_outside(server, window_ns, later_ns)
+    return Pair(*window_ns, own, found, later_ns, *_sums(left), is_outside=is_outside)
 
 
-def _unmatched(client: Reader, window_ns: tuple[int, int]) -> Pair:
+def _is_outside(server: Reader, window_ns: tuple[int, int], later_ns: int) -> bool:
+    """Did the server's capture end before the window began?"""
+    return server.is_over and server.last_ns <= window_ns[0] - later_ns
+
+
+def _left(ops: Ops, rows: Bool, ran_ns: tuple[int, int]) -> tuple[int, int]:
+    """Of those that an NFS client called: how many the other capture lacks, and how many while it did not run."""
+    ours = rows & (select(ops, Filters(), ops.t0, 0) == 0) & ~ops.spread(is_reverse(ops))
+    outside = int(np.count_nonzero(ours & ((ops.t3 < ran_ns[0]) | (ops.t0 > ran_ns[1]))))
+    return int(np.count_nonzero(ours)) - outside, outside
+
+
+def _sums(left: list[tuple[int, int]]) -> tuple[int, int]:
+    return sum(one for one, _ in left), sum(one for _, one in left)
+
+
+def _unmatched(server: Reader, client: Reader, window_ns: tuple[int, int]) -> Pair:
     own, client.held = client.joined(), []
-    return Pair(*window_ns, own, None, 0)
+    return Pair(*window_ns, own, None, is_outside=server.is_over)
 
 
-def _side(source: Source, decoded: Decoded) -> Side:
-    """As if the capture had run for the time of these packets."""
-    file = dataclasses.replace(source.files[0], first_ns=decoded.first_ns, last_ns=decoded.last_ns)
+def _side(reader: Reader, decoded: Decoded) -> Side:
+    """As if the capture had run until now."""
+    first_ns, last_ns = reader.ran_ns
+    source = reader.source
+    file = dataclasses.replace(source.files[0], first_ns=first_ns, last_ns=last_ns)
     return pipeline.side_of(dataclasses.replace(source, files=(file,)), decoded)
 
 

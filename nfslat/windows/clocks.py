@@ -1,0 +1,111 @@
+"""What is known of the two clocks in each window -> the same of all of them, as one continuous estimate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nfslat.answer.model import Clock, ClockStep
+from nfslat.clock.clock import Clock as Known
+from nfslat.figures.clock import clock_of
+from nfslat.model.units import iso, to_ms
+
+_PPM = 1e6
+_MOST_DRIFT = 500e-6  # of a clock that runs by itself: 100 ppm of a quartz, or what NTP slews it by (RFC 5905)
+
+
+@dataclass(frozen=True)
+class _At:
+    """theta at an instant of the client's clock, ns."""
+
+    t_ns: int
+    low_ns: int
+    high_ns: int
+    theta_ns: int
+
+    @property
+    def width_ns(self) -> int:
+        """How much is left free."""
+        return self.high_ns - self.low_ns
+
+
+class Clocks:
+    """Of all windows so far."""
+
+    def __init__(self) -> None:
+        """Of none."""
+        self._fits = True
+        self._counts = [0, 0, 0]
+        self._steps: list[ClockStep] = []
+        self._first: _At | None = None  # since the last step
+        self._last: _At | None = None
+        self._best: _At | None = None
+        self.worst_error_ns = 0  # how far a one-way time may be off at most
+
+    def add(self, clock: Known) -> None:
+        """One more window."""
+        for at, count in enumerate((clock.rate_changes, clock.messages, clock.contradicting)):
+            self._counts[at] += count
+        if not clock.fits:
+            self._fits = False
+            return
+        self.worst_error_ns = max(self.worst_error_ns, clock.worst_error_ns)
+        now = _at(clock)
+        self._steps += clock_of(clock).steps
+        between = None if self._last is None or clock.steps else _step(self._last, now)
+        if between is not None:
+            self._steps.append(between)
+        if self._first is None or clock.steps or between is not None:
+            self._first = now
+        self._last = now
+        if self._best is None or now.width_ns < self._best.width_ns:
+            self._best = now
+
+    def report(self) -> Clock:
+        """All of them. theta is that of the window which knows it best."""
+        rate_changes, messages, contradicting = self._counts
+        best, first, last = self._best, self._first, self._last
+        if not self._fits or best is None or first is None or last is None:
+            return Clock(False, None, None, None, None, None, self._steps, rate_changes, messages, contradicting)
+        drift = _drift(first, last)
+        return Clock(
+            fits=True,
+            theta_ms=to_ms(best.theta_ns),
+            bound_ms=(to_ms(best.low_ns), to_ms(best.high_ns)),
+            at=iso(best.t_ns),
+            drift_ppm=None if drift is None else drift[1],
+            drift_bound_ppm=None if drift is None else (drift[0], drift[2]),
+            steps=self._steps,
+            rate_changes=rate_changes,
+            messages=messages,
+            contradicting=contradicting,
+        )
+
+
+def _at(clock: Known) -> _At:
+    main = clock.main
+    return _At(main.t_ns, *main.bounds_at(main.t_ns), main.theta_ns)
+
+
+def _drift(first: _At, last: _At) -> tuple[float, float, float] | None:
+    """Least, estimate and most, ppm; the estimate is 0 where none can be seen. None of a single window."""
+    took_ns = last.t_ns - first.t_ns
+    if took_ns <= 0:
+        return None
+    least, most = (last.low_ns - first.high_ns) / took_ns * _PPM, (last.high_ns - first.low_ns) / took_ns * _PPM
+    return least, 0.0 if least <= 0 <= most else (last.theta_ns - first.theta_ns) / took_ns * _PPM, most
+
+
+def _step(before: _At, now: _At) -> ClockStep | None:
+    """Where two windows allow no theta that both have, and no drift makes up for it, a clock was set between them."""
+    took_ns = max(now.t_ns - before.t_ns, 0)
+    least, most = now.low_ns - before.high_ns, now.high_ns - before.low_ns
+    if least <= _MOST_DRIFT * took_ns and most >= -_MOST_DRIFT * took_ns:
+        return None
+    return ClockStep(
+        at=iso(before.t_ns),
+        within_ms=to_ms(took_ns),
+        ms=to_ms(now.theta_ns - before.theta_ns),
+        bound_ms=(to_ms(least), to_ms(most)),
+        clock=None,
+        set_by_ms=None,
+    )

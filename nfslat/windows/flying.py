@@ -1,0 +1,143 @@
+"""What was in flight in each window -> the same of all of them: levels are added up, limits are those of most of it.
+
+How many threads and slots there are is told by single windows; phases of the report say when it changed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nfslat.answer import model
+from nfslat.figures.inflight import inflight_of, levels_rows
+from nfslat.inflight.levels import Levels
+from nfslat.model.tables import I64
+from nfslat.results import Analysis
+from nfslat.windows.counted import longer
+from nfslat.windows.fold import fold
+from nfslat.windows.sums import Sums
+
+_SIDES = ("server", "client")
+# Of the server: counts that add up, and those of which the largest holds for all of the time.
+_ADDED = ("lower_bound_seen", "witnesses", "held", "unseen_first")
+_MOST = ("servers", "threads_lower_bound")
+
+
+@dataclass
+class Mean:
+    """A mean by weight, of what is known."""
+
+    total: float = 0.0
+    weight: float = 0.0
+
+    def add(self, value: float | None, weight: float) -> None:
+        """One more value; None: not known."""
+        if value is not None:
+            self.total, self.weight = self.total + value * weight, self.weight + weight
+
+    @property
+    def value(self) -> float | None:
+        """None where nothing is known."""
+        return self.total / self.weight if self.weight else None
+
+
+@dataclass
+class _Side:
+    """Of one side's levels."""
+
+    time_ns: I64 = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    ended: I64 = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    hidden: Mean = field(default_factory=Mean)  # share of the ops that are not in the capture
+
+    def add(self, levels: Levels, hidden: float) -> None:
+        """Those of one more window."""
+        self.time_ns, self.ended = longer(self.time_ns, levels.time_ns), longer(self.ended, levels.ended)
+        self.hidden.add(hidden, levels.ops)
+
+    @property
+    def levels(self) -> Levels:
+        """All of them."""
+        return Levels(self.time_ns, self.ended)
+
+
+class Flying:
+    """Of all windows so far."""
+
+    def __init__(self) -> None:
+        """Of none."""
+        self._sides = {name: _Side() for name in _SIDES}
+        self._sessions: list[model.SessionInFlight] = []
+        self._caps: list[model.CapInFlight] = []
+        self._mounts: list[model.MountInFlight] = []
+        # By what is said of threads: the window with most of the time, that time, and of all such windows.
+        self._threads: dict[str, tuple[model.ServerInFlight, float, float]] = {}
+        self._client: tuple[model.ClientInFlight, float] | None = None
+        self._counts = dict.fromkeys(_ADDED + _MOST, 0)
+        self._queue_range = Mean(), Mean()
+        self._waiting = Mean()
+
+    def add(self, c: Analysis) -> model.InFlight:
+        """One more window; what is in flight in it by itself."""
+        found, flown = inflight_of(c), c.inflight
+        took_ns, ops = float(c.client_srt_ns.sum()), len(c.matched)
+        for name, seen in (("server", flown.server), ("client", flown.client)):
+            self._sides[name].add(seen.levels, seen.hidden)
+        self._sessions = fold([*self._sessions, *found.sessions])
+        self._caps = fold([*self._caps, *found.caps])
+        self._mounts = fold([*self._mounts, *found.client.mounts])
+        server = dataclasses.replace(found.server, levels=[])
+        said = "limited" if server.limited else "free" if server.cannot is None else "cannot"
+        before = self._threads.get(said)
+        most = (server, took_ns) if before is None or took_ns > before[1] else before[:2]
+        self._threads[said] = (*most, took_ns + (before[2] if before else 0.0))
+        if self._client is None or took_ns > self._client[1]:
+            self._client = dataclasses.replace(found.client, levels=[], mounts=[]), took_ns
+        for name in _ADDED:
+            self._counts[name] += getattr(server, name)
+        for name in _MOST:
+            self._counts[name] = max(self._counts[name], getattr(server, name))
+        for mean, end in zip(self._queue_range, server.queue_range_ms or (None, None), strict=True):
+            mean.add(end, ops)
+        self._waiting.add(server.waiting_share, ops)
+        return found
+
+    def report(self, total: Sums, server_ms: float) -> model.InFlight | None:
+        """Of all ops; `server_ms` is their mean at the server. None where there is none."""
+        if self._client is None:
+            return None
+        at_server, at_client = (self._sides[name].levels for name in _SIDES)
+        queue_ms = total.queue_ms
+        least, most = (one.value for one in self._queue_range)
+        counts: dict[str, Any] = dict(self._counts)
+        return model.InFlight(
+            server=dataclasses.replace(
+                self._leading,
+                max=at_server.max,
+                mean=at_server.mean or 0.0,
+                levels=levels_rows(at_server),
+                waiting_share=self._waiting.value or 0.0,
+                queue_ms=queue_ms,
+                queue_range_ms=None if queue_ms is None or least is None or most is None else (least, most),
+                service_ms=None if queue_ms is None else server_ms - queue_ms,
+                **counts,
+            ),
+            client=dataclasses.replace(
+                self._client[0],
+                max=at_client.max,
+                mean=at_client.mean or 0.0,
+                levels=levels_rows(at_client),
+                mounts=sorted(self._mounts, key=lambda one: -one.ops),
+            ),
+            sessions=self._sessions,
+            caps=self._caps,
+            hidden_share={name: self._sides[name].hidden.value or 0.0 for name in _SIDES},
+        )
+
+    @property
+    def _leading(self) -> model.ServerInFlight:
+        """The window that is most like what is said of most of the time, where anything is."""
+        told = {said: one for said, one in self._threads.items() if said != "cannot"} or self._threads
+        return max(told.values(), key=lambda one: one[2])[0]

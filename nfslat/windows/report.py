@@ -1,0 +1,250 @@
+"""What is kept of all windows -> the report, as of two captures that are read at once.
+
+Percentiles are to within `nfslat.figures.sketch.RELATIVE_ERROR`; those of the slowest 1 %, and all counts, sums and
+means, are exact. What is charged to causes in the slowest 1 % is a mean over the slowest of each window, weighted with
+how many of the slowest of all are in it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from nfslat.answer import model
+from nfslat.answer import outcomes as answered
+from nfslat.answer.words import missing_ops
+from nfslat.decompose import PART_NAMES
+from nfslat.errors import InputError
+from nfslat.evidence.known import Known
+from nfslat.figures.charges import UNEXPLAINED
+from nfslat.figures.completeness import completeness
+from nfslat.figures.matched import names_of, told
+from nfslat.figures.notes import notes_of
+from nfslat.figures.objectives import Slo
+from nfslat.figures.phases import Span, Told, leading
+from nfslat.figures.sketch import RELATIVE_ERROR
+from nfslat.figures.stack import Layer, layers
+from nfslat.findings.capture import capture_findings
+from nfslat.findings.clock import clock_findings
+from nfslat.findings.diagnosis import Diagnosis
+from nfslat.findings.layers import Layers
+from nfslat.findings.words import times
+from nfslat.model.tables import I64
+from nfslat.model.units import iso, to_ms, to_s
+from nfslat.windows.judged import Judgement
+from nfslat.windows.judged import told as judged
+from nfslat.windows.slowest import CLIENT, STRETCH
+from nfslat.windows.sums import Sums, row_of_columns
+from nfslat.windows.whole import SIDES, Whole
+from nfslat.wire.charges.places import AFTER, BEFORE, PLACES
+
+_MOST_PHASES = 50  # that are listed
+
+
+def report_of(whole: Whole, tool: model.Tool, slo: Sequence[Slo] = ()) -> model.Report:
+    """Raises ``InputError`` where no op is in both captures."""
+    if not whole.matched:
+        raise InputError("no operation is in both captures; were both taken at the same time, of the same traffic?")
+    total = Sums.merge(list(whole.by_op.values()))
+    columns = whole.slowest.columns()
+    matched = _matched(whole, total, columns)
+    inflight = whole.flying.report(total, to_ms(total.server.sum_ns / total.count))
+    captures = {name: side.capture(whole.unseen[name], whole.audits[name]) for name, side in whole.sides.items()}
+    clock = whole.clocks.report()
+    of_clock = clock_findings(clock)
+    objectives = [_objective(whole, total, one) for one in slo]
+    causes, verdict, phases = _judged(whole, matched, columns, objectives)
+    stacked = _stack(total.row(("", "all", "")), inflight)
+    return model.Report(
+        schema=model.SCHEMA,
+        nfslat=tool,
+        captures=captures,
+        raw={name: side.rows() for name, side in whole.sides.items()},
+        selection=model.Selection({}, {name: side.left_out() for name, side in whole.sides.items()}),
+        notes=notes_of(whole.audit, of_clock, whole.remarks, [_how(whole)]),
+        matched=matched,
+        clock=clock,
+        audit=whole.audit,
+        transport=whole.transport,
+        hangs=whole.hangs,
+        charges=_charges(whole, total, columns),
+        inflight=inflight,
+        outcomes=answered.Outcomes(
+            statuses=whole.statuses,
+            tried_again=sorted(whole.tried_again, key=lambda row: (-row.between_ms, row.op, row.version, row.reason)),
+            recoveries=whole.recoveries,
+        ),
+        stack=stacked,
+        findings=[
+            *(one.as_finding() for one in causes),
+            *capture_findings(captures, whole.audit),
+            *of_clock,
+        ],
+        verdict=verdict,
+        phases=phases,
+    )
+
+
+def _how(whole: Whole) -> str:
+    took_s = to_s(whole.runs[-1].end_ns - whole.runs[0].begin_ns) / max(whole.windows, 1)
+    return (
+        f"the captures were read in {times(whole.windows, 'window')} of {took_s:,.1f} s on average: counts and means "
+        f"are of all operations, percentiles to within {RELATIVE_ERROR * 100:.1f} %, and threads, slots and causes "
+        "were judged window by window"
+    )
+
+
+def _matched(whole: Whole, total: Sums, columns: I64) -> model.MatchedOps:
+    keys = sorted(whole.by_op, key=lambda key: (-whole.by_op[key].count, key))
+    lost = {name: side.lost(whole.conns[name]) for name, side in whole.sides.items()}
+    return model.MatchedOps(
+        processed={name: side.ops for name, side in whole.sides.items()},
+        ops=whole.matched,
+        untimed=whole.untimed,
+        unmatched={name: {why: ops for why, ops in whole.unmatched[name].items() if ops} for name in SIDES},
+        by_op=[whole.by_op[key].row(names_of(key)) for key in keys],
+        total=total.row(("", "all", "")),
+        slowest=row_of_columns(
+            columns, ("", "slowest 1 %", ""), None if total.one_way_ns is None else total.one_way_ns / total.count
+        ),
+        parts=_parts(whole, total),
+        completeness=completeness(whole.matched, whole.untimed, whole.alone, lost),
+    )
+
+
+def _parts(whole: Whole, total: Sums) -> model.PartSummaries:
+    found = {name: whole.parts[name].summary() for name in PART_NAMES}
+    error = None if total.one_way_ns is None else to_ms(whole.clocks.worst_error_ns)
+    one_way = {
+        name: found[name] if told(found[name].p50, error) is not None else None for name in ("call_net", "reply_net")
+    }
+    return model.PartSummaries(
+        call_send=found["call_send"],
+        call_net=one_way["call_net"],
+        server=found["server"],
+        reply_send=found["reply_send"],
+        reply_net=one_way["reply_net"],
+        one_way_error=error,
+    )
+
+
+def _slow_shares(columns: I64, *, by_time: bool) -> dict[int, float]:
+    """Of the slowest ops, or of their time, what is in which stretch."""
+    weights = columns[CLIENT].astype(np.float64) if by_time else np.ones(columns.shape[1])
+    sums = np.bincount(columns[STRETCH], weights)
+    return {int(stretch): float(sums[stretch] / sums.sum()) for stretch in np.flatnonzero(sums)}
+
+
+def _charges(whole: Whole, total: Sums, columns: I64) -> list[model.Charge] | None:
+    if (charges := whole.charges) is None:
+        return None
+    ops, srt_ms = total.count, to_ms(total.client.sum_ns / total.count)
+    slow_ms = to_ms(float(columns[CLIENT].mean()))
+    in_stretch = _slow_shares(columns, by_time=False)
+    rows = []
+    order = sorted(charges, key=lambda key: (PLACES.index(key[0]), key[1] == UNEXPLAINED, -charges[key][1]))
+    for part, cause in order:
+        count, all_ms = charges[part, cause]
+        of_slowest = whole.slow_charges[part, cause]
+        slowest_ms = sum(of_slowest.get(stretch, 0.0) * share for stretch, share in in_stretch.items())
+        in_srt = part not in (BEFORE, AFTER)
+        rows.append(
+            model.Charge(
+                part=part,
+                cause=cause,
+                ops=int(count),
+                total_ms=all_ms,
+                mean_ms=all_ms / ops,
+                share=all_ms / ops / srt_ms if in_srt and srt_ms > 0 else None,
+                slowest_ms=slowest_ms,
+                slowest_share=slowest_ms / slow_ms if in_srt and slow_ms > 0 else None,
+            )
+        )
+    return rows
+
+
+def _stack(row: model.MatchedRow, inflight: model.InFlight | None) -> list[model.StackRow]:
+    server = None if inflight is None else inflight.server
+    if server is None or not server.limited:
+        return []
+    layer = Layer(
+        title="all",
+        client=row.client_ms.mean,
+        server=row.server_ms.mean,
+        queue=row.queue_ms,
+        threads=server.threads_estimate,
+    )
+    return layers(layer, Known())[0]
+
+
+def _objective(whole: Whole, total: Sums, asked: Slo) -> model.Objective:
+    some = [sums for key, sums in whole.by_op.items() if names_of(key)[1] == asked.op]
+    sums = total if asked.op == "all" else Sums.merge(some) if some else None
+    measured = None if sums is None else float(getattr(sums.client.summary(), asked.figure))
+    met = None if measured is None else measured <= asked.limit_ms
+    return model.Objective(asked.text, asked.op, asked.figure, "client", asked.limit_ms, measured, met)
+
+
+# --- What is said of it -----------------------------------------------------------------------------------------------
+
+
+def _judged(
+    whole: Whole, matched: model.MatchedOps, columns: I64, objectives: Sequence[model.Objective]
+) -> tuple[list[Diagnosis], model.Verdict | None, list[model.Phase]]:
+    """Causes, the verdict and the phases: of the phase that makes most of the time where it says something else."""
+    every = Judgement.merge(whole.runs)
+    ground = dataclasses.replace(
+        every.ground,
+        complete=matched.completeness.share,
+        incomplete=missing_ops(matched.completeness.missing),
+    )
+    every = dataclasses.replace(every, ground=ground)
+    mean, slowest = _means(every, matched)
+    in_stretch = _slow_shares(columns, by_time=True)
+    causes, verdict = judged(every, mean, slowest, in_stretch, objectives)
+    if len(whole.runs) < 2:
+        return causes, verdict, []
+    phases = []
+    for number, run in enumerate(whole.runs):
+        # How many of the slowest ops of a phase are in which stretch is not kept.
+        of_run = judged(run, run.mean, None, dict.fromkeys(run.stretches, 1 / len(run.stretches)))
+        span = Span(None if number == 0 else run.begin_ns, None if number == len(whole.runs) - 1 else run.end_ns, 0)
+        phases.append(Told(span, _phase(run, every, of_run[1]), *of_run))
+    leads = leading(phases, verdict, every.threads)
+    if leads is not None:
+        causes, verdict = leads.causes, leads.verdict
+    return causes, verdict, [one.row for one in phases]
+
+
+def _means(of: Judgement, matched: model.MatchedOps) -> tuple[Layers, Layers | None]:
+    """With the figures that the tables have."""
+    total, slow = matched.total, matched.slowest
+    mean = of.mean
+    if total is None or slow is None:
+        return mean, None
+    if of.ground.unseen is None:
+        mean = dataclasses.replace(
+            mean, server_ms=total.server_ms.mean, network_ms=total.network_ms.mean, queue_ms=total.queue_ms
+        )
+    return mean, Layers(slow.server_ms.mean, slow.network_ms.mean)
+
+
+def _phase(run: Judgement, every: Judgement, verdict: model.Verdict) -> model.Phase:
+    wire = run.mean.server_ms + run.mean.network_ms
+    return model.Phase(
+        begin=iso(run.begin_ns),
+        end=iso(run.end_ns),
+        ops=run.ops,
+        time_share=run.client_ns / max(every.client_ns, 1),
+        client_ms=wire,
+        server_ms=run.mean.server_ms,
+        network_ms=run.mean.network_ms,
+        layer=verdict.layer,
+        cause=verdict.cause,
+        threads_estimate=run.threads,
+        text=verdict.text,
+        outcome=verdict.outcome,
+        largest_layer=verdict.largest_layer,
+    )

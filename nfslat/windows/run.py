@@ -1,0 +1,121 @@
+"""Two captures of any length -> the report on both, window by window."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nfslat.answer import model
+from nfslat.decode.capture import Source
+from nfslat.decode.tools import Tools
+from nfslat.decode.windows import Windows
+from nfslat.errors import InputError
+from nfslat.figures.objectives import Slo
+from nfslat.kernels.memory import container_memory, give_back
+from nfslat.model.units import NS_PER_S
+from nfslat.windows.counted import Counted
+from nfslat.windows.pairs import Exchanged, pairs
+from nfslat.windows.report import report_of
+from nfslat.windows.whole import Whole
+
+LEAST_OPS = 20_000  # threads, slots and slow ops need thousands to be told
+MANY_OPS = 200_000  # of a window, where nothing was asked for: enough to judge by, and little memory
+# Bytes of memory for a byte of a capture: 0.25 of whole packets, 0.45 of those cut at 96 bytes (docs/scale.md).
+_MEMORY, _PACKED = 0.45, 8  # times as large as the file
+_SMALL = 1 << 30
+_MOST_OF_MEMORY = 0.6
+_MAGIC = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zX", b"\x04\x22\x4d\x18")  # gzip, zstd, bzip2, xz, lz4
+_SHORT_NS = NS_PER_S // 4  # windows that are joined until they hold enough
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a window: so long at least, and until so many ops are in it."""
+
+    width_ns: int
+    least_ops: int
+
+
+def size_of(window_s: float) -> Size:
+    """`window_s` seconds at least; 0: as is best."""
+    return Size(round(window_s * NS_PER_S) or _SHORT_NS, LEAST_OPS if window_s else MANY_OPS)
+
+
+def correlate(
+    server: Source,
+    client: Source,
+    tools: Callable[[], Tools],
+    tool: model.Tool,
+    size: Size,
+    *,
+    may_swap: bool,
+    slo: Sequence[Slo] = (),
+    progress: Callable[[int], None] = lambda _: None,
+) -> model.Report:
+    """The report on two captures that were taken at the same time.
+
+    Raises ``InputError`` where a capture cannot be read, or the two have nothing in common.
+    """
+    try:
+        return _read(server, client, tools, tool, size, may_swap=may_swap, slo=slo, progress=progress)
+    except Exchanged:
+        if not all(file.path.is_file() for source in (server, client) for file in source.files):
+            raise InputError(
+                "by its packets it is the client's; give the server's capture first", about=server.name
+            ) from None
+    found = _read(client, server, tools, tool, size, may_swap=False, slo=slo, progress=lambda _: None)
+    said = (
+        f"the captures were given client first: by the packets {client.name} is the server's, {server.name} the "
+        "client's, and so they are read (--no-swap keeps the order given)"
+    )
+    return dataclasses.replace(found, notes=[*found.notes, said])
+
+
+def are_too_large(sources: Sequence[Source]) -> bool:
+    """Would captures, all at once, take most of the memory that there is?"""
+    paths = [file.path for source in sources for file in source.files]
+    needs = sum(
+        path.stat().st_size * _MEMORY * (_PACKED if _is_packed(path) else 1) for path in paths if path.is_file()
+    )
+    if needs < _SMALL:
+        return False
+    import psutil  # noqa: PLC0415  (late: few captures are so large)
+
+    return needs > _MOST_OF_MEMORY * min(psutil.virtual_memory().available, container_memory())
+
+
+def _is_packed(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(4).startswith(_MAGIC)
+
+
+def _read(
+    server: Source,
+    client: Source,
+    tools: Callable[[], Tools],
+    tool: model.Tool,
+    size: Size,
+    *,
+    may_swap: bool,
+    slo: Sequence[Slo],
+    progress: Callable[[int], None],
+) -> model.Report:
+    of_server, of_client = Windows(server, tools, size.width_ns), Windows(client, tools, size.width_ns)
+    read = 0
+    try:
+        sides = Counted(of_server, "server", tool.srt), Counted(of_client, "client", tool.srt, least_ops=size.least_ops)
+        whole = Whole(*sides)
+        for pair in pairs(*sides, tool.srt, may_swap=may_swap):
+            whole.add(pair)
+            del pair  # before the next one is made
+            give_back()
+            now = of_server.bytes + of_client.bytes
+            progress(now - read)
+            read = now
+        whole.end()
+    finally:
+        of_server.close()
+        of_client.close()
+    return report_of(whole, tool, slo)

@@ -1,0 +1,219 @@
+"""Pairs of windows, one after the other -> what is kept of all of them, in memory that does not grow with the ops."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter, defaultdict
+
+import numpy as np
+
+from nfslat import pipeline
+from nfslat.answer import model
+from nfslat.answer import outcomes as answered
+from nfslat.decompose import PART_NAMES
+from nfslat.evidence.known import Known
+from nfslat.figures.audit.again import again_notes
+from nfslat.figures.audit.pair import above_the_wire, pair_notes
+from nfslat.figures.charges import charge_rows
+from nfslat.figures.completeness import alone_of
+from nfslat.figures.findings import findings_of_hangs, judge
+from nfslat.figures.hanging import hangs_of_two
+from nfslat.figures.inflight import inflight_of
+from nfslat.figures.matched import Key, matched_ops
+from nfslat.figures.outcomes import outcomes_of
+from nfslat.figures.phases import Span, spans_of
+from nfslat.figures.pivots import begins_ns
+from nfslat.figures.sketch import Sketch
+from nfslat.figures.transport import transport_rows
+from nfslat.model.tables import I64, Miss, State
+from nfslat.results import Analysis, Side
+from nfslat.select import Filters, is_reverse, select
+from nfslat.windows.clocks import Clocks
+from nfslat.windows.counted import Counted
+from nfslat.windows.flying import Flying
+from nfslat.windows.fold import fold
+from nfslat.windows.judged import Cause, Judgement
+from nfslat.windows.pairs import Pair
+from nfslat.windows.slowest import Slowest
+from nfslat.windows.sums import Sums, sums_of
+from nfslat.wire.unseen import Unseen
+
+SIDES = ("server", "client")
+_OF_A_PAIR = ("captures-overlap", "no-overlap")  # notes on the time that two captures have in common
+_MOST_RUNS = 512
+
+
+class Whole:
+    """Of all windows so far; fields are what `nfslat.windows.report` makes the report of."""
+
+    def __init__(self, server: Counted, client: Counted) -> None:
+        """Of none."""
+        self.sides = {"server": server, "client": client}
+        self.windows = 0  # with matched ops
+        self.stretches = 0  # of windows in which response times change, each
+        self.matched = 0
+        self.untimed = 0
+        self.unmatched: dict[str, Counter[str]] = {name: Counter() for name in SIDES}
+        self.alone: Counter[str] = Counter()  # ops by side, of those that the other capture should have and has not
+        self.conns: dict[str, set[int]] = {name: set() for name in SIDES}  # connections with matched ops
+        self.by_op: dict[Key, Sums] = {}
+        self.parts: dict[str, Sketch] = {}
+        self.slowest = Slowest()
+        self.runs: list[Judgement] = []  # windows in a row of which the same is said
+        self.clocks = Clocks()
+        self.flying = Flying()
+        self.charges: dict[tuple[str, str], list[float]] | None = {}  # ops and ms of each part and cause
+        self.slow_charges: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)  # by stretch, mean ms
+        self.transport: list[model.Transport] | None = []
+        self.hangs: list[model.Hang] | None = []
+        self.statuses: dict[str, list[answered.StatusRow]] = {name: [] for name in SIDES}
+        self.tried_again: list[answered.TriedAgain] = []
+        self.recoveries: list[answered.Recovery] = []
+        self.audit: list[model.AuditNote] = []
+        self.audits: dict[str, list[model.AuditNote]] = {name: [] for name in SIDES}
+        self.unseen: dict[str, Unseen | None] = dict.fromkeys(SIDES)
+        self.remarks: list[str] = []  # of the window that has most of the time, what holds beyond it
+        self._most_ns = 0.0
+
+    def add(self, pair: Pair) -> None:
+        """One more window."""
+        self.unmatched["server"] += Counter(
+            {Miss.NOT_CAPTURED_AT_CLIENT.name: pair.unmatched, Miss.OUTSIDE_OVERLAP.name: pair.outside}
+        )
+        self.alone["server"] += pair.unmatched
+        missing = {name: one.missing() for name, one in self.sides.items()}
+        if pair.found is None:
+            self._add_unmatched(pair)
+            return
+        for name, side in (("server", pair.found.server), ("client", pair.found.client)):
+            known = missing[name]
+            missing[name] = np.zeros(len(side.ops.connections), dtype=np.int64)
+            missing[name][: len(known)] = known[: len(missing[name])]
+        begins = {"server": pair.begin_ns - pair.later_ns, "client": pair.begin_ns}
+        server, client = (without_late(getattr(pair.found, name), begins[name]) for name in SIDES)
+        c = pipeline.analyse(dataclasses.replace(pair.found, server=server, client=client), missing=missing)
+        spans = spans_of(c) or [Span(None, None, 0)]
+        borders = [span.begin_ns for span in spans[1:]]
+        stretch = self.stretches + np.searchsorted(np.array(borders, dtype=np.int64), begins_ns(c), side="right")
+        self._add_ops(c, stretch)
+        self._add_tcp(c, range(self.stretches, self.stretches + len(spans)))
+        flown = self.flying.add(c)
+        for span in spans:
+            part = c if len(spans) == 1 else pipeline.within(c, span.begin_ns, span.end_ns)
+            self._judge(
+                part,
+                flown if part is c else inflight_of(part),
+                (span.begin_ns or pair.begin_ns, span.end_ns or pair.end_ns),
+            )
+        self.windows += 1
+
+    def end(self) -> None:
+        """What the server's capture has beyond the client's is read, and counted."""
+        self.unmatched["server"][Miss.OUTSIDE_OVERLAP.name] += self.sides["server"].drain()
+
+    def _add_unmatched(self, pair: Pair) -> None:
+        ops = pair.client.ops
+        ours = (select(ops, Filters(), ops.t0, 0) == 0) & ~ops.spread(is_reverse(ops))
+        count = int(np.count_nonzero(ours))
+        self.unmatched["client"][(Miss.OUTSIDE_OVERLAP if pair.is_outside else Miss.NOT_CAPTURED_AT_SERVER).name] += (
+            count
+        )
+        self.alone["client"] += 0 if pair.is_outside else count
+
+    def _add_ops(self, c: Analysis, stretch: I64) -> None:
+        self.matched += len(c.matched)
+        self.untimed += c.untimed
+        for name in SIDES:
+            fates, compared = c.missed(name), c.compared(name)
+            self.unmatched[name] += Counter(
+                {one.name: int(np.count_nonzero(compared & (fates == one))) for one in Miss if one is not Miss.MATCHED}
+            )
+            self.alone[name] += alone_of(c, name)
+            side, rows = (c.server, c.matched.server) if name == "server" else (c.client, c.matched.client)
+            self.conns[name].update(np.unique(side.ops.conn[rows]).tolist())
+            notes = again_notes(side)
+            self.audits[name] = fold([*self.audits[name], *(one for one in notes if one.count)])
+            self.unseen[name] = _both(self.unseen[name], c.unseen[name])
+        for key, sums in sums_of(c).items():
+            self.by_op[key] = Sums.merge([self.by_op[key], sums]) if key in self.by_op else sums
+        for name in PART_NAMES:
+            more = Sketch.of(c.parts.ns(name))
+            self.parts[name] = Sketch.merge([self.parts[name], more]) if name in self.parts else more
+        self.slowest.add(c, stretch)
+        self.clocks.add(c.clock)
+        self.audit = fold([*self.audit, *(one for one in pair_notes(c) if one.code not in _OF_A_PAIR)])
+
+    def _add_tcp(self, c: Analysis, stretches: range) -> None:
+        transport, hangs, charges = transport_rows(c), hangs_of_two(c, Filters()), charge_rows(c)
+        known = self.transport is not None and transport is not None
+        self.transport = fold([*(self.transport or ()), *(transport or ())]) if known else None
+        self.hangs = None if self.hangs is None or hangs is None else [*self.hangs, *hangs]
+        if charges is None or self.charges is None:
+            self.charges = None
+        else:
+            for one in charges:
+                sums = self.charges.setdefault((one.part, one.cause), [0, 0.0])
+                sums[0] += one.ops
+                sums[1] += one.total_ms
+                self.slow_charges[one.part, one.cause] |= dict.fromkeys(stretches, one.slowest_ms)
+        outcomes = outcomes_of({"server": c.server, "client": c.client}, c.client, c.tried_again, c.recoveries)
+        for name in SIDES:
+            self.statuses[name] = fold([*self.statuses[name], *outcomes.statuses[name]])
+        self.tried_again = fold([*self.tried_again, *outcomes.tried_again])
+        self.recoveries += outcomes.recoveries
+
+    def _judge(self, c: Analysis, flown: model.InFlight, when_ns: tuple[int, int]) -> None:
+        matched = matched_ops(c)
+        hanging = findings_of_hangs(hangs_of_two(c, Filters()))
+        found = judge(c, Known(), matched, flown, transport_rows(c), hanging)
+        stretch = self.stretches
+        self.stretches += 1
+        if found is None:
+            return
+        server, verdict = flown.server, found.verdict
+        threads = server.threads_estimate if server.limited else None
+        client_ns = float(c.client_srt_ns.sum())
+        if client_ns > self._most_ns:
+            self._most_ns, self.remarks = client_ns, above_the_wire(c)
+        now = Judgement(
+            begin_ns=when_ns[0],
+            end_ns=when_ns[1],
+            stretches=range(stretch, stretch + 1),
+            ops=len(c.matched),
+            client_ns=client_ns,
+            mean=found.mean,
+            ground=found.ground,
+            said=(verdict.largest_layer, verdict.cause, threads, verdict.outcome),
+            text=verdict.text,
+            most_ns=client_ns,
+            threads=threads,
+        )
+        causes = {f"{one.code} {one.layer}": Cause.of(one, now) for one in (*found.causes, *hanging)}
+        self._keep(dataclasses.replace(now, causes=causes))
+
+    def _keep(self, now: Judgement) -> None:
+        """Windows of which the same is said become one; and where that changes too often, neighbours do."""
+        if self.runs and self.runs[-1].said == now.said:
+            self.runs[-1] = Judgement.merge([self.runs[-1], now])
+            return
+        self.runs.append(now)
+        if len(self.runs) > _MOST_RUNS:
+            self.runs = [Judgement.merge(self.runs[at : at + 2]) for at in range(0, len(self.runs), 2)]
+
+
+def _both(one: Unseen | None, other: Unseen | None) -> Unseen | None:
+    if one is None or other is None:
+        return other if one is None else one
+    fields = (field.name for field in dataclasses.fields(Unseen))
+    return Unseen(**{name: getattr(one, name) + getattr(other, name) for name in fields})
+
+
+def without_late(side: Side, begin_ns: int) -> Side:
+    """Without calls that were sent before a window and given up in it: in their own they were missing."""
+    decoded = side.decoded
+    is_late = (decoded.loose.state == State.NO_REPLY) & (decoded.loose.first_ns < begin_ns)
+    if not is_late.any():
+        return side
+    loose, asked = decoded.loose.take(~is_late), decoded.details.unanswered
+    details = dataclasses.replace(decoded.details, unanswered=asked.take(np.isin(asked.frame, loose.first_frame)))
+    return dataclasses.replace(side, decoded=dataclasses.replace(decoded, loose=loose, details=details))
