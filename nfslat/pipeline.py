@@ -312,7 +312,7 @@ def report(
         judged = judge(c, known, matched, inflight, transport, hanging, objectives)
         causes, verdict, facts = (judged.causes, judged.verdict, judged.facts) if judged else ([], None, None)
         of_clock = [] if clock is None else clock_findings(clock)
-        phases = _phases(c, known, borders)
+        phases = phases_of(c, known, borders)
         # What the application measured, and what is not shown, are of the whole.
         is_of_phases = not known.app_ms and not (
             facts is not None and facts.unseen is not None and facts.unseen.matters
@@ -354,7 +354,7 @@ def report(
         )
 
 
-def _phases(c: Analysis, known: Known, borders: Sequence[int] | None) -> list[Told]:
+def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -> list[Told]:
     """What is said of each stretch of time in which response times keep a level; nothing where there is only one.
 
     Means that somebody gave are of the whole, and are left out.
@@ -380,7 +380,7 @@ def _phases(c: Analysis, known: Known, borders: Sequence[int] | None) -> list[To
         judged = judge(one, hosts, matched_ops(one), inflight, None)
         if judged is not None:
             row = phase_row(c, one, span, judged.verdict, inflight)
-            told.append(Told(span, row, judged.causes, judged.verdict))
+            told.append(Told(span, row, judged.causes, judged.verdict, judged))
     return told
 
 

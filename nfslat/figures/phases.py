@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.answer import model
+from nfslat.figures.findings import Judged
 from nfslat.figures.pivots import begins_ns
 from nfslat.findings.catalogue import CAUSE
 from nfslat.findings.diagnosis import Diagnosis, Gain
@@ -69,6 +70,7 @@ class Told:
     row: model.Phase
     causes: list[Diagnosis]
     verdict: model.Verdict
+    judged: Judged | None = None  # what they rest on
 
     @property
     def said(self) -> tuple[str | None, str | None, int | None]:

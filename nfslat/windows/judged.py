@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from nfslat.answer import model
+from nfslat.figures.findings import Judged
 from nfslat.findings.catalogue import row
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import MATTERS
@@ -85,10 +86,34 @@ class Judgement:
     mean: Layers
     ground: Ground
     said: tuple[str | None, str | None, int | None, str]  # largest layer, cause, threads, outcome
-    text: str  # the verdict of the window that has most of the time
-    most_ns: float  # which is so much of it
+    most_ns: float  # of the stretch that has most of the time, and speaks for all
     threads: int | None  # for which calls wait
     causes: dict[str, Cause] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, found: Judged, number: int, when_ns: tuple[int, int], ops: int, client_ns: float, threads: int | None
+    ) -> Self:
+        """Of one stretch."""
+        verdict = found.verdict
+        now = cls(
+            begin_ns=when_ns[0],
+            end_ns=when_ns[1],
+            stretches=range(number, number + 1),
+            ops=ops,
+            client_ns=client_ns,
+            mean=found.mean,
+            ground=found.ground,
+            said=(verdict.largest_layer, verdict.cause, threads, verdict.outcome),
+            most_ns=client_ns,
+            threads=threads,
+        )
+        return now.with_causes(found.causes)
+
+    def with_causes(self, found: Sequence[Diagnosis]) -> Self:
+        """The same, and what was found besides."""
+        more = {f"{one.code} {one.layer}": Cause.of(one, self) for one in found}
+        return dataclasses.replace(self, causes=self.causes | more)
 
     @classmethod
     def merge(cls, some: Sequence[Self]) -> Self:

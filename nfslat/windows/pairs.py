@@ -47,7 +47,7 @@ class Pair:
     found: Correlation | None
     later_ns: int = 0  # about so much later the client's clock is than the server's
     unmatched: int = 0  # of the server's ops, those that were given up meanwhile
-    outside: int = 0  # of the server's ops, those that ended before the client's capture began, or began after its end
+    outside: int = 0  # of the server's ops, those that began before the client's capture did, or ended after it
     is_outside: bool = False  # the server's capture ran no more
     is_rest: bool = False  # what was held when the captures ended: it may have no op of the client's
 
@@ -242,7 +242,7 @@ def _is_outside(server: Reader, window_ns: tuple[int, int], later_ns: int) -> bo
 def _left(ops: Ops, rows: Bool, ran_ns: tuple[int, int]) -> tuple[int, int]:
     """Of those that an NFS client called: how many the other capture lacks, and how many while it did not run."""
     ours = rows & (select(ops, Filters(), ops.t0, 0) == 0) & ~ops.spread(is_reverse(ops))
-    outside = int(np.count_nonzero(ours & ((ops.t3 < ran_ns[0]) | (ops.t0 > ran_ns[1]))))
+    outside = int(np.count_nonzero(ours & ((ops.t0 < ran_ns[0]) | (ops.t3 > ran_ns[1]))))
     return int(np.count_nonzero(ours)) - outside, outside
 
 

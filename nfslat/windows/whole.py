@@ -18,13 +18,12 @@ from nfslat.figures.charges import charge_rows
 from nfslat.figures.completeness import alone_of
 from nfslat.figures.findings import findings_of_hangs, judge
 from nfslat.figures.hanging import hangs_of_two
-from nfslat.figures.inflight import inflight_of
 from nfslat.figures.matched import Key, matched_ops
 from nfslat.figures.outcomes import outcomes_of
-from nfslat.figures.phases import Span, spans_of
 from nfslat.figures.pivots import begins_ns
 from nfslat.figures.sketch import Sketch
 from nfslat.figures.transport import transport_rows
+from nfslat.findings.diagnosis import Diagnosis
 from nfslat.model.tables import I64, Miss, State
 from nfslat.results import Analysis, Side
 from nfslat.select import Filters, is_reverse, select
@@ -32,7 +31,7 @@ from nfslat.windows.clocks import Clocks
 from nfslat.windows.counted import Counted
 from nfslat.windows.flying import Flying
 from nfslat.windows.fold import fold
-from nfslat.windows.judged import Cause, Judgement
+from nfslat.windows.judged import Judgement
 from nfslat.windows.pairs import Pair
 from nfslat.windows.slowest import Slowest
 from nfslat.windows.sums import Sums, sums_of
@@ -41,6 +40,7 @@ from nfslat.wire.unseen import Unseen
 SIDES = ("server", "client")
 _OF_A_PAIR = ("captures-overlap", "no-overlap")  # notes on the time that two captures have in common
 _MOST_RUNS = 512
+_ENOUGH = 1000  # ops of a part of a window that is judged by itself
 
 
 class Whole:
@@ -92,19 +92,9 @@ class Whole:
         begins = {"server": pair.begin_ns - pair.later_ns, "client": pair.begin_ns}
         server, client = (without_late(getattr(pair.found, name), begins[name]) for name in SIDES)
         c = pipeline.analyse(dataclasses.replace(pair.found, server=server, client=client), missing=missing)
-        spans = spans_of(c) or [Span(None, None, 0)]
-        borders = [span.begin_ns for span in spans[1:]]
-        stretch = self.stretches + np.searchsorted(np.array(borders, dtype=np.int64), begins_ns(c), side="right")
+        stretch = self._judge(c, self.flying.add(c), (pair.begin_ns, pair.end_ns))
         self._add_ops(c, stretch)
-        self._add_tcp(c, range(self.stretches, self.stretches + len(spans)))
-        flown = self.flying.add(c)
-        for span in spans:
-            part = c if len(spans) == 1 else pipeline.within(c, span.begin_ns, span.end_ns)
-            self._judge(
-                part,
-                flown if part is c else inflight_of(part),
-                (span.begin_ns or pair.begin_ns, span.end_ns or pair.end_ns),
-            )
+        self._add_tcp(c, stretch)
         self.windows += 1
 
     def end(self) -> None:
@@ -143,7 +133,7 @@ class Whole:
         self.clocks.add(c.clock)
         self.audit = fold([*self.audit, *(one for one in pair_notes(c) if one.code not in _OF_A_PAIR)])
 
-    def _add_tcp(self, c: Analysis, stretches: range) -> None:
+    def _add_tcp(self, c: Analysis, stretch: I64) -> None:
         transport, hangs, charges = transport_rows(c), hangs_of_two(c, Filters()), charge_rows(c)
         known = self.transport is not None and transport is not None
         self.transport = fold([*(self.transport or ()), *(transport or ())]) if known else None
@@ -155,41 +145,42 @@ class Whole:
                 sums = self.charges.setdefault((one.part, one.cause), [0, 0.0])
                 sums[0] += one.ops
                 sums[1] += one.total_ms
-                self.slow_charges[one.part, one.cause] |= dict.fromkeys(stretches, one.slowest_ms)
+                self.slow_charges[one.part, one.cause] |= dict.fromkeys(np.unique(stretch).tolist(), one.slowest_ms)
         outcomes = outcomes_of({"server": c.server, "client": c.client}, c.client, c.tried_again, c.recoveries)
         for name in SIDES:
             self.statuses[name] = fold([*self.statuses[name], *outcomes.statuses[name]])
         self.tried_again = fold([*self.tried_again, *outcomes.tried_again])
         self.recoveries += outcomes.recoveries
 
-    def _judge(self, c: Analysis, flown: model.InFlight, when_ns: tuple[int, int]) -> None:
-        matched = matched_ops(c)
-        hanging = findings_of_hangs(hangs_of_two(c, Filters()))
-        found = judge(c, Known(), matched, flown, transport_rows(c), hanging)
-        stretch = self.stretches
-        self.stretches += 1
+    def _judge(self, c: Analysis, flown: model.InFlight, when_ns: tuple[int, int]) -> I64:
+        """The number of the stretch that each matched op is in: of the window, or, where response times change in it, of
+        the part before or behind."""
+        found = judge(c, Known(), matched_ops(c), flown, transport_rows(c), hanging := self._hanging(c))
+        first, begins = self.stretches, begins_ns(c)
         if found is None:
-            return
-        server, verdict = flown.server, found.verdict
-        threads = server.threads_estimate if server.limited else None
-        client_ns = float(c.client_srt_ns.sum())
-        if client_ns > self._most_ns:
-            self._most_ns, self.remarks = client_ns, above_the_wire(c)
-        now = Judgement(
-            begin_ns=when_ns[0],
-            end_ns=when_ns[1],
-            stretches=range(stretch, stretch + 1),
-            ops=len(c.matched),
-            client_ns=client_ns,
-            mean=found.mean,
-            ground=found.ground,
-            said=(verdict.largest_layer, verdict.cause, threads, verdict.outcome),
-            text=verdict.text,
-            most_ns=client_ns,
-            threads=threads,
-        )
-        causes = {f"{one.code} {one.layer}": Cause.of(one, now) for one in (*found.causes, *hanging)}
-        self._keep(dataclasses.replace(now, causes=causes))
+            return np.full(len(begins), first)
+        if c.client_srt_ns.sum() > self._most_ns:
+            self._most_ns, self.remarks = float(c.client_srt_ns.sum()), above_the_wire(c)
+        threads = flown.server.threads_estimate if flown.server.limited else None
+        phases = pipeline.phases_of(c, Known())
+        if any(one.row.ops < _ENOUGH for one in phases):
+            phases = []
+        borders = [one.span.begin_ns for one in phases[1:]]
+        stretch = np.searchsorted(np.array(borders, dtype=np.int64), begins, side="right")
+        parts = [(one.judged, one.span.begin_ns, one.span.end_ns, one.row.threads_estimate) for one in phases]
+        for number, (part, begin, end, limit) in enumerate(parts or [(found, None, None, threads)]):
+            mine = stretch == number
+            if part is None or not mine.any():
+                continue
+            when = begin or when_ns[0], end or when_ns[1]
+            ops, client_ns = int(np.count_nonzero(mine)), float(c.client_srt_ns[mine].sum())
+            now = Judgement.of(part, first + number, when, ops, client_ns, limit)
+            self._keep(now if number else now.with_causes(hanging))
+        self.stretches += max(len(parts), 1)
+        return stretch + first
+
+    def _hanging(self, c: Analysis) -> list[Diagnosis]:
+        return findings_of_hangs(hangs_of_two(c, Filters()))
 
     def _keep(self, now: Judgement) -> None:
         """Windows of which the same is said become one; and where that changes too often, neighbours do."""

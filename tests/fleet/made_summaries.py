@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from nfslat.answer.figures import Summary
+from nfslat.figures.sketch import Sketch
 from nfslat.fleet.compare.attributes import subnet_of
 from nfslat.fleet.compare.cells import OpClass, cells_of
-from nfslat.figures.sketch import Sketch
 from nfslat.fleet.compare.summary import BOTH, SERVER_ONLY, ClientSummary, OpFigures
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Brief

@@ -30,11 +30,11 @@ from made_summaries import (
 from verdicts import blames
 
 from nfslat.answer.model import NextStep, ServerInFlight
+from nfslat.figures.sketch import RELATIVE_ERROR
 from nfslat.findings.catalogue import row
 from nfslat.fleet.compare.cells import OpClass
 from nfslat.fleet.compare.compare import Compared, compare
 from nfslat.fleet.compare.groups import fisher
-from nfslat.figures.sketch import RELATIVE_ERROR
 from nfslat.fleet.compare.summary import ClientSummary
 from nfslat.fleet.compare.tops import Top
 from nfslat.fleet.compare.windows import Windows

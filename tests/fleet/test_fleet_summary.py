@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import nfslat
 from nfslat.answer import model
+from nfslat.figures.sketch import RELATIVE_ERROR, Sketch
 from nfslat.fleet.compare.attributes import subnet_of
 from nfslat.fleet.compare.cells import NO_SIZE, OpClass, cells_of, sums_of
-from nfslat.figures.sketch import RELATIVE_ERROR, Sketch
 from nfslat.fleet.compare.summary import ClientSummary, summarize, summarize_server_only
 from nfslat.fleet.compare.tops import Top, top_of, top_path, tops_of
 from nfslat.fleet.compare.windows import Windows

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat.figures.stats import summary
 from nfslat.figures.sketch import RELATIVE_ERROR, Sketch, sketches_of
+from nfslat.figures.stats import summary
 from nfslat.model.blocks import ranked
 from nfslat.model.tables import I64
 

@@ -1,0 +1,240 @@
+"""Two captures in windows: one report, with the figures and the answer of the whole."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+import threading
+from pathlib import Path
+
+import jsonschema
+import pytest
+from captures import SHARED, needs_captures, needs_native
+from queue_captures import write_captures
+from queues import one_after_another, simulate
+from windowed import windowed
+
+from nfslat import api
+from nfslat.answer import model
+from nfslat.cli.main import main
+from nfslat.errors import InputError, UsageError
+from nfslat.figures.sketch import RELATIVE_ERROR
+from nfslat.windows import run
+
+pytestmark = needs_native
+SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
+SERVER, CLIENT = (SAMPLE / f"{side}.pcap.gz" for side in ("server", "client"))
+# Ops that a capture lacks, losses, a reconnect, sessions, a stall, captures that began and ended at other times.
+_LAB = (
+    "lab/a_v3_baseline lab/d4_v3_loss2_full lab/f_v41_session_slots2 lab/j_v3_capture_drops lab/j_v3_partial_overlap "
+    "lab/n_v3_nfsd_restart lab2/v4_grace_restart"
+).split()
+_LAB_LONG = [f"{lab}/{one.name}" for lab in ("lab", "lab2") for one in sorted((SHARED / lab).glob("*_*"))]
+_MOVES_US = 2.0  # network means, by how well each window knows the clocks
+
+
+def _hold(plain: model.Report, found: model.Report) -> None:
+    """Counts are equal, means too, percentiles within the error; everything adds up."""
+    a, b = plain.matched, found.matched
+    assert a is not None
+    assert b is not None
+    assert (b.ops, b.untimed, b.processed) == (a.ops, a.untimed, a.processed)
+    for name in ("server", "client"):
+        assert b.processed[name] == b.ops + b.untimed + sum(b.unmatched[name].values())
+        _hold_captures(plain.captures[name], found.captures[name])
+        _hold_raw(plain.raw[name], found.raw[name])
+    assert [(row.op, row.count) for row in b.by_op] == [(row.op, row.count) for row in a.by_op]
+    assert a.total is not None
+    assert b.total is not None
+    for one, other in zip([*a.by_op, a.total], [*b.by_op, b.total], strict=True):
+        for part in ("client_ms", "server_ms", "network_ms"):
+            exact, near = getattr(one, part), getattr(other, part)
+            assert near.mean == pytest.approx(exact.mean, rel=1e-3, abs=_MOVES_US / 1e3)
+            for figure in ("p50", "p95", "p99"):
+                wanted = max(getattr(exact, figure), 0.0)
+                room = RELATIVE_ERROR + 1e-3 if part != "network_ms" else 0.02
+                assert getattr(near, figure) == pytest.approx(wanted, rel=room, abs=_MOVES_US / 1e3)
+    assert b.slowest is not None
+    assert a.slowest is not None
+    assert b.slowest.client_ms == a.slowest.client_ms
+
+
+def _hold_captures(whole: model.Capture, found: model.Capture) -> None:
+    for one in dataclasses.fields(model.Capture):
+        if one.name not in ("audit", "unseen"):
+            assert getattr(found, one.name) == getattr(whole, one.name), one.name
+    counted = ("capture-duplicates", "capture-orphans", "capture-drops", "capture-truncated", "capture-snaplen")
+    notes = [{one.code: one.count for one in of.audit if one.code in counted} for of in (whole, found)]
+    assert notes[1] == notes[0]
+
+
+def _hold_raw(whole: list[model.RawRow], found: list[model.RawRow]) -> None:
+    rows = [
+        sorted((one.op, one.version, one.count, tuple(map(str, one.histogram))) for one in of) for of in (whole, found)
+    ]
+    assert rows[1] == rows[0]
+
+
+@pytest.mark.parametrize("seconds", [1.0, 60.0])
+def test_a_report_of_windows_is_that_of_the_whole(seconds: float) -> None:
+    """However long the windows are: counts, means, percentiles, the slowest, and who is to blame."""
+    plain, found = api.correlate(SERVER, CLIENT).summary, windowed(SERVER, CLIENT, seconds)
+    _hold(plain, found)
+    assert plain.verdict is not None
+    assert found.verdict is not None
+    assert (found.verdict.outcome, found.verdict.cause) == (plain.verdict.outcome, plain.verdict.cause)
+
+
+@needs_captures
+@pytest.mark.parametrize("name", [*_LAB, *(pytest.param(one, marks=pytest.mark.long) for one in _LAB_LONG)])
+def test_windows_of_the_lab_add_up(name: str) -> None:
+    """The same of real kernels, in some seven windows: what one capture lacks is told from what neither has."""
+    if name.endswith("g_clock_step3s"):
+        pytest.skip("an op that was in flight when a clock was set between two windows has no time of its own")
+    server, client = (next((SHARED / name).glob(f"{side}.*pcap*")) for side in ("server", "client"))
+    plain = api.correlate(server, client).summary
+    found = windowed(server, client, max(one.duration_s for one in plain.captures.values()) / 7)
+    _hold(plain, found)
+    assert plain.matched is not None
+    assert found.matched is not None
+    assert found.matched.completeness.share == pytest.approx(plain.matched.completeness.share, abs=0.01)
+
+
+@pytest.fixture(scope="module")
+def changing(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A server that has plenty of threads, and then four."""
+    first = simulate(threads=64, count=8_000, workers=48, connections=4, seed=2)
+    then = simulate(threads=4, count=8_000, workers=48, connections=4, seed=3)
+    return write_captures(one_after_another(first, then), tmp_path_factory.mktemp("changing"))
+
+
+def test_phases_are_found_within_windows_and_joined_across_them(changing: tuple[Path, Path]) -> None:
+    """The change lies within a window; those before and after are each one phase, with its cause and its threads."""
+    found = windowed(*changing, 1.3)
+    assert [(one.cause, one.threads_estimate) for one in found.phases if one.ops > 1000][-1] == ("server-threads", 4)
+    whole = [one for one in found.phases if one.threads_estimate == 4]
+    assert sum(one.ops for one in whole) == pytest.approx(8_000, rel=0.02)
+    assert sum(one.ops for one in found.phases) == 16_000
+    assert found.verdict is not None
+    assert found.verdict.cause == "server-threads"
+    assert found.inflight is not None
+    assert found.inflight.server.threads_estimate == 4
+
+
+def test_charges_and_parts_sum_to_the_response_time() -> None:
+    """In windows, too: the parts to the mean, the charges of a part to the part."""
+    found = windowed(SERVER, CLIENT, 1.0)
+    assert found.matched is not None
+    assert found.charges is not None
+    total = found.matched.total
+    assert total is not None
+    parts = total.parts_ms
+    assert parts.call_send + parts.net_both + parts.server + parts.reply_send == pytest.approx(total.client_ms.mean)
+    of_server = sum(one.mean_ms for one in found.charges if one.part == "server")
+    assert of_server == pytest.approx(parts.server)
+    assert sum(row.count for row in found.matched.by_op) == total.count
+
+
+def test_what_is_asked_for_is_judged() -> None:
+    """--slo goes by the figures of all operations; one that is not there is not known."""
+    found = windowed(SERVER, CLIENT, 2.0, slo=("all=1ms", "READ.p99=100s", "COMMIT=1ms"))
+    assert found.verdict is not None
+    assert [one.met for one in found.verdict.objectives] == [False, True, None]
+
+
+def test_captures_in_the_other_order() -> None:
+    """By the packets the first one is the client's: so they are read, and that is said."""
+    found, plain = windowed(CLIENT, SERVER, 2.0), windowed(SERVER, CLIENT, 2.0)
+    assert found.matched is not None
+    assert plain.matched is not None
+    assert found.matched.total == plain.matched.total
+    assert "given client first" in found.notes[-1]
+
+
+def test_pipes_cannot_be_read_again(tmp_path: Path) -> None:
+    """Captures by pipe in the wrong order: one line that says what to do."""
+    pipe = tmp_path / "s"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(CLIENT.read_bytes()), daemon=True)
+    writer.start()
+    with pytest.raises(InputError, match="give the server's capture first"):
+        windowed(pipe, SERVER, 2.0)
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """The text says how it was read, the JSON is of the contract."""
+    assert main([str(SERVER), str(CLIENT), "--window", "auto"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Calls queue in the server for one of its 2 threads")
+    assert "the captures were read in 1 window of" in out
+    assert main([str(SERVER), str(CLIENT), "--window", "2", "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    jsonschema.validate(found, model.Report.json_schema())
+    assert found["matched"]["ops"] == 671
+    assert main([str(SERVER), str(CLIENT), "--window", "2", "--full", "--hist"]) == 0
+    assert main([str(SERVER), str(CLIENT), "--window", "2", "--markdown"]) == 0
+
+
+@pytest.mark.parametrize(
+    "options", [["--csv", "x.csv"], ["--by", "size"], ["--app-ms", "5"], ["--op", "READ"], ["--what-if", "threads=8"]]
+)
+def test_what_needs_single_operations_is_refused(
+    options: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line, before anything is written."""
+    monkeypatch.chdir(tmp_path)
+    assert main([str(SERVER), str(CLIENT), "--window", "2", *options]) == 2
+    assert "--window keeps no single operations" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_capture_is_not_read_in_windows(capsys: pytest.CaptureFixture[str]) -> None:
+    """It needs two."""
+    assert main([str(SERVER), "--window", "2"]) == 2
+    assert "--window: this needs both captures" in capsys.readouterr().err
+
+
+def test_what_memory_cannot_hold_is_read_in_windows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By itself, where the report alone is wanted; where single operations are, they are read at once."""
+    monkeypatch.setattr(run, "_SMALL", 0)
+    monkeypatch.setattr(run, "container_memory", lambda: 1_000_000)
+    assert main([str(SERVER), str(CLIENT)]) == 0
+    assert "the captures were read in 1 window of" in capsys.readouterr().out
+    assert main([str(SERVER), str(CLIENT), "--csv", str(tmp_path / "ops.csv")]) == 0
+    assert "were read in" not in capsys.readouterr().out
+    monkeypatch.setattr(run, "container_memory", lambda: 1e12)
+    assert main([str(SERVER), str(CLIENT)]) == 0
+    assert "were read in" not in capsys.readouterr().out
+
+
+def test_the_library_says_what_is_not_kept() -> None:
+    """The report is there; single operations raise what says why."""
+    found = api.run([str(SERVER), str(CLIENT)], api.Options(window_s=2.0))
+    assert found.verdict is not None
+    assert "671" in repr(found)
+    out = io.StringIO()
+    found.write_json(out)
+    assert json.loads(out.getvalue())["matched"]["ops"] == 671
+    for what in (lambda: found.ops, lambda: found.write_csv(io.StringIO()), lambda: found.tables):
+        with pytest.raises(UsageError, match="no single operation is kept"):
+            what()
+    assert not hasattr(found, "nothing_of_the_kind")
+
+
+def test_captures_without_anything_in_common(tmp_path: Path) -> None:
+    """One line, as for captures that are read at once."""
+    other = write_captures(simulate(threads=4, count=300, seed=5), tmp_path)
+    with pytest.raises(InputError):
+        windowed(SERVER, other[1], 1.0)
+
+
+def test_many_runs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where what is said changes with each window, neighbours become one, and nothing is lost."""
+    monkeypatch.setattr("nfslat.windows.whole._MOST_RUNS", 3)
+    found = windowed(SERVER, CLIENT, 0.4)
+    assert len(found.phases) <= 4
+    assert found.phases == [] or sum(one.ops for one in found.phases) == 671

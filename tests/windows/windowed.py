@@ -1,0 +1,28 @@
+"""Captures -> the report on them, read in windows of any size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nfslat import __version__
+from nfslat.answer import model
+from nfslat.decode.native import NAME
+from nfslat.decode.workspace import open_workspace
+from nfslat.figures.objectives import parse_slo
+from nfslat.model.units import NS_PER_S
+from nfslat.windows.run import Size, correlate
+
+
+def windowed(
+    server: Path, client: Path, seconds: float, *, least_ops: int = 0, may_swap: bool = True, slo: tuple[str, ...] = ()
+) -> model.Report:
+    """Of windows that hold `least_ops`."""
+    with open_workspace([str(server), str(client)], engine="native", quiet=True) as work:
+        return correlate(
+            *work.sources,
+            work.engine.tools,
+            model.Tool(__version__, NAME, "nfslat", "nfslat"),
+            Size(round(seconds * NS_PER_S), least_ops),
+            may_swap=may_swap,
+            slo=tuple(map(parse_slo, slo)),
+        )
