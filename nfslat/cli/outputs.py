@@ -62,7 +62,7 @@ class Output:
         return getattr(options, self.option.strip("-").replace("-", "_"))
 
 
-_OF_FIGURES = ("--json",)
+_OF_FIGURES = ("--html", "--json")
 OUTPUTS = (
     Output(
         "--html",

@@ -96,7 +96,7 @@ def add_figures(parser: argparse.ArgumentParser) -> None:
         type=a_window,
         metavar="S",
         help="read both captures in windows of S seconds or more, or as is best (auto), in bounded memory; single "
-        "operations are not kept (docs/scale.md)",
+        "operations are not kept (docs/windows.md)",
     )
     figures.add_argument(
         "--app-ms",

@@ -21,9 +21,7 @@ from nfslat.windows.fold import fold
 from nfslat.windows.sums import Sums
 
 _SIDES = ("server", "client")
-# Of the server: counts that add up, and those of which the largest holds for all of the time.
-_ADDED = ("lower_bound_seen", "witnesses", "held", "unseen_first")
-_MOST = ("servers", "threads_lower_bound")
+_ADDED = ("held", "unseen_first")  # of the server, what is counted
 
 
 @dataclass
@@ -75,7 +73,7 @@ class Flying:
         # By what is said of threads: the window with most of the time, that time, and of all such windows.
         self._threads: dict[str, tuple[model.ServerInFlight, float, float]] = {}
         self._client: tuple[model.ClientInFlight, float] | None = None
-        self._counts = dict.fromkeys(_ADDED + _MOST, 0)
+        self._counts = dict.fromkeys(_ADDED, 0)
         self._queue_range = Mean(), Mean()
         self._waiting = Mean()
 
@@ -97,8 +95,6 @@ class Flying:
             self._client = dataclasses.replace(found.client, levels=[], mounts=[]), took_ns
         for name in _ADDED:
             self._counts[name] += getattr(server, name)
-        for name in _MOST:
-            self._counts[name] = max(self._counts[name], getattr(server, name))
         for mean, end in zip(self._queue_range, server.queue_range_ms or (None, None), strict=True):
             mean.add(end, ops)
         self._waiting.add(server.waiting_share, ops)

@@ -153,8 +153,8 @@ class Whole:
         self.recoveries += outcomes.recoveries
 
     def _judge(self, c: Analysis, flown: model.InFlight, when_ns: tuple[int, int]) -> I64:
-        """The number of the stretch that each matched op is in: of the window, or, where response times change in it, of
-        the part before or behind."""
+        """The number of the stretch that each matched op is in: of the window, or, where response times change, of the
+        part before or behind."""
         found = judge(c, Known(), matched_ops(c), flown, transport_rows(c), hanging := self._hanging(c))
         first, begins = self.stretches, begins_ns(c)
         if found is None:

@@ -163,8 +163,8 @@ def test_pipes_cannot_be_read_again(tmp_path: Path) -> None:
         windowed(pipe, SERVER, 2.0)
 
 
-def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """The text says how it was read, the JSON is of the contract."""
+def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The text says how it was read, the JSON is of the contract, the page and Markdown are made."""
     assert main([str(SERVER), str(CLIENT), "--window", "auto"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Calls queue in the server for one of its 2 threads")
@@ -175,6 +175,9 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["matched"]["ops"] == 671
     assert main([str(SERVER), str(CLIENT), "--window", "2", "--full", "--hist"]) == 0
     assert main([str(SERVER), str(CLIENT), "--window", "2", "--markdown"]) == 0
+    page = tmp_path / "page.html"
+    assert main([str(SERVER), str(CLIENT), "--window", "2", "--html", str(page)]) == 0
+    assert "Evidence for the other team" in page.read_text()
 
 
 @pytest.mark.parametrize(
@@ -238,3 +241,10 @@ def test_many_runs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     found = windowed(SERVER, CLIENT, 0.4)
     assert len(found.phases) <= 4
     assert found.phases == [] or sum(one.ops for one in found.phases) == 671
+
+
+def test_what_is_said_of_threads_is_of_one_time(changing: tuple[Path, Path]) -> None:
+    """As many threads as are seen at work before the change are no bound for those behind it."""
+    found = windowed(*changing, 1.3).inflight
+    assert found is not None
+    assert found.server.threads_lower_bound <= (found.server.threads_estimate or 0)
