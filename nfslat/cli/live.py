@@ -52,9 +52,10 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     from nfslat.decode.windows import Windows
     from nfslat.decode.workspace import open_workspace
     from nfslat.kernels.compiled import refuse_without
-    from nfslat.live.rows import row_of
+    from nfslat.live.rows import SRT, row_of
     from nfslat.live.text import Lines
     from nfslat.model.units import NS_PER_S
+    from nfslat.windows.gaps import Gapped
     from nfslat.windows.pairs import pairs
 
     refuse_without("captures are read in stretches by the native decoder")
@@ -68,11 +69,13 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     with open_workspace(options.captures, engine="native", quiet=True) as work:
         width_ns = round(options.interval * NS_PER_S)
         server, client = (Windows(source, work.engine.tools, width_ns) for source in work.sources)
+        of_server, of_client = Gapped(server), Gapped(client)
+        gaps = {"server": of_server.gaps, "client": of_client.gaps}
         try:
-            for pair in pairs(server, client, "nfslat"):
+            for pair in pairs(of_server, of_client, SRT):
                 if pair.is_rest and not len(pair.client.ops):
                     continue
-                row = row_of(pair)
+                row = row_of(pair, gaps)
                 if json_out is not None:
                     json_out.write(row.as_json() + "\n")
                     json_out.flush()

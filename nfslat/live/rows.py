@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nfslat import api
+from nfslat import __version__, pipeline
 from nfslat.answer.figures import Summary
-from nfslat.answer.model import Report
+from nfslat.answer.model import Report, Tool
 from nfslat.decompose import srt_ns
+from nfslat.evidence.known import Known
 from nfslat.figures.stats import summary_of
 from nfslat.model.tables import Ops
 from nfslat.model.units import NS_PER_S, iso
-from nfslat.select import is_reverse
+from nfslat.results import Correlation
+from nfslat.select import Filters, is_reverse
+from nfslat.windows.analysed import analysed
+from nfslat.windows.gaps import Gaps
 from nfslat.windows.pairs import Pair
 
 SCHEMA = "nfslat.live/1"
+SRT = "nfslat"  # how a response time is measured
 
 
 @dataclass(frozen=True)
@@ -49,12 +55,12 @@ class Row:
         return json.dumps({"schema": SCHEMA, **dataclasses.asdict(self)}, allow_nan=False)
 
 
-def row_of(pair: Pair) -> Row:
-    """The figures of a window."""
+def row_of(pair: Pair, gaps: Mapping[str, Gaps]) -> Row:
+    """The figures of a window; `gaps` are those of each capture."""
     ops = pair.client.ops
     forward = ops.take(~ops.spread(is_reverse(ops)))
     seconds = max(pair.end_ns - pair.begin_ns, 1) / NS_PER_S  # without a packet a stretch has no length
-    report = None if pair.found is None else api.Report(pair.found, api.Options()).summary
+    report = None if pair.found is None else _report(pair, pair.found, gaps)
     matched = None if report is None else report.matched
     total = None if matched is None else matched.total
     verdict = None if report is None else report.verdict
@@ -84,6 +90,11 @@ def row_of(pair: Pair) -> Row:
     )
 
 
+def _report(pair: Pair, found: Correlation, gaps: Mapping[str, Gaps]) -> Report:
+    tool = Tool(__version__, found.engine, "nfslat live", found.srt)
+    return pipeline.report(analysed(found, pair, gaps), tool, Filters(), Known())
+
+
 def _lost(report: Report | None) -> int | None:
     if report is None:
         return None
@@ -93,7 +104,7 @@ def _lost(report: Report | None) -> int | None:
 
 def _alone(ops: Ops) -> Summary | None:
     """The SRT of ops that the client's capture alone has."""
-    return summary_of(srt_ns(ops, api.Options().srt, "client")) if len(ops) else None
+    return summary_of(srt_ns(ops, SRT, "client")) if len(ops) else None
 
 
 def _unmatched(ops: int) -> str:

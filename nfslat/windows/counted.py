@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ import numpy as np
 from nfslat import pipeline
 from nfslat.answer import model
 from nfslat.decode import merge
-from nfslat.decode.capture import Source
 from nfslat.decode.in_line import SO_FAR, in_line
 from nfslat.decode.windows import Window, Windows
 from nfslat.figures.captures import capture_of, durations_by_kind
@@ -26,10 +25,10 @@ from nfslat.figures.stats import added, histogram
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Tcp, no_details
 from nfslat.model.protocol import program_name
-from nfslat.model.tables import I64, State
+from nfslat.model.tables import State
 from nfslat.results import Side
 from nfslat.select import Filters, excluded, select
-from nfslat.windows.gaps import Gaps
+from nfslat.windows.gaps import Gapped, longer
 from nfslat.wire.unseen import Unseen
 
 _ENOUGH = 1000  # ops that tell of the clocks of a capture
@@ -44,13 +43,14 @@ class _Kind:
     buckets: list[model.Bucket] = dataclasses.field(default_factory=list)
 
 
-class Counted:
-    """An iterator over the windows of one capture, as `nfslat.decode.windows.Windows` is."""
+class Counted(Gapped):
+    """An iterator over the windows of one capture, which counts what is in them."""
 
     def __init__(self, windows: Windows, role: str, srt: str, *, least_ops: int = 0) -> None:
         """`role`: server or client; windows are joined until they hold `least_ops`."""
+        super().__init__(windows)
         self.ops = 0  # that an NFS client called, selected ones
-        self._windows, self._role, self._srt, self._least_ops = windows, role, srt, least_ops
+        self._role, self._srt, self._least_ops = role, srt, least_ops
         self._parts: list[Window] = []
         self._facts: Decoded | None = None  # of all packets, without ops
         self._states: Counter[State] = Counter()
@@ -60,17 +60,9 @@ class Counted:
         self._kinds: dict[Key, _Kind] = {}
         self._tcp: Tcp = no_details().tcp
         self._has_one_clock = False
-        self._gaps = Gaps()
-        self._missing: I64 = np.zeros(0, dtype=np.int64)  # calls that are not shown, by connection
-        self._told: I64 = self._missing  # of them, those that `missing` has told
-        self._halves = {State.NO_REPLY: self._missing, State.NO_CALL: self._missing}  # by connection
+        self._halves = {one: np.zeros(0, dtype=np.int64) for one in (State.NO_REPLY, State.NO_CALL)}  # by connection
         self._hears_unread = False  # does it show packets in which more messages must be?
         self._ran_ns: tuple[int, int] | None = None  # first reply and last call of any op
-
-    @property
-    def source(self) -> Source:
-        """What is read; when all of it was, with what is known of its files."""
-        return self._windows.source
 
     def is_ready(self) -> bool:
         """Does the next one come, or the end, within some ms?"""
@@ -78,10 +70,6 @@ class Counted:
             if not self._take() or self._is_enough():
                 return True
         return False
-
-    def __iter__(self) -> Iterator[Window]:
-        """It is its own."""
-        return self
 
     def __next__(self) -> Window:
         """Waits for it."""
@@ -100,22 +88,15 @@ class Counted:
             self._parts.clear()
         return self.ops - before
 
-    def missing(self) -> I64:
-        """Calls of each connection that are not shown, and were not told of before."""
-        found = np.maximum(longer(self._missing, -self._told), 0)
-        self._told = longer(self._told, found)
-        return found
-
     def _is_enough(self) -> bool:
         return bool(self._parts) and sum(len(one.decoded.ops) for one in self._parts) >= self._least_ops
 
     def _take(self) -> bool:
-        window = next(self._windows, None)
-        if window is None:
-            self._missing = longer(self._missing, self._gaps.rest())
+        try:
+            window = super().__next__()
+        except StopIteration:
             return False
         self._count(window.decoded)
-        self._missing = longer(self._missing, self._gaps.add(window.decoded, window.begin_ns))
         self._parts.append(window)
         return True
 
@@ -161,7 +142,7 @@ class Counted:
         rows = np.array(sorted(conns), dtype=np.int64)
         unanswered, orphans, gaps = (
             int(one[rows[rows < len(one)]].sum())
-            for one in (self._halves[State.NO_REPLY], self._halves[State.NO_CALL], self._missing)
+            for one in (self._halves[State.NO_REPLY], self._halves[State.NO_CALL], self.gaps.found)
         )
         headers = 0 if self._hears_unread or self._facts is None else self._facts.hidden
         halves = unanswered + orphans
@@ -197,7 +178,7 @@ class Counted:
         beside = {State.HEADER_NOT_CAPTURED: self._facts.hidden, State.MALFORMED: self._facts.malformed}
         repeats = {state: count - beside.get(state, 0) for state, count in self._states.items()}
         facts = dataclasses.replace(self._facts, repeats=repeats, details=details, **self._windows.facts)
-        missing = np.maximum(self._missing, 0)
+        missing = np.maximum(self.gaps.found, 0)
         found = capture_of(Side(self.source, facts, np.zeros(0, dtype=np.int8)), missing, unseen)
         notes = sorted([*found.audit, *audit], key=lambda one: one.severity != "warning")
         programs = dict(self._programs.most_common())
@@ -215,11 +196,3 @@ class Counted:
     def left_out(self) -> dict[str, int]:
         """Ops that are not looked at, by reason."""
         return dict(self._excluded)
-
-
-def longer(whole: I64, more: I64) -> I64:
-    """The sum of two columns, of which either may be longer."""
-    out = np.zeros(max(len(whole), len(more)), dtype=np.int64)
-    out[: len(whole)] += whole
-    out[: len(more)] += more
-    return out

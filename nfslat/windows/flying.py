@@ -16,8 +16,8 @@ from nfslat.figures.inflight import inflight_of, levels_rows
 from nfslat.inflight.levels import Levels
 from nfslat.model.tables import I64
 from nfslat.results import Analysis
-from nfslat.windows.counted import longer
 from nfslat.windows.fold import fold
+from nfslat.windows.gaps import longer
 from nfslat.windows.sums import Sums
 
 _SIDES = ("server", "client")

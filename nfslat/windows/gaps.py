@@ -7,9 +7,12 @@ later, by when they were sent: by then nearly all of them have ended.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 
+from nfslat.decode.capture import Source
+from nfslat.decode.windows import Window, Windows
 from nfslat.decode.xid_gaps import Calls, calls_of, missing_of, unanswered
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I64
@@ -20,14 +23,15 @@ class Gaps:
 
     def __init__(self) -> None:
         """Nothing was sent."""
+        self.found: I64 = np.zeros(0, dtype=np.int64)  # of each connection
+        self._told = self.found
         self._held: tuple[Calls, I64] | None = None
         self._until_ns: int | None = None  # what was sent before has been looked at
 
-    def add(self, decoded: Decoded, begin_ns: int) -> I64:
-        """One more window, which began then: calls of each connection that are missing among those sent before it.
+    def add(self, decoded: Decoded, begin_ns: int) -> None:
+        """One more window, which began then: what is missing among calls that were sent before it is found.
 
-        Those that took longer, or never had an answer, were missing before; they are taken off, so that a number may be
-        below 0.
+        Those that took longer, or never had an answer, were missing before, and are taken off.
         """
         calls, sent_ns = calls_of(decoded), np.concatenate([decoded.ops.t0, unanswered(decoded).first_ns])
         late = np.zeros(len(calls.clients), dtype=np.int64)
@@ -41,12 +45,51 @@ class Gaps:
         is_due = sent_ns < begin_ns
         self._held = calls.take(~is_due), sent_ns[~is_due]
         self._until_ns = begin_ns if self._until_ns is None else max(begin_ns, self._until_ns)
-        return missing_of(calls.take(is_due)) - late
+        self.found = longer(self.found, missing_of(calls.take(is_due)) - late)
 
-    def rest(self) -> I64:
-        """There are no more windows: calls that are missing among those sent in the last one."""
+    def end(self) -> None:
+        """There are no more windows: what is missing among calls sent in the last one is found."""
         held, self._held = self._held, None
-        return np.zeros(0, dtype=np.int64) if held is None else missing_of(held[0])
+        if held is not None:
+            self.found = longer(self.found, missing_of(held[0]))
+
+    def told(self, connections: int) -> I64:
+        """Those that were found since this was asked for last, of so many connections."""
+        new = np.maximum(longer(self.found, -self._told), 0)
+        self._told = longer(self._told, new)
+        return longer(new[:connections], np.zeros(connections, dtype=np.int64))
+
+
+class Gapped:
+    """An iterator over the windows of one capture, which keeps track of its gaps."""
+
+    def __init__(self, windows: Windows) -> None:
+        """None was read."""
+        self.gaps = Gaps()
+        self._windows = windows
+
+    @property
+    def source(self) -> Source:
+        """What is read; when all of it was, with what is known of its files."""
+        return self._windows.source
+
+    def is_ready(self) -> bool:
+        """Does the next one come, or the end, within some ms?"""
+        return self._windows.is_ready()
+
+    def __iter__(self) -> Iterator[Window]:
+        """It is its own."""
+        return self
+
+    def __next__(self) -> Window:
+        """Waits for it."""
+        try:
+            window = next(self._windows)
+        except StopIteration:
+            self.gaps.end()
+            raise
+        self.gaps.add(window.decoded, window.begin_ns)
+        return window
 
 
 def _joined(before: Calls, now: Calls) -> Calls:
@@ -57,3 +100,11 @@ def _joined(before: Calls, now: Calls) -> Calls:
         xid=np.concatenate([before.xid, now.xid]),
         is_nfs=np.concatenate([before.is_nfs, now.is_nfs]),
     )
+
+
+def longer(whole: I64, more: I64) -> I64:
+    """The sum of two columns, of which either may be longer."""
+    out = np.zeros(max(len(whole), len(more)), dtype=np.int64)
+    out[: len(whole)] += whole
+    out[: len(more)] += more
+    return out

@@ -24,9 +24,10 @@ from nfslat.figures.pivots import begins_ns
 from nfslat.figures.sketch import Sketch
 from nfslat.figures.transport import transport_rows
 from nfslat.findings.diagnosis import Diagnosis
-from nfslat.model.tables import I64, Miss, State
-from nfslat.results import Analysis, Side
+from nfslat.model.tables import I64, Miss
+from nfslat.results import Analysis
 from nfslat.select import Filters, is_reverse, select
+from nfslat.windows.analysed import analysed
 from nfslat.windows.clocks import Clocks
 from nfslat.windows.counted import Counted
 from nfslat.windows.flying import Flying
@@ -81,17 +82,10 @@ class Whole:
             {Miss.NOT_CAPTURED_AT_CLIENT.name: pair.unmatched, Miss.OUTSIDE_OVERLAP.name: pair.outside}
         )
         self.alone["server"] += pair.unmatched
-        missing = {name: one.missing() for name, one in self.sides.items()}
         if pair.found is None:
             self._add_unmatched(pair)
             return
-        for name, side in (("server", pair.found.server), ("client", pair.found.client)):
-            known = missing[name]
-            missing[name] = np.zeros(len(side.ops.connections), dtype=np.int64)
-            missing[name][: len(known)] = known[: len(missing[name])]
-        begins = {"server": pair.begin_ns - pair.later_ns, "client": pair.begin_ns}
-        server, client = (without_late(getattr(pair.found, name), begins[name]) for name in SIDES)
-        c = pipeline.analyse(dataclasses.replace(pair.found, server=server, client=client), missing=missing)
+        c = analysed(pair.found, pair, {name: one.gaps for name, one in self.sides.items()})
         stretch = self._judge(c, self.flying.add(c), (pair.begin_ns, pair.end_ns))
         self._add_ops(c, stretch)
         self._add_tcp(c, stretch)
@@ -197,14 +191,3 @@ def _both(one: Unseen | None, other: Unseen | None) -> Unseen | None:
         return other if one is None else one
     fields = (field.name for field in dataclasses.fields(Unseen))
     return Unseen(**{name: getattr(one, name) + getattr(other, name) for name in fields})
-
-
-def without_late(side: Side, begin_ns: int) -> Side:
-    """Without calls that were sent before a window and given up in it: in their own they were missing."""
-    decoded = side.decoded
-    is_late = (decoded.loose.state == State.NO_REPLY) & (decoded.loose.first_ns < begin_ns)
-    if not is_late.any():
-        return side
-    loose, asked = decoded.loose.take(~is_late), decoded.details.unanswered
-    details = dataclasses.replace(decoded.details, unanswered=asked.take(np.isin(asked.frame, loose.first_frame)))
-    return dataclasses.replace(side, decoded=dataclasses.replace(decoded, loose=loose, details=details))

@@ -24,10 +24,12 @@ from nfslat.cli.main import main
 from nfslat.errors import InputError
 from nfslat.live.rows import SCHEMA, Row, row_of
 from nfslat.live.text import Lines
+from nfslat.windows.gaps import Gaps
 
 pytestmark = needs_native
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
 SERVER, CLIENT = (SAMPLE / f"{side}.pcap.gz" for side in ("server", "client"))
+GAPS = {"server": Gaps(), "client": Gaps()}
 
 
 def _sums(server: Path, client: Path, seconds: float) -> tuple[int, int, int]:
@@ -181,14 +183,14 @@ def test_captures_of_different_traffic() -> None:
 def test_a_stretch_of_no_length() -> None:
     """Where a clock was set back a stretch may end when it begins: its rates are no reason to fail."""
     (pair,) = pairs_of(SERVER, CLIENT, 3600.0)
-    row = row_of(dataclasses.replace(pair, begin_ns=pair.end_ns))
+    row = row_of(dataclasses.replace(pair, begin_ns=pair.end_ns), GAPS)
     assert json.loads(row.as_json())["ops"] == row.ops > 0
 
 
 def test_what_the_client_alone_shows() -> None:
     """Without an op in both captures the row has the client's SRT: from the call's first byte to the reply's last."""
     (pair,) = pairs_of(SERVER, CLIENT, 3600.0)
-    alone, both = row_of(dataclasses.replace(pair, found=None)), row_of(pair)
+    alone, both = row_of(dataclasses.replace(pair, found=None), GAPS), row_of(pair, GAPS)
     ops = pair.client.ops
     assert alone.client_ms == pytest.approx(float((ops.t3 - ops.t0).mean()) / 1e6)
     assert alone.client_ms == pytest.approx(both.client_ms, rel=0.05)
@@ -203,7 +205,7 @@ def test_one_capture_is_not_enough(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def _row(**changes: object) -> Row:
-    first = row_of(pairs_of(SERVER, CLIENT, 3600.0)[0])
+    first = row_of(pairs_of(SERVER, CLIENT, 3600.0)[0], GAPS)
     return Row(**{**vars(first), **changes})
 
 

@@ -1,0 +1,34 @@
+"""A pair of windows that has ops in both captures -> its `Analysis`, with what the windows before tell of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from nfslat import pipeline
+from nfslat.model.tables import State
+from nfslat.results import Analysis, Correlation, Side
+from nfslat.windows.gaps import Gaps
+from nfslat.windows.pairs import Pair
+
+
+def analysed(found: Correlation, pair: Pair, gaps: Mapping[str, Gaps]) -> Analysis:
+    """`found` is that of `pair`; `gaps` are those of each side, and are told."""
+    server = _without_late(found.server, pair.begin_ns - pair.later_ns)
+    client = _without_late(found.client, pair.begin_ns)
+    sides = {"server": server, "client": client}
+    missing = {name: gaps[name].told(len(side.ops.connections)) for name, side in sides.items()}
+    return pipeline.analyse(dataclasses.replace(found, server=server, client=client), missing=missing)
+
+
+def _without_late(side: Side, begin_ns: int) -> Side:
+    """Without calls that were sent before the window and given up in it: in their own they were missing."""
+    decoded = side.decoded
+    is_late = (decoded.loose.state == State.NO_REPLY) & (decoded.loose.first_ns < begin_ns)
+    if not is_late.any():
+        return side
+    loose, asked = decoded.loose.take(~is_late), decoded.details.unanswered
+    details = dataclasses.replace(decoded.details, unanswered=asked.take(np.isin(asked.frame, loose.first_frame)))
+    return dataclasses.replace(side, decoded=dataclasses.replace(decoded, loose=loose, details=details))
