@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
+import os
 import sys
 from pathlib import Path
 
@@ -18,6 +19,15 @@ def container_memory() -> float:
         with contextlib.suppress(OSError, ValueError):  # not there; "max"
             least = min(least, int(Path(name).read_text()))
     return least
+
+
+def available_memory() -> float:
+    """Bytes that may still be taken without swapping, as the kernel estimates it (proc(5): MemAvailable)."""
+    with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        kb = next(line.split()[1] for line in lines if line.startswith("MemAvailable:"))
+        return min(float(kb) * 1024, container_memory())
+    return min(float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE"), container_memory())
 
 
 def give_back() -> None:

@@ -13,7 +13,7 @@ from nfslat.decode.tools import Tools
 from nfslat.decode.windows import Windows
 from nfslat.errors import InputError
 from nfslat.figures.objectives import Slo
-from nfslat.kernels.memory import container_memory, give_back
+from nfslat.kernels.memory import available_memory, give_back
 from nfslat.model.units import NS_PER_S
 from nfslat.windows.counted import Counted
 from nfslat.windows.pairs import Exchanged, pairs
@@ -24,7 +24,6 @@ LEAST_OPS = 20_000  # threads, slots and slow ops need thousands to be told
 MANY_OPS = 200_000  # of a window, where nothing was asked for: enough to judge by, and little memory
 # Bytes of memory for a byte of a capture: 0.25 of whole packets, 0.45 of those cut at 96 bytes (docs/scale.md).
 _MEMORY, _PACKED = 0.45, 8  # times as large as the file
-_SMALL = 1 << 30
 _MOST_OF_MEMORY = 0.6
 _MAGIC = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zX", b"\x04\x22\x4d\x18")  # gzip, zstd, bzip2, xz, lz4
 _SHORT_NS = NS_PER_S // 4  # windows that are joined until they hold enough
@@ -79,11 +78,7 @@ def are_too_large(sources: Sequence[Source]) -> bool:
     needs = sum(
         path.stat().st_size * _MEMORY * (_PACKED if _is_packed(path) else 1) for path in paths if path.is_file()
     )
-    if needs < _SMALL:
-        return False
-    import psutil  # noqa: PLC0415  (late: few captures are so large)
-
-    return needs > _MOST_OF_MEMORY * min(psutil.virtual_memory().available, container_memory())
+    return needs > _MOST_OF_MEMORY * available_memory()
 
 
 def _is_packed(path: Path) -> bool:

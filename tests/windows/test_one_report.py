@@ -203,13 +203,12 @@ def test_what_memory_cannot_hold_is_read_in_windows(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By itself, where the report alone is wanted; where single operations are, they are read at once."""
-    monkeypatch.setattr(run, "_SMALL", 0)
-    monkeypatch.setattr(run, "container_memory", lambda: 1_000_000)
+    monkeypatch.setattr(run, "available_memory", lambda: 1_000_000)
     assert main([str(SERVER), str(CLIENT)]) == 0
     assert "the captures were read in 1 window of" in capsys.readouterr().out
     assert main([str(SERVER), str(CLIENT), "--csv", str(tmp_path / "ops.csv")]) == 0
     assert "were read in" not in capsys.readouterr().out
-    monkeypatch.setattr(run, "container_memory", lambda: 1e12)
+    monkeypatch.undo()
     assert main([str(SERVER), str(CLIENT)]) == 0
     assert "were read in" not in capsys.readouterr().out
 
