@@ -33,7 +33,8 @@ Side = Annotated[str, Must(enum=["server", "client"])]
 Layer = Annotated[str, Must(enum=["server", "network", "client"])]
 LayerOrUnknown = Annotated[str, Must(enum=["server", "network", "client", "unknown"])]
 LayerOrCapture = Annotated[str, Must(enum=["server", "network", "client", "capture"])]
-VerdictOutcome = Annotated[str, Must(enum=["fault", "no-fault", "undecided"])]  # of a verdict
+OUTCOMES = ["fault", "no-fault", "undecided"]
+VerdictOutcome = Annotated[str, Must(enum=OUTCOMES)]  # of a verdict
 HowSure = Annotated[str, Must(enum=["high", "medium", "low"])]  # of a verdict
 HowProven = Annotated[str, Must(enum=["certain", "likely"])]  # of a finding
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
-from nfslat.cli.arguments import a_duration
+from nfslat.cli.arguments import a_duration, a_port
 from nfslat.errors import UsageError
+
+if TYPE_CHECKING:
+    from nfslat.live.metrics import Metrics
 
 DESCRIPTION = """What happens, stretch by stretch, while both captures are being made, or in
 captures of any length: a line for each, as vmstat and nfsiostat print them,
@@ -24,6 +28,7 @@ exit status: 0 done, 2 usage, 3 a capture cannot be read, or the two have nothin
 in common, 130 interrupted"""
 
 _INTERVAL_S = 10.0
+_BEGINS = b"# HELP nfslat_"  # a file of metrics
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +40,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--interval", type=a_duration, metavar="S", default=_INTERVAL_S, help="seconds of a stretch (10)"
     )
     parser.add_argument(
+        "--metrics", metavar="FILE", help="keep OpenMetrics in FILE, for the textfile collector of node_exporter"
+    )
+    parser.add_argument(
+        "--metrics-port", type=a_port, metavar="N", help="serve them on port N of localhost, for Prometheus to scrape"
+    )
+    parser.add_argument(
         "--json", metavar="FILE", help="write a line of JSON for each stretch to FILE; - is standard output"
     )
+
+
+def _metrics(options: argparse.Namespace) -> Metrics | None:
+    """Where they were asked for. Raises ``UsageError`` where they cannot be had."""
+    if options.metrics is None and options.metrics_port is None:
+        return None
+    try:
+        from nfslat.live.metrics import Metrics
+    except ImportError as problem:
+        raise UsageError("--metrics needs prometheus_client: pip install 'nfslat[live]'") from problem
+    metrics = Metrics()
+    try:
+        if options.metrics is not None:
+            refuse_other_file(options.metrics)
+            metrics.write(options.metrics)
+        if options.metrics_port is not None:
+            metrics.serve(options.metrics_port)
+    except OSError as problem:
+        asked = (
+            f"--metrics {options.metrics}" if options.metrics_port is None else f"--metrics-port {options.metrics_port}"
+        )
+        raise UsageError(f"{asked}: {problem.strerror}") from problem
+    return metrics
+
+
+def refuse_other_file(name: str) -> None:
+    """Raise ``UsageError`` where there is something of that name that holds no metrics."""
+    path = Path(name)
+    if not path.exists():
+        return
+    if not path.is_file() or path.read_bytes()[: len(_BEGINS)] not in (b"", _BEGINS):
+        raise UsageError(f"--metrics {name}: this is there, and no file of metrics; it would be overwritten")
 
 
 def inputs(options: argparse.Namespace) -> list[str]:
@@ -55,10 +98,12 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     from nfslat.live.rows import SRT, row_of
     from nfslat.live.text import Lines
     from nfslat.model.units import NS_PER_S
+    from nfslat.windows.analysed import analysed
     from nfslat.windows.gaps import Gapped
     from nfslat.windows.pairs import pairs
 
     refuse_without("captures are read in stretches by the native decoder")
+    metrics = _metrics(options)
     lines = Lines(width)
 
     def say(some: Iterator[str]) -> None:
@@ -75,7 +120,13 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             for pair in pairs(of_server, of_client, SRT):
                 if pair.is_rest and not len(pair.client.ops):
                     continue
-                row = row_of(pair, gaps)
+                c = None if pair.found is None else analysed(pair.found, pair, gaps)
+                row = row_of(pair, c)
+                if metrics is not None:
+                    metrics.add(row, c)
+                    if options.metrics is not None:
+                        metrics.write(options.metrics)
+                del c
                 if json_out is not None:
                     json_out.write(row.as_json() + "\n")
                     json_out.flush()

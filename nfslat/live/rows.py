@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from nfslat import __version__, pipeline
 from nfslat.answer.figures import Summary
@@ -15,10 +16,8 @@ from nfslat.evidence.known import Known
 from nfslat.figures.stats import summary_of
 from nfslat.model.tables import Ops
 from nfslat.model.units import NS_PER_S, iso
-from nfslat.results import Correlation
-from nfslat.select import Filters, is_reverse
-from nfslat.windows.analysed import analysed
-from nfslat.windows.gaps import Gaps
+from nfslat.results import Analysis
+from nfslat.select import Filters, is_reverse, select
 from nfslat.windows.pairs import Pair
 
 SCHEMA = "nfslat.live/1"
@@ -31,9 +30,11 @@ class Row:
 
     begin: str  # ISO 8601, on the client's clock
     end: str
-    ops: int  # that the client's capture shows
+    ops: int  # of NFS, that the client's capture shows
+    retransmitted: int  # of them, those whose call RPC sent more than once
     ops_per_s: float
-    mb_per_s: float  # payload of TCP, 10^6 bytes
+    payload_bytes: int  # of TCP
+    mb_per_s: float  # of it, 10^6 bytes
     matched: int  # of them, those that are in both captures
     given_up: int  # ops of the server's capture that were waited for in vain
     client_ms: float | None  # mean
@@ -43,6 +44,7 @@ class Row:
     queue_ms: float | None  # mean wait for a thread
     in_flight: float | None  # mean, at the server, while any op is
     threads: int | None  # of the server, where calls wait for one
+    slots: int | None  # of the client, where they are likely to hold it back
     lost_segments: int | None  # between the captures
     outcome: str  # as of a report: fault, no-fault or undecided
     layer: str | None
@@ -55,23 +57,28 @@ class Row:
         return json.dumps({"schema": SCHEMA, **dataclasses.asdict(self)}, allow_nan=False)
 
 
-def row_of(pair: Pair, gaps: Mapping[str, Gaps]) -> Row:
-    """The figures of a window; `gaps` are those of each capture."""
+def row_of(pair: Pair, c: Analysis | None) -> Row:
+    """The figures of a window; `c` is its analysis, where it has ops in both captures."""
     ops = pair.client.ops
-    forward = ops.take(~ops.spread(is_reverse(ops)))
+    is_nfs = select(ops, Filters(), ops.t0, 0) == 0
+    forward = ops.take(is_nfs & ~ops.spread(is_reverse(ops)))
     seconds = max(pair.end_ns - pair.begin_ns, 1) / NS_PER_S  # without a packet a stretch has no length
-    report = None if pair.found is None else _report(pair, pair.found, gaps)
+    payload = int(pair.client.details.loads.bytes.sum())
+    report = None if c is None else _report(c)
     matched = None if report is None else report.matched
     total = None if matched is None else matched.total
     verdict = None if report is None else report.verdict
-    server = None if report is None or report.inflight is None else report.inflight.server
+    inflight = None if report is None else report.inflight
+    server = None if inflight is None else inflight.server
     client = _alone(forward) if total is None else total.client_ms
     return Row(
         begin=iso(pair.begin_ns),
         end=iso(pair.end_ns),
         ops=len(forward),
+        retransmitted=int(np.count_nonzero(forward.transmissions > 1)),
         ops_per_s=len(forward) / seconds,
-        mb_per_s=float(pair.client.details.loads.bytes.sum()) / seconds / 1e6,
+        payload_bytes=payload,
+        mb_per_s=payload / seconds / 1e6,
         matched=0 if total is None else total.count,
         given_up=pair.given_up,
         client_ms=None if client is None else client.mean,
@@ -81,6 +88,7 @@ def row_of(pair: Pair, gaps: Mapping[str, Gaps]) -> Row:
         queue_ms=None if server is None or total is None else server.queue_ms,
         in_flight=None if server is None else server.mean,
         threads=None if server is None or not server.limited else server.threads_estimate,
+        slots=None if inflight is None else inflight.client.slots_estimate,
         lost_segments=_lost(report),
         outcome="undecided" if verdict is None else verdict.outcome,
         layer=None if verdict is None else verdict.layer,
@@ -90,9 +98,9 @@ def row_of(pair: Pair, gaps: Mapping[str, Gaps]) -> Row:
     )
 
 
-def _report(pair: Pair, found: Correlation, gaps: Mapping[str, Gaps]) -> Report:
-    tool = Tool(__version__, found.engine, "nfslat live", found.srt)
-    return pipeline.report(analysed(found, pair, gaps), tool, Filters(), Known())
+def _report(c: Analysis) -> Report:
+    tool = Tool(__version__, c.engine, "nfslat live", c.srt)
+    return pipeline.report(c, tool, Filters(), Known())
 
 
 def _lost(report: Report | None) -> int | None:

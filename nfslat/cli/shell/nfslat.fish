@@ -51,7 +51,7 @@ function _shtab_nfslat_using
 end
 
 set -g _shtab_nfslat_commands capture show extract diff fleet live transport packets stack tune
-set -g _shtab_nfslat_opts_with_value --after --app-ms --array-size --before --by --bytes --check --client --client-addr --client-interface --client-ms --client-snapshot --client-system --completion --csv --dir --end --engine --ethernet-header --evidence --fail-on --fetch-header --files --html --interval --ip-tcp-header --json --keep-free-mb --manifest --max-mb --missed --mss --name-encoding --nfs --op --ops-parquet --out --parquet --perfetto --png --port --row --rows --rpc-header --rsize --rtt-ms --scheduler --sdu --sdu-header --seconds --sections --server --server-addr --server-interface --server-ms --server-snapshot --server-system --sessions --show --slo --slots --slowest --snaplen --split --sqlnet-trace --srt --ssh --start --storage-ms --stream --thread-ms --threads --tls-ca-file --tls-cert --tls-key --top --what-if --window --worker-memory --workers --wsize --xid
+set -g _shtab_nfslat_opts_with_value --after --app-ms --array-size --before --by --bytes --check --client --client-addr --client-interface --client-ms --client-snapshot --client-system --completion --csv --dir --end --engine --ethernet-header --evidence --fail-on --fetch-header --files --html --interval --ip-tcp-header --json --keep-free-mb --manifest --max-mb --metrics --metrics-port --missed --mss --name-encoding --nfs --op --ops-parquet --out --parquet --perfetto --png --port --row --rows --rpc-header --rsize --rtt-ms --scheduler --sdu --sdu-header --seconds --sections --server --server-addr --server-interface --server-ms --server-snapshot --server-system --sessions --show --slo --slots --slowest --snaplen --split --sqlnet-trace --srt --ssh --start --storage-ms --stream --thread-ms --threads --tls-ca-file --tls-cert --tls-key --top --what-if --window --worker-memory --workers --wsize --xid
 
 complete -c nfslat -e
 complete -c nfslat -f
@@ -237,6 +237,8 @@ complete -c nfslat -n '_shtab_nfslat_using fleet; and test $_shtab_nfslat_npos -
 complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -eq 0' -a live -d 'What happens, stretch by stretch, while both captures are being made, or in'
 complete -c nfslat -n '_shtab_nfslat_using live' -s h -l help -d 'show this help message and exit'
 complete -c nfslat -n '_shtab_nfslat_using live' -l interval -x -d 'seconds of a stretch (10)'
+complete -c nfslat -n '_shtab_nfslat_using live' -l metrics -xka "(__fish_complete_path (commandline -ct))" -d 'keep OpenMetrics in FILE, for the textfile collector of node_exporter'
+complete -c nfslat -n '_shtab_nfslat_using live' -l metrics-port -x -d 'serve them on port N of localhost, for Prometheus to scrape'
 complete -c nfslat -n '_shtab_nfslat_using live' -l json -xka "(__fish_complete_path (commandline -ct))" -d 'write a line of JSON for each stretch to FILE; - is standard output'
 complete -c nfslat -n '_shtab_nfslat_using live' -l overwrite -d 'replace files that nfslat did not write as the same kind of output'
 complete -c nfslat -n '_shtab_nfslat_using live; and test $_shtab_nfslat_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'SERVER, then CLIENT: files, FIFOs, one of them -'

@@ -1,0 +1,154 @@
+"""Rows and what they are made of -> OpenMetrics: a file for the textfile collector of node_exporter, or an endpoint.
+
+Histograms and counters only grow; gauges are of the last stretch. Where OpenTelemetry has a name or an attribute of
+NFS, it is used (opentelemetry.io/docs/specs/semconv/nfs).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from threading import Thread
+from wsgiref.simple_server import WSGIServer
+
+import numpy as np
+from prometheus_client import CollectorRegistry, start_http_server, write_to_textfile
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from nfslat.answer.contract import OUTCOMES
+from nfslat.figures.matched import Groups, names_of
+from nfslat.live.rows import Row
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64
+from nfslat.model.units import NS_PER_S
+from nfslat.results import Analysis
+
+# Upper bounds, s: from a hit in a cache to a client that gives up.
+_BOUNDS_S = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_BOUNDS_NS = np.array([round(bound * NS_PER_S) for bound in _BOUNDS_S], dtype=np.int64)
+_OF_OP = ("onc_rpc_procedure_name", "onc_rpc_version")
+_HISTOGRAMS = {
+    "nfslat_client_srt_seconds": "Response time at the client, first byte of the call to last byte of the reply.",
+    "nfslat_network_seconds": "Client SRT minus server SRT, operation by operation.",
+    "nfslat_thread_wait_seconds": "Wait for a thread of the server, of operations of which the packets tell.",
+    "nfslat_in_thread_seconds": "Server SRT less that wait: file system, locks, storage.",
+}
+
+
+@dataclass
+class _Histogram:
+    """Operations up to each bound, and beyond the last; their sum, s."""
+
+    counts: I64 = field(default_factory=lambda: np.zeros(len(_BOUNDS_S) + 1, dtype=np.int64))
+    sum_s: float = 0.0
+
+    def add(self, durations_ns: I64) -> None:
+        """A duration of exactly a bound is below it."""
+        self.counts += np.bincount(np.searchsorted(_BOUNDS_NS, durations_ns), minlength=len(self.counts))
+        self.sum_s += float(durations_ns.sum()) / NS_PER_S
+
+    @property
+    def buckets(self) -> list[tuple[str, float]]:
+        """As OpenMetrics has them: cumulative."""
+        ends = [*(f"{bound:g}" for bound in _BOUNDS_S), "+Inf"]
+        return list(zip(ends, np.cumsum(self.counts).astype(float).tolist(), strict=True))
+
+
+class Metrics(Collector):
+    """Of all stretches so far."""
+
+    def __init__(self) -> None:
+        """Of none."""
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+        self._histograms: dict[str, dict[tuple[str, str], _Histogram]] = {
+            name: defaultdict(_Histogram) for name in _HISTOGRAMS
+        }
+        self._counts = dict.fromkeys(("rpcs", "retransmitted", "matched", "lost_segments", "bytes", "stretches"), 0.0)
+        self._row: Row | None = None
+
+    def add(self, row: Row, c: Analysis | None) -> None:
+        """One more stretch; `c` is what its row rests on, where it has ops in both captures."""
+        self._row = row
+        for name, count in (
+            ("rpcs", row.ops),
+            ("retransmitted", row.retransmitted),
+            ("matched", row.matched),
+            ("lost_segments", row.lost_segments or 0),
+            ("bytes", row.payload_bytes),
+            ("stretches", 1),
+        ):
+            self._counts[name] += count
+        if c is not None:
+            self._add_durations(c)
+
+    def _add_durations(self, c: Analysis) -> None:
+        groups = Groups.of(c.client.ops.kinds, c.kind)
+        load = c.inflight.load
+        queue_ns = None if load.threads.cannot else load.queue_ns[c.matched.server]
+        for key, span in zip(groups.keys, groups.spans, strict=True):
+            _, op, version = names_of(key)
+            rows = groups.order[span]
+            client_ns, server_ns = c.client_srt_ns[rows], c.server_srt_ns[rows]
+            self._histograms["nfslat_client_srt_seconds"][op, version].add(client_ns)
+            self._histograms["nfslat_network_seconds"][op, version].add(client_ns - server_ns)
+            if queue_ns is not None:
+                known = queue_ns[rows] != NULL
+                waits_ns = queue_ns[rows][known]
+                self._histograms["nfslat_thread_wait_seconds"][op, version].add(waits_ns)
+                self._histograms["nfslat_in_thread_seconds"][op, version].add(server_ns[known] - waits_ns)
+
+    def collect(self) -> Iterator[Metric]:
+        """For a scrape."""
+        for name, words in _HISTOGRAMS.items():
+            family = HistogramMetricFamily(name, words, labels=_OF_OP)
+            for labels, one in sorted(self._histograms[name].items()):
+                family.add_metric(list(labels), one.buckets, one.sum_s)
+            yield family
+        for name, key, words in (
+            ("nfs_client_rpc_count", "rpcs", "RPCs of NFS that were answered, as the client's capture shows them."),
+            ("nfs_client_rpc_retransmit_count", "retransmitted", "Of these, those that RPC sent more than once."),
+            ("nfslat_matched_operations", "matched", "Operations in both captures."),
+            ("nfslat_lost_segments", "lost_segments", "TCP segments that were lost between the captures."),
+            ("nfslat_payload_bytes", "bytes", "TCP payload in the client's capture."),
+            ("nfslat_stretches", "stretches", "Stretches of time that were judged."),
+        ):
+            yield CounterMetricFamily(name, words, value=self._counts[key])
+        row = self._row
+        if row is None:
+            return
+        for name, value, words in (
+            ("nfslat_operations_in_flight", row.in_flight, "Mean operations in flight at the server, while any is."),
+            ("nfslat_server_threads", row.threads, "Threads of the server, where calls wait for one."),
+            ("nfslat_client_slots", row.slots, "Slots of the client, where they are likely to hold it back."),
+            ("nfslat_stretch_end_timestamp_seconds", _unix_s(row.end), "When the last stretch ended, client's clock."),
+        ):
+            gauge = GaugeMetricFamily(name, words)
+            if value is not None:
+                gauge.add_metric([], value)
+            yield gauge
+        outcomes = GaugeMetricFamily("nfslat_outcome", "1 for the outcome of the last stretch.", labels=["outcome"])
+        for named in OUTCOMES:
+            outcomes.add_metric([named], float(named == row.outcome))
+        yield outcomes
+        cause = GaugeMetricFamily(
+            "nfslat_fault", "1 for the fault of the last stretch.", labels=["cause", "layer", "confidence"]
+        )
+        if row.outcome == "fault":
+            cause.add_metric([row.cause or "", row.layer or "", row.confidence], 1.0)
+        yield cause
+
+    def write(self, path: str) -> None:
+        """To a file, which is replaced as a whole."""
+        write_to_textfile(path, self._registry)
+
+    def serve(self, port: int) -> tuple[WSGIServer, Thread]:
+        """On localhost, from now on; the server and its thread. Raises ``OSError`` where the port is taken."""
+        return start_http_server(port, addr="127.0.0.1", registry=self._registry)
+
+
+def _unix_s(moment: str) -> float:
+    return datetime.fromisoformat(moment[:26] + "+00:00").timestamp()
