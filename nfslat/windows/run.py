@@ -20,7 +20,7 @@ from nfslat.windows.pairs import Exchanged, pairs
 from nfslat.windows.report import report_of
 from nfslat.windows.whole import Whole
 
-LEAST_OPS = 20_000  # threads, slots and slow ops need thousands to be told
+LEAST_OPS = 100_000  # slow ops that are rare, threads and slots need many to be told
 MANY_OPS = 200_000  # of a window, where nothing was asked for: enough to judge by, and little memory
 # Bytes of memory for a byte of a capture: 0.25 of whole packets, 0.45 of those cut at 96 bytes (docs/scale.md).
 _MEMORY, _PACKED = 0.45, 8  # times as large as the file
