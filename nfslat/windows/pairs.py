@@ -48,7 +48,9 @@ class Pair:
     later_ns: int = 0  # about so much later the client's clock is than the server's
     unmatched: int = 0  # of the server's ops, those that were given up meanwhile
     outside: int = 0  # of the server's ops, those that began before the client's capture did, or ended after it
-    is_outside: bool = False  # the server's capture ran no more
+    server_ran_ns: tuple[int, int] | None = (
+        None  # from when to when, client's clock, where nothing is found; None: not known
+    )
     is_rest: bool = False  # what was held when the captures ended: it may have no op of the client's
 
     @property
@@ -80,7 +82,7 @@ def pairs(server: Windowed, client: Windowed, srt: str, *, may_swap: bool = Fals
             may_swap &= pair.found is None  # the first one tells
             clocks.learn(pair)
         elif clocks.are_met or not of_client.ops:
-            pair = _unmatched(of_server, of_client, (begin_ns, end_ns))
+            pair = _unmatched(of_server, of_client, (begin_ns, end_ns), clocks.last_ns)
         else:
             continue  # what follows may be in the server's capture, and bring this along
         begin_ns = None
@@ -209,8 +211,8 @@ def _pair(
     ran_ns = begin_ns - later_ns, last_ns - later_ns if client.is_over else _EVER_NS
     left = [_left(ops, np.ones(len(ops), dtype=np.bool_), ran_ns) for ops in dropped]
     if not server.held:
-        client.held = []
-        return Pair(*window_ns, own, None, later_ns, *_sums(left), is_outside=_is_outside(server, window_ns, later_ns))
+        client.held = [_nothing_of(own)]
+        return Pair(*window_ns, own, None, later_ns, *_sums(left), server_ran_ns=_ran_ns(server, later_ns))
     other = server.joined()
     first = _matching(other, own)
     comes = (first.unmatched.client != Miss.MATCHED) & (own.ops.t3 >= end_ns - _LATE_NS) & (not server.is_over)
@@ -230,13 +232,18 @@ def _pair(
         found = pipeline.compare(*sides, filters=Filters(), srt=srt, may_swap=may_swap)
         if found.swapped:
             raise Exchanged
-    is_outside = found is None and _is_outside(server, window_ns, later_ns)
-    return Pair(*window_ns, own, found, later_ns, *_sums(left), is_outside=is_outside)
+    return Pair(*window_ns, own, found, later_ns, *_sums(left), server_ran_ns=_ran_ns(server, later_ns))
 
 
-def _is_outside(server: Reader, window_ns: tuple[int, int], later_ns: int) -> bool:
-    """Did the server's capture end before the window began?"""
-    return server.is_over and server.last_ns <= window_ns[0] - later_ns
+def _ran_ns(server: Reader, later_ns: int) -> tuple[int, int]:
+    """When the server's capture ran, on the client's clock."""
+    begin_ns, end_ns = server.ran_ns
+    return begin_ns + later_ns, end_ns + later_ns if server.is_over else _EVER_NS
+
+
+def _nothing_of(decoded: Decoded) -> Decoded:
+    """What is held where all of a window goes."""
+    return parted(decoded, np.ones(len(decoded.ops), dtype=np.bool_))[1]
 
 
 def _left(ops: Ops, rows: Bool, ran_ns: tuple[int, int]) -> tuple[int, int]:
@@ -250,9 +257,10 @@ def _sums(left: list[tuple[int, int]]) -> tuple[int, int]:
     return sum(one for one, _ in left), sum(one for _, one in left)
 
 
-def _unmatched(server: Reader, client: Reader, window_ns: tuple[int, int]) -> Pair:
-    own, client.held = client.joined(), []
-    return Pair(*window_ns, own, None, is_outside=server.is_over)
+def _unmatched(server: Reader, client: Reader, window_ns: tuple[int, int], later_ns: int | None) -> Pair:
+    own = client.joined()
+    client.held = [_nothing_of(own)]
+    return Pair(*window_ns, own, None, server_ran_ns=None if later_ns is None else _ran_ns(server, later_ns))
 
 
 def _side(reader: Reader, decoded: Decoded) -> Side:

@@ -96,13 +96,15 @@ class Whole:
         self.unmatched["server"][Miss.OUTSIDE_OVERLAP.name] += self.sides["server"].drain()
 
     def _add_unmatched(self, pair: Pair) -> None:
-        ops = pair.client.ops
+        """Of the client's ops, how many the server's capture lacks, and how many while it did not run."""
+        ops, ran_ns = pair.client.ops, pair.server_ran_ns or (0, np.iinfo(np.int64).max)
         ours = (select(ops, Filters(), ops.t0, 0) == 0) & ~ops.spread(is_reverse(ops))
-        count = int(np.count_nonzero(ours))
-        self.unmatched["client"][(Miss.OUTSIDE_OVERLAP if pair.is_outside else Miss.NOT_CAPTURED_AT_SERVER).name] += (
-            count
+        outside = int(np.count_nonzero(ours & ((ops.t0 < ran_ns[0]) | (ops.t3 > ran_ns[1]))))
+        alone = int(np.count_nonzero(ours)) - outside
+        self.unmatched["client"] += Counter(
+            {Miss.NOT_CAPTURED_AT_SERVER.name: alone, Miss.OUTSIDE_OVERLAP.name: outside}
         )
-        self.alone["client"] += 0 if pair.is_outside else count
+        self.alone["client"] += alone
 
     def _add_ops(self, c: Analysis, stretch: I64) -> None:
         self.matched += len(c.matched)

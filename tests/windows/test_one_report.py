@@ -102,6 +102,16 @@ def test_windows_of_the_lab_add_up(name: str) -> None:
     assert found.matched.completeness.share == pytest.approx(plain.matched.completeness.share, abs=0.01)
 
 
+@needs_captures
+def test_windows_behind_the_other_capture_s_end() -> None:
+    """The client's capture goes on for many windows: none of their operations is in both, and all are counted."""
+    server, client = (SHARED / "lab" / "j_v3_partial_overlap" / f"{side}.pcap.gz" for side in ("server", "client"))
+    found = windowed(server, client, 0.5).matched
+    assert found is not None
+    assert found.unmatched["client"] == {"OUTSIDE_OVERLAP": 1304}
+    assert found.processed["client"] == found.ops + 1304
+
+
 @pytest.fixture(scope="module")
 def changing(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A server that has plenty of threads, and then four."""
