@@ -190,9 +190,17 @@ class Parts:
     files: list[File]
 
 def decode_apart(
-    paths: Sequence[str | PathLike[str]], nfs_ranks: bytes, callback_ranks: bytes, action_rank: int, job: Job
+    paths: Sequence[str | PathLike[str]],
+    nfs_ranks: bytes,
+    callback_ranks: bytes,
+    action_rank: int,
+    job: Job,
+    without: Sequence[str] | None = None,
 ) -> Parts:
-    """As `decode`, apart by the IP addresses of the packets; frames are those of the whole set."""
+    """As `decode`, apart by the IP addresses of the packets; frames are those of the whole set.
+
+    `without`: segments are kept of all pairs in which none of these addresses is; None: of no pair.
+    """
 
 @final
 class Slices:
@@ -220,6 +228,7 @@ def decode_slices(
     callback_ranks: bytes,
     action_rank: int,
     job: Job,
+    without: Sequence[str] | None = None,
 ) -> Parts:
     """As `decode_apart`, of slices that `split` made of one capture.
 

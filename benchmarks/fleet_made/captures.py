@@ -19,10 +19,13 @@ _NFS_PORT = 2049
 _LAST_PORT, _PORTS = 987, 45  # Wireshark takes 988 for Lustre, 925 and others below 1024 for something else, too
 
 
-def make(plan: Plan, folder: Path, *, nano: bool = False, files: int = 1, snaplen: int = SNAPLEN) -> dict[str, object]:
-    """Play the plan; write server/ and clients/NAME/, so many rotated files each, and truth.json, which is returned."""
+def make(
+    plan: Plan, folder: Path, *, nano: bool = False, files: int = 1, snaplen: int = SNAPLEN, stamped: bool = False
+) -> dict[str, object]:
+    """Play the plan; write server/ and clients/NAME/, so many rotated files each, and truth.json, which is returned.
+    `stamped`: with TCP time stamps in ticks of 1 ms."""
     story = play(plan)
-    kinds = shapes(snaplen)
+    kinds = shapes(snaplen, stamped=stamped)
     what = segments(story, kinds)
     facts = _Facts(story, kinds, nano, snaplen)
     client_of = story.conn_client[what.conn]
@@ -63,6 +66,10 @@ class _Facts:
         self.found = story.file
         self.asked = np.where(story.kind == LOOKUP, parents[story.file], story.file)
         self.at = story.block * BLOCK_BYTES
+        # Linux begins the stamps of each connection anywhere; both go by the clocks of their hosts.
+        self.stamps = rng.integers(1 << 32, size=(2, ways))
+        drifts = np.array([one.clock.drift_ppm for one in plan.clients])[story.conn_client]
+        self.drift_ppm = np.array([drifts, np.full(ways, plan.server.clock.drift_ppm)])
 
     def capture(self, what: Segments, side: str, clock: Clock) -> tuple[I64, npt.NDArray[np.uint8]]:
         """Where each packet begins in the bytes of a capture, and the bytes; packets in the order of their times."""
@@ -87,6 +94,8 @@ class _Facts:
     def _columns(self, what: Segments) -> dict[str, npt.NDArray[np.generic]]:
         conn, back = what.conn, what.way == 1
         columns: dict[str, npt.NDArray[np.generic]] = {"seq": what.seq, "ack": what.ack, "ident": what.ident}
+        ticks = (what.sent + (what.sent * self.drift_ppm[what.way, conn] / 1e6).astype(np.int64)) // MS
+        columns["ts_val"] = (self.stamps[what.way, conn] + ticks) & 0xFFFFFFFF
         for by, to, (one, other) in (
             ("source", "destination", self.ends),
             ("source_port", "destination_port", self.ports),

@@ -13,14 +13,21 @@ FAR = "slow path"
 FEW_SLOTS = "few slots"
 
 
-def acceptance(folder: Path, seed: int = 1, *, nano: bool = False, files: int = 1) -> dict[str, Any]:
+def acceptance(
+    folder: Path, seed: int = 1, *, nano: bool = False, files: int = 1, stamped: bool = False
+) -> dict[str, Any]:
     """100 clients: 7, a whole subnet, behind a slow path; one with 2 slots; too few threads in the second half."""
-    return make(acceptance_plan(seed), folder, nano=nano, files=files)
+    return make(acceptance_plan(seed), folder, nano=nano, files=files, stamped=stamped)
 
 
-def small(folder: Path, seed: int = 1, *, nano: bool = False, files: int = 1) -> dict[str, Any]:
+def twenty(folder: Path, seed: int = 1, *, nano: bool = False, files: int = 1, stamped: bool = False) -> dict[str, Any]:
+    """20 clients with the same troubles, 3 of them behind a slow path."""
+    return make(twenty_plan(seed), folder, nano=nano, files=files, stamped=stamped)
+
+
+def small(folder: Path, seed: int = 1, *, nano: bool = False, files: int = 1, stamped: bool = False) -> dict[str, Any]:
     """12 clients with the same troubles: 2 behind a slow path, one with 2 slots."""
-    return make(small_plan(seed), folder, nano=nano, files=files)
+    return make(small_plan(seed), folder, nano=nano, files=files, stamped=stamped)
 
 
 def acceptance_plan(seed: int) -> Plan:
@@ -29,6 +36,14 @@ def acceptance_plan(seed: int) -> Plan:
     near = [f"10.9.{subnet}.{host}" for subnet in (1, 2, 3, 4, 5, 6) for host in range(11, 27)][:93]
     few = {"think_ms": 12.0, "workers": 16}
     return _plan(seed, near, far, few, {"think_ms": 125.0}, seconds=50.0, load_factor=2.5, threads=8)
+
+
+def twenty_plan(seed: int) -> Plan:
+    """126 workers; 5 threads serve 3,100 ops/s."""
+    far = [f"10.9.7.{host}" for host in (11, 12, 13)]
+    near = [f"10.9.{subnet}.{host}" for subnet in (1, 2, 3) for host in range(11, 17)][:17]
+    few = {"think_ms": 25.0, "workers": 16}
+    return _plan(seed, near, far, few, {"think_ms": 70.0, "workers": 6}, seconds=12.0, load_factor=4.5, threads=5)
 
 
 def small_plan(seed: int) -> Plan:

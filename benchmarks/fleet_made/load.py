@@ -120,10 +120,19 @@ class _Writer:
 
 
 def make_load(
-    folder: Path, clients: int, ops: int, *, lanes: int = 4, files: int = 1, nano: bool = False, snaplen: int = SNAPLEN
+    folder: Path,
+    clients: int,
+    ops: int,
+    *,
+    lanes: int = 4,
+    files: int = 1,
+    nano: bool = False,
+    snaplen: int = SNAPLEN,
+    stamped: bool = False,
 ) -> Load:
-    """Write server/, clients/NAME/ and clients.pcap; `ops` of each client are rounded up to whole cycles."""
-    kinds = shapes(snaplen)
+    """Write server/, clients/NAME/ and clients.pcap; `ops` of each client are rounded up to whole cycles. `stamped`:
+    with TCP time stamps in ticks of 1 ms."""
+    kinds = shapes(snaplen, stamped=stamped)
     head, cycle, ends_ns = _layouts(clients, lanes, kinds)
     cycles = -(-ops // cycle.step_ops)
     cuts = [cycles * part // files for part in range(files + 1)]
@@ -216,7 +225,7 @@ class _Template:
                 continue
             packets = _packets(kind, layout, rows, nano)
             self.bytes[self.begins[rows, None] + np.arange(kind.bytes)] = packets.view(np.uint8).reshape(len(rows), -1)
-            for name in ("seconds", "fraction", "ident", "checksum", "seq", "ack", "xid", "at"):
+            for name in ("seconds", "fraction", "ident", "checksum", "seq", "ack", "xid", "at", "ts_val"):
                 if name in (packets.dtype.names or ()):
                     offset = packets.dtype.fields[name][1]  # type: ignore[index]
                     places.setdefault(name, []).append((rows, (self.begins[rows] + offset) // 2))
@@ -264,6 +273,9 @@ class _Template:
         put("seq", (start + layout.seq + cycles * steps[0]) & 0xFFFFFFFF, ">u4")
         acks = np.where(layout.shape == SYN, 0, other + layout.ack + cycles * steps[1])
         put("ack", acks & 0xFFFFFFFF, ">u4")
+        if "ts_val" in self.fields:
+            left_ns = begin_ns + layout.at_ns - np.where(back, 0, _DELAY_NS) + cycles * layout.step_ns
+            put("ts_val", left_ns // MS + 7919 * layout.client, ">u4")
         if "xid" in self.fields:
             put("xid", swapped(layout.client * 1_000_003 + layout.op + cycles * layout.step_ops), ">u4")
         if "at" in self.fields:

@@ -57,6 +57,7 @@ _FRAME = [
     ("urgent", ">u2"),
 ]
 _OPTIONS = [("options", "V12")]
+_STAMPS = [("nops", ">u2"), ("stamps", "u1"), ("stamps_length", "u1"), ("ts_val", ">u4"), ("ts_ecr", ">u4")]
 _CALL = [
     *((name, ">u4") for name in ("mark", "xid", "is_reply", "rpc", "program", "nfs", "procedure", "flavor", "cred")),
     *((name, ">u4") for name in ("stamp", "name_length")),
@@ -104,9 +105,11 @@ _CONSTANTS = {
     "fragment": 0x4000,
     "ttl": 64,
     "protocol": 6,
-    "offset": 0x50,
     "flags": 0x18,
     "window": 24_576,
+    "nops": 0x0101,
+    "stamps": 8,
+    "stamps_length": 10,
     "rpc": 2,
     "program": 100_003,
     "nfs": 3,
@@ -144,18 +147,19 @@ class Shape:
         return int(self.row.dtype.itemsize)
 
 
-def shapes(snaplen: int = SNAPLEN) -> list[Shape]:
-    """SYN, SYN_ACK, ACK, then for each kind its call and its reply (`shape_of`)."""
+def shapes(snaplen: int = SNAPLEN, *, stamped: bool = False) -> list[Shape]:
+    """SYN, SYN_ACK, ACK, then for each kind its call and its reply (`shape_of`). `stamped`: with TCP time stamps."""
     options = struct.pack(">BBHBBBBBBBB", 2, 4, MSS, 1, 3, 3, 7, 4, 2, 0, 0)
-    made = [_shape(_FRAME + _OPTIONS, 0, snaplen, flags=flags, options=options, offset=0x80) for flags in (0x02, 0x12)]
-    made.append(_shape(_FRAME, 0, snaplen, flags=0x10))
+    head = _FRAME + _STAMPS if stamped else _FRAME
+    made = [_shape(head + _OPTIONS, 0, snaplen, flags=flags, options=options) for flags in (0x02, 0x12)]
+    made.append(_shape(head, 0, snaplen, flags=0x10))
     for kind in range(len(NAMES)):
         for way in (0, 1):
             data = BLOCK_BYTES if (kind, way) in ((READ, 1), (WRITE, 0)) else 0
             extra = {"procedure": _PROCEDURES[kind]} if way == 0 else {"is_reply": 1}
             if kind in (READ, WRITE):
                 extra |= {"count": BLOCK_BYTES, "data_length": BLOCK_BYTES}
-            made.append(_shape(_FRAME + (_REPLY if way else _CALL) + _BODIES[kind, way], data, snaplen, **extra))
+            made.append(_shape(head + (_REPLY if way else _CALL) + _BODIES[kind, way], data, snaplen, **extra))
     return made
 
 
@@ -165,9 +169,8 @@ def shape_of(kind: int | I64, way: int) -> int | I64:
 
 
 def _shape(fields: list[tuple[str, str]], data_bytes: int, snaplen: int, **values: object) -> Shape:
-    message_bytes = np.dtype(fields).itemsize - _TCP_END
-    if "options" in values:
-        message_bytes -= 12
+    options_bytes = sum(np.dtype(some).itemsize for some in (_OPTIONS, _STAMPS) if some[0] in fields)
+    message_bytes = np.dtype(fields).itemsize - _TCP_END - options_bytes
     payload_bytes = message_bytes + data_bytes
     length = np.dtype(fields).itemsize - RECORD_BYTES + data_bytes
     kept = min(length, snaplen)
@@ -177,7 +180,7 @@ def _shape(fields: list[tuple[str, str]], data_bytes: int, snaplen: int, **value
     row = np.zeros(1, dtype=[*fields, *([("data", f"V{data}")] if data else [])])
     names = row.dtype.names or ()
     columns: dict[str, object] = {**_CONSTANTS, "mark": 0x80000000 | payload_bytes - 4, "kept": kept, "length": length}
-    columns |= {"total": length - 14} | values
+    columns |= {"total": length - 14, "offset": (20 + options_bytes) // 4 << 4} | values
     for name in set(columns) & set(names):
         row[name] = np.array(columns[name]).astype(row.dtype[name])
     if data:

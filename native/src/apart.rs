@@ -6,12 +6,12 @@
 
 use std::io::Read;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::capture::{Error, File, Progress, Take, read_all};
 use crate::compound::Ranks;
 use crate::container::Packet;
-use crate::decoder::{At, Decoder, Kind};
+use crate::decoder::{At, Decoder, Kind, Wanted};
 use crate::feed::Hosts;
 use crate::flows::{self, Flows};
 use crate::fragments::Fragments;
@@ -99,6 +99,8 @@ impl Part {
 /// Takes the packets of one capture.
 pub struct Apart {
     ranks: Ranks,
+    /// Segments are kept of pairs in which none of these hosts is; None: of no pair.
+    without: Option<HashSet<Addr>>,
     /// In the order in which they showed RPC, once it is over; what is in none of them is in `rest`.
     pub parts: Vec<Part>,
     pub rest: Part,
@@ -127,6 +129,7 @@ impl Apart {
         Apart {
             rest: Part::new(None, ranks.clone()),
             ranks,
+            without: None,
             parts: Vec::new(),
             pace: Pace::default(),
             packets: 0,
@@ -143,6 +146,12 @@ impl Apart {
             held_bytes: 0,
             collected_bytes: 0,
         }
+    }
+
+    /// Keep segments, but for pairs with one of `without`; to be said before the first packet.
+    pub fn keep_segments(&mut self, without: HashSet<Addr>) {
+        self.rest.decoder.keep_segments(Wanted::All);
+        self.without = Some(without);
     }
 
     /// Of slices (`split`): of each file how many packets were in what was split before.
@@ -176,7 +185,11 @@ impl Apart {
             None if self.parts.len() >= MOST => return &mut self.rest,
             None => {
                 let number = self.parts.len() as u32;
-                self.parts.push(Part::new(Some(hosts), self.ranks.clone()));
+                let mut part = Part::new(Some(hosts), self.ranks.clone());
+                if self.without.as_ref().is_some_and(|known| !known.contains(&hosts.0) && !known.contains(&hosts.1)) {
+                    part.decoder.keep_segments(Wanted::All);
+                }
+                self.parts.push(part);
                 self.by_hosts.insert(hosts, number);
                 number
             }

@@ -29,13 +29,15 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Compare the captures of one NFS server and of many of its clients: which clients
 suffer, by how much, and whether it is the server, the path of a few, or one host.
-Whose a file is is found from the addresses in it. Runs on all processors of this
-machine, or on a Dask cluster."""
+Whose a file is is found from the addresses in it. Where the server, or a client,
+was not captured, what it did is inferred from the other capture. Runs on all
+processors of this machine, or on a Dask cluster."""
 
 EXAMPLES = """\
 examples:
   nfslat fleet server/*.pcap clients/*/
   nfslat fleet server/ clients/ --out run/ --html fleet.html
+  nfslat fleet clients/                                # of a filer: no capture there
   nfslat fleet --out run/ --show 10.9.3.17             # one client's two-sided report
   nfslat fleet --manifest FLEET.toml --scheduler tls://head:8786 --out s3://bucket/run
 
@@ -54,13 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "captures",
         metavar="CAPTURE",
         nargs="*",
-        help="captures of the server and of its clients: files, folders, quoted globs, URLs (s3, sftp, http ...)",
+        help="captures of the server, of its clients, or both: files, folders, quoted globs, URLs (s3, sftp, http ...)",
     )
     parser.add_argument("--manifest", metavar="FILE", help="TOML that says which files are whose, and names of groups")
     parser.add_argument(
         "--out", metavar="DIR", help="folder or URL to keep decoded captures and each client's report in; goes on there"
     )
-    parser.add_argument("--show", metavar="CLIENT", help="print the two-sided report of one client of the run in --out")
+    parser.add_argument("--show", metavar="CLIENT", help="print the report of one client of the run in --out")
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON to FILE; - is standard output")
     parser.add_argument("--html", metavar="FILE", help="write the report as one page for browser and mail")
     parser.add_argument("--markdown", action="store_true", help="print the report as Markdown, for tickets")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,11 +36,19 @@ class Apart:
     hosts: tuple[tuple[frozenset[str], Decoded], ...]
 
 
-def decode_apart(source: Source, tools: Callable[[], Tools], progress: Callable[[int], None]) -> Apart:
-    """As `nfslat.decode.native.decode`, apart by addresses."""
+def decode_apart(
+    source: Source,
+    tools: Callable[[], Tools],
+    progress: Callable[[int], None],
+    *,
+    without: Collection[str] | None = None,
+) -> Apart:
+    """As `nfslat.decode.native.decode`, apart by addresses. `without`: TCP segments are kept of all pairs in which none
+    of these addresses is; None: of no pair."""
     ranks = op_ranks(callback=False), op_ranks(callback=True)
+    but = None if without is None else sorted(without)
     source, found = read(
-        source, tools, progress, lambda paths, job: _native.decode_apart(paths, *ranks, RANK_ACTION, job)
+        source, tools, progress, lambda paths, job: _native.decode_apart(paths, *ranks, RANK_ACTION, job, but)
     )
     return apart(source, found, cut_short=any(file.cut_short for file in source.files))
 

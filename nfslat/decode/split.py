@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,11 +84,14 @@ def split(
     )
 
 
-def decode_slice(splits: Sequence[Split], place: int, progress: Callable[[int], None]) -> Apart:
+def decode_slice(
+    splits: Sequence[Split], place: int, progress: Callable[[int], None], *, without: Collection[str] | None = None
+) -> Apart:
     """The slice in one place of all `splits`, which are in the order of their files; `facts` are those of its packets.
 
-    Frame numbers are those of the whole capture.
+    Frame numbers are those of the whole capture. `without`: see `decode_apart`.
     """
+    but = None if without is None else sorted(without)
     source = whole(splits)
     sizes = [part.source.packets for part in splits]
     offsets = [sum(sizes[:number]) for number in range(len(sizes))]
@@ -96,7 +99,7 @@ def decode_slice(splits: Sequence[Split], place: int, progress: Callable[[int], 
     is_cut = source.snaplen is not None
 
     def work(paths: list[str], job: _native.Job) -> _native.Parts:
-        return _native.decode_slices(paths, offsets, is_cut, *ranks, RANK_ACTION, job)
+        return _native.decode_slices(paths, offsets, is_cut, *ranks, RANK_ACTION, job, but)
 
     paths = [part.slices[place] for part in splits]
     files = tuple(File(os.fspath(path), path, "pcapng", None, 0, 0, 0, cut_short=False) for path in paths)

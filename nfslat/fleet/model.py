@@ -26,7 +26,7 @@ from nfslat.answer.contract import (
 )
 from nfslat.answer.figures import Summary
 from nfslat.answer.inflight import Held, ServerInFlight
-from nfslat.answer.model import Clock, NextStep, Tool, Verdict
+from nfslat.answer.model import Clock, Inferred, NextStep, Tool, Verdict
 
 SCHEMA = "nfslat.fleet/1"
 
@@ -75,18 +75,21 @@ class Captures:
     server_ops: Count  # as the server's capture shows them, of all clients, captured or not
     client_ops: Count  # ops in the clients' captures
     matched_ops: Count  # ops that are in both
-    begin: str | None  # first packet, ISO 8601, server's clock
-    end: str | None  # last packet, ISO 8601, server's clock
+    inferred_ops: Count  # ops of one capture, of which the other host's times are inferred
+    begin: str | None  # first packet, ISO 8601, server's clock; without its capture each client's own
+    end: str | None  # last packet, the same
 
 
 @dataclass(frozen=True)
 class OpRow:
-    """Matched ops of one operation, or of all, over all clients. Means are exact."""
+    """Ops of one operation, or of all, over all clients: those that are in both captures, and those of one capture
+    whose times at the other host are inferred. Means are exact, but for what is inferred."""
 
     program: str  # RPC program
     op: str  # operation; all for all of them
     version: str  # version of the program
-    count: Count  # matched ops
+    count: Count  # ops with times of both sides
+    inferred: Count  # of these, so many with times of one side that are inferred
     client_ms: Summary  # SRT at the client
     server_ms: Summary  # SRT at the server
     network_ms: Summary  # client SRT minus server SRT, op by op
@@ -168,7 +171,7 @@ class Brief:
 class ClientWindow:
     """A client in a stretch of time (the same stretches as `Server.windows`)."""
 
-    ops: Count  # matched ops
+    ops: Count  # with times of both sides
     client_ms: float | None  # mean client SRT
     server_ms: float | None  # mean server SRT
     network_ms: float | None  # mean time on the network
@@ -190,14 +193,17 @@ class SetApart:
 
 @dataclass(frozen=True)
 class Client:
-    """One client; figures are of its matched ops."""
+    """One client; figures are of its matched ops, or of those with inferred times."""
 
     name: str  # name or address
     addresses: list[str]  # its addresses
-    # "compared"; "server only": no capture of its own; "client only": the server's does not show it; "failed"
-    state: Annotated[str, Must(enum=["compared", "server only", "client only", "failed"])]
+    # "compared": both captures; "inferred": one capture, the other host's times from its packets (`inferred`);
+    # "server only", "client only": one capture, of which nothing is inferred (`why_not_inferred`); "failed" (`why`)
+    state: Annotated[str, Must(enum=["compared", "inferred", "server only", "client only", "failed"])]
+    # the captures that its figures rest on; what the other host did is inferred where there is one
+    source: Annotated[str, Must(enum=["both", "server", "client", "none"])]
     groups: dict[str, str]  # "subnet", "nfs", "connections", "path", "server address", and the manifest's own
-    ops: Count  # matched ops
+    ops: Count  # with times of both sides
     missed: Count  # ops without a partner, those outside of the common time left out
     client_ms: Summary | None  # SRT at the client
     server_ms: Summary | None  # SRT at the server
@@ -218,9 +224,11 @@ class Client:
     outlier: bool  # something sets it apart from the other clients
     set_apart: SetApart | None  # the worst of it
     why: str  # what sets it apart, one line; empty where nothing does
+    inferred: Inferred | None  # of its own report: which host's times, and how far they may be off; None: measured
+    why_not_inferred: str  # why nothing is inferred of the host without a capture; empty elsewhere
     windows: list[ClientWindow]  # the same stretches as the server's windows
-    report: str | None  # its two-sided report (JSON), where it was kept
-    command: str  # shows it again, two-sided
+    report: str | None  # its own report (JSON), where it was kept
+    command: str  # shows it again
 
 
 @dataclass(frozen=True)
@@ -243,6 +251,7 @@ class Pattern:
     p_value: Share | None  # that chance makes such a group, corrected for the number of groups that were looked at
     text: str  # one sentence that can be pasted into a ticket
     evidence: dict[str, Any] = field(default_factory=dict)  # the figures that it rests on
+    inferred: Count = 0  # of `clients`: those whose figures in this are inferred
 
 
 @dataclass(frozen=True)

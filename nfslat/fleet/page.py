@@ -12,6 +12,7 @@ from nfslat.answer.words import adding_up
 from nfslat.findings.catalogue import CODES, row
 from nfslat.fleet.charts import charts
 from nfslat.fleet.model import Client, Fleet, OpRow, Pattern
+from nfslat.fleet.sections.inferred import inferred_line
 from nfslat.fleet.sections.patterns import SCOPES, how_much, how_sure, no_pattern, sentence, who
 from nfslat.fleet.sections.words import (
     STATES,
@@ -103,6 +104,7 @@ def render(fleet: Fleet, *, folder: str | None = None) -> str:
         layer=fleet.verdict.layer if fleet.verdict.layer in _LAYERS else "unknown",
         do=_do(fleet),
         facts=facts_line(fleet),
+        inferred_line=inferred_line(fleet),
         tiles=_tiles(fleet.total),
         cards=_cards(fleet),
         no_card=no_pattern(fleet),
@@ -154,7 +156,7 @@ def _tiles(total: OpRow | None) -> list[Tile]:
         parts.append(("thread", "server", "In the server", server - total.queue_ms, "server SRT without the wait"))
         parts.append(("queue", "server", "Wait for a thread", total.queue_ms, wait))
     shown, added = adding_up([value for _, _, _, value, _ in parts])
-    means = "mean over all matched ops of all clients, at the clients' wire"
+    means = "mean over all ops of all clients, at the clients' wire"
     return [
         Tile("client", "whole", "Client SRT", whole, added, None, means),
         *(

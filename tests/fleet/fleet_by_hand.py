@@ -16,7 +16,7 @@ from verdicts import blames
 
 from nfslat.answer.contract import Must
 from nfslat.answer.figures import Summary
-from nfslat.answer.model import Clock, Level, NextStep, ServerInFlight, Tool
+from nfslat.answer.model import Clock, Inferred, Level, NextStep, ServerInFlight, Tool
 from nfslat.fleet.model import (
     SCHEMA,
     Brief,
@@ -70,7 +70,7 @@ def story(clients: int = 100, *, ipv6: bool = False) -> Fleet:
     windows = _server_windows(made)
     client, server, network = (summary(_over(made, part)) for part in ("client", "server", "network"))
     queue_ms = sum((c.queue_ms or 0.0) * c.ops for c in made) / ops
-    total = OpRow("NFS", "all", "4.1", ops, client, server, network, queue_ms)
+    total = OpRow("NFS", "all", "4.1", ops, 0, client, server, network, queue_ms)
     return Fleet(
         schema=SCHEMA,
         nfslat=Tool("0.9.0", "native 0.9.0", "nfslat fleet server/*.pcap clients/*/", "nfslat"),
@@ -80,7 +80,7 @@ def story(clients: int = 100, *, ipv6: bool = False) -> Fleet:
             188.4, {"done": 214, "cached": 26, "again": 1, "failed": 0}, "out",
         ),
         captures=Captures(
-            8 + 2 * clients, 61_000_000 * clients, 210_000 * clients, ops + 5_200, ops + 40, ops, at(0),
+            8 + 2 * clients, 61_000_000 * clients, 210_000 * clients, ops + 5_200, ops + 40, ops, 0, at(0),
             at(WINDOWS * WINDOW_S),
         ),
         relative_error=0.01,
@@ -117,7 +117,8 @@ def without_server() -> Fleet:
     fleet = story(3)
     failed = [
         dataclasses.replace(
-            c, state=state, ops=0, missed=0, client_ms=None, server_ms=None, network_ms=None, queue_ms=None,
+            c, state=state, source="none", ops=0, missed=0,
+            client_ms=None, server_ms=None, network_ms=None, queue_ms=None,
             excess=None, verdict=None, findings=[], clock=None, round_trip_ms=None, lost_segments=None,
             sent_again_share=None, slots=None, slots_held="cannot tell", in_flight_max=0, outlier=False,
             set_apart=None, why="", windows=[], report=None,
@@ -126,7 +127,7 @@ def without_server() -> Fleet:
     ]  # fmt: skip
     return dataclasses.replace(
         fleet, clients=failed, server=None, by_op=[], total=None, patterns=[],
-        captures=Captures(0, 0, 0, 0, 0, 0, None, None),
+        captures=Captures(0, 0, 0, 0, 0, 0, 0, None, None),
         problems=[Problem("server/eth0.pcap", "it is no capture", "all that is the server's")],
         run=dataclasses.replace(fleet.run, dashboard=None, workers=[], out=None, tasks={"failed": 4}),
         verdict=FleetVerdict(
@@ -136,18 +137,35 @@ def without_server() -> Fleet:
 
 
 def mixed() -> Fleet:
-    """A hundred, of which some have no capture, failed, or lack figures."""
+    """A hundred, of which some have one capture, failed, or lack figures."""
     fleet = story(100)
     blank = without_server().clients[0]
     states = {90: "server only", 91: "server only", 92: "client only", 93: "failed"}
     clients = [
-        dataclasses.replace(blank, name=c.name, addresses=c.addresses, state=states[i], groups=c.groups)
+        dataclasses.replace(
+            blank,
+            name=c.name,
+            addresses=c.addresses,
+            state=states[i],
+            groups=c.groups,
+            why_not_inferred="its packets have no TCP time stamps" if states[i] == "client only" else "",
+        )
         if i in states
         else c
         for i, c in enumerate(fleet.clients)
     ]
+    for i, (side, error_ms) in {40: ("client", 0.21), 41: ("server", 1.4), 94: ("client", 0.3)}.items():
+        found = Inferred(side, "server" if side == "client" else "client", clients[i].ops, 0, error_ms, 0.4, 1.0, 0.2)
+        clients[i] = dataclasses.replace(
+            clients[i], state="inferred", source=found.taken_at, inferred=found, clock=None, lost_segments=None
+        )
     clients[95] = dataclasses.replace(clients[95], queue_ms=None, verdict=None, clock=None, excess=None, windows=[])
-    return dataclasses.replace(fleet, clients=clients)
+    half = sum(one.ops for one in clients if one.inferred)
+    captures = dataclasses.replace(fleet.captures, matched_ops=fleet.captures.matched_ops - half, inferred_ops=half)
+    assert fleet.total is not None
+    return dataclasses.replace(
+        fleet, clients=clients, captures=captures, total=dataclasses.replace(fleet.total, inferred=half)
+    )
 
 
 def hostile() -> Fleet:
@@ -155,7 +173,8 @@ def hostile() -> Fleet:
     fleet = story(12)
     first, *others = fleet.clients
     evil = dataclasses.replace(
-        first, name=EVIL, addresses=[EVIL], groups={EVIL: EVIL}, why=EVIL, command=f"nfslat '{EVIL}'",
+        first, name=EVIL, addresses=[EVIL], groups={EVIL: EVIL}, why=EVIL, why_not_inferred=EVIL,
+        command=f"nfslat '{EVIL}'",
         report=f"javascript:alert(1)//{EVIL}", slots_held=EVIL, audit=[EVIL],
         findings=[Brief(EVIL, EVIL, 0.1, EVIL, EVIL)],
         verdict=blames(EVIL, EVIL, None, None, EVIL, EVIL, [EVIL], [EVIL]),
@@ -212,6 +231,7 @@ def _client(i: int, far: bool, few_slots: bool, ipv6: bool) -> Client:
         name=name,
         addresses=[name],
         state="compared",
+        source="both",
         groups={"subnet": f"10.9.{subnet}.0/24", "nfs": "4.1", "connections": "1", "path": "routed" if far else "lan"},
         ops=ops,
         missed=i % 3,
@@ -234,6 +254,8 @@ def _client(i: int, far: bool, few_slots: bool, ipv6: bool) -> Client:
         outlier=far or few_slots,
         set_apart=SetApart(layer, cause, "medium" if few_slots else "high") if far or few_slots else None,
         why=why,
+        inferred=None,
+        why_not_inferred="",
         windows=windows,
         report=f"out/reports/{name.replace(':', '_')}.json",
         command=f"nfslat --only-client {name} server/eth0.pcap clients/{name}/eth0.pcap",

@@ -28,6 +28,7 @@ from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Details, Slots, no_details
+from nfslat.model.segments import Wanted
 from nfslat.model.tables import hosts
 
 pytestmark = needs_native
@@ -65,7 +66,7 @@ def unlike_plain(source: Source, parts: Apart) -> list[str]:
     )
 
 
-def in_slices(source: Source, scratch: Path, *, tasks: int, slices: int) -> Apart:
+def in_slices(source: Source, scratch: Path, *, tasks: int, slices: int, without: Sequence[str] | None = None) -> Apart:
     """The same by several tasks, each with neighbouring files, and slices that are decoded by themselves."""
     size = -(-len(source.files) // tasks)
     splits: list[Split] = []
@@ -73,7 +74,7 @@ def in_slices(source: Source, scratch: Path, *, tasks: int, slices: int) -> Apar
         part = dataclasses.replace(source, files=source.files[at : at + size])
         outs = [scratch / f"slice {at} {number}" for number in range(slices)]
         splits.append(split(part, outs, _no_tools, _quiet, since_ns=source.files[0].first_ns))
-    return gather(splits, [decode_slice(splits, place, _quiet) for place in range(slices)])
+    return gather(splits, [decode_slice(splits, place, _quiet, without=without) for place in range(slices)])
 
 
 @pytest.mark.parametrize("path", most_by_night(WITH_NFS))
@@ -121,6 +122,29 @@ def test_slices_of_real_captures(mixed: Path, tmp_path: Path, tasks: int, slices
     assert differences(whole.facts, parts.facts, "facts") == []
     for (_, wanted), (_, found) in zip(whole.hosts, parts.hosts, strict=True):
         assert differences(wanted, found, "host") == []
+
+
+@pytest.mark.parametrize("slices", [0, 3])
+def test_segments_of_the_hosts_that_are_not_known(mixed: Path, tmp_path: Path, slices: int) -> None:
+    """Those of a plain decode, with its frames, host by host, from the whole or from slices; of known ones there are
+    none, and the ops are the same."""
+    source = opened(mixed, tmp_path)
+    bare = decode_apart(source, _no_tools, _quiet)
+    known = sorted(bare.hosts[0][0])[:1]
+    if slices:
+        parts = in_slices(source, tmp_path, tasks=1, slices=slices, without=known)
+    else:
+        parts = decode_apart(source, _no_tools, _quiet, without=known)
+    plain = {one.frame[0]: one for one in decode(source, _no_tools, _quiet, segments=Wanted.ALL)[1].segments}
+    kept = {one.frame[0]: one for _, part in parts.hosts for one in part.segments}
+    of_known = [part for addresses, part in parts.hosts if set(known) & addresses]
+    assert of_known
+    assert not any(part.segments for part in of_known)
+    assert 0 < len(kept) < len(plain)
+    for frame, one in kept.items():
+        assert all(np.array_equal(getattr(one, name), getattr(plain[frame], name)) for name in one.columns())
+    for (_, wanted), (_, found) in zip(bare.hosts, parts.hosts, strict=True):
+        assert len(wanted.ops) == len(found.ops)
 
 
 @settings(max_examples=examples(60))

@@ -133,6 +133,20 @@ def test_the_figures_are_those_of_the_json() -> None:
     assert fleet.verdict.text in " ".join("".join(found.texts).split())
 
 
+def test_what_is_inferred_has_a_column_and_a_line() -> None:
+    """With the error of each client's means, where any client's are inferred; and the reason where nothing is."""
+    fleet = mixed()
+    page = html.unescape(render(fleet))
+    assert 'id="inferred"' in page
+    cells = re.findall(r'data-label="inferred ±ms">(?:<data value="([^"]+)|–)', page)
+    assert len(cells) == len(fleet.clients)
+    assert sorted(float(one) for one in cells if one) == [0.21, 0.3, 1.4]
+    assert "its packets have no TCP time stamps" in page
+    measured = render(story(7))
+    assert "inferred ±ms" not in measured
+    assert 'id="inferred"' not in measured
+
+
 @pytest.mark.parametrize("name", _MAKERS)
 def test_nothing_from_outside_is_run_or_fetched(name: str) -> None:
     """The page fetches from no address, and its policy lets run nothing but the scripts that are in it."""

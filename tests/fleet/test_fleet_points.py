@@ -35,7 +35,9 @@ def _points(*arguments: Path | str, toml: Path | None = None) -> Points:
 
 def _files(points: Points) -> dict[str, list[str]]:
     """Point -> names of its files."""
-    all_of = {client.name: client.files for client in points.clients} | {"server": points.server.files}
+    all_of = {client.name: client.files for client in points.clients}
+    if points.server is not None:
+        all_of["server"] = points.server.files
     return {name: [Path(file.name).name for file in files] for name, files in all_of.items()}
 
 
@@ -218,16 +220,47 @@ def test_the_manifest_has_the_last_word(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("which", "says"),
-    [((), "no capture is left"), (("q",), "no NFS calls"), (("a",), "capture of"), (("s",), "client")],
+    [((), "no capture is left"), (("q",), "no NFS calls")],
 )
 def test_what_is_missing_is_said_in_one_line(which: tuple[str, ...], says: str, tmp_path: Path) -> None:
-    """Without a server, without a client, without NFS: an error that says what to give."""
-    a, b = talk(A), talk(B)
-    seen = {"a": at("client", acknowledged(a)), "s": at("server", a, b), "q": other_traffic()}
-    files = [write_pcap(tmp_path / f"{name}.pcap", seen[name]) for name in which]
+    """Without a file, without NFS: an error that says what to give."""
+    files = [write_pcap(tmp_path / f"{name}.pcap", other_traffic()) for name in which]
     with pytest.raises(InputError, match=says) as caught:
         _points(*files)
     assert "\n" not in str(caught.value)
+
+
+def test_one_end_is_enough_and_that_is_said(tmp_path: Path) -> None:
+    """The server's capture alone, or clients' alone, are points; a note says whose times will be inferred."""
+    a, b = talk(A), talk(B)
+    alone = _points(write_pcap(tmp_path / "s.pcap", at("server", a, b)))
+    assert _files(alone) == {"server": ["s.pcap"]}
+    assert "no capture of a client" in alone.notes[0]
+    ends = {A: acknowledged(a), B: acknowledged(b)}
+    files = [write_pcap(tmp_path / f"{name}.pcap", at("client", one)) for name, one in ends.items()]
+    points = _points(*files)
+    assert points.server is None
+    assert _files(points) == {A: [f"{A}.pcap"], B: [f"{B}.pcap"]}
+    assert "no capture of the server" in points.notes[0]
+
+
+def test_a_client_with_two_addresses_is_one_where_no_server_was_captured(tmp_path: Path) -> None:
+    """Beside others that were captured at their own end it is not taken for the server."""
+    both = at("client", acknowledged(talk(A)), acknowledged(talk(B)))
+    points = _points(
+        write_pcap(tmp_path / "1.pcap", both), write_pcap(tmp_path / "2.pcap", at("client", acknowledged(talk(C))))
+    )
+    assert points.server is None
+    assert [client.addresses for client in points.clients] == [(A, B), (C,)]
+
+
+def test_a_manifest_names_clients_that_could_not_be_captured(tmp_path: Path) -> None:
+    """By their addresses they are points without files, beside a capture of the server."""
+    server = write_pcap(tmp_path / "s.pcap", at("server", talk(A), talk(B)))
+    toml = tmp_path / "FLEET.toml"
+    toml.write_text(f'[clients.db01]\naddresses = ["{A}"]\n')
+    (named,) = _points(server, toml=toml).clients
+    assert (named.name, named.addresses, named.files) == ("db01", (A,), ())
 
 
 def test_files_that_cannot_be_decoded_do_not_stop_the_others(tmp_path: Path) -> None:
@@ -292,7 +325,7 @@ def test_each_file_ends_in_one_place(heads: list[Head]) -> None:
     if refused:
         assert "\n" not in refused
         return
-    placed = [file.name for point in (points.server, *points.clients) for file in point.files]
+    placed = [file.name for point in (points.server, *points.clients) if point for file in point.files]
     assert sorted(placed + [one.name for one in points.unused]) == sorted(head.file.name for head in heads)
     assert len({client.name for client in points.clients}) == len(points.clients)
     assert all(one.why for one in points.unused)

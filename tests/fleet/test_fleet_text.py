@@ -162,9 +162,28 @@ def test_who_could_not_be_compared_is_named() -> None:
     text = render(mixed(), width=100)
     clients = mixed().clients
     assert f"Server only (no capture of their own), 2: {clients[90].name}, {clients[91].name}." in text
-    assert f"Client only (not in the server's capture), 1: {clients[92].name}." in text
+    assert f"Client only (no capture of the server), 1: {clients[92].name}." in text
+    assert f"  {clients[92].name}: its packets have no TCP time stamps." in text
     assert f"Failed (could not be compared), 1: {clients[93].name}." in text
     assert "96 of 100 clients compared" in text
+
+
+def test_what_is_inferred_is_marked() -> None:
+    """On the first screen, in the rows, in the grid, and in the heading of the operations; nowhere where all is
+    measured."""
+    fleet = mixed()
+    text = render(fleet, width=100)
+    assert "For 3 of 100 clients there is one capture each" in " ".join(text.split())
+    assert "means to +/- 0.210 to 1.40 ms" in " ".join(text.split())
+    assert f"Ops of all clients, ms; of {fleet.captures.inferred_ops:,} one side is inferred" in text
+    grid = "\n".join(_section(text, "Clients:"))
+    assert grid.count("S~") == 3
+    inferred = [one for one in fleet.clients if one.inferred is not None]
+    rows = dataclasses.replace(fleet, clients=[*inferred, *fleet.clients[:5]])
+    lines = _section(render(rows, width=160), "Clients:")
+    assert [line for line in lines if "inferred" in line]
+    assert sum(" 0.21 " in line or " 1.40 " in line or " 0.30 " in line for line in lines) == 3
+    assert "inferred" not in "\n".join(_section(render(story(7), width=160), "Clients:"))
 
 
 def test_nothing_at_all_is_a_report_too() -> None:

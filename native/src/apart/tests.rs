@@ -133,3 +133,29 @@ fn memory_is_shared() {
     apart.finish();
     assert_eq!(apart.held_bytes, 0);
 }
+
+/// Segments are kept of the pairs that are not known, with the numbers of the whole capture, and of no others.
+#[test]
+fn segments_are_kept_but_of_known_hosts() {
+    let host = |last: u8| 0xffff_0a00_0000 | u128::from(last);
+    let mut apart = Apart::new(ranks().clone());
+    apart.keep_segments([host(8)].into_iter().collect());
+    for number in 0..4u32 {
+        let client = (7 + (number % 2) as u8, 700);
+        let frame =
+            tcp(client, (100, 2049)).seq(1 + number * 100).ack(1).data(&record(&write(number, 0, &[7; 24]))).frame();
+        let packet = Packet {
+            t_ns: i64::from(number),
+            link: 1,
+            captured: &frame,
+            wire_len: frame.len() as u32,
+            interface: 0,
+            id: 0,
+        };
+        Take::packet(&mut apart, &packet);
+    }
+    apart.finish();
+    let kept: Vec<_> = apart.parts.iter().map(|part| part.decoder.segments.as_ref().map(Vec::len)).collect();
+    assert_eq!(kept, [Some(1), None]);
+    assert_eq!(apart.parts[0].decoder.segments.as_ref().unwrap()[0].frame, [1, 3]);
+}

@@ -1,5 +1,6 @@
 //! A capture decoded by pairs of addresses, as Python sees it (`nfslat/decode/apart.py`).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use numpy::PyArray1;
@@ -11,6 +12,7 @@ use super::{File, Job, column, failure, is_cut, of_files, open, text};
 use crate::apart::{Apart, Part, decode_apart as read};
 use crate::capture;
 use crate::compound::Ranks;
+use crate::link::Addr;
 use crate::split::split as write;
 
 /// A capture by pairs of addresses.
@@ -57,9 +59,25 @@ impl Parts {
     }
 }
 
+/// Keep segments of pairs of addresses in which none of `without` is; None: of no pair.
+fn with_segments(mut apart: Apart, without: Option<Vec<String>>) -> PyResult<Apart> {
+    let Some(without) = without else { return Ok(apart) };
+    let hosts = without.iter().map(|text| text.parse().map(number).map_err(|_| PyValueError::new_err(text.clone())));
+    apart.keep_segments(hosts.collect::<PyResult<_>>()?);
+    Ok(apart)
+}
+
+/// As packets have it (`link::Addr`).
+fn number(address: IpAddr) -> Addr {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
+}
+
 /// Decode captures, one after the other, as one; a result for each pair of addresses with RPC, and one for all else.
 #[pyfunction]
-#[pyo3(signature = (paths, nfs_ranks, callback_ranks, action_rank, job))]
+#[pyo3(signature = (paths, nfs_ranks, callback_ranks, action_rank, job, without = None))]
 pub(super) fn decode_apart(
     py: Python<'_>,
     paths: Vec<std::path::PathBuf>,
@@ -67,10 +85,12 @@ pub(super) fn decode_apart(
     callback_ranks: Vec<u8>,
     action_rank: u8,
     job: &Job,
+    without: Option<Vec<String>>,
 ) -> PyResult<Parts> {
     let progress = Arc::clone(&job.0);
     let ranks = Ranks { nfs: nfs_ranks, callback: callback_ranks, action: action_rank };
-    let done = py.detach(|| read(paths.iter().map(open), Apart::new(ranks), &progress));
+    let apart = with_segments(Apart::new(ranks), without)?;
+    let done = py.detach(|| read(paths.iter().map(open), apart, &progress));
     let (apart, files) = done.map_err(failure)?;
     let is_cut = is_cut(&files);
     Parts::new(py, apart, files, is_cut)
@@ -78,7 +98,7 @@ pub(super) fn decode_apart(
 
 /// Decode slices of a capture that `split` made, those of a place in all splits, as one.
 #[pyfunction]
-#[pyo3(signature = (paths, offsets, is_cut, nfs_ranks, callback_ranks, action_rank, job))]
+#[pyo3(signature = (paths, offsets, is_cut, nfs_ranks, callback_ranks, action_rank, job, without = None))]
 #[allow(clippy::too_many_arguments, reason = "it is Python that calls it")]
 pub(super) fn decode_slices(
     py: Python<'_>,
@@ -89,10 +109,12 @@ pub(super) fn decode_slices(
     callback_ranks: Vec<u8>,
     action_rank: u8,
     job: &Job,
+    without: Option<Vec<String>>,
 ) -> PyResult<Parts> {
     let progress = Arc::clone(&job.0);
     let ranks = Ranks { nfs: nfs_ranks, callback: callback_ranks, action: action_rank };
-    let done = py.detach(|| read(paths.iter().map(open), Apart::of_slices(ranks, offsets), &progress));
+    let apart = with_segments(Apart::of_slices(ranks, offsets), without)?;
+    let done = py.detach(|| read(paths.iter().map(open), apart, &progress));
     let (apart, files) = done.map_err(failure)?;
     Parts::new(py, apart, files, is_cut)
 }

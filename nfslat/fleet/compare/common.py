@@ -11,7 +11,7 @@ from nfslat.findings.server import THREADS
 from nfslat.findings.words import ms, percent
 from nfslat.fleet.compare.distinct import MOST
 from nfslat.fleet.compare.excess import TYPICAL_OF
-from nfslat.fleet.compare.summary import ClientSummary
+from nfslat.fleet.compare.summary import INFERRED, ClientSummary
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Pattern, Phase, Server
 from nfslat.model.tables import I64, Bool
@@ -222,6 +222,7 @@ def of_own_reports(clients: Sequence[ClientSummary], others: Sequence[Pattern]) 
                 p_value=None,
                 text=f"{client.name}: {words.code}, {percent(words.share)} of its time (its own report): {words.text}.",
                 evidence={"explains": words.share},
+                inferred=int(client.state == INFERRED),
             )
         )
     return found
@@ -253,7 +254,9 @@ def _findings(clients: Sequence[ClientSummary]) -> list[Pattern]:
         text += f" have one finding in common, {code}"
         text += f", which explains {percent(median(shares))} of their response time (median)" if shares else ""
         effects = [one.share * _whole_ms(c) for c, one in having if one.share is not None]
-        certain = sum(one.confidence == "certain" for _, one in having)
+        inferred = sum(client.state == INFERRED for client, _ in having)
+        certain = sum(one.confidence == "certain" and client.state != INFERRED for client, one in having)
+        text += f", inferred from one capture for {inferred} of them" if inferred else ""
         found.append(
             Pattern(
                 scope="all",
@@ -272,6 +275,7 @@ def _findings(clients: Sequence[ClientSummary]) -> list[Pattern]:
                 p_value=None,
                 text=f"{text[0].upper()}{text[1:]}; of {example.name}: {words.text}.",
                 evidence={"certain": certain},
+                inferred=inferred,
             )
         )
     return found

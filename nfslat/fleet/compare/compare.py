@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from nfslat.fleet.compare.excess import Beyond, grid_of, window_excess
 from nfslat.fleet.compare.outliers import standings
 from nfslat.fleet.compare.patterns import Fleetwide, peculiar
 from nfslat.fleet.compare.slow_paths import slow_paths
-from nfslat.fleet.compare.summary import BOTH, ClientSummary, OpFigures
+from nfslat.fleet.compare.summary import INFERRED, ClientSummary, OpFigures
 from nfslat.fleet.compare.verdict import verdict
 from nfslat.fleet.compare.windows import Windows
 from nfslat.model.units import to_ms
@@ -65,7 +66,9 @@ def compare(
         for one in clients
     ]
     made.sort(key=lambda one: (not one.outlier, -(one.excess.total_s if one.excess else float("-inf")), one.name))
-    return Compared(made, patterns, by_op, total, verdict(patterns, able, total, excess))
+    return Compared(
+        made, patterns, by_op, total, verdict(patterns, able, total, excess, is_server_known=server is not None)
+    )
 
 
 def _weight(one: model.Pattern) -> tuple[float, int, str, str, list[str]]:
@@ -76,23 +79,26 @@ def _weight(one: model.Pattern) -> tuple[float, int, str, str, list[str]]:
 def _merged(clients: Sequence[ClientSummary]) -> tuple[list[model.OpRow], model.OpRow | None]:
     """Matched ops by operation, the most frequent first; and all of them."""
     ops: dict[tuple[str, str, str], list[OpFigures]] = {}
+    inferred: Counter[tuple[str, str, str]] = Counter()
     for client in clients:
-        if client.state == BOTH:
+        if client.has_both:
             for one in client.figures:
-                ops.setdefault((one.program, one.op, one.version), []).append(one)
-    rows = [_row(key, figures) for key, figures in ops.items()]
+                key = (one.program, one.op, one.version)
+                ops.setdefault(key, []).append(one)
+                inferred[key] += one.server.count if client.state == INFERRED else 0
+    rows = [_row(key, figures, inferred[key]) for key, figures in ops.items()]
     rows.sort(key=lambda row: (-row.count, row.program, row.op, row.version))
     every = [one for figures in ops.values() for one in figures]
-    return rows, _row(("", "all", ""), every) if every else None
+    return rows, _row(("", "all", ""), every, inferred.total()) if every else None
 
 
-def _row(key: tuple[str, str, str], figures: Sequence[OpFigures]) -> model.OpRow:
+def _row(key: tuple[str, str, str], figures: Sequence[OpFigures], inferred: int) -> model.OpRow:
     client = Sketch.merge(one.client for one in figures if one.client is not None)
     network = Sketch.merge(one.network for one in figures if one.network is not None)
     queues = sum(one.queues for one in figures)
     queue_ms = to_ms(sum(one.queue_ns for one in figures) / queues) if queues else None
     server = Sketch.merge(one.server for one in figures)
-    return model.OpRow(*key, client.count, client.summary(), server.summary(), network.summary(), queue_ms)
+    return model.OpRow(*key, client.count, inferred, client.summary(), server.summary(), network.summary(), queue_ms)
 
 
 def _client(
@@ -106,6 +112,7 @@ def _client(
         name=one.name,
         addresses=list(one.addresses),
         state=one.state,
+        source=one.source,
         groups=dict(sorted(one.groups.items())),
         ops=one.ops,
         missed=one.missed,
@@ -128,6 +135,8 @@ def _client(
         outlier=bool(ways),
         set_apart=model.SetApart(ways[0].layer, ways[0].cause, ways[0].confidence) if ways else None,
         why="; ".join(way.why for way in ways),
+        inferred=one.inferred,
+        why_not_inferred=one.why,
         windows=_windows(one, beyond),
         report=one.report_name,
         command=command,
@@ -138,7 +147,7 @@ def _windows(one: ClientSummary, beyond: Sequence[Beyond | None]) -> list[model.
     cells = one.cells
     names = ("ops", "client", "server", "queue", "queues")
     rows = zip(*(cells.by_window(name).tolist() for name in names), beyond, strict=True)
-    both = one.state == BOTH
+    both = one.has_both
     return [
         model.ClientWindow(
             ops=ops,

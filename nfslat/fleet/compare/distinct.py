@@ -11,7 +11,7 @@ from nfslat.findings.server import THREADS
 from nfslat.findings.words import ms, percent, times
 from nfslat.fleet.compare.excess import LAYERS
 from nfslat.fleet.compare.outliers import Standing
-from nfslat.fleet.compare.summary import ClientSummary
+from nfslat.fleet.compare.summary import CANNOT_TELL, INFERRED, ClientSummary
 from nfslat.fleet.model import Brief
 
 CLIENT = "client"  # a kind beside `LAYERS`: above the wire
@@ -91,6 +91,9 @@ def _of_standing(client: ClientSummary, one: Standing, usual: dict[str, float], 
     why += f"; {cause})" if cause is not None else ")"
     if one.worse is not None:
         why += f", in {round(one.worse * one.cells)} of {one.cells} stretches of time"
+    error_ms = client.error_ms(kind)
+    if error_ms:
+        why += f"; inferred, to +/- {ms(error_ms)} ms"
     again = client.sent_again_share or 0.0
     if kind == "network" and again >= max(_WORTH_SAYING, _TIMES_OTHERS * usually_again):
         why += f"; {percent(again)} of its TCP bytes are retransmitted"
@@ -132,6 +135,8 @@ def _slots(client: ClientSummary, others: Sequence[ClientSummary], *, slow: bool
     found = slots_of(client)
     if found is None:
         return None
+    # Not because the packets tell it of this one, and of others, of which there is one capture, they do not.
+    others = [one for one in others if one.state != INFERRED or one.slots_held != CANNOT_TELL]
     if others and sum(slots_of(one) is not None for one in others) >= MOST * len(others):
         return None
     limited = [one.in_flight_max for one in others if one.slots_held in _AT_LIMIT]

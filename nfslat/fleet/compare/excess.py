@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nfslat.fleet.compare.cells import OpClass
-from nfslat.fleet.compare.summary import BOTH, ClientSummary
+from nfslat.fleet.compare.summary import ClientSummary
 from nfslat.fleet.model import Excess
 from nfslat.model.tables import F64, I64, Bool
 from nfslat.model.units import to_ms, to_s
@@ -114,7 +114,7 @@ def grid_of(clients: Sequence[ClientSummary]) -> Grid:
     blocks = max(min(int(typical_ops / _CELL_OPS), windows, _MOST_BLOCKS), 1)
     block_of = np.arange(windows, dtype=np.int64) * blocks // windows
     begins = np.searchsorted(block_of, np.arange(blocks))
-    has_network = np.array([one.state == BOTH for one in clients], dtype=np.bool_)
+    has_network = np.array([one.has_both for one in clients], dtype=np.bool_)
     has_queue = np.array([one.cells.total("queues") > 0 for one in clients], dtype=np.bool_)
     if 2 * np.count_nonzero(has_queue) < len(clients):
         has_queue[:] = False

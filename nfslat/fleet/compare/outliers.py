@@ -11,6 +11,10 @@ is held against where clients are densest. To stand out a client must
   other clients), and if they are less than half of them they must be side by side. One dreadful op, or a few, make a
   bad mean and no bad cells, nor are they what makes a client slow that is a bit slower by nature (`_BULK`).
 
+Times that were inferred may be off by what is stated of them (`ClientSummary.error_ms`). A client must be slower by
+more than its own error and that of the typical client, so that nobody stands out for how its times were found; and what
+rests on inferred times is of medium confidence at most.
+
 Where there are too few cells for that, the medians of its ops must be far off in their place. Simulated, with times
 that are exponential, log-normal and Pareto of infinite variance: of 43,800 equal clients (fleets of 3 to 1000) one
 stood out; of as many that differ by 15 % by nature ten did, all in fleets of 12 and 30. A client whose network takes
@@ -78,6 +82,7 @@ def standings(grid: Grid) -> list[list[Standing]]:
     mean_ns = (typical + of_all).sum(axis=1) / np.maximum(total, 1)
     off = ratio(of_all, typical, total)
     medians = _medians(grid.clients)
+    errors = np.array([[one.error_ms(layer) for layer in LAYERS] for one in grid.clients])
     out: list[list[Standing]] = [[] for _ in range(clients)]
     for layer in range(len(LAYERS)):
         able = (total > 0) & (typical[:, layer] + of_all[:, layer] > 0)
@@ -91,7 +96,8 @@ def standings(grid: Grid) -> list[list[Standing]]:
         more_ns = of_all[:, layer] / np.maximum(total, 1)
         # Against those where they are densest: many slow ones have moved the median itself.
         more_ns -= np.median(more_ns[able & (np.abs(off[:, layer] - center) <= _NEAR * scale)])
-        matters = able & (more_ns >= LEAST_MS * NS_PER_MS) & (more_ns >= _LEAST_SHARE * mean_ns)
+        unsure_ms = errors[:, layer] + np.median(errors[able, layer])
+        matters = able & (more_ns >= (LEAST_MS + unsure_ms) * NS_PER_MS) & (more_ns >= _LEAST_SHARE * mean_ns)
         far = matters & (off[:, layer] > center + limit(clients) * scale)
         if not far.any():
             continue
@@ -117,11 +123,15 @@ def standings(grid: Grid) -> list[list[Standing]]:
                     typical_ms=max(own_ms - to_ms(float(more_ns[client])), 0.0),
                     worse=steady.worse if steady else None,
                     cells=steady.cells if steady else 0,
-                    confidence=steady.confidence if steady else "medium",
+                    confidence=_no_surer(steady.confidence if steady else "medium", bool(unsure_ms[client])),
                     windows=steady.windows if steady else None,
                 )
             )
     return [_worst_first(one) for one in out]
+
+
+def _no_surer(confidence: str, is_inferred: bool) -> str:
+    return "medium" if is_inferred and confidence == "high" else confidence
 
 
 def _worst_first(found: list[Standing]) -> list[Standing]:
@@ -152,7 +162,8 @@ def of_two(grid: Grid) -> list[list[Standing]]:
             ms = to_ms(float(beyond[one, 0, layer] / total[one] - beyond[other, 0, layer] / total[other]))
             varies = float(more.std(ddof=1)) / math.sqrt(len(more)) + 1
             worse = float((more > 0).mean())
-            matters = ms >= LEAST_MS and ms * NS_PER_MS >= _LEAST_SHARE_OF_TWO * mean_ns[one]
+            unsure_ms = sum(client.error_ms(LAYERS[layer]) for client in grid.clients)
+            matters = ms >= LEAST_MS + unsure_ms and ms * NS_PER_MS >= _LEAST_SHARE_OF_TWO * mean_ns[one]
             if matters and worse >= _SURELY and more.mean() / varies >= _T_OF_TWO:
                 own = to_ms(float((expected + in_blocks)[one, :, layer].sum() / total[one]))
                 sure = "medium" if worse == 1 and len(more) >= _MANY_CELLS else "low"

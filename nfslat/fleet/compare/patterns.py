@@ -77,8 +77,13 @@ def _group(members: Sequence[Odd], fleet: Fleetwide, group: Group | None, outsid
             text += f"; {times(calm, 'other client')} of the group {'does' if calm == 1 else 'do'} not"
         if outside:
             text += f"; so {'does' if outside == 1 else 'do'} {times(outside, 'client')} outside of it"
-        if not group.sure:
-            text += f" (chance would make such a group with a probability of {percent(group.p_value)})"
+    count = _inferred(members, fleet)
+    if count:
+        error_ms = max(fleet.clients[one.client].error_ms(one.kind) for one in members)
+        text += f"; inferred for {'all' if count == len(members) else count} of them"
+        text += f", to +/- {ms(error_ms)} ms" if error_ms else ""
+    if group is not None and not group.sure:
+        text += f" (chance would make such a group with a probability of {percent(group.p_value)})"
     sure = _GRADES[round(median(_GRADES.index(one.confidence) for one in members))]
     if group is not None and not group.sure:
         sure = min(sure, "medium", key=_GRADES.index)
@@ -120,6 +125,7 @@ def _pattern(
         p_value=p_value,
         text=f"{text[0].upper() if scope == 'group' else text[0]}{text[1:]}.",
         evidence=_evidence(members, fleet),
+        inferred=_inferred(members, fleet),
     )
 
 
@@ -131,6 +137,15 @@ def _excess_s(members: Sequence[Odd], fleet: Fleetwide) -> float | None:
         return sum(each * ops for each, ops in known) / 1e3 if known else None
     own = [fleet.excess[one.client] for one in members]
     return float(sum(getattr(one, f"{kind}_s") for one in own if one is not None))
+
+
+def _inferred(members: Sequence[Odd], fleet: Fleetwide) -> int:
+    """Of so many what sets them apart is inferred."""
+    found = [(one.kind, fleet.clients[one.client]) for one in members]
+    return sum(
+        client.error_ms(kind) > 0 or (kind == CLIENT and client.inferred is not None and client.inferred.side == CLIENT)
+        for kind, client in found
+    )
 
 
 def _who(members: Sequence[Odd], group: Group | None) -> str:

@@ -35,6 +35,7 @@ class _Cell:
     ops: int
     took_ns: float  # server SRT, mean
     usual_ns: float
+    unsure_ns: float  # so much of the difference may be an error of what was inferred
 
 
 def slow_paths(clients: Sequence[ClientSummary], total_ns: int) -> list[Pattern]:
@@ -45,7 +46,10 @@ def slow_paths(clients: Sequence[ClientSummary], total_ns: int) -> list[Pattern]
         return []
     off = np.array([np.log((one.took_ns + _FLOOR_NS) / (one.usual_ns + _FLOOR_NS)) for one in cells])
     center, scale = dense(off)
-    matters = [one.took_ns - one.usual_ns >= max(_LEAST_MS * NS_PER_MS, _LEAST_SHARE * one.usual_ns) for one in cells]
+    matters = [
+        one.took_ns - one.usual_ns >= max(_LEAST_MS * NS_PER_MS, _LEAST_SHARE * one.usual_ns) + one.unsure_ns
+        for one in cells
+    ]
     slow = (off > center + limit(len(cells)) * scale) & np.array(matters)
     found = []
     for place in places:
@@ -73,7 +77,12 @@ def _cells(clients: Sequence[ClientSummary]) -> list[_Cell]:
                 cell = sums.setdefault((client.name, one.place), [0, 0.0, 0.0])
                 for at, more in enumerate((one.ops, one.server_ns, one.ops * usual[one.op])):
                     cell[at] += more
-    return [_Cell(*key, int(ops), took / ops, would / ops) for key, (ops, took, would) in sorted(sums.items())]
+    errors = {one.name: one.error_ms("server") * NS_PER_MS for one in clients}
+    typical_ns = median(errors.values()) if errors else 0.0
+    return [
+        _Cell(*key, int(ops), took / ops, would / ops, errors[key[0]] + typical_ns)
+        for key, (ops, took, would) in sorted(sums.items())
+    ]
 
 
 def _pattern(
@@ -95,12 +104,13 @@ def _pattern(
         effect_ms=effect,
         excess_s=to_s(excess_ns),
         share=excess_ns / total_ns if total_ns else None,
-        confidence="high" if len(cells) > _CELLS else "medium",
+        confidence="high" if len(cells) > _CELLS and not any(one.unsure_ns for one in cells) else "medium",
         p_value=p_value,
         text=(
             f"READs and WRITEs on {place} take {ms(effect)} ms longer in the server than on other paths "
             f"({ms(own)}, where {ms(usual)} ms are usual), for {times(len(cells), 'client')} that "
             f"{'uses' if len(cells) == 1 else 'use'} it."
         ),
+        inferred=sum(one.error_ms("server") > 0 for one in clients if one.name in {cell.client for cell in cells}),
         evidence={"ops_looked_at": sum(one.ops for one in cells), "chance": percent(p_value)},
     )

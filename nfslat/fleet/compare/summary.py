@@ -28,7 +28,7 @@ from nfslat.model.units import to_ms
 from nfslat.results import Analysis, Side
 from nfslat.select import op_labels
 
-BOTH, SERVER_ONLY = "compared", "server only"
+BOTH, INFERRED, SERVER_ONLY = "compared", "inferred", "server only"
 CANNOT_TELL = "cannot tell"
 _SIZES = 34  # classes of sizes of 32 bits, and one for "none"
 
@@ -53,7 +53,7 @@ class ClientSummary:
 
     name: str
     addresses: tuple[str, ...]
-    state: str  # `BOTH` or `SERVER_ONLY`
+    state: str  # `BOTH`, `INFERRED` or `SERVER_ONLY`
     groups: Mapping[str, str]
     figures: tuple[OpFigures, ...]
     cells: Cells
@@ -76,6 +76,26 @@ class ClientSummary:
     in_flight_max: int = 0
     audit: tuple[str, ...] = ()
     report_name: str | None = None
+    inferred: model.Inferred | None = None  # where there is one capture
+    why: str = ""  # nothing is inferred
+
+    @property
+    def has_both(self) -> bool:
+        """Has it times of both sides, measured or inferred?"""
+        return self.state in (BOTH, INFERRED)
+
+    @property
+    def source(self) -> str:
+        """The captures that its figures rest on: "both", "server", "client"."""
+        if self.inferred is not None:
+            return "server" if self.inferred.side == "client" else "client"
+        return "server" if self.state == SERVER_ONLY else "both"
+
+    def error_ms(self, layer: str) -> float:
+        """How far the mean of a layer ("network", "server", "queue") may be off, because it was inferred."""
+        found = self.inferred
+        rests = found is not None and (layer == "network" or (layer != "client" and found.side == "server"))
+        return found.mean_error_ms if found is not None and rests else 0.0
 
     @property
     def ops(self) -> int:
@@ -106,7 +126,7 @@ def summarize(
     report_name: str | None = None,
     paths: bool = True,
 ) -> ClientSummary:
-    """Of a client with captures of both sides; `report` is the report on `c`, and `groups` what a manifest says.
+    """Of a client with times of both sides; `report` is the report on `c`, and `groups` what a manifest says.
 
     An op's time is that at which the server had its call. `paths`: look for the paths of files, too.
     """
@@ -128,7 +148,7 @@ def summarize(
     return ClientSummary(
         name=name,
         addresses=tuple(addresses),
-        state=BOTH,
+        state=BOTH if report.inferred is None else INFERRED,
         groups={**attributes(addresses, kinds, c.kind, servers_of(c.client), tops, inflight), **groups},
         figures=figures,
         cells=cells,
@@ -151,6 +171,7 @@ def summarize(
         in_flight_max=inflight.client.max if inflight else 0,
         audit=_warnings(report),
         report_name=report_name,
+        inferred=report.inferred,
     )
 
 
@@ -162,8 +183,10 @@ def summarize_server_only(
     groups: Mapping[str, str],
     windows: Windows,
     wide: ServerWide | None = None,
+    why: str = "",
 ) -> ClientSummary:
-    """Of a client without a capture of its own: what the server's capture shows of its calls.
+    """Of a client without a capture of its own: what the server's capture shows of its calls. `why`: nothing more is
+    inferred of it.
 
     Without `wide`, how long they waited for a thread is not known.
     """
@@ -189,6 +212,7 @@ def summarize_server_only(
         server_ms=Sketch.of(server_ns).summary() if len(rows) else None,
         network_ms=None,
         in_flight_max=found.max if found else 0,
+        why=why,
     )
 
 
@@ -243,6 +267,8 @@ def _cells(
 
 def _round_trip_ms(report: model.Report) -> float | None:
     """The shortest: the span that causality leaves for theta is as wide as that."""
+    if report.inferred is not None:
+        return report.inferred.round_trip_ms
     clock = report.clock
     seen = [] if clock is None or clock.bound_ms is None else [clock.bound_ms[1] - clock.bound_ms[0]]
     seen += [Delay.read(one).least_round_trip_ms for one in report.findings if one.code == DELAY]

@@ -10,8 +10,9 @@ from nfslat.answer.model import NextStep, Verdict
 from nfslat.findings import steps
 from nfslat.findings.catalogue import CODES, next_step, row
 from nfslat.findings.leads import VAGUE
+from nfslat.findings.server import UNKNOWN
 from nfslat.findings.words import ms, percent, times
-from nfslat.fleet.compare.summary import BOTH, ClientSummary
+from nfslat.fleet.compare.summary import BOTH, INFERRED, SERVER_ONLY, ClientSummary
 from nfslat.fleet.model import Excess, FleetVerdict, OpRow, Pattern
 
 _SENTENCES = 3
@@ -30,8 +31,10 @@ def verdict(
     clients: Sequence[ClientSummary],
     total: OpRow | None,
     excess: Sequence[Excess | None] = (),
+    *,
+    is_server_known: bool = True,
 ) -> FleetVerdict:
-    """Of patterns in the order in which they are listed; `excess` of each client."""
+    """Of patterns in the order in which they are listed; `excess` of each client. `is_server_known`: its threads."""
     reasons, grade = _ground(clients)
     if len(clients) == 1:
         return _of_one(clients[0], reasons)
@@ -44,6 +47,9 @@ def verdict(
     told = [one.text for one in patterns[:_SENTENCES]]
     more = len(patterns) - len(told)
     text = " ".join(told) + (f" And {more} more." if more else "")
+    if leading.clients and leading.inferred > (1 - _MATCHED) * len(leading.clients):
+        reasons.append("what adds most rests on inferred times")
+        grade = min(grade, 1)
     grade = min(grade, _GRADES.index(leading.confidence))
     if leading.confidence != "high":
         reasons.append(f"what adds most is itself of {leading.confidence} confidence")
@@ -53,8 +59,13 @@ def verdict(
     vague = leading.cause in VAGUE
     # Whose it is shows by comparison, also where nothing says why. What all have is compared with nothing.
     fault = layer is not None and leading.confidence != "low" and (leading.scope != "all" or not vague)
-    cause = leading.cause if leading.cause in CODES and not (fault and vague) else None
-    step = None if cause is None else row(cause).next
+    # What all have may be a wait for threads, which only the calls of all clients together tell.
+    is_open = leading.scope == "all" and layer == "server" and not is_server_known
+    if is_open:
+        reasons.append("whether calls wait for a thread cannot be told: what the server did for all is not known")
+    cause = leading.cause if leading.cause in CODES and not (fault and (vague or is_open)) else None
+    code = UNKNOWN if is_open else cause
+    step = None if code is None else row(code).next
     return FleetVerdict(
         "fault" if fault else "undecided",
         layer if fault else None,
@@ -80,7 +91,7 @@ def _own_report(names: Sequence[str]) -> NextStep | None:
 
 
 def _nothing(clients: Sequence[ClientSummary], total: OpRow | None, reasons: list[str], grade: int) -> FleetVerdict:
-    both = sum(one.state == BOTH for one in clients)
+    both = sum(one.has_both for one in clients)
     if both < len(clients):
         missing = len(clients) - both
         reasons.append(
@@ -98,7 +109,7 @@ def _nothing(clients: Sequence[ClientSummary], total: OpRow | None, reasons: lis
             f"{'server' if largest == 'server' else 'network'}'s."
         )
     if not both:
-        text = f"Cannot tell yet: no client is in two captures, its own and the server's.{mean}"
+        text = f"Cannot tell yet: no client has times of both sides, measured or inferred.{mean}"
         return FleetVerdict("undecided", None, None, "low", text, next_step(steps.FROM_HOSTS), largest, reasons)
     alike = f"none of the {len(clients)} clients takes much longer than the others"
     own = [(one, one.verdict) for one in clients if one.verdict is not None]
@@ -142,7 +153,7 @@ def _now_and_then(
         (client, own)
         for client, own in zip(clients, excess, strict=False)
         if own is not None
-        and own.mean_ms >= max(_LEAST_MS, _MUCH * (_mean_ms(client) - own.mean_ms))
+        and own.mean_ms >= max(_LEAST_MS, _MUCH * (_mean_ms(client) - own.mean_ms)) + client.error_ms("network")
         and own.total_s >= _MUCH_OF_ALL * total_s
     ]
     return sorted(found, key=lambda one: (-one[1].total_s, one[0].name))
@@ -189,12 +200,32 @@ def _of_one(client: ClientSummary, reasons: list[str]) -> FleetVerdict:
     return FleetVerdict(own.outcome, layer, cause, own.confidence, text, own.next, own.largest_layer, [*own.reasons])
 
 
+def _of_inferred(clients: Sequence[ClientSummary]) -> str:
+    """What there is one capture of: of which host, and how far its means may be off."""
+    found = [one.inferred for one in clients if one.inferred is not None]
+    sides = {one.side for one in found}
+    whose = "one capture" if len(sides) > 1 else "the server's capture" if sides == {"client"} else "their own captures"
+    worst_ms = max(one.mean_error_ms for one in found)
+    who = times(len(clients), "client")
+    return f"the times of {who} are inferred from {whose} alone, means to +/- {ms(worst_ms)} ms"
+
+
 def _ground(clients: Sequence[ClientSummary]) -> tuple[list[str], int]:
     """What the answer stands on, and the grade that this allows."""
     both = [one for one in clients if one.state == BOTH]
+    inferred = [one for one in clients if one.state == INFERRED]
     reasons, grade = [f"{times(len(both), 'client')} {'is' if len(both) == 1 else 'are'} compared on both sides"], 2
-    if len(both) < len(clients):
-        reasons.append(f"of {len(clients) - len(both)} more the server's capture alone is there")
+    if not both and len(clients) > 1:
+        reasons = []
+    if inferred:
+        reasons.append(_of_inferred(inferred))
+    alone = sum(one.state == SERVER_ONLY for one in clients)
+    if alone:
+        reasons.append(
+            f"of {times(alone, 'client')} the server's capture alone is there, and nothing is inferred of it"
+        )
+    if len(inferred) + alone > (1 - _MATCHED) * len(clients):
+        grade = 1
     ops, missed = sum(one.ops for one in both), sum(one.missed for one in both)
     if both and ops:
         matched = ops / (ops + missed)

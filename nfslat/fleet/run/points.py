@@ -35,8 +35,8 @@ class Point:
 class Points:
     """All points of a fleet, and what is of none."""
 
-    server: Point
-    clients: tuple[Point, ...]
+    server: Point | None  # None: there is no capture of it
+    clients: tuple[Point, ...]  # without files: what a manifest names, and the server's capture may show
     unused: tuple[Problem, ...]
     notes: tuple[str, ...]
 
@@ -50,7 +50,7 @@ def find_points(files: Sequence[Input], manifest: Manifest | None = None, scratc
 def assign(heads: Sequence[Head], manifest: Manifest | None = None) -> Points:
     """Whose is each file? `heads` in the order in which the files were given.
 
-    Raises ``InputError`` where there is no capture of the server or none of a client.
+    Raises ``InputError`` where nothing in them is a capture of either.
     """
     return _Assignment(heads, manifest or Manifest("")).points()
 
@@ -105,31 +105,27 @@ class _Assignment:
                 unit.role, unit.by_order = "", False
             roles.give_roles(units, common)
         of_server = [unit for unit in units if unit.role == SERVER]
-        if not of_server:
-            why = f"; {self.unused[0].name}: {self.unused[0].why}" if self.unused else ""
-            raise InputError(
-                f"no capture of the server {_few(servers)}: all files show it from a client's end "
-                f"({names_of(_files(units))}){why}; give the server's, too (nfslat FILE infers it, for one client at a "
-                f"time), or {_MANIFEST}"
-            )
         of_server = self.each_once(of_server, units, common)
         clients = self.clients(units, of_server, servers, common)
         self.place(quiet, of_server, clients)
-        if not clients:
+        if not of_server and not clients:
             why = f": {self.unused[0].name}: {self.unused[0].why}" if self.unused else ""
-            raise InputError(
-                f"no capture of a client of the server {_few(servers)} among what was given "
-                f"(the server's: {names_of(_files(of_server))}){why}; give the clients' captures (nfslat FILE --by "
-                f"client infers them), or {_MANIFEST}"
-            )
+            raise InputError(f"no capture of the server {_few(servers)}, nor of a client of it{why}; {_MANIFEST}")
+        self.tell_what_is_inferred(servers, of_server, clients)
         if any(unit.by_order for unit in units):
             self.notes.append(
                 f"nothing but the order of the arguments says that {names_of(_files(of_server))} was taken on the "
                 f"server; {_MANIFEST} where it was not"
             )
-        point = _point(SERVER, _in_order(servers)[0], _in_order(servers), of_server)
+        point = _point(SERVER, _in_order(servers)[0], _in_order(servers), of_server) if of_server else None
         made = [_point(CLIENT, name, addresses, those) for name, (addresses, those) in clients.items()]
-        self.tell_of_hidden(made, of_server)
+        if of_server:
+            self.tell_of_hidden(made, of_server)
+            made += [
+                Point(CLIENT, one.name, one.addresses, ())
+                for one in self.manifest.clients
+                if one.addresses and one.name not in clients
+            ]
         made.sort(key=lambda client: by_numbers(client.name))
         return Points(point, tuple(made), tuple(self.unused), tuple(self.notes))
 
@@ -204,7 +200,7 @@ class _Assignment:
     ) -> dict[str, tuple[list[str], list[Unit]]]:
         """name -> (addresses, units) of each client."""
         shown = {client for unit in of_server for client in unit.clients}
-        all_shown = all(unit.is_whole for unit in of_server)
+        all_shown = bool(of_server) and all(unit.is_whole for unit in of_server)
         groups: list[_Group] = []
         for unit in units:
             if unit.role == SERVER:
@@ -236,7 +232,8 @@ class _Assignment:
         self, quiet: Sequence[Head], of_server: Sequence[Unit], clients: dict[str, tuple[list[str], list[Unit]]]
     ) -> None:
         """Files without NFS stay in the rotation that they are part of."""
-        points = {"": list(of_server)} | {name: those for name, (_, those) in clients.items()}
+        points = {"": list(of_server)} if of_server else {}
+        points |= {name: those for name, (_, those) in clients.items()}
         families: dict[str, set[str]] = defaultdict(set)
         for name, those in points.items():
             for unit in those:
@@ -264,6 +261,20 @@ class _Assignment:
 
     def leave(self, unit: Unit, why: str, fatal: bool = True) -> None:
         self.unused += [Problem(head.file.name, why, fatal) for head in unit.heads]
+
+    def tell_what_is_inferred(
+        self, servers: set[str], of_server: Sequence[Unit], clients: dict[str, tuple[list[str], list[Unit]]]
+    ) -> None:
+        if not of_server:
+            self.notes.append(
+                f"there is no capture of the server {_few(servers)}: its times are inferred from each client's own "
+                "capture, by that client's clock; of its threads, which serve all, nothing is known"
+            )
+        elif not clients:
+            self.notes.append(
+                f"there is no capture of a client of the server {_few(servers)}: what each of them saw is inferred "
+                "from the server's, as far as its packets bear it"
+            )
 
     def tell_of_hidden(self, clients: Sequence[Point], of_server: Sequence[Unit]) -> None:
         shown = {client for unit in of_server for client in unit.clients}

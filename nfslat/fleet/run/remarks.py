@@ -29,13 +29,14 @@ def lost(workers: Sequence[str], again: int) -> list[str]:
     ]
 
 
-def not_compared(name: str, problem: model.Problem) -> model.Client:
+def not_compared(name: str, problem: model.Problem, state: str) -> model.Client:
     """A client of which nothing is known but why."""
     nothing: dict[str, Any] = dict.fromkeys(
         "client_ms server_ms network_ms queue_ms application_ms excess verdict clock round_trip_ms lost_segments "
-        "sent_again_share slots report set_apart".split()
+        "sent_again_share slots report set_apart inferred".split()
     )
     return model.Client(
-        name=name, addresses=[], state="failed", groups={}, ops=0, missed=0, findings=[], slots_held="cannot tell",
-        in_flight_max=0, audit=[], outlier=False, why=problem.why, windows=[], command="", **nothing,
+        name=name, addresses=[], state=state, source="none", groups={}, ops=0, missed=0, findings=[],
+        slots_held="cannot tell", in_flight_max=0, audit=[], outlier=False, why=problem.why, windows=[], command="",
+        why_not_inferred="" if state == "failed" else problem.why, **nothing,
     )  # fmt: skip

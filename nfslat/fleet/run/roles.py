@@ -193,9 +193,15 @@ def _role(at: int, unit: Unit, units: Sequence[Unit], common: Common) -> str:
     near = unit.near()
     if len(unit.clients) > 1:
         others = [other for other in units if other is not unit and other.clients & unit.clients]
-        is_one_host = near == CLIENT and len(unit.clients) <= _MOST_HOMES and bool(others)
+        # Others that call the server, too, were captured at their own end: so may this one.
+        is_one_host = near == CLIENT and len(unit.clients) <= _MOST_HOMES and (bool(others) or _is_of_clients(units))
         return CLIENT if is_one_host else SERVER
     return near
+
+
+def _is_of_clients(units: Sequence[Unit]) -> bool:
+    called = [unit for unit in units if unit.calls]
+    return len(called) > 1 and all(unit.near() == CLIENT for unit in called)
 
 
 def is_same(one: Head, other: Head) -> bool:

@@ -6,6 +6,9 @@ wide      all of the server's shards -> its threads, by time     one task
 compare   a client's shards of both sides -> its summary         one task a client, and its report in the store
 merge     all summaries -> what they have in common, and what not           here
 
+Of a client that has no capture, and of all where the server has none, the segments of the other capture are kept when
+it is decoded; `compare` infers from them what is missing. Without a capture of the server there is no `wide`.
+
 What fails is a `Problem` of the report; the others go on. What was decoded is found again by the next run.
 """
 
@@ -14,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,11 +28,11 @@ from nfslat.errors import InputError
 from nfslat.figures.sketch import RELATIVE_ERROR
 from nfslat.fleet import model
 from nfslat.fleet.compare import compare as comparison
-from nfslat.fleet.compare.summary import ClientSummary
+from nfslat.fleet.compare.summary import BOTH, INFERRED, ClientSummary
 from nfslat.fleet.compare.windows import Windows, plan
 from nfslat.fleet.run.callers import Callers, callers_of
-from nfslat.fleet.run.drill import RUN
-from nfslat.fleet.run.pair import Parts, Request, compare_client, kept_names
+from nfslat.fleet.run.drill import RUN, to_keep
+from nfslat.fleet.run.pair import Request, compare_client, kept_names
 from nfslat.fleet.run.points import Point, Points
 from nfslat.fleet.run.pool import Pool, SchedulerGone
 from nfslat.fleet.run.remarks import lost, not_compared, warned
@@ -38,7 +41,8 @@ from nfslat.fleet.run.server_threads import figures_of, server_wide, wide_of
 from nfslat.fleet.run.shards import Decode, decode_point
 from nfslat.fleet.run.sliced import WHOLE_BYTES
 from nfslat.fleet.run.store import Store
-from nfslat.model.units import iso, to_s
+from nfslat.fleet.run.totals import captures_of, parts_of
+from nfslat.model.units import to_s
 
 _LONG_COMMAND = 300
 _SERVER_FIRST = 10  # its capture is the largest, and everything waits for it
@@ -68,6 +72,7 @@ class Run:
         self._server: Decode | None = None
         self._callers: Callers = callers_of((), ())
         self._clients: dict[str, Decode] = {}
+        self._captured = [one for one in points.clients if one.files]
         self._kept = kept_names([one.name for one in points.clients])
         self._windows: Windows | None = None
         self._wide: Any = None  # a future, which stands for its result
@@ -75,26 +80,19 @@ class Run:
         self._server_model: model.Server | None = None
         self._requests: dict[str, Request] = {}
         self._summaries: list[ClientSummary] = []
-        self._failed: dict[str, model.Problem] = {}
+        self._failed: dict[str, tuple[model.Problem, str]] = {}  # with the state of the client
         self._problems = [model.Problem(one.name, one.why, "it is not used", one.fatal) for one in points.unused]
         self._tasks = {"done": 0, "cached": 0, "failed": 0}
 
     def fleet(self) -> model.Fleet:
         """Do it. Raises ``InputError`` where nothing can be said at all."""
         server = self._points.server
-        if sum(one.size_bytes for one in server.files) < self._asked.whole_bytes:
-            self._pool.submit(
-                self._server_decoded, self._server_failed, decode_point, self._store, server.name, server.files,
-                priority=_SERVER_FIRST,
-            )  # fmt: skip
-        else:
-            InSlices(
-                self._pool, self._store, server, self._server_decoded, self._server_failed, self._problem, self._step
-            ).begin()
-        for point in self._points.clients:
+        if server is not None:
+            self._decode_server(server)
+        for point in self._captured:
             self._pool.submit(
                 self._client_decoded(point), self._client_failed(point.name), decode_point, self._store, point.name,
-                point.files,
+                point.files, None if server is not None else (),
             )  # fmt: skip
         try:
             self._pool.finish()
@@ -103,33 +101,46 @@ class Run:
                 raise
             self._problem("scheduler", str(gone), "what was not done by then")
             done = {one.name for one in self._summaries} | self._failed.keys()
-            for name in (point.name for point in self._points.clients):
+            for name in self._names():
                 if name not in done:
-                    self._failed[name] = model.Problem(name, str(gone), "this client is not compared")
-        if not self._summaries or self._server is None or self._windows is None:
+                    self._failed[name] = model.Problem(name, str(gone), "this client is not compared"), "failed"
+        if not self._summaries or self._windows is None:
             raise InputError(_first(self._problems) or "no client could be compared")
-        return self._merged(self._server, self._windows)
+        return self._merged(self._windows)
+
+    def _decode_server(self, server: Point) -> None:
+        def decoded(decode: Decode) -> None:
+            self._server_decoded(server, decode)
+
+        def failed(why: str) -> None:
+            self._problem(f"server {server.name}", why, "the whole comparison")
+
+        captured = sorted({address for point in self._captured for address in point.addresses})
+        if sum(one.size_bytes for one in server.files) < self._asked.whole_bytes:
+            self._pool.submit(
+                decoded, failed, decode_point, self._store, server.name, server.files, captured, priority=_SERVER_FIRST
+            )
+        else:
+            InSlices(self._pool, self._store, server, decoded, failed, self._problem, self._step, captured).begin()
 
     # --- What happens when a task is done ---
 
-    def _server_decoded(self, decode: Decode) -> None:
-        self._decoded(decode, f"server {self._points.server.name}")
+    def _server_decoded(self, server: Point, decode: Decode) -> None:
+        self._decoded(decode, f"server {server.name}")
         self._server = decode
-        self._callers = callers_of(decode.shards, self._points.server.addresses)
+        self._callers = callers_of(decode.shards, server.addresses)
+        self._kept = kept_names(self._names())
         self._windows = plan(decode.first_ns, decode.last_ns, decode.ops)
         if not decode.shards:
-            self._server_failed("no NFS operation is in its capture")
+            self._problem(f"server {server.name}", "no NFS operation is in its capture", "the whole comparison")
             return
         self._wide = self._pool.depend(
             wide_of, self._store, [one.name for one in decode.shards], decode.facts, self._windows,
-            self._points.server.addresses, priority=_SERVER_FIRST,
+            server.addresses, priority=_SERVER_FIRST,
         )  # fmt: skip
         self._pool.submit(self._wide_found, self._wide_failed, figures_of, self._wide, priority=_SERVER_FIRST)
         if len(self._callers.names) == 1:
             self._compare_all()  # its own report tells of the threads
-
-    def _server_failed(self, why: str) -> None:
-        self._problem(f"server {self._points.server.name}", why, "the whole comparison")
 
     def _client_decoded(self, point: Point) -> Callable[[Decode], None]:
         def done(decode: Decode) -> None:
@@ -137,14 +148,24 @@ class Run:
             self._clients[point.name] = decode
             if self._is_ready:
                 self._compare(point.name, point.addresses, decode)
+            self._without_server()
 
         return done
 
-    def _client_failed(self, name: str) -> Callable[[str], None]:
+    def _client_failed(self, name: str, state: str = "failed") -> Callable[[str], None]:
         def failed(why: str) -> None:
-            self._failed[name] = self._problem(name, why, "this client is not compared")
+            self._failed[name] = self._problem(name, why, "this client is not compared"), state
+            self._without_server()
 
         return failed
+
+    def _without_server(self) -> None:
+        """When the last client is decoded it is known which time there is, where no capture of the server says it."""
+        found = self._clients.values()
+        if self._points.server is None and len(found) + len(self._failed) == len(self._captured) and found:
+            begin_ns, end_ns = min(one.first_ns for one in found), max(one.last_ns for one in found)
+            self._windows = self._windows or plan(begin_ns, end_ns, sum(one.ops for one in found))
+            self._compare_all()
 
     def _decoded(self, decode: Decode, what: str) -> None:
         self._tasks["cached" if decode.cached else "done"] += 1
@@ -153,33 +174,33 @@ class Run:
 
     def _compare(self, name: str, addresses: Sequence[str], client: Decode | None) -> None:
         server, windows = self._server, self._windows
-        if server is None or windows is None:
+        if windows is None:
             return
-        # A capture with one client is compared as a whole, as `nfslat SERVER CLIENT` does.
-        alone = len(self._callers.names) == 1
-        rows = list(range(len(server.shards))) if alone else self._callers.rows(addresses)
-        if not rows:
-            self._client_failed(name)("the server's capture shows nothing of it")
-            return
+        alone, rows = self._is_alone(), []
+        if server is not None:
+            # A capture with one client is compared as a whole, as `nfslat SERVER CLIENT` does.
+            rows = list(range(len(server.shards))) if alone else self._callers.rows(addresses)
+            if not rows:
+                self._client_failed(name)("the server's capture shows nothing of it")
+                return
         asked = self._asked
         request = Request(
             name=name,
             addresses=tuple(addresses),
-            server=_parts(server, rows, self._points.server),
-            client=None if client is None else _parts(client, range(len(client.shards)), self._point(name)),
+            server=None if server is None else parts_of(server, rows, self._points.server),
+            client=None if client is None else parts_of(client, range(len(client.shards)), self._point(name)),
             groups=asked.groups.get(name, {}),
             application_ms=asked.application_ms.get(name, {}),
             sessions=asked.sessions.get(name),
             threads=asked.threads,
             is_shared=not alone,
             command=asked.command,
-            kept=self._kept[name] if asked.keep_reports and client is not None else None,
+            kept=self._kept[name] if asked.keep_reports else None,
         )
         self._requests[name] = request
         wide = None if alone or self._wide is None else self._pool.depend(server_wide, self._wide, rows)
-        self._pool.submit(
-            self._compared, self._client_failed(name), compare_client, self._store, request, windows, wide
-        )
+        failed = self._client_failed(name, "client only" if server is None else "failed")
+        self._pool.submit(self._compared, failed, compare_client, self._store, request, windows, wide)
 
     def _compared(self, summary: ClientSummary) -> None:
         self._tasks["done"] += 1
@@ -189,12 +210,14 @@ class Run:
     def _wide_found(self, found: tuple[ServerInFlight, list[model.ServerWindow], list[model.Phase]]) -> None:
         inflight, windows, phases = found
         self._tasks["done"] += 1
-        callers, captured = self._callers.names, self._captured()
+        server = self._points.server
+        if server is None:
+            return
         self._server_model = model.Server(
-            name=self._points.server.name,
-            addresses=list(self._points.server.addresses),
-            clients=len(callers),
-            clients_not_captured=[name for name in callers if name not in captured],
+            name=server.name,
+            addresses=list(server.addresses),
+            clients=len(self._callers.names),
+            clients_not_captured=self._not_captured(),
             ops=sum(one.ops for one in windows),
             inflight=inflight,
             windows=windows,
@@ -213,51 +236,58 @@ class Run:
         if self._is_ready:
             return
         self._is_ready = True
-        captured = self._captured()
-        for name in self._callers.names:
-            if name not in captured:
-                self._compare(name, (name,), None)
-        for point in self._points.clients:
+        for name, addresses in self._others():
+            self._compare(name, addresses, None)
+        for point in self._captured:
             if point.name in self._clients:
                 self._compare(point.name, point.addresses, self._clients[point.name])
 
-    def _captured(self) -> set[str]:
-        return {address for point in self._points.clients for address in point.addresses}
+    def _names(self) -> list[str]:
+        return [*(one.name for one in self._captured), *(name for name, _ in self._others())]
+
+    def _others(self) -> list[tuple[str, Sequence[str]]]:
+        """Clients without a capture of their own, with their addresses; a manifest may name them."""
+        named = [(one.name, one.addresses) for one in self._points.clients if not one.files]
+        known = {address for _, addresses in named for address in addresses}
+        return [*((name, (name,)) for name in self._not_captured() if name not in known), *named]
+
+    def _not_captured(self) -> list[str]:
+        """Addresses that call the server, and have no capture of their own."""
+        captured = {address for point in self._captured for address in point.addresses}
+        return [name for name in self._callers.names if name not in captured]
+
+    def _is_alone(self) -> bool:
+        """Does nobody else call the server, as far as that is known?"""
+        return len(self._captured if self._server is None else self._callers.names) == 1
 
     def _problem(self, what: str, why: str, cost: str) -> model.Problem:
         self._tasks["failed"] += 1
         self._problems.append(model.Problem(what, why.removeprefix(f"{what.rpartition(' ')[2]}: "), cost))
         return self._problems[-1]
 
-    def _point(self, name: str) -> Point:
-        return next(one for one in self._points.clients if one.name == name)
+    def _point(self, name: str) -> Point | None:
+        return next((one for one in self._captured if one.name == name), None)
 
     def _command(self, client: model.Client) -> str:
-        """That shows it two-sided; empty where that would take a page."""
-        if client.state != "compared":
+        """That shows it by itself; empty where that would take a page."""
+        if client.state not in (BOTH, INFERRED):
             return ""
         if self._asked.out is not None:
             return shlex.join(["nfslat", "fleet", "--out", self._asked.out, "--show", client.name])
-        points = self._points.server, self._point(client.name)
-        names = [",".join(file.name for file in one.files) for one in points]
-        return shlex.join(["nfslat", *names]) if len("".join(names)) <= _LONG_COMMAND else ""
+        own = self._point(client.name)
+        names = [",".join(file.name for file in one.files) for one in (self._points.server, own) if one is not None]
+        only = [] if own is not None else [word for one in client.addresses for word in ("--client-addr", one)]
+        return shlex.join(["nfslat", *names, *only]) if len("".join(names)) <= _LONG_COMMAND else ""
 
     # --- The report ---
 
-    def _merged(self, server: Decode, windows: Windows) -> model.Fleet:
-        decodes = [server, *self._clients.values()]
+    def _merged(self, windows: Windows) -> model.Fleet:
+        server, at = self._server, self._points.server
         found = comparison.compare(sorted(self._summaries, key=lambda one: one.name), self._server_model, windows)
         compared = [dataclasses.replace(one, command=self._command(one)) for one in found.clients]
-        clients = [*compared, *(not_compared(name, problem) for name, problem in sorted(self._failed.items()))]
+        clients = [*compared, *(not_compared(name, *self._failed[name]) for name in sorted(self._failed))]
         if self._asked.keep_reports:
-            kept = {
-                "requests": {name: dataclasses.asdict(one) for name, one in sorted(self._requests.items())},
-                "shards": [one.name for one in server.shards],
-                "alone": len(self._callers.names) == 1,
-                "facts": server.facts,
-                "windows": dataclasses.asdict(windows),
-                "servers": self._points.server.addresses,
-            }
+            kept = to_keep(self._requests, server, windows, () if at is None else at.addresses, alone=self._is_alone())
             try:
                 self._store.write_json(RUN, kept)
             except OSError as problem:
@@ -274,16 +304,7 @@ class Run:
                 tasks={**self._tasks, "again": pool.again},
                 out=self._asked.out,
             ),
-            captures=model.Captures(
-                files=sum(one.files for one in decodes),
-                bytes=sum(one.bytes for one in decodes),
-                packets=sum(one.packets for one in decodes),
-                server_ops=server.ops,
-                client_ops=sum(one.ops for one in self._clients.values()),
-                matched_ops=0 if found.total is None else found.total.count,
-                begin=iso(server.first_ns),
-                end=iso(server.last_ns),
-            ),
+            captures=captures_of(server, list(self._clients.values()), found.total),
             relative_error=RELATIVE_ERROR,
             window_s=to_s(windows.step_ns),
             server=self._server_model,
@@ -295,11 +316,6 @@ class Run:
             notes=[*self._points.notes, *lost(pool.lost, pool.again), *warned(compared)],
             verdict=found.verdict,
         )
-
-
-def _parts(decode: Decode, rows: Iterable[int], point: Point) -> Parts:
-    names = tuple(decode.shards[at].name for at in rows)
-    return Parts(names, decode.facts, tuple(file.name for file in point.files))
 
 
 def _first(problems: Sequence[model.Problem]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ class InSlices:
     failed: Callable[[str], None]
     problem: Callable[[str, str, str], object]  # what, why, and what the report lacks for it
     step: Callable[[str], None]
+    captured: Collection[str] | None = None  # see `nfslat.fleet.run.shards.decode_point`
     _since_ns: int = 0
     _splits: dict[int, SplitDone] = field(default_factory=dict)
     _places: dict[int, PlaceDone] = field(default_factory=dict)
@@ -45,7 +46,7 @@ class InSlices:
 
     def _begins(self, since_ns: int) -> None:
         self._since_ns = since_ns
-        told = self.store, self.server.name, self._parts, self._count, since_ns
+        told = self.store, self.server.name, self._parts, self._count, since_ns, self.captured
         self._submit(self._looked, lambda _: self._looked(None), sliced.kept, *told)
 
     def _looked(self, kept: Decode | None) -> None:
@@ -83,7 +84,9 @@ class InSlices:
             self.failed("none of its files can be read")
             return
         for place in range(self._count):
-            self._submit(self._decoded(place, splits), self.failed, sliced.decode_place, self.store, splits, place)
+            self._submit(
+                self._decoded(place, splits), self.failed, sliced.decode_place, self.store, splits, place, self.captured
+            )
 
     def _decoded(self, place: int, splits: list[SplitDone]) -> Callable[[PlaceDone], None]:
         def done(found: PlaceDone) -> None:

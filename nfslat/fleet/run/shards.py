@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,6 +26,7 @@ from nfslat.errors import InputError, NfslatError, NoPacketsError
 from nfslat.fleet.model import Problem
 from nfslat.fleet.run.fetch import content_hash, readable
 from nfslat.fleet.run.inputs import Input
+from nfslat.fleet.run.kept_segments import write_segments
 from nfslat.fleet.run.memo import Memo
 from nfslat.fleet.run.store import Store
 from nfslat.model.decoded import Decoded
@@ -33,7 +34,7 @@ from nfslat.model.protocol import NFS
 from nfslat.select import client_ends, is_reverse
 
 T = TypeVar("T")
-_FORM = "nfslat.shards/2"
+_FORM = "nfslat.shards/3"
 _STORED = " (stored)"
 
 
@@ -45,6 +46,7 @@ class Shard:
     hosts: tuple[str, ...]  # addresses, one or two
     callers: tuple[str, ...]  # those of them that call NFS; callbacks do not count
     ops: int
+    segments: str = ""  # name of their TCP segments, where they are kept: of hosts of which there is one capture
 
 
 @dataclass(frozen=True)
@@ -64,20 +66,21 @@ class Decode:
     damaged: tuple[tuple[int, str, str], ...] = ()  # (number of the file, what in it, why it was not read to its end)
 
 
-def decode_point(store: Store, title: str, inputs: Sequence[Input]) -> Decode:
+def decode_point(store: Store, title: str, inputs: Sequence[Input], captured: Collection[str] | None = None) -> Decode:
     """Decode the files of one point, unless that was done before. A file that cannot be read is left out, and named.
 
-    Raises ``InputError`` where nothing is left.
+    `captured`: addresses of hosts with a capture of their own; of all others the TCP segments are kept, too, for what
+    is to be inferred. None: of nobody. Raises ``InputError`` where nothing is left.
     """
     with tempfile.TemporaryDirectory(prefix="nfslat-") as folder:
         scratch = Path(folder)
 
         def work(good: Sequence[Input], key: str, problems: list[Problem]) -> Decode:
-            if (done := kept_decode(store, key, good, problems)) is not None:
+            if (done := kept_decode(store, key, good, problems, captured)) is not None:
                 return done
             with opened(title, good, scratch) as (source, tools):
-                apart = decode_apart(source, tools, lambda _: None)
-            shards = write_shards(store, f"shards/{key}", 0, apart)
+                apart = decode_apart(source, tools, lambda _: None, without=captured)
+            shards = write_shards(store, f"shards/{key}", 0, apart, captured)
             return keep_decode(store, key, shards, apart.source, apart.facts, good, problems)
 
         return with_good(store, title, inputs, scratch, work)
@@ -143,29 +146,49 @@ def name_of(hashes: Iterable[str]) -> str:
     return xxhash.xxh3_128_hexdigest("\n".join([_FORM, stored.SCHEMA, native.NAME, *hashes]).encode())
 
 
-def kept_decode(store: Store, key: str, inputs: Sequence[Input], problems: Sequence[Problem]) -> Decode | None:
-    """What a run before made of the same bytes."""
+def kept_decode(
+    store: Store,
+    key: str,
+    inputs: Sequence[Input],
+    problems: Sequence[Problem],
+    captured: Collection[str] | None,
+) -> Decode | None:
+    """What a run before made of the same bytes, if it has all that is needed now."""
     kept = store.read_json(f"shards/{key}/index.json")
     try:
         shards = tuple(
-            Shard(one["name"], tuple(one["hosts"]), tuple(one["callers"]), one["ops"]) for one in kept.pop("shards")
+            Shard(one["name"], tuple(one["hosts"]), tuple(one["callers"]), one["ops"], one["segments"])
+            for one in kept.pop("shards")
         )
         damaged = tuple((at, part, why) for at, part, why in kept.pop("damaged"))
         problems = (*problems, *_not_read(inputs, damaged))
         found = Decode(**kept | {"shards": shards, "damaged": damaged, "cached": True, "problems": problems})
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return None
-    return found if all(store.has(name) for name in (found.facts, *(one.name for one in shards))) else None
+    if not all(one.segments for one in shards if _needs_segments(one.hosts, captured)):
+        return None
+    names = (found.facts, *(one.name for one in shards), *(one.segments for one in shards if one.segments))
+    return found if all(map(store.has, names)) else None
 
 
-def write_shards(store: Store, folder: str, first: int, apart: Apart) -> tuple[Shard, ...]:
-    """A file for each pair of hosts, numbered from `first` on."""
+def _needs_segments(hosts: Collection[str], captured: Collection[str] | None) -> bool:
+    return captured is not None and not set(hosts) & set(captured)
+
+
+def write_shards(
+    store: Store, folder: str, first: int, apart: Apart, captured: Collection[str] | None = None
+) -> tuple[Shard, ...]:
+    """A file for each pair of hosts, numbered from `first` on; and one for their segments, where they are kept."""
     shards = []
     for number, (hosts, decoded) in enumerate(apart.hosts, first):
         name = f"{folder}/{number:05}.parquet"
+        segments = f"{folder}/{number:05}.segments" if _needs_segments(hosts, captured) else ""
+        if segments:
+            write_segments(store, segments, decoded.segments)
+            decoded.segments.clear()
         # The files are the same for all of them, and may be thousands.
         _write(store, name, decoded, dataclasses.replace(apart.source, files=()))
-        shards.append(Shard(name, tuple(sorted(hosts)), _callers(decoded), len(decoded.ops)))
+        shards.append(Shard(name, tuple(sorted(hosts)), _callers(decoded), len(decoded.ops), segments))
     return tuple(shards)
 
 

@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -145,15 +145,17 @@ def _places(store: Store, names: Sequence[str], scratch: Path) -> Iterator[list[
         path.unlink()
 
 
-def decode_place(store: Store, splits: Sequence[SplitDone], place: int) -> PlaceDone:
-    """Decode one slice of all `splits`, which are in the order of their files."""
+def decode_place(
+    store: Store, splits: Sequence[SplitDone], place: int, captured: Collection[str] | None = None
+) -> PlaceDone:
+    """Decode one slice of all `splits`, which are in the order of their files. `captured`: see `decode_point`."""
     with tempfile.TemporaryDirectory(prefix="nfslat-") as folder, contextlib.ExitStack() as stack:
         here = []
         for one in splits:
             path = stack.enter_context(store.local(one.names[place], Path(folder)))
             here.append(dataclasses.replace(one.split, slices=(path,)))
-        apart = split.decode_slice(here, 0, lambda _: None)
-    shards = write_shards(store, f"{_folder(splits)}/{place:03}", 0, apart)
+        apart = split.decode_slice(here, 0, lambda _: None, without=captured)
+    shards = write_shards(store, f"{_folder(splits)}/{place:03}", 0, apart, captured)
     turns = tuple(int(decoded.details.turns.turn[0]) for _, decoded in apart.hosts)
     return PlaceDone(shards, turns, apart.facts)
 
@@ -174,7 +176,14 @@ def gather(store: Store, splits: Sequence[SplitDone], places: Sequence[PlaceDone
     return done
 
 
-def kept(store: Store, title: str, parts: Sequence[Sequence[Input]], count: int, since_ns: int) -> Decode | None:
+def kept(
+    store: Store,
+    title: str,
+    parts: Sequence[Sequence[Input]],
+    count: int,
+    since_ns: int,
+    captured: Collection[str] | None = None,
+) -> Decode | None:
     """What a run before made of the same files, where it is known without reading them all."""
     memo = Memo(Path(store.place("hashes")))
     if not store.is_local or any(memo.get(one.token) is None for part in parts for one in part):
@@ -190,7 +199,7 @@ def kept(store: Store, title: str, parts: Sequence[Sequence[Input]], count: int,
             return f"{key}-{count}-{since_ns}"
 
         keys = [with_good(store, title, part, Path(folder), named) for part in parts]
-    return kept_decode(store, name_of(keys), files, problems)
+    return kept_decode(store, name_of(keys), files, problems, captured)
 
 
 def _key(splits: Sequence[SplitDone]) -> str:

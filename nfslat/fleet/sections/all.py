@@ -7,9 +7,18 @@ from collections.abc import Iterator
 
 from nfslat.fleet.model import Fleet, Pattern
 from nfslat.fleet.sections.clients import clients_section
+from nfslat.fleet.sections.inferred import inferred_line
 from nfslat.fleet.sections.patterns import SCOPES, how_much, how_sure, no_pattern, sentence, who
 from nfslat.fleet.sections.server import server_section
-from nfslat.fleet.sections.words import compared, definitions, facts_line, few_digits, problem_line, run_lines, span
+from nfslat.fleet.sections.words import (
+    compared,
+    definitions,
+    facts_line,
+    few_digits,
+    problem_line,
+    run_lines,
+    span,
+)
 from nfslat.report.blocks import Block, Cell, Command, Item, Prose, Table, Title
 from nfslat.report.markdown import paragraphs
 from nfslat.report.sections.all import made_by
@@ -47,6 +56,8 @@ def _rest(fleet: Fleet, *, all_clients: bool) -> Iterator[Block]:
     yield Prose(f"Confidence is {fleet.verdict.confidence}: {reasons}.", hanging=2)
     yield from next_blocks(fleet.verdict.next)
     yield Prose(facts_line(fleet), hanging=2)
+    if line := inferred_line(fleet):
+        yield Prose(line, hanging=2)
     yield from patterns_section(fleet, all_clients=all_clients)
     yield from clients_section(fleet, all_clients=all_clients)
     yield from server_section(fleet)
@@ -97,7 +108,10 @@ def ops_section(fleet: Fleet) -> Iterator[Block]:
     rows = [*shown, *([fleet.total] if fleet.total is not None else [])]
     if not rows:
         return
-    yield Title("Matched ops of all clients, ms")
+    half = fleet.captures.inferred_ops
+    yield Title(
+        f"Ops of all clients, ms; of {count(half)} one side is inferred" if half else "Matched ops of all clients, ms"
+    )
     cells: list[list[Cell]] = [
         [
             "all ops" if one is fleet.total else shorten(op_label(one.program, one.op), 24),
@@ -147,5 +161,6 @@ def drill_down_section(fleet: Fleet) -> Iterator[Block]:
     if first is None:
         return
     yield Title("To look into one client")
-    yield Prose(f"The two-sided report of {shorten(first.name, 40)}; those of the others likewise:")
+    kind = "two-sided report" if first.inferred is None else "report"
+    yield Prose(f"The {kind} of {shorten(first.name, 40)}; those of the others likewise:")
     yield Command("", first.command, indent=2)

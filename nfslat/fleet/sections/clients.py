@@ -9,6 +9,7 @@ from functools import partial
 
 from nfslat.answer.words import adding_up, ms
 from nfslat.fleet.model import Client, Fleet, Pattern
+from nfslat.fleet.sections.inferred import error, why_not_inferred
 from nfslat.fleet.sections.words import (
     LETTERS,
     STATES,
@@ -99,6 +100,8 @@ def clients_section(fleet: Fleet, *, all_clients: bool = False) -> Iterator[Bloc
         why = f" ({STATES[state]})" if state in STATES else ""
         names = ", ".join(shorten(one.name, _NAME) for one in found[:most])
         yield Prose(f"{state.capitalize()}{why}, {count(len(found))}: {names}{more}.", hanging=2)
+        if reason := why_not_inferred(found):
+            yield Prose(f"{reason}.", indent=2, hanging=2)
 
 
 # ---- full rows ----
@@ -183,6 +186,7 @@ def _columns(clients: Sequence[Client], ranks: Sequence[int]) -> list[_Column]:
         ("", ("", "+"), ["+"] * len(clients)),
         ("server", ("", "server"), _points([parts[1] for parts, _ in sums])),
         ("queue", ("of it", "queue"), _points([text or "-" for text in queue])),
+        ("inferred", ("inferred", "+/-"), [error(one) for one in clients]),
         ("excess", ("excess", "s"), ["-" if one.excess is None else _excess_s(one.excess.total_s) for one in clients]),
         ("p99", ("p99", "ms"), _points(p99)),
         ("lost", ("", "lost"), [lost(one) for one in clients]),
@@ -191,7 +195,9 @@ def _columns(clients: Sequence[Client], ranks: Sequence[int]) -> list[_Column]:
         ("cause", ("layer and", "cause"), [shorten(cause_of(one), 20) for one in clients]),
         ("sure", ("", "sure"), [_sure(one) for one in clients]),
     ]
-    return [_Column(key, heads, text, right=key not in ("name", "cause", "sure")) for key, heads, text in cells]
+    left = ("name", "cause", "sure")
+    shown = [one for one in cells if one[0] != "inferred" or any(client.inferred for client in clients)]
+    return [_Column(key, heads, text, right=key not in left) for key, heads, text in shown]
 
 
 def _excess_s(value: float) -> str:
@@ -236,9 +242,11 @@ def _grid(arranged: Arranged, names: Sequence[str], width: int) -> Iterator[Bloc
     prefix = common_prefix(names)
     short = [shorten(client.name.removeprefix(prefix), _NAME) for _, client in arranged.grid]
     means = _points([ms(_mean(client, "client"), 2) for _, client in arranged.grid])
-    letters = [letter(layer_of(client)) for _, client in arranged.grid]
+    letters = [letter(layer_of(client)) + "~" * (client.inferred is not None) for _, client in arranged.grid]
+    marked = " ~: inferred." if any("~" in one for one in letters) else ""
+    wide = max(map(len, letters))
     name, mean = max(map(len, short)), max(map(len, means))
-    cells = [f"{n:<{name}} {m:>{mean}} {x}" for n, m, x in zip(short, means, letters, strict=True)]
+    cells = [f"{n:<{name}} {m:>{mean}} {x:<{wide}}" for n, m, x in zip(short, means, letters, strict=True)]
     across = max((width + 3) // (len(cells[0]) + 3), 1)
     down = -(-len(cells) // across)
     ranks = [rank for rank, _ in arranged.grid]
@@ -246,7 +254,8 @@ def _grid(arranged: Arranged, names: Sequence[str], width: int) -> Iterator[Bloc
     yield Prose(
         f"{'The others' if arranged.rows else 'All'}, {count(len(of))}, from rank {ranks[0]} on: mean client SRT, ms, "
         f"and the layer that the client's own report blames ({_layers(client for _, client in of)})."
-        + (f" Names without {prefix} in front." if prefix else ""),
+        + (f" Names without {prefix} in front." if prefix else "")
+        + marked,
         hanging=2,
     )
     yield Lines(["   ".join(cells[i::down]).rstrip() for i in range(down)])

@@ -14,9 +14,16 @@ from nfslat.report.text_layout import count, count_of, plain, shorten
 LETTERS = {"server": "S", "network": "N", "client": "C"}
 STATES = {
     "server only": "no capture of their own",
-    "client only": "not in the server's capture",
+    "client only": "no capture of the server",
     "failed": "could not be compared",
 }
+_BOTH = ("compared", "inferred")
+_INFERRED = (
+    "inferred",
+    "there is one capture, the server's or the client's: what the other host did is worked out from the clock in its "
+    "TCP time stamps (RFC 7323) and from what it acknowledges. +/- ms: how far the means of that client may be off. To "
+    "stand out, it must be slower than the typical one by more; what is said of it is of medium confidence at most.",
+)
 _FRACTION = re.compile(r"[.,]\d+")
 
 
@@ -101,15 +108,15 @@ def cause_of(client: Client) -> str:
 
 
 def compared(clients: Iterable[Client]) -> list[Client]:
-    """Those with figures of both sides."""
-    return [one for one in clients if one.state == "compared" and one.client_ms is not None]
+    """Those with figures of both sides, measured or inferred."""
+    return [one for one in clients if one.state in _BOTH and one.client_ms is not None]
 
 
 def not_compared(clients: Iterable[Client]) -> dict[str, list[Client]]:
     """The others, by their state."""
     found: dict[str, list[Client]] = {}
     for one in clients:
-        if one.state != "compared":
+        if one.state not in _BOTH:
             found.setdefault(one.state, []).append(one)
         elif one.client_ms is None:
             found.setdefault("compared, no op in both captures", []).append(one)
@@ -191,13 +198,18 @@ def phase_line(phase: Phase, day: str | None) -> str:
 def facts_line(fleet: Fleet) -> str:
     """What the answer rests on."""
     of, captures = len(fleet.clients), fleet.captures
-    when = f"{moment(captures.begin, None)} to {moment(captures.end, captures.begin)} by the server's clock"
+    clock = "the server's clock" if captures.server_ops else "the clients' clocks"
+    when = f"{moment(captures.begin, None)} to {moment(captures.end, captures.begin)} by {clock}"
     if captures.begin is None and captures.end is None:
         when = "at a time that is not known"
+    one_capture = (
+        f" and {count(captures.inferred_ops)} in one, the other side inferred" if captures.inferred_ops else ""
+    )
+    shown = f"server's: {count(captures.server_ops)}, clients': {count(captures.client_ops)}"
     return (
         f"{count(len(compared(fleet.clients)))} of {count_of(of, 'client')} compared, "
-        f"{count_of(captures.matched_ops, 'op')} in both captures (server's: {count(captures.server_ops)}, clients': "
-        f"{count(captures.client_ops)}); {count_of(captures.files, 'file')}, {size(captures.bytes)}, {when}."
+        f"{count_of(captures.matched_ops, 'op')} in both captures{one_capture} ({shown}); "
+        f"{count_of(captures.files, 'file')}, {size(captures.bytes)}, {when}."
     )
 
 
@@ -252,5 +264,7 @@ def definitions(fleet: Fleet) -> list[tuple[str, str]]:
          "chance makes such a group, corrected for the number of groups that were looked at."),
         ("windows", f"stretches of {fleet.window_s:.4g} s by the server's clock; an op counts where its call "
          "came."),
-        ("matched op", "the same op in the server's and in the client's capture; only these are compared."),
+        ("matched op", "the same op in the server's and in the client's capture; only these are compared"
+         + (", and those of which one host's times are inferred." if fleet.captures.inferred_ops else ".")),
+        *([_INFERRED] if fleet.captures.inferred_ops else []),
     ]  # fmt: skip
