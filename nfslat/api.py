@@ -437,13 +437,14 @@ def correlate(
     slowest: int = _SLOWEST,
     name_encoding: str | None = None,
     anonymize: bool = False,
+    window_s: float | None = None,
 ) -> Report:
     """Two captures of the same traffic, one taken at the server and one at the client.
 
     `server` and `client` are files, globs, lists with commas, or ``-``; each may be a file that `write_ops_parquet`
     made. The other parameters are the options of the command line (docs/options.md), in which `op` is ``["READ"]``,
     moments are seconds after the client capture's first packet or ISO 8601, and latencies are ms, one for all or by
-    operation.
+    operation. With `window_s`, the least seconds of a window (0: as is best), single operations are not kept.
     Raises ``UsageError`` and ``InputError``.
     """
     options = _with_files(
@@ -461,6 +462,7 @@ def correlate(
             slowest=slowest,
             name_encoding=name_encoding,
             anonymize=anonymize,
+            window_s=window_s,
         ),
         (evidence, server_snapshot, client_snapshot),
     )

@@ -30,7 +30,7 @@ SAMPLE = ROOT / "samples" / "server-threads"
 PAIR = (SAMPLE / "server.pcap.gz", SAMPLE / "client.pcap.gz")
 
 # Options under another name, and those that are methods, of the shell, or about the screen.
-_RENAMED = {"interval": "interval_s", "no_swap": "may_swap", "client": "client_addr"}
+_RENAMED = {"interval": "interval_s", "window": "window_s", "no_swap": "may_swap", "client": "client_addr"}
 _METHODS = {"markdown", "html", "png", "json", "csv", "parquet", "ops_parquet", "perfetto", "missed", "files"}
 _SCREEN = {"full", "sections", "fail_on", "hist", "quiet", "help", "help_all", "completion", "version", "overwrite"}
 
