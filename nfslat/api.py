@@ -690,14 +690,13 @@ def _inferred(side: Side, work: Workspace, options: Options) -> Correlation | st
 
     if side.source.stored:
         return "it was decoded before, and its packets are not there; give the capture itself"
-    if not any(ends.transport == "tcp" for ends in side.ops.connections):
-        return "it holds NFS over UDP, in whose packets there is no clock of the other host"
-    if work.engine.segments is not Wanted.ALL:
+    is_tcp = any(ends.transport == "tcp" for ends in side.ops.connections)
+    if is_tcp and work.engine.segments is not Wanted.ALL:
         try:
             side.decoded.segments.extend(read_segments(side.source, work.engine.tools, lambda _: None))
         except NfslatError as problem:
             return f"its packets cannot be read again: {problem}"
-    if not side.decoded.segments:
+    if is_tcp and not side.decoded.segments:
         return "it has more than 67,108,864 TCP segments; cut it with editcap -c"
     return pipeline.infer_other(side, filters=options.filters, srt=options.srt)
 

@@ -68,7 +68,7 @@ from nfslat.outcomes.tries import Request, requests
 from nfslat.peer.acks import acks_of_both
 from nfslat.peer.decoded import dated_frames, decoded_of, matched_one_to_one
 from nfslat.peer.infer import clock_of, infer
-from nfslat.peer.own import OwnStamps, own_stamps
+from nfslat.peer.own import OwnStamps, own_stamps, sampled
 from nfslat.results import Analysis, Correlation, Order, Side
 from nfslat.select import (
     Filters,
@@ -127,6 +127,7 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
     segments are taken out of it."""
     d = side.decoded
     taken_at = side.source.bundle.side if side.source.bundle else None  # else the packets tell
+    sample = sampled(d.segments)
     found = infer(d.ops, ~d.ops.spread(is_reverse(d.ops)), d.segments, taken_at, dated_frames(d))
     if isinstance(found, str):
         d.segments.clear()
@@ -140,7 +141,9 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
     if not len(matched):
         return "none of the ops that were asked for has inferred times"
     compared = decompose(server, client, matching, matched, clock_of(found), srt=srt)
-    return dataclasses.replace(compared, inferred=found.inferred)
+    near = found.inferred.near
+    own = None if found.inferred.taken_at == "loopback" else _own(side, sample, near)
+    return dataclasses.replace(compared, inferred=found.inferred, own={near: own} if own else {})
 
 
 def side_of(source: Source, decoded: Decoded) -> Side:
@@ -275,6 +278,7 @@ def report(
 
     Raises what `nfslat.figures.whatif.what_if` does.
     """
+    from nfslat.figures.audit.late import late_notes
     from nfslat.figures.audit.pair import pair_notes, remarks
     from nfslat.figures.called import called_of
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
@@ -305,7 +309,7 @@ def report(
         said = remarks(c, application_known=bool(known.app_ms))
         matched = later.result()
         one = next(iter(sides.values())) if c.inferred is not None else None
-        audit, clock = ([], None) if one else (pair_notes(c), figures_of_clock(c.clock))
+        audit, clock = (late_notes(c), None) if one else (pair_notes(c), figures_of_clock(c.clock))
         transport = None if one else transport_rows(c)
         hangs, layers = hangs_of_one(one, filters) if one else hangs_of_two(c, filters), stack(known, c)
         hanging, objectives = findings_of_hangs(hangs), objectives_of(c, known, slo)

@@ -461,10 +461,10 @@ class Inferred:
     side: Side  # the host that was not captured
     taken_at: Annotated[str, Must(enum=["client", "server", "loopback"])]  # where the capture was taken
     ops: Count  # with inferred times
-    unstamped: Count  # on connections without TCP time stamps: without figures
+    unstamped: Count  # of these, in whose packets is no clock of that host: by acknowledgements and replies alone
     mean_error_ms: NotNegative  # how far a mean over all of them may be off
     op_error_ms: NotNegative  # half of what the bounds of an op leave free, median
-    tick_ms: NotNegative  # of the other host's clock, in its time stamps
+    tick_ms: NotNegative  # of the other host's clock, in its time stamps; 0 without
     round_trip_ms: NotNegative  # the shortest from host to host
 
 

@@ -105,6 +105,7 @@ def judge(
         all_late=any(own.apart_ns for own in c.own.values()),
         inferred=None if c.inferred is None else c.inferred.side,
         error_ms=error_ms,
+        is_clocked=c.inferred is None or c.inferred.is_clocked(c.matched.client),
         lost_share=0.0 if c.inferred is None else _lost_share(next(iter(c.measured.values()))),
     )
     mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nfslat.answer import model
 from nfslat.model.units import to_ms
 from nfslat.results import Correlation
@@ -17,7 +19,7 @@ def inferred_of(c: Correlation) -> model.Inferred | None:
         side=found.side,
         taken_at=found.taken_at,
         ops=len(rows),
-        unstamped=found.unstamped,
+        unstamped=int(np.count_nonzero(~found.clocked[rows])),
         mean_error_ms=to_ms(found.mean_error_ns(rows)),
         op_error_ms=to_ms(found.op_error_ns(rows)),
         tick_ms=to_ms(found.tick_ns),

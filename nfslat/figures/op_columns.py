@@ -207,6 +207,15 @@ def _source(block: Block) -> Cells:
     return Cells(np.full(block.rows, row, dtype=np.int32), None, ("server", "client"))
 
 
+def _basis(block: Block) -> Cells:
+    """Null where both hosts were captured."""
+    found = block.c.inferred
+    labels = ("acknowledgements", "time stamps")
+    if found is None:
+        return Cells(np.zeros(block.rows, dtype=np.int32), np.ones(block.rows, dtype=np.bool_), labels)
+    return Cells(found.clocked[block.side("client")[1]].astype(np.int32), None, labels)
+
+
 def _inferred(name: str) -> Callable[[Block], Cells]:
     def make(block: Block) -> Cells:
         found = block.c.inferred
@@ -424,4 +433,5 @@ COLUMNS = (
     Column("inferred", TEXT, "", "the host that was not captured: its times are inferred", _source),
     Column("inferred_low_ns", "int64", "ns", "of its server_srt_ns or client_srt_ns: at least", _inferred("low_ns")),
     Column("inferred_high_ns", "int64", "ns", "and at most", _inferred("high_ns")),
+    Column("inferred_by", TEXT, "", "what that rests on: time stamps, or acknowledgements", _basis),
 )  # fmt: skip

@@ -40,6 +40,7 @@ _AT_WORK = 0.5  # of the time at a limit
 _PAUSE_MS = 500.0
 _NEGATIVE = 0.1  # of the ops
 _LOSSY, _MUCH_LOST = 0.002, 0.01  # of the ops
+_UNCLOCKED = 0.25  # of the time: so much may be missed without the clock of the other host
 _TIMER_MS = 250.0  # of a retransmission, with what passes until its ACK (Linux: 200 ms at the least)
 
 
@@ -54,6 +55,7 @@ class Ground:
     clock_fits: bool  # one constant offset explains all ops
     inferred: str | None = None  # the side that was not captured: what is said of it rests on the packets of the other
     error_ms: float = 0.0  # how far its mean may be off
+    is_clocked: bool = True  # its clock is in the packets
     late: Sequence[str] = ()  # sides whose captures stamp packets late
     all_late: bool = False  # all that came in, in one of them
     lost_share: float = 0.0  # of the ops, those for which the capture of one host shows that packets were lost
@@ -270,7 +272,8 @@ def _nothing(
     if any(one.met is False for one in objectives):
         step = row(SLOW_OPS if mean.largest == "server" else BETWEEN).next
         return Lead("undecided", also=known, why="it is slower than you want, and no finding explains that", next=step)
-    if ground.error_ms >= max(_MOST * mean.total_ms, _OPEN[BETWEEN][1]):
+    most = _MOST if ground.is_clocked else _UNCLOCKED
+    if ground.error_ms >= max(most * mean.total_ms, _OPEN[BETWEEN][1]):
         why = (
             f"the {ground.inferred}'s times are inferred from the packets of one capture, to within "
             f"{ms(ground.error_ms)} of {ms(mean.total_ms)} ms"

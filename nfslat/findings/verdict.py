@@ -216,6 +216,9 @@ def _confidence(found: Lead, mean: Layers, slowest: Layers | None, ground: Groun
     worst, reasons = _of_figures(mean) if ground is None else _of_captures(slowest, ground)
     if found.outcome == "undecided":
         return "low", [*reasons, "what decides it has not been measured"]
+    if found.outcome == "no-fault" and ground is not None and not ground.is_clocked:
+        reasons.append(f"without the {ground.inferred}'s clock pauses of a host and a client's slots may be missed")
+        worst = 0
     cause = found.cause
     if cause is not None and cause.confidence != "certain":
         reasons.append(f"the cause, {cause.code}, is {cause.confidence}")

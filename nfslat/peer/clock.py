@@ -68,7 +68,7 @@ def clocks(exchanges: Sequence[Exchange]) -> list[FarClock | None]:
     if not ticks:
         return [None] * len(exchanges)
     usual = max(set(ticks), key=ticks.count)
-    seen = [_seen(one, one.tick_ns or usual) for one in exchanges]
+    seen = [_seen(one, one.tick_ns or usual) if one.is_stamped else None for one in exchanges]
     slopes = _common_slope([run for one in seen if one is not None for run in one.runs])
     return [None if one is None else FarClock(one, slopes) for one in seen]
 

@@ -6,13 +6,14 @@ section 3.2), in ticks, from the offset that far's kernel gave the connection.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.kernels.heard import Heard, Said, heard, places
-from nfslat.model.protocol import NULL
-from nfslat.model.segments import BACK, SYN, Segments
+from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.segments import BACK, RST, SYN, Segments
 from nfslat.model.tables import I32, I64
 
 _NS = 1_000_000_000
@@ -21,6 +22,8 @@ _NS = 1_000_000_000
 TICKS_NS = np.array([1_000, 1_000_000, 2_000_000, 4_000_000, 10_000_000, 100_000_000, 500_000_000, _NS])
 _NEAR_A_TICK = 0.08  # from it, as a part of it
 _LEAST_SPAN = 25  # ticks that a clock must go on for its length to be told
+_STAMPED, _OUT_OF_ORDER = 0.5, 0.2  # of far's segments: more than, and at most
+_STILL_NS = 2 * _NS  # twice the longest tick
 _PIECES = 32  # of a connection, of which the usual rate counts: a clock may have been set in one of them
 
 
@@ -32,6 +35,7 @@ class Exchange:
     place: I32  # as `nfslat.kernels.heard.heard` has it
     heard: Heard
     said: Said
+    is_stamped: bool  # else far's segments are in the order in which they arrived, with ticks that mean nothing
     tick_ns: int | None
     opened_ns: int | None  # from the SYN to its answer (or from that to the ACK of it, at the host that answered)
 
@@ -50,9 +54,25 @@ class Exchange:
 
 def exchange(rows: Segments, near: int) -> Exchange:
     """`near` is the direction in which the host of the capture sends."""
+    is_stamped = _is_stamped(rows, near)
+    if not is_stamped:
+        rows = dataclasses.replace(rows, ts_val=np.zeros(len(rows), dtype=np.uint32))
     of_far, said, place = heard(rows, near)
-    tick_ns = tick_of(of_far.t_ns, of_far.ticks)
-    return Exchange(rows.frame, place, of_far, said, tick_ns, _opened_ns(rows, near))
+    tick_ns = tick_of(of_far.t_ns, of_far.ticks) if is_stamped else None
+    return Exchange(rows.frame, place, of_far, said, is_stamped, tick_ns, _opened_ns(rows, near))
+
+
+def _is_stamped(rows: Segments, near: int) -> bool:
+    """Do the time stamps of far go on, as a clock does? Some boxes on the way strip them, or write over them."""
+    of_far = np.flatnonzero(((rows.marks & BACK) != near) & ((rows.marks & (SYN | RST)) == 0))
+    told = of_far[rows.ts_val[of_far] != NULL32]
+    if len(told) <= _STAMPED * len(of_far):
+        return False
+    stamps = rows.ts_val[told]
+    if stamps.min() == stamps.max():
+        return bool(stamps[0] > 0 and np.ptp(rows.t_ns[told]) <= _STILL_NS)
+    goes_back = np.count_nonzero(np.diff(stamps).view(np.int32) < 0)
+    return bool(goes_back <= _OUT_OF_ORDER * len(stamps))
 
 
 def tick_of(t_ns: I64, ticks: I64) -> int | None:

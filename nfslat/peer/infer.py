@@ -12,23 +12,23 @@ from nfslat.clock.clock import Clock, Segment
 from nfslat.clock.envelope import Lines, Points
 from nfslat.kernels.memory import give_back
 from nfslat.model.blocks import each_block, filled, side_by_side
-from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.protocol import NULL
 from nfslat.model.segments import BACK, Segments
-from nfslat.model.tables import F64, I32, I64, U32, Bool, Loose, Ops
+from nfslat.model.tables import F64, I32, I64, Bool, Loose, Ops
 from nfslat.peer.clock import FarClock, clocks
+from nfslat.peer.datagrams import by_hosts, of_hosts, of_server, quickest_kind
 from nfslat.peer.heard import Exchange, exchange
 from nfslat.peer.inferred import Inferred, Stamps
-from nfslat.peer.instants import Between, Peer, RoundTrip, in_sequence, least_round_trip, slack_ns
+from nfslat.peer.instants import Between, Peer, in_sequence
+from nfslat.peer.path import RoundTrip, Waits, least_round_trip, slack_ns, waits
 from nfslat.peer.vantage import Vantage, vantage
 
 _FEW_SEGMENTS = 20  # of a connection: with fewer another one of the same hosts tells its round trip
 _SURELY_NS = 100_000_000  # more than any error here
 _MUCH_NS = 30_000_000  # a timer may have been taken for the round trip
-_MOSTLY = 0.5  # of the ops
 _WIDEST = 2.0  # times what ops take, for the error of their mean; a verdict asks for less
 _CONTRADICT = 0.05  # of the ops: bounds that leave nothing between them
 _NO_FRAMES = np.zeros(0, dtype=np.int32)
-_NO_STAMPS = "its packets have no TCP time stamps (RFC 7323), which hold the other host's clock"
 
 
 @dataclass(frozen=True)
@@ -70,35 +70,33 @@ def infer(
     `talks` are the segments of each connection; they are taken out of it as they are read. `side`: where the capture
     was taken, where that is known. `frames`: of which it will be asked when the other host sent them (`Found.left_ns`).
     """
-    rows = np.flatnonzero(asked)
+    every = np.flatnonzero(asked)
     tcp = np.array([ends.transport == "tcp" for ends in ops.connections], dtype=np.bool_)
-    rows = rows[tcp[ops.conn[rows]]] if len(tcp) else rows
-    if not len(rows) or not talks:
-        return "no op went over TCP, and UDP has no clock of the other host in its packets"
-    if sum(int((one.ts_val == NULL32).sum()) for one in talks) > _MOSTLY * sum(map(len, talks)):
-        return _NO_STAMPS
+    is_tcp = tcp[ops.conn[every]]
+    rows, bare = every[is_tcp], every[~is_tcp]
     frames = np.sort(frames)
     wanted = (ops.call_last_frame[rows], ops.reply_first_frame[rows], frames)
     call, reply, others = (_Groups.of(of, len(talks)) for of in _talks_of(talks, wanted))
-    place = _vantage(ops, rows, talks, call)
+    place = _vantage(ops, rows, talks, call) if len(rows) and talks else by_hosts(ops, bare)
     if side is None and place.place == "between":
         return (
             "the packets do not say that it was taken at one of the two hosts: neither of them answers it at once, so "
             "that it is of a point between them"
         )
-    if all(_is_still(one.ts_val) for one in talks):
-        return _NO_STAMPS
     near = side or ("client" if place.place == "loopback" else place.place)
+    if near == "server" and len(bare):
+        if not len(rows):
+            return (
+                "it is NFS over UDP, captured at the server, where no packet says when a client had a reply; a capture "
+                "of a client tells more"
+            )
+        bare = bare[:0]
     peers = _peers(ops, rows, talks, call, reply, near)
     stamped = np.array([one in peers and peers[one].clock is not None for one in range(call.count)] + [False])
     give_back()  # the segments
-    usable = stamped[call.talk] & stamped[reply.talk]
-    if np.mean(usable) < _MOSTLY:
-        return _NO_STAMPS
-    unstamped = int(np.count_nonzero(~usable))
-    if unstamped:
-        rows, call, reply = rows[usable], call.only(usable), reply.only(usable)
-    found = _found(ops, rows, (call, reply, others), peers, place, near, unstamped, frames)
+    clocked = np.zeros(len(ops), dtype=np.bool_)
+    clocked[rows] = stamped[call.talk] & stamped[reply.talk]
+    found = _found(ops, (rows, bare), (call, reply, others), peers, place, near, clocked, frames)
     rows = np.flatnonzero(found.known)
     if not len(rows):
         return "no segment of the other host can be put on the clock of the capture"
@@ -131,7 +129,7 @@ class _Groups:
 
 def _talks_of(talks: list[Segments], wanted: Sequence[I32]) -> list[I32]:
     """The connection of each frame; `len(talks)`: of none."""
-    last = max(int(one.frame.max()) for one in talks)
+    last = max((int(one.frame.max()) for one in talks), default=0)
     of = np.full(last + 2, len(talks), dtype=np.int32)
     for number, one in enumerate(talks):
         of[one.frame] = number
@@ -140,12 +138,6 @@ def _talks_of(talks: list[Segments], wanted: Sequence[I32]) -> list[I32]:
         return filled(len(frames), np.int32, lambda at: of[np.clip(frames[at], 0, last + 1)])
 
     return [talk(frames) for frames in wanted]
-
-
-def _is_still(stamps: U32) -> bool:
-    """Are they all one number? Some boxes on the way write zeros over them."""
-    stamps = stamps[stamps != NULL32]
-    return not len(stamps) or bool(stamps.min() == stamps.max())
 
 
 def _refused(ops: Ops, rows: I64, made: Found) -> str:
@@ -157,8 +149,9 @@ def _refused(ops: Ops, rows: I64, made: Found) -> str:
     error_ns = found.mean_error_ns(rows)
     mean_ns = max(float((one.t3 - one.t0)[rows].mean()) for one in (ops, made.ops))
     if error_ns > _WIDEST * mean_ns:
+        what = "clock is" if found.clocked[rows].any() else "times are"
         return (
-            f"the other host's clock is known to within {error_ns / 1e6:.3g} ms only, and operations take "
+            f"the other host's {what} known to within {error_ns / 1e6:.3g} ms only, and operations take "
             f"{mean_ns / 1e6:.3g} ms"
         )
     return ""
@@ -200,10 +193,22 @@ class _Both:
     exchange: Exchange
     clock: FarClock | None
     trip: RoundTrip
+    waits: Waits | None  # without a clock
 
     @property
     def tick_ns(self) -> int:
         return 0 if self.clock is None else self.clock.tick_ns
+
+
+def _peer(both: _Both, ops: Ops, rows: I64, near: str) -> Peer:
+    """`rows`: the ops of the connection. They tell what messages wait where neither a clock nor ACKs do."""
+    if both.clock is not None:
+        return Peer.of(both.exchange, both.clock.departures(), both.trip, None)
+    known = both.waits
+    if known is None and near == "client":
+        once = rows[ops.transmissions[rows] == 1]
+        known = quickest_kind(ops.kind[once], ops.t1[once], ops.t2[once], both.trip.ns)
+    return Peer.of(both.exchange, None, both.trip, known)
 
 
 def _peers(ops: Ops, rows: I64, talks: list[Segments], call: _Groups, reply: _Groups, near: str) -> dict[int, _Both]:
@@ -230,10 +235,23 @@ def _peers(ops: Ops, rows: I64, talks: list[Segments], call: _Groups, reply: _Gr
         trips = [least_round_trip(one) for one in mine]
         known = [trip.ns for trip in trips if np.isfinite(trip.ns)]
         shortest = min(known, default=np.nan)
-        for one, both, clock, trip in zip(conversations, mine, clocks(mine), trips, strict=True):
+        found = []
+        for both, clock, trip in zip(mine, clocks(mine), trips, strict=True):
             few = len(both.said.end) < _FEW_SEGMENTS or not np.isfinite(trip.ns)
-            peers[one] = _Both(both, clock, dataclasses.replace(trip, ns=shortest) if few else trip)
+            shown = dataclasses.replace(trip, ns=shortest) if few else trip
+            found.append(_Both(both, clock, shown, None if clock is not None else waits(both, shown.ns)))
+        for one, made in zip(conversations, found, strict=True):
+            peers[one] = made if made.clock or made.waits else _by_others(made, found)
     return peers
+
+
+def _by_others(one: _Both, of_hosts: list[_Both]) -> _Both:
+    """A connection without a clock and with few bare ACKs: other ones of the hosts may tell of the path. Else what it
+    shows of the shortest round trip, be it by the handshake, may have waited."""
+    longest = max((other.waits for other in of_hosts if other.waits), key=lambda known: known.most_ns, default=None)
+    is_bare = any(other.trip.is_bare and (other.clock or other.waits) for other in of_hosts)
+    shortest = min(other.trip.ns for other in of_hosts)
+    return dataclasses.replace(one, waits=longest, trip=RoundTrip(shortest if is_bare else one.trip.ns, is_bare))
 
 
 @dataclass(frozen=True)
@@ -248,9 +266,9 @@ class _Told:
     def of(cls, peers: dict[int, _Both]) -> _Told:
         every = [peers[one] for one in sorted(peers)]
         slack = [slack_ns(len(one.exchange.heard), one.tick_ns, one.trip) for one in every]
-        early, short = (max(one[at] for one in slack) for at in (0, 1))
+        early, short = (max((one[at] for one in slack), default=0.0) for at in (0, 1))
         trips = [one.trip.ns for one in every if np.isfinite(one.trip.ns)]
-        return cls((early, short), max(one.tick_ns for one in every), min(trips, default=np.nan))
+        return cls((early, short), max((one.tick_ns for one in every), default=0), min(trips, default=np.nan))
 
 
 class _Columns:
@@ -273,6 +291,7 @@ class _Columns:
         of_other = _of_server if self._near == "client" else _of_client
         made = of_other(self._ops, rows, doubt, *ends)
         sure = np.isfinite(made.begin.at) & np.isfinite(made.end.at) & np.isfinite(made.doubt)
+        sure &= np.isfinite(made.begin.low) & np.isfinite(made.end.high)
         sure &= _is_possible(self._ops, rows, made, self._near)
         if not sure.all():
             rows, made = rows[sure], made.only(sure)
@@ -288,18 +307,18 @@ class _Columns:
 
 def _found(
     ops: Ops,
-    rows: I64,
+    asked_for: tuple[I64, I64],
     groups: tuple[_Groups, _Groups, _Groups],
     peers: dict[int, _Both],
     place: Vantage,
     near: str,
-    unstamped: int,
+    clocked: Bool,
     others: I32,
 ) -> Found:
     """Connection by connection, taken out of `peers`, what each op's own one says on the clock of the capture: half of
     the round trip in front of what comes back to it. That half is not known, and nothing that is between two instants
-    of the other host rests on it."""
-    call, reply, of_others = groups
+    of the other host rests on it. `asked_for`: ops over TCP, and over UDP."""
+    (rows, bare), (call, reply, of_others) = asked_for, groups
     asked: list[tuple[_Groups, I32, I64 | None]]  # where, in which frame, and when near sent it; None: far did
     if near == "client":
         asked = [
@@ -322,9 +341,9 @@ def _found(
     of_torn, doubt_of_torn = [Between.unknown(len(torn)) for _ in asked], np.full(len(torn), np.nan)
     for one in sorted(peers):
         both = peers.pop(one)
-        peer = Peer.of(both.exchange, None if both.clock is None else both.clock.departures(), both.trip)
-        half = peer.round_trip_ns / 2
         own = [groups.rows(one) for groups, *_ in asked]
+        peer = _peer(both, ops, rows[own[0]], near)
+        half = peer.round_trip_ns / 2
         frames = [column[rows[at]] for at, (_, column, _) in zip(own, asked, strict=True)]
         said, doubts = [], []
         for at, these, (*_, sent_ns) in zip(own, frames, asked, strict=True):
@@ -349,6 +368,11 @@ def _found(
     # Nobody saw when the other host had a call whose connection was lost.
     seen = ops.transmissions[rows[torn]] == 1
     columns.take(rows[torn[seen]], [one.part(seen) for one in of_torn], doubt_of_torn[seen])
+    trip_ns = told.round_trip_ns
+    for pair in of_hosts(ops, bare):
+        ends, doubt, least_ns = of_server(ops, pair)
+        columns.take(pair, ends, doubt)
+        trip_ns = np.fmin(trip_ns, least_ns)
     stamps = None
     if near == "server":
         called[~columns.known] = acked[~columns.known] = NULL
@@ -364,8 +388,8 @@ def _found(
             columns.doubt,
             stamps,
             told.tick_ns,
-            round(np.nan_to_num(told.round_trip_ns)),
-            unstamped,
+            round(float(np.nan_to_num(trip_ns))),
+            clocked,
         ),
         others,
         departed,

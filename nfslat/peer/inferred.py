@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.model.tables import I32, I64
+from nfslat.model.tables import I32, I64, Bool
 from nfslat.peer.vantage import Vantage
 
 _OF_A_TICK = 5  # in the mean over many segments, wherever in their ticks they left
+_MOST = 0.5
 _SPREADS = 2  # standard deviations
 
 
@@ -42,9 +43,9 @@ class Inferred:
     high_ns: I64
     doubt_ns: I64  # by so much the estimate is later, or longer, than the least that is possible
     stamps: Stamps | None  # of the client
-    tick_ns: int  # of the other host's clock, the longest of its connections
+    tick_ns: int  # of the other host's clock, the longest of its connections; 0 where no packet holds it
     round_trip_ns: int  # the shortest of the way from host to host
-    unstamped: int  # ops of connections without time stamps, of which nothing is said
+    clocked: Bool  # its packets hold the other host's clock; else acknowledgements and replies alone say when
 
     @property
     def near(self) -> str:
@@ -55,6 +56,10 @@ class Inferred:
     def taken_at(self) -> str:
         """Where the capture was taken: "client", "server" or "loopback"."""
         return "loopback" if self.vantage.place == "loopback" else "client" if self.side == "server" else "server"
+
+    def is_clocked(self, rows: I32 | I64) -> bool:
+        """Do the packets of most of these ops hold the other host's clock?"""
+        return not len(rows) or bool(np.mean(self.clocked[rows]) > _MOST)
 
     def op_error_ns(self, rows: I32 | I64) -> int:
         """Half of what the bounds of an op leave free, the median of these."""

@@ -12,6 +12,7 @@ practice, so that such an ACK says by when, not when.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,20 +25,12 @@ from nfslat.model.protocol import NULL
 from nfslat.model.tables import F64, I32, I64, Bool
 from nfslat.peer.clock import Departures, first_sent
 from nfslat.peer.heard import Exchange
+from nfslat.peer.path import NEAR, TIMER_NS, RoundTrip, Waits
 
 _MSS = 1448  # of Ethernet with time stamps; a super packet holds many segments
 _FULL = 2  # segments that are acknowledged at once
-# No timer of delayed ACKs is shorter than that of Linux, 40 ms (TCP_DELACK_MIN): a bare ACK that left sooner left when
-# its message came in, or when it was read.
-_TIMER_NS = 38_000_000
-_NEAR = 9  # messages: what is usual is the median of so many
 _STEP_NS = 512.0  # of times since 1970 float64 has no finer ones than 256
 _SET_BACK_NS = 10_000_000  # no packets are out of order by that much in a capture
-# What bounds are wider by: a host's own time, and of n segments none need have left within the first 3/n of a tick; of
-# the shortest round trip what a host may have kept, and a part.
-_NOTHING_NS, _OF_TICKS = 20_000, 3
-_KEPT_NS, _OF_A_TRIP = 200_000, 32
-_BESIDE = 1.25  # times the shortest round trip: a bare ACK that took no more shows it, too
 
 
 @dataclass(frozen=True)
@@ -95,18 +88,24 @@ def in_sequence(parts: Sequence[Between], frames: Sequence[I32]) -> list[Between
 
 @dataclass(frozen=True)
 class Peer:
-    """What one connection tells of far. `round_trip_ns` is the least of it that was seen."""
+    """What one connection tells of far."""
 
     exchange: Exchange
     departures: Departures | None
-    round_trip_ns: float
+    trip: RoundTrip
+    waits: Waits | None  # what messages wait on the path, where no clock says it
     queued: Between  # for each segment of far: when it left
 
     @classmethod
-    def of(cls, exchange: Exchange, departures: Departures | None, trip: RoundTrip) -> Peer:
+    def of(cls, exchange: Exchange, departures: Departures | None, trip: RoundTrip, waits: Waits | None) -> Peer:
         """With the departures of each segment, as they are most likely."""
-        left = _left(exchange, departures).not_before(_could_be_sent(exchange, trip.ns))
-        return cls(exchange, departures, trip.ns, left)
+        left = _left(exchange, departures, waits).not_before(_could_be_sent(exchange, trip.ns))
+        return cls(exchange, departures, trip, waits, left)
+
+    @property
+    def round_trip_ns(self) -> float:
+        """The least of it that was seen."""
+        return self.trip.ns
 
     def sent(self, frame: I32) -> Between:
         """When far sent what near received in these frames: of what came late because it was lost before, the first
@@ -184,84 +183,66 @@ class Peer:
         news = heard.ack[row] - np.where(row > 0, heard.ack[row - 1], 0)
         prompt = told & bare & (news >= _FULL * _MSS)
         prompt[prompt] = ~_by_timer(low[prompt], left[prompt] - low[prompt])
-        quick = told & ~prompt & bare & (left - low < _TIMER_NS)
+        any_time = self.waits is not None and not self.waits.are_timers
+        quick = told & ~prompt & bare & ((left - low < TIMER_NS) | any_time)
         at = low + self._usual_delay(low, np.where(quick, (left - low) / 2, np.nan))
         at = np.where(quick, (low + left) / 2, np.where(prompt, left, np.fmin(at, high)))
         # Far sent what acknowledges it behind it, and all that does not before it.
         at = np.where(told, np.fmin(at, left), low)
         at = np.where(first > 0, np.fmin(np.fmax(at, queued.at[before]), high), at)
-        is_usual_known = np.count_nonzero(quick) >= _NEAR
-        return Between(low, at, high, 2 * first), np.where(quick | prompt | is_usual_known, at, high) - low
+        if self.departures is not None:
+            is_usual_known = np.count_nonzero(quick) >= NEAR
+            return Between(low, at, high, 2 * first), np.where(quick | prompt | is_usual_known, at, high) - low
+        again_ns = np.where(np.isfinite(again), low - sent_ns - self.round_trip_ns, 0.0)
+        return self._by_acks_alone(Between(low, at, high, 2 * first), quick, prompt, again_ns)
+
+    def _by_acks_alone(self, had: Between, quick: Bool, prompt: Bool, again_ns: F64) -> tuple[Between, F64]:
+        """`received` where no clock says what ACKs and replies waited on the path, out of what bare ACKs did there and
+        back; and with doubt of what near sent again, so much later: the first one may have come. The round trip may be
+        far's own time where no bare ACK shows it."""
+        delay, high = had.at - had.low, had.high
+        doubt = np.where(prompt, delay / 2, delay)
+        if self.waits is None:
+            doubt = np.where(quick | prompt, doubt, high - had.low)
+        else:
+            doubt = np.where(quick | prompt, doubt + self.waits.mean_ns / 2, np.fmax(delay, self.waits.mean_ns))
+            usual = np.fmax(had.low + self.waits.most_ns / 2, had.at)
+            high = np.where(quick | prompt, high, np.fmin(high, usual))
+        doubt += np.maximum(again_ns, 0) + (0.0 if self.trip.is_bare else self.trip.ns)
+        return dataclasses.replace(had, high=high), doubt
 
     @staticmethod
     def _usual_delay(at: F64, delay: F64) -> F64:
         """For each message what others near it were later than they could have been, where far told (`delay`)."""
         order = np.argsort(at, kind="stable")
         told = order[np.isfinite(delay[order])]
-        if len(told) < _NEAR:
+        if len(told) < NEAR:
             return np.zeros(len(at))
-        near = np.median(np.lib.stride_tricks.sliding_window_view(delay[told], _NEAR), axis=1)
-        place = np.searchsorted(at[told], at) - _NEAR // 2
+        near = np.median(np.lib.stride_tricks.sliding_window_view(delay[told], NEAR), axis=1)
+        place = np.searchsorted(at[told], at) - NEAR // 2
         return np.asarray(near[np.clip(place, 0, len(near) - 1)])
-
-
-def slack_ns(segments: int, tick_ns: int, trip: RoundTrip) -> tuple[float, float]:
-    """By so much instants may be earlier than `Departures.earliest`, and the round trip shorter. No segment need have
-    left at the very begin of a tick, nor have met no queue at all; and what far answered soonest it may have kept for a
-    while, be it for the shortest of its timers."""
-    early = _NOTHING_NS + _OF_TICKS * tick_ns / max(segments, 1)
-    if not trip.is_bare:
-        return early, trip.ns
-    return early, min(trip.ns, _KEPT_NS) + trip.ns / _OF_A_TRIP
 
 
 def _by_timer(at: F64, late_ns: F64) -> Bool:
     """Which ACKs a timer let go, though they are of much: a receiver whose window would shrink, for nobody reads what
     came, sends none at once (Linux, as above). A queue that is as long delays all that are near."""
     order = np.argsort(at, kind="stable")
-    beyond = late_ns[order] >= _TIMER_NS
-    if len(beyond) < _NEAR:
+    beyond = late_ns[order] >= TIMER_NS
+    if len(beyond) < NEAR:
         return np.zeros(len(at), dtype=np.bool_)
-    near = np.convolve(beyond, np.ones(_NEAR), mode="same") > _NEAR / 2
+    near = np.convolve(beyond, np.ones(NEAR), mode="same") > NEAR / 2
     out = np.zeros(len(at), dtype=np.bool_)
     out[order] = beyond & ~near
     return out
 
 
-@dataclass(frozen=True)
-class RoundTrip:
-    """The least time from a segment of near to what answered it; NaN where there is none. `is_bare`: that was by TCP
-    alone, and no timer's time; else it may hold what a server's threads took, too."""
-
-    ns: float
-    is_bare: bool
-
-
-def least_round_trip(exchange: Exchange) -> RoundTrip:
-    """By segments that were sent once, and by the SYN."""
-    heard, said, opened = exchange.heard, exchange.said, exchange.opened_ns
-    once = ~said.again
-    row = places(heard.ack, said.end[once])
-    told = row < len(heard)
-    row, took = row[told], heard.t_ns[row[told]] - said.t_ns[once][told] if len(heard) else row[told]
-    row, took = row[took > 0], took[took > 0]
-    least = float(took.min()) if len(took) else np.nan
-    bare = took[heard.size[row] == 0]
-    alone = float(bare.min()) if len(bare) else np.nan
-    if opened is not None:
-        return RoundTrip(float(np.fmin(least, opened)), is_bare=True)
-    others = took[heard.size[row] > 0]
-    # No timer goes off when a reply would come at the soonest.
-    is_path = alone < _TIMER_NS or (len(others) > 0 and abs(float(others.min()) - alone) <= alone / _OF_A_TRIP)
-    return RoundTrip(least, is_bare=bool(is_path and alone <= _BESIDE * least + _NOTHING_NS))
-
-
-def _left(exchange: Exchange, departures: Departures | None) -> Between:
-    """Within a tick: so far into it that segments are, on the average, in the middle of theirs, as they are."""
+def _left(exchange: Exchange, departures: Departures | None, waits: Waits | None) -> Between:
+    """Within a tick: so far into it that segments are, on the average, in the middle of theirs, as they are. Without
+    a clock when they arrived, or before that by what messages wait on the path."""
     arrived = exchange.heard.t_ns.astype(np.float64)
     place = 2 * np.arange(len(arrived)) + 1
     if departures is None:
-        return Between(np.full(len(arrived), -np.inf), arrived, arrived, place)
+        return Between(arrived - (np.inf if waits is None else waits.most_ns), arrived, arrived, place)
     low, tick = departures.earliest, departures.tick_ns
     waited = arrived - low
     surely, room = np.maximum(waited - tick, 0), np.minimum(waited, tick)

@@ -15,7 +15,7 @@ import numpy as np
 from nfslat.model.segments import Segments
 from nfslat.peer.clock import clocks
 from nfslat.peer.heard import exchange
-from nfslat.peer.instants import least_round_trip
+from nfslat.peer.path import least_round_trip
 
 _NEARER = 3.0  # times as far is the other end, where the capture is at one of them
 _ON_TIME, _LATE_NS = 0.03, 100_000  # share of a host's own segments that may be captured later than that
@@ -58,8 +58,8 @@ def _place(found: dict[str, tuple[float, float]], addresses: tuple[str, str]) ->
         return "loopback"
     for near, far in (("client", "server"), ("server", "client")):
         (near_ns, near_late), (far_ns, _) = found[near], found[far]
-        is_on_time = not near_late > _ON_TIME  # not known without time stamps
-        if near_ns * _NEARER <= far_ns and (is_on_time or near_ns <= _ONE_HOST_NS):
+        # Without time stamps nothing says what is on time.
+        if near_ns * _NEARER <= far_ns and (near_late <= _ON_TIME or near_ns <= _ONE_HOST_NS):
             return near
     return "between"
 

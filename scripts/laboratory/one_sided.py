@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,10 @@ import numpy as np
 from tabulate import tabulate
 
 import nfslat
+from laboratory.unstamped import unstamped
 from nfslat.answer.model import Verdict
 from nfslat.errors import InputError, NfslatError
-from nfslat.model.tables import F64, Bool
+from nfslat.model.tables import F64, I64, Bool
 from nfslat.results import Analysis
 
 _NS_PER_MS = 1e6
@@ -68,21 +70,24 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="scripts/lab one-sided", description=__doc__.splitlines()[0])
     parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="holds server.pcap* and client.pcap*")
     parser.add_argument("--markdown", action="store_true", help="the table as docs/method.md has it")
+    parser.add_argument(
+        "--without-stamps", action="store_true", help="each alone without its TCP time stamps, as a box may remove them"
+    )
     options = parser.parse_args(arguments)
     found: list[Half] = []
     for folder in options.folders:
         try:
-            found += halves(folder)
+            found += halves(folder, without_stamps=options.without_stamps)
         except NfslatError as error:
             sys.stderr.write(f"{folder}: {error}\n")
     sys.stdout.write(compact(found) if options.markdown else table(found))
     return 0 if found else 3
 
 
-def halves(folder: Path) -> Iterator[Half]:
+def halves(folder: Path, *, without_stamps: bool = False) -> Iterator[Half]:
     """Of one pair. Raises ``InputError`` where it is none, or nothing is inferred."""
-    files = {side: next(iter(sorted(folder.glob(f"{side}.pcap*"))), None) for side in ("server", "client")}
-    if files["server"] is None or files["client"] is None:
+    files = {side: found[0] for side in ("server", "client") if (found := sorted(folder.glob(f"{side}.pcap*")))}
+    if len(files) < 2:
         raise InputError(f"{folder}: no server.pcap* and client.pcap* in it")
     both = nfslat.correlate(files["server"], files["client"])
     truth, verdict = both.correlation, both.verdict
@@ -90,7 +95,7 @@ def halves(folder: Path) -> Iterator[Half]:
         raise InputError(f"{folder}: no op is in both captures")
     for side in ("client", "server"):
         given = files["client" if (side == "client") != truth.swapped else "server"]
-        alone = nfslat.inspect(given or "")
+        alone = _alone(given, without_stamps=without_stamps)
         if alone.summary.inferred is None or alone.verdict is None:
             sys.stderr.write(f"{folder.name}, {side}: {' '.join(alone.summary.notes)}\n")
             continue
@@ -100,14 +105,21 @@ def halves(folder: Path) -> Iterator[Half]:
         yield half(folder.name, side, truth, verdict, alone.correlation, alone.verdict)
 
 
+def _alone(capture: Path, *, without_stamps: bool) -> nfslat.Report:
+    if not without_stamps:
+        return nfslat.inspect(capture)
+    with tempfile.TemporaryDirectory() as scratch:
+        return nfslat.inspect(unstamped(capture, Path(scratch) / f"{capture.name}.pcap"))
+
+
 def half(pair: str, side: str, truth: Analysis, verdict: Verdict, one: Analysis, said: Verdict) -> Half:
     """One capture against two; `side` is whose it is."""
     inferred = one.inferred
     if inferred is None:
         raise ValueError("nothing is inferred")
-    mine = truth.matched.client if side == "client" else truth.matched.server
+    mine = _same(truth, one, side)
     true_ns = truth.server_srt_ns if side == "client" else truth.client_srt_ns
-    place = np.full(len(getattr(one, side).ops), -1)
+    place = np.full(len(getattr(one, side).ops) + 1, -1)
     place[one.matched.client] = np.arange(len(one.matched))
     rows = place[mine]
     known = rows >= 0
@@ -137,6 +149,15 @@ def half(pair: str, side: str, truth: Analysis, verdict: Verdict, one: Analysis,
         said,
         bool(largest[0] == largest[1]),
     )
+
+
+def _same(truth: Analysis, one: Analysis, side: str) -> I64:
+    """The row in `one` of each matched op of `truth`, -1 without: time stamps have a say in what is an op."""
+    with_two = getattr(truth, side).ops.call_first_frame[getattr(truth.matched, side)]
+    alone = getattr(one, side).ops.call_first_frame
+    order = np.argsort(alone, kind="stable")
+    at = np.minimum(np.searchsorted(alone[order], with_two), len(alone) - 1)
+    return np.where(alone[order[at]] == with_two, order[at], -1)
 
 
 def _layers(side: str, means: tuple[float, float], truth: Analysis, known: Bool) -> list[tuple[float, float]]:

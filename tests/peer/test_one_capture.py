@@ -15,6 +15,7 @@ from nfslat.findings.layers import Layers
 from nfslat.findings.leads import Ground, lead
 from nfslat.findings.server import Storage
 from nfslat.findings.slow_ops import Late
+from nfslat.findings.verdict import verdict
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 PAIRS = ["server-threads", "slow-network", "packet-loss", "client-slots"]
@@ -106,6 +107,20 @@ def test_what_is_not_known_well_enough_is_left_open(error_ms: float, outcome: st
     ground = dataclasses.replace(_GROUND, error_ms=error_ms)
     assert lead(Layers(9.0, 1.0), None, ground, [_finding("server-storage", "server", 0.9)]).outcome == outcome
     assert lead(Layers(2.0, 8.0), None, ground).outcome == ("no-fault" if outcome == "fault" else "undecided")
+
+
+@pytest.mark.parametrize(("error_ms", "outcome"), [(2.0, "no-fault"), (3.0, "undecided")])
+def test_without_a_clock_a_host_is_acquitted_of_less(error_ms: float, outcome: str) -> None:
+    """A quarter of the time may be missed, not half of it; and what else may be is said, with low confidence."""
+    ground = dataclasses.replace(_GROUND, error_ms=error_ms)
+    mean = Layers(2.0, 8.0)
+    assert lead(mean, None, ground).outcome == "no-fault"
+    assert lead(mean, None, dataclasses.replace(ground, is_clocked=False)).outcome == outcome
+    said = verdict(mean, mean, dataclasses.replace(ground, is_clocked=False))
+    assert said.confidence == "low"
+    assert verdict(mean, mean, ground).confidence == "medium"
+    missed = "without the server's clock pauses of a host and a client's slots may be missed"
+    assert (missed in said.reasons) == (outcome == "no-fault")
 
 
 @pytest.mark.parametrize(("slow_ops", "outcome"), [(400, "fault"), (30, "undecided")])

@@ -115,14 +115,6 @@ def test_what_was_sent_again_for_nothing_is_the_servers() -> None:
     assert (found.ops.t2 - found.ops.t1)[sorted(probed)].min() > 80 * MS
 
 
-def test_without_time_stamps_nothing_is_inferred() -> None:
-    """Not with a bound that holds anything."""
-    ops, segments = capture(World(stamped=False))
-    found = infer(ops, np.ones(len(ops), dtype=np.bool_), segments)
-    assert isinstance(found, str)
-    assert "time stamps" in found
-
-
 def test_a_clock_that_is_known_less_well_than_ops_take_infers_nothing() -> None:
     """Ops of 0.1 ms beside a tick of 100 ms: no mean, rather than one of that width."""
     ops, segments = capture(World(tick_ns=100 * MS, work_ns=100 * US, gap_ns=20 * MS))

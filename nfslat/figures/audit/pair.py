@@ -10,7 +10,7 @@ import numpy as np
 from nfslat.answer.model import AuditNote
 from nfslat.figures.audit.late import held_remarks, late_notes
 from nfslat.figures.audit.missing import stranger_hosts, strangers
-from nfslat.figures.audit.words import note, span
+from nfslat.figures.audit.words import note, some, span
 from nfslat.inflight.slots import Held
 from nfslat.match import overlap
 from nfslat.match.sequences import apart
@@ -116,7 +116,7 @@ def _clock_notes(c: Analysis) -> list[AuditNote]:
 
 def remarks(c: Analysis, *, application_known: bool) -> list[str]:
     """What else must be said about the comparison."""
-    out = [] if c.inferred is None else _inferred(c.inferred)
+    out = [] if c.inferred is None else _inferred(c.inferred, c)
     if c.swapped:
         out.append(
             f"the captures were given client first: by the packets {c.server.source.name} is the server's, "
@@ -182,7 +182,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _inferred(found: Inferred) -> list[str]:
+def _inferred(found: Inferred, c: Analysis) -> list[str]:
     """What one capture cannot tell, and where it was taken."""
     near = "client" if found.side == "server" else "server"
     out = [
@@ -196,10 +196,25 @@ def _inferred(found: Inferred) -> list[str]:
             "both ends of the connection are on this host: what looks like the server may be a proxy (efs-proxy, "
             "stunnel), and its time then holds the way to the server behind it; capture between the two as well",
         )
-    if found.unstamped:
+    unclocked = int(np.count_nonzero(~found.clocked[c.matched.client]))
+    if unclocked:
         out.append(
-            f"{found.unstamped:,} ops are left out: their connections have no TCP time stamps (RFC 7323; Linux: sysctl "
-            "net.ipv4.tcp_timestamps), or went over UDP"
+            f"no clock of the {found.side}'s is in the packets of {some(unclocked, 'op')}: UDP has none, and TCP has "
+            "one in its time stamps (RFC 7323; Linux: sysctl net.ipv4.tcp_timestamps), which are off, or which a box "
+            "on the path removes or writes over. Their times lie between bounds by acknowledgements, replies and other "
+            "ops. That nothing arrives before it was sent is certain; that messages wait on the path as those do that "
+            "are answered at once holds for about 95 % of the ops"
+        )
+    over_udp = np.array([ends.transport == "udp" for ends in c.client.ops.connections], dtype=np.bool_)
+    if near == "server" and (left_out := int(np.count_nonzero(c.server.kept & over_udp[c.server.ops.conn]))):
+        out.append(
+            f"{some(left_out, 'op')} over UDP are left out: in a capture of the server no packet says when a client "
+            "had the reply"
+        )
+    if np.isnan(found.vantage.client_ns) and np.isnan(found.vantage.server_ns):
+        out.append(
+            "packets over UDP do not say where they were captured: this is taken for the capture of a client. If it is "
+            "the server's, its SRT is that of the server"
         )
     return out
 

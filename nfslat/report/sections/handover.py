@@ -16,6 +16,7 @@ from nfslat.answer.pictures import SlowOp
 from nfslat.answer.words import OF_ONE, adding_up, complete, missing_ops, ms, percent
 from nfslat.findings.catalogue import row
 from nfslat.report.blocks import Block, Command, Item, Title
+from nfslat.report.sections.inferred import basis
 from nfslat.report.sections.pieces import largest, layer_of
 from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count, count_of, duration, shorten
@@ -136,7 +137,7 @@ def _to_send(report: Report, side: str) -> list[str]:
 def _not_captured(found: Inferred) -> str:
     means, bounds = ms(found.mean_error_ms), ms(found.op_error_ms)
     return (
-        f"not captured: its times are inferred from TCP time stamps, means to +/- {means} ms, an op to +/- {bounds} ms"
+        f"not captured: its times are inferred from {basis(found)}; means to +/- {means} ms, an op to +/- {bounds} ms"
     )
 
 
