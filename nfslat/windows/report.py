@@ -106,12 +106,17 @@ def _matched(whole: Whole, total: Sums, columns: I64) -> model.MatchedOps:
         unmatched={name: {why: ops for why, ops in whole.unmatched[name].items() if ops} for name in SIDES},
         by_op=[whole.by_op[key].row(names_of(key)) for key in keys],
         total=total.row(("", "all", "")),
-        slowest=row_of_columns(
-            columns, ("", "slowest 1 %", ""), None if total.one_way_ns is None else total.one_way_ns / total.count
-        ),
+        slowest=_slowest(whole, total, columns),
         parts=_parts(whole, total),
         completeness=completeness(whole.matched, whole.untimed, whole.alone, lost),
     )
+
+
+def _slowest(whole: Whole, total: Sums, columns: I64) -> model.MatchedRow:
+    error_ns = None if total.one_way_ns is None else total.one_way_ns / total.count
+    row = row_of_columns(columns, ("", "slowest 1 %", ""), error_ns)
+    times = whole.slowest.ops / row.count  # of which those that are kept are a sample
+    return dataclasses.replace(row, count=whole.slowest.ops, negative_network=round(row.negative_network * times))
 
 
 def _parts(whole: Whole, total: Sums) -> model.PartSummaries:

@@ -58,8 +58,13 @@ class Slowest:
         if self._kept.shape[1] > self._most:
             self._kept = self._kept[:, np.argpartition(self._kept[CLIENT], -self._most)[-self._most :]]
 
+    @property
+    def ops(self) -> int:
+        """How many the slowest 1 % are."""
+        return max(int(self._ops * _SHARE), min(self._ops, 1))
+
     def columns(self) -> npt.NDArray[np.int64]:
-        """Of the slowest 1 %, one op at least where there are any, slowest first."""
+        """Of the slowest 1 %, or of an even sample of them, one op at least where there are any, slowest first."""
         count = max(int(-(-self._ops // self._each) * _SHARE), min(self._ops, 1))
         order = np.lexsort((self._kept[ORDER], -self._kept[CLIENT]))[:count]
         return self._kept[:, order]

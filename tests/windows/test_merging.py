@@ -125,6 +125,7 @@ def test_of_very_many_an_even_sample_is_kept() -> None:
         kept.add(_analysis(part), np.zeros(len(part), dtype=np.int64))
     found = kept.columns()[CLIENT]
     assert 10 <= len(found) <= 20
+    assert kept.ops == 200
     assert (found >= np.quantile(every, 0.985)).all()
 
 
