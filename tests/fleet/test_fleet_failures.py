@@ -147,7 +147,7 @@ def test_files_that_cannot_be_read(fleet: Path, undisturbed_run: Ran, tmp_path: 
     states = {name: one["state"] for name, one in clients_of(ran.report).items()}
     harmed = {name for name, one in after.items() if one != before[name]}
     assert len(harmed) == 7
-    assert sum(states[name] == "server only" for name in harmed) == 4
+    assert sum(states[name] == "inferred" for name in harmed) == 4
     assert sum(states[name] == "failed" for name in harmed) == 1
     assert sum(0 < after[name]["ops"] < before[name]["ops"] for name in harmed if states[name] == "compared") == 2
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from in_process import run_here, workers_here
 from made_summaries import WINDOWS, made, plain
 
 import nfslat
+from nfslat import pipeline
 from nfslat.answer.model import Inferred
 from nfslat.errors import InputError
 from nfslat.fleet.compare.compare import Compared, compare
@@ -28,6 +29,8 @@ from nfslat.fleet.run.points import find_points
 from nfslat.fleet.run.shards import decode_point
 from nfslat.fleet.run.store import Store
 from nfslat.model.segments import Segments
+from nfslat.results import Correlation, Side
+from nfslat.select import Filters, client_ends
 
 pytestmark = needs_native
 _HALF = 6  # clients of the made fleet, every other one
@@ -206,30 +209,62 @@ def test_segments_come_back_as_they_were(tmp_path: Path) -> None:
     assert not store.has("shards/a/index.json")
 
 
-def test_without_time_stamps_the_reason_is_said(tmp_path: Path) -> None:
-    """Of the server's capture its own figures stay; of clients' captures alone there is nothing to compare."""
+def test_without_time_stamps_acknowledgements_tell(tmp_path: Path) -> None:
+    """Of the server's capture alone: each client's times are inferred all the same, with an error, and no surer."""
     plan = dataclasses.replace(small_plan(2), seconds=2.0, busier_at_s=1.0)
     make(plan, tmp_path / "made")
     alone = run_here(tmp_path / "s", [tmp_path / "made" / "server"])
-    assert {one["state"] for one in alone.report["clients"]} == {"server only"}
-    assert all("no TCP time stamps" in one["why_not_inferred"] for one in alone.report["clients"])
+    rows = alone.report["clients"]
+    assert {one["state"] for one in rows} <= {"inferred", "server only"}
+    inferred = [one for one in rows if one["state"] == "inferred"]
+    assert inferred
+    assert all(one["inferred"]["mean_error_ms"] > 0 for one in inferred)
     assert alone.report["verdict"]["confidence"] != "high"
-    assert "no TCP time stamps" in alone.out or alone.status == 0
-    refused = run_here(tmp_path / "c", [tmp_path / "made" / "clients"])
+
+
+@pytest.fixture
+def blind(monkeypatch: pytest.MonkeyPatch) -> Callable[[Collection[str]], None]:
+    """Takes the addresses of clients of which nothing can be inferred."""
+    infer_other = pipeline.infer_other
+
+    def make_blind(addresses: Collection[str]) -> None:
+        def instead(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
+            known = {address for address, _ in client_ends(side.ops)}
+            if known & set(addresses):
+                side.decoded.segments.clear()
+                return "its packets tell nothing"
+            return infer_other(side, filters=filters, srt=srt)
+
+        monkeypatch.setattr(pipeline, "infer_other", instead)
+
+    return make_blind
+
+
+def test_where_nothing_is_inferred_the_reason_is_said(
+    fleet: tuple[Path, dict[str, Any]], tmp_path: Path, blind: Callable[[Collection[str]], None]
+) -> None:
+    """Of the server's capture its own figures stay; of clients' captures alone there is nothing to compare."""
+    blind([one.address for one in small_plan(1).clients])
+    alone = run_here(tmp_path / "s", [fleet[0] / "server"])
+    assert {one["state"] for one in alone.report["clients"]} == {"server only"}
+    assert all("its packets tell nothing" in one["why_not_inferred"] for one in alone.report["clients"])
+    assert alone.report["verdict"]["confidence"] != "high"
+    refused = run_here(tmp_path / "c", [fleet[0] / "clients"])
     assert (refused.status, refused.report) == (3, {})
-    assert "no TCP time stamps" in refused.err
+    assert "its packets tell nothing" in refused.err
 
 
-def test_a_client_of_which_nothing_is_inferred_is_named(fleet: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    """Among clients' captures with time stamps one without them: its state and the reason; the others are compared."""
+def test_a_client_of_which_nothing_is_inferred_is_named(
+    fleet: tuple[Path, dict[str, Any]], tmp_path: Path, blind: Callable[[Collection[str]], None]
+) -> None:
+    """Among clients' captures one that tells nothing: its state and the reason; the others are compared."""
     plan = small_plan(1)
-    make(dataclasses.replace(plan, seconds=2.0, busier_at_s=1.0), tmp_path / "made")
-    clients = sorted((fleet[0] / "clients").iterdir())
-    ran = run_here(tmp_path / "run", [*clients[:4], tmp_path / "made" / "clients" / clients[5].name])
+    bare = plan.clients[4].address
+    blind([bare])
+    ran = run_here(tmp_path / "run", sorted((fleet[0] / "clients").iterdir())[:5])
     states = {one["name"]: one["state"] for one in ran.report["clients"]}
-    bare = plan.clients[5].address
     assert states == {one.address: "inferred" for one in plan.clients[:4]} | {bare: "client only"}
-    assert "no TCP time stamps" in _by_name(ran.report)[bare]["why_not_inferred"]
+    assert "its packets tell nothing" in _by_name(ran.report)[bare]["why_not_inferred"]
     assert ran.status == 4
 
 
