@@ -113,6 +113,7 @@ fact version "$(uname -v)"
 fact machine "$(uname -m)"
 fact hostname "$(uname -n)"
 fact taken "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+fact zone "$(date +%z)"
 fact uid "$uid"
 fact cpus "$(getconf _NPROCESSORS_ONLN 2>/dev/null || getconf NPROCESSORS_ONLN 2>/dev/null || nproc 2>/dev/null)"
 case $system in

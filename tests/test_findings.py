@@ -29,11 +29,12 @@ from nfslat.answer.model import (
     SessionInFlight,
     Summary,
 )
-from nfslat.evidence.records import Mount, Setting, Snapshot, Xprt
+from nfslat.evidence.records import Database, DatabaseTime, Mount, Setting, Snapshot, Xprt
 from nfslat.figures.findings import data_bytes
 from nfslat.findings.catalogue import CODES, ROWS
 from nfslat.findings.client import Slots, client_findings
 from nfslat.findings.clock import clock_findings
+from nfslat.findings.database import database_findings
 from nfslat.findings.diagnosis import Diagnosis, LookAt, diagnosis
 from nfslat.findings.facts import (
     DATA_OPS,
@@ -257,6 +258,8 @@ HANG_SHUT, HANG_UNACKED = hangs("window"), hangs("ack", compared=7, arrived=0, a
 WAITING = {"connections", "still", "calls", "side", "waiter", "other", "since", "waits_ms", "tries", "last_try_ms"}
 SHUT = replace(ABOVE, kept_above={Why.WINDOW: kept(7.9)})
 
+DATABASE = Facts(Layers(0.4, 0.1), database=Database(DatabaseTime(63_180.0, 11_877.84, 2891.32), "AWR report x", True))
+
 # Where a code is found: the facts, the function, its layer, share, confidence, evidence that it must have, the knob.
 CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] = {
     "server-threads": (QUEUE, server_findings, "server", 47 / 49, "likely",
@@ -319,6 +322,9 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                       {"slots", "at_limit_share", "above_wire_ms"}, "nfs.max_session_slots"),
     "serial-calls": (SERIAL, client_findings, "client", None, "likely", {"calls", "wire_share", "files", "again"},
                      "how often the client asks"),
+    "database-no-wait": (DATABASE, database_findings, "client", None, "likely",
+                         {"db_time_min", "no_wait_share", "cpu_share", "wait_share", "at_most", "of_these_captures"},
+                         "run queue, paging"),
     "above-wire": (ABOVE, client_findings, "client", 0.8, "certain", {"above_wire_ms", "slot_wait_ms"},
                    "evidence from the client"),
 }  # fmt: skip
@@ -337,7 +343,7 @@ def codes(findings: list[Diagnosis]) -> list[str]:
 def every(facts: Facts) -> list[Diagnosis]:
     """All findings, ranked."""
     stages = (server_findings, network_findings, tcp_findings, host_findings, client_findings)
-    stages += (error_findings, hang_findings)
+    stages += (database_findings, error_findings, hang_findings)
     return ranked(with_window(facts, [one for stage in stages for one in stage(facts)]))
 
 
@@ -436,7 +442,7 @@ def test_codes_of_findings_are_written_in_the_catalogue_and_where_they_are_made_
     Codes of a single word, and those that are names of causes as well, are left out where those have another meaning;
     facts of the tuning manual have ids of their own.
     """
-    own = {"catalogue", "server", "slow_ops", "network", "tcp", "hosts", "hanging", "client", "put_off"}
+    own = {"catalogue", "server", "slow_ops", "network", "tcp", "hosts", "hanging", "client", "database", "put_off"}
     codes = {code for code in CODES if "-" in code}
     elsewhere = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"

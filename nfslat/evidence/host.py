@@ -11,6 +11,7 @@ from typing import Any
 
 from nfslat.evidence.mountstats import options_of, unescaped, version_of
 from nfslat.evidence.records import Mount, Setting
+from nfslat.evidence.when import zone_of
 
 _NFS_PORT = 2049
 _INTERFACE_ADDRESS = re.compile(r"\binet6? (?:addr: ?)?([0-9a-fA-F.:]+)")
@@ -72,6 +73,7 @@ def facts(text: str) -> dict[str, Any]:
     return {
         **{name: told.get(name, "") for name in ("system", "release", "hostname", "taken", "boot")},
         **{name: counts.get(name) for name in ("memory_bytes", "cpus")},
+        "zone_min": zone_of(told.get("zone", "")),
     }
 
 

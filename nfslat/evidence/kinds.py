@@ -42,6 +42,7 @@ class Kind:
     words: str  # in lists of what can be read
     module: str
     mark: Mark = Mark.SURE
+    html: bool = False  # it may be written in HTML, too
 
     @property
     def parser(self) -> Parser:
@@ -52,7 +53,8 @@ class Kind:
 # Of two kinds that are sure of a line the first has it.
 KINDS = (
     Kind("10046 trace", "Oracle 10046 trace", "nfslat.evidence.oracle_trace"),
-    Kind("wait events", "AWR or wait histogram", "nfslat.evidence.oracle_waits"),
+    Kind("wait events", "AWR or wait histogram", "nfslat.evidence.oracle_waits", html=True),
+    Kind("ASH report", "ASH report", "nfslat.evidence.oracle_ash", html=True),
     Kind("DTrace", "DTrace", "nfslat.evidence.dtrace", Mark.UNSURE),
     Kind("sunrpc trace", "sunrpc tracepoints", "nfslat.evidence.sunrpc_trace"),
     Kind("perf sched", "perf sched latency", "nfslat.evidence.perf_sched"),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nfslat.errors import UsageError
-from nfslat.evidence.records import Snapshot
+from nfslat.evidence.records import Database, Snapshot
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
@@ -42,6 +42,7 @@ class Known:
     slots: int | None = None  # of the client, each connection
     woken_share: float | None = None  # of the server's queued sockets, those that found an idle thread (pool_stats)
     traced: Traced | None = None
+    database: Database | None = None
     server_host: Snapshot | None = None
     client_host: Snapshot | None = None
     sources: dict[str, str] = field(default_factory=dict)  # name of a field -> who says so, where not the option

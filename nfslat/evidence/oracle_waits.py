@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from nfslat.errors import InputError
+from nfslat.evidence import html_tables
 from nfslat.evidence.oracle_events import file_event
-from nfslat.evidence.records import Evidence, Latency
+from nfslat.evidence.oracle_time import Reader
+from nfslat.evidence.printed import number
+from nfslat.evidence.records import DatabaseTime, Evidence, Latency
 from nfslat.evidence.text_tables import rows
+from nfslat.evidence.when import Span
 
-_MS = {"us": 1e-3, "u": 1e-3, "ms": 1.0, "s": 1e3, "m": 60e3, "min": 60e3}
-_SUFFIX = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_NUMBER = re.compile(r"([\d.,]{1,24})([KMGT]?)(us|ms|s|m|min)?$")
+_MS = {"ns": 1e-6, "us": 1e-3, "u": 1e-3, "ms": 1.0, "s": 1e3, "m": 60e3, "min": 60e3}
 _BUCKET = re.compile(r"(<=?|>=?)(\d{1,10})(us|u|ms|s|m)?$")
 _UNIT = re.compile(r"\((us|ms|s)(?:ec)?\)")
 _TITLES = ("WORKLOAD REPOSITORY", "STATSPACK report", "Foreground Events", "Timed Events", "Wait Event Histogram")
@@ -45,6 +47,9 @@ class Waits:
     source: str  # "AWR report", "wait histogram"
     events: Mapping[str, Event] = field(default_factory=dict)  # in the order of the text
     complete: bool = True  # False: a report without its last line
+    database: DatabaseTime | None = None
+    span: Span | None = None
+    host: str = ""
 
 
 def belongs(line: str) -> bool:
@@ -58,7 +63,7 @@ def belongs(line: str) -> bool:
 def evidence(lines: Iterable[str], name: str) -> Evidence:
     """What the file `name` says; raises ``InputError`` where it holds nothing."""
     waits = parse(lines)
-    return Evidence(latencies(waits, name), notes(waits), waits)
+    return Evidence(latencies(waits, name), notes(waits), waits, span=waits.span, host=waits.host)
 
 
 def parse(lines: Iterable[str]) -> Waits:
@@ -66,7 +71,8 @@ def parse(lines: Iterable[str]) -> Waits:
     seen = _Seen()
     events: dict[str, Event] = {}
     buckets: dict[str, dict[float, int]] = {}
-    for row in rows(_delimited(seen.look(lines))):
+    for row in html_tables.rows_of(lines, seen.look, lambda text: rows(_delimited(text))):
+        seen.time.row(row)
         cell = dict(zip(row.columns, row.cells, strict=True))
         name = " ".join((cell.get("event") or cell.get("event_name") or "").split())[:64]
         if not name or (name not in events and name not in buckets and len(events) + len(buckets) > _MOST_EVENTS):
@@ -82,11 +88,19 @@ def parse(lines: Iterable[str]) -> Waits:
     for name, counts in buckets.items():
         if sum(counts.values()):
             events[name] = _counted(counts)
-    if not events:
+    database = seen.time.result()
+    if not events and database is None:
         raise InputError(
-            "no wait events can be read: give a text report (not HTML) or EVENT, WAIT_TIME_MILLI, WAIT_COUNT"
+            "no wait events can be read: give an AWR report, text or HTML, or EVENT, WAIT_TIME_MILLI, WAIT_COUNT"
         )
-    return Waits("wait histogram" if buckets else "AWR report", events, complete=seen.end or not seen.report)
+    return Waits(
+        "wait histogram" if buckets else "AWR report",
+        events,
+        complete=seen.end or not seen.report,
+        database=database,
+        span=seen.time.span,
+        host=seen.time.host,
+    )
 
 
 def latencies(waits: Waits, name: str) -> tuple[Latency, ...]:
@@ -124,15 +138,18 @@ def notes(waits: Waits) -> tuple[str, ...]:
 
 
 class _Seen:
-    """What passes by: whether the lines are a report's, and whether its end is among them."""
+    """What passes by: whether the lines are a report's, whether its end is among them, and the database time."""
 
-    report = False
-    end = False
+    def __init__(self) -> None:
+        self.report = False
+        self.end = False
+        self.time = Reader()
 
-    def look(self, lines: Iterable[str]) -> Iterable[str]:
+    def look(self, lines: Iterable[str]) -> Iterator[str]:
         for line in lines:
             self.report = self.report or "WORKLOAD REPOSITORY" in line or "STATSPACK report" in line
             self.end = self.end or "End of Report" in line
+            self.time.line(line)
             yield line
 
 
@@ -166,39 +183,15 @@ def _parts(line: str, between: str) -> list[str]:
     return [part.strip().strip('"').strip() for part in line[:2048].split(between or None)]
 
 
-def _number(text: str) -> tuple[float, float, str] | None:
-    """A number, half of its last digit, and its unit ("" where none is printed); None for what is none.
-
-    Groups of three digits behind a comma are thousands. One comma with other groups is a decimal comma.
-    """
-    found = _NUMBER.match(text)
-    if found is None:
-        return None
-    digits = found[1]
-    if "," in digits and ("." not in digits or digits.rfind(",") > digits.rfind(".")):
-        grouped = re.fullmatch(r"\d{1,3}(?:,\d{3})+", digits)
-        digits = digits.replace(",", "") if grouped else digits.replace(".", "").replace(",", ".")
-    elif re.fullmatch(r"\d{1,3}(?:\.\d{3}){2,}", digits):
-        digits = digits.replace(".", "")
-    digits = digits.replace(",", "")
-    try:
-        value = float(digits)
-    except ValueError:
-        return None
-    scale = _SUFFIX[found[2]]
-    half = 0.5 * 10.0 ** -len(digits.partition(".")[2]) * scale
-    return value * scale, half, found[3] or ""
-
-
 def _add_event(events: dict[str, Event], name: str, cell: Mapping[str, str]) -> None:
     # A count has no decimals but before K, M, G: a point before three digits stands between thousands.
     text = cell["waits"]
-    waits = _number(text.replace(".", "") if re.fullmatch(r"\d{1,3}(?:\.\d{3})+", text) else text)
+    waits = number(text.replace(".", "") if re.fullmatch(r"\d{1,3}(?:\.\d{3})+", text) else text)
     if waits is None or waits[2] or not waits[0]:
         return
     means = []
     for column, text in cell.items():
-        told = _number(text)
+        told = number(text)
         if told is None or "%" in column or "/txn" in column:
             continue
         value, half, unit = told
@@ -223,7 +216,7 @@ def _percentages(cell: Mapping[str, str]) -> tuple[tuple[float, float], ...]:
         return ()  # the details of a range, per cent of the same waits
     found = []
     for column, text in cell.items():
-        bucket, told = _BUCKET.match(column), _number(text)
+        bucket, told = _BUCKET.match(column), number(text)
         if bucket and told and told[0] <= 100:
             bound = math.inf if bucket[1].startswith(">") else int(bucket[2]) * _MS[bucket[3] or "ms"]
             found.append((bound, told[0]))

@@ -8,20 +8,17 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from nfslat.decode.capture import Bundle
 from nfslat.errors import InputError, UsageError
-from nfslat.evidence.known import Known, Traced, data_ops, rate_per_s
-from nfslat.evidence.records import Interval, Latency, Snapshot
+from nfslat.evidence.known import Known, data_ops, rate_per_s
+from nfslat.evidence.records import Evidence, Interval, Latency, Snapshot
 from nfslat.inflight.little import little_ms
-from nfslat.model.protocol import DATA_OPS, NULL
-from nfslat.model.tables import I64, hosts
-from nfslat.model.units import NS_PER_US, to_ms
+from nfslat.model.protocol import DATA_OPS
+from nfslat.model.tables import hosts
+from nfslat.model.units import to_ms
 from nfslat.results import Analysis, Correlation
 
 if TYPE_CHECKING:
-    from nfslat.evidence.sunrpc_join import Joined
     from nfslat.evidence.sunrpc_trace import SunrpcTrace
 
 # Which field of `Known` a layer of evidence fills; what the client's kernel says is the application's figure where no
@@ -45,6 +42,7 @@ class Outside:
     given: Known
     sessions: int | None = None
     sources: tuple[Sequence[Latency], ...] = ()  # of each file, and of each mount of a client
+    dated: tuple[Evidence, ...] = ()  # files that say when and where they were measured
     traces: tuple[tuple[str, SunrpcTrace], ...] = ()  # name of the file, and what is in it
     unused: tuple[str, ...] = ()  # what is of no use, a sentence each
     notes: tuple[str, ...] = ()
@@ -57,11 +55,21 @@ class Outside:
         """
         known, unused, notes = self.given, list(self.unused), list(self.notes)
         for name, trace in self.traces:
-            known, said = _traced(known, name, trace, c)
+            from nfslat.evidence.traced import traced  # noqa: PLC0415
+
+            known, said = traced(known, name, trace, c)
             notes += said
             if not said:
                 unused.append(f"{name}: none of its RPCs is in the captures: it is of another time or host")
-        sources = [one for one in self.sources if one]
+        sources: list[Sequence[Latency]] = [one for one in self.sources if one]
+        if self.dated:
+            from nfslat.evidence import dated  # noqa: PLC0415
+
+            found = dated.judge(self.dated, _captured_ns(c), known.client_host)
+            known = dataclasses.replace(known, database=found.database)
+            sources = [*found.latencies, *sources]
+            unused += found.unused
+            notes += found.notes
         foreign = [one for one in sources if _is_foreign(one, c)]
         unused += [
             f"{one[0].source}: takes other times on the wire than the captures show, so it is of another time or host; "
@@ -111,11 +119,15 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
     notes: list[str] = []
     traces: list[tuple[str, SunrpcTrace]] = []
     sources: list[Sequence[Latency]] = []
+    dated: list[Evidence] = []
     for path in files.evidence:
         from nfslat.evidence import read  # noqa: PLC0415  (late, here and below: the usual run reads no evidence)
         from nfslat.evidence.sunrpc_trace import SunrpcTrace  # noqa: PLC0415
 
         found = read.read(path)
+        if found.span is not None or found.host or getattr(found.record, "database", None) is not None:
+            dated.append(found)
+            continue
         notes += [f"{found.name}: {note}" for note in found.notes]
         if isinstance(found.record, SunrpcTrace):
             # Its ops are joined with those of the captures; its means over all RPCs are then of no use.
@@ -125,7 +137,7 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
     server, of_server = _host("--server-snapshot", files.server_snapshots)
     client, of_client = _host("--client-snapshot", files.client_snapshots)
     return _with_hosts(
-        Outside(given, sessions, tuple(sources), tuple(traces), notes=tuple(notes)),
+        Outside(given, sessions, tuple(sources), tuple(dated), tuple(traces), notes=tuple(notes)),
         (server, of_server),
         (client, of_client),
     )
@@ -201,6 +213,11 @@ def _between(taken: Sequence[Snapshot]) -> _Host:
     return taken[-1], interval.difference(*taken) if len(taken) == 2 else None
 
 
+def _captured_ns(c: Analysis) -> tuple[int, int] | None:
+    ops = c.client.ops
+    return (int(ops.t0.min()), int(ops.t3.max())) if len(ops) else None
+
+
 def _with_latencies(known: Known, sources: Sequence[Sequence[Latency]], c: Analysis) -> Known:
     """The first figure that each source has for a layer and operation, and the mean over the sources.
 
@@ -239,55 +256,3 @@ def _is_foreign(source: Sequence[Latency], c: Analysis) -> bool:
             if not srt_ms / _APART <= one.mean_ms <= srt_ms * _APART + 1:
                 return True
     return False
-
-
-def _traced(known: Known, name: str, trace: SunrpcTrace, c: Analysis) -> tuple[Known, list[str]]:
-    """Slot waits and times in a thread, op by op."""
-    from nfslat.evidence.sunrpc_join import join  # noqa: PLC0415
-
-    client, server = c.client.ops, c.server.ops
-    at_client = join(trace, client.xid, client.t0)
-    at_server = join(trace, server.xid, server.t1, server=True)
-    traced = Traced(
-        slot_wait_ns=_ns(_slot_wait(at_client))[c.matched.client],
-        execute_ns=_ns(at_client.execute_us)[c.matched.client],
-        thread_ns=_ns(at_server.execute_us)[c.matched.server],
-    )
-    notes = []
-    for side, joined in (("client", at_client), ("server", at_server)):
-        rows = int(np.count_nonzero(joined.row >= 0))
-        if rows or joined.ambiguous:
-            notes.append(
-                f"{name}: {rows:,} of {len(joined.row):,} ops of the {side}'s capture are in the trace"
-                + (f", {joined.ambiguous:,} more cannot be told apart" if joined.ambiguous else "")
-            )
-    if known.traced is not None:  # a trace of the other host
-        pairs = zip(_columns(traced), _columns(known.traced), strict=True)
-        traced = Traced(*(np.where(new == NULL, old, new) for new, old in pairs))
-    known = dataclasses.replace(known, traced=traced)
-    for field_name, column in (
-        ("app_ms", traced.execute_ns),
-        ("slot_wait_ms", traced.slot_wait_ns),
-        ("thread_ms", traced.thread_ns),
-    ):
-        by_op = {}
-        for op in data_ops(c):
-            values = column[c.rows_of([op])]
-            values = values[values >= 0]
-            if len(values):
-                by_op[op] = float(to_ms(values.mean()))
-        if by_op:
-            known = known.having(field_name, by_op, f"sunrpc trace {name}")
-    return known, notes
-
-
-def _columns(traced: Traced) -> tuple[I64, I64, I64]:
-    return traced.slot_wait_ns, traced.execute_ns, traced.thread_ns
-
-
-def _slot_wait(joined: Joined) -> I64:
-    return np.where(joined.slot_us >= 0, joined.slot_us, joined.backlog_us)
-
-
-def _ns(us: I64) -> I64:
-    return np.where(us >= 0, us * NS_PER_US, -1)

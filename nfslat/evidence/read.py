@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from nfslat.errors import InputError
 from nfslat.evidence import sqlnet_trace
+from nfslat.evidence.html_tables import is_html
 from nfslat.evidence.kinds import KINDS, Kind, Mark
 from nfslat.evidence.records import Evidence
 from nfslat.evidence.sqlnet_trace import SqlnetTrace
@@ -67,21 +68,22 @@ def _read(kind: Kind, lines: _Lines, name: str) -> Evidence:
 def _kind(lines: _Lines) -> Kind:
     """The kind that is sure of a line; else what most of the first lines look like; else what any line looks like."""
     parsers = {kind: kind.parser for kind in KINDS}
-    told, marked = 0, dict.fromkeys(KINDS, 0)
+    told, marked, html = 0, dict.fromkeys(KINDS, 0), False
     for line in lines:
-        if told < _FEW_LINES and "<html" in line[:200].lower():
-            raise InputError("is HTML: make a text report (awrrpt.sql asks for html or text)")
+        html = html or (told < _FEW_LINES and is_html(line))
         first = told < _FEW_LINES and bool(line.strip())
         told += first
         for kind, parser in parsers.items():
             if (kind.mark is not Mark.MOST or first) and parser.belongs(line):
-                if kind.mark is Mark.SURE:
+                if kind.mark is Mark.SURE and (kind.html or not html):
                     return kind
                 marked[kind] += 1
-        if told == _FEW_LINES and not first and (most := _most(marked, told)):
+        if told == _FEW_LINES and not first and not html and (most := _most(marked, told)):
             return most
     if not told:
         raise InputError("holds no text")
+    if html:
+        raise InputError("is HTML, and no AWR or ASH report: make a text report")
     if most := _most(marked, told):
         return most
     for kind, count in marked.items():

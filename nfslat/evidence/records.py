@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nfslat.evidence.when import Span
+
 _THREADS = ("nfsd.threads", "nfs.servers", "vfs.nfsd.maxthreads")  # Linux, Solaris, FreeBSD
 
 
@@ -36,6 +38,42 @@ class Evidence:
     record: object = None  # all that was read, in the form of its kind
     kind: str = ""  # its name in `nfslat.evidence.kinds.KINDS`
     name: str = ""  # of the file, without its folders
+    span: Span | None = None  # when it was measured
+    host: str = ""  # where: its name; "": not told
+
+
+@dataclass(frozen=True)
+class DatabaseTime:
+    """Of one instance, between two snapshots of AWR."""
+
+    db_s: float
+    cpu_s: float
+    waits_s: float  # of foreground sessions, without idle waits
+    all_waits: bool = True  # False: only the top events are known, so there may be more
+    elapsed_s: float | None = None
+    span: Span | None = None
+    host: str = ""
+    cpus: int | None = None
+    load: float | None = None  # of the host, mean of its beginning and end; None: not told
+
+    @property
+    def nowhere_s(self) -> float:
+        """What is in no wait and on no processor; negative where more was captured than there is."""
+        return self.db_s - self.cpu_s - self.waits_s
+
+    def share(self, seconds: float) -> float:
+        """Of the database time."""
+        return seconds / self.db_s
+
+
+@dataclass(frozen=True)
+class Database:
+    """The time of a database that works on the client, and what its sessions were sampled in."""
+
+    time: DatabaseTime
+    source: str
+    sure: bool  # of the captures' time, on the captures' client
+    on_cpu_share: float | None = None  # of the samples of ASH, those in no wait; None: there is no ASH of this time
 
 
 @dataclass(frozen=True)
@@ -137,6 +175,7 @@ class Snapshot:
     distribution: str = ""  # ID and VERSION_ID of os-release: "debian 12", "rhel 9.4"
     hostname: str = ""
     taken: str = ""  # ISO 8601 with zone
+    zone_min: int | None = None  # minutes that its wall clock is ahead of UTC
     boot: str = ""  # what is the same in all snapshots of one boot, and in those of no other
     memory_bytes: int | None = None
     cpus: int | None = None

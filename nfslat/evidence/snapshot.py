@@ -138,6 +138,7 @@ def _merged(one: Snapshot, two: Snapshot) -> Snapshot:
         distribution=one.distribution or two.distribution,
         hostname=one.hostname or two.hostname,
         taken=one.taken or two.taken,
+        zone_min=two.zone_min if one.zone_min is None else one.zone_min,
         boot=one.boot or two.boot,
         memory_bytes=two.memory_bytes if one.memory_bytes is None else one.memory_bytes,
         cpus=two.cpus if one.cpus is None else one.cpus,

@@ -20,6 +20,7 @@ from nfslat.figures.slow_ops import slow_ops_of
 from nfslat.figures.unseen import with_unseen
 from nfslat.figures.whatif import in_effect
 from nfslat.findings.client import client_findings
+from nfslat.findings.database import database_findings
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import UNSTABLE_WRITE, Facts, InSeries, Reconnects, moved_ms
 from nfslat.findings.hanging import hang_findings
@@ -82,7 +83,15 @@ def judge(
     )
     # Where a layer is negative, stamps or matches are wrong, and nothing explains anything.
     is_sound = facts.mean.network_ms >= 0 and facts.mean.server_ms >= 0
-    questions = (server_findings, network_findings, tcp_findings, host_findings, client_findings, error_findings)
+    questions = (
+        server_findings,
+        network_findings,
+        tcp_findings,
+        host_findings,
+        client_findings,
+        database_findings,
+        error_findings,
+    )
     by_layer = questions if is_sound else ()
     explained = with_window(facts, [one for findings in by_layer for one in findings(facts)]) if is_sound else []
     gains = with_gains(c, facts, in_effect(c, known, facts, explained), explained)
@@ -193,6 +202,7 @@ def _facts(
         woken_share=known.woken_share,
         slots=known.slots,
         slot_wait_ms=known.mean_ms("slot_wait_ms", c, rows),
+        database=known.database,
         server_host=known.server_host,
         client_host=known.client_host,
     )

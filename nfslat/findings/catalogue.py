@@ -726,6 +726,29 @@ ROWS = (
         refuted="The application's figure is over other requests than the captures, or ops are missing in them.",
         do="Snapshots of the client before and after; perf sched latency, vmstat and pidstat there.",
     ),
+    Row(
+        code="database-no-wait",
+        layer="client",
+        title="Database time in no wait and on no processor",
+        headline="{how_much} of the database time is in no wait and on no CPU",
+        uncounted="The database's host keeps its sessions from running; no operation of NFS shows that.",
+        knob="run queue, paging and the kernel of the database's host",
+        decided_by=(
+            step.NO_CPU,
+            step.SCHED,
+        ),
+        means="Sessions of a database are in calls for longer than they wait for anything and have a processor. They "
+        "are ready to run and have none, wait for pages of memory, or a kernel works for them and does not charge "
+        "them.",
+        told="An AWR report (--evidence), text or HTML: DB time less DB CPU less the waits of foreground sessions is "
+        "10 % of the DB time or more. It has no share of an operation's time, and is of little weight unless it is "
+        "20 % or more, the report's host is the client and its interval that of the captures (--client-snapshot tells "
+        "name and zone of the client).",
+        certain="Never: what Oracle does not time as a wait looks alike.",
+        refuted="The run queue is short, nothing is paged, and stacks of the sessions show them at work; or the report "
+        "has waits that are not counted to its DB time.",
+        do="vmstat, perf sched latency, and stacks of the sessions on the database's host under the same load.",
+    ),
 )
 _BY_CODE = {one.code: one for one in ROWS}
 CODES = frozenset(_BY_CODE)

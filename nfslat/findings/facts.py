@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from nfslat.answer.model import CapInFlight, ClientInFlight, Hang, MatchedRow, Parts, ServerInFlight, SessionInFlight
 from nfslat.decompose import PART_NAMES
-from nfslat.evidence.records import Snapshot
+from nfslat.evidence.records import Database, Snapshot
 from nfslat.findings.layers import Layers
 from nfslat.findings.unseen import WithUnseen
 from nfslat.model.causes import FROM_OUTSIDE, Cause
@@ -227,6 +227,7 @@ class Facts:
     woken_share: float | None = None  # of its queued sockets, those that found an idle thread
     slots: int | None = None  # as the client says
     slot_wait_ms: float | None = None  # as the client says: mean wait of an RPC before it is sent
+    database: Database | None = None
     server_host: Snapshot | None = None
     client_host: Snapshot | None = None
 

@@ -23,6 +23,13 @@ SCHED = Step(
     "whether a host handles packets late, or the path is slow: tasks that wait for a processor as long as that "
     "(--evidence sched.txt)",
 )
+NO_CPU = Step(
+    "perf sched record -o sched.data -- sleep 10; perf sched latency -i sched.data >sched.txt; "
+    "for i in $(seq 100); do tail -n +1 /proc/[0-9]*/stack; sleep 0.1; done >stacks.txt; vmstat 1 10",
+    "the host of the database, as root, under the same load",
+    "whether its sessions wait for a processor (--evidence sched.txt) or in the kernel (--evidence stacks.txt), or "
+    "memory is short (si, so)",
+)
 ONE_WAY = Step(
     "tc -s qdisc show; ip -s link; ss -tmi '( dport = :2049 or sport = :2049 )'",
     "the host that sends in the slower direction, under the same load",

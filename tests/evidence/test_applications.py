@@ -147,10 +147,10 @@ def test_a_histogram_may_be_delimited(mark: str) -> None:
     assert waits.events["db file sequential read"].histogram == ((0.512, 10.0),)
 
 
-def test_an_html_report_is_asked_for_as_text(tmp_path: Path) -> None:
-    """awrrpt.sql makes both."""
-    (tmp_path / "awr.html").write_text("<html><head><title>AWR Report for DB</title></head>\n")
-    with pytest.raises(InputError, match="is HTML: make a text report"):
+def test_html_without_tables_of_waits_is_refused(tmp_path: Path) -> None:
+    """A page that is cut behind its heading."""
+    (tmp_path / "awr.html").write_text("<html><head><title>AWR</title></head>\nWORKLOAD REPOSITORY report\n")
+    with pytest.raises(InputError, match="no wait events can be read: give an AWR report, text or HTML"):
         read(str(tmp_path / "awr.html"))
 
 

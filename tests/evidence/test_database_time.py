@@ -1,0 +1,347 @@
+"""AWR and ASH reports, text and HTML -> database time, and what of it is in no wait and on no processor.
+
+The reports are made by hand after public samples of 11.2, 12.1 (of a server that prints in German) and 19c, with the
+figures of one case: 1,053 minutes of DB time, 18.8 % on processors, waits of 4.6 %.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from queue_captures import write_captures
+from queues import MS, simulate
+
+from nfslat.cli import main as cli
+from nfslat.errors import InputError
+from nfslat.evidence import html_tables, oracle_ash, oracle_waits
+from nfslat.evidence.oracle_ash import Ash
+from nfslat.evidence.oracle_waits import Waits
+from nfslat.evidence.read import read
+from nfslat.evidence.records import DatabaseTime
+from nfslat.evidence.text_tables import Row, rows
+from nfslat.evidence.when import Fit, Span, zone_of
+
+DATA = Path(__file__).parent / "data"
+_LAYOUTS = ("app_awr_case.txt", "app_awr_11g.html", "app_awr_12c_de.html", "app_awr_19c.html")
+_NO_WAIT = 63180 - 11877.84 - 2891.32
+
+
+def _waits(file: str) -> Waits:
+    found = read(str(DATA / file)).record
+    assert isinstance(found, Waits)
+    return found
+
+
+def _at(text: str) -> dt.datetime:
+    """By a clock on the wall."""
+    return dt.datetime.fromisoformat(text)
+
+
+def _time(text: str) -> DatabaseTime | None:
+    return oracle_waits.parse(text.splitlines(keepends=True)).database
+
+
+# --- What reports say -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", _LAYOUTS)
+def test_each_layout_gives_the_same_database_time(file: str) -> None:
+    """To the digits that the report has: 11.9K s is all that the top events of 19c say."""
+    found = _waits(file).database
+    assert found is not None
+    assert found.db_s == pytest.approx(63_180, abs=0.03)
+    assert found.nowhere_s == pytest.approx(_NO_WAIT, abs=25)
+    assert found.share(found.cpu_s) == pytest.approx(0.188, abs=0.0005)
+    assert found.all_waits
+    assert (found.host.partition(".")[0], found.cpus, found.elapsed_s) == ("db1", 16, pytest.approx(3604.2))
+
+
+@pytest.mark.parametrize("file", ["app_awr_case.txt", "app_awr_11g.html", "app_awr_19c.html"])
+def test_the_load_of_the_host_is_read(file: str) -> None:
+    """The mean of the load averages at both snapshots; the interval is that of the snapshots."""
+    found = _waits(file).database
+    assert found is not None
+    assert found.load == pytest.approx(42.5)
+    assert found.span == Span(_at("2026-11-24 12:00:01"), _at("2026-11-24 13:00:05"))
+
+
+@pytest.mark.parametrize("file", _LAYOUTS[1:])
+def test_waits_of_html_are_those_of_text(file: str) -> None:
+    """Means and counts of events, whatever columns and units a version has."""
+    event = _waits(file).events["db file sequential read"]
+    assert (event.waits, event.mean_ms) == (412_908, pytest.approx(4.5, abs=0.001))
+
+
+def test_histograms_of_html_are_read() -> None:
+    """With a heading of one line or of two, where a cell stands over several columns."""
+    assert dict(_waits("app_awr_11g.html").events["db file sequential read"].histogram)[4.0] == 30.0
+    micro = dict(_waits("app_awr_19c.html").events["db file sequential read"].histogram)
+    assert micro == {0.512: 40.0, 4.0: 58.5, 1000.0: 1.5}
+
+
+def test_a_month_in_another_language_is_no_instant() -> None:
+    """The report is read, and when it was made is not known."""
+    assert _waits("app_awr_12c_de.html").span is None
+
+
+def test_only_top_events_leave_the_rest_a_bound() -> None:
+    """A report cut behind its summary has the largest waits only; others may be what is left."""
+    text = (DATA / "app_awr_case.txt").read_text().partition("Host CPU")[0]
+    found = _time(text)
+    assert found is not None
+    assert not found.all_waits
+    assert (found.cpu_s, found.waits_s) == (11_878, 1858 + 632 + 319 + 60)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("11,877.8 ", "91,877.8 "),  # more on processors than there is
+        ("1,053.00 (mins)", "(mins)"),
+        ("63,180.0", "x"),
+    ],
+)
+def test_figures_that_contradict_each_other_give_no_database_time(old: str, new: str) -> None:
+    """Better none than a wrong one; a figure that is missing is taken from another place or not at all."""
+    text = (DATA / "app_awr_case.txt").read_text().partition("Foreground Wait Class")[0].replace(old, new)
+    found = _time(text)
+    assert found is None or found.db_s == pytest.approx(63_180, abs=0.5)
+    assert (found is None) == (old == "11,877.8 ")
+
+
+@pytest.mark.parametrize("title", ["WORKLOAD REPOSITORY COMPARE PERIOD REPORT", "AWR Compare Period Report for DB"])
+def test_a_report_that_compares_two_periods_is_refused(title: str, tmp_path: Path) -> None:
+    """Its tables have two figures in each row, of which neither is the database's."""
+    (tmp_path / "awr.txt").write_text(f"{title}\nWORKLOAD REPOSITORY\n" + (DATA / "app_awr_case.txt").read_text())
+    with pytest.raises(InputError, match="compares two periods"):
+        read(str(tmp_path / "awr.txt"))
+
+
+@pytest.mark.parametrize("file", ["app_ash.txt", "app_ash.html"])
+def test_ash_gives_shares_of_samples(file: str) -> None:
+    """Of user sessions only, the most first; they are no latencies."""
+    evidence = read(str(DATA / file))
+    assert (evidence.kind, evidence.latencies, evidence.host) == ("ASH report", (), "db1")
+    assert isinstance(evidence.record, Ash)
+    assert list(evidence.record.events.items())[:2] == [("CPU + Wait for CPU", 94.1), ("db file sequential read", 3.0)]
+    assert "log file parallel write" not in evidence.record.events
+    assert evidence.record.sessions == 17.55
+    assert any("in no wait, whether they have a processor or not" in note for note in evidence.notes)
+
+
+# --- Hostile HTML -----------------------------------------------------------------------------------------------------
+
+
+def _html(lines: list[str]) -> list[Row]:
+    def look(some: Any) -> Iterator[str]:
+        yield from some
+
+    return list(html_tables.rows_of(lines, look, rows))
+
+
+def test_rows_of_tables_in_tables_are_those_of_the_innermost() -> None:
+    """Whoever mails a report may wrap it in a table."""
+    inner = "<table><tr><th>Event</th><th>Waits</th></tr><tr><td>a</td><td>1</td></tr></table>"
+    assert Row(("event", "waits"), ("a", "1")) in _html([f"<html><table><tr><td>{inner}</td></tr></table>"])
+
+
+def test_what_is_not_shown_is_no_text() -> None:
+    """Scripts and styles."""
+    page = "<html><table><tr><th>Event</th></tr><tr><td>a<script>b</script></td></tr></table>"
+    assert _html([page]) == [Row(("event",), ("a",))]
+
+
+_HOSTILE = [
+    "<html>" + "<table>" * 100_000,
+    "<html><table>" + "<tr><td>" * 200_000,
+    "<html>" + "<!--" * 200_000,
+    "<html><table><tr>" + "<td colspan=999>x" * 100_000 + "</table>",
+    "<html><table><tr><th colspan=99999999999>Event</th></tr></table>",
+    "<html><a " + "b=" * 400_000,
+    "<html>" + "&" * 1_000_000,
+    "<html><table><tr><td>" + "x" * 1_000_000 + "</table>",
+    "<html>" + "</table></tr></td>" * 50_000,
+    "<html><script>" + "<" * 1_000_000,
+    "<html><![CDATA[" * 60_000,
+    "<html>" + "<?" * 400_000,
+]
+
+
+@pytest.mark.parametrize("page", _HOSTILE, ids=range(len(_HOSTILE)))
+def test_hostile_html_is_refused_in_one_line_and_in_time(page: str, tmp_path: Path) -> None:
+    """A megabyte of what no report has: neither a traceback nor minutes."""
+    (tmp_path / "x.html").write_text(f"<html><title>AWR Report for DB\nWORKLOAD REPOSITORY\n{page}\n" * 2)
+    began = time.process_time()
+    with pytest.raises(InputError) as refused:
+        read(str(tmp_path / "x.html"))
+    assert "\n" not in str(refused.value)
+    assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize("file", [*_LAYOUTS[1:], "app_ash.html"])
+def test_html_may_end_anywhere(file: str) -> None:
+    """A report that is cut has what stands in front of the cut, or is refused in a line; no figure is another."""
+    text = (DATA / file).read_text()
+    parse = oracle_ash.parse if "ash" in file else oracle_waits.parse
+    for cut in range(0, len(text), 97):
+        try:
+            found = parse(text[:cut].splitlines(keepends=True))
+        except InputError:
+            continue
+        if isinstance(found, Waits) and found.database is not None:
+            assert found.database.db_s == pytest.approx(63_180, abs=0.03)
+
+
+def test_html_of_something_else_is_refused(tmp_path: Path) -> None:
+    """Even where a word of another kind is in it."""
+    (tmp_path / "x.html").write_text("<html><body>WAIT #1: nam='db file sequential read' ela= 9 a;b 7</body></html>")
+    with pytest.raises(InputError, match="is HTML, and no AWR or ASH report"):
+        read(str(tmp_path / "x.html"))
+
+
+# --- Beside captures --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("+0100", 60), ("-03:30", -210), ("Z", 0), ("UTC", 0), ("CET", None), ("%z", None), ("+1", None), ("", None)],
+)
+def test_zones_are_minutes_or_not_known(text: str, minutes: int | None) -> None:
+    """Most names of zones stand for several."""
+    assert zone_of(text) == minutes
+
+
+def test_an_interval_fits_captures_by_its_zone() -> None:
+    """Without a zone it may fit, or cannot: no clock on the wall is days off."""
+    span = Span(_at("2026-11-24 12:00:00"), _at("2026-11-24 13:00:00"))
+
+    def at(hour: int, minute: int, day: int = 24) -> tuple[int, int]:
+        begin = dt.datetime(2026, 11, day, hour, minute, tzinfo=dt.UTC).timestamp()
+        return int(begin * 1e9), int((begin + 60) * 1e9)
+
+    assert span.fits(*at(12, 30), 0) is Fit.SURE
+    assert span.fits(*at(12, 30), 60) is Fit.NOT
+    assert span.fits(*at(11, 30), 60) is Fit.SURE
+    assert span.fits(*at(11, 30)) is Fit.OPEN
+    assert span.fits(*at(12, 30, 22)) is Fit.NOT
+
+
+class Case:
+    """Captures of quick operations, and files of the database's host at that time."""
+
+    def __init__(self, folder: Path) -> None:
+        traffic = simulate(threads=64, workers=4, slots=64, count=400, law="constant", mean_ns={"READ": MS // 2},
+                           mix={"READ": 1.0}, jitter_ns=0, seed=5)  # fmt: skip
+        self.captures = [str(path) for path in write_captures(traffic, folder)]
+        self.folder = folder
+        seconds = int.from_bytes(Path(self.captures[1]).read_bytes()[24:28], "little")  # of the first packet
+        self.begin = dt.datetime.fromtimestamp(seconds, dt.UTC)
+
+    def awr(self, name: str = "app_awr_case.txt", hours: float = 1.0) -> str:
+        """The report, of an hour in which the captures lie, by a clock so much ahead of UTC."""
+        first = self.begin + dt.timedelta(hours=hours, minutes=-20)
+        said = [f"{one:%d-}{one:%b}{one:-%y %H:%M:%S}" for one in (first, first + dt.timedelta(hours=1))]
+        text = (DATA / name).read_text()
+        text = text.replace("24-Nov-26 12:00:01", said[0]).replace("24-Nov-26 13:00:05", said[1])
+        text = text.replace("24-Nov-26 12:10:00", said[0]).replace("24-Nov-26 12:25:00", said[1])
+        (path := self.folder / f"{hours}-{name}").write_text(text)
+        return str(path)
+
+    def snapshot(self, host: str = "db1", zone: str = "+0100") -> str:
+        """Of the client."""
+        text = (
+            f"# nfslat snapshot 1\n#### nfslat: host\nsystem: Linux\nhostname: {host}\nzone: {zone}\n#### nfslat: end\n"
+        )
+        (path := self.folder / f"{host}.txt").write_text(text)
+        return str(path)
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return Case(tmp_path_factory.mktemp("database"))
+
+
+def _report(capsys: pytest.CaptureFixture[str], case: Case, *arguments: str) -> dict[str, Any]:
+    assert cli.main([*case.captures, *arguments, "--json", "-"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def _no_wait(report: dict[str, Any]) -> dict[str, Any] | None:
+    return next((one for one in report["findings"] if one["code"] == "database-no-wait"), None)
+
+
+@pytest.mark.parametrize("file", ["app_awr_case.txt", "app_awr_11g.html", "app_awr_19c.html"])
+def test_the_case_of_1053_minutes(case: Case, file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The wire is quick; 76.6 % of the database time are in no wait and on no CPU: the finding says where to look."""
+    found = _report(capsys, case, "--evidence", case.awr(file), "--client-snapshot", case.snapshot())
+    finding = _no_wait(found)
+    assert finding is not None
+    assert finding["severity"] == "warning"
+    assert finding["text"].startswith(
+        "76.6 % of the 1,053 minutes of database time are in no wait and on no CPU (DB CPU 18.8 %"
+    )
+    assert "the host's load is 2.7 per CPU" in finding["text"]
+    assert finding["evidence"]["no_wait_share"] == pytest.approx(_NO_WAIT / 63180, abs=0.0005)
+    assert any("NUMA balancing" in line for line in finding["advice"]["how"])
+
+
+def test_it_leads_where_nothing_on_the_wire_is_slow(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the application's time unknown: beside the events of the report time lies above the wire, too."""
+    text = (
+        Path(case.awr())
+        .read_text()
+        .replace("db file sequential read", "gc cr block 2-way")
+        .replace("direct path", "gc path")
+    )
+    (path := case.folder / "no-io.txt").write_text(text)
+    found = _report(capsys, case, "--evidence", str(path), "--client-snapshot", case.snapshot())
+    verdict = found["verdict"]
+    assert (verdict["outcome"], verdict["layer"], verdict["cause"]) == ("fault", "client", "database-no-wait")
+    assert verdict["text"].startswith("76.6 % of the database time is in no wait and on no CPU.")
+    assert "perf sched" in verdict["next"]["command"]
+
+
+def test_ash_of_the_same_interval_stands_beside_it(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its samples in no wait are far more than DB CPU."""
+    files = [one for name in ("app_ash.html", "app_awr_case.txt") for one in ("--evidence", case.awr(name))]
+    finding = _no_wait(_report(capsys, case, *files, "--client-snapshot", case.snapshot()))
+    assert finding is not None
+    assert "ASH has 94.1 % of its samples in no wait" in finding["text"]
+
+
+def test_a_report_of_a_time_that_is_not_known_is_of_little_weight(
+    case: Case, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the client's name and zone the finding is there, says so, and decides nothing."""
+    found = _report(capsys, case, "--evidence", case.awr())
+    finding = _no_wait(found)
+    assert finding is not None
+    assert finding["severity"] == "info"
+    assert "give a snapshot of the client" in finding["text"]
+    assert found["verdict"]["cause"] != "database-no-wait"
+
+
+@pytest.mark.parametrize(
+    ("hours", "host", "why"),
+    [
+        (1.0, "web7", "is of the host db1, and the captures' client is web7"),
+        (3.0, "db1", "which is not when the captures ran"),
+        (72.0, "", "which is not when the captures ran"),
+    ],
+)
+def test_a_report_of_another_host_or_time_is_left_out(
+    case: Case, hours: float, host: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither its database time nor its waits are judged, and a line says why."""
+    snapshot = ["--client-snapshot", case.snapshot(host)] if host else []
+    found = _report(capsys, case, "--evidence", case.awr(hours=hours), *snapshot)
+    assert _no_wait(found) is None
+    assert not any(row["layer"] == "application" for row in found["stack"])
+    assert any(why in note for note in found["evidence"])
