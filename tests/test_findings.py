@@ -29,7 +29,7 @@ from nfslat.answer.model import (
     SessionInFlight,
     Summary,
 )
-from nfslat.evidence.records import Database, DatabaseTime, Mount, Setting, Snapshot, Xprt
+from nfslat.evidence.records import Database, DatabaseTime, HostLoad, Mount, Setting, Snapshot, Xprt
 from nfslat.figures.findings import data_bytes
 from nfslat.findings.catalogue import CODES, ROWS
 from nfslat.findings.client import Slots, client_findings
@@ -259,6 +259,7 @@ WAITING = {"connections", "still", "calls", "side", "waiter", "other", "since", 
 SHUT = replace(ABOVE, kept_above={Why.WINDOW: kept(7.9)})
 
 DATABASE = Facts(Layers(0.4, 0.1), database=Database(DatabaseTime(63_180.0, 11_877.84, 2891.32), "AWR report x", True))
+BUSY = Facts(Layers(0.4, 0.1), loads={"server": HostLoad("vmstat x", cpus=4, runnable=9.5, idle=0.01)})
 
 # Where a code is found: the facts, the function, its layer, share, confidence, evidence that it must have, the knob.
 CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] = {
@@ -306,6 +307,9 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                   {"wait_ms", "mbit_per_s", "way", "busy_share", "in_server_ms"}, "the path"),
     "host-pause": (STOPPED, host_findings, "client", 0.5, "likely", {"wait_ms", "pauses", "longest_ms", "ops"},
                    "the client's host"),
+    "host-busy": (BUSY, host_findings, "server", None, "likely",
+                  {"signs", "runnable_per_cpu", "idle_share", "steal_share", "swapped_kib_s", "cpu_pressure_share"},
+                  "processors and memory"),
     "window-stays-shut": (HANG_SHUT, hang_findings, "server", None, "certain", WAITING, "why the server does not"),
     "never-acknowledged": (HANG_UNACKED, hang_findings, "network", None, "certain", WAITING | {"compared", "arrived"},
                            "the path"),
@@ -356,7 +360,7 @@ def test_each_finding(code: str) -> None:
     facts, function, layer, share, confidence, evidence, knob = CASES[code]
     assert codes(every(facts)) == [code]
     found = one(function(facts), code)
-    weight = "info" if code == "serial-calls" else "warning"
+    weight = "info" if code in ("serial-calls", "host-busy") else "warning"
     assert (found.layer, found.severity, found.confidence) == (layer, weight, confidence)
     assert found.share == (None if share is None else pytest.approx(share))
     assert evidence <= found.evidence.keys()

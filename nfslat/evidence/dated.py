@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 
+import numpy as np
+
+from nfslat.evidence.host_samples import Asked, latencies, meanwhile
+from nfslat.evidence.host_statistics import HostStatistics
+from nfslat.evidence.known import Known
 from nfslat.evidence.oracle_ash import ON_CPU, Ash
 from nfslat.evidence.oracle_waits import Waits
-from nfslat.evidence.records import Database, Evidence, Latency, Snapshot
+from nfslat.evidence.records import Database, Evidence, HostLoad, Latency, Snapshot
+from nfslat.evidence.sockets import Sockets, of_connections
 from nfslat.evidence.when import Fit
+from nfslat.model.protocol import NULL32
+from nfslat.model.tables import UNSTABLE_WRITE
+from nfslat.results import Analysis
+from nfslat.select import op_labels
 
+_NFS_PORT = 2049
+_MOST_SOCKETS = 8  # lines
+_UNSTABLE = 0.1  # of the WRITEs
 _CUT = 12  # characters of the narrowest column with names of hosts
 
 
@@ -19,22 +32,115 @@ class Judged:
 
     latencies: Sequence[Sequence[Latency]]  # of each file that has some
     database: Database | None
+    loads: Mapping[str, HostLoad]  # by side
     unused: Sequence[str]  # why the others are left out
     notes: Sequence[str]
 
 
-def judge(dated: Sequence[Evidence], captured_ns: tuple[int, int] | None, client: Snapshot | None) -> Judged:
-    """Leave out what was measured at another time than the captures, or on another host than their client."""
+def judge(dated: Sequence[Evidence], c: Analysis, known: Known) -> Judged:
+    """Leave out what was measured at another time than the captures, or on another host than it ought to be."""
     kept: list[tuple[Evidence, Fit]] = []
     unused: list[str] = []
+    notes: list[str] = []
+    sources: list[Sequence[Latency]] = []
+    loads: dict[str, HostLoad] = {}
     for one in dated:
-        fit, why = _fits(one, captured_ns, client)
-        if fit is Fit.NOT:
-            unused.append(f"{one.name}: {why}; it is left out")
+        if isinstance(one.record, Sockets):
+            said = of_connections(one.record, c.client.ops.connections, _clients(c))
+            notes += [f"{one.name}: {each}" for each in said[:_MOST_SOCKETS]]
+            unused += [] if said else [f"{one.name}: none of its connections is in the captures"]
+        elif isinstance(one.record, HostStatistics):
+            if why := _of_host(one, one.record, c, known, (sources, loads, notes)):
+                unused.append(f"{one.name}: {why}; it is left out")
         else:
-            kept.append((one, fit))
-    notes = [f"{one.name}: {note}" for one, _ in kept for note in one.notes]
-    return Judged([one.latencies for one, _ in kept if one.latencies], _database(kept), unused, notes)
+            fit, why = _fits(one, _captured_ns(c, "client"), known.client_host)
+            if fit is Fit.NOT:
+                unused.append(f"{one.name}: {why}; it is left out")
+            else:
+                kept.append((one, fit))
+    notes += [f"{one.name}: {note}" for one, _ in kept for note in one.notes]
+    sources = [*(one.latencies for one, _ in kept if one.latencies), *sources]
+    return Judged(sources, _database(kept), loads, unused, notes)
+
+
+def _captured_ns(c: Analysis, side: str) -> tuple[int, int] | None:
+    """When, by the clock of that host; where it was inferred, by that of the other one."""
+    if c.inferred is not None:
+        side = "server" if c.inferred.side == "client" else "client"
+    ops = c.server.ops if side == "server" else c.client.ops
+    return (int(ops.t0.min()), int(ops.t3.max())) if len(ops) else None
+
+
+def _of_host(
+    one: Evidence,
+    stats: HostStatistics,
+    c: Analysis,
+    known: Known,
+    out: tuple[list[Sequence[Latency]], dict[str, HostLoad], list[str]],
+) -> str:
+    """Put into `out` what samples of a host say of the captures' time; the answer is why they say nothing."""
+    by_side = {"server": known.server_host, "client": known.client_host}
+    named = {side: host for side, host in by_side.items() if host is not None and host.hostname}
+    side = one.side or next((name for name, host in named.items() if _same(host.hostname, one.host)), "")
+    if one.side and one.host and one.side in named and not _same(named[one.side].hostname, one.host):
+        return f"is of another host than the {one.side}'s snapshot"
+    if not side:
+        return (
+            "whose it is is not known, as no snapshot has the name of its host: give it with --server-snapshot or "
+            "--client-snapshot"
+        )
+    captured = _captured_ns(c, side)
+    if captured is None:
+        return "there are no operations to put it beside"
+    host = by_side[side]
+    source = f"{'/'.join(dict.fromkeys(each.tool for each in stats.samples))} {one.name}"
+    zone, cpus = (None, None) if host is None else (host.zone_min, host.cpus)
+    found = meanwhile(stats, captured, zone, cpus, source)
+    sources, loads, notes = out
+    if found.why:
+        return found.why
+    notes += [f"{one.name}: {note}" for note in one.notes]
+    if found.load is not None:
+        loads[side] = _merged(loads[side], found.load) if side in loads else found.load
+    if side == "server" and found.disks:
+        kept, said = latencies(found, _asked(c), source)
+        sources += [kept] if kept else []
+        notes += said
+    return ""
+
+
+def _merged(one: HostLoad, other: HostLoad) -> HostLoad:
+    """Of two tools: what the first does not tell the second may."""
+    told = {each.name: getattr(one, each.name) for each in fields(one) if getattr(one, each.name) is not None}
+    return replace(other, **told | {"source": f"{one.source}, {other.source}"})
+
+
+def _asked(c: Analysis) -> dict[str, Asked]:
+    """READs and WRITEs of the server's capture, but WRITEs that may stay in memory."""
+    ops = c.server.ops if c.inferred is None else c.client.ops
+    labels = op_labels(ops.kinds)
+    found = {}
+    for op in ("READ", "WRITE"):
+        mine = (
+            np.array([label == op for label in labels], dtype=np.bool_)[ops.kind] if labels else np.zeros(0, np.bool_)
+        )
+        rows = np.flatnonzero(mine)
+        if not len(rows) or (
+            op == "WRITE" and np.count_nonzero(ops.flags[rows] & UNSTABLE_WRITE) > _UNSTABLE * len(rows)
+        ):
+            continue
+        sizes = ops.size[rows]
+        found[op] = Asked(len(rows), float(sizes[sizes != NULL32].sum()) / 1024)
+    return found
+
+
+def _clients(c: Analysis) -> set[str]:
+    """Addresses of those who call; the server's port is 2049, or else the lower one."""
+    found = set()
+    for ends in c.client.ops.connections:
+        a_serves = ends.port_a == _NFS_PORT or (ends.port_b != _NFS_PORT and ends.port_a < ends.port_b)
+        found.add(ends.addr_b if a_serves else ends.addr_a)
+    return found
 
 
 def _fits(found: Evidence, captured_ns: tuple[int, int] | None, host: Snapshot | None) -> tuple[Fit, str]:
@@ -42,7 +148,7 @@ def _fits(found: Evidence, captured_ns: tuple[int, int] | None, host: Snapshot |
     named = "" if host is None else host.hostname
     is_of_host = bool(named and found.host)
     if is_of_host and not _same(named, found.host):
-        return Fit.NOT, f"is of the host {found.host}, and the captures' client is {named}"
+        return Fit.NOT, "is of another host than the client's snapshot"
     if found.span is None or captured_ns is None:
         return Fit.OPEN, ""
     fit = found.span.fits(*captured_ns, host.zone_min if host is not None and is_of_host else None)

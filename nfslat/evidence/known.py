@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from nfslat.errors import UsageError
-from nfslat.evidence.records import Database, Snapshot
+from nfslat.evidence.records import Database, HostLoad, Snapshot
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
@@ -43,6 +43,7 @@ class Known:
     woken_share: float | None = None  # of the server's queued sockets, those that found an idle thread (pool_stats)
     traced: Traced | None = None
     database: Database | None = None
+    loads: Mapping[str, HostLoad] = field(default_factory=dict)  # by side
     server_host: Snapshot | None = None
     client_host: Snapshot | None = None
     sources: dict[str, str] = field(default_factory=dict)  # name of a field -> who says so, where not the option

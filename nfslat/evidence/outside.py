@@ -31,6 +31,7 @@ _FIELDS = (
     ("storage", "storage_ms"),
 )
 _LAYERS = {layer for layer, _ in _FIELDS}
+_HEAD, _LONGEST = 50, 1 << 14  # lines of a file that tell what it is; characters of each
 _APART = 2.0  # times; so far apart are not the same requests
 _Host = tuple[Snapshot | None, Interval | None]  # the last snapshot of it, and what was between two
 
@@ -65,8 +66,8 @@ class Outside:
         if self.dated:
             from nfslat.evidence import dated  # noqa: PLC0415
 
-            found = dated.judge(self.dated, _captured_ns(c), known.client_host)
-            known = dataclasses.replace(known, database=found.database)
+            found = dated.judge(self.dated, c, known)
+            known = dataclasses.replace(known, database=found.database, loads={**known.loads, **found.loads})
             sources = [*found.latencies, *sources]
             unused += found.unused
             notes += found.notes
@@ -125,7 +126,7 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
         from nfslat.evidence.sunrpc_trace import SunrpcTrace  # noqa: PLC0415
 
         found = read.read(path)
-        if found.span is not None or found.host or getattr(found.record, "database", None) is not None:
+        if _is_dated(found):
             dated.append(found)
             continue
         notes += [f"{found.name}: {note}" for note in found.notes]
@@ -134,13 +135,44 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
             traces.append((found.name, found.record))
         else:
             sources.append(found.latencies)
-    server, of_server = _host("--server-snapshot", files.server_snapshots)
-    client, of_client = _host("--client-snapshot", files.client_snapshots)
+    taken: dict[str, list[str]] = {}
+    for side, paths in (("server", files.server_snapshots), ("client", files.client_snapshots)):
+        recordings = [path for path in paths if _is_recording(path)]
+        taken[side] = [path for path in paths if path not in recordings]
+        from nfslat.evidence import read  # noqa: PLC0415
+
+        dated += [dataclasses.replace(read.read(path), side=side) for path in recordings]
+    server, of_server = _host("--server-snapshot", taken["server"])
+    client, of_client = _host("--client-snapshot", taken["client"])
     return _with_hosts(
         Outside(given, sessions, tuple(sources), tuple(dated), tuple(traces), notes=tuple(notes)),
         (server, of_server),
         (client, of_client),
     )
+
+
+def _is_dated(found: Evidence) -> bool:
+    """Is it judged by when and where it was measured?"""
+    from nfslat.evidence.host_statistics import HostStatistics  # noqa: PLC0415
+    from nfslat.evidence.oracle_waits import Waits  # noqa: PLC0415
+    from nfslat.evidence.sockets import Sockets  # noqa: PLC0415
+
+    has_time = isinstance(found.record, Waits) and found.record.database is not None
+    return found.span is not None or has_time or isinstance(found.record, (HostStatistics, Sockets))
+
+
+def _is_recording(path: str) -> bool:
+    """Is it what a tool of a host printed over some time, and no snapshot?"""
+    from nfslat.evidence import host_statistics, sockets  # noqa: PLC0415
+
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            head = [line for _, line in zip(range(_HEAD), iter(lambda: file.readline(_LONGEST), ""), strict=False)]
+    except (OSError, ValueError):
+        return False  # which is said when it is read
+    if not head or head[0].startswith("# nfslat snapshot"):
+        return False
+    return any(host_statistics.belongs(line) or sockets.belongs(line) for line in head)
 
 
 def with_bundled(outside: Outside, c: Correlation) -> Outside:
@@ -211,11 +243,6 @@ def _between(taken: Sequence[Snapshot]) -> _Host:
     from nfslat.evidence import interval  # noqa: PLC0415
 
     return taken[-1], interval.difference(*taken) if len(taken) == 2 else None
-
-
-def _captured_ns(c: Analysis) -> tuple[int, int] | None:
-    ops = c.client.ops
-    return (int(ops.t0.min()), int(ops.t3.max())) if len(ops) else None
 
 
 def _with_latencies(known: Known, sources: Sequence[Sequence[Latency]], c: Analysis) -> Known:

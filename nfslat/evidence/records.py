@@ -40,6 +40,7 @@ class Evidence:
     name: str = ""  # of the file, without its folders
     span: Span | None = None  # when it was measured
     host: str = ""  # where: its name; "": not told
+    side: str = ""  # "server" or "client", where the user says whose it is
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,23 @@ class Database:
     source: str
     sure: bool  # of the captures' time, on the captures' client
     on_cpu_share: float | None = None  # of the samples of ASH, those in no wait; None: there is no ASH of this time
+
+
+@dataclass(frozen=True)
+class HostLoad:
+    """How busy a host was while the captures ran. Shares are 0 to 1; None: not told."""
+
+    source: str
+    cpus: int | None = None
+    runnable: float | None = None  # processes that run or wait for a processor
+    idle: float | None = None  # of all processors
+    steal: float | None = None  # what a hypervisor took of them
+    busiest_cpu: float | None = None  # of its time
+    soft_there: float | None = None  # of the time of that one, in soft interrupts
+    swapped_kib_s: float | None = None  # in and out
+    major_faults_s: float | None = None
+    cpu_pressure: float | None = None  # of the time, some task waited for a processor (PSI)
+    memory_pressure: float | None = None  # or for memory
 
 
 @dataclass(frozen=True)

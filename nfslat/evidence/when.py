@@ -29,7 +29,7 @@ class Span:
 
     def fits(self, first_ns: int, last_ns: int, zone_min: int | None = None) -> Fit:
         """Against captures from `first_ns` to `last_ns`; `zone_min` is that of the host, where this does not tell."""
-        begin_s, end_s = (_seconds(one) for one in (self.begin, self.end))
+        begin_s, end_s = (seconds_of(one) for one in (self.begin, self.end))
         captured = first_ns / 1e9, last_ns / 1e9
         zone = self.zone_min if self.zone_min is not None else zone_min
         if zone is not None:
@@ -42,7 +42,8 @@ class Span:
         return f"{self.begin:%Y-%m-%d %H:%M:%S} to {self.end:%Y-%m-%d %H:%M:%S}{zone}"
 
 
-def _seconds(one: datetime) -> float:
+def seconds_of(one: datetime) -> float:
+    """Since 1970, of a wall clock at UTC."""
     return (one.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(seconds=1)
 
 

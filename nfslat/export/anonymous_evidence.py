@@ -43,7 +43,12 @@ def outside(
         return pattern.sub(lambda found: _of_evidence(names, found, words), text)
 
     sources = {name: replaced(text) for name, text in known.sources.items()}
-    return dataclasses.replace(known, sources=sources), tuple(map(replaced, notes))
+    base = known.database
+    if base is not None:
+        time = dataclasses.replace(base.time, host="")
+        base = dataclasses.replace(base, source=replaced(base.source), time=time)
+    loads = {side: dataclasses.replace(load, source=replaced(load.source)) for side, load in known.loads.items()}
+    return dataclasses.replace(known, sources=sources, database=base, loads=loads), tuple(map(replaced, notes))
 
 
 def _of_evidence(names: Pseudonyms, found: re.Match[str], files: dict[str, str]) -> str:

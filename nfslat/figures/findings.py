@@ -203,6 +203,7 @@ def _facts(
         slots=known.slots,
         slot_wait_ms=known.mean_ms("slot_wait_ms", c, rows),
         database=known.database,
+        loads=known.loads,
         server_host=known.server_host,
         client_host=known.client_host,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from nfslat.answer.model import CapInFlight, ClientInFlight, Hang, MatchedRow, Parts, ServerInFlight, SessionInFlight
 from nfslat.decompose import PART_NAMES
-from nfslat.evidence.records import Database, Snapshot
+from nfslat.evidence.records import Database, HostLoad, Snapshot
 from nfslat.findings.layers import Layers
 from nfslat.findings.unseen import WithUnseen
 from nfslat.model.causes import FROM_OUTSIDE, Cause
@@ -228,6 +228,7 @@ class Facts:
     slots: int | None = None  # as the client says
     slot_wait_ms: float | None = None  # as the client says: mean wait of an RPC before it is sent
     database: Database | None = None
+    loads: Mapping[str, HostLoad] = field(default_factory=dict)  # by side
     server_host: Snapshot | None = None
     client_host: Snapshot | None = None
 

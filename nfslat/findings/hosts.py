@@ -1,16 +1,22 @@
-"""Facts -> findings on hosts that did not run for a while, whichever end they are."""
+"""Facts -> findings on hosts that did not run for a while, or are busy, whichever end they are."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from nfslat.evidence.records import HostLoad
 from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import AT_CLIENT, AT_SERVER, Facts, worth
-from nfslat.findings.words import ms, span, times
+from nfslat.findings.words import ms, percent, span, times
 from nfslat.model.causes import Cause
 from nfslat.wire.above import Why
 
 _PARTS = {"server": AT_SERVER, "client": AT_CLIENT}
+_QUEUED = 1.5  # times its processors
+_IDLE, _STEAL = 0.05, 0.05  # of all of them
+_ONE_CPU, _SOFT = 0.95, 0.5  # of one of them
+_PRESSURE, _MEMORY = 0.2, 0.05  # of the time
+_SWAP_KIB_S, _FAULTS_S = 100.0, 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +42,29 @@ class HostPause(Evidence):
         return f"{often}for {'up to ' if often else ''}{span(self.longest_ms)}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Busy(Evidence):
+    """Of host-busy."""
+
+    signs: tuple[str, ...]  # what its own tools say of it, in words
+    runnable_per_cpu: float | None  # processes that run or wait for a processor
+    idle_share: float | None  # of its processors
+    steal_share: float | None  # taken by a hypervisor
+    swapped_kib_s: float | None
+    major_faults_s: float | None
+    cpu_pressure_share: float | None  # of the time, a task waited for a processor
+    memory_pressure_share: float | None  # or for memory
+
+    @property
+    def first(self) -> str:
+        """The first of the signs."""
+        return self.signs[0]
+
+
 def host_findings(facts: Facts) -> list[Diagnosis]:
     """In no order."""
-    return [one for one in (_host_pause(facts, side) for side in _PARTS) if one is not None]
+    found = [one(facts, side) for side in _PARTS for one in (_host_pause, _host_busy)]
+    return [one for one in found if one is not None]
 
 
 def _host_pause(f: Facts, side: str) -> Diagnosis | None:
@@ -102,6 +128,66 @@ def _host_pause(f: Facts, side: str) -> Diagnosis | None:
             verify="no silence of that host in a new capture while others send to it",
         ),
     )
+
+
+def _host_busy(f: Facts, side: str) -> Diagnosis | None:
+    """What a host's tools say of processors and memory while the captures ran. What that costs an operation they do not
+    say, so that it is of little weight by itself."""
+    load = f.loads.get(side)
+    if load is None:
+        return None
+    signs = _signs(load)
+    if not signs:
+        return None
+    found = diagnosis(
+        "host-busy",
+        side,
+        f"while the captures ran, the {side} had {', '.join(signs)} ({load.source}): its threads wait for processors "
+        "or memory, which the packets show as time in that host",
+        share=None,
+        confidence="likely",
+        evidence=Busy(
+            signs=tuple(signs),
+            runnable_per_cpu=None if load.runnable is None or not load.cpus else load.runnable / load.cpus,
+            idle_share=load.idle,
+            steal_share=load.steal,
+            swapped_kib_s=load.swapped_kib_s,
+            major_faults_s=load.major_faults_s,
+            cpu_pressure_share=load.cpu_pressure,
+            memory_pressure_share=load.memory_pressure,
+        ),
+        advice=LookAt(
+            knob=f"processors and memory of the {side}",
+            how=(
+                "# processors: perf sched latency; pidstat -u 1 (who); steal: the hypervisor; one processor in soft "
+                "interrupts: RSS, RPS and irqbalance",
+                "# memory: vmstat 1 (si, so, free), pidstat -r 1 (majflt/s), huge pages for a database's SGA",
+            ),
+            verify="fewer runnable processes than processors, no steal, nothing swapped in",
+        ),
+    )
+    return replace(found, severity="info")
+
+
+def _signs(load: HostLoad) -> list[str]:
+    said = []
+    if load.runnable is not None and load.cpus and load.runnable >= _QUEUED * load.cpus:
+        said.append(f"{load.runnable:.1f} runnable processes on {times(load.cpus, 'processor')}")
+    if load.idle is not None and load.idle <= _IDLE:
+        said.append(f"processors that were idle {percent(load.idle)} of the time")
+    if load.steal is not None and load.steal >= _STEAL:
+        said.append(f"{percent(load.steal)} of its processors' time taken by the hypervisor")
+    if load.soft_there is not None and (load.busiest_cpu or 0.0) >= _ONE_CPU and load.soft_there >= _SOFT:
+        said.append(f"one processor in soft interrupts for {percent(load.soft_there)} of the time")
+    if load.cpu_pressure is not None and load.cpu_pressure >= _PRESSURE:
+        said.append(f"tasks that waited for a processor {percent(load.cpu_pressure)} of the time")
+    if load.memory_pressure is not None and load.memory_pressure >= _MEMORY:
+        said.append(f"tasks that waited for memory {percent(load.memory_pressure)} of the time")
+    if load.swapped_kib_s is not None and load.swapped_kib_s >= _SWAP_KIB_S:
+        said.append(f"{load.swapped_kib_s:,.0f} KiB/s swapped")
+    if load.major_faults_s is not None and load.major_faults_s >= _FAULTS_S:
+        said.append(f"{load.major_faults_s:,.0f} major page faults a second")
+    return said
 
 
 def _when(at: str, frame: int | None) -> str:

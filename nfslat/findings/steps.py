@@ -47,9 +47,10 @@ THREADS = Step(
     "whether calls wait for a thread (--server-snapshot before.txt after.txt, and --threads N)",
 )
 DISK = Step(
-    "iostat -x 1 30",
-    "the server, under the same load",
-    "whether it is the disk: r_await and w_await of the exported device beside this figure (--storage-ms MS)",
+    "S_TIME_FORMAT=ISO iostat -xyt 1 30 >iostat.txt",
+    "the server, while captures are made under the same load",
+    "whether it is the disk: r_await and w_await of the exported device beside this figure (--server-snapshot "
+    "iostat.txt, or --storage-ms MS)",
 )
 LOSS = Step(
     "nstat -az TcpRetransSegs TcpExtTCPLostRetransmit TcpExtTCPTimeouts; ethtool -S eth0 | grep -iE 'drop|err|fifo'",

@@ -13,13 +13,28 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nfslat.errors import InputError
-from nfslat.evidence import dtrace, fio, folded, oracle_trace, oracle_waits, perf_sched, sunrpc_trace
+from nfslat.evidence import (
+    bcc,
+    dtrace,
+    fio,
+    folded,
+    host_statistics,
+    oracle_ash,
+    oracle_trace,
+    oracle_waits,
+    perf_sched,
+    sockets,
+    sunrpc_trace,
+)
 from nfslat.evidence.read import read
 
 DATA = Path(__file__).parent / "data"
 FILES = sorted(path.name for path in DATA.glob("app_*"))
 TEXTS = {file: (DATA / file).read_text() for file in FILES}
-READERS: list[Any] = [oracle_trace, oracle_waits, dtrace, sunrpc_trace, perf_sched, folded, fio]
+READERS: list[Any] = [
+    oracle_trace, oracle_waits, oracle_ash, dtrace, sunrpc_trace, perf_sched, folded, fio, host_statistics, sockets,
+    bcc,
+]  # fmt: skip
 
 NUMBERS = st.sampled_from(
     [
@@ -80,7 +95,7 @@ def check_record(reader: Any, lines: list[str]) -> None:
     record = refused_in_one_line(lambda: reader.parse(iter(lines)))
     if record is None:
         return
-    assert all(isinstance(note, str) for note in reader.notes(record))
+    assert all(isinstance(note, str) for note in (reader.notes(record) if hasattr(reader, "notes") else ()))
     for latency in reader.latencies(record, "x") if hasattr(reader, "latencies") else ():
         assert math.isfinite(latency.mean_ms)
         assert latency.mean_ms >= 0
@@ -137,6 +152,14 @@ LONG: list[Callable[[int], str]] = [
     lambda size: "{" + "[" * size,
     lambda size: "  lat (usec): min=" + "9" * size,
     lambda size: " " * size + "ms",
+    lambda size: "Device r/s await\n" + "1 " * (size // 2),
+    lambda size: "Linux 6.1 (" + "h" * size,
+    lambda size: "zzz ***" + " " * size,
+    lambda size: "ESTAB 0 0 10.0.0.1:1 10.0.0.2:2 " + "rtt:1 rto:2 cwnd:3 " * (size // 19),
+    lambda size: "10.0.0.1:1 " * (size // 11),
+    lambda size: "Tracing NFS operations\n12:00:00 " + "a " * (size // 2) + "1 R 1 1 1.0 f",
+    lambda size: "Analysis Begin Time:" + " " * size,
+    lambda size: "Begin Snap:" + " " * size + "\n   DB Time:" + "1" * size,
 ]
 
 

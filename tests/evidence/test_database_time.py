@@ -331,7 +331,7 @@ def test_a_report_of_a_time_that_is_not_known_is_of_little_weight(
 @pytest.mark.parametrize(
     ("hours", "host", "why"),
     [
-        (1.0, "web7", "is of the host db1, and the captures' client is web7"),
+        (1.0, "web7", "is of another host than the client's snapshot"),
         (3.0, "db1", "which is not when the captures ran"),
         (72.0, "", "which is not when the captures ran"),
     ],
@@ -345,3 +345,18 @@ def test_a_report_of_another_host_or_time_is_left_out(
     assert _no_wait(found) is None
     assert not any(row["layer"] == "application" for row in found["stack"])
     assert any(why in note for note in found["evidence"])
+
+
+def test_an_anonymous_report_has_no_name_of_files_or_hosts(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    """The finding names its source by a pseudonym."""
+    path = case.awr()
+    assert (
+        cli.main(
+            [*case.captures, "--evidence", path, "--client-snapshot", case.snapshot(), "--anonymize", "--json", "-"]
+        )
+        == 0
+    )
+    text = capsys.readouterr().out
+    assert "AWR report evidence)" in text
+    assert Path(path).name not in text
+    assert "db1" not in text

@@ -1,0 +1,281 @@
+"""What iostat -x, vmstat, mpstat and pidstat print, alone or in archives of OSWatcher -> samples with their instants.
+
+Columns go by their headings, which differ between versions (sysstat 9 to 12: iostat(1), mpstat(1), pidstat(1); procps:
+vmstat(8); Solaris: iostat -xn). Times of requests are ms in all of them. The first report of iostat and of vmstat is
+since the boot, and is left out. OSWatcher prints ``zzz ***`` and a date in front of what each run printed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+
+from nfslat.errors import InputError
+from nfslat.evidence.records import Evidence
+from nfslat.evidence.when import zone_of
+
+_MOST, _LONGEST = 500_000, 2048
+_HEAD = re.compile(
+    r"(?:Linux|SunOS|AIX) \S{1,80} \(([^()\s]{1,255})\)\s{1,20}(\S{6,10})(?:\s.{0,80}?\((\d{1,5}) CPUs?\))?"
+)
+_OSW_HOST = re.compile(r"\w{1,20}\s{1,10}OSW\S{0,20}\s{1,10}v\S{1,20}\s{1,20}(\S{1,255})\s*$")
+_OSW = re.compile(
+    r"zzz \*\*\*\s{0,9}\w{3} (\w{3}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d) (?:([AP]M) )?(?:(\S{1,9}) )?(\d{4})"
+)
+_ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)([+-]\d{4})\s*$")
+_STAMP = re.compile(r"(\d{1,4}[-/.]\d{1,2}[-/.]\d{2,4}) (\d\d:\d\d:\d\d)(?: ([AP]M))?\s*$")
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d$")
+_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_NAMES = {"iostat": "Device", "mpstat": "CPU", "pidstat": "Command"}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A row of one of these tools: means over the `step_s` before `at`."""
+
+    tool: str
+    name: str  # of the device, processor or process; "" for vmstat
+    values: Mapping[str, float]  # by heading
+    at: datetime | None = None  # by the wall clock of its host
+    zone_min: int | None = None
+    step_s: float | None = None
+
+
+@dataclass(frozen=True)
+class HostStatistics:
+    """All that a file has."""
+
+    host: str
+    cpus: int | None
+    samples: tuple[Sample, ...]
+    unreadable: int
+
+
+def belongs(line: str) -> bool:
+    """Whether only these tools print such a line."""
+    text = line[:_LONGEST]
+    return bool(_OSW.match(text) or _HEAD.match(text)) or _tool_of(text.split()) is not None
+
+
+def evidence(lines: Iterable[str], _: str) -> Evidence:
+    """Samples, which are judged beside the captures of their time; raises ``InputError`` where there are none."""
+    found = parse(lines)
+    notes = (f"lines that could not be read: {found.unreadable}",) if found.unreadable else ()
+    return Evidence((), notes, found, host=found.host)
+
+
+def parse(lines: Iterable[str]) -> HostStatistics:
+    """Read what one tool printed, or several; raises ``InputError`` where it has no sample."""
+    reader = _Reader()
+    for line in lines:
+        reader.take(line[:_LONGEST].rstrip())
+    if not reader.samples:
+        raise InputError(
+            "no sample of iostat -x, vmstat, mpstat or pidstat in it but means since the boot: give an interval, as in "
+            "S_TIME_FORMAT=ISO iostat -xt 1 30"
+        )
+    return HostStatistics(reader.host, reader.cpus, tuple(_with_steps(reader.samples)), reader.unreadable)
+
+
+def _tool_of(words: list[str]) -> str | None:
+    """Whose heading these are."""
+    if not words or len(words) > 60:
+        return None
+    columns = set(words)
+    if words[0] in ("Device", "Device:") and columns & {"await", "r_await", "svctm"}:
+        return "iostat"
+    if words[-1] == "device" and "asvc_t" in columns:
+        return "iostat"
+    if words[:2] == ["r", "b"] and {"swpd", "si", "so"} <= columns:
+        return "vmstat"
+    if "CPU" in columns and "%idle" in columns:
+        return "mpstat"
+    return "pidstat" if "PID" in columns and words[-1] == "Command" else None
+
+
+class _Reader:
+    """What was printed so far."""
+
+    def __init__(self) -> None:
+        self.host, self.samples, self.unreadable = "", list[Sample](), 0
+        self.cpus: int | None = None
+        self._date: date | None = None
+        self._osw = False
+        self._at: datetime | None = None
+        self._zone: int | None = None
+        self._tool, self._columns, self._lead = "", list[str](), 0
+        self._reports = 0  # of this run
+        self._last: dict[str, tuple[datetime, float | None]] = {}  # by tool: instant, and what it was long
+
+    def take(self, line: str) -> None:
+        """One line."""
+        words = line.split()
+        if found := _HEAD.match(line):
+            self.host = self.host or found[1]
+            self.cpus = int(found[3]) if found[3] else self.cpus
+            self._date = _date(found[2])
+            self._tool, self._reports = "", 0
+            if not self._osw:
+                self._at, self._zone = None, None
+        elif found := _OSW.match(line):
+            self._begin_run(found)
+        elif found := _OSW_HOST.match(line):
+            self.host = self.host or found[1]
+        elif found := _ISO.match(line):
+            self._stamp(_instant(found[1]), zone_of(found[2]))
+        elif found := _STAMP.match(line):
+            day = _date(found[1])
+            self._stamp(None if day is None else _on(day, found[2], found[3]), None)
+        elif tool := _tool_of(words):
+            self._begin_table(tool, words)
+        elif not words or words[0] in ("Average:", "avg-cpu:"):
+            self._columns = []
+        elif self._columns and len(self.samples) < _MOST:
+            self._row(words)
+
+    def _begin_run(self, found: re.Match[str]) -> None:
+        self._osw, self._reports, self._tool, self._columns = True, 0, "", []
+        month = _MONTHS.index(found[1]) + 1 if found[1] in _MONTHS else 0
+        self._at = _instant(f"{found[8]}-{month:02d}-{int(found[2]):02d}T{found[3]}:{found[4]}:{found[5]}")
+        if self._at is not None and found[6]:
+            self._at = _on(self._at.date(), f"{found[3]}:{found[4]}:{found[5]}", found[6])
+        self._zone = zone_of(found[7] or "")
+        self._date = None if self._at is None else self._at.date()
+
+    def _stamp(self, at: datetime | None, zone: int | None) -> None:
+        self._at, self._zone = at, zone
+        self._osw = False
+        if at is not None and self._last.get("iostat", (None, None))[0] != at:
+            before = self._last.get("iostat")
+            step = None if before is None else (at - before[0]).total_seconds()
+            self._last["iostat"] = at, step if step and step > 0 else None
+
+    def _begin_table(self, tool: str, words: list[str]) -> None:
+        if tool != "vmstat" or self._tool != "vmstat":  # which repeats its heading
+            self._reports = self._reports + 1 if tool == self._tool else 1
+        if tool == "vmstat":
+            zone = zone_of(words[-1])
+            self._zone = self._zone if zone is None else zone
+            self._columns = [word for word in words if word == word.lower()]
+        else:
+            first = next((at for at, word in enumerate(words) if word in ("CPU", "UID", "TGID", "PID")), 0)
+            self._lead = first if tool in ("mpstat", "pidstat") else 0
+            self._columns = [word.rstrip(":") for word in words[self._lead :]]
+            if self._lead and (at := self._clock(words)) is not None and tool not in self._last:
+                self._last[tool] = at, None  # where the first interval begins
+        self._tool = tool
+
+    def _row(self, words: list[str]) -> None:
+        tool, columns = self._tool, self._columns
+        at, zone, step, name = self._at, self._zone, None, ""
+        if tool == "vmstat":
+            self._reports += 1
+            cells, rest = words[: len(columns)], words[len(columns) :]
+            if len(rest) == 2 and _CLOCK.match(rest[1]):
+                at = _instant("T".join(rest))
+                self._osw = False
+        elif tool == "iostat":
+            cells = words
+            if at is not None and not self._osw:
+                step = self._last["iostat"][1]
+        else:
+            if words[0] == "#":
+                return
+            lead = 2 if len(words) > 1 and words[1] in ("AM", "PM") else 1
+            at = self._clock(words)
+            cells = [*words[lead : lead + len(columns) - 1], " ".join(words[lead + len(columns) - 1 :])]
+        first = tool in ("iostat", "vmstat") and self._reports <= (2 if tool == "vmstat" else 1)
+        if len(cells) != len(columns):
+            self.unreadable += 1
+            return
+        if tool in _NAMES:
+            place = columns.index(_NAMES[tool]) if _NAMES[tool] in columns else len(columns) - 1
+            name = cells[place][:64]
+        values = {
+            column: value
+            for column, text in zip(columns, cells, strict=True)
+            if (value := _value(text)) is not None and column not in _NAMES.values()
+        }
+        if not values or (tool in ("iostat", "vmstat") and len(values) < len(columns) - 1):
+            self.unreadable += 1
+            return
+        if tool != "iostat" and at is not None and not self._osw:
+            step = self._step(tool, at)
+        if self._osw and tool in ("iostat", "vmstat") and at is not None:
+            # A run prints a report a second.
+            at, step = at + timedelta(seconds=self._reports - (2 if tool == "vmstat" else 1)), 1.0
+        if not first:
+            self.samples.append(Sample(tool, name, values, at, zone, step))
+
+    def _step(self, tool: str, at: datetime) -> float | None:
+        before = self._last.get(tool)
+        if before is not None and before[0] == at:
+            return before[1]
+        step = None if before is None else (at - before[0]).total_seconds()
+        self._last[tool] = at, step if step and step > 0 else None
+        return self._last[tool][1]
+
+    def _clock(self, words: list[str]) -> datetime | None:
+        """A time of day, on the day of the heading or on one after it."""
+        if self._date is None or not _CLOCK.match(words[0]):
+            return None
+        at = _on(self._date, words[0], words[1] if words[1:2] in (["AM"], ["PM"]) else None)
+        last = max((one for one, _ in self._last.values()), default=None)
+        if at is not None and last is not None and last - at > timedelta(hours=12):
+            self._date += timedelta(days=1)
+            at += timedelta(days=1)
+        return at
+
+
+def _with_steps(samples: list[Sample]) -> Iterable[Sample]:
+    """The first one is taken to be as long as those behind it."""
+    for tool in dict.fromkeys(one.tool for one in samples):
+        own = [one for one in samples if one.tool == tool]
+        steps = sorted(one.step_s for one in own if one.step_s)
+        usual = steps[len(steps) // 2] if steps else None
+        yield from (one if one.step_s else replace(one, step_s=usual) for one in own)
+
+
+def _value(text: str) -> float | None:
+    if not re.fullmatch(r"\d{1,18}(?:[.,]\d{1,9})?", text, re.ASCII):
+        return None
+    return float(text.replace(",", "."))
+
+
+def _date(text: str) -> date | None:
+    """``2026-11-24``, ``24.11.2026`` and ``11/24/26``; None where day and month may be exchanged."""
+    parts = re.split(r"[-/.]", text)
+    if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
+        return None
+    numbers = [int(part) for part in parts]
+    if len(parts[0]) == 4:
+        year, month, day = numbers
+    else:
+        one, two, year = numbers
+        year += 2000 if len(parts[2]) == 2 else 0
+        if "." in text:
+            day, month = one, two
+        elif one > 12 or two > 12 or one == two:
+            month, day = (two, one) if one > 12 else (one, two)
+        else:
+            return None
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
+
+
+def _on(day: date, clock: str, half: str | None) -> datetime | None:
+    at = _instant(f"{day.isoformat()}T{clock}")
+    if at is None or half is None or not 1 <= at.hour <= 12:
+        return at if half is None else None
+    return at.replace(hour=at.hour % 12 + (12 if half == "PM" else 0))
+
+
+def _instant(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
