@@ -15,7 +15,8 @@ Prints NFS statistics and settings of this host to standard output, for "nfslat 
 
 It collects: kernel and distribution, host name, addresses, memory, processors; NFS mounts with their counters; counters
 and threads of the NFS server; sysctl and module parameters of sunrpc, nfs and TCP, and the lines of configuration files
-that set them; TCP connections with port 2049. Of Solaris and FreeBSD, what corresponds.
+that set them; TCP connections with port 2049 and their state; counters of processors, memory and disks. Of Solaris and
+FreeBSD, what corresponds.
 It changes nothing, sends nothing and asks no other host. It reads no file of a mount and prints no key, no password, no
 name of a file and no list of exports; the places and options of mounts, and host names and addresses, are in it.
 It needs no root. What only root may read is named; with root it is more complete.
@@ -138,7 +139,7 @@ if have ip; then ip -o addr show; elif have ifconfig; then ifconfig -a; fi 2>/de
 section connections
 # Numbers only: a name would be asked of a name server. Established ones only.
 if have ss; then
-    ss -tn state established '( sport = :2049 or dport = :2049 )'
+    ss -tino state established '( sport = :2049 or dport = :2049 )'
 else
     netstat -an | awk '/ESTAB/ && /[.:]2049[ \t]/'
 fi 2>/dev/null </dev/null
@@ -154,6 +155,13 @@ Linux)
         section /proc/fs/nfsd
         echo '(not readable: the nfsd file system is not mounted)'
     fi
+
+    # How busy processors, memory and disks were, by the difference of two snapshots.
+    section /proc/stat
+    awk '/^cpu /' /proc/stat 2>/dev/null
+    section /proc/vmstat
+    awk '/^(pgmajfault|pswpin|pswpout|numa_pages_migrated) /' /proc/vmstat 2>/dev/null
+    files /proc/diskstats /proc/pressure/cpu /proc/pressure/memory
 
     section values
     values / /proc/fs/nfsd/threads /proc/fs/nfsd/pool_threads /proc/fs/nfsd/versions \

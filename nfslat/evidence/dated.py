@@ -7,12 +7,12 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from nfslat.evidence.host_samples import Asked, latencies, meanwhile
+from nfslat.evidence.host_samples import Asked, Meanwhile, latencies, meanwhile, whole
 from nfslat.evidence.host_statistics import HostStatistics
 from nfslat.evidence.known import Known
 from nfslat.evidence.oracle_ash import ON_CPU, Ash
 from nfslat.evidence.oracle_waits import Waits
-from nfslat.evidence.records import Database, Evidence, HostLoad, Latency, Snapshot
+from nfslat.evidence.records import Database, Evidence, HostLoad, Interval, Latency, Snapshot
 from nfslat.evidence.sockets import Sockets, of_connections
 from nfslat.evidence.when import Fit
 from nfslat.model.protocol import NULL32
@@ -37,13 +37,19 @@ class Judged:
     notes: Sequence[str]
 
 
-def judge(dated: Sequence[Evidence], c: Analysis, known: Known) -> Judged:
+def judge(dated: Sequence[Evidence], intervals: Sequence[tuple[str, Interval]], c: Analysis, known: Known) -> Judged:
     """Leave out what was measured at another time than the captures, or on another host than it ought to be."""
     kept: list[tuple[Evidence, Fit]] = []
     unused: list[str] = []
     notes: list[str] = []
     sources: list[Sequence[Latency]] = []
     loads: dict[str, HostLoad] = {}
+    for host in (known.client_host, known.server_host):
+        if host is not None and host.sockets:
+            said = of_connections(Sockets(host.sockets), c.client.ops.connections, _clients(c))
+            notes += [f"{host.name}: {each}" for each in said[:_MOST_SOCKETS]]
+    for side, between in intervals:
+        notes += _of_interval(side, between, c, sources, loads)
     for one in dated:
         if isinstance(one.record, Sockets):
             said = of_connections(one.record, c.client.ops.connections, _clients(c))
@@ -107,6 +113,27 @@ def _of_host(
         sources += [kept] if kept else []
         notes += said
     return ""
+
+
+def _of_interval(
+    side: str, between: Interval, c: Analysis, sources: list[Sequence[Latency]], loads: dict[str, HostLoad]
+) -> list[str]:
+    """Of the counters of its kernel between two snapshots, where these are about as long as the captures."""
+    captured = _captured_ns(c, side)
+    if between.span is None or between.load is None or captured is None:
+        return []
+    if not between.span.is_about(*captured):
+        return [
+            f"{between.load.source}: were not taken just before and after the captures, so that what the {side}'s "
+            "processors and disks did meanwhile is not known"
+        ]
+    loads[side] = between.load
+    if side != "server" or not between.disks:
+        return []
+    found = Meanwhile(None, tuple(whole(between.disks)), covered=1.0)
+    kept, notes = latencies(found, _asked(c), f"diskstats of {between.load.source}")
+    sources += [kept] if kept else []
+    return notes
 
 
 def _merged(one: HostLoad, other: HostLoad) -> HostLoad:

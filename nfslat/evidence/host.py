@@ -36,12 +36,23 @@ def addresses(text: str) -> tuple[str, ...]:
 
 def clients(text: str) -> tuple[str, ...]:
     """Addresses with an established TCP connection to port 2049 of this host, of ``ss -tn`` or ``netstat -an``."""
+    return tuple(dict.fromkeys(each for each in _peers(text) if each))
+
+
+def served(text: str) -> int | None:
+    """How many such connections there are; None where the text has none at all."""
+    return len(_peers(text)) if text.strip() else None
+
+
+def _peers(text: str) -> list[str]:
     found = []
     for line in text.split("\n"):
+        if line[:1].isspace():
+            continue  # figures of the connection above
         ends = [match for word in line.split() if (match := _ENDPOINT.fullmatch(word))]
         if len(ends) >= 2 and int(ends[0][2]) == _NFS_PORT:
             found.append(_address(ends[1][1].strip("[]")))
-    return tuple(dict.fromkeys(each for each in found if each))
+    return found
 
 
 def _address(word: str) -> str:

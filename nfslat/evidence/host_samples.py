@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from nfslat.evidence.host_statistics import HostStatistics, Sample
-from nfslat.evidence.records import HostLoad, Latency
+from nfslat.evidence.records import Disk, HostLoad, Latency
 from nfslat.evidence.when import seconds_of
 
 _COVERED = 0.5  # of the captures' time
@@ -30,20 +30,6 @@ class Asked:
 
     ops: float
     kib: float
-
-
-@dataclass(frozen=True)
-class Disk:
-    """Requests of a device, and their mean time."""
-
-    name: str
-    reads: float
-    writes: float
-    read_kib: float
-    written_kib: float
-    read_ms: float | None
-    write_ms: float | None
-    both_ms: float | None  # where they are not told apart
 
 
 @dataclass(frozen=True)
@@ -131,13 +117,16 @@ def _share(*percent: float | None) -> float | None:
 def _disks(samples: Sequence[Sample]) -> tuple[Disk, ...]:
     by_name: dict[str, list[Sample]] = defaultdict(list)
     for one in samples:
-        if not _NO_DISK.match(one.name):
-            by_name[one.name].append(one)
-    for name in list(by_name):
-        if (part := _PARTITION.match(name)) and (part[1] or part[2]) in by_name:
-            del by_name[name]
-    found = [_disk(name, own) for name, own in by_name.items()]
+        by_name[one.name].append(one)
+    found = whole(_disk(name, own) for name, own in by_name.items())
     return tuple(sorted(found, key=lambda disk: -(disk.reads + disk.writes)))
+
+
+def whole(disks: Iterable[Disk]) -> list[Disk]:
+    """Without what is in memory, and without partitions of a disk that is there."""
+    every = {disk.name: disk for disk in disks if not _NO_DISK.match(disk.name)}
+    parts = {name: part[1] or part[2] for name in every if (part := _PARTITION.match(name))}
+    return [disk for name, disk in every.items() if parts.get(name) not in every]
 
 
 def _disk(name: str, samples: Sequence[Sample]) -> Disk:

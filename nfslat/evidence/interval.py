@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from nfslat.errors import InputError
-from nfslat.evidence import mountstats, nfsd, pools
-from nfslat.evidence.records import Interval, Latency, Mount, NfsdStats, Pool, Snapshot
+from nfslat.evidence import kernel_counters, mountstats, nfsd, pools
+from nfslat.evidence.records import Disk, HostLoad, Interval, Latency, Mount, NfsdStats, Pool, Snapshot
+from nfslat.evidence.when import Span
 
 
 def difference(before: Snapshot, after: Snapshot) -> Interval:
@@ -27,8 +28,8 @@ def difference(before: Snapshot, after: Snapshot) -> Interval:
     if before.pools and after.pools:
         kept, said = pools.difference(before.pools, after.pools)
         notes += said
-    counted = (before.mounts and after.mounts) or (before.nfsd and after.nfsd) or (before.pools and after.pools)
-    if not counted:
+    pairs = ((one.mounts, one.nfsd, one.pools, one.kernel) for one in (before, after))
+    if not any(old and new for old, new in zip(*pairs, strict=True)):
         raise InputError(f"{before.name} and {after.name} have no counters in common: take both the same way")
     latencies: list[Latency] = []
     resent: list[str] = []
@@ -38,7 +39,29 @@ def difference(before: Snapshot, after: Snapshot) -> Interval:
         resent += said
     if mounts and not latencies:
         notes.append("no NFS operation was done in between on any mount")
-    return Interval(seconds, tuple(latencies), mounts, server, kept, (*notes, *resent))
+    return Interval(
+        seconds,
+        tuple(latencies),
+        mounts,
+        server,
+        kept,
+        *_of_kernel(before, after, seconds),
+        notes=(*notes, *resent),
+    )
+
+
+def _of_kernel(
+    before: Snapshot, after: Snapshot, seconds: float | None
+) -> tuple[Span | None, HostLoad | None, tuple[Disk, ...]]:
+    """When it was, how busy the host was, and its disks; nothing where the time is not known."""
+    first, last = _instant(before.taken), _instant(after.taken)
+    if not seconds or first is None or last is None or first >= last:
+        return None, None, ()
+    grown = kernel_counters.growth(before.kernel, after.kernel)
+    begin, end = (one.astimezone(UTC).replace(tzinfo=None) for one in (first, last))
+    span = Span(begin, end, zone_min=0)
+    load = kernel_counters.load_of(grown, seconds, after.cpus, f"{before.name} and {after.name}")
+    return span, load, kernel_counters.disks_of(grown)
 
 
 def _without_resent(mount: Mount) -> tuple[list[Latency], list[str]]:

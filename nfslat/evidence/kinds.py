@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, cast
 
-from nfslat.evidence import configured, host, mountstats, nfsd, pools, sysctl
+from nfslat.evidence import configured, host, kernel_counters, mountstats, nfsd, pools, sockets, sysctl
 from nfslat.evidence.records import Evidence, Setting
 
 
@@ -99,6 +99,11 @@ def _sharectl(text: str, *_: object) -> dict[str, Any]:
     return {"settings": {f"nfs.{key}": Setting(value, "sharectl get nfs") for key, _, value in pairs}}
 
 
+def _connections(text: str, *_: object) -> dict[str, Any]:
+    found = {"clients": host.clients(text), "served": host.served(text)}
+    return found | {"sockets": sockets.every(text.split("\n"))}
+
+
 # The first whose mark a file has is what it is. No blank of the marks is a line feed: a text of blank lines would take
 # for ever. A section that has no row is for people to read, or of a newer script.
 HOST_TEXTS = (
@@ -143,5 +148,10 @@ HOST_TEXTS = (
     HostText("os-release", None, lambda text, *_: {"distribution": host.distribution(text)}),
     HostText("/etc/release", None, lambda text, *_: {"distribution": text.strip().split("\n")[0].strip()}),
     HostText("addresses", None, lambda text, *_: {"addresses": host.addresses(text)}),
-    HostText("connections", None, lambda text, *_: {"clients": host.clients(text)}),
+    HostText("connections", None, _connections),
+    HostText("diskstats", None, lambda text, *_: {"kernel": kernel_counters.disks(text)}),
+    HostText("/proc/stat", None, lambda text, *_: {"kernel": kernel_counters.ticks(text)}),
+    HostText("vmstat", None, lambda text, *_: {"kernel": kernel_counters.pages(text)}),
+    HostText("/proc/pressure/cpu", None, lambda text, *_: {"kernel": kernel_counters.pressure("cpu", text)}),
+    HostText("/proc/pressure/memory", None, lambda text, *_: {"kernel": kernel_counters.pressure("memory", text)}),
 )

@@ -44,6 +44,7 @@ class Outside:
     sessions: int | None = None
     sources: tuple[Sequence[Latency], ...] = ()  # of each file, and of each mount of a client
     dated: tuple[Evidence, ...] = ()  # files that say when and where they were measured
+    intervals: tuple[tuple[str, Interval], ...] = ()  # of the server, of the client, between two snapshots
     traces: tuple[tuple[str, SunrpcTrace], ...] = ()  # name of the file, and what is in it
     unused: tuple[str, ...] = ()  # what is of no use, a sentence each
     notes: tuple[str, ...] = ()
@@ -63,10 +64,11 @@ class Outside:
             if not said:
                 unused.append(f"{name}: none of its RPCs is in the captures: it is of another time or host")
         sources: list[Sequence[Latency]] = [one for one in self.sources if one]
-        if self.dated:
+        states = [host for host in (known.server_host, known.client_host) if host is not None and host.sockets]
+        if self.dated or self.intervals or states:
             from nfslat.evidence import dated  # noqa: PLC0415
 
-            found = dated.judge(self.dated, c, known)
+            found = dated.judge(self.dated, self.intervals, c, known)
             known = dataclasses.replace(known, database=found.database, loads={**known.loads, **found.loads})
             sources = [*found.latencies, *sources]
             unused += found.unused
@@ -145,7 +147,7 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
     server, of_server = _host("--server-snapshot", taken["server"])
     client, of_client = _host("--client-snapshot", taken["client"])
     return _with_hosts(
-        Outside(given, sessions, tuple(sources), tuple(dated), tuple(traces), notes=tuple(notes)),
+        Outside(given, sessions, tuple(sources), tuple(dated), traces=tuple(traces), notes=tuple(notes)),
         (server, of_server),
         (client, of_client),
     )
@@ -189,6 +191,8 @@ def with_bundled(outside: Outside, c: Correlation) -> Outside:
 def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Outside:
     known, unused, notes = outside.given, list(outside.unused), list(outside.notes)
     sources = list(outside.sources)
+    told = (("server", server_host[1]), ("client", client_host[1]))
+    intervals = (*outside.intervals, *((side, each) for side, each in told if each is not None))
     (server, of_server), (client, of_client) = server_host, client_host
     if server is not None:
         known = dataclasses.replace(known, server_host=server)
@@ -208,7 +212,9 @@ def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Out
         notes += of_client.notes
         by_mount = groupby(of_client.latencies, key=lambda one: one.source)
         sources += [list(latencies) for _, latencies in by_mount]
-    return dataclasses.replace(outside, given=known, sources=tuple(sources), unused=tuple(unused), notes=tuple(notes))
+    return dataclasses.replace(
+        outside, given=known, sources=tuple(sources), intervals=intervals, unused=tuple(unused), notes=tuple(notes)
+    )
 
 
 def _host(option: str, paths: Sequence[str]) -> _Host:

@@ -78,6 +78,20 @@ class Database:
 
 
 @dataclass(frozen=True)
+class Disk:
+    """Requests of a device, and their mean time."""
+
+    name: str
+    reads: float
+    writes: float
+    read_kib: float
+    written_kib: float
+    read_ms: float | None
+    write_ms: float | None
+    both_ms: float | None  # where they are not told apart
+
+
+@dataclass(frozen=True)
 class HostLoad:
     """How busy a host was while the captures ran. Shares are 0 to 1; None: not told."""
 
@@ -184,6 +198,20 @@ class Pool:
 
 
 @dataclass(frozen=True)
+class Socket:
+    """A connection, from the host that printed it."""
+
+    local: tuple[str, int]
+    peer: tuple[str, int]
+    figures: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # "rtt": (mean, deviation), as ss prints it
+
+    def figure(self, name: str, place: int = 0) -> float | None:
+        """A figure, or the second one behind its name; None where it is not printed."""
+        told = self.figures.get(name, ())
+        return told[place] if place < len(told) else None
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """One host at one moment. What was not in the text is empty or None; `warnings` says what could not be read."""
 
@@ -210,6 +238,9 @@ class Snapshot:
     pools: tuple[Pool, ...] = ()
     addresses: tuple[str, ...] = ()  # of the host
     clients: tuple[str, ...] = ()  # addresses with a connection to port 2049 of this host
+    served: int | None = None  # such connections
+    sockets: tuple[Socket, ...] = ()  # connections of NFS as its kernel has them
+    kernel: Mapping[str, int] = field(default_factory=dict)  # counters (`nfslat.evidence.kernel_counters`)
     warnings: tuple[str, ...] = ()
 
     def setting(self, name: str) -> int | None:
@@ -236,4 +267,7 @@ class Interval:
     mounts: tuple[Mount, ...] = ()  # counters are the growth, `age_s` is the length of the interval
     nfsd: NfsdStats | None = None  # counters are the growth, `threads` is the later count
     pools: tuple[Pool, ...] = ()  # counters are the growth
+    span: Span | None = None  # between the two; None: not told
+    load: HostLoad | None = None
+    disks: tuple[Disk, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader of the figures has to know

@@ -149,6 +149,9 @@ def _merged(one: Snapshot, two: Snapshot) -> Snapshot:
         pools=one.pools or two.pools,
         addresses=one.addresses or two.addresses,
         clients=one.clients or two.clients,
+        served=two.served if one.served is None else one.served,
+        sockets=one.sockets or two.sockets,
+        kernel={**two.kernel, **one.kernel},
         warnings=one.warnings + two.warnings + tuple(warnings),
     )
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nfslat.errors import InputError
-from nfslat.evidence.records import Evidence
+from nfslat.evidence.records import Evidence, Socket
 from nfslat.model.tables import Connection
 
 _END = re.compile(r"(?:\[([0-9a-fA-F:.]{2,45})\]|([0-9a-fA-F:.]{2,45}))(?:%\w{1,15})?:(\d{1,5})$")
@@ -21,20 +21,6 @@ _FIGURE = re.compile(
 )
 _TOLD = re.compile(r"(?<!\w)(?:rto|rtt|wscale|cwnd):\d")
 _LONGEST, _MOST = 4096, 10_000
-
-
-@dataclass(frozen=True)
-class Socket:
-    """A connection, from the host that printed it."""
-
-    local: tuple[str, int]
-    peer: tuple[str, int]
-    figures: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # "rtt": (mean, deviation), as ss prints it
-
-    def figure(self, name: str, place: int = 0) -> float | None:
-        """A figure, or the second one behind its name; None where it is not printed."""
-        told = self.figures.get(name, ())
-        return told[place] if place < len(told) else None
 
 
 @dataclass(frozen=True)
@@ -56,6 +42,14 @@ def evidence(lines: Iterable[str], _: str) -> Evidence:
 
 def parse(lines: Iterable[str]) -> Sockets:
     """Read them; raises ``InputError`` where none has figures."""
+    found = every(lines)
+    if not found:
+        raise InputError("no TCP connection with its figures can be read: give what ss -tino prints")
+    return Sockets(found)
+
+
+def every(lines: Iterable[str]) -> tuple[Socket, ...]:
+    """Those that have figures."""
     found: list[Socket] = []
     for line in lines:
         text = line[:_LONGEST]
@@ -66,10 +60,7 @@ def parse(lines: Iterable[str]) -> Sockets:
             found.append(Socket(ends[0], ends[1], {} if not _TOLD.search(text) else _without(told, ports)))
         elif found and not found[-1].figures and _TOLD.search(text):
             found[-1] = Socket(found[-1].local, found[-1].peer, told)
-    told_of = tuple(one for one in found if one.figures)
-    if not told_of:
-        raise InputError("no TCP connection with its figures can be read: give what ss -tino prints")
-    return Sockets(told_of)
+    return tuple(one for one in found if one.figures)
 
 
 def _without(told: Mapping[str, tuple[float, ...]], ports: set[str]) -> dict[str, tuple[float, ...]]:

@@ -37,6 +37,16 @@ class Span:
         shifts = (_QUARTER_S * quarter for quarter in _ZONES)
         return Fit.OPEN if any(_overlap(begin_s - one, end_s - one, *captured) for one in shifts) else Fit.NOT
 
+    def is_about(self, first_ns: int, last_ns: int) -> bool:
+        """Does it hold half of the captures, and they half of it? Only where its zone is told."""
+        if self.zone_min is None:
+            return False
+        begin, end = (seconds_of(one) - 60 * self.zone_min for one in (self.begin, self.end))
+        first, last = first_ns / 1e9, last_ns / 1e9
+        # Instants of snapshots are whole seconds.
+        shared = min(end + 1, last) - max(begin - 1, first)
+        return shared >= _ENOUGH * (last - first) and shared + 2 >= _ENOUGH * (end - begin)
+
     def __str__(self) -> str:
         zone = "" if self.zone_min is None else f" {self.zone_min // 60:+03d}:{self.zone_min % 60:02d}"
         return f"{self.begin:%Y-%m-%d %H:%M:%S} to {self.end:%Y-%m-%d %H:%M:%S}{zone}"

@@ -529,9 +529,9 @@ ROWS = (
         "as time in a thread, on a client above the wire.",
         told="Samples of vmstat, mpstat or pidstat (--evidence), or two snapshots, that cover half of the captures' "
         "time: 1.5 runnable processes for each processor, processors idle for 5 % of the time or less, 5 % steal, a "
-        "processor that is busy for 95 % and in soft interrupts for 50 %, 100 KiB/s swapped, 10 major faults a second, "
-        "or tasks that wait for a processor 20 % of the time, or for memory 5 % (/proc/pressure). It has no share and "
-        "is always of little weight: what it costs an operation is not known.",
+        "processor that is busy for 95 % and in soft interrupts for 50 %, 100 KiB/s swapped, 100 major faults a "
+        "second, or tasks that wait for a processor 20 % of the time, or for memory 5 % (/proc/pressure). It has no "
+        "share and is always of little weight: what it costs an operation is not known.",
         certain="Never.",
         refuted="perf sched latency shows that threads of NFS, or of the application, run as soon as they are woken.",
         do="See who takes the processors (pidstat), whether memory is short, and what the hypervisor gives.",

@@ -16,7 +16,7 @@ _QUEUED = 1.5  # times its processors
 _IDLE, _STEAL = 0.05, 0.05  # of all of them
 _ONE_CPU, _SOFT = 0.95, 0.5  # of one of them
 _PRESSURE, _MEMORY = 0.2, 0.05  # of the time
-_SWAP_KIB_S, _FAULTS_S = 100.0, 10.0
+_SWAP_KIB_S, _FAULTS_S = 100.0, 100.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -298,3 +298,24 @@ def test_whatever_a_snapshot_holds_there_is_an_answer(
     assert {row.host for row in found.rows} <= names
     assert {change.host for change in found.changes} <= names
     assert [change.weight for change in found.changes] == sorted((c.weight for c in found.changes), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("served", "most", "release", "says"),
+    [
+        (310, 0, "6.1.176", "nfsd keeps 380 ((16 threads + 3) x 20, as max_connections is 0)"),
+        (300, 0, "6.1.176", ""),  # 79 %
+        (80, 100, "6.1.176", "nfsd keeps 100 (max_connections)"),
+        (310, None, "6.1.176", ""),  # only root may read it
+        (None, 0, "6.1.176", ""),
+        (5000, 0, "6.12.60", ""),  # all of them are kept
+    ],
+)
+def test_a_server_near_its_number_of_connections_is_named(
+    served: int | None, most: int | None, release: str, says: str
+) -> None:
+    """max_connections of nfsd, or what follows from its threads, against the connections that there are."""
+    told = settings(nfsd__threads=16) | ({} if most is None else settings(nfsd__max_connections=most))
+    found = _remarks(check([a_server(served=served, settings=told, release=release)]))
+    assert ("to port 2049, and nfsd keeps" in found) == bool(says)
+    assert says in found

@@ -46,6 +46,7 @@ def check(snapshots: Sequence[Snapshot]) -> Tuning:
         if host.threads is not None:
             served = _of_server(uses, host, hosts)
             known += [*remarks.of_capacity(host, served, raised), *remarks.of_free_threads(host)]
+            known += remarks.of_connections(host)
     for use in uses:
         known += remarks.of_mounts(use, next((host for host in hosts if use in _of_server(uses, host, hosts)), None))
     return Tuning(

@@ -119,6 +119,11 @@ FACTS: Mapping[str, Fact] = {
         " the two agree. Real knfsd: 0.02 to 0.04 woken per enqueue with too few threads, 0.9 to 1.0 without",
         "net/sunrpc/svc_xprt.c (6.1, 6.12); measured on 33 pairs of hosts like those of samples/README.md",
     ),
+    "connections-kept": Fact(
+        "nfsd keeps `max_connections` connections, or (threads + 3) x 20 where that is 0, and closes the oldest beyond;"
+        " from Linux 6.14 and 6.12.54 on only connections that never used a file handle count, and the setting is gone",
+        "net/sunrpc/svc_xprt.c of Linux 6.1, svc_check_conn_limits; commit eccbbc7c00a5",
+    ),
     "connection-limit": Fact("`sunrpc.svc_rpc_per_connection_limit`: default 0, no limit", "net/sunrpc/svc_xprt.c:26"),
     "solaris-threads": Fact(
         "Solaris: `servers` of `sharectl get nfs`, 16 by default in Solaris 10 and OpenSolaris, 1024 from 11.2 on;"

@@ -11,6 +11,7 @@ from nfslat.findings.tune.knobs import MOST_SLOTS, kernel
 from nfslat.findings.tune.rows import configured, same_value
 
 _NAMED = 4  # clients that a sentence names
+_NEAR = 0.8  # of the connections that a server keeps
 _AVERAGE = " Quiet hours count as well: two snapshots around the load say more."
 
 
@@ -84,6 +85,25 @@ def of_free_threads(server: Host) -> list[Remark]:
         f"always idle.{_AVERAGE if not server.interval else ''}"
     )
     return [Remark(server.name, text, sources("pool-stats"))]
+
+
+def of_connections(server: Host) -> list[Remark]:
+    """That a server is near the number of connections that it keeps."""
+    snapshot, threads = server.snapshot, server.threads
+    version = kernel(snapshot)
+    # Of newer ones it depends on the patch level whether all connections count.
+    if snapshot.served is None or not threads or version is None or version >= (6, 12):
+        return []
+    told = snapshot.setting("nfsd.max_connections")
+    limit = told or (threads + 3) * 20
+    if told is None or snapshot.served < _NEAR * limit:
+        return []  # who may not read the setting does not know the limit
+    whose = "max_connections" if told else f"({threads} threads + 3) x 20, as max_connections is 0"
+    text = (
+        f"{count_of(snapshot.served, 'connection')} to port 2049, and nfsd keeps {limit} ({whose}): beyond that it "
+        "closes the oldest, and its client reconnects. dmesg then says: too many open connections."
+    )
+    return [Remark(server.name, text, sources("connections-kept"))]
 
 
 def _several(limit: int | None) -> str:
