@@ -60,6 +60,7 @@ KINDS = (
     Kind("perf sched", "perf sched latency", "nfslat.evidence.perf_sched"),
     Kind("host statistics", "iostat, vmstat, mpstat, pidstat", "nfslat.evidence.host_statistics"),
     Kind("ss", "ss -tin", "nfslat.evidence.sockets"),
+    Kind("strace", "strace -ttt -T -yy", "nfslat.evidence.strace"),
     Kind("bcc", "nfsslower, biolatency", "nfslat.evidence.bcc"),
     Kind("folded stacks", "folded stacks", "nfslat.evidence.folded", Mark.MOST),
     Kind("nfsiostat", "nfsiostat", "nfslat.evidence.nfsiostat"),

@@ -31,6 +31,22 @@ class Traced:
 
 
 @dataclass(frozen=True)
+class CallMeans:
+    """What the application's calls of one kind waited for, means over those that were joined with ops; ms."""
+
+    call: str  # "pread", "pwrite", "fsync", "fdatasync"
+    source: str
+    calls: int
+    cached_calls: int  # of these, without an op
+    total_ms: float  # the parts below add up to it
+    cached_ms: float  # in calls without an op
+    before_ms: float  # before the first op was sent
+    network_ms: float
+    server_ms: float
+    after_ms: float  # between its ops, and behind the last
+
+
+@dataclass(frozen=True)
 class Known:
     """Mean latencies in ms by operation, or under "" for the data ops together; limits; and what the hosts say."""
 
@@ -43,6 +59,7 @@ class Known:
     woken_share: float | None = None  # of the server's queued sockets, those that found an idle thread (pool_stats)
     traced: Traced | None = None
     database: Database | None = None
+    calls: tuple[CallMeans, ...] = ()  # of the application, joined with ops
     loads: Mapping[str, HostLoad] = field(default_factory=dict)  # by side
     server_host: Snapshot | None = None
     client_host: Snapshot | None = None

@@ -19,6 +19,7 @@ from nfslat.model.units import to_ms
 from nfslat.results import Analysis, Correlation
 
 if TYPE_CHECKING:
+    from nfslat.evidence.strace import Strace
     from nfslat.evidence.sunrpc_trace import SunrpcTrace
 
 # Which field of `Known` a layer of evidence fills; what the client's kernel says is the application's figure where no
@@ -46,6 +47,7 @@ class Outside:
     dated: tuple[Evidence, ...] = ()  # files that say when and where they were measured
     intervals: tuple[tuple[str, Interval], ...] = ()  # of the server, of the client, between two snapshots
     traces: tuple[tuple[str, SunrpcTrace], ...] = ()  # name of the file, and what is in it
+    logs: tuple[tuple[str, Strace], ...] = ()  # name of the file, and the application's calls in it
     unused: tuple[str, ...] = ()  # what is of no use, a sentence each
     notes: tuple[str, ...] = ()
 
@@ -63,6 +65,12 @@ class Outside:
             notes += said
             if not said:
                 unused.append(f"{name}: none of its RPCs is in the captures: it is of another time or host")
+        for name, log in self.logs:
+            from nfslat.evidence.calls import of_calls  # noqa: PLC0415
+
+            calls, said = of_calls(name, log, c)
+            known = dataclasses.replace(known, calls=(*known.calls, *calls))
+            (notes if calls else unused).extend(said)
         sources: list[Sequence[Latency]] = [one for one in self.sources if one]
         states = [host for host in (known.server_host, known.client_host) if host is not None and host.sockets]
         if self.dated or self.intervals or states:
@@ -123,8 +131,10 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
     traces: list[tuple[str, SunrpcTrace]] = []
     sources: list[Sequence[Latency]] = []
     dated: list[Evidence] = []
+    logs: list[tuple[str, Strace]] = []
     for path in files.evidence:
         from nfslat.evidence import read  # noqa: PLC0415  (late, here and below: the usual run reads no evidence)
+        from nfslat.evidence.strace import Strace  # noqa: PLC0415
         from nfslat.evidence.sunrpc_trace import SunrpcTrace  # noqa: PLC0415
 
         found = read.read(path)
@@ -132,7 +142,9 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
             dated.append(found)
             continue
         notes += [f"{found.name}: {note}" for note in found.notes]
-        if isinstance(found.record, SunrpcTrace):
+        if isinstance(found.record, Strace):
+            logs.append((found.name, found.record))
+        elif isinstance(found.record, SunrpcTrace):
             # Its ops are joined with those of the captures; its means over all RPCs are then of no use.
             traces.append((found.name, found.record))
         else:
@@ -147,7 +159,9 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
     server, of_server = _host("--server-snapshot", taken["server"])
     client, of_client = _host("--client-snapshot", taken["client"])
     return _with_hosts(
-        Outside(given, sessions, tuple(sources), tuple(dated), traces=tuple(traces), notes=tuple(notes)),
+        Outside(
+            given, sessions, tuple(sources), tuple(dated), traces=tuple(traces), logs=tuple(logs), notes=tuple(notes)
+        ),
         (server, of_server),
         (client, of_client),
     )

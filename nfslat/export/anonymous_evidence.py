@@ -48,7 +48,9 @@ def outside(
         time = dataclasses.replace(base.time, host="")
         base = dataclasses.replace(base, source=replaced(base.source), time=time)
     loads = {side: dataclasses.replace(load, source=replaced(load.source)) for side, load in known.loads.items()}
-    return dataclasses.replace(known, sources=sources, database=base, loads=loads), tuple(map(replaced, notes))
+    calls = tuple(dataclasses.replace(one, source=replaced(one.source)) for one in known.calls)
+    changed = dataclasses.replace(known, sources=sources, database=base, loads=loads, calls=calls)
+    return changed, tuple(map(replaced, notes))
 
 
 def _of_evidence(names: Pseudonyms, found: re.Match[str], files: dict[str, str]) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from nfslat.answer.model import StackRow
-from nfslat.evidence.known import Known, data_ops, data_rows, title_of
+from nfslat.evidence.known import CallMeans, Known, data_ops, data_rows, title_of
 from nfslat.figures.inflight import queue_ms
 from nfslat.figures.outcomes import put_off_of
 from nfslat.figures.unseen import with_unseen
@@ -63,7 +63,29 @@ def stack(known: Known, c: Analysis) -> Stack:
         block, remarks = layers(one, known)
         rows += block if c.inferred is None else [_as_inferred(row, c.inferred.side) for row in block]
         notes += [*with_unseen, *remarks]
+    for call in known.calls:
+        rows += _of_call(call)
     return Stack(rows, notes)
+
+
+def _of_call(one: CallMeans) -> list[StackRow]:
+    """What the application's calls waited for: of each call, and not a difference of means."""
+    cached = f"{one.cached_calls:,} of {one.calls:,} calls, without an op"
+    above = one.cached_ms + one.before_ms + one.after_ms
+    parts = (
+        ("call", 0, one.total_ms, f"{one.source}: {one.calls:,} calls"),
+        ("above the wire", 1, above, "call - its ops"),
+        ("page cache", 2, one.cached_ms, cached),
+        ("until its first op is sent", 2, one.before_ms, "call by call"),
+        ("between and behind its ops", 2, one.after_ms, "call by call"),
+        ("network", 1, one.network_ms, "its ops, call by call"),
+        ("server", 1, one.server_ms, "its ops, call by call"),
+    )
+    whole = one.total_ms
+    return [
+        StackRow(one.call, layer, depth, ms, ms / whole if whole > 0 else None, source)
+        for layer, depth, ms, source in parts
+    ]
 
 
 def _as_inferred(row: StackRow, side: str) -> StackRow:

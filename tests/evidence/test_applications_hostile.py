@@ -24,6 +24,7 @@ from nfslat.evidence import (
     oracle_waits,
     perf_sched,
     sockets,
+    strace,
     sunrpc_trace,
 )
 from nfslat.evidence.read import read
@@ -33,7 +34,7 @@ FILES = sorted(path.name for path in DATA.glob("app_*"))
 TEXTS = {file: (DATA / file).read_text() for file in FILES}
 READERS: list[Any] = [
     oracle_trace, oracle_waits, oracle_ash, dtrace, sunrpc_trace, perf_sched, folded, fio, host_statistics, sockets,
-    bcc,
+    bcc, strace,
 ]  # fmt: skip
 
 NUMBERS = st.sampled_from(
@@ -156,6 +157,8 @@ LONG: list[Callable[[int], str]] = [
     lambda size: "Linux 6.1 (" + "h" * size,
     lambda size: "zzz ***" + " " * size,
     lambda size: "ESTAB 0 0 10.0.0.1:1 10.0.0.2:2 " + "rtt:1 rto:2 cwnd:3 " * (size // 19),
+    lambda size: "1 1795531628.123456 pread64(7<" + "/" * size,
+    lambda size: "1 1795531628.123456 pread64(7</f>, " + "1, " * (size // 3) + "1) = 1 <0.1",
     lambda size: "10.0.0.1:1 " * (size // 11),
     lambda size: "Tracing NFS operations\n12:00:00 " + "a " * (size // 2) + "1 R 1 1 1.0 f",
     lambda size: "Analysis Begin Time:" + " " * size,

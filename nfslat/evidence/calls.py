@@ -1,0 +1,113 @@
+"""Calls that were joined with ops -> of each kind of call, how much of it was page cache, wait above the wire, network
+and server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nfslat.evidence.calls_join import Joined, join
+from nfslat.evidence.known import CallMeans
+from nfslat.evidence.strace import Call, Strace
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import F64
+from nfslat.model.units import to_ms
+from nfslat.names.paths import paths_of_side
+from nfslat.results import Analysis
+from nfslat.select import is_reverse
+
+_NOT = -1.0  # the server's capture does not have the op
+
+
+def of_calls(name: str, strace: Strace, c: Analysis) -> tuple[tuple[CallMeans, ...], list[str]]:
+    """Means of each kind of call, and how much of the log they are of; why there are none."""
+    if c.inferred is not None and c.inferred.side == "client":
+        return (), [
+            f"{name}: calls of the client are joined with its own capture, and there is none: they are not used"
+        ]
+    ops = c.client.ops
+    # All of them, selected or not: a call whose op is not selected had its bytes from the server, too.
+    joined = join(strace.calls, ops, ~ops.spread(is_reverse(ops)), _names(c))
+    server_ns = np.full(len(ops), _NOT)
+    server_ns[c.matched.client] = c.server_srt_ns
+    parts = np.array([_parts(*one, c, server_ns) for one in zip(strace.calls, joined.ops, strict=True)])
+    used = joined.cached | (parts[:, 0] >= 0)
+    total = np.array([one.end_ns - one.begin_ns for one in strace.calls], dtype=np.int64)
+    if not joined.seen.any():
+        return (), [f"{name}: none of its calls was made while the captures ran; it is left out"]
+    found = []
+    kinds = np.array([one.name for one in strace.calls])
+    for kind in dict.fromkeys(kinds.tolist()):
+        rows = used & (kinds == kind)
+        if not rows.any():
+            continue
+        mine = np.where(joined.cached[rows, None], 0.0, parts[rows])
+        before, network, server, after = (float(to_ms(mine[:, at].mean())) for at in range(4))
+        cached = float(to_ms(np.where(joined.cached[rows], total[rows], 0).mean()))
+        found.append(
+            CallMeans(
+                call=kind,
+                source=f"strace {name}",
+                calls=int(np.count_nonzero(rows)),
+                cached_calls=int(np.count_nonzero(rows & joined.cached)),
+                total_ms=float(to_ms(total[rows].mean())),
+                cached_ms=cached,
+                before_ms=before,
+                network_ms=network,
+                server_ms=server,
+                after_ms=after,
+            )
+        )
+    return tuple(found), [_said(name, joined, used, total)]
+
+
+def _said(name: str, joined: Joined, used: object, total: object) -> str:
+    seen, calls = joined.seen, int(np.count_nonzero(joined.seen))
+    mine = seen & np.asarray(used)
+    took = np.asarray(total)
+    text = (
+        f"{name}: {int(np.count_nonzero(mine)):,} of {calls:,} calls while the captures ran "
+        f"({np.count_nonzero(mine) / calls:.1%}) are joined with what they waited for, "
+        f"{took[mine].sum() / max(took[seen].sum(), 1):.1%} of their time"
+    )
+    if joined.doubtful:
+        text += f"; {joined.doubtful:,} might have waited for what others did, and are left out"
+    if np.count_nonzero(mine) < _FEW * calls:
+        text += "; are they of files of these captures, and was the client's capture taken on its own host?"
+    return text
+
+
+_FEW = 0.5
+
+
+def _names(c: Analysis) -> dict[int, str]:
+    """Paths of file handles, as far as the client's capture tells them."""
+    ops = c.client.ops
+    paths = paths_of_side(c.client)
+    rows = np.flatnonzero((paths.of_op != NULL) & (ops.offset >= 0))
+    handles, first = np.unique(ops.fh[rows], return_index=True)
+    return {
+        handle: paths.texts[int(paths.of_op[rows[at]])]
+        for handle, at in zip(handles.tolist(), first.tolist(), strict=True)
+    }
+
+
+def _parts(call: Call, rows: Sequence[int], c: Analysis, server_ns: F64) -> tuple[float, float, float, float]:
+    """Before its first op, in the network, in the server, and behind and between its ops, ns; -1 where not known.
+
+    Of ops in flight at once each has its part of the time in which there was any.
+    """
+    if not rows or any(server_ns[row] < 0 for row in rows):
+        return _NOT, _NOT, _NOT, _NOT
+    ops = c.client.ops
+    spans = sorted((max(int(ops.t0[row]), call.begin_ns), min(int(ops.t3[row]), call.end_ns)) for row in rows)
+    on_wire, until = 0, call.begin_ns
+    for begin, end in spans:
+        on_wire += max(end - max(begin, until), 0)
+        until = max(until, end)
+    asked = sum(int(ops.t3[row] - ops.t0[row]) for row in rows)
+    share = min(sum(float(server_ns[row]) for row in rows) / asked, 1.0) if asked else 0.0
+    before = max(spans[0][0] - call.begin_ns, 0)
+    server = on_wire * share
+    return before, on_wire - server, server, call.end_ns - call.begin_ns - before - on_wire

@@ -1,0 +1,266 @@
+"""Calls of an application as strace prints them -> joined with the operations that they waited for."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from captures import SAMPLES
+from wire import Tcp, call, read, reply, write, write_pcap
+
+from nfslat.cli import main as cli
+from nfslat.decode import native
+from nfslat.decode.tools import find_tools
+from nfslat.errors import InputError
+from nfslat.evidence import strace
+from nfslat.evidence.calls_join import Joined, _named, join
+from nfslat.evidence.read import read as read_evidence
+from nfslat.evidence.strace import Call, Strace
+from nfslat.model.tables import Ops
+from nfslat.select import is_reverse
+
+DATA = Path(__file__).parent / "data"
+
+
+# --- What strace prints -----------------------------------------------------------------------------------------------
+
+
+def test_each_form_of_a_call_is_read() -> None:
+    """With a task or without, in two lines, with vectors, with data that look like arguments."""
+    evidence = read_evidence(str(DATA / "app_strace.txt"))
+    assert evidence.kind == "strace"
+    found = evidence.record
+    assert isinstance(found, Strace)
+    assert found.calls == (
+        Call("pread", "/mnt/nfs/u01/system01.dbf", 81920, 8192, 1795531628_123456000, 1795531628_179579000),
+        Call("pread", "/mnt/nfs/u01/system01.dbf", 90112, 4096, 1795531628_180000000, 1795531628_180012000),
+        Call("pwrite", "/mnt/nfs/u01/redo01.log", 512, 1024, 1795531628_200000000, 1795531628_212000000),
+        Call("pread", "/mnt/nfs/u01/users01.dbf", 16384, 8192, 1795531628_150000000, 1795531628_206543000),
+        Call("pread", "/mnt/nfs/u01/users01.dbf", 0, 16384, 1795531628_300000000, 1795531628_301000000),
+        Call("fsync", "/mnt/nfs/u01/redo01.log", 0, 0, 1795531628_400000000, 1795531628_412000000),
+    )
+    assert (found.failed, found.others, found.unreadable) == (1, 1, 1)
+    assert any("have no offset" in note for note in evidence.notes)
+
+
+def test_a_log_without_durations_says_how_to_trace() -> None:
+    """Without -T a call has no end."""
+    with pytest.raises(InputError, match="run strace -f -ttt -T -yy"):
+        strace.parse(['1 1795531628.123456 pread64(7</mnt/f>, "", 8192, 0) = 8192\n'])
+
+
+# --- A made log with its truth ----------------------------------------------------------------------------------------
+
+_BLOCK = 8192
+_FHS = {f"/mnt/nfs/data{number}.dbf": bytes([number]) * 32 for number in range(4)}
+
+
+def _commit(xid: int, fh: bytes) -> bytes:
+    return call(xid, 100003, 3, 21, len(fh).to_bytes(4, "big") + fh + bytes(12))
+
+
+@dataclass
+class Made:
+    """Threads that call, what goes over the wire for it, and which ops each call waited for."""
+
+    calls: list[Call] = field(default_factory=list)
+    truth: list[set[int]] = field(default_factory=list)  # XIDs
+    sent: list[tuple[float, float, int, bytes]] = field(default_factory=list)  # call, reply, XID, message; us
+    servers: dict[int, tuple[float, float]] = field(default_factory=dict)  # XID -> when the server had and sent it
+    xid: int = 0x1000
+
+    def op(self, begin: float, end: float, made: Any) -> int:
+        """An op on the client's wire, of which the server has most."""
+        self.xid += 1
+        self.sent.append((begin, end, self.xid, made(self.xid)))
+        self.servers[self.xid] = begin + 0.1 * (end - begin), end - 0.1 * (end - begin)
+        return self.xid
+
+
+def _made(seed: int, threads: int, blocks: int, seconds: float, foreign: int = 0) -> Made:
+    """`foreign` READs are of a process that is not traced."""
+    chance = random.Random(seed)
+    made = Made()
+    for _ in range(threads):
+        at = chance.uniform(0, 2000)
+        while at < seconds * 1e6:
+            path = chance.choice(list(_FHS))
+            at = _call(made, chance, path, chance.randrange(blocks) * _BLOCK, at) + chance.uniform(1, 500)
+    for _ in range(foreign):
+        begin, fh = chance.uniform(0, seconds * 1e6), chance.choice(list(_FHS.values()))
+        offset = chance.randrange(blocks) * _BLOCK
+        made.op(begin, begin + chance.uniform(300, 5000), lambda xid, fh=fh, offset=offset: read(xid, offset, fh=fh))
+    order = sorted(range(len(made.calls)), key=lambda row: made.calls[row].begin_ns)
+    made.calls, made.truth = [made.calls[row] for row in order], [made.truth[row] for row in order]
+    return made
+
+
+def _call(made: Made, chance: random.Random, path: str, offset: int, at: float) -> float:
+    """One call from `at` on; the answer is when it returns."""
+    fh, kind = _FHS[path], chance.random()
+    begin = at + chance.uniform(5, 3000)  # until its first op is sent
+
+    def read_op(at_us: float, where: int) -> tuple[int, float]:
+        end = at_us + chance.uniform(300, 5000)
+        return made.op(at_us, end, lambda xid: read(xid, where, _BLOCK, fh)), end
+
+    if kind < 0.3:
+        end, xids, name, length = at + chance.uniform(3, 20), set[int](), "pread", _BLOCK
+    elif kind < 0.75:
+        xid, end = read_op(begin, offset)
+        xids, name, length = {xid}, "pread", _BLOCK
+    elif kind < 0.82:
+        (one, end), (other, later) = read_op(begin, offset), read_op(begin + 20, offset + _BLOCK)
+        xids, end, name, length = {one, other}, max(end, later), "pread", 2 * _BLOCK
+    elif kind < 0.92:
+        end = begin + chance.uniform(300, 5000)
+        xids, name, length = {made.op(begin, end, lambda xid: write(xid, offset, _BLOCK, fh))}, "pwrite", _BLOCK
+    elif kind < 0.96:
+        end, xids, name, length = at + chance.uniform(3, 20), set(), "pwrite", _BLOCK
+    else:
+        written = begin + chance.uniform(300, 3000)
+        own = made.op(begin, written, lambda xid: write(xid, offset, _BLOCK, fh, stable=0))
+        end = written + chance.uniform(300, 3000)
+        xids, name, length, offset = {own, made.op(written + 10, end, lambda xid: _commit(xid, fh))}, "fsync", 0, 0
+    end += chance.uniform(3, 50)
+    begin_ns, end_ns = int(at) * 1000, int(end + 1) * 1000
+    made.calls.append(Call(name, path, offset, length, _EPOCH_NS + begin_ns, _EPOCH_NS + end_ns))
+    made.truth.append(xids)
+    return end
+
+
+_EPOCH_NS = 0
+
+
+def _captures(made: Made, folder: Path) -> list[Path]:
+    """The server's file and the client's."""
+    paths = []
+    for name in ("server", "client"):
+        tcp = Tcp(client=("10.77.0.2", 700), server=("10.77.0.1", 2049))
+        messages = []
+        for begin, end, xid, message in made.sent:
+            first, last = made.servers[xid] if name == "server" else (begin, end)
+            messages += [(first, ">", message), (last, "<", reply(xid))]
+        for t_us, way, message in sorted(messages, key=lambda one: one[0]):
+            tcp.send(t_us / 1000, way, message)
+        paths.append(folder / f"{name}.pcap")
+        write_pcap(paths[-1], tcp.seen_by("client", back_ms=0))
+    return paths
+
+
+def _ops(path: Path) -> Ops:
+    source = native.open_source(str(path), find_tools, path.parent, rereads=False)
+    return native.decode(source, find_tools, lambda _: None)[1].ops
+
+
+def _shifted(made: Made, ops: Ops) -> list[Call]:
+    """The calls by the clock of the captures."""
+    first = min(begin for begin, _, _, _ in made.sent)
+    shift = int(ops.t0.min()) - int(first * 1000)
+    return [Call(c.name, c.path, c.offset, c.length, c.begin_ns + shift, c.end_ns + shift) for c in made.calls]
+
+
+def _judged(made: Made, joined: Joined, ops: Ops) -> tuple[int, int, int]:
+    """Calls that were joined wrongly; those that were joined; and those that could have been."""
+    wrong = right = 0
+    for rows, cached, truth in zip(joined.ops, joined.cached.tolist(), made.truth, strict=True):
+        if rows or cached:
+            good = {int(ops.xid[row]) for row in rows} == truth
+            right, wrong = right + good, wrong + (not good)
+    return wrong, right, int(np.count_nonzero(joined.seen))
+
+
+@pytest.mark.parametrize(
+    ("threads", "blocks", "foreign", "least"),
+    [(1, 5000, 0, 0.99), (8, 5000, 0, 0.9), (8, 20, 0, 0.6), (8, 200, 2000, 0.75), (32, 500, 500, 0.6)],
+)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_no_call_is_joined_wrongly(
+    seed: int, threads: int, blocks: int, foreign: int, least: float, tmp_path: Path
+) -> None:
+    """Page cache, one op, two ops, synchronous WRITEs, fsync with COMMIT; hot blocks, and READs of others: what is
+    joined is the truth, and it is most."""
+    made = _made(seed, threads, blocks, 2.0, foreign)
+    _, client = _captures(made, tmp_path)
+    ops = _ops(client)
+    found = join(_shifted(made, ops), ops, ~ops.spread(is_reverse(ops)), {})
+    wrong, right, seen = _judged(made, found, ops)
+    assert wrong == 0
+    assert right >= least * seen
+    assert seen >= 0.95 * len(made.calls)
+    assert len(found.files) == len(_FHS)
+
+
+# --- Beside captures --------------------------------------------------------------------------------------------------
+
+
+def _log(calls: list[Call]) -> str:
+    """As strace prints them."""
+    lines = []
+    for number, one in enumerate(calls):
+        at, took = f"{one.begin_ns // 10**9}.{one.begin_ns % 10**9 // 1000:06d}", (one.end_ns - one.begin_ns) / 1e9
+        name = one.name + ("64" if one.name in ("pread", "pwrite") else "")
+        arguments = "" if one.name == "fsync" else f', "\\0"..., {one.length}, {one.offset}'
+        lines.append(f"{100 + number % 7} {at} {name}(7<{one.path}>{arguments}) = {one.length} <{took:.6f}>\n")
+    return "".join(lines)
+
+
+def _report(capsys: pytest.CaptureFixture[str], captures: list[Path], *arguments: str) -> dict[str, Any]:
+    assert cli.main([*map(str, captures), *arguments, "--json", "-"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_the_stack_shows_what_calls_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of each kind of call a block: page cache, until its op is sent, network, server, and behind; they add up."""
+    made = _made(5, 6, 5000, 2.0)
+    captures = _captures(made, tmp_path)
+    calls = _shifted(made, _ops(captures[1]))
+    (log := tmp_path / "app.strace").write_text(_log(calls))
+    found = _report(capsys, captures, "--evidence", str(log))
+    (note,) = [note for note in found["evidence"] if "are joined with what they waited for" in note]
+    assert note.startswith("app.strace: ")
+    rows = {row["layer"]: row["ms"] for row in found["stack"] if row["op"] == "pread"}
+    assert rows["call"] == pytest.approx(rows["above the wire"] + rows["network"] + rows["server"])
+    inside = rows["page cache"] + rows["until its first op is sent"] + rows["between and behind its ops"]
+    assert rows["above the wire"] == pytest.approx(inside)
+    assert rows["server"] == pytest.approx(4 * rows["network"], rel=0.02)  # as they were made
+    preads = [one.end_ns - one.begin_ns for one in calls if one.name == "pread"]
+    assert rows["call"] == pytest.approx(np.mean(preads) / 1e6, rel=0.1)
+    assert {row["op"] for row in found["stack"]} >= {"pread", "pwrite", "fsync"}
+
+
+def test_calls_of_another_time_are_not_joined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An hour later, the same load: a line says so, and the stack has no block of them."""
+    made = _made(5, 2, 5000, 0.5)
+    captures = _captures(made, tmp_path)
+    late = 3600 * 10**9
+    calls = _shifted(made, _ops(captures[1]))
+    (log := tmp_path / "app.strace").write_text(
+        _log([Call(c.name, c.path, c.offset, c.length, c.begin_ns + late, c.end_ns + late) for c in calls])
+    )
+    found = _report(capsys, captures, "--evidence", str(log))
+    assert any("none of its calls was made while the captures ran" in note for note in found["evidence"])
+    assert not any(row["op"] == "pread" for row in found["stack"])
+
+
+def test_calls_need_the_capture_of_their_client(capsys: pytest.CaptureFixture[str]) -> None:
+    """Times of a client that were inferred are not its own."""
+    server = next(path for path in SAMPLES if path.name.startswith("server"))
+    found = _report(capsys, [server], "--evidence", str(DATA / "app_strace.txt"))
+    assert any("joined with its own capture, and there is none" in note for note in found["evidence"])
+    assert not any(row["op"] == "pread" for row in found["stack"])
+
+
+def test_files_of_another_name_are_not_ours() -> None:
+    """A name that the captures know goes before what might fit; of two of one name neither is it."""
+    names = {1: "/u01/system01.dbf", 2: "/u02/system01.dbf", 3: ".../users01.dbf"}
+    assert _named("/mnt/nfs/u01/system01.dbf", names) == 1
+    assert _named("/mnt/nfs/users01.dbf", names) == 3
+    assert _named("/mnt/nfs/u03/system01.dbf", names) is None
+    assert _named("/etc/hosts", names) is None
