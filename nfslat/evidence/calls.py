@@ -3,7 +3,8 @@ and server."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,15 +18,25 @@ from nfslat.names.paths import paths_of_side
 from nfslat.results import Analysis
 from nfslat.select import is_reverse
 
+_NEARLY_ALL = 0.8  # of the ops of the captures
 _NOT = -1.0  # the server's capture does not have the op
 
 
-def of_calls(name: str, strace: Strace, c: Analysis) -> tuple[tuple[CallMeans, ...], list[str]]:
-    """Means of each kind of call, and how much of the log they are of; why there are none."""
+@dataclass(frozen=True)
+class OfCalls:
+    """What a log says of the operations of the captures."""
+
+    means: tuple[CallMeans, ...]
+    notes: list[str]  # how much of the log that is of; why there are no means
+    # Of operations nearly all of which are the only one of a call: the mean of these calls.
+    app_ms: Mapping[str, float] = field(default_factory=dict)
+
+
+def of_calls(name: str, strace: Strace, c: Analysis) -> OfCalls:
+    """Means of each kind of call, and the application's time where the calls are those of the operations."""
     if c.inferred is not None and c.inferred.side == "client":
-        return (), [
-            f"{name}: calls of the client are joined with its own capture, and there is none: they are not used"
-        ]
+        why = f"{name}: calls of the client are joined with its own capture, and there is none: they are not used"
+        return OfCalls((), [why])
     ops = c.client.ops
     # All of them, selected or not: a call whose op is not selected had its bytes from the server, too.
     joined = join(strace.calls, ops, ~ops.spread(is_reverse(ops)), _names(c))
@@ -35,7 +46,7 @@ def of_calls(name: str, strace: Strace, c: Analysis) -> tuple[tuple[CallMeans, .
     used = joined.cached | (parts[:, 0] >= 0)
     total = np.array([one.end_ns - one.begin_ns for one in strace.calls], dtype=np.int64)
     if not joined.seen.any():
-        return (), [f"{name}: none of its calls was made while the captures ran; it is left out"]
+        return OfCalls((), [f"{name}: none of its calls was made while the captures ran; it is left out"])
     found = []
     kinds = np.array([one.name for one in strace.calls])
     for kind in dict.fromkeys(kinds.tolist()):
@@ -59,7 +70,12 @@ def of_calls(name: str, strace: Strace, c: Analysis) -> tuple[tuple[CallMeans, .
                 after_ms=after,
             )
         )
-    return tuple(found), [_said(name, joined, used, total)]
+    app_ms = {}
+    for op, kind in (("READ", "pread"), ("WRITE", "pwrite")):
+        alone = (kinds == kind) & np.array([len(rows) == 1 for rows in joined.ops]) & (parts[:, 0] >= 0)
+        if op in c.ops_of and np.count_nonzero(alone) >= _NEARLY_ALL * c.ops_of[op]:
+            app_ms[op] = float(to_ms(total[alone].mean()))
+    return OfCalls(tuple(found), [_said(name, joined, used, total)], app_ms)
 
 
 def _said(name: str, joined: Joined, used: object, total: object) -> str:

@@ -32,7 +32,6 @@ _FIELDS = (
     ("storage", "storage_ms"),
 )
 _LAYERS = {layer for layer, _ in _FIELDS}
-_HEAD, _LONGEST = 50, 1 << 14  # lines of a file that tell what it is; characters of each
 _APART = 2.0  # times; so far apart are not the same requests
 _Host = tuple[Snapshot | None, Interval | None]  # the last snapshot of it, and what was between two
 
@@ -68,9 +67,10 @@ class Outside:
         for name, log in self.logs:
             from nfslat.evidence.calls import of_calls  # noqa: PLC0415
 
-            calls, said = of_calls(name, log, c)
-            known = dataclasses.replace(known, calls=(*known.calls, *calls))
-            (notes if calls else unused).extend(said)
+            calls = of_calls(name, log, c)
+            known = dataclasses.replace(known, calls=(*known.calls, *calls.means))
+            known = known.having("app_ms", dict(calls.app_ms), f"strace {name}") if calls.app_ms else known
+            (notes if calls.means else unused).extend(calls.notes)
         sources: list[Sequence[Latency]] = [one for one in self.sources if one]
         states = [host for host in (known.server_host, known.client_host) if host is not None and host.sockets]
         if self.dated or self.intervals or states:
@@ -132,13 +132,15 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
     sources: list[Sequence[Latency]] = []
     dated: list[Evidence] = []
     logs: list[tuple[str, Strace]] = []
-    for path in files.evidence:
-        from nfslat.evidence import read  # noqa: PLC0415  (late, here and below: the usual run reads no evidence)
-        from nfslat.evidence.strace import Strace  # noqa: PLC0415
-        from nfslat.evidence.sunrpc_trace import SunrpcTrace  # noqa: PLC0415
+    if not (files.evidence or files.server_snapshots or files.client_snapshots):
+        return Outside(given, sessions)
+    from nfslat.evidence import read, recordings  # noqa: PLC0415  (late, here and below: usual runs read no evidence)
+    from nfslat.evidence.strace import Strace  # noqa: PLC0415
+    from nfslat.evidence.sunrpc_trace import SunrpcTrace  # noqa: PLC0415
 
+    for path in files.evidence:
         found = read.read(path)
-        if _is_dated(found):
+        if recordings.is_dated(found):
             dated.append(found)
             continue
         notes += [f"{found.name}: {note}" for note in found.notes]
@@ -151,11 +153,9 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
             sources.append(found.latencies)
     taken: dict[str, list[str]] = {}
     for side, paths in (("server", files.server_snapshots), ("client", files.client_snapshots)):
-        recordings = [path for path in paths if _is_recording(path)]
-        taken[side] = [path for path in paths if path not in recordings]
-        from nfslat.evidence import read  # noqa: PLC0415
-
-        dated += [dataclasses.replace(read.read(path), side=side) for path in recordings]
+        recorded = [path for path in paths if recordings.is_recording(path)]
+        taken[side] = [path for path in paths if path not in recorded]
+        dated += [dataclasses.replace(read.read(path), side=side) for path in recorded]
     server, of_server = _host("--server-snapshot", taken["server"])
     client, of_client = _host("--client-snapshot", taken["client"])
     return _with_hosts(
@@ -165,30 +165,6 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
         (server, of_server),
         (client, of_client),
     )
-
-
-def _is_dated(found: Evidence) -> bool:
-    """Is it judged by when and where it was measured?"""
-    from nfslat.evidence.host_statistics import HostStatistics  # noqa: PLC0415
-    from nfslat.evidence.oracle_waits import Waits  # noqa: PLC0415
-    from nfslat.evidence.sockets import Sockets  # noqa: PLC0415
-
-    has_time = isinstance(found.record, Waits) and found.record.database is not None
-    return found.span is not None or has_time or isinstance(found.record, (HostStatistics, Sockets))
-
-
-def _is_recording(path: str) -> bool:
-    """Is it what a tool of a host printed over some time, and no snapshot?"""
-    from nfslat.evidence import host_statistics, sockets  # noqa: PLC0415
-
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            head = [line for _, line in zip(range(_HEAD), iter(lambda: file.readline(_LONGEST), ""), strict=False)]
-    except (OSError, ValueError):
-        return False  # which is said when it is read
-    if not head or head[0].startswith("# nfslat snapshot"):
-        return False
-    return any(host_statistics.belongs(line) or sockets.belongs(line) for line in head)
 
 
 def with_bundled(outside: Outside, c: Correlation) -> Outside:

@@ -171,6 +171,7 @@ def _slots(f: Facts) -> Diagnosis | None:
     if code == "client-slots" and not measured and f.sessions_open is not None and f.sessions_open < count + 0.5:
         return None  # no request is open that has no slot: the client is slow with those that have one
     proves = above is not None and f.share(above) >= _PROVES and f.unseen_ms is None and not f.is_reckoned
+    proves = proves and not f.lacks_processors  # of which that time may be
     proven = measured or proves or (above is not None and f.slots == count // connections)
     text = (
         f"the client keeps {times(count, 'call')} in flight {where} and hardly ever more"

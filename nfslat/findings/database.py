@@ -9,7 +9,7 @@ from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
 from nfslat.findings.words import percent
 
-_SOME, _MUCH = 0.1, 0.2  # of the database time: worth a word; the answer, where nothing on the wire is
+_SOME = 0.1  # of the database time: worth a word
 _LEAST_S = 60.0  # less database time is no load
 
 
@@ -68,7 +68,7 @@ def database_findings(f: Facts) -> list[Diagnosis]:
             verify="DB CPU and waits of a new AWR report add up to its DB time",
         ),
     )
-    return [found if base.sure and share >= _MUCH else replace(found, severity="info")]
+    return [found if f.lacks_processors else replace(found, severity="info")]
 
 
 def _text(base: Database, e: NoWait) -> str:

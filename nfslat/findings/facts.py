@@ -263,6 +263,13 @@ class Facts:
         return why == Why.HOST_PAUSE or self.share(kept.above_wire_ms) >= _SOME
 
     @property
+    def lacks_processors(self) -> bool:
+        """Does the client's database spend much of its time without a wait and without a processor? Then the waits that
+        it times hold time without one, too."""
+        base = self.database
+        return base is not None and base.sure and base.time.nowhere_s >= NO_WAIT * base.time.db_s
+
+    @property
     def kept_by(self) -> dict[str, float]:
         """The same by the layer that kept requests from leaving, where that is another than the client."""
         by = {"server": self.kept_ms(Why.NO_CONNECTION) + self.kept_ms(Why.WINDOW), "network": self.kept_ms(Why.LOSS)}
@@ -362,6 +369,7 @@ class Facts:
 
 
 MATTERS = 0.10
+NO_WAIT = 0.2  # of a database's time
 _SOME, _SOME_SLOWEST = 0.05, 0.10  # of the mean, or of the slowest 1 %: what all connections may have now and then
 
 

@@ -47,7 +47,7 @@ THREADS = Step(
     "whether calls wait for a thread (--server-snapshot before.txt after.txt, and --threads N)",
 )
 DISK = Step(
-    "S_TIME_FORMAT=ISO iostat -xyt 1 30 >iostat.txt",
+    "S_TIME_FORMAT=ISO iostat -xt 1 30 >iostat.txt",
     "the server, while captures are made under the same load",
     "whether it is the disk: r_await and w_await of the exported device beside this figure (--server-snapshot "
     "iostat.txt, or --storage-ms MS)",

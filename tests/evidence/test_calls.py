@@ -129,12 +129,9 @@ def _call(made: Made, chance: random.Random, path: str, offset: int, at: float) 
         xids, name, length, offset = {own, made.op(written + 10, end, lambda xid: _commit(xid, fh))}, "fsync", 0, 0
     end += chance.uniform(3, 50)
     begin_ns, end_ns = int(at) * 1000, int(end + 1) * 1000
-    made.calls.append(Call(name, path, offset, length, _EPOCH_NS + begin_ns, _EPOCH_NS + end_ns))
+    made.calls.append(Call(name, path, offset, length, begin_ns, end_ns))
     made.truth.append(xids)
     return end
-
-
-_EPOCH_NS = 0
 
 
 def _captures(made: Made, folder: Path) -> list[Path]:
@@ -233,6 +230,34 @@ def test_the_stack_shows_what_calls_waited_for(tmp_path: Path, capsys: pytest.Ca
     preads = [one.end_ns - one.begin_ns for one in calls if one.name == "pread"]
     assert rows["call"] == pytest.approx(np.mean(preads) / 1e6, rel=0.1)
     assert {row["op"] for row in found["stack"]} >= {"pread", "pwrite", "fsync"}
+
+
+def test_calls_with_one_op_each_are_the_applications_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where nearly all ops are the only one of a call, the mean of these calls is the application's for them; where
+    most are of nobody's log it is not."""
+    made = _one_each(300)
+    captures = _captures(made, tmp_path)
+    calls = _shifted(made, _ops(captures[1]))
+    (log := tmp_path / "app.strace").write_text(_log(calls))
+    found = _report(capsys, captures, "--evidence", str(log))
+    rows = {(row["op"], row["layer"]): row["ms"] for row in found["stack"]}
+    assert rows["READ", "application"] == pytest.approx(np.mean([c.end_ns - c.begin_ns for c in calls]) / 1e6, rel=0.01)
+    log.write_text(_log(calls[:60]))
+    found = _report(capsys, captures, "--evidence", str(log))
+    assert not any(row["layer"] == "application" for row in found["stack"])
+
+
+def _one_each(count: int) -> Made:
+    """One thread, one READ a call."""
+    made, chance, at = Made(), random.Random(1), 0.0
+    path, fh = next(iter(_FHS.items()))
+    for block in range(count):
+        begin = at + chance.uniform(500, 3000)
+        end = begin + chance.uniform(300, 900)
+        made.truth.append({made.op(begin, end, lambda xid, block=block: read(xid, block * _BLOCK, _BLOCK, fh))})
+        made.calls.append(Call("pread", path, block * _BLOCK, _BLOCK, int(at) * 1000, int(end + 20) * 1000))
+        at = end + 100
+    return made
 
 
 def test_calls_of_another_time_are_not_joined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -292,6 +292,17 @@ def test_the_case_of_1053_minutes(case: Case, file: str, capsys: pytest.CaptureF
     assert any("NUMA balancing" in line for line in finding["advice"]["how"])
 
 
+def test_waits_that_hold_time_without_a_processor_prove_no_slots(
+    case: Case, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The waits of the report are longer than the wire's times: slots are certain by them, and likely where the
+    sessions have no processor for most of the time."""
+    (case.folder / "busy.txt").write_text(Path(case.awr()).read_text().replace("11,877.8", "51,877.8"))
+    for path, confidence in ((case.folder / "busy.txt", "certain"), (case.awr(), "likely")):
+        found = _report(capsys, case, "--evidence", str(path), "--client-snapshot", case.snapshot())
+        assert [one["confidence"] for one in found["findings"] if one["code"] == "client-slots"] == [confidence]
+
+
 def test_it_leads_where_nothing_on_the_wire_is_slow(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
     """With the application's time unknown: beside the events of the report time lies above the wire, too."""
     text = (
