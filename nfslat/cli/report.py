@@ -153,7 +153,8 @@ def add_figures(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action=Several,
         default=[],
-        help="what scripts/snapshot.sh printed on the server (or its /proc files); twice: before and after",
+        help="what scripts/snapshot.sh printed on the server (or its /proc files); twice: before and after; or what "
+        "iostat, vmstat ... printed there",
     )
     evidence.add_argument(
         "--client-snapshot",

@@ -59,8 +59,8 @@ def meanwhile(
         else:
             end = seconds_of(one.at) - 60 * zone
             within = min(end, last) - max(end - one.step_s, first)
-            # Stamps are whole seconds.
-            if within + 1 >= one.step_s * _COVERED and within > 0:
+            # Stamps are whole seconds. What is longer than the captures is of other time for the most part.
+            if within > 0 and within + 1 >= one.step_s * _COVERED and one.step_s <= last - first:
                 inside.append(one)
                 covered[one.tool][end] = within
     enough = {tool for tool, by in covered.items() if sum(by.values()) >= _COVERED * (last - first)}

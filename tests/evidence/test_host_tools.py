@@ -6,6 +6,7 @@ hand after their manuals and public samples.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
 from pathlib import Path
@@ -349,6 +350,14 @@ def test_samples_of_another_time_or_host_are_not_judged(
     found = _report(capsys, scene, *scene.snapshot("server", "nfs1"), option, path)
     assert _storage(found) is None
     assert any(why in note for note in found["evidence"])
+
+
+def test_a_sample_that_is_longer_than_the_captures_is_not_of_their_time() -> None:
+    """A mean over a minute says little of the second in it."""
+    (one,) = _iostat(_HEADINGS["12"], _ROWS["12"])
+    stats = HostStatistics("", 4, (dataclasses.replace(one, step_s=60.0),), 0)
+    assert meanwhile(stats, _ns("2026-11-24 10:59:59", 2), None, None, "iostat").why
+    assert not meanwhile(stats, _ns("2026-11-24 10:58:59", 90), None, None, "iostat").why
 
 
 def test_samples_without_a_date_are_not_judged(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,6 +112,14 @@ def test_disks_of_the_interval_are_the_storage(host: Host, capsys: pytest.Captur
     assert busy["evidence"]["signs"][-1] == "tasks that waited for a processor 100.0 % of the time"
 
 
+def test_a_recording_stands_beside_two_snapshots(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three files of the server: the first two are before and after, whatever the third is."""
+    (extra := host.folder / "vmstat.txt").write_text((Path(__file__).parent / "data" / "app_vmstat.txt").read_text())
+    found = _report(capsys, host, *host.around(), "--server-snapshot", str(extra))
+    assert any(row["layer"] == "storage" for row in found["stack"])
+    assert any("vmstat.txt: its samples are not of the captures' time" in note for note in found["evidence"])
+
+
 @pytest.mark.parametrize(("before", "after"), [(-3600, 1), (-1, 3600), (100, 200)])
 def test_snapshots_of_another_time_do_not(
     host: Host, before: int, after: int, capsys: pytest.CaptureFixture[str]
