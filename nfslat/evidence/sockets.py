@@ -10,10 +10,13 @@ import ipaddress
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nfslat.errors import InputError
 from nfslat.evidence.records import Evidence, Socket
-from nfslat.model.tables import Connection
+
+if TYPE_CHECKING:  # help, which lists what can be read, does not wait for numpy
+    from nfslat.model.tables import Connection
 
 _END = re.compile(r"(?:\[([0-9a-fA-F:.]{2,45})\]|([0-9a-fA-F:.]{2,45}))(?:%\w{1,15})?:(\d{1,5})$")
 _FIGURE = re.compile(
