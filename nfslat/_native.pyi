@@ -289,6 +289,9 @@ def starts(calls: _Calls, threads: int, by_answer: bool, leaving: bool) -> npt.N
 def bound(calls: _Calls) -> tuple[int, int]:
     """`nfslat.kernels.dispatch.most_at_once`: so many threads must exist, and how often so many were at work."""
 
+def in_flight(calls: _Calls) -> npt.NDArray[np.int64]:
+    """`nfslat.kernels.dispatch.in_flight`: calls without an answer when each one arrives."""
+
 _I64: TypeAlias = npt.NDArray[np.int64]
 _F64: TypeAlias = npt.NDArray[np.float64]
 
@@ -311,3 +314,6 @@ def places(ascending: _I32 | _I64, wanted: _I32 | _I64) -> _I64:
 
 def order(values: _I64) -> _I64:
     """`nfslat.kernels.order.argsort`: rows in ascending order."""
+
+def ranks(values: _I64, places: Sequence[int]) -> list[int]:
+    """`nfslat.kernels.order.ranks`: what stands at some places. Raises ``ValueError`` where there are not so many."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nfslat.kernels import compiled
 from nfslat.kernels import join as kernels
 from nfslat.kernels.join import JoinSide, Several
-from nfslat.kernels.order import argsort
+from nfslat.kernels.order import argsort, ranks
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32
 
@@ -88,3 +88,16 @@ def test_rows_in_order_as_numpy_has_them(rows: int, stretch: int) -> None:
     values = np.random.default_rng(rows).integers(-1000, 1000, rows) * stretch
     assert argsort(values).tolist() == np.argsort(values, kind="stable").tolist()
     assert argsort(np.sort(values)).tolist() == list(range(rows))
+
+
+@given(st.lists(st.integers(-(1 << 62), 1 << 62) | st.integers(-9, 9), min_size=1), st.data())
+def test_a_rank_is_what_sorting_puts_there(few: list[int], data: st.DataObject) -> None:
+    """Of few numbers and many, alike and far apart, in any order; the compiled loop and numpy give the same."""
+    times = data.draw(st.sampled_from((1, 100)))
+    values = np.array(few * times, dtype=np.int64)
+    places = data.draw(st.lists(st.integers(0, len(values) - 1), min_size=1, max_size=4))
+    wanted = [sorted(values.tolist())[place] for place in places]
+    assert ranks(values, places) == wanted
+    with pytest.MonkeyPatch.context() as without:
+        without.setattr(compiled, "native", None)
+        assert ranks(values, places) == wanted

@@ -30,7 +30,7 @@ from nfslat.figures import pivots as summarize_pivots
 from nfslat.figures.intervals import intervals_of
 from nfslat.figures.matched import matched_ops
 from nfslat.figures.pivots import BY, pivot_of
-from nfslat.figures.stats import summary
+from nfslat.figures.stats import summary_of
 from nfslat.match.match import match
 from nfslat.model.details import Callers, Details, Slots, no_details
 from nfslat.model.protocol import NULL, NULL32
@@ -287,7 +287,7 @@ def _summaries(seen: Sequence[Seen]) -> list[Summary | None]:
         return [None] * 3
     client = np.array([round((one.at + one.client) * MS) - round(one.at * MS) for one in seen])
     server = np.array([round((one.at + 0.1 + one.server) * MS) - round((one.at + 0.1) * MS) for one in seen])
-    return [summary(client), summary(server), summary(client - server)]
+    return [summary_of(client), summary_of(server), summary_of(client - server)]
 
 
 @given(seen=st.lists(_SEEN, min_size=1, max_size=30), most=st.sampled_from([1, 2, 1000]), by=st.sampled_from(BY))
@@ -436,7 +436,7 @@ def test_connections_of_a_mount_with_four(decoder: Decoder) -> None:
     by_hand = {f"{address}:{port}": srts for (address, port), srts in _by_hand(c, "client", "client_port").items()}
     found = {row.key: row for row in pivot_of(c, "connection").rows}
     assert {key: row.client_ms for key, row in found.items()} == {
-        key: summary(np.array(srts)) for key, srts in by_hand.items()
+        key: summary_of(np.array(srts)) for key, srts in by_hand.items()
     }
     assert sum(row.ops > 100 for row in found.values()) == 4
 

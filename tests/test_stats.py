@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat.figures.stats import histogram, slowest, summary
+from nfslat.figures.stats import histogram, slowest, summary_of
 from nfslat.model.tables import I64
 
 US, MS = 1000, 1_000_000
@@ -80,27 +80,27 @@ def test_each_bucket_counts_what_lies_within_its_bounds(durations: list[int]) ->
 
 def test_percentiles_are_nearest_rank() -> None:
     """1 to 100 ms: the 50th of 100 values is p50, the 95th is p95, the 99th p99."""
-    made = summary(ns(*(i * MS for i in range(100, 0, -1))))
+    made = summary_of(ns(*(i * MS for i in range(100, 0, -1))))
     assert (made.mean, made.p50, made.p95, made.p99, made.max) == (50.5, 50, 95, 99, 100)
 
 
 def test_one_duration_is_all_its_percentiles() -> None:
     """One op of 7 ms."""
-    made = summary(ns(7 * MS))
+    made = summary_of(ns(7 * MS))
     assert (made.mean, made.p50, made.p95, made.p99, made.max) == (7, 7, 7, 7, 7)
 
 
 def test_no_durations_have_no_summary() -> None:
     """A mean of nothing is not zero."""
     with pytest.raises(ValueError, match="no durations"):
-        summary(ns())
+        summary_of(ns())
     assert histogram(ns()) == []
 
 
 @given(EXACT)
 def test_percentiles_are_durations_that_were_measured(durations: list[int]) -> None:
     """No value between two ops is made up; they rise to the maximum, and at least their share lies at or below."""
-    made = summary(ns(*durations))
+    made = summary_of(ns(*durations))
     measured = {duration / MS for duration in durations}
     assert {made.p50, made.p95, made.p99, made.max} <= measured
     assert made.p50 <= made.p95 <= made.p99 <= made.max == max(measured)
@@ -111,7 +111,7 @@ def test_percentiles_are_durations_that_were_measured(durations: list[int]) -> N
 @given(EXACT)
 def test_the_mean_lies_between_the_extremes(durations: list[int]) -> None:
     """Up to the last digit of a float."""
-    made = summary(ns(*durations))
+    made = summary_of(ns(*durations))
     low, high = min(durations) / MS, max(durations) / MS
     slack = 1e-12 * max(abs(low), abs(high))
     assert low - slack <= made.mean <= high + slack

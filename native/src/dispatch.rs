@@ -106,6 +106,19 @@ pub fn bound(work: &Work) -> (i64, i64) {
     (most, times)
 }
 
+/// Calls without an answer when each one arrives, itself included; what is answered at that time is.
+pub fn in_flight(work: &Work) -> Vec<i64> {
+    let mut replies = work.by_reply.iter().map(|&row| work.reply_ns[row as usize]).peekable();
+    let mut answered = 0;
+    let at_arrival = work.arrival_ns.iter().zip(1..).map(|(&now, arrived)| {
+        while replies.next_if(|&reply_ns| reply_ns <= now).is_some() {
+            answered += 1;
+        }
+        arrived - answered
+    });
+    at_arrival.collect()
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Waiting,

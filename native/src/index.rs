@@ -6,6 +6,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use hashbrown::HashTable;
+
 const WIDTH: usize = 8;
 pub const EMPTY: u32 = u32::MAX;
 /// XIDs of a client's calls under way are this near to each other, in the byte order in which they count.
@@ -17,8 +19,6 @@ struct Line {
     block: u32,
     value: [u32; WIDTH],
 }
-
-const FREE: Line = Line { owner: EMPTY, block: 0, value: [EMPTY; WIDTH] };
 
 /// XIDs that a lost stretch of a stream may have used up, in the order in which they count.
 const STRETCH: u32 = 1 << 16;
@@ -45,8 +45,10 @@ struct Xids {
 }
 
 pub struct Index {
+    /// In the order in which they came, so that those of calls under way are side by side.
     lines: Vec<Line>,
-    used: usize,
+    /// Numbers of `lines`: this table alone is read in no order, and small enough to stay near the processor.
+    places: HashTable<u32>,
     owners: Vec<Xids>,
     seed: u64,
 }
@@ -54,7 +56,8 @@ pub struct Index {
 impl Default for Index {
     fn default() -> Index {
         // Seeded anew in each process: no capture can be made so that all its XIDs meet in one place.
-        Index { lines: vec![FREE; 64], used: 0, owners: Vec::new(), seed: RandomState::new().hash_one(0u8) | 1 }
+        let seed = RandomState::new().hash_one(0u8) | 1;
+        Index { lines: Vec::new(), places: HashTable::new(), owners: Vec::new(), seed }
     }
 }
 
@@ -68,26 +71,19 @@ impl Index {
         }
     }
 
-    /// The line of a block of XIDs, or the free one where it would stand.
+    /// The line of a block of XIDs.
     #[inline]
-    fn find(&self, owner: u32, block: u32) -> usize {
-        let key = (u64::from(owner) << 32 | u64::from(block)) ^ self.seed.rotate_left(32);
-        let wide = u128::from(key) * u128::from(self.seed | 0x9e37_79b9_7f4a_7c15);
-        let mut at = (wide as u64 ^ (wide >> 64) as u64) as usize & (self.lines.len() - 1);
-        loop {
-            let line = &self.lines[at];
-            if line.owner == EMPTY || (line.block == block && line.owner == owner) {
-                return at;
-            }
-            at = (at + 1) & (self.lines.len() - 1);
-        }
+    fn find(&self, owner: u32, block: u32) -> Option<usize> {
+        let is_it = |line: &Line| line.block == block && line.owner == owner;
+        let found = self.places.find(hash(self.seed, owner, block), |at| is_it(&self.lines[*at as usize]));
+        found.map(|at| *at as usize)
     }
 
     /// The number, or `EMPTY`.
     #[inline]
     pub fn get(&self, owner: u32, xid: u32) -> u32 {
         let xid = self.counted(owner, xid);
-        self.lines[self.find(owner, xid >> 3)].value[xid as usize % WIDTH]
+        self.find(owner, xid >> 3).map_or(EMPTY, |at| self.lines[at].value[xid as usize % WIDTH])
     }
 
     /// Set or replace the number of a call.
@@ -119,9 +115,8 @@ impl Index {
 
     /// `value` becomes what `moved` says; `EMPTY` where it is no more.
     pub fn renumber(&mut self, moved: impl Fn(u32) -> u32) {
-        let lines = std::mem::replace(&mut self.lines, vec![FREE; 64]);
-        self.used = 0;
-        for line in lines.iter().filter(|line| line.owner != EMPTY) {
+        self.places = HashTable::new();
+        for line in std::mem::take(&mut self.lines) {
             for (at, value) in line.value.iter().enumerate().filter(|(_, value)| **value != EMPTY) {
                 let value = moved(*value);
                 if value != EMPTY {
@@ -132,16 +127,15 @@ impl Index {
     }
 
     fn put(&mut self, owner: u32, counted: u32, value: u32) {
-        let at = self.find(owner, counted >> 3);
-        let line = &mut self.lines[at];
-        line.value[counted as usize % WIDTH] = value;
-        if line.owner == EMPTY {
-            (line.owner, line.block) = (owner, counted >> 3);
-            self.used += 1;
-            if self.used * 3 > self.lines.len() * 2 {
-                self.grow();
-            }
-        }
+        let block = counted >> 3;
+        let at = self.find(owner, block).unwrap_or_else(|| {
+            self.lines.push(Line { owner, block, value: [EMPTY; WIDTH] });
+            let (lines, seed, at) = (&self.lines, self.seed, self.lines.len() - 1);
+            let rehash = |at: &u32| hash(seed, lines[*at as usize].owner, lines[*at as usize].block);
+            self.places.insert_unique(hash(seed, owner, block), at as u32, rehash);
+            at
+        });
+        self.lines[at].value[counted as usize % WIDTH] = value;
     }
 
     fn decide(&mut self, owner: u32, xid: u32) {
@@ -152,8 +146,8 @@ impl Index {
             Order::First(first) if first == xid => return,
             Order::First(first) if is_near(first.swap_bytes(), xid.swap_bytes()) && !is_near(first, xid) => {
                 // The one that is there already moves to where it is looked for from now on.
-                let at = self.find(owner, first >> 3);
-                let value = std::mem::replace(&mut self.lines[at].value[first as usize % WIDTH], EMPTY);
+                let value = self.get(owner, first);
+                self.put(owner, first, EMPTY);
                 self.put(owner, first.swap_bytes(), value);
                 Order::Swapped
             }
@@ -161,16 +155,13 @@ impl Index {
             _ => Order::First(xid),
         };
     }
+}
 
-    fn grow(&mut self) {
-        let lines = vec![FREE; self.lines.len() * 2];
-        for line in std::mem::replace(&mut self.lines, lines) {
-            if line.owner != EMPTY {
-                let at = self.find(line.owner, line.block);
-                self.lines[at] = line;
-            }
-        }
-    }
+#[inline]
+fn hash(seed: u64, owner: u32, block: u32) -> u64 {
+    let key = (u64::from(owner) << 32 | u64::from(block)) ^ seed.rotate_left(32);
+    let wide = u128::from(key) * u128::from(seed | 0x9e37_79b9_7f4a_7c15);
+    wide as u64 ^ (wide >> 64) as u64
 }
 
 fn is_near(a: u32, b: u32) -> bool {

@@ -1,4 +1,4 @@
-//! Numbers in, their rows in ascending order out.
+//! Numbers in, their rows in ascending order out; or only what would stand at some places of that order.
 //!
 //! The twin of `nfslat/kernels/order.py`.
 
@@ -41,6 +41,36 @@ pub fn order(values: &[i64]) -> Vec<i64> {
     rows.into_iter().map(|one| i64::from(one as u32)).collect()
 }
 
+/// Numbers are put into so many bins, two to that, and what is looked for is looked for in one of them.
+const BIN_BITS: u32 = 16;
+
+/// What stands at each of `places`, counted from 0, when `values` ascend. Panics where there are not so many.
+pub fn ranks(values: &[i64], places: &[usize]) -> Vec<i64> {
+    let (Some(&least), Some(&most)) = (values.iter().min(), values.iter().max()) else { return Vec::new() };
+    let range = most.wrapping_sub(least) as u64;
+    let shift = (u64::BITS - range.leading_zeros()).saturating_sub(BIN_BITS);
+    if values.len() < FEW || shift == 0 && range as usize >= values.len() {
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable();
+        return places.iter().map(|&place| sorted[place]).collect();
+    }
+    let bin = |value: i64| (value.wrapping_sub(least) as u64 >> shift) as usize;
+    let mut ends = vec![0; bin(most) + 1];
+    values.iter().for_each(|&value| ends[bin(value)] += 1);
+    let mut sum = 0;
+    ends.iter_mut().for_each(|end| (*end, sum) = (sum + *end, sum + *end));
+    let found = places.iter().map(|&place| {
+        let at = ends.partition_point(|&end| end <= place);
+        let before = if at == 0 { 0 } else { ends[at - 1] };
+        if shift == 0 {
+            return least + at as i64;
+        }
+        let inside: Vec<i64> = values.iter().copied().filter(|&value| bin(value) == at).collect();
+        ranks(&inside, &[place - before])[0]
+    });
+    found.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +87,20 @@ mod tests {
             let mut wanted: Vec<i64> = (0..values.len() as i64).collect();
             wanted.sort_by_key(|&row| values[row as usize]);
             proptest::prop_assert_eq!(order(&values), wanted);
+        }
+
+        #[test]
+        fn what_stands_at_a_place_is_what_sorting_puts_there(
+            values in proptest::collection::vec(-3000_i64..3000, 1..1500),
+            stretch in proptest::sample::select(vec![1, 3_000_000_007, i64::MAX / 3000]),
+            outlier in proptest::option::of(proptest::num::i64::ANY),
+        ) {
+            let values: Vec<i64> = values.into_iter().map(|value| value * stretch).chain(outlier).collect();
+            let mut wanted = values.clone();
+            wanted.sort_unstable();
+            let places: Vec<usize> = (0..values.len()).step_by(7).collect();
+            let wanted: Vec<i64> = places.iter().map(|&place| wanted[place]).collect();
+            proptest::prop_assert_eq!(ranks(&values, &places), wanted);
         }
     }
 }

@@ -231,6 +231,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernels::join, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::heard_of, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::order, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::ranks, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::in_flight, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::places, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::starts, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::bound, module)?)?;

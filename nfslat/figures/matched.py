@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ from nfslat.answer import model
 from nfslat.decompose import PART_NAMES
 from nfslat.figures.completeness import completeness_of
 from nfslat.figures.inflight import queue_ms
-from nfslat.figures.stats import slowest, summary, summary_of
+from nfslat.figures.stats import slowest, summary_of
 from nfslat.model.blocks import each_block, filled, side_by_side, tally
 from nfslat.model.protocol import NULL, op_name, program_name, version_name
 from nfslat.model.tables import I16, I32, I64, UNSTABLE_WRITE, Bool, Kind, Miss
@@ -87,9 +87,11 @@ def _figures(
     client, server = c.client_srt_ns, c.server_srt_ns
     groups = Groups.of(c.client.ops.kinds, c.kind)
 
-    def summaries(of_rows: Callable[[I64], I64]) -> list[tuple[model.Summary, int]]:
+    def grouped(durations: I64) -> I64:
+        return filled(len(client), np.int64, lambda at: durations[groups.order[at].astype(np.int64)])
+
+    def summaries(durations: I64) -> list[tuple[model.Summary, int]]:
         """Of each operation, then of all ops: the figures, and how many are negative."""
-        durations = filled(len(client), np.int64, lambda at: of_rows(groups.order[at].astype(np.int64)))
         spans = [*groups.spans, slice(None)]
         return [(summary_of(durations[span]), int(np.count_nonzero(durations[span] < 0))) for span in spans]
 
@@ -97,11 +99,8 @@ def _figures(
         group = groups.of_kind[c.kind[at]].astype(np.int64)
         return [np.bincount(group, weights=part, minlength=len(groups.keys)) for part in c.parts.all_ns(at)]
 
-    columns = (
-        summaries(lambda rows: client[rows]),
-        summaries(lambda rows: server[rows]),
-        summaries(lambda rows: client[rows] - server[rows]),
-    )
+    at_client, at_server = grouped(client), grouped(server)
+    columns = summaries(at_client), summaries(at_server), summaries(at_client - at_server)
     sums = np.sum(each_block(len(client), part_sums), axis=0)
     spans: list[slice | I32] = [*(groups.order[span] for span in groups.spans), slice(None)]
     rows = [
@@ -154,7 +153,7 @@ def row_of(c: Analysis, names: tuple[str, str, str], rows: I64) -> model.Matched
     network = client - server
     parts = np.array([part.sum() for part in c.parts.all_ns(rows)])
     negative = int(np.count_nonzero(network < 0))
-    return _row(c, names, summary(client), summary(server), (summary(network), negative), parts, rows)
+    return _row(c, names, summary_of(client), summary_of(server), (summary_of(network), negative), parts, rows)
 
 
 def unstable_writes(c: Analysis) -> Bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from nfslat.errors import InputError, UsageError
 from nfslat.inflight.play import Load, Order, Played, hand_overs_ns, play
-from nfslat.model.blocks import ranked
+from nfslat.kernels.order import ranked
 from nfslat.model.tables import I64, Bool
 
 MOST_OPS = 50_000  # that are played; half a second

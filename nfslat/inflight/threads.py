@@ -25,8 +25,8 @@ import numpy as np
 
 from nfslat.inflight.entropy import RESOLUTION_NS, RULED_OUT, SURE, Scores, is_worse
 from nfslat.inflight.fit import Replay, in_lockstep, misfit
-from nfslat.kernels.dispatch import Order, Work, most_at_once, starts
-from nfslat.kernels.heard import places
+from nfslat.kernels.dispatch import Order, Work, in_flight, most_at_once, starts
+from nfslat.kernels.order import ranks
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I16, I64, Bool
 
@@ -89,13 +89,6 @@ def lower_bound(work: Work) -> Bound:
     return Bound(*most_at_once(work))
 
 
-def in_flight_at_arrival(work: Work) -> I64:
-    """Calls that are unanswered when each one arrives, itself included."""
-    depth = np.arange(1, len(work.arrival_ns) + 1)
-    depth -= places(work.reply_ns[work.by_reply], work.arrival_ns + 1)
-    return depth
-
-
 def find_threads(
     work: Work,
     kind: I16,
@@ -109,7 +102,7 @@ def find_threads(
     calls that were not captured, ascending (none), `light` masks calls that need neither data nor a name (none).
     """
     bound = lower_bound(work if plain is None or plain.all() else work.part(np.flatnonzero(plain)))
-    depth = in_flight_at_arrival(work)
+    depth = in_flight(work)
     most = int(depth.max(initial=0))
     # Whether a call came before or after a reply of the same stamp is not known.
     bound = bound._replace(threads=min(bound.threads, most))
@@ -241,10 +234,11 @@ def _the_unqueued(work: Work, main: Bool, depth: I64, bound: Bound) -> _Unqueued
 
 def _median(times: I64) -> tuple[float, float, float]:
     """The median, between what it is at least and at most: as many ranks off as chance may be; of few times, all."""
-    ordered, count = np.sort(times), len(times)
+    count = len(times)
     off = SURE * np.sqrt(count) / 2
     low, high = max(int(count / 2 - off), 0), min(int(np.ceil(count / 2 + off)), count - 1)
-    return float(ordered[low]), float(np.median(ordered)), float(ordered[high])
+    least, *middle, most = ranks(times, [low, (count - 1) // 2, count // 2, high])
+    return float(least), sum(middle) / 2, float(most)
 
 
 def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: Scores) -> int | str:

@@ -79,6 +79,19 @@ def most_at_once_by_numpy(work: Work) -> tuple[int, int]:
     return int(inside.max()), int(np.count_nonzero(inside == inside.max()))
 
 
+def in_flight(work: Work) -> I64:
+    """Calls without an answer when each one arrives, itself included; what is answered at that time is."""
+    if compiled.native is None:
+        return in_flight_by_numpy(work)
+    return np.asarray(compiled.native.in_flight(work))
+
+
+def in_flight_by_numpy(work: Work) -> I64:
+    """`in_flight` without the compiled loop."""
+    answered = np.searchsorted(work.reply_ns[work.by_reply], work.arrival_ns, side="right")
+    return np.arange(1, len(answered) + 1) - answered
+
+
 def starts(work: Work, threads: int, order: Order = Order.TURNS_BY_START) -> I64:
     """When each call is taken by one of so many `threads`; NULL where it must have been taken before the model says so.
 

@@ -41,12 +41,6 @@ def rank(rows: int | I64, percent: int) -> int | I64:
     return -(-rows * percent // 100) - 1
 
 
-def ranked(numbers: I64, percent: int) -> int:
-    """A percentile of `numbers`, which are at least one and in any order."""
-    at = rank(len(numbers), percent)
-    return int(np.partition(numbers, at)[at])
-
-
 def tally(rows: int, count: int, work: Callable[[slice], npt.NDArray[np.integer[Any]]]) -> I64:
     """How often each number from 0 to `count` - 1 occurs in what `work` makes of each block of `rows` rows."""
     parts = each_block(rows, lambda at: np.bincount(work(at), minlength=count))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.figures.stats import summary
+from nfslat.figures.stats import summary_of
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8, I32, I64, Bool, endpoint
 from nfslat.tcp.packets import PSH, Kind, Packets, Talk
@@ -41,7 +41,7 @@ def spread(durations_ns: I64) -> Spread | None:
     """None of no durations."""
     if not len(durations_ns):
         return None
-    found = summary(durations_ns)
+    found = summary_of(durations_ns)
     return Spread(len(durations_ns), found.mean, found.p50, found.p95, found.p99, found.max)
 
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from nfslat.figures.stats import summary
+from nfslat.figures.stats import summary_of
 from nfslat.model.causes import Cause, code
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, endpoint
@@ -146,7 +146,7 @@ def rounds(shared: Shared, direction: int) -> Rounds:
 def _trips(rtt_ns: I64) -> Trips | None:
     if not len(rtt_ns):
         return None
-    found = summary(rtt_ns)
+    found = summary_of(rtt_ns)
     return Trips(
         count=len(rtt_ns),
         min_ms=to_ms(int(rtt_ns.min())),

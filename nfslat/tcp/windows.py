@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nfslat.model.blocks import ranked
+from nfslat.kernels.order import ranked
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, endpoint
 from nfslat.model.units import to_ms

@@ -80,6 +80,13 @@ pub(super) fn bound(py: Python<'_>, calls: Calls<'_>) -> PyResult<(i64, i64)> {
     Ok(py.detach(|| dispatch::bound(&work)))
 }
 
+/// Calls without an answer when each one arrives (`nfslat.kernels.dispatch.in_flight`).
+#[pyfunction]
+pub(super) fn in_flight<'py>(py: Python<'py>, calls: Calls<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let work = work(&calls)?;
+    Ok(column(py, py.detach(|| dispatch::in_flight(&work))))
+}
+
 type Times<'py> = PyReadonlyArray1<'py, i64>;
 type Column<'py, T> = Bound<'py, PyArray1<T>>;
 
@@ -189,4 +196,14 @@ pub(super) fn places<'py>(
 pub(super) fn order<'py>(py: Python<'py>, values: Times<'py>) -> PyResult<Column<'py, i64>> {
     let values = values.as_slice()?;
     Ok(column(py, py.detach(|| ordering::order(values))))
+}
+
+/// What stands at some places of ascending numbers (`nfslat.kernels.order.ranks`).
+#[pyfunction]
+pub(super) fn ranks(py: Python<'_>, values: Times<'_>, places: Vec<usize>) -> PyResult<Vec<i64>> {
+    let values = values.as_slice()?;
+    if places.iter().any(|place| *place >= values.len()) {
+        return Err(PyValueError::new_err("there are not so many numbers"));
+    }
+    Ok(py.detach(|| ordering::ranks(values, &places)))
 }

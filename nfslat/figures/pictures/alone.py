@@ -14,7 +14,7 @@ from nfslat.figures.pictures.events import connections_lost
 from nfslat.figures.pictures.flying import flying, limit_of_server
 from nfslat.figures.stats import longest
 from nfslat.figures.wireshark import of_side
-from nfslat.model.blocks import ranked
+from nfslat.kernels.order import ranked
 from nfslat.model.tables import I64, endpoint
 from nfslat.model.units import iso, to_ms
 from nfslat.results import Side

@@ -15,7 +15,8 @@ import numpy as np
 from nfslat.fleet.run.changes import is_more, is_same, stable
 from nfslat.inflight.jobs import Jobs
 from nfslat.inflight.server import threads_of
-from nfslat.inflight.threads import FEWEST, Bound, Threads, in_flight_at_arrival, lower_bound
+from nfslat.inflight.threads import FEWEST, Bound, Threads, lower_bound
+from nfslat.kernels.dispatch import in_flight
 from nfslat.model.tables import I64
 
 _SOME_DEEP = 0.005  # of the calls come while more are in flight than are known to be in threads; else nothing waits
@@ -52,7 +53,7 @@ def find_by_time(jobs: Jobs, whole: Threads, bounds: I64) -> ByTime:
     told_by = [short] * len(spans)
     if len(spans) == 1 or (whole.limited and _explains(jobs, whole, spans)):
         return ByTime(whole, tuple(least), (None,) * len(spans), tuple(told_by))
-    alone = _alone(jobs, in_flight_at_arrival(jobs.work), spans, least)
+    alone = _alone(jobs, in_flight(jobs.work), spans, least)
     others = []
     agreed = not whole.limited
     for windows, threads in stable(alone, least):
