@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import io
 import os
@@ -41,6 +42,7 @@ _WIDTH = 80  # of pipes and files
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; returns the exit status (docs/use.md). Every problem that the user can solve is one line, no traceback."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    gc.set_threshold(100_000)  # a run makes few objects that refer to each other, and imports many that stay
     if sys.stdout is None:
         say("standard output is closed")
         return UsageError.exit_status
