@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from nfslat.clock.clock import Clock
-from nfslat.model.blocks import filled
+from nfslat.model.blocks import filled, together
 from nfslat.model.tables import CALL_SHOWN_LAST, I32, I64, REPLY_SHOWN_LAST, Matched, Ops
 
 # How the SRT of an op is measured.
@@ -26,7 +26,7 @@ _INSTANTS = ("c0", "c1", "s1", "s2", "s3", "c3")  # each part lies between two n
 class ClientClock(Protocol):
     """What puts instants of the server's clock on the client's (`nfslat.clock.clock.Clock`)."""
 
-    def on_client(self, client_rows: I64, *server_ns: I64) -> list[I64]:
+    def on_client(self, client_rows: I32 | I64, *server_ns: I64) -> list[I64]:
         """For the ops matched to `client_rows`, int64 ns."""
         ...
 
@@ -37,7 +37,7 @@ class ConstantOffset:
 
     theta_ns: int
 
-    def on_client(self, _: I64, *server_ns: I64) -> list[I64]:
+    def on_client(self, _: I32 | I64, *server_ns: I64) -> list[I64]:
         """For any ops, int64 ns."""
         return [ns - self.theta_ns for ns in server_ns]
 
@@ -68,9 +68,10 @@ class Parts:
 
     def _instants(self, at: slice | I64, asked: tuple[str, ...]) -> list[I64]:
         """Instants on the client's clock."""
-        s, c = self.matched.rows(at)
+        known = self.matched.client[at]
+        s, c = together(self.matched.server[at]), together(known)
         of_server = [getattr(self.server, f"t{name[1]}")[s] for name in asked if name[0] == "s"]
-        placed = iter(self.clock.on_client(c, *of_server) if of_server else [])
+        placed = iter(self.clock.on_client(known, *of_server) if of_server else [])
         return [next(placed) if name[0] == "s" else getattr(self.client, f"t{name[1]}")[c] for name in asked]
 
 
@@ -96,17 +97,17 @@ def srt_instants(ops: Ops, definition: str, side: str, rows: slice | I32 | I64 =
 def client_srt_ns(client: Ops, matched: Matched, definition: str) -> I64:
     """Client SRT of each matched op."""
     rows = matched.client
-    return filled(len(rows), np.int64, lambda at: srt_ns(client, definition, "client", rows[at].astype(np.int64)))
+    return filled(len(rows), np.int64, lambda at: srt_ns(client, definition, "client", together(rows[at])))
 
 
 def server_srt_ns(server: Ops, matched: Matched, clock: Clock, definition: str) -> I64:
     """Server SRT of each matched op; on the client's clock where the two run at different rates."""
 
     def measure(at: slice) -> I64:
-        of_server, of_client = matched.rows(at)
+        of_server = together(matched.server[at])
         if not clock.drifts:
             return srt_ns(server, definition, "server", of_server)
-        begin, end = clock.on_client(of_client, *srt_instants(server, definition, "server", of_server))
+        begin, end = clock.on_client(matched.client[at], *srt_instants(server, definition, "server", of_server))
         return end - begin
 
     return filled(len(matched), np.int64, measure)

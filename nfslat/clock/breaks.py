@@ -14,6 +14,7 @@ import numpy as np
 from nfslat.clock.clock import Segment, Step
 from nfslat.clock.envelope import STEEPEST, Points
 from nfslat.clock.runs import Run, possible
+from nfslat.model.blocks import together
 from nfslat.model.tables import I32, I64, Bool, Matched, Ops
 
 _LEAST_STEP_NS = 100_000  # stamps are out of order by so much; ntpd steps by 128 ms or more, chronyd by its makestep
@@ -38,7 +39,8 @@ class Seen:
     @classmethod
     def of(cls, server: Ops, client: Ops, matched: Matched, rows: slice, near: Self | None = None) -> Self:
         """The points of matched ops, with the origin of `near` or that of the first."""
-        s, c = matched.rows(rows)
+        row = matched.client[rows]
+        s, c = together(matched.server[rows]), together(row)
 
         def points(first: str, last: str, first_frame: I32, last_frame: I32, sign: int) -> tuple[I64, I64, I32]:
             x, x_last = getattr(client, first)[c], getattr(client, last)[c]
@@ -53,7 +55,7 @@ class Seen:
         over, under = (
             Points((x - x0_ns).astype(np.float64), (y - y0_ns).astype(np.float64)) for x, y in ((ox, oy), (ux, uy))
         )
-        return cls(c, over, under, over_frame, under_frame, x0_ns, y0_ns)
+        return cls(row.astype(np.int64), over, under, over_frame, under_frame, x0_ns, y0_ns)
 
     def __len__(self) -> int:
         return len(self.row)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nfslat.clock.envelope import Lines
-from nfslat.model.blocks import each_block
+from nfslat.model.blocks import each_block, together
 from nfslat.model.tables import I32, I64, Bool, Matched, Ops
 
 
@@ -111,7 +111,7 @@ class Clock:
         errors = [segment.errors_at(since).max() for segment, since in zip(self.segments, ends, strict=True)]
         return int(np.ceil(max(errors)))
 
-    def pieces(self, client_rows: I64) -> list[tuple[Segment, slice | Bool]]:
+    def pieces(self, client_rows: I32 | I64) -> list[tuple[Segment, slice | Bool]]:
         """Which of `client_rows` each segment is for; those without any are left out."""
         if len(self.segments) < 2:
             return [(segment, slice(None)) for segment in self.segments]
@@ -120,7 +120,7 @@ class Clock:
         masks = [(segment, number == at) for at, segment in enumerate(self.segments)]
         return [(segment, mask) for segment, mask in masks if mask.any()]
 
-    def on_client(self, client_rows: I64, *server_ns: I64) -> list[I64]:
+    def on_client(self, client_rows: I32 | I64, *server_ns: I64) -> list[I64]:
         """Instants of the server's ops that match `client_rows`, on the client's clock; about so where nothing fits."""
         if not self.segments:
             return [ns - self.rough_ns for ns in server_ns]
@@ -148,9 +148,9 @@ class Clock:
         middles = np.array([segment.t_ns for segment in self.segments])
 
         def sums(at: slice) -> npt.NDArray[np.float64]:
-            rows = client_rows[at].astype(np.int64)
-            number = np.searchsorted(starts, rows, side="right") if len(starts) else np.zeros(len(rows), dtype=np.int64)
-            weights = (None, client.t0[rows] - middles[number], client.t3[rows] - middles[number])
+            number = np.searchsorted(starts, client_rows[at], side="right")
+            rows, middle = together(client_rows[at]), middles[number] if len(starts) else middles
+            weights = (None, client.t0[rows] - middle, client.t3[rows] - middle)
             return np.array([np.bincount(number, weights=w, minlength=len(middles)) for w in weights])
 
         counts, *moments = np.sum(each_block(len(client_rows), sums), axis=0)

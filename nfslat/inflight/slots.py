@@ -46,7 +46,7 @@ _MEAN, _LONG_NS, _SURE = 4 / 3, 1_000_000, 2
 _SLOWER = 2  # times as long slots of a slow client may take; where half of the calls take longer it is an application
 _TURNS = 0.4  # of the calls go out when the same number of others did: files chosen at random come to 0.2
 _ALONE = 0.95  # of the calls for a file that had one before, those that come behind its reply
-_ENOUGH = 200_000  # ops tell how files take turns
+_ENOUGH = 50_000  # ops tell how files take turns
 _APART = 4  # replies must be so many times further apart than the time in which a call follows one
 _HIDDEN = 0.25  # of the ops: with more in flight and not seen no level says anything
 _USED = 0.1  # of the ops of a mount's busiest connection: those with less (mounting, reconnecting) do not count
@@ -166,18 +166,18 @@ def _mount(
     count = sum(len(rows) for _, rows in parts)
     most = max(len(rows) for _, rows in parts)
     parts = sorted((part for part in parts if len(part[1]) >= _USED * most), key=lambda part: -len(part[1]))
-    found = tuple(
-        held_at(ops.t0[rows], ops.t3[rows], hidden, conn, ops.fh[rows], None if stamps is None else stamps.take(rows))
-        for conn, rows in parts
-    )
+    found, used = [], []
+    for conn, rows in parts:
+        starts, ends = ops.t0[rows], ops.t3[rows]
+        found.append(held_at(starts, ends, hidden, conn, ops.fh[rows], None if stamps is None else stamps.take(rows)))
+        used.append((int(starts.min()), int(ends.max())))
     if len(parts) == 1:
-        return MountSlots(client, server, count, 1, found[0].levels, found)
-    used = [(int(ops.t0[rows].min()), int(ops.t3[rows].max())) for _, rows in parts]
+        return MountSlots(client, server, count, 1, found[0].levels, tuple(found))
     nconnect = levels(*(np.array(column, dtype=np.int64) for column in zip(*used, strict=True))).max
     if together is None or sum(len(rows) for _, rows in parts) < count:
         rows = np.concatenate([rows for _, rows in parts])
         together = levels(ops.t0[rows], ops.t3[rows])
-    return MountSlots(client, server, count, max(nconnect, 1), together, found)
+    return MountSlots(client, server, count, max(nconnect, 1), together, tuple(found))
 
 
 def held_at(

@@ -32,6 +32,14 @@ def filled(rows: int, dtype: npt.DTypeLike, work: Callable[[slice], npt.NDArray[
     return out
 
 
+def together(rows: npt.NDArray[np.signedinteger[Any]]) -> slice | I64:
+    """Row numbers as numpy takes them soonest: a slice, which copies nothing, where each is one more than the last."""
+    begin, end = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
+    if end - begin == len(rows) and (rows[1:] > rows[:-1]).all():
+        return slice(begin, end)
+    return rows.astype(np.int64)
+
+
 @overload
 def rank(rows: int, percent: int) -> int: ...
 @overload
