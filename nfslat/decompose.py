@@ -61,6 +61,10 @@ class Parts:
         begin, end = self._instants(at, _INSTANTS[place : place + 2])
         return end - begin
 
+    def whole_ns(self, name: str) -> I64:
+        """The part `name` of all matched ops."""
+        return filled(len(self.matched), np.int64, lambda at: self.ns(name, at))
+
     def all_ns(self, at: slice | I64 = slice(None)) -> tuple[I64, I64, I64, I64, I64]:
         """Each part of the matched ops in rows `at`, in the order of ``PART_NAMES``."""
         c0, c1, s1, s2, s3, c3 = self._instants(at, _INSTANTS)

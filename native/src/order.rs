@@ -59,16 +59,19 @@ pub fn ranks(values: &[i64], places: &[usize]) -> Vec<i64> {
     values.iter().for_each(|&value| ends[bin(value)] += 1);
     let mut sum = 0;
     ends.iter_mut().for_each(|end| (*end, sum) = (sum + *end, sum + *end));
-    let found = places.iter().map(|&place| {
-        let at = ends.partition_point(|&end| end <= place);
-        let before = if at == 0 { 0 } else { ends[at - 1] };
-        if shift == 0 {
-            return least + at as i64;
-        }
-        let inside: Vec<i64> = values.iter().copied().filter(|&value| bin(value) == at).collect();
-        ranks(&inside, &[place - before])[0]
-    });
-    found.collect()
+    let bins = places.iter().map(|&place| ends.partition_point(|&end| end <= place));
+    if shift == 0 {
+        return bins.map(|at| least + at as i64).collect();
+    }
+    let mut found: Vec<(usize, Vec<i64>)> = bins.map(|at| (at, Vec::new())).collect();
+    let mut is_wanted = vec![false; ends.len()];
+    found.iter().for_each(|(at, _)| is_wanted[*at] = true);
+    for &value in values.iter().filter(|&&value| is_wanted[bin(value)]) {
+        let at = bin(value);
+        found.iter_mut().filter(|(wanted, _)| *wanted == at).for_each(|(_, inside)| inside.push(value));
+    }
+    let place_in = |at: usize, place: usize| place - if at == 0 { 0 } else { ends[at - 1] };
+    found.iter().zip(places).map(|((at, inside), &place)| ranks(inside, &[place_in(*at, place)])[0]).collect()
 }
 
 #[cfg(test)]

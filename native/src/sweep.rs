@@ -16,23 +16,23 @@ struct Event {
 ///
 /// An op that ends before it starts makes the count one too low for no time: it is 0 then.
 fn sweep(starts: &[i64], ends: &[i64], mut visit: impl FnMut(&Event)) {
+    let next = |column: &[i64], at: usize| column.get(at).copied().unwrap_or(i64::MAX);
     let (mut started, mut ended) = (0, 0);
     let (mut level, mut before) = (0_i64, 0_i64);
-    let mut last_ns = starts.first().copied().unwrap_or(0).min(ends.first().copied().unwrap_or(0));
+    let (mut start, mut end) = (next(starts, 0), next(ends, 0));
+    let mut last_ns = start.min(end);
     let mut was_end = false;
-    while started < starts.len() || ended < ends.len() {
-        let is_start = ended == ends.len() || started < starts.len() && starts[started] < ends[ended];
-        let t_ns = if is_start { starts[started] } else { ends[ended] };
-        if t_ns != last_ns || started + ended == 0 {
-            before = level;
-        }
-        level += if is_start { 1 } else { -1 };
+    for at in 0..starts.len() + ends.len() {
+        // Which comes next is as good as chance, so that nothing here depends on it but what is added.
+        let is_start = ended == ends.len() || start < end;
+        let t_ns = if is_start { start } else { end };
+        before = if t_ns != last_ns || at == 0 { level } else { before };
+        level += 2 * i64::from(is_start) - 1;
         started += usize::from(is_start);
         ended += usize::from(!is_start);
-        let next_ns = match (starts.get(started), ends.get(ended)) {
-            (Some(&start), Some(&end)) => start.min(end),
-            (start, end) => start.or(end).copied().unwrap_or(t_ns),
-        };
+        (start, end) = (next(starts, started), next(ends, ended));
+        let is_last = at + 1 == starts.len() + ends.len();
+        let next_ns = if is_last { t_ns } else { start.min(end) };
         visit(&Event {
             t_ns,
             is_start,

@@ -148,9 +148,12 @@ class Clock:
         middles = np.array([segment.t_ns for segment in self.segments])
 
         def sums(at: slice) -> npt.NDArray[np.float64]:
+            rows = together(client_rows[at])
+            if not starts:
+                since_ns = [(times[rows] - middles[0]).sum() for times in (client.t0, client.t3)]
+                return np.array([[len(client_rows[at])], *([ns] for ns in since_ns)], dtype=np.float64)
             number = np.searchsorted(starts, client_rows[at], side="right")
-            rows, middle = together(client_rows[at]), middles[number] if len(starts) else middles
-            weights = (None, client.t0[rows] - middle, client.t3[rows] - middle)
+            weights = (None, client.t0[rows] - middles[number], client.t3[rows] - middles[number])
             return np.array([np.bincount(number, weights=w, minlength=len(middles)) for w in weights])
 
         counts, *moments = np.sum(each_block(len(client_rows), sums), axis=0)

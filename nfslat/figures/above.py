@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nfslat.findings.facts import KeptAbove
+from nfslat.model.blocks import distinct
 from nfslat.model.causes import Cause, code
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool
@@ -64,7 +65,7 @@ def _silent(c: Analysis, calls: Bool) -> list[Stops]:
     """Pauses of the client's TCP, with data to send, that the server's window made, or data that were lost."""
     ops = c.client.ops
     found = silences(c.client.decoded, c.server.decoded)
-    ways = np.unique(ops.conn[calls].astype(np.int64) * 2 + ops.direction[calls])
+    ways = distinct(ops.conn[calls] * 2 + ops.direction[calls], 2 * len(ops.connections))
     of_calls = np.isin(found.way, ways) & (found.pauses.begin_ns != NULL)
     stops = []
     for why, causes in _SILENT.items():

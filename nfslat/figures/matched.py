@@ -37,7 +37,8 @@ class Groups:
     def of(cls, kinds: Sequence[Kind], kind: I16) -> Self:
         """Groups of the rows whose kinds are `kind`."""
         keys, of_kind = keys_of(kinds, kind)
-        return cls(keys, of_kind, *side_by_side(len(kind), len(keys), lambda at: of_kind[kind[at]]))
+        group = of_kind.take(kind)  # sooner than by an index of 16 bits
+        return cls(keys, of_kind, *side_by_side(len(kind), len(keys), lambda at: group[at]))
 
 
 def keys_of(kinds: Sequence[Kind], kind: I16) -> tuple[list[Key], I16]:
@@ -182,7 +183,8 @@ def _part_summaries(c: Analysis, server_ms: model.Summary) -> model.PartSummarie
     error = to_ms(c.clock.worst_error_ns) if c.clock.fits else None
 
     def of(name: str) -> model.Summary:
-        return summary_of(filled(len(c.matched), np.int64, lambda at: c.parts.ns(name, at)))
+        known = {} if c.charges is None else c.charges.net_ns
+        return summary_of(known[name] if name in known else c.parts.whole_ns(name))
 
     one_way = {name: of(name) for name in ("call_net", "reply_net")}
     told = {name: found if error is not None and abs(found.p50) > error else None for name, found in one_way.items()}

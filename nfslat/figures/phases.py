@@ -25,6 +25,7 @@ from nfslat.findings.slow_ops import SLOW_OPS, STORAGE
 from nfslat.findings.verdict import where_it_goes
 from nfslat.findings.words import lowered, percent
 from nfslat.inflight.changes import changes
+from nfslat.model.blocks import largest
 from nfslat.model.tables import I64
 from nfslat.model.units import iso, to_ms, utc
 from nfslat.results import Analysis
@@ -99,7 +100,7 @@ def spans_of(c: Analysis, borders: Sequence[int] | None = None) -> list[Span]:
 def _borders(c: Analysis, begins: I64) -> list[int]:
     """By the times of the operation that takes most of the time, for another mix of operations is no other state of the
     hosts."""
-    main = np.flatnonzero(c.kind == np.argmax(np.bincount(c.kind, np.maximum(c.client_srt_ns, 0))))
+    main = np.flatnonzero(c.kind == largest(c.kind, lambda at: np.maximum(c.client_srt_ns[at], 0)))
     rows = main[np.argsort(begins[main], kind="stable")]
     server = c.server_srt_ns[rows]
     return [int(begins[rows[cut]]) for cut in changes([server, c.client_srt_ns[rows] - server])]

@@ -127,7 +127,9 @@ def late_of_all(own_ns: I64, op: I64) -> dict[int, float]:
 def _own_ns(c: Analysis) -> I64:
     """Of each matched op its time in the server without the wait for a thread, and without what TCP, a pause of the
     host or a new connection made of it. Times that were inferred are all alike below what they are known to."""
-    own = c.server_srt_ns - np.maximum(c.inflight.load.queue_ns[c.matched.server], 0)
+    load, own = c.inflight.load, c.server_srt_ns.copy()
+    if load.threads.limited:
+        own -= np.maximum(load.queue_ns[c.matched.server], 0)
     if c.charges is not None:
         rare = c.charges.rare
         taken = (rare.place == place("server")) & np.isin(rare.cause, [*map(code, FROM_OUTSIDE | {Cause.HOST_PAUSE})])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.kernels.dispatch import Work
-from nfslat.model.blocks import side_by_side
+from nfslat.model.blocks import distinct, side_by_side
 from nfslat.model.details import Blocked
 from nfslat.model.protocol import IN_MEMORY_OPS, NFS, NFSACL, NULL, op_name
 from nfslat.model.tables import I16, I32, I64, U32, Bool, Loose, Ops, State
@@ -106,7 +106,7 @@ def find_jobs(ops: Ops, loose: Loose, reverse: Bool, blocked: Blocked | None = N
         reply = np.maximum(reply, arrival)
     again = _answered_again(ops, loose, rows, arrival)
     kind = number[ops.kind[chosen]] if len(rows) else number[:0]
-    uncalled = (loose.state == State.NO_CALL) & np.isin(loose.conn, np.unique(ops.conn[chosen]))
+    uncalled = (loose.state == State.NO_CALL) & np.isin(loose.conn, distinct(ops.conn[chosen], len(ops.connections)))
     if len(again[0]):
         arrival, reply = np.concatenate((arrival, again[0])), np.concatenate((reply, again[1]))
         stream, kind = np.concatenate((stream, stream[again[2]])), np.concatenate((kind, kind[again[2]]))
@@ -165,7 +165,7 @@ def _arrivals(t1: I64, conn: I32, xid: U32) -> I64:
             ahead = _ahead(number, number[0])
             if not _counts_up(ahead):
                 continue
-            if (ahead == np.maximum.accumulate(ahead)).all():
+            if (ahead[1:] >= ahead[:-1]).all():
                 break
             by_number = np.argsort(ahead, kind="stable")
             times = t1[rows[by_number]]

@@ -93,8 +93,10 @@ def load_of(ops: Ops, jobs: Jobs, threads: Threads, in_socket_ns: I64 | None = N
     if threads.limited:
         queue, least, most = (_queue_ns(ops, jobs, start, in_socket_ns) for start in starts)
     else:
-        queue = np.full(len(ops), NULL)
-        queue[jobs.op[jobs.op != NULL]] = 0
+        left_out = np.ones(len(ops), dtype=np.bool_)
+        left_out[jobs.op[jobs.op != NULL]] = False
+        queue = np.zeros(len(ops), dtype=np.int64)  # takes no memory as long as nothing is written
+        queue[left_out] = NULL
         least = most = queue
     return ServerLoad(jobs.counts, threads.without_rows, queue, least, most, _witnesses(jobs, threads))
 

@@ -27,6 +27,7 @@ from nfslat.inflight.entropy import RESOLUTION_NS, RULED_OUT, SURE, Scores, is_w
 from nfslat.inflight.fit import Replay, in_lockstep, misfit
 from nfslat.kernels.dispatch import Order, Work, in_flight, most_at_once, starts
 from nfslat.kernels.order import ranks
+from nfslat.model.blocks import largest
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I16, I64, Bool
 
@@ -118,7 +119,7 @@ def find_threads(
         return unknown("")  # nothing ever waits
     samples = list(_pieces(work, kind, depth))
     known = np.where(_is_known(work, uncalled_ns), depth, most + 1)
-    main = kind == np.argmax(np.bincount(kind, work.reply_ns - work.arrival_ns))
+    main = kind == largest(kind, lambda at: work.reply_ns[at] - work.arrival_ns[at])
     alone = _the_unqueued(work, main, known, bound)
     one_stream = bool((work.stream == work.stream[0]).all())
     scores = [Scores(samples, order, one_stream) for order in ([Order.TURNS_BY_START] if one_stream else Order)]

@@ -55,6 +55,13 @@ def tally(rows: int, count: int, work: Callable[[slice], npt.NDArray[np.integer[
     return np.asarray(np.sum(parts, axis=0) if parts else np.zeros(count), dtype=np.int64)
 
 
+def largest(groups: npt.NDArray[np.integer[Any]], amounts: Callable[[slice], I64]) -> int:
+    """The group, a number from 0, whose `amounts`, of each block of rows, come to most."""
+    count = int(groups.max(initial=0)) + 1
+    sums = each_block(len(groups), lambda at: np.bincount(groups[at], amounts(at), count))
+    return int(np.argmax(np.sum(sums, axis=0))) if sums else 0
+
+
 def side_by_side(rows: int, count: int, work: Callable[[slice], npt.NDArray[Any]]) -> tuple[I32, list[slice]]:
     """An order of rows that puts those of each group side by side and keeps theirs, and where each group stands in it.
 
@@ -87,11 +94,11 @@ def _spans(sizes: I64) -> list[slice]:
     return [slice(begin, end) for begin, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True)]
 
 
-def distinct(numbers: I64, most: int) -> I64:
+def distinct(numbers: I32 | I64, most: int) -> I64:
     """Each of `numbers` (from 0 to `most` - 1) once, in order."""
     if most > 4 * len(numbers) + _FEW:
         # Many numbers are sorted sooner than put into the hash table that `np.unique` makes.
-        numbers = np.sort(numbers)
+        numbers = np.sort(numbers.astype(np.int64))
         return numbers[np.diff(numbers, prepend=-1) > 0]
     there = np.zeros(most, dtype=np.bool_)  # a fraction of the time that sorting takes
     there[numbers] = True

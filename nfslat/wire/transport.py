@@ -148,11 +148,11 @@ def hit(server: Decoded, client: Decoded, matched: Matched) -> Hits | None:
     if not (knows_tcp(server) and knows_tcp(client)):
         return None
     of_server, of_client = (side.ops.spread(is_reverse(side.ops)) for side in (server, client))
-    reverse = of_server[matched.server] | of_client[matched.client]
+    reverse = _of_rows(of_server, matched.server) | _of_rows(of_client, matched.client)
     masks = []
     for is_reply in (False, True):
-        again_s, late_s = (_touched(server, kind, is_reply=is_reply)[matched.server] for kind in Again)
-        again_c, late_c = (_touched(client, kind, is_reply=is_reply)[matched.client] for kind in Again)
+        again_s, late_s = (_touched(server, kind, matched.server, is_reply=is_reply) for kind in Again)
+        again_c, late_c = (_touched(client, kind, matched.client, is_reply=is_reply) for kind in Again)
         from_server = reverse ^ is_reply
         again: Bool = again_s | again_c | np.where(from_server, late_s, late_c)
         overtaken: Bool = np.where(from_server, late_c, late_s) & ~again
@@ -165,11 +165,16 @@ def knows_tcp(side: Decoded) -> bool:
     return len(side.details.tcp) > 0 or all(ends.transport != "tcp" for ends in side.ops.connections)
 
 
-def _touched(side: Decoded, kind: Again, *, is_reply: bool) -> Bool:
+def _touched(side: Decoded, kind: Again, rows: I32, *, is_reply: bool) -> Bool:
     resent = side.details.resent
     out = np.zeros(len(side.ops), dtype=np.bool_)
     out[resent.op[(resent.kind == kind) & (resent.is_reply == is_reply)]] = True
-    return out
+    return _of_rows(out, rows)
+
+
+def _of_rows(mask: Bool, rows: I32) -> Bool:
+    """The same as `mask[rows]`, and far sooner where it masks nothing, as on most networks."""
+    return mask[rows] if mask.any() else np.zeros(len(rows), dtype=np.bool_)
 
 
 def ways(ops: Ops) -> I64:

@@ -143,7 +143,7 @@ def charge(
     ways = {name: (_ways(side.ops, is_reply=False), _ways(side.ops, is_reply=True)) for name, side in sides.items()}
     of_client = of_client.only(np.isin(of_client.way, ways["client"][False]))
     of_server = of_server.only(np.isin(of_server.way, ways["server"][True]))
-    net_ns = {part: parts.ns(part) for part in NET}
+    net_ns = {part: parts.whole_ns(part) for part in NET}
     least_ns = min(each_block(len(parts.matched), lambda at: int((net_ns[NET[0]][at] + net_ns[NET[1]][at]).min())))
     half_trip_ns = min(half_trip_ns, max(least_ns, 0) // 2)
     sent_again = waits_claims(pair, waits, of_client, of_server)
