@@ -37,7 +37,7 @@ from nfslat.figures.pictures.flying import flying, limit_of_client
 from nfslat.figures.pictures.path import spread
 from nfslat.figures.pictures.pieces import pieces_of
 from nfslat.figures.pictures.tallies import MEASURES, Tallies
-from nfslat.figures.stats import summary
+from nfslat.figures.stats import summary_of
 from nfslat.figures.wireshark import of_side
 from nfslat.model.causes import LOSSES
 from nfslat.model.details import TcpEvent
@@ -145,7 +145,7 @@ def test_counts_sum_to_the_ops_and_means_to_their_time(rows: list[tuple[int, int
         of_bin = c.client_srt_ns[bins.of(t0) == at]
         assert (mean is None) == (p99 is None) == (not len(of_bin))
         if len(of_bin):
-            want = summary(of_bin)
+            want = summary_of(of_bin)
             assert mean == pytest.approx(want.mean)
             assert p99 == want.p99
 

@@ -135,5 +135,6 @@ def _own_ns(c: Analysis) -> I64:
         taken = (rare.place == place("server")) & np.isin(rare.cause, [*map(code, FROM_OUTSIDE | {Cause.HOST_PAUSE})])
         np.subtract.at(own, rare.row[taken], rare.ns[taken])
     decoded = c.client.decoded
-    own[sent_on_a_new_connection(c.client.ops, decoded.loose, decoded.details)[c.matched.client]] = 0
-    return np.maximum(own, 0 if c.inferred is None else c.inferred.op_error_ns(c.matched.client))
+    if (anew := sent_on_a_new_connection(c.client.ops, decoded.loose, decoded.details)).any():
+        own[anew[c.matched.client]] = 0
+    return np.maximum(own, 0 if c.inferred is None else c.inferred.op_error_ns(c.matched.client), out=own)

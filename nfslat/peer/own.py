@@ -130,7 +130,7 @@ def _apart(came: I64, by_ns: I64, much_ns: int) -> int:
 
 def _marked(frames: I32, last: int) -> Bool:
     out = np.zeros(last + 2, dtype=np.bool_)
-    out[np.clip(frames, 0, last + 1)] = True
+    out[np.minimum(frames, last + 1)] = True  # null is the last one, too
     out[[0, last + 1]] = False
     return out
 

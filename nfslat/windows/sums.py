@@ -12,7 +12,7 @@ from nfslat.answer import model
 from nfslat.decompose import PART_NAMES
 from nfslat.figures.matched import Groups, Key, told
 from nfslat.figures.sketch import Sketch
-from nfslat.figures.stats import summary
+from nfslat.figures.stats import summary_of
 from nfslat.model.blocks import filled
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64
@@ -123,7 +123,7 @@ def row_of_columns(columns: I64, names: tuple[str, str, str], one_way_ns: float 
         queues=len(known),
         one_way_ns=None if one_way_ns is None else one_way_ns * count,
     )
-    return _row(sums, names, summary(client), summary(server), summary(network))
+    return _row(sums, names, summary_of(client), summary_of(server), summary_of(network))
 
 
 def _row(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nfslat.figures.sketch import RELATIVE_ERROR, Sketch, sketches_of
-from nfslat.figures.stats import summary
+from nfslat.figures.stats import summary_of
 from nfslat.model.blocks import ranked
 from nfslat.model.tables import I64
 
@@ -58,7 +58,7 @@ def test_a_merged_sketch_is_the_sketch_of_all(parts: list[list[int]], chance: ob
 def test_the_figures_of_a_population() -> None:
     """Mean and maximum are those of the durations; percentiles within the error."""
     durations = np.random.default_rng(1).lognormal(14, 1, 50_000).astype(np.int64)
-    exact, made = summary(durations), Sketch.of(durations).summary()
+    exact, made = summary_of(durations), Sketch.of(durations).summary()
     assert made.mean == pytest.approx(exact.mean, rel=1e-12)
     assert made.max == exact.max
     for name in ("p50", "p95", "p99"):
