@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nfslat.figures.sketch import RELATIVE_ERROR, Sketch, sketches_of
 from nfslat.figures.stats import summary_of
-from nfslat.model.blocks import ranked
+from nfslat.kernels.order import ranked
 from nfslat.model.tables import I64
 
 ANY = st.integers(-(1 << 63), (1 << 63) - 1)
