@@ -601,7 +601,7 @@ def _in_windows(work: Workspace, options: Options) -> bool:
         return True
     if not options.may_window or _not_in_windows(options) or not is_built():
         return False
-    from nfslat.windows.run import are_too_large
+    from nfslat.windows.large import are_too_large
 
     return are_too_large(work.sources)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from nfslat.answer import model
 from nfslat.decode.capture import Source
@@ -13,7 +12,7 @@ from nfslat.decode.tools import Tools
 from nfslat.decode.windows import Windows
 from nfslat.errors import InputError
 from nfslat.figures.objectives import Slo
-from nfslat.kernels.memory import available_memory, give_back
+from nfslat.kernels.memory import give_back
 from nfslat.model.units import NS_PER_S
 from nfslat.windows.counted import Counted
 from nfslat.windows.pairs import Exchanged, pairs
@@ -22,10 +21,6 @@ from nfslat.windows.whole import Whole
 
 LEAST_OPS = 100_000  # slow ops that are rare, threads and slots need many to be told
 MANY_OPS = 200_000  # of a window, where nothing was asked for: enough to judge by, and little memory
-# Bytes of memory for a byte of a capture: 0.25 of whole packets, 0.45 of those cut at 96 bytes (docs/scale.md).
-_MEMORY, _PACKED = 0.45, 8  # times as large as the file
-_MOST_OF_MEMORY = 0.6
-_MAGIC = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zX", b"\x04\x22\x4d\x18")  # gzip, zstd, bzip2, xz, lz4
 _SHORT_NS = NS_PER_S // 4  # windows that are joined until they hold enough
 
 
@@ -70,20 +65,6 @@ def correlate(
         "client's, and so they are read (--no-swap keeps the order given)"
     )
     return dataclasses.replace(found, notes=[*found.notes, said])
-
-
-def are_too_large(sources: Sequence[Source]) -> bool:
-    """Would captures, all at once, take most of the memory that there is?"""
-    paths = [file.path for source in sources for file in source.files]
-    needs = sum(
-        path.stat().st_size * _MEMORY * (_PACKED if _is_packed(path) else 1) for path in paths if path.is_file()
-    )
-    return needs > _MOST_OF_MEMORY * available_memory()
-
-
-def _is_packed(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(4).startswith(_MAGIC)
 
 
 def _read(

@@ -21,7 +21,7 @@ from nfslat.answer import model
 from nfslat.cli.main import main
 from nfslat.errors import InputError, UsageError
 from nfslat.figures.sketch import RELATIVE_ERROR
-from nfslat.windows import run
+from nfslat.windows import large
 
 pytestmark = needs_native
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
@@ -213,7 +213,7 @@ def test_what_memory_cannot_hold_is_read_in_windows(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By itself, where the report alone is wanted; where single operations are, they are read at once."""
-    monkeypatch.setattr(run, "available_memory", lambda: 1_000_000)
+    monkeypatch.setattr(large, "available_memory", lambda: 1_000_000)
     assert main([str(SERVER), str(CLIENT)]) == 0
     assert "the captures were read in 1 window of" in capsys.readouterr().out
     assert main([str(SERVER), str(CLIENT), "--csv", str(tmp_path / "ops.csv")]) == 0
