@@ -36,6 +36,7 @@ from nfslat.windows.judged import Judgement
 from nfslat.windows.pairs import Pair
 from nfslat.windows.slowest import Slowest
 from nfslat.windows.sums import Sums, sums_of
+from nfslat.windows.transport import joined
 from nfslat.wire.unseen import Unseen
 
 SIDES = ("server", "client")
@@ -132,7 +133,7 @@ class Whole:
     def _add_tcp(self, c: Analysis, stretch: I64) -> None:
         transport, hangs, charges = transport_rows(c), hangs_of_two(c, Filters()), charge_rows(c)
         known = self.transport is not None and transport is not None
-        self.transport = fold([*(self.transport or ()), *(transport or ())]) if known else None
+        self.transport = joined(self.transport or (), transport or ()) if known else None
         self.hangs = None if self.hangs is None or hangs is None else [*self.hangs, *hangs]
         if charges is None or self.charges is None:
             self.charges = None
