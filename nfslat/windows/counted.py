@@ -15,11 +15,13 @@ import numpy as np
 
 from nfslat import pipeline
 from nfslat.answer import model
+from nfslat.answer.outcomes import StatusRow
 from nfslat.decode import merge
 from nfslat.decode.in_line import SO_FAR, in_line
 from nfslat.decode.windows import Window, Windows
 from nfslat.figures.captures import capture_of, durations_by_kind
 from nfslat.figures.matched import Key, names_of
+from nfslat.figures.outcomes import status_rows
 from nfslat.figures.sketch import Sketch
 from nfslat.figures.stats import added, histogram
 from nfslat.model.decoded import Decoded
@@ -28,6 +30,7 @@ from nfslat.model.protocol import program_name
 from nfslat.model.tables import State
 from nfslat.results import Side
 from nfslat.select import Filters, excluded, select
+from nfslat.windows.fold import fold
 from nfslat.windows.gaps import Gapped, longer
 from nfslat.wire.unseen import Unseen
 
@@ -53,6 +56,7 @@ class Counted(Gapped):
         self._role, self._srt, self._least_ops = role, srt, least_ops
         self._parts: list[Window] = []
         self._facts: Decoded | None = None  # of all packets, without ops
+        self._statuses: list[StatusRow] = []
         self._states: Counter[State] = Counter()
         self._programs: Counter[str] = Counter()
         self._excluded: Counter[str] = Counter()
@@ -114,6 +118,7 @@ class Counted(Gapped):
             found.count += len(durations)
             found.buckets = added([found.buckets, histogram(durations)])
             found.srt = Sketch.merge([found.srt, Sketch.of(durations)])
+        self._statuses = fold([*self._statuses, *status_rows(side)])
         self._hears_unread |= len(decoded.details.unread) > 0
         self._count_halves(decoded)
         self._facts = self._with_facts(decoded)
@@ -179,7 +184,8 @@ class Counted(Gapped):
         repeats = {state: count - beside.get(state, 0) for state, count in self._states.items()}
         facts = dataclasses.replace(self._facts, repeats=repeats, details=details, **self._windows.facts)
         missing = np.maximum(self.gaps.found, 0)
-        found = capture_of(Side(self.source, facts, np.zeros(0, dtype=np.int8)), missing, unseen)
+        not_shown = unseen if unseen is not None and unseen.ops else None
+        found = capture_of(Side(self.source, facts, np.zeros(0, dtype=np.int8)), missing, not_shown)
         notes = sorted([*found.audit, *audit], key=lambda one: one.severity != "warning")
         programs = dict(self._programs.most_common())
         ops, flows = sum(programs.values()), len(self._flows)
@@ -192,6 +198,10 @@ class Counted(Gapped):
             one = self._kinds[key]
             rows.append(model.RawRow(*names_of(key), one.count, histogram=one.buckets, srt_ms=one.srt.summary()))
         return rows
+
+    def statuses(self) -> list[StatusRow]:
+        """What was answered, in the order of a whole capture: what went well first, the most frequent first."""
+        return sorted(self._statuses, key=lambda one: (one.status != 0, -one.count))
 
     def left_out(self) -> dict[str, int]:
         """Ops that are not looked at, by reason."""

@@ -68,7 +68,6 @@ class Whole:
         self.slow_charges: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)  # by stretch, mean ms
         self.transport: list[model.Transport] | None = []
         self.hangs: list[model.Hang] | None = []
-        self.statuses: dict[str, list[answered.StatusRow]] = {name: [] for name in SIDES}
         self.tried_again: list[answered.TriedAgain] = []
         self.recoveries: list[answered.Recovery] = []
         self.audit: list[model.AuditNote] = []
@@ -120,7 +119,7 @@ class Whole:
             self.conns[name].update(np.unique(side.ops.conn[rows]).tolist())
             notes = again_notes(side)
             self.audits[name] = fold([*self.audits[name], *(one for one in notes if one.count)])
-            self.unseen[name] = _both(self.unseen[name], c.unseen[name])
+            self.unseen[name] = _both(self.unseen[name], c.unseen[name] or _all_seen(c, name))
         for key, sums in sums_of(c).items():
             self.by_op[key] = Sums.merge([self.by_op[key], sums]) if key in self.by_op else sums
         for name in PART_NAMES:
@@ -143,9 +142,7 @@ class Whole:
                 sums[0] += one.ops
                 sums[1] += one.total_ms
                 self.slow_charges[one.part, one.cause] |= dict.fromkeys(np.unique(stretch).tolist(), one.slowest_ms)
-        outcomes = outcomes_of({"server": c.server, "client": c.client}, c.client, c.tried_again, c.recoveries)
-        for name in SIDES:
-            self.statuses[name] = fold([*self.statuses[name], *outcomes.statuses[name]])
+        outcomes = outcomes_of({}, c.client, c.tried_again, c.recoveries)
         self.tried_again = fold([*self.tried_again, *outcomes.tried_again])
         self.recoveries += outcomes.recoveries
 
@@ -189,8 +186,16 @@ class Whole:
             self.runs = [Judgement.merge(self.runs[at : at + 2]) for at in range(0, len(self.runs), 2)]
 
 
-def _both(one: Unseen | None, other: Unseen | None) -> Unseen | None:
-    if one is None or other is None:
-        return other if one is None else one
+def _all_seen(c: Analysis, name: str) -> Unseen:
+    """Of a window of which no more is known than it shows: the share of what is not shown is of all windows."""
+    ops = (c.server if name == "server" else c.client).ops
+    rows = np.flatnonzero(c.compared(name))
+    took_ns = ops.t2[rows] - ops.t1[rows] if name == "server" else ops.t3[rows] - ops.t0[rows]
+    return Unseen(len(rows), float(took_ns.sum()), 0, 0, 0, 0.0, 0.0)
+
+
+def _both(one: Unseen | None, other: Unseen) -> Unseen:
+    if one is None:
+        return other
     fields = (field.name for field in dataclasses.fields(Unseen))
     return Unseen(**{name: getattr(one, name) + getattr(other, name) for name in fields})

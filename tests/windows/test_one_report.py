@@ -45,6 +45,7 @@ def _hold(plain: model.Report, found: model.Report) -> None:
         assert b.processed[name] == b.ops + b.untimed + sum(b.unmatched[name].values())
         _hold_captures(plain.captures[name], found.captures[name])
         _hold_raw(plain.raw[name], found.raw[name])
+        assert _answers(found, name) == _answers(plain, name)
     assert [(row.op, row.count) for row in b.by_op] == [(row.op, row.count) for row in a.by_op]
     assert a.total is not None
     assert b.total is not None
@@ -60,6 +61,10 @@ def _hold(plain: model.Report, found: model.Report) -> None:
     assert a.slowest is not None
     assert b.slowest.client_ms == a.slowest.client_ms
     assert _of_tcp(found) == _of_tcp(plain)
+
+
+def _answers(report: model.Report, side: str) -> list[str]:
+    return [] if report.outcomes is None else sorted(map(str, report.outcomes.statuses[side]))
 
 
 def _of_tcp(report: model.Report) -> list[tuple[object, ...]]:
