@@ -31,10 +31,11 @@ from nfslat.model.tables import State
 from nfslat.results import Side
 from nfslat.select import Filters, excluded, select
 from nfslat.windows.fold import fold
-from nfslat.windows.gaps import Gapped, longer
+from nfslat.windows.gaps import Gapped, Gaps, longer
 from nfslat.wire.unseen import Unseen
 
 _ENOUGH = 1000  # ops that tell of the clocks of a capture
+_SOON, _ALL = 1000, 50_000  # calls in which gaps are looked for: to judge a window by, and to count them
 
 
 @dataclasses.dataclass
@@ -49,11 +50,13 @@ class _Kind:
 class Counted(Gapped):
     """An iterator over the windows of one capture, which counts what is in them."""
 
-    def __init__(self, windows: Windows, role: str, srt: str, *, least_ops: int = 0) -> None:
-        """`role`: server or client; windows are joined until they hold `least_ops`."""
-        super().__init__(windows)
+    def __init__(self, windows: Windows, role: str, srt: str, *, least_ops: int = 0, least_ns: int = 0) -> None:
+        """`role`: server or client; windows are joined until they hold `least_ops`, and `least_ns`."""
+        super().__init__(windows, least_calls=_SOON)
+        self._gaps = Gaps(_ALL)
         self.ops = 0  # that an NFS client called, selected ones
-        self._role, self._srt, self._least_ops = role, srt, least_ops
+        self._role, self._srt = role, srt
+        self._least_ops, self._least_ns = least_ops, least_ns
         self._parts: list[Window] = []
         self._facts: Decoded | None = None  # of all packets, without ops
         self._statuses: list[StatusRow] = []
@@ -93,13 +96,18 @@ class Counted(Gapped):
         return self.ops - before
 
     def _is_enough(self) -> bool:
-        return bool(self._parts) and sum(len(one.decoded.ops) for one in self._parts) >= self._least_ops
+        if not self._parts:
+            return False
+        took_ns = self._parts[-1].end_ns - min(one.begin_ns for one in self._parts)
+        return took_ns >= self._least_ns and sum(len(one.decoded.ops) for one in self._parts) >= self._least_ops
 
     def _take(self) -> bool:
         try:
             window = super().__next__()
         except StopIteration:
+            self._gaps.end()
             return False
+        self._gaps.add(window.decoded, window.begin_ns)
         self._count(window.decoded)
         self._parts.append(window)
         return True
@@ -147,7 +155,7 @@ class Counted(Gapped):
         rows = np.array(sorted(conns), dtype=np.int64)
         unanswered, orphans, gaps = (
             int(one[rows[rows < len(one)]].sum())
-            for one in (self._halves[State.NO_REPLY], self._halves[State.NO_CALL], self.gaps.found)
+            for one in (self._halves[State.NO_REPLY], self._halves[State.NO_CALL], self._gaps.found)
         )
         headers = 0 if self._hears_unread or self._facts is None else self._facts.hidden
         halves = unanswered + orphans
@@ -183,7 +191,7 @@ class Counted(Gapped):
         beside = {State.HEADER_NOT_CAPTURED: self._facts.hidden, State.MALFORMED: self._facts.malformed}
         repeats = {state: count - beside.get(state, 0) for state, count in self._states.items()}
         facts = dataclasses.replace(self._facts, repeats=repeats, details=details, **self._windows.facts)
-        missing = np.maximum(self.gaps.found, 0)
+        missing = np.maximum(self._gaps.found, 0)
         not_shown = unseen if unseen is not None and unseen.ops else None
         found = capture_of(Side(self.source, facts, np.zeros(0, dtype=np.int8)), missing, not_shown)
         notes = sorted([*found.audit, *audit], key=lambda one: one.severity != "warning")

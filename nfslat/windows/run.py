@@ -26,7 +26,7 @@ MANY_OPS = 200_000  # of a window, where nothing was asked for: enough to judge 
 _MEMORY, _PACKED = 0.45, 8  # times as large as the file
 _MOST_OF_MEMORY = 0.6
 _MAGIC = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zX", b"\x04\x22\x4d\x18")  # gzip, zstd, bzip2, xz, lz4
-_SHORT_NS = NS_PER_S // 4  # windows that are joined until they hold enough
+_SHORT_NS = NS_PER_S // 4  # windows that are joined until they are long and hold enough
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Size:
 
 def size_of(window_s: float) -> Size:
     """`window_s` seconds at least; 0: as is best."""
-    return Size(round(window_s * NS_PER_S) or _SHORT_NS, LEAST_OPS if window_s else MANY_OPS)
+    return Size(round(window_s * NS_PER_S), LEAST_OPS if window_s else MANY_OPS)
 
 
 def correlate(
@@ -97,10 +97,15 @@ def _read(
     slo: Sequence[Slo],
     progress: Callable[[int], None],
 ) -> model.Report:
-    of_server, of_client = Windows(server, tools, size.width_ns), Windows(client, tools, size.width_ns)
+    # What a window tells of calls that the capture lacks is known one short window later.
+    short_ns = min(size.width_ns or _SHORT_NS, _SHORT_NS)
+    of_server, of_client = Windows(server, tools, short_ns), Windows(client, tools, short_ns)
     read = 0
     try:
-        sides = Counted(of_server, "server", tool.srt), Counted(of_client, "client", tool.srt, least_ops=size.least_ops)
+        sides = (
+            Counted(of_server, "server", tool.srt),
+            Counted(of_client, "client", tool.srt, least_ops=size.least_ops, least_ns=size.width_ns),
+        )
         whole = Whole(*sides)
         for pair in pairs(*sides, tool.srt, may_swap=may_swap):
             whole.add(pair)
