@@ -17,6 +17,7 @@ from nfslat.decode.capture import Source
 from nfslat.decode.in_line import parted
 from nfslat.decode.windows import Window
 from nfslat.errors import InputError
+from nfslat.findings.words import times
 from nfslat.match.match import Matching, match
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import Bool, Matched, Miss, Ops
@@ -188,8 +189,8 @@ class _Clocks:
 
 def _nothing_in_common(client: Source, tried: int) -> InputError:
     return InputError(
-        f"no operation of its first {tried} windows is in the server's capture; were both taken at the same time, of "
-        "the same traffic?",
+        f"no operation of its first {times(tried, 'window')} is in the server's capture; were both taken at the same "
+        "time, of the same traffic?",
         about=client.name,
     )
 

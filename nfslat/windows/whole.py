@@ -17,7 +17,7 @@ from nfslat.figures.audit.pair import above_the_wire, pair_notes
 from nfslat.figures.charges import charge_rows
 from nfslat.figures.completeness import alone_of
 from nfslat.figures.findings import findings_of_hangs, judge
-from nfslat.figures.hanging import hangs_of_two
+from nfslat.figures.hanging import hangs_of_two, listed
 from nfslat.figures.matched import Key, matched_ops
 from nfslat.figures.outcomes import outcomes_of
 from nfslat.figures.pivots import begins_ns
@@ -86,7 +86,10 @@ class Whole:
             self._add_unmatched(pair)
             return
         c = analysed(pair.found, pair, {name: one.gaps for name, one in self.sides.items()})
-        stretch = self._judge(c, self.flying.add(c), (pair.begin_ns, pair.end_ns))
+        # Of `pair.found`: a call that hangs was sent in an earlier window.
+        hangs = hangs_of_two(pair.found, Filters())
+        self.hangs = None if self.hangs is None or hangs is None else listed([*self.hangs, *hangs])
+        stretch = self._judge(c, self.flying.add(c), findings_of_hangs(hangs), (pair.begin_ns, pair.end_ns))
         self._add_ops(c, stretch)
         self._add_tcp(c, stretch)
         self.windows += 1
@@ -130,10 +133,9 @@ class Whole:
         self.audit = fold([*self.audit, *(one for one in pair_notes(c) if one.code not in _OF_A_PAIR)])
 
     def _add_tcp(self, c: Analysis, stretch: I64) -> None:
-        transport, hangs, charges = transport_rows(c), hangs_of_two(c, Filters()), charge_rows(c)
+        transport, charges = transport_rows(c), charge_rows(c)
         known = self.transport is not None and transport is not None
         self.transport = joined(self.transport or (), transport or ()) if known else None
-        self.hangs = None if self.hangs is None or hangs is None else [*self.hangs, *hangs]
         if charges is None or self.charges is None:
             self.charges = None
         else:
@@ -146,10 +148,10 @@ class Whole:
         self.tried_again = fold([*self.tried_again, *outcomes.tried_again])
         self.recoveries += outcomes.recoveries
 
-    def _judge(self, c: Analysis, flown: model.InFlight, when_ns: tuple[int, int]) -> I64:
+    def _judge(self, c: Analysis, flown: model.InFlight, hanging: list[Diagnosis], when_ns: tuple[int, int]) -> I64:
         """The number of the stretch that each matched op is in: of the window, or, where response times change, of the
         part before or behind."""
-        found = judge(c, Known(), matched_ops(c), flown, transport_rows(c), hanging := self._hanging(c))
+        found = judge(c, Known(), matched_ops(c), flown, transport_rows(c), hanging)
         first, begins = self.stretches, begins_ns(c)
         if found is None:
             return np.full(len(begins), first)
@@ -172,9 +174,6 @@ class Whole:
             self._keep(now if number else now.with_causes(hanging))
         self.stretches += max(len(parts), 1)
         return stretch + first
-
-    def _hanging(self, c: Analysis) -> list[Diagnosis]:
-        return findings_of_hangs(hangs_of_two(c, Filters()))
 
     def _keep(self, now: Judgement) -> None:
         """Windows of which the same is said become one; and where that changes too often, neighbours do."""

@@ -12,9 +12,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 from captures import SHARED, needs_captures, needs_native
+from hanging_nfs import others, sent_again
 from queue_captures import write_captures
 from queues import one_after_another, simulate
 from windowed import windowed
+from wire import write_pcap
 
 from nfslat import api
 from nfslat.answer import model
@@ -279,6 +281,19 @@ def test_the_library_says_what_is_not_kept() -> None:
         with pytest.raises(UsageError, match="no single operation is kept"):
             what()
     assert not hasattr(found, "nothing_of_the_kind")
+
+
+def test_a_connection_that_hangs_for_many_windows(tmp_path: Path) -> None:
+    """It is told once, with the call that waits there since the first of them; its tries are compared in the last."""
+    hanging, tries = sent_again()
+    server, client = (
+        write_pcap(tmp_path / side, *(flow.seen_by(side, without=lost) for flow in (hanging, others())))
+        for side, lost in (("server", tries), ("client", ()))
+    )
+    plain, found = api.correlate(server, client).summary, windowed(server, client, 1.0)
+    assert plain.hangs is not None
+    assert found.hangs == [dataclasses.replace(one, compared=1) for one in plain.hangs]
+    assert [one.calls for one in found.hangs] == [1]
 
 
 def test_captures_without_anything_in_common(tmp_path: Path) -> None:
