@@ -11,6 +11,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import wire
 from captures import SHARED, needs_captures, needs_native
 from hanging_nfs import others, sent_again
 from queue_captures import write_captures
@@ -294,6 +295,29 @@ def test_a_connection_that_hangs_for_many_windows(tmp_path: Path) -> None:
     assert plain.hangs is not None
     assert found.hangs == [dataclasses.replace(one, compared=1) for one in plain.hangs]
     assert [one.calls for one in found.hangs] == [1]
+
+
+def test_hosts_that_go_separate_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client turns to another server, and this one serves others: no end of the report, and every op is counted."""
+    monkeypatch.setattr("nfslat.windows.pairs._MOST_HELD", 500)
+
+    def flow(host: str, port: int, server: str, begin: int, end: int) -> wire.Tcp:
+        tcp = wire.Tcp(client=(host, port), server=(server, 2049))
+        for at in range(begin, end, 200):
+            tcp.send(at, ">", wire.read(port * 1_000_000 + at, count=64))
+            tcp.send(at + 1, "<", wire.reply(port * 1_000_000 + at, wire.read3(64)))
+        return tcp
+
+    both = flow("10.0.0.1", 700, "10.0.0.2", 0, 20_000)
+    alone = {
+        "server": flow("10.0.0.5", 701, "10.0.0.2", 20_000, 300_000),
+        "client": flow("10.0.0.1", 702, "10.0.0.9", 20_000, 300_000),
+    }
+    server, client = (write_pcap(tmp_path / side, both.seen_by(side), alone[side].seen_by(side)) for side in alone)
+    found = windowed(server, client, 5.0).matched
+    assert found is not None
+    assert found.ops == 100
+    assert found.processed == {side: 100 + sum(found.unmatched[side].values()) for side in alone}
 
 
 def test_captures_without_anything_in_common(tmp_path: Path) -> None:
