@@ -35,7 +35,7 @@ def hangs_of_one(side: Side, filters: Filters) -> list[model.Hang] | None:
         return None
     own = _End.of("capture", side)
     rows = [row for row in own.rows if own.is_asked_for(row, filters, side.decoded.first_ns, 0)]
-    return _listed(own.hang(row, None) for row in rows)
+    return listed(own.hang(row, None) for row in rows)
 
 
 def hangs_of_two(c: Correlation, filters: Filters) -> list[model.Hang] | None:
@@ -46,7 +46,7 @@ def hangs_of_two(c: Correlation, filters: Filters) -> list[model.Hang] | None:
     links = c.matching.links
     # About: tries are far from each other.
     ahead_ns = c.clock.segments[-1].theta_ns if c.clock.fits else c.clock.rough_ns
-    return _listed(
+    return listed(
         own.hang(row, came)
         for own, other, of_both, ahead in (
             (server, client, (links.server, links.client), -ahead_ns),
@@ -71,7 +71,7 @@ def _of_end(own: _End, other: _End, links: tuple[I32, I32], ahead_ns: int) -> It
             yield row, arrival(own.at, row, other.at, way, ahead_ns) if is_known else None
 
 
-def _listed(found: Iterable[model.Hang]) -> list[model.Hang]:
+def listed(found: Iterable[model.Hang]) -> list[model.Hang]:
     """Those that hang still come first."""
     return sorted(found, key=lambda one: (one.cut != "nothing", -one.ms))[:_MOST]
 

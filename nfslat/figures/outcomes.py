@@ -27,13 +27,14 @@ def outcomes_of(
     """Statuses of the selected ops of each side; `tried` and `recovered` are of `seen_by`."""
     ops = seen_by.ops
     return answer.Outcomes(
-        statuses={name: _status_rows(side) for name, side in sides.items()},
+        statuses={name: status_rows(side) for name, side in sides.items()},
         tried_again=_tried_again(ops, [one for one in tried if one.waits_ns]),
         recoveries=[_recovery(ops, one) for one in recovered],
     )
 
 
-def _status_rows(side: Side) -> list[answer.StatusRow]:
+def status_rows(side: Side) -> list[answer.StatusRow]:
+    """How many of the selected ops were answered with which status."""
     rows = []
     for one in answered(side.ops, side.decoded.details.failures, side.kept):
         kind, status = one.kind, one.status

@@ -21,6 +21,7 @@ class _At:
     low_ns: int
     high_ns: int
     theta_ns: int
+    drift: tuple[float, float, float]  # as far as this window tells: least, estimate and most
 
     @property
     def width_ns(self) -> int:
@@ -72,8 +73,8 @@ class Clocks:
             theta_ms=to_ms(best.theta_ns),
             bound_ms=(to_ms(best.low_ns), to_ms(best.high_ns)),
             at=iso(best.t_ns),
-            drift_ppm=None if drift is None else drift[1],
-            drift_bound_ppm=None if drift is None else (drift[0], drift[2]),
+            drift_ppm=drift[1] * _PPM,
+            drift_bound_ppm=(drift[0] * _PPM, drift[2] * _PPM),
             steps=self._steps,
             rate_changes=rate_changes,
             messages=messages,
@@ -83,23 +84,27 @@ class Clocks:
 
 def _at(clock: Known) -> _At:
     main = clock.main
-    return _At(main.t_ns, *main.bounds_at(main.t_ns), main.theta_ns)
+    least, most = main.lines.steepness
+    return _At(main.t_ns, *main.bounds_at(main.t_ns), main.theta_ns, (least, main.slope, most))
 
 
-def _drift(first: _At, last: _At) -> tuple[float, float, float] | None:
-    """Least, estimate and most, ppm; the estimate is 0 where none can be seen. None of a single window."""
+def _drift(first: _At, last: _At) -> tuple[float, float, float]:
+    """Least, estimate and most; the estimate is 0 where none can be seen."""
     took_ns = last.t_ns - first.t_ns
     if took_ns <= 0:
-        return None
-    least, most = (last.low_ns - first.high_ns) / took_ns * _PPM, (last.high_ns - first.low_ns) / took_ns * _PPM
-    return least, 0.0 if least <= 0 <= most else (last.theta_ns - first.theta_ns) / took_ns * _PPM, most
+        return last.drift
+    least, most = (last.low_ns - first.high_ns) / took_ns, (last.high_ns - first.low_ns) / took_ns
+    return least, 0.0 if least <= 0 <= most else (last.theta_ns - first.theta_ns) / took_ns, most
 
 
 def _step(before: _At, now: _At) -> ClockStep | None:
     """Where two windows allow no theta that both have, and no drift makes up for it, a clock was set between them."""
     took_ns = max(now.t_ns - before.t_ns, 0)
     least, most = now.low_ns - before.high_ns, now.high_ns - before.low_ns
-    if least <= _MOST_DRIFT * took_ns and most >= -_MOST_DRIFT * took_ns:
+    # A clock that is seen to drift faster, as those of some virtual machines do, does so between them, too.
+    fastest = max(one.drift[2] if one.drift[0] > _MOST_DRIFT else _MOST_DRIFT for one in (before, now))
+    slowest = min(one.drift[0] if one.drift[2] < -_MOST_DRIFT else -_MOST_DRIFT for one in (before, now))
+    if least <= fastest * took_ns and most >= slowest * took_ns:
         return None
     return ClockStep(
         at=iso(before.t_ns),

@@ -15,11 +15,13 @@ import numpy as np
 
 from nfslat import pipeline
 from nfslat.answer import model
+from nfslat.answer.outcomes import StatusRow
 from nfslat.decode import merge
 from nfslat.decode.in_line import SO_FAR, in_line
 from nfslat.decode.windows import Window, Windows
 from nfslat.figures.captures import capture_of, durations_by_kind
 from nfslat.figures.matched import Key, names_of
+from nfslat.figures.outcomes import status_rows
 from nfslat.figures.sketch import Sketch
 from nfslat.figures.stats import added, histogram
 from nfslat.model.decoded import Decoded
@@ -28,10 +30,12 @@ from nfslat.model.protocol import program_name
 from nfslat.model.tables import State
 from nfslat.results import Side
 from nfslat.select import Filters, excluded, select
-from nfslat.windows.gaps import Gapped, longer
+from nfslat.windows.fold import fold
+from nfslat.windows.gaps import Gapped, Gaps, longer
 from nfslat.wire.unseen import Unseen
 
 _ENOUGH = 1000  # ops that tell of the clocks of a capture
+_SOON, _ALL = 1000, 50_000  # calls in which gaps are looked for: to judge a window by, and to count them
 
 
 @dataclasses.dataclass
@@ -46,13 +50,16 @@ class _Kind:
 class Counted(Gapped):
     """An iterator over the windows of one capture, which counts what is in them."""
 
-    def __init__(self, windows: Windows, role: str, srt: str, *, least_ops: int = 0) -> None:
-        """`role`: server or client; windows are joined until they hold `least_ops`."""
-        super().__init__(windows)
+    def __init__(self, windows: Windows, role: str, srt: str, *, least_ops: int = 0, least_ns: int = 0) -> None:
+        """`role`: server or client; windows are joined until they hold `least_ops`, and `least_ns`."""
+        super().__init__(windows, least_calls=_SOON)
+        self._gaps = Gaps(_ALL)
         self.ops = 0  # that an NFS client called, selected ones
-        self._role, self._srt, self._least_ops = role, srt, least_ops
+        self._role, self._srt = role, srt
+        self._least_ops, self._least_ns = least_ops, least_ns
         self._parts: list[Window] = []
         self._facts: Decoded | None = None  # of all packets, without ops
+        self._statuses: list[StatusRow] = []
         self._states: Counter[State] = Counter()
         self._programs: Counter[str] = Counter()
         self._excluded: Counter[str] = Counter()
@@ -89,13 +96,18 @@ class Counted(Gapped):
         return self.ops - before
 
     def _is_enough(self) -> bool:
-        return bool(self._parts) and sum(len(one.decoded.ops) for one in self._parts) >= self._least_ops
+        if not self._parts:
+            return False
+        took_ns = self._parts[-1].end_ns - min(one.begin_ns for one in self._parts)
+        return took_ns >= self._least_ns and sum(len(one.decoded.ops) for one in self._parts) >= self._least_ops
 
     def _take(self) -> bool:
         try:
             window = super().__next__()
         except StopIteration:
+            self._gaps.end()
             return False
+        self._gaps.add(window.decoded, window.begin_ns)
         self._count(window.decoded)
         self._parts.append(window)
         return True
@@ -114,6 +126,7 @@ class Counted(Gapped):
             found.count += len(durations)
             found.buckets = added([found.buckets, histogram(durations)])
             found.srt = Sketch.merge([found.srt, Sketch.of(durations)])
+        self._statuses = fold([*self._statuses, *status_rows(side)])
         self._hears_unread |= len(decoded.details.unread) > 0
         self._count_halves(decoded)
         self._facts = self._with_facts(decoded)
@@ -142,7 +155,7 @@ class Counted(Gapped):
         rows = np.array(sorted(conns), dtype=np.int64)
         unanswered, orphans, gaps = (
             int(one[rows[rows < len(one)]].sum())
-            for one in (self._halves[State.NO_REPLY], self._halves[State.NO_CALL], self.gaps.found)
+            for one in (self._halves[State.NO_REPLY], self._halves[State.NO_CALL], self._gaps.found)
         )
         headers = 0 if self._hears_unread or self._facts is None else self._facts.hidden
         halves = unanswered + orphans
@@ -178,8 +191,9 @@ class Counted(Gapped):
         beside = {State.HEADER_NOT_CAPTURED: self._facts.hidden, State.MALFORMED: self._facts.malformed}
         repeats = {state: count - beside.get(state, 0) for state, count in self._states.items()}
         facts = dataclasses.replace(self._facts, repeats=repeats, details=details, **self._windows.facts)
-        missing = np.maximum(self.gaps.found, 0)
-        found = capture_of(Side(self.source, facts, np.zeros(0, dtype=np.int8)), missing, unseen)
+        missing = np.maximum(self._gaps.found, 0)
+        not_shown = unseen if unseen is not None and unseen.ops else None
+        found = capture_of(Side(self.source, facts, np.zeros(0, dtype=np.int8)), missing, not_shown)
         notes = sorted([*found.audit, *audit], key=lambda one: one.severity != "warning")
         programs = dict(self._programs.most_common())
         ops, flows = sum(programs.values()), len(self._flows)
@@ -192,6 +206,10 @@ class Counted(Gapped):
             one = self._kinds[key]
             rows.append(model.RawRow(*names_of(key), one.count, histogram=one.buckets, srt_ms=one.srt.summary()))
         return rows
+
+    def statuses(self) -> list[StatusRow]:
+        """What was answered, in the order of a whole capture: what went well first, the most frequent first."""
+        return sorted(self._statuses, key=lambda one: (one.status != 0, -one.count))
 
     def left_out(self) -> dict[str, int]:
         """Ops that are not looked at, by reason."""

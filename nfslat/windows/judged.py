@@ -89,6 +89,7 @@ class Judgement:
     most_ns: float  # of the stretch that has most of the time, and speaks for all
     threads: int | None  # for which calls wait
     causes: dict[str, Cause] = field(default_factory=dict)
+    unseen_ns: float = 0.0  # of the ops where those that are not shown matter
 
     @classmethod
     def of(
@@ -107,8 +108,18 @@ class Judgement:
             said=(verdict.largest_layer, verdict.cause, threads, verdict.outcome),
             most_ns=client_ns,
             threads=threads,
+            unseen_ns=0.0 if found.ground.unseen is None else client_ns,
         )
         return now.with_causes(found.causes)
+
+    @property
+    def rests_on(self) -> Ground:
+        """Ops that are not shown matter to all of it where they do for half of the time."""
+        return (
+            self.ground
+            if self.unseen_ns >= _AT_WORK * self.client_ns
+            else dataclasses.replace(self.ground, unseen=None)
+        )
 
     def with_causes(self, found: Sequence[Diagnosis]) -> Self:
         """The same, and what was found besides."""
@@ -132,12 +143,13 @@ class Judgement:
             ops=sum(ops),
             client_ns=sum(time),
             mean=_mean([one.mean for one in some], ops),
-            ground=_ground([one.ground for one in some], ops, time),
+            ground=_ground([one.ground for one in some], ops),
+            unseen_ns=sum(one.unseen_ns for one in some),
             causes={code: Cause.merge([one.causes[code] for one in some if code in one.causes]) for code in codes},
         )
 
 
-def _mean(some: Sequence[Layers], ops: Sequence[int]) -> Layers:
+def _mean(some: Sequence[Layers], ops: Sequence[float]) -> Layers:
     """Over the ops of all. What the application measured is of no window, and is not there."""
     layers = sorted(set(itertools.chain.from_iterable(one.moved_ms for one in some)))
     return Layers(
@@ -150,14 +162,14 @@ def _mean(some: Sequence[Layers], ops: Sequence[int]) -> Layers:
     )
 
 
-def _by_layer(some: Sequence[object], ops: Sequence[int]) -> dict[str, float]:
+def _by_layer(some: Sequence[object], ops: Sequence[float]) -> dict[str, float]:
     known: list[dict[str, float]] = [dict(one) for one in some]  # type: ignore[call-overload]
     layers = sorted(set(itertools.chain.from_iterable(known)))
     return {layer: weighted([one.get(layer, 0.0) for one in known], ops) or 0.0 for layer in layers}
 
 
-def _ground(some: Sequence[Ground], ops: Sequence[int], time: Sequence[float]) -> Ground:
-    unseen = [(one.unseen, ns) for one, ns in zip(some, time, strict=True) if one.unseen is not None]
+def _ground(some: Sequence[Ground], ops: Sequence[int]) -> Ground:
+    unseen = [one.unseen for one in some if one.unseen is not None]
     share = [one.complete for one in some]
     return Ground(
         ops=sum(ops),
@@ -170,13 +182,13 @@ def _ground(some: Sequence[Ground], ops: Sequence[int], time: Sequence[float]) -
         long_ms=weighted([one.long_ms for one in some], ops) or 0.0,
         idle=weighted([one.idle for one in some], ops) or 0.0,
         unseen_explain=any(one.unseen_explain for one in some),
-        unseen=_unseen([one for one, _ in unseen]) if sum(ns for _, ns in unseen) >= _AT_WORK * sum(time) else None,
+        unseen=_unseen(unseen) if unseen else None,
     )
 
 
 def _unseen(some: Sequence[WithUnseen]) -> WithUnseen:
-    """Where ops that are not shown matter for half of the time, they matter to the whole."""
-    ops = [max(one.ops, 1) for one in some]
+    """Over the windows in which ops that are not shown matter."""
+    ops = [one.ops / one.share if one.share else one.ops or 1 for one in some]  # with those that are shown
 
     def bounds(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
         low, high = (weighted([one[end] for one in pairs], ops) or 0.0 for end in (0, 1))
@@ -201,7 +213,7 @@ def told(
 ) -> tuple[list[Diagnosis], model.Verdict]:
     """Its causes, ranked, and the verdict. `slow`: which share of the time of the slowest ops is in which stretch."""
     found = ranked((_as_one(one, of, mean, slow) for one in of.causes.values()), mean.total_ms)
-    return found, verdict(mean, slowest, of.ground, found, objectives)
+    return found, verdict(mean, slowest, of.rests_on, found, objectives)
 
 
 def _as_one(cause: Cause, of: Judgement, mean: Layers, slow: dict[int, float]) -> Diagnosis:

@@ -17,6 +17,7 @@ from nfslat.decode.capture import Source
 from nfslat.decode.in_line import parted
 from nfslat.decode.windows import Window
 from nfslat.errors import InputError
+from nfslat.findings.words import times
 from nfslat.match.match import Matching, match
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import Bool, Matched, Miss, Ops
@@ -162,6 +163,8 @@ class _Clocks:
                     server.read_to(window.end_ns - found, _HELD_NS)
                 return found
         self.tried += 1
+        if self.are_met:
+            server.forget((server.end_ns or 0) - _HELD_NS)  # nothing may be in common any more
         if not self.are_met and self.tried >= _TRIED:
             raise _nothing_in_common(client.source, self.tried)
         if server.ops > _MOST_HELD:
@@ -188,8 +191,8 @@ class _Clocks:
 
 def _nothing_in_common(client: Source, tried: int) -> InputError:
     return InputError(
-        f"no operation of its first {tried} windows is in the server's capture; were both taken at the same time, of "
-        "the same traffic?",
+        f"no operation of its first {times(tried, 'window')} is in the server's capture; were both taken at the same "
+        "time, of the same traffic?",
         about=client.name,
     )
 
@@ -205,11 +208,8 @@ def _pair(
     """What ended in a window; of either side what may have its partner in the next one is held."""
     end_ns = window_ns[1]
     own = client.joined()
-    dropped, server.dropped = server.dropped, []
-    # When the client's capture ran, on the server's clock.
-    begin_ns, last_ns = client.ran_ns
-    ran_ns = begin_ns - later_ns, last_ns - later_ns if client.is_over else _EVER_NS
-    left = [_left(ops, np.ones(len(ops), dtype=np.bool_), ran_ns) for ops in dropped]
+    ran_ns = _client_ran_ns(client, later_ns)
+    left = _dropped(server, ran_ns)
     if not server.held:
         client.held = [_nothing_of(own)]
         return Pair(*window_ns, own, None, later_ns, *_sums(left), server_ran_ns=_ran_ns(server, later_ns))
@@ -232,7 +232,20 @@ def _pair(
         found = pipeline.compare(*sides, filters=Filters(), srt=srt, may_swap=may_swap)
         if found.swapped:
             raise Exchanged
+    else:
+        left.append(_left(now.ops, np.ones(len(now.ops), dtype=np.bool_), ran_ns))
     return Pair(*window_ns, own, found, later_ns, *_sums(left), server_ran_ns=_ran_ns(server, later_ns))
+
+
+def _client_ran_ns(client: Reader, later_ns: int) -> tuple[int, int]:
+    """When the client's capture ran, on the server's clock."""
+    begin_ns, end_ns = client.ran_ns
+    return begin_ns - later_ns, end_ns - later_ns if client.is_over else _EVER_NS
+
+
+def _dropped(server: Reader, ran_ns: tuple[int, int]) -> list[tuple[int, int]]:
+    dropped, server.dropped = server.dropped, []
+    return [_left(ops, np.ones(len(ops), dtype=np.bool_), ran_ns) for ops in dropped]
 
 
 def _ran_ns(server: Reader, later_ns: int) -> tuple[int, int]:
@@ -260,7 +273,10 @@ def _sums(left: list[tuple[int, int]]) -> tuple[int, int]:
 def _unmatched(server: Reader, client: Reader, window_ns: tuple[int, int], later_ns: int | None) -> Pair:
     own = client.joined()
     client.held = [_nothing_of(own)]
-    return Pair(*window_ns, own, None, server_ran_ns=None if later_ns is None else _ran_ns(server, later_ns))
+    if later_ns is None:
+        return Pair(*window_ns, own, None)
+    left = _dropped(server, _client_ran_ns(client, later_ns))
+    return Pair(*window_ns, own, None, later_ns, *_sums(left), server_ran_ns=_ran_ns(server, later_ns))
 
 
 def _side(reader: Reader, decoded: Decoded) -> Side:

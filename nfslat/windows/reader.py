@@ -10,7 +10,7 @@ from collections import deque
 from typing import Protocol
 
 from nfslat.decode.capture import Source
-from nfslat.decode.in_line import in_line
+from nfslat.decode.in_line import in_line, parted
 from nfslat.decode.windows import Window
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import Ops
@@ -71,8 +71,18 @@ class Reader:
         """All that ended before; what ended more than `held_ns` before that is dropped."""
         while not self.is_over and (self.end_ns is None or self.end_ns < end_ns):
             self.read()
-            while len(self.held) > 1 and int(self.held[0].ops.t3.max(initial=0)) < end_ns - held_ns:
-                self.dropped.append(self.held.pop(0).ops)
+            # What the last pair left may have no ops, and still what TCP did since.
+            first = 0 if len(self.held[0].ops) else 1
+            while len(self.held) > first + 1 and _newest_ns(self.held[first]) < end_ns - held_ns:
+                self.dropped.append(self.held.pop(first).ops)
+
+    def forget(self, before_ns: int) -> None:
+        """Ops that ended before are dropped."""
+        for at, one in enumerate(self.held):
+            is_old = one.ops.t3 < before_ns
+            if is_old.any():
+                self.dropped.append(one.ops.take(is_old))
+                self.held[at] = parted(one, ~is_old)[0]
 
     def joined(self) -> Decoded:
         """What is held as one table, which it stays."""
@@ -108,3 +118,7 @@ class Reader:
             return next(self._windows)
         except StopIteration:
             return None
+
+
+def _newest_ns(decoded: Decoded) -> int:
+    return int(decoded.ops.t3.max()) if len(decoded.ops) else decoded.last_ns

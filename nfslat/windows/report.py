@@ -72,7 +72,7 @@ def report_of(whole: Whole, tool: model.Tool, slo: Sequence[Slo] = ()) -> model.
         charges=_charges(whole, total, columns),
         inflight=inflight,
         outcomes=answered.Outcomes(
-            statuses=whole.statuses,
+            statuses={name: side.statuses() for name, side in whole.sides.items()},
             tried_again=sorted(whole.tried_again, key=lambda row: (-row.between_ms, row.op, row.version, row.reason)),
             recoveries=whole.recoveries,
         ),
@@ -229,7 +229,7 @@ def _means(of: Judgement, matched: model.MatchedOps) -> tuple[Layers, Layers | N
     mean = of.mean
     if total is None or slow is None:
         return mean, None
-    if of.ground.unseen is None:
+    if of.rests_on.unseen is None:
         mean = dataclasses.replace(
             mean, server_ms=total.server_ms.mean, network_ms=total.network_ms.mean, queue_ms=total.queue_ms
         )

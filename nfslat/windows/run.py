@@ -21,7 +21,7 @@ from nfslat.windows.whole import Whole
 
 LEAST_OPS = 100_000  # slow ops that are rare, threads and slots need many to be told
 MANY_OPS = 200_000  # of a window, where nothing was asked for: enough to judge by, and little memory
-_SHORT_NS = NS_PER_S // 4  # windows that are joined until they hold enough
+_SHORT_NS = NS_PER_S // 4  # windows that are joined until they are long and hold enough
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Size:
 
 def size_of(window_s: float) -> Size:
     """`window_s` seconds at least; 0: as is best."""
-    return Size(round(window_s * NS_PER_S) or _SHORT_NS, LEAST_OPS if window_s else MANY_OPS)
+    return Size(round(window_s * NS_PER_S), LEAST_OPS if window_s else MANY_OPS)
 
 
 def correlate(
@@ -78,10 +78,15 @@ def _read(
     slo: Sequence[Slo],
     progress: Callable[[int], None],
 ) -> model.Report:
-    of_server, of_client = Windows(server, tools, size.width_ns), Windows(client, tools, size.width_ns)
+    # What a window tells of calls that the capture lacks is known one short window later.
+    short_ns = min(size.width_ns or _SHORT_NS, _SHORT_NS)
+    of_server, of_client = Windows(server, tools, short_ns), Windows(client, tools, short_ns)
     read = 0
     try:
-        sides = Counted(of_server, "server", tool.srt), Counted(of_client, "client", tool.srt, least_ops=size.least_ops)
+        sides = (
+            Counted(of_server, "server", tool.srt),
+            Counted(of_client, "client", tool.srt, least_ops=size.least_ops, least_ns=size.width_ns),
+        )
         whole = Whole(*sides)
         for pair in pairs(*sides, tool.srt, may_swap=may_swap):
             whole.add(pair)

@@ -17,7 +17,7 @@ from nfslat.figures.audit.pair import above_the_wire, pair_notes
 from nfslat.figures.charges import charge_rows
 from nfslat.figures.completeness import alone_of
 from nfslat.figures.findings import findings_of_hangs, judge
-from nfslat.figures.hanging import hangs_of_two
+from nfslat.figures.hanging import hangs_of_two, listed
 from nfslat.figures.matched import Key, matched_ops
 from nfslat.figures.outcomes import outcomes_of
 from nfslat.figures.pivots import begins_ns
@@ -36,6 +36,7 @@ from nfslat.windows.judged import Judgement
 from nfslat.windows.pairs import Pair
 from nfslat.windows.slowest import Slowest
 from nfslat.windows.sums import Sums, sums_of
+from nfslat.windows.transport import joined
 from nfslat.wire.unseen import Unseen
 
 SIDES = ("server", "client")
@@ -67,7 +68,6 @@ class Whole:
         self.slow_charges: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)  # by stretch, mean ms
         self.transport: list[model.Transport] | None = []
         self.hangs: list[model.Hang] | None = []
-        self.statuses: dict[str, list[answered.StatusRow]] = {name: [] for name in SIDES}
         self.tried_again: list[answered.TriedAgain] = []
         self.recoveries: list[answered.Recovery] = []
         self.audit: list[model.AuditNote] = []
@@ -86,7 +86,10 @@ class Whole:
             self._add_unmatched(pair)
             return
         c = analysed(pair.found, pair, {name: one.gaps for name, one in self.sides.items()})
-        stretch = self._judge(c, self.flying.add(c), (pair.begin_ns, pair.end_ns))
+        # Of `pair.found`: a call that hangs was sent in an earlier window.
+        hangs = hangs_of_two(pair.found, Filters())
+        self.hangs = None if self.hangs is None or hangs is None else listed([*self.hangs, *hangs])
+        stretch = self._judge(c, self.flying.add(c), findings_of_hangs(hangs), (pair.begin_ns, pair.end_ns))
         self._add_ops(c, stretch)
         self._add_tcp(c, stretch)
         self.windows += 1
@@ -119,7 +122,7 @@ class Whole:
             self.conns[name].update(np.unique(side.ops.conn[rows]).tolist())
             notes = again_notes(side)
             self.audits[name] = fold([*self.audits[name], *(one for one in notes if one.count)])
-            self.unseen[name] = _both(self.unseen[name], c.unseen[name])
+            self.unseen[name] = _both(self.unseen[name], c.unseen[name] or _all_seen(c, name))
         for key, sums in sums_of(c).items():
             self.by_op[key] = Sums.merge([self.by_op[key], sums]) if key in self.by_op else sums
         for name in PART_NAMES:
@@ -130,10 +133,9 @@ class Whole:
         self.audit = fold([*self.audit, *(one for one in pair_notes(c) if one.code not in _OF_A_PAIR)])
 
     def _add_tcp(self, c: Analysis, stretch: I64) -> None:
-        transport, hangs, charges = transport_rows(c), hangs_of_two(c, Filters()), charge_rows(c)
+        transport, charges = transport_rows(c), charge_rows(c)
         known = self.transport is not None and transport is not None
-        self.transport = fold([*(self.transport or ()), *(transport or ())]) if known else None
-        self.hangs = None if self.hangs is None or hangs is None else [*self.hangs, *hangs]
+        self.transport = joined(self.transport or (), transport or ()) if known else None
         if charges is None or self.charges is None:
             self.charges = None
         else:
@@ -142,16 +144,14 @@ class Whole:
                 sums[0] += one.ops
                 sums[1] += one.total_ms
                 self.slow_charges[one.part, one.cause] |= dict.fromkeys(np.unique(stretch).tolist(), one.slowest_ms)
-        outcomes = outcomes_of({"server": c.server, "client": c.client}, c.client, c.tried_again, c.recoveries)
-        for name in SIDES:
-            self.statuses[name] = fold([*self.statuses[name], *outcomes.statuses[name]])
+        outcomes = outcomes_of({}, c.client, c.tried_again, c.recoveries)
         self.tried_again = fold([*self.tried_again, *outcomes.tried_again])
         self.recoveries += outcomes.recoveries
 
-    def _judge(self, c: Analysis, flown: model.InFlight, when_ns: tuple[int, int]) -> I64:
+    def _judge(self, c: Analysis, flown: model.InFlight, hanging: list[Diagnosis], when_ns: tuple[int, int]) -> I64:
         """The number of the stretch that each matched op is in: of the window, or, where response times change, of the
         part before or behind."""
-        found = judge(c, Known(), matched_ops(c), flown, transport_rows(c), hanging := self._hanging(c))
+        found = judge(c, Known(), matched_ops(c), flown, transport_rows(c), hanging)
         first, begins = self.stretches, begins_ns(c)
         if found is None:
             return np.full(len(begins), first)
@@ -175,9 +175,6 @@ class Whole:
         self.stretches += max(len(parts), 1)
         return stretch + first
 
-    def _hanging(self, c: Analysis) -> list[Diagnosis]:
-        return findings_of_hangs(hangs_of_two(c, Filters()))
-
     def _keep(self, now: Judgement) -> None:
         """Windows of which the same is said become one; and where that changes too often, neighbours do."""
         if self.runs and self.runs[-1].said == now.said:
@@ -188,8 +185,16 @@ class Whole:
             self.runs = [Judgement.merge(self.runs[at : at + 2]) for at in range(0, len(self.runs), 2)]
 
 
-def _both(one: Unseen | None, other: Unseen | None) -> Unseen | None:
-    if one is None or other is None:
-        return other if one is None else one
+def _all_seen(c: Analysis, name: str) -> Unseen:
+    """Of a window of which no more is known than it shows: the share of what is not shown is of all windows."""
+    ops = (c.server if name == "server" else c.client).ops
+    rows = np.flatnonzero(c.compared(name))
+    took_ns = ops.t2[rows] - ops.t1[rows] if name == "server" else ops.t3[rows] - ops.t0[rows]
+    return Unseen(len(rows), float(took_ns.sum()), 0, 0, 0, 0.0, 0.0)
+
+
+def _both(one: Unseen | None, other: Unseen) -> Unseen:
+    if one is None:
+        return other
     fields = (field.name for field in dataclasses.fields(Unseen))
     return Unseen(**{name: getattr(one, name) + getattr(other, name) for name in fields})

@@ -202,14 +202,21 @@ def test_calls_that_are_missing_are_those_of_the_whole(seed: int, gaps_of: gaps.
     assert told + int(gaps_of.told(1).sum()) >= int(gaps_of.found.sum())
 
 
-def _known(t_s: float, low_ms: float, high_ms: float, steps: tuple[Any, ...] = ()) -> Any:
+def _known(
+    t_s: float,
+    low_ms: float,
+    high_ms: float,
+    steps: tuple[Any, ...] = (),
+    *,
+    drift: tuple[float, float] = (-1e-6, 1e-6),
+) -> Any:
     """A clock of a window, as much of it as is looked at."""
     main = SimpleNamespace(
         t_ns=int(t_s * S),
         theta_ns=int((low_ms + high_ms) / 2 * 1e6),
         bounds_at=lambda _: (int(low_ms * 1e6), int(high_ms * 1e6)),
-        slope=0.0,
-        lines=SimpleNamespace(steepness=(-1e-6, 1e-6)),
+        slope=sum(drift) / 2,
+        lines=SimpleNamespace(steepness=drift),
     )
     return SimpleNamespace(
         fits=True, main=main, steps=steps, rate_changes=0, messages=10, contradicting=1, worst_error_ns=5
@@ -246,6 +253,23 @@ def test_a_clock_that_is_set_between_two_windows() -> None:
     clock = found.report()
     assert [(step.ms, step.within_ms) for step in clock.steps] == [(3000.0, 10_000.0)]
     assert clock.drift_ppm == 0.0
+
+
+def test_the_drift_of_one_window() -> None:
+    """A single one, or one behind a step, tells of it by itself."""
+    found = clocks.Clocks()
+    found.add(_known(0, 6, 8, drift=(2e-6, 4e-6)))
+    assert found.report().drift_ppm == pytest.approx(3)
+    assert found.report().drift_bound_ppm == pytest.approx((2, 4))
+
+
+def test_a_clock_that_drifts_fast_is_not_set() -> None:
+    """5000 ppm within each window are no step between two."""
+    found = clocks.Clocks()
+    for at in range(3):
+        found.add(_known(2 * at, 10 * at - 1, 10 * at + 1, drift=(4e-3, 6e-3)))
+    assert found.report().steps == []
+    assert found.report().drift_ppm == pytest.approx(5000)
 
 
 def test_no_clock_where_a_window_fits_none() -> None:

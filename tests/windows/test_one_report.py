@@ -11,10 +11,13 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import wire
 from captures import SHARED, needs_captures, needs_native
+from hanging_nfs import others, sent_again
 from queue_captures import write_captures
 from queues import one_after_another, simulate
 from windowed import windowed
+from wire import write_pcap
 
 from nfslat import api
 from nfslat.answer import model
@@ -29,7 +32,7 @@ SERVER, CLIENT = (SAMPLE / f"{side}.pcap.gz" for side in ("server", "client"))
 # Ops that a capture lacks, losses, a reconnect, sessions, a stall, captures that began and ended at other times.
 _LAB = (
     "lab/a_v3_baseline lab/d4_v3_loss2_full lab/f_v41_session_slots2 lab/j_v3_capture_drops lab/j_v3_partial_overlap "
-    "lab/n_v3_nfsd_restart lab2/v4_grace_restart"
+    "lab/k_v3_dup lab/n_v3_nfsd_restart lab2/v4_grace_restart"
 ).split()
 _LAB_LONG = [f"{lab}/{one.name}" for lab in ("lab", "lab2") for one in sorted((SHARED / lab).glob("*_*"))]
 _MOVES_US = 2.0  # network means, by how well each window knows the clocks
@@ -45,6 +48,7 @@ def _hold(plain: model.Report, found: model.Report) -> None:
         assert b.processed[name] == b.ops + b.untimed + sum(b.unmatched[name].values())
         _hold_captures(plain.captures[name], found.captures[name])
         _hold_raw(plain.raw[name], found.raw[name])
+        assert _answers(found, name) == _answers(plain, name)
     assert [(row.op, row.count) for row in b.by_op] == [(row.op, row.count) for row in a.by_op]
     assert a.total is not None
     assert b.total is not None
@@ -59,13 +63,36 @@ def _hold(plain: model.Report, found: model.Report) -> None:
     assert b.slowest is not None
     assert a.slowest is not None
     assert b.slowest.client_ms == a.slowest.client_ms
+    assert _of_tcp(found) == _of_tcp(plain)
+
+
+def _answers(report: model.Report, side: str) -> list[str]:
+    return [] if report.outcomes is None else sorted(map(str, report.outcomes.statuses[side]))
+
+
+def _of_tcp(report: model.Report) -> list[tuple[object, ...]]:
+    """What was sent again and lost, way by way. The latest packets may be in one capture alone (bytes), and an op in
+    flight when a window ends is told of one side only (ops_hit)."""
+    return [
+        (
+            one.client,
+            one.way,
+            one.sent_again,
+            one.arrived_again,
+            one.arrived_late,
+            one.lost_bytes,
+            one.doubled,
+            one.caveats,
+        )
+        for one in report.transport or ()
+    ]
 
 
 def _hold_captures(whole: model.Capture, found: model.Capture) -> None:
     for one in dataclasses.fields(model.Capture):
         if one.name not in ("audit", "unseen"):
             assert getattr(found, one.name) == getattr(whole, one.name), one.name
-    counted = ("capture-duplicates", "capture-orphans", "capture-drops", "capture-truncated", "capture-snaplen")
+    counted = [f"capture-{one}" for one in "duplicates orphans drops truncated snaplen missing-calls".split()]
     notes = [{one.code: one.count for one in of.audit if one.code in counted} for of in (whole, found)]
     assert notes[1] == notes[0]
 
@@ -87,6 +114,15 @@ def test_a_report_of_windows_is_that_of_the_whole(seconds: float) -> None:
     assert (found.verdict.outcome, found.verdict.cause) == (plain.verdict.outcome, plain.verdict.cause)
 
 
+def test_losses_of_windows_are_those_of_the_whole() -> None:
+    """What TCP did between the last op of a window and its end is in the next one, though no op is held till then."""
+    sample = SAMPLE.parent / "packet-loss"
+    server, client = (sample / f"{side}.pcap.gz" for side in ("server", "client"))
+    plain, found = api.correlate(server, client).summary, windowed(server, client, 1.0)
+    assert _of_tcp(found) == _of_tcp(plain)
+    assert max(one.lost_bytes for one in found.transport or ()) > 80_000
+
+
 @needs_captures
 @pytest.mark.parametrize("name", [*_LAB, *(pytest.param(one, marks=pytest.mark.long) for one in _LAB_LONG)])
 def test_windows_of_the_lab_add_up(name: str) -> None:
@@ -100,6 +136,17 @@ def test_windows_of_the_lab_add_up(name: str) -> None:
     assert plain.matched is not None
     assert found.matched is not None
     assert found.matched.completeness.share == pytest.approx(plain.matched.completeness.share, abs=0.01)
+
+
+@needs_captures
+def test_short_windows_count_the_calls_that_no_capture_shows() -> None:
+    """Few calls of a window are no measure of how a client counts: gaps are looked for in many."""
+    lab = SHARED / "lab" / "b4_v3_rpc_retransmit"
+    server, client = (lab / f"{side}.pcap.gz" for side in ("server", "client"))
+    plain, found = api.correlate(server, client).summary.matched, windowed(server, client, 0.25).matched
+    assert plain is not None
+    assert found is not None
+    assert found.completeness == plain.completeness
 
 
 @needs_captures
@@ -235,6 +282,42 @@ def test_the_library_says_what_is_not_kept() -> None:
         with pytest.raises(UsageError, match="no single operation is kept"):
             what()
     assert not hasattr(found, "nothing_of_the_kind")
+
+
+def test_a_connection_that_hangs_for_many_windows(tmp_path: Path) -> None:
+    """It is told once, with the call that waits there since the first of them; its tries are compared in the last."""
+    hanging, tries = sent_again()
+    server, client = (
+        write_pcap(tmp_path / side, *(flow.seen_by(side, without=lost) for flow in (hanging, others())))
+        for side, lost in (("server", tries), ("client", ()))
+    )
+    plain, found = api.correlate(server, client).summary, windowed(server, client, 1.0)
+    assert plain.hangs is not None
+    assert found.hangs == [dataclasses.replace(one, compared=1) for one in plain.hangs]
+    assert [one.calls for one in found.hangs] == [1]
+
+
+def test_hosts_that_go_separate_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client turns to another server, and this one serves others: no end of the report, and every op is counted."""
+    monkeypatch.setattr("nfslat.windows.pairs._MOST_HELD", 500)
+
+    def flow(host: str, port: int, server: str, begin: int, end: int) -> wire.Tcp:
+        tcp = wire.Tcp(client=(host, port), server=(server, 2049))
+        for at in range(begin, end, 200):
+            tcp.send(at, ">", wire.read(port * 1_000_000 + at, count=64))
+            tcp.send(at + 1, "<", wire.reply(port * 1_000_000 + at, wire.read3(64)))
+        return tcp
+
+    both = flow("10.0.0.1", 700, "10.0.0.2", 0, 20_000)
+    alone = {
+        "server": flow("10.0.0.5", 701, "10.0.0.2", 20_000, 300_000),
+        "client": flow("10.0.0.1", 702, "10.0.0.9", 20_000, 300_000),
+    }
+    server, client = (write_pcap(tmp_path / side, both.seen_by(side), alone[side].seen_by(side)) for side in alone)
+    found = windowed(server, client, 5.0).matched
+    assert found is not None
+    assert found.ops == 100
+    assert found.processed == {side: 100 + sum(found.unmatched[side].values()) for side in alone}
 
 
 def test_captures_without_anything_in_common(tmp_path: Path) -> None:
