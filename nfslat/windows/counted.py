@@ -27,7 +27,7 @@ from nfslat.figures.stats import added, histogram
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Tcp, no_details
 from nfslat.model.protocol import program_name
-from nfslat.model.tables import State
+from nfslat.model.tables import Connection, State
 from nfslat.results import Side
 from nfslat.select import Filters, excluded, select
 from nfslat.windows.fold import fold
@@ -66,6 +66,7 @@ class Counted(Gapped):
         self._flows: set[int] = set()
         self._kinds: dict[Key, _Kind] = {}
         self._tcp: Tcp = no_details().tcp
+        self.connections: tuple[Connection, ...] = ()  # all that were seen
         self._has_one_clock = False
         self._halves = {one: np.zeros(0, dtype=np.int64) for one in (State.NO_REPLY, State.NO_CALL)}  # by connection
         self._hears_unread = False  # does it show packets in which more messages must be?
@@ -131,6 +132,7 @@ class Counted(Gapped):
         self._count_halves(decoded)
         self._facts = self._with_facts(decoded)
         self._tcp = decoded.details.tcp
+        self.connections = ops.connections
 
     def _count_halves(self, decoded: Decoded) -> None:
         """Messages without their other half, but for those whose other half came before or after the capture."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,10 +20,12 @@ from nfslat.errors import InputError
 from nfslat.findings.words import times
 from nfslat.match.match import Matching, match
 from nfslat.model.decoded import Decoded
-from nfslat.model.tables import Bool, Matched, Miss, Ops
+from nfslat.model.tables import I64, Bool, Matched, Miss, Ops
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters, is_reverse, select
+from nfslat.windows.alone import by_connection
+from nfslat.windows.gaps import longer
 from nfslat.windows.reader import Reader, Windowed
 
 # An op of the server's that has no partner after so long has none: by then TCP has given up, or the client's capture
@@ -38,6 +40,10 @@ _TRIED = 60  # windows without any op in common, from the beginning
 _MOST_HELD = 20_000_000  # ops
 
 
+def _none() -> I64:
+    return np.zeros(0, dtype=np.int64)
+
+
 @dataclass(frozen=True)
 class Pair:
     """A window of the client's clock. `found` is None where it has no op that the server's capture has, too."""
@@ -47,7 +53,9 @@ class Pair:
     client: Decoded
     found: Correlation | None
     later_ns: int = 0  # about so much later the client's clock is than the server's
-    unmatched: int = 0  # of the server's ops, those that were given up meanwhile
+    unmatched: I64 = field(
+        default_factory=_none
+    )  # of the server's ops, those that were given up meanwhile, by connection
     outside: int = 0  # of the server's ops, those that began before the client's capture did, or ended after it
     server_ran_ns: tuple[int, int] | None = (
         None  # from when to when, client's clock, where nothing is found; None: not known
@@ -57,7 +65,7 @@ class Pair:
     @property
     def given_up(self) -> int:
         """Of the server's ops, those that have no partner."""
-        return self.unmatched + self.outside
+        return int(self.unmatched.sum()) + self.outside
 
 
 class Exchanged(Exception):
@@ -243,7 +251,7 @@ def _client_ran_ns(client: Reader, later_ns: int) -> tuple[int, int]:
     return begin_ns - later_ns, end_ns - later_ns if client.is_over else _EVER_NS
 
 
-def _dropped(server: Reader, ran_ns: tuple[int, int]) -> list[tuple[int, int]]:
+def _dropped(server: Reader, ran_ns: tuple[int, int]) -> list[tuple[I64, int]]:
     dropped, server.dropped = server.dropped, []
     return [_left(ops, np.ones(len(ops), dtype=np.bool_), ran_ns) for ops in dropped]
 
@@ -259,15 +267,27 @@ def _nothing_of(decoded: Decoded) -> Decoded:
     return parted(decoded, np.ones(len(decoded.ops), dtype=np.bool_))[1]
 
 
-def _left(ops: Ops, rows: Bool, ran_ns: tuple[int, int]) -> tuple[int, int]:
-    """Of those that an NFS client called: how many the other capture lacks, and how many while it did not run."""
-    ours = rows & (select(ops, Filters(), ops.t0, 0) == 0) & ~ops.spread(is_reverse(ops))
-    outside = int(np.count_nonzero(ours & ((ops.t0 < ran_ns[0]) | (ops.t3 > ran_ns[1]))))
-    return int(np.count_nonzero(ours)) - outside, outside
+def _left(ops: Ops, rows: Bool, ran_ns: tuple[int, int]) -> tuple[I64, int]:
+    """Of those that an NFS client called: which the other capture lacks, and how many while it did not run."""
+    return alone_and_outside(ops, rows & of_clients(ops), ran_ns)
 
 
-def _sums(left: list[tuple[int, int]]) -> tuple[int, int]:
-    return sum(one for one, _ in left), sum(one for _, one in left)
+def of_clients(ops: Ops) -> Bool:
+    """Those that reports are about: of NFS, and called by a client."""
+    return np.asarray((select(ops, Filters(), ops.t0, 0) == 0) & ~ops.spread(is_reverse(ops)))
+
+
+def alone_and_outside(ops: Ops, rows: Bool, ran_ns: tuple[int, int]) -> tuple[I64, int]:
+    """Of the ops in `rows`, by connection, those while the other capture ran; and how many are not."""
+    outside = rows & ((ops.t0 < ran_ns[0]) | (ops.t3 > ran_ns[1]))
+    return by_connection(ops, rows & ~outside), int(np.count_nonzero(outside))
+
+
+def _sums(left: list[tuple[I64, int]]) -> tuple[I64, int]:
+    counts = _none()
+    for one, _ in left:
+        counts = longer(counts, one)
+    return counts, sum(one for _, one in left)
 
 
 def _unmatched(server: Reader, client: Reader, window_ns: tuple[int, int], later_ns: int | None) -> Pair:

@@ -15,7 +15,6 @@ from nfslat.evidence.known import Known
 from nfslat.figures.audit.again import again_notes
 from nfslat.figures.audit.pair import above_the_wire, pair_notes
 from nfslat.figures.charges import charge_rows
-from nfslat.figures.completeness import alone_of
 from nfslat.figures.findings import findings_of_hangs, judge
 from nfslat.figures.hanging import hangs_of_two, listed
 from nfslat.figures.matched import Key, matched_ops
@@ -24,16 +23,18 @@ from nfslat.figures.pivots import begins_ns
 from nfslat.figures.sketch import Sketch
 from nfslat.figures.transport import transport_rows
 from nfslat.findings.diagnosis import Diagnosis
+from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Miss
 from nfslat.results import Analysis
-from nfslat.select import Filters, is_reverse, select
+from nfslat.select import Filters
+from nfslat.windows.alone import Alone, by_connection
 from nfslat.windows.analysed import analysed
 from nfslat.windows.clocks import Clocks
 from nfslat.windows.counted import Counted
 from nfslat.windows.flying import Flying
 from nfslat.windows.fold import fold
 from nfslat.windows.judged import Judgement
-from nfslat.windows.pairs import Pair
+from nfslat.windows.pairs import Pair, alone_and_outside, of_clients
 from nfslat.windows.slowest import Slowest
 from nfslat.windows.sums import Sums, sums_of
 from nfslat.windows.transport import joined
@@ -41,7 +42,10 @@ from nfslat.wire.unseen import Unseen
 
 SIDES = ("server", "client")
 _OF_A_PAIR = ("captures-overlap", "no-overlap")  # notes on the time that two captures have in common
+_NOT_CAPTURED = {"server": Miss.NOT_CAPTURED_AT_CLIENT, "client": Miss.NOT_CAPTURED_AT_SERVER}
+_KNOWN = (Miss.OUTSIDE_OVERLAP, Miss.AMBIGUOUS)  # of those that have no partner: why, at once
 _MOST_RUNS = 512
+_MOST_RECOVERIES = 10_000
 _ENOUGH = 1000  # ops of a part of a window that is judged by itself
 
 
@@ -57,6 +61,7 @@ class Whole:
         self.untimed = 0
         self.unmatched: dict[str, Counter[str]] = {name: Counter() for name in SIDES}
         self.alone: Counter[str] = Counter()  # ops by side, of those that the other capture should have and has not
+        self._alone = {name: Alone() for name in SIDES}
         self.conns: dict[str, set[int]] = {name: set() for name in SIDES}  # connections with matched ops
         self.by_op: dict[Key, Sums] = {}
         self.parts: dict[str, Sketch] = {}
@@ -78,10 +83,8 @@ class Whole:
 
     def add(self, pair: Pair) -> None:
         """One more window."""
-        self.unmatched["server"] += Counter(
-            {Miss.NOT_CAPTURED_AT_CLIENT.name: pair.unmatched, Miss.OUTSIDE_OVERLAP.name: pair.outside}
-        )
-        self.alone["server"] += pair.unmatched
+        self._alone["server"].add(pair.unmatched)
+        self.unmatched["server"][Miss.OUTSIDE_OVERLAP.name] += pair.outside
         if pair.found is None:
             self._add_unmatched(pair)
             return
@@ -95,19 +98,20 @@ class Whole:
         self.windows += 1
 
     def end(self) -> None:
-        """What the server's capture has beyond the client's is read, and counted."""
+        """What the server's capture has beyond the client's is read, and counted; and what has no partner."""
         self.unmatched["server"][Miss.OUTSIDE_OVERLAP.name] += self.sides["server"].drain()
+        for name, other in (("server", "client"), ("client", "server")):
+            told = self._alone[name].told(self.sides[name].connections, self.sides[other].connections)
+            self.unmatched[name][_NOT_CAPTURED[name].name] += told.not_captured
+            self.unmatched[name][Miss.CONNECTION_UNMATCHED.name] += told.of_others
+            self.alone[name] += told.not_captured + told.of_others - told.of_strangers
 
     def _add_unmatched(self, pair: Pair) -> None:
-        """Of the client's ops, how many the server's capture lacks, and how many while it did not run."""
+        """No op of the client's is in the server's capture."""
         ops, ran_ns = pair.client.ops, pair.server_ran_ns or (0, np.iinfo(np.int64).max)
-        ours = (select(ops, Filters(), ops.t0, 0) == 0) & ~ops.spread(is_reverse(ops))
-        outside = int(np.count_nonzero(ours & ((ops.t0 < ran_ns[0]) | (ops.t3 > ran_ns[1]))))
-        alone = int(np.count_nonzero(ours)) - outside
-        self.unmatched["client"] += Counter(
-            {Miss.NOT_CAPTURED_AT_SERVER.name: alone, Miss.OUTSIDE_OVERLAP.name: outside}
-        )
-        self.alone["client"] += alone
+        alone, outside = alone_and_outside(ops, of_clients(ops), ran_ns)
+        self._alone["client"].add(alone)
+        self.unmatched["client"][Miss.OUTSIDE_OVERLAP.name] += outside
 
     def _add_ops(self, c: Analysis, stretch: I64) -> None:
         self.matched += len(c.matched)
@@ -115,11 +119,15 @@ class Whole:
         for name in SIDES:
             fates, compared = c.missed(name), c.compared(name)
             self.unmatched[name] += Counter(
-                {one.name: int(np.count_nonzero(compared & (fates == one))) for one in Miss if one is not Miss.MATCHED}
+                {one.name: int(np.count_nonzero(compared & (fates == one))) for one in _KNOWN}
             )
-            self.alone[name] += alone_of(c, name)
+            self.alone[name] += int(np.count_nonzero(compared & (fates == Miss.AMBIGUOUS)))
             side, rows = (c.server, c.matched.server) if name == "server" else (c.client, c.matched.client)
             self.conns[name].update(np.unique(side.ops.conn[rows]).tolist())
+            of_link = c.matching.links.server if name == "server" else c.matching.links.client
+            self._alone[name].link(np.flatnonzero(of_link != NULL).tolist())
+            open_ones = compared & ((fates == _NOT_CAPTURED[name]) | (fates == Miss.CONNECTION_UNMATCHED))
+            self._alone[name].add(by_connection(side.ops, open_ones))
             notes = again_notes(side)
             self.audits[name] = fold([*self.audits[name], *(one for one in notes if one.count)])
             self.unseen[name] = _both(self.unseen[name], c.unseen[name] or _all_seen(c, name))
@@ -146,7 +154,7 @@ class Whole:
                 self.slow_charges[one.part, one.cause] |= dict.fromkeys(np.unique(stretch).tolist(), one.slowest_ms)
         outcomes = outcomes_of({}, c.client, c.tried_again, c.recoveries)
         self.tried_again = fold([*self.tried_again, *outcomes.tried_again])
-        self.recoveries += outcomes.recoveries
+        self.recoveries = [*self.recoveries, *outcomes.recoveries][:_MOST_RECOVERIES]
 
     def _judge(self, c: Analysis, flown: model.InFlight, hanging: list[Diagnosis], when_ns: tuple[int, int]) -> I64:
         """The number of the stretch that each matched op is in: of the window, or, where response times change, of the

@@ -42,7 +42,11 @@ def _of(pair: Pair) -> Row:
 def _sums(server: Path, client: Path, seconds: float) -> tuple[int, int, int]:
     found = pairs_of(server, client, seconds)
     matched = [one.found.matching.matched for one in found if one.found is not None]
-    return sum(len(one.client.ops) for one in found), sum(map(len, matched)), sum(one.unmatched for one in found)
+    return (
+        sum(len(one.client.ops) for one in found),
+        sum(map(len, matched)),
+        sum(int(one.unmatched.sum()) for one in found),
+    )
 
 
 @pytest.mark.parametrize("seconds", [0.3, 2.0, 60.0])

@@ -318,6 +318,9 @@ def test_hosts_that_go_separate_ways(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert found is not None
     assert found.ops == 100
     assert found.processed == {side: 100 + sum(found.unmatched[side].values()) for side in alone}
+    whole = api.correlate(server, client).summary.matched
+    assert whole is not None
+    assert (found.unmatched, found.completeness) == (whole.unmatched, whole.completeness)
 
 
 def test_captures_without_anything_in_common(tmp_path: Path) -> None:
