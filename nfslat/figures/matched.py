@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from nfslat.model.tables import I16, I32, I64, UNSTABLE_WRITE, Bool, Kind, Miss
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
 
+RETRANS_WAITS = ("call_retrans_wait", "reply_retrans_wait")  # fields of `model.Parts`
 Key = tuple[int, int, int, int]  # program, version, minor version, operation
 
 
@@ -125,7 +126,6 @@ def _row(
 ) -> model.MatchedRow:
     """The row of the matched ops `rows`."""
     matched = c.matched.client[rows]
-    parts = {name: float(to_ms(ns / len(matched))) for name, ns in zip(PART_NAMES, part_sums_ns, strict=True)}
     error = to_ms(c.clock.error_ns(c.client.ops, matched)) if c.clock.fits else None
     return model.MatchedRow(
         *names,
@@ -134,17 +134,24 @@ def _row(
         server_ms=server,
         network_ms=network[0],
         negative_network=network[1],
-        parts_ms=model.Parts(
-            call_send=parts["call_send"],
-            call_net=told(parts["call_net"], error),
-            server=parts["server"],
-            reply_send=parts["reply_send"],
-            reply_net=told(parts["reply_net"], error),
-            net_both=parts["call_net"] + parts["reply_net"],
-            one_way_error=error,
-            **_waits(c, rows),
-        ),
+        parts_ms=parts_of(part_sums_ns / len(matched), error, _waits(c, rows)),
         queue_ms=queue_ms(c, rows),
+    )
+
+
+def parts_of(means_ns: Iterable[float], error: float | None, waits: Mapping[str, float | None]) -> model.Parts:
+    """Of means in the order of `PART_NAMES`; `error` is that of one-way times, ms, None where nothing is known of the
+    clocks; `waits` are fields of the parts."""
+    parts = {name: float(to_ms(ns)) for name, ns in zip(PART_NAMES, means_ns, strict=True)}
+    return model.Parts(
+        call_send=parts["call_send"],
+        call_net=told(parts["call_net"], error),
+        server=parts["server"],
+        reply_send=parts["reply_send"],
+        reply_net=told(parts["reply_net"], error),
+        net_both=parts["call_net"] + parts["reply_net"],
+        one_way_error=error,
+        **waits,
     )
 
 
@@ -167,10 +174,9 @@ def _waits(c: Analysis, rows: slice | I32 | I64) -> dict[str, float | None]:
     if waits is None or not c.clock.fits:
         return {}
     asked = np.arange(len(c.matched))[rows] if any(len(one.row) for one in waits) else np.zeros(1, dtype=np.int64)
-    names = ("call_retrans_wait", "reply_retrans_wait")
     return {
         name: float(to_ms(one.ns[np.isin(one.row, asked)].sum() / len(asked)))
-        for name, one in zip(names, waits, strict=True)
+        for name, one in zip(RETRANS_WAITS, waits, strict=True)
     }
 
 

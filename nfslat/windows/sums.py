@@ -10,7 +10,7 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.decompose import PART_NAMES
-from nfslat.figures.matched import Groups, Key, told
+from nfslat.figures.matched import RETRANS_WAITS, Groups, Key, parts_of
 from nfslat.figures.sketch import Sketch
 from nfslat.figures.stats import summary_of
 from nfslat.model.blocks import filled
@@ -130,9 +130,12 @@ def _row(
     sums: Sums, names: tuple[str, str, str], client: model.Summary, server: model.Summary, network: model.Summary
 ) -> model.MatchedRow:
     count = sums.count
-    parts = {name: to_ms(ns / count) for name, ns in zip(PART_NAMES, sums.parts_ns, strict=True)}
     error = None if sums.one_way_ns is None else to_ms(sums.one_way_ns / count)
-    call_wait, reply_wait = (None, None) if sums.waits_ns is None else (to_ms(ns / count) for ns in sums.waits_ns)
+    waits = (
+        {}
+        if sums.waits_ns is None
+        else {name: to_ms(ns / count) for name, ns in zip(RETRANS_WAITS, sums.waits_ns, strict=True)}
+    )
     return model.MatchedRow(
         *names,
         count=count,
@@ -140,16 +143,6 @@ def _row(
         server_ms=server,
         network_ms=network,
         negative_network=sums.negative,
-        parts_ms=model.Parts(
-            call_send=parts["call_send"],
-            call_net=told(parts["call_net"], error),
-            server=parts["server"],
-            reply_send=parts["reply_send"],
-            reply_net=told(parts["reply_net"], error),
-            net_both=parts["call_net"] + parts["reply_net"],
-            one_way_error=error,
-            call_retrans_wait=call_wait,
-            reply_retrans_wait=reply_wait,
-        ),
+        parts_ms=parts_of((ns / count for ns in sums.parts_ns), error, waits),
         queue_ms=sums.queue_ms,
     )
