@@ -239,7 +239,11 @@ def _peers(ops: Ops, rows: I64, talks: list[Segments], call: _Groups, reply: _Gr
         for both, clock, trip in zip(mine, clocks(mine), trips, strict=True):
             few = len(both.said.end) < _FEW_SEGMENTS or not np.isfinite(trip.ns)
             shown = dataclasses.replace(trip, ns=shortest) if few else trip
-            found.append(_Both(both, clock, shown, None if clock is not None else waits(both, shown.ns)))
+            told = waits(both, shown.ns)
+            if clock is not None and told is None:
+                # So few say nothing of what the path adds; what was shortest may have waited, too.
+                shown = dataclasses.replace(shown, is_bare=False)
+            found.append(_Both(both, clock, shown, None if clock is not None else told))
         for one, made in zip(conversations, found, strict=True):
             peers[one] = made if made.clock or made.waits else _by_others(made, found)
     return peers

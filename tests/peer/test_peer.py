@@ -11,6 +11,7 @@ from simulated_peer import MS, World, by_connection, capture, joined
 
 from nfslat.kernels.heard import unwrapped
 from nfslat.model.segments import RST, SYN
+from nfslat.peer import heard
 from nfslat.peer.heard import TICKS_NS, tick_of
 from nfslat.peer.infer import Found, infer
 from nfslat.tcp import packets
@@ -83,6 +84,17 @@ def test_a_timer_may_be_all_that_is_seen_of_the_round_trip() -> None:
     assert np.mean((truth >= found.inferred.low_ns) & (truth <= found.inferred.high_ns)) >= 0.99
     said = (found.ops.t2 - found.ops.t1).mean()
     assert abs(said - truth.mean()) <= found.inferred.mean_error_ns(np.arange(len(truth)))
+
+
+@pytest.mark.parametrize("near", ["client", "server"])
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_a_handshake_that_waited_is_no_shortest_round_trip(
+    near: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a far path with queues, and no ACK but the handshake's: by how much that waited is left open."""
+    monkeypatch.setattr(heard, "_opened_ns", lambda rows, near: 22 * MS)  # 6 ms more than the path takes
+    far = World(out_ns=8 * MS, back_ns=8 * MS, queue_ns=3 * MS, back_queue_ns=3 * MS)
+    holds(dataclasses.replace(far, work_ns=40 * MS, quick=0.0, delay_ns=4_000 * MS, near=near, seed=seed))
 
 
 def test_a_queue_on_the_way_back_is_not_the_servers() -> None:
