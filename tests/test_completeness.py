@@ -25,7 +25,7 @@ def _found(
         unseen={name: None if ops is None else SimpleNamespace(ops=ops) for name, ops in counted.items()},
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(completeness, "alone_of", lambda _, name: alone[name])
+        patched.setattr(completeness, "_alone", lambda _, name: alone[name])
         patched.setattr(completeness, "_hidden", lambda side, *_: hidden[side.name])
         patched.setattr(completeness, "share_again", lambda _: 0.0)
         return completeness.completeness_of(c)

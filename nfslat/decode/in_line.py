@@ -20,7 +20,7 @@ from nfslat.model.tables import I64, Bool, Table
 # When it was, of what TCP did.
 _TIMES: dict[type[Table], str] = {TcpEvents: "t_ns", Pauses: "end_ns", Loads: "begin_ns", Unread: "begin_ns"}
 # What a window has of all packets so far.
-SO_FAR = ("lost_ranges", "lost_bytes", "tls_connections", "busiest_second_packets", "largest_backward_ns")
+_SO_FAR = ("lost_ranges", "lost_bytes", "tls_connections", "busiest_second_packets", "largest_backward_ns")
 
 
 def in_line(parts: Sequence[Decoded]) -> Decoded:
@@ -31,13 +31,17 @@ def in_line(parts: Sequence[Decoded]) -> Decoded:
         raise ValueError("nothing to join")
     if len(parts) == 1:
         return parts[0]
-    last = parts[-1]
-    counts: dict[str, Any] = {name: sum(getattr(part, name) for part in parts) for name in merge.OF_MESSAGES}
-    counts |= {**merge.packets(parts), "repeats": merge.repeats_of(parts)}
-    counts |= {name: getattr(last, name) for name in SO_FAR}
+    last, counts = parts[-1], counts_of(parts)
     found = Merger(parts, _known(parts)).tables(parts)
     found["details"] = dataclasses.replace(found["details"], tcp=last.details.tcp)
     return dataclasses.replace(last, **counts, **found)
+
+
+def counts_of(parts: Sequence[Decoded]) -> dict[str, Any]:
+    """What is counted in all of them, in their order: fields of `Decoded`."""
+    counts: dict[str, Any] = {name: sum(getattr(part, name) for part in parts) for name in merge.OF_MESSAGES}
+    counts |= {**merge.packets(parts), "repeats": merge.repeats_of(parts)}
+    return counts | {name: getattr(parts[-1], name) for name in _SO_FAR}
 
 
 def _known(parts: Sequence[Decoded]) -> dict[Met, Listed]:
@@ -57,7 +61,7 @@ def parted(whole: Decoded, goes: Bool, until_ns: int | None = None) -> tuple[Dec
     merge_tables.check()
     nothing: dict[str, Any] = dict.fromkeys((*merge.OF_MESSAGES, "wire_bytes", "captured_bytes", "backward_times"), 0)
     nothing |= {"packet_kinds": dict.fromkeys(whole.packet_kinds, 0), "repeats": {}}
-    nothing |= {name: getattr(whole, name) for name in SO_FAR}
+    nothing |= {name: getattr(whole, name) for name in _SO_FAR}
     first = _tables_of(whole, goes, until_ns, of_none=True)
     rest = _tables_of(whole, ~goes, until_ns)
     return dataclasses.replace(whole, **first), dataclasses.replace(whole, **rest, **nothing)

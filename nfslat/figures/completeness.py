@@ -24,7 +24,7 @@ def completeness_of(c: Analysis) -> Completeness:
     """Of the operations that both captures could show: those outside their common time, and of hosts that only one of
     them knows, are left out."""
     both = len(c.matched) + c.untimed
-    alone = {name: alone_of(c, name) for name in NOT_AT}
+    alone = {name: _alone(c, name) for name in NOT_AT}
     lost = {}
     for name, side, other in (("server", c.server, c.client), ("client", c.client, c.server)):
         hidden, counted = _hidden(side, other, c.missing_calls[name]), c.unseen[name]
@@ -52,7 +52,7 @@ def completeness(ops: int, untimed: int, alone: Mapping[str, int], lost: Mapping
     return Completeness(share=ops / of if of else 0.0, ops=ops, of=of, missing=found)
 
 
-def alone_of(c: Analysis, name: str) -> int:
+def _alone(c: Analysis, name: str) -> int:
     """Ops of a side without a partner, that the other capture should have."""
     fates, compared = c.missed(name), c.compared(name)
     missed = compared & (fates != Miss.MATCHED) & (fates != Miss.OUTSIDE_OVERLAP)

@@ -17,8 +17,8 @@ from nfslat.figures.stats import summary_of
 from nfslat.model.tables import Ops
 from nfslat.model.units import NS_PER_S, iso
 from nfslat.results import Analysis
-from nfslat.select import Filters, is_reverse, select
-from nfslat.windows.pairs import Pair
+from nfslat.select import Filters
+from nfslat.windows.pairs import Pair, of_clients
 
 SCHEMA = "nfslat.live/1"
 SRT = "nfslat"  # how a response time is measured
@@ -60,8 +60,7 @@ class Row:
 def row_of(pair: Pair, c: Analysis | None) -> Row:
     """The figures of a window; `c` is its analysis, where it has ops in both captures."""
     ops = pair.client.ops
-    is_nfs = select(ops, Filters(), ops.t0, 0) == 0
-    forward = ops.take(is_nfs & ~ops.spread(is_reverse(ops)))
+    forward = ops.take(of_clients(ops))
     seconds = max(pair.end_ns - pair.begin_ns, 1) / NS_PER_S  # without a packet a stretch has no length
     payload = int(pair.client.details.loads.bytes.sum())
     report = None if c is None else _report(c)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from nfslat import pipeline
 from nfslat.answer import model
 from nfslat.answer.outcomes import StatusRow
 from nfslat.decode import merge
-from nfslat.decode.in_line import SO_FAR, in_line
+from nfslat.decode.in_line import counts_of, in_line
 from nfslat.decode.windows import Window, Windows
 from nfslat.figures.captures import capture_of, durations_by_kind
 from nfslat.figures.matched import Key, names_of
@@ -178,10 +177,7 @@ class Counted(Gapped):
         plain = dataclasses.replace(merge.without_messages(decoded), **of_messages)
         if self._facts is None:
             return plain
-        parts = [self._facts, plain]
-        counts: dict[str, Any] = {name: sum(getattr(one, name) for one in parts) for name in merge.OF_MESSAGES}
-        counts |= {**merge.packets(parts), **{name: getattr(decoded, name) for name in SO_FAR}}
-        return dataclasses.replace(plain, **counts)
+        return dataclasses.replace(plain, **counts_of([self._facts, plain]))
 
     # --- All of it ----------------------------------------------------------------------------------------------------
 

@@ -53,13 +53,11 @@ class Pair:
     client: Decoded
     found: Correlation | None
     later_ns: int = 0  # about so much later the client's clock is than the server's
-    unmatched: I64 = field(
-        default_factory=_none
-    )  # of the server's ops, those that were given up meanwhile, by connection
+    # of the server's ops, those that were given up meanwhile, by connection
+    unmatched: I64 = field(default_factory=_none)
     outside: int = 0  # of the server's ops, those that began before the client's capture did, or ended after it
-    server_ran_ns: tuple[int, int] | None = (
-        None  # from when to when, client's clock, where nothing is found; None: not known
-    )
+    # from when to when, client's clock, where nothing is found; None: not known
+    server_ran_ns: tuple[int, int] | None = None
     is_rest: bool = False  # what was held when the captures ended: it may have no op of the client's
 
     @property

@@ -11,6 +11,7 @@ from nfslat.decode.capture import Source
 from nfslat.decode.tools import Tools
 from nfslat.decode.windows import Windows
 from nfslat.errors import InputError
+from nfslat.figures.audit.pair import exchanged
 from nfslat.figures.objectives import Slo
 from nfslat.kernels.memory import give_back
 from nfslat.model.units import NS_PER_S
@@ -60,11 +61,7 @@ def correlate(
                 "by its packets it is the client's; give the server's capture first", about=server.name
             ) from None
     found = _read(client, server, tools, tool, size, may_swap=False, slo=slo, progress=lambda _: None)
-    said = (
-        f"the captures were given client first: by the packets {client.name} is the server's, {server.name} the "
-        "client's, and so they are read (--no-swap keeps the order given)"
-    )
-    return dataclasses.replace(found, notes=[*found.notes, said])
+    return dataclasses.replace(found, notes=[*found.notes, exchanged(client.name, server.name)])
 
 
 def _read(

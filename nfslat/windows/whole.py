@@ -92,9 +92,10 @@ class Whole:
         # Of `pair.found`: a call that hangs was sent in an earlier window.
         hangs = hangs_of_two(pair.found, Filters())
         self.hangs = None if self.hangs is None or hangs is None else listed([*self.hangs, *hangs])
-        stretch = self._judge(c, self.flying.add(c), findings_of_hangs(hangs), (pair.begin_ns, pair.end_ns))
+        transport = transport_rows(c)
+        stretch = self._judge(c, transport, findings_of_hangs(hangs), (pair.begin_ns, pair.end_ns))
         self._add_ops(c, stretch)
-        self._add_tcp(c, stretch)
+        self._add_tcp(c, transport, stretch)
         self.windows += 1
 
     def end(self) -> None:
@@ -140,8 +141,8 @@ class Whole:
         self.clocks.add(c.clock)
         self.audit = fold([*self.audit, *(one for one in pair_notes(c) if one.code not in _OF_A_PAIR)])
 
-    def _add_tcp(self, c: Analysis, stretch: I64) -> None:
-        transport, charges = transport_rows(c), charge_rows(c)
+    def _add_tcp(self, c: Analysis, transport: list[model.Transport] | None, stretch: I64) -> None:
+        charges = charge_rows(c)
         known = self.transport is not None and transport is not None
         self.transport = joined(self.transport or (), transport or ()) if known else None
         if charges is None or self.charges is None:
@@ -156,10 +157,17 @@ class Whole:
         self.tried_again = fold([*self.tried_again, *outcomes.tried_again])
         self.recoveries = [*self.recoveries, *outcomes.recoveries][:_MOST_RECOVERIES]
 
-    def _judge(self, c: Analysis, flown: model.InFlight, hanging: list[Diagnosis], when_ns: tuple[int, int]) -> I64:
+    def _judge(
+        self,
+        c: Analysis,
+        transport: list[model.Transport] | None,
+        hanging: list[Diagnosis],
+        when_ns: tuple[int, int],
+    ) -> I64:
         """The number of the stretch that each matched op is in: of the window, or, where response times change, of the
         part before or behind."""
-        found = judge(c, Known(), matched_ops(c), flown, transport_rows(c), hanging)
+        flown = self.flying.add(c)
+        found = judge(c, Known(), matched_ops(c), flown, transport, hanging)
         first, begins = self.stretches, begins_ns(c)
         if found is None:
             return np.full(len(begins), first)

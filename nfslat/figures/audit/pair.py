@@ -114,14 +114,19 @@ def _clock_notes(c: Analysis) -> list[AuditNote]:
     return []
 
 
+def exchanged(server: str, client: str) -> str:
+    """What is said where captures of these names were given client first."""
+    return (
+        f"the captures were given client first: by the packets {server} is the server's, {client} the client's, and so "
+        "they are read (--no-swap keeps the order given)"
+    )
+
+
 def remarks(c: Analysis, *, application_known: bool) -> list[str]:
     """What else must be said about the comparison."""
     out = [] if c.inferred is None else _inferred(c.inferred, c)
     if c.swapped:
-        out.append(
-            f"the captures were given client first: by the packets {c.server.source.name} is the server's, "
-            f"{c.client.source.name} the client's, and so they are read (--no-swap keeps the order given)"
-        )
+        out.append(exchanged(c.server.source.name, c.client.source.name))
     elif c.order is Order.UNCLEAR:
         out.append(
             f"the packets do not tell which capture is the server's: {c.server.source.name} is taken for it, as it was "
