@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from halves import beside
 from spaces import Spaces
 from two_hosts import TESTS, missing, wait_until
 
@@ -66,14 +67,9 @@ def test_each_half_holds_the_truth(delay_ms: int, captured: Path) -> None:
         assert said.unstamped == said.ops
         assert report.verdict is not None
         assert report.verdict.layer in (None, "network")
-        mine = (both.matched.client if side == "client" else both.matched.server).astype(np.int64)
-        place = np.full(len(getattr(one, side).ops), -1)
-        place[one.matched.client] = np.arange(len(one.matched))
-        known = place[mine] >= 0
-        assert known.mean() > 0.95
-        true_ns = (both.server_srt_ns if side == "client" else both.client_srt_ns)[known]
-        found_ns = (one.server_srt_ns if side == "client" else one.client_srt_ns)[place[mine][known]]
-        low_ns, high_ns = (getattr(one.inferred, name)[mine[known]] for name in ("low_ns", "high_ns"))
+        known, rows, true_ns, found_ns = beside(both, one, side)
+        assert known > 0.95
+        low_ns, high_ns = (getattr(one.inferred, name)[rows] for name in ("low_ns", "high_ns"))
         assert np.mean((true_ns >= low_ns - _STAMPED_NS) & (true_ns <= high_ns + _STAMPED_NS)) >= 0.95
         assert abs(found_ns.mean() - true_ns.mean()) / 1e6 <= said.mean_error_ms
         assert one.inferred.round_trip_ns / 1e6 >= 2 * delay_ms

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-import numpy as np
 import pytest
+from halves import beside
 
 import nfslat
 from nfslat.findings.diagnosis import Diagnosis, Evidence
@@ -37,14 +37,8 @@ def test_each_half_holds_the_truth(pair: tuple[nfslat.Report, dict[str, nfslat.R
     truth, one = both.correlation, alone[side].correlation
     assert one.inferred is not None
     assert one.inferred.taken_at == side
-    mine = (truth.matched.client if side == "client" else truth.matched.server).astype(np.int64)
-    place = np.full(len(getattr(one, side).ops), -1)
-    place[one.matched.client] = np.arange(len(one.matched))
-    known = place[mine] >= 0
-    assert known.mean() > 0.99
-    true_ns = (truth.server_srt_ns if side == "client" else truth.client_srt_ns)[known]
-    found_ns = (one.server_srt_ns if side == "client" else one.client_srt_ns)[place[mine][known]]
-    rows = mine[known]
+    known, rows, true_ns, found_ns = beside(truth, one, side)
+    assert known > 0.99
     held = (true_ns >= one.inferred.low_ns[rows] - _STAMPED_NS) & (true_ns <= one.inferred.high_ns[rows] + _STAMPED_NS)
     assert held.mean() > 0.97
     assert abs(found_ns.mean() - true_ns.mean()) <= one.inferred.mean_error_ns(rows)
