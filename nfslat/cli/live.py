@@ -92,15 +92,11 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     del color
     if len(options.captures) != 2:
         raise UsageError(f"live takes two captures, SERVER and CLIENT; {len(options.captures)} given")
-    from nfslat.decode.windows import Windows
     from nfslat.decode.workspace import open_workspace
     from nfslat.kernels.compiled import refuse_without
-    from nfslat.live.rows import SRT, row_of
     from nfslat.live.text import Lines
+    from nfslat.live.watch import Watch
     from nfslat.model.units import NS_PER_S
-    from nfslat.windows.analysed import analysed
-    from nfslat.windows.gaps import Gapped
-    from nfslat.windows.pairs import pairs
 
     refuse_without("captures are read in stretches by the native decoder")
     metrics = _metrics(options)
@@ -112,30 +108,22 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             out.flush()
 
     with open_workspace(options.captures, engine="native", quiet=True) as work:
-        width_ns = round(options.interval * NS_PER_S)
-        server, client = (Windows(source, work.engine.tools, width_ns) for source in work.sources)
-        of_server, of_client = Gapped(server), Gapped(client)
-        gaps = {"server": of_server.gaps, "client": of_client.gaps}
+        watch = Watch(work.sources, work.engine.tools, round(options.interval * NS_PER_S))
         try:
-            for pair in pairs(of_server, of_client, SRT):
-                if pair.is_rest and not len(pair.client.ops):
-                    continue
-                c = None if pair.found is None else analysed(pair.found, pair, gaps)
-                row = row_of(pair, c)
+            for stretch in watch:
                 if metrics is not None:
-                    metrics.add(row, c)
+                    metrics.add(stretch.row, stretch.analysis)
                     if options.metrics is not None:
                         metrics.write(options.metrics)
-                del c
                 if json_out is not None:
-                    json_out.write(row.as_json() + "\n")
+                    json_out.write(stretch.row.as_json() + "\n")
                     json_out.flush()
-                say(lines.of(row))
+                say(lines.of(stretch.row))
+                del stretch  # before the next one is made
         except KeyboardInterrupt:  # as captures that are being made are left
             say(lines.end())
             raise
         finally:
-            server.close()
-            client.close()
+            watch.close()
     say(lines.end())
     return 0
