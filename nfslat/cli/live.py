@@ -128,6 +128,5 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             raise
         finally:
             watch.close()
-        feeds.refuse_failed()
     say(lines.end())
     return 0

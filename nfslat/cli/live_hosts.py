@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from nfslat.cli import capture as capture_command
-from nfslat.errors import UsageError
+from nfslat.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from nfslat.live.sources.feeds import Feeds
@@ -68,6 +68,11 @@ def opened(options: argparse.Namespace) -> Iterator[Feeds]:
         feeds = Feeds({}, lambda: None, options.captures)
     try:
         yield feeds
+    except InputError:  # of a capture that ends, and there may be a reason
+        feeds.refuse_failed()
+        raise
+    else:
+        feeds.refuse_failed()
     finally:
         feeds.close()
 
