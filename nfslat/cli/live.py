@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from nfslat.cli import live_hosts
 from nfslat.cli.arguments import a_duration, a_port
 from nfslat.errors import UsageError
 
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "captures", metavar="CAPTURE", nargs="*", help="SERVER, then CLIENT: files, FIFOs, one of them -"
     )
+    live_hosts.add_arguments(parser)
     parser.add_argument(
         "--interval", type=a_duration, metavar="S", default=_INTERVAL_S, help="seconds of a stretch (10)"
     )
@@ -90,7 +92,8 @@ def inputs(options: argparse.Namespace) -> list[str]:
 def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
     """Print rows until the captures end."""
     del color
-    if len(options.captures) != 2:
+    live_hosts.refuse(options)
+    if not live_hosts.are_hosts(options) and len(options.captures) != 2:
         raise UsageError(f"live takes two captures, SERVER and CLIENT; {len(options.captures)} given")
     from nfslat.decode.workspace import open_workspace
     from nfslat.kernels.compiled import refuse_without
@@ -107,10 +110,10 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             out.writelines(f"{line}\n" for line in some)
             out.flush()
 
-    with open_workspace(options.captures, engine="native", quiet=True) as work:
-        watch = Watch(work.sources, work.engine.tools, round(options.interval * NS_PER_S))
+    with live_hosts.opened(options) as feeds, open_workspace(feeds.paths, engine="native", quiet=True) as work:
+        watch = Watch(feeds.named(work.sources), work.engine.tools, round(options.interval * NS_PER_S))
         try:
-            for stretch in watch:
+            for stretch in map(feeds.told, watch):
                 if metrics is not None:
                     metrics.add(stretch.row, stretch.analysis)
                     if options.metrics is not None:
