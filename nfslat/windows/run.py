@@ -88,6 +88,11 @@ def _read(
         gaps = {name: side.gaps for name, side in zip(SIDES, sides, strict=True)}
         whole = Whole({name: side.counts for name, side in zip(SIDES, sides, strict=True)})
         for pair in pairs(*sides, tool.srt, may_swap=may_swap):
+            if pair.found is not None and pair.found.moved_ns:
+                raise InputError(
+                    "there are clocks of several hosts in a capture, which windows do not tell apart: give the "
+                    "captures of two hosts, or no --window"
+                )
             whole.add(pair, None if pair.found is None else analysed(pair.found, pair, gaps))
             del pair  # before the next one is made
             give_back()
