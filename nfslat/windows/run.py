@@ -15,6 +15,7 @@ from nfslat.figures.audit.pair import exchanged
 from nfslat.figures.objectives import Slo
 from nfslat.kernels.memory import give_back
 from nfslat.model.units import NS_PER_S
+from nfslat.results import Analysis
 from nfslat.windows.analysed import analysed
 from nfslat.windows.counted import Counted
 from nfslat.windows.pairs import Exchanged, pairs
@@ -49,19 +50,20 @@ def correlate(
     may_swap: bool,
     slo: Sequence[Slo] = (),
     progress: Callable[[int], None] = lambda _: None,
+    each: Callable[[Analysis], None] = lambda _: None,
 ) -> model.Report:
-    """The report on two captures that were taken at the same time.
+    """The report on two captures that were taken at the same time; `each` window is handed on as it is analysed.
 
     Raises ``InputError`` where a capture cannot be read, or the two have nothing in common.
     """
     try:
-        return _read(server, client, tools, tool, size, may_swap=may_swap, slo=slo, progress=progress)
+        return _read(server, client, tools, tool, size, may_swap=may_swap, slo=slo, progress=progress, each=each)
     except Exchanged:
         if not all(file.path.is_file() for source in (server, client) for file in source.files):
             raise InputError(
                 "by its packets it is the client's; give the server's capture first", about=server.name
             ) from None
-    found = _read(client, server, tools, tool, size, may_swap=False, slo=slo, progress=lambda _: None)
+    found = _read(client, server, tools, tool, size, may_swap=False, slo=slo, progress=lambda _: None, each=each)
     return dataclasses.replace(found, notes=[*found.notes, exchanged(client.name, server.name)])
 
 
@@ -75,6 +77,7 @@ def _read(
     may_swap: bool,
     slo: Sequence[Slo],
     progress: Callable[[int], None],
+    each: Callable[[Analysis], None],
 ) -> model.Report:
     # What a window tells of calls that the capture lacks is known one short window later.
     short_ns = min(size.width_ns or _SHORT_NS, _SHORT_NS)
@@ -93,8 +96,11 @@ def _read(
                     "there are clocks of several hosts in a capture, which windows do not tell apart: give the "
                     "captures of two hosts, or no --window"
                 )
-            whole.add(pair, None if pair.found is None else analysed(pair.found, pair, gaps))
-            del pair  # before the next one is made
+            c = None if pair.found is None else analysed(pair.found, pair, gaps)
+            whole.add(pair, c)
+            if c is not None:
+                each(c)
+            del pair, c  # before the next one is made
             give_back()
             now = of_server.bytes + of_client.bytes
             progress(now - read)
