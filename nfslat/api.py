@@ -660,6 +660,7 @@ def _windowed(work: Workspace, options: Options, sinks: Sequence[Sink]) -> OfWin
             slo=options.slo,
             progress=work.progress,
             each=each,
+            slowest=options.slowest,
         )
     work.close_progress()
     return OfWindows(made, options, are_written=bool(sinks))

@@ -25,6 +25,7 @@ def windowed(
     may_swap: bool = True,
     slo: tuple[str, ...] = (),
     sinks: Sequence[Sink] = (),
+    slowest: int = 20,
 ) -> model.Report:
     """Of windows that hold `least_ops`."""
 
@@ -41,4 +42,5 @@ def windowed(
             may_swap=may_swap,
             slo=tuple(map(parse_slo, slo)),
             each=each,
+            slowest=slowest,
         )

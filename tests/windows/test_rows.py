@@ -18,6 +18,8 @@ from nfslat import api
 from nfslat.cli.main import main
 from nfslat.errors import InputError
 from nfslat.export.by_window import CsvSink, ParquetSink
+from nfslat.report import markdown
+from nfslat.report.html import page
 from nfslat.windows import run
 
 pytestmark = needs_native
@@ -111,3 +113,31 @@ def test_a_run_that_fails_leaves_no_file(
     assert main([str(SERVER), str(CLIENT), "--window", "2", *asked]) == 3
     assert capsys.readouterr().err.strip().endswith("it ends here")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("seconds", [1e6, 2.0])
+def test_the_slowest_are_those_of_the_whole(seconds: float) -> None:
+    """One by one, with their packets; parts by each window's own clock, which sum to the client SRT."""
+    whole = api.correlate(SERVER, CLIENT, slowest=7).figures
+    found = windowed(SERVER, CLIENT, seconds, slowest=7)
+    assert whole.pictures is not None
+    assert whole.slowest == []
+    assert found.pictures is None
+    for one, other in zip(whole.pictures.slowest, found.slowest, strict=True):
+        for name in ("xid", "op", "at", "at_s", "client_ms", "client", "server", "offset", "bytes", "wireshark"):
+            assert getattr(other, name) == getattr(one, name), name
+        assert [(moment.side, moment.frame) for moment in other.timeline] == [
+            (moment.side, moment.frame) for moment in one.timeline
+        ]
+        assert sum(piece.ms for piece in other.pieces) == pytest.approx(other.client_ms)
+    assert found.slowest[0].xid in page.render(found)
+    assert found.slowest[0].xid in markdown.render(found)
+
+
+def test_as_many_of_the_slowest_as_are_asked_for(tmp_path: Path) -> None:
+    """--slowest goes with --window."""
+    out = tmp_path / "report.json"
+    for asked in (1, 3):
+        given = ["--window", "auto", "--slowest", str(asked), "--json", str(out), "--overwrite"]
+        assert main([str(SERVER), str(CLIENT), *given]) == 0
+        assert len(json.loads(out.read_text())["slowest"]) == asked
