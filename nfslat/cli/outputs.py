@@ -20,11 +20,13 @@ from nfslat.report.text_layout import visible
 
 if TYPE_CHECKING:
     from nfslat.api import Report
+    from nfslat.export.by_window import Sink
 
 
-def need_ops(options: argparse.Namespace) -> list[str]:
-    """Options of files that hold single operations, or pictures of them."""
-    return [row.option for row in OUTPUTS if row.asked(options) is not None and row.option not in _OF_FIGURES]
+def need_ops(options: argparse.Namespace, *, by_window: bool = False) -> list[str]:
+    """Options of files that hold single operations, or pictures of them; `by_window`: of all at once."""
+    able = (*_OF_FIGURES, *_BY_WINDOW) if by_window else _OF_FIGURES
+    return [row.option for row in OUTPUTS if row.asked(options) is not None and row.option not in able]
 
 
 def _pyarrow(_: str) -> None:
@@ -62,7 +64,16 @@ class Output:
         return getattr(options, self.option.strip("-").replace("-", "_"))
 
 
+@dataclass(frozen=True)
+class Opened:
+    """Files that are to be written."""
+
+    write: Callable[[Report], tuple[PictureError | None, list[str]]]
+    sinks: Callable[[str], list[Sink]]  # of those that are written as windows come, with the command
+
+
 _OF_FIGURES = ("--html", "--json")
+_BY_WINDOW = ("--csv", "--parquet")  # can be written as windows come
 OUTPUTS = (
     Output(
         "--html",
@@ -150,13 +161,11 @@ def refuse(options: argparse.Namespace) -> None:
 
 
 @contextlib.contextmanager
-def opened(
-    options: argparse.Namespace, read: Sequence[str], json_out: TextIO | None
-) -> Iterator[Callable[[Report], tuple[PictureError | None, list[str]]]]:
+def opened(options: argparse.Namespace, read: Sequence[str], json_out: TextIO | None) -> Iterator[Opened]:
     """What writes a report to all that was asked for; each of them is complete when the block ends.
 
-    It returns why there are no pictures, where they failed (then what was to have them is not written, and the rest
-    is), and the names of what it wrote. What cannot be written is found out here, before captures are read. `read`
+    Its `write` returns why there are no pictures, where they failed (then what was to have them is not written, and the
+    rest is), and the names of what it wrote. What cannot be written is found out here, before captures are read. `read`
     names them and all other files that are read; `json_out` is where --json goes if it is open.
     """
     given = {"--json": contextlib.nullcontext(json_out)} if json_out is not None else {}
@@ -168,6 +177,11 @@ def opened(
             own = stack.enter_context(contextlib.ExitStack())
             place = given.get(row.option) or row.open(name, row.kind, read, overwrite=options.overwrite)
             streams.append((row, name, own, own.enter_context(place)))
+
+        def sinks(command: str) -> list[Sink]:
+            from nfslat.export.by_window import SINKS  # noqa: PLC0415  (brings numpy)
+
+            return [SINKS[row.option](stream, command) for row, _, _, stream in streams if row.option in SINKS]
 
         def write(report: Report) -> tuple[PictureError | None, list[str]]:
             shows = not options.quiet and sys.stderr is not None and sys.stderr.isatty()
@@ -184,7 +198,7 @@ def opened(
                     own.__exit__(type(problem), problem, problem.__traceback__)
             return failed, written
 
-        yield write
+        yield Opened(write, sinks)
 
 
 @contextlib.contextmanager
