@@ -7,13 +7,13 @@
 
 _shtab_nfslat_subparsers=(capture show extract diff fleet series live transport packets stack tune)
 
-_shtab_nfslat_capture_option_strings=(-h --help --server --client --seconds --out --discard --yes --force --ssh --port --snaplen --max-mb --keep-free-mb --dir --server-addr --client-addr --only-client --server-interface --client-interface --full --sections --hist --markdown --html --png --json --csv --parquet --ops-parquet --perfetto --missed --files --overwrite --anonymize -q --quiet --by --interval --slowest --name-encoding --srt --window --app-ms --storage-ms --thread-ms --threads --sessions --slo --fail-on --what-if --server-snapshot --client-snapshot --evidence)
+_shtab_nfslat_capture_option_strings=(-h --help --server --client --seconds --out --discard --yes --force --ssh --port --snaplen --server-addr --client-addr --only-client --server-interface --client-interface --max-mb --keep-free-mb --dir --full --sections --hist --markdown --html --png --json --csv --parquet --ops-parquet --perfetto --missed --files --overwrite --anonymize -q --quiet --by --interval --slowest --name-encoding --srt --window --app-ms --storage-ms --thread-ms --threads --sessions --slo --fail-on --what-if --server-snapshot --client-snapshot --evidence)
 _shtab_nfslat_show_option_strings=(-h --help --engine --no-swap --slowest --xid --name-encoding --json -q --quiet --op --client-addr --server-addr --port --start --end --all-programs --overwrite)
 _shtab_nfslat_extract_option_strings=(-h --help --engine --no-swap --slowest --xid --out --context --anonymize --json -q --quiet --op --client-addr --server-addr --port --start --end --all-programs --overwrite)
 _shtab_nfslat_diff_option_strings=(-h --help --before --after --split --check --json --engine -q --quiet --op --client-addr --server-addr --port --start --end --all-programs --overwrite)
 _shtab_nfslat_fleet_option_strings=(-h --help --manifest --out --show --json --html --markdown --fail-on --all-clients -q --quiet --workers --worker-memory --scheduler --dashboard --tls-ca-file --tls-cert --tls-key --insecure --overwrite)
 _shtab_nfslat_series_option_strings=(-h --help --runs --unit --json --html --png --markdown --engine -q --quiet --op --client-addr --server-addr --port --start --end --all-programs --overwrite)
-_shtab_nfslat_live_option_strings=(-h --help --interval --metrics --metrics-port --json --overwrite)
+_shtab_nfslat_live_option_strings=(-h --help --server --client --follow --max-cpu --force --ssh --port --snaplen --server-addr --client-addr --only-client --server-interface --client-interface --interval --metrics --metrics-port --json --overwrite)
 _shtab_nfslat_transport_option_strings=(-h --help --port --stream --top --sqlnet-trace --json -q --quiet --overwrite)
 _shtab_nfslat_packets_option_strings=(-h --help --row --rows --array-size --sdu --sdu-header --fetch-header --rsize --wsize --bytes --rpc-header --mss --ip-tcp-header --ethernet-header --rtt-ms --json --overwrite)
 _shtab_nfslat_stack_option_strings=(-h --help --app-ms --client-ms --server-ms --thread-ms --storage-ms --threads --slots --nfs --server-snapshot --client-snapshot --server-system --client-system --json --overwrite)
@@ -161,6 +161,9 @@ _shtab_nfslat_series___overwrite_nargs=0
 _shtab_nfslat_live_pos_0_nargs='*'
 _shtab_nfslat_live__h_nargs=0
 _shtab_nfslat_live___help_nargs=0
+_shtab_nfslat_live___follow_nargs=0
+_shtab_nfslat_live___force_nargs=0
+_shtab_nfslat_live___only_client_nargs=0
 _shtab_nfslat_live___overwrite_nargs=0
 _shtab_nfslat_transport_pos_0_nargs=+
 _shtab_nfslat_transport__h_nargs=0

@@ -51,7 +51,7 @@ function _shtab_nfslat_using
 end
 
 set -g _shtab_nfslat_commands capture show extract diff fleet series live transport packets stack tune
-set -g _shtab_nfslat_opts_with_value --after --app-ms --array-size --before --by --bytes --check --client --client-addr --client-interface --client-ms --client-snapshot --client-system --completion --csv --dir --end --engine --ethernet-header --evidence --fail-on --fetch-header --files --html --interval --ip-tcp-header --json --keep-free-mb --manifest --max-mb --metrics --metrics-port --missed --mss --name-encoding --nfs --op --ops-parquet --out --parquet --perfetto --png --port --row --rows --rpc-header --rsize --rtt-ms --runs --scheduler --sdu --sdu-header --seconds --sections --server --server-addr --server-interface --server-ms --server-snapshot --server-system --sessions --show --slo --slots --slowest --snaplen --split --sqlnet-trace --srt --ssh --start --storage-ms --stream --thread-ms --threads --tls-ca-file --tls-cert --tls-key --top --unit --what-if --window --worker-memory --workers --wsize --xid
+set -g _shtab_nfslat_opts_with_value --after --app-ms --array-size --before --by --bytes --check --client --client-addr --client-interface --client-ms --client-snapshot --client-system --completion --csv --dir --end --engine --ethernet-header --evidence --fail-on --fetch-header --files --html --interval --ip-tcp-header --json --keep-free-mb --manifest --max-cpu --max-mb --metrics --metrics-port --missed --mss --name-encoding --nfs --op --ops-parquet --out --parquet --perfetto --png --port --row --rows --rpc-header --rsize --rtt-ms --runs --scheduler --sdu --sdu-header --seconds --sections --server --server-addr --server-interface --server-ms --server-snapshot --server-system --sessions --show --slo --slots --slowest --snaplen --split --sqlnet-trace --srt --ssh --start --storage-ms --stream --thread-ms --threads --tls-ca-file --tls-cert --tls-key --top --unit --what-if --window --worker-memory --workers --wsize --xid
 
 complete -c nfslat -e
 complete -c nfslat -f
@@ -114,14 +114,14 @@ complete -c nfslat -n '_shtab_nfslat_using capture' -l force -d 'capture though 
 complete -c nfslat -n '_shtab_nfslat_using capture' -l ssh -x -d 'command and options of ssh: '"'"'ssh -p 2222 -i KEY'"'"''
 complete -c nfslat -n '_shtab_nfslat_using capture' -l port -x -d 'port of NFS (2049)'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l snaplen -x -d 'of a packet that are kept (0: all, as far as that can be borne)'
-complete -c nfslat -n '_shtab_nfslat_using capture' -l max-mb -x -d 'keep the last N MB of each capture only'
-complete -c nfslat -n '_shtab_nfslat_using capture' -l keep-free-mb -x -d 'free disk of the hosts that is left alone (512)'
-complete -c nfslat -n '_shtab_nfslat_using capture' -l dir -xka "(__fish_complete_directories)" -d 'folder on the hosts for the files meanwhile (the roomiest of theirs)'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l server-addr -x -d 'the server, as the client sees it, if it is not found'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l client-addr -x -d 'the client, as the server sees it'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l only-client -d 'leave the server'"'"'s other clients out, whose calls take threads too'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l server-interface -x -d 'where the server captures, if not towards the client'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l client-interface -x -d 'where the client captures'
+complete -c nfslat -n '_shtab_nfslat_using capture' -l max-mb -x -d 'keep the last N MB of each capture only'
+complete -c nfslat -n '_shtab_nfslat_using capture' -l keep-free-mb -x -d 'free disk of the hosts that is left alone (512)'
+complete -c nfslat -n '_shtab_nfslat_using capture' -l dir -xka "(__fish_complete_directories)" -d 'folder on the hosts for the files meanwhile (the roomiest of theirs)'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l full -d 'print all sections of the report, not what fits a screen'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l sections -x -d 'print these sections: answer, findings, audit, stack, inflight, matched, parts, transport, clock ...'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l hist -d 'add the power-of-two latency histogram of each operation'
@@ -255,6 +255,19 @@ complete -c nfslat -n '_shtab_nfslat_using series' -l overwrite -d 'replace file
 complete -c nfslat -n '_shtab_nfslat_using series; and test $_shtab_nfslat_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'LOAD=RUN (8=eight/), or RUN alone; each as nfslat diff takes it'
 complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -eq 0' -a live -d 'What happens, stretch by stretch, while both captures are being made, or in'
 complete -c nfslat -n '_shtab_nfslat_using live' -s h -l help -d 'show this help message and exit'
+complete -c nfslat -n '_shtab_nfslat_using live' -l server -x -d 'capture there by ssh, user@host; iface:eth0 is an interface of this machine'
+complete -c nfslat -n '_shtab_nfslat_using live' -l client -x -d 'the NFS client, in the same way'
+complete -c nfslat -n '_shtab_nfslat_using live' -l follow -d 'the captures grow: files, or folders and patterns of rotated sets'
+complete -c nfslat -n '_shtab_nfslat_using live' -l max-cpu -x -d 'per cent of a host'"'"'s processor to capture with (25)'
+complete -c nfslat -n '_shtab_nfslat_using live' -l force -d 'capture though it may slow the hosts down'
+complete -c nfslat -n '_shtab_nfslat_using live' -l ssh -x -d 'command and options of ssh: '"'"'ssh -p 2222 -i KEY'"'"''
+complete -c nfslat -n '_shtab_nfslat_using live' -l port -x -d 'port of NFS (2049)'
+complete -c nfslat -n '_shtab_nfslat_using live' -l snaplen -x -d 'of a packet that are kept (0: all, as far as that can be borne)'
+complete -c nfslat -n '_shtab_nfslat_using live' -l server-addr -x -d 'the server, as the client sees it, if it is not found'
+complete -c nfslat -n '_shtab_nfslat_using live' -l client-addr -x -d 'the client, as the server sees it'
+complete -c nfslat -n '_shtab_nfslat_using live' -l only-client -d 'leave the server'"'"'s other clients out, whose calls take threads too'
+complete -c nfslat -n '_shtab_nfslat_using live' -l server-interface -x -d 'where the server captures, if not towards the client'
+complete -c nfslat -n '_shtab_nfslat_using live' -l client-interface -x -d 'where the client captures'
 complete -c nfslat -n '_shtab_nfslat_using live' -l interval -x -d 'seconds of a stretch (10)'
 complete -c nfslat -n '_shtab_nfslat_using live' -l metrics -xka "(__fish_complete_path (commandline -ct))" -d 'keep OpenMetrics in FILE, for the textfile collector of node_exporter'
 complete -c nfslat -n '_shtab_nfslat_using live' -l metrics-port -x -d 'serve them on port N of localhost, for Prometheus to scrape'
