@@ -55,6 +55,7 @@ KINDS = (
     Kind("10046 trace", "Oracle 10046 trace", "nfslat.evidence.oracle_trace"),
     Kind("wait events", "AWR or wait histogram", "nfslat.evidence.oracle_waits", html=True),
     Kind("ASH report", "ASH report", "nfslat.evidence.oracle_ash", html=True),
+    Kind("data files", "list of Oracle data files", "nfslat.evidence.oracle_files", Mark.UNSURE),
     Kind("DTrace", "DTrace", "nfslat.evidence.dtrace", Mark.UNSURE),
     Kind("sunrpc trace", "sunrpc tracepoints", "nfslat.evidence.sunrpc_trace"),
     Kind("perf sched", "perf sched latency", "nfslat.evidence.perf_sched"),
