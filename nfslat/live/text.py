@@ -16,7 +16,7 @@ _HEADINGS = (
 _EVERY = 20  # rows between headings
 _NAMED = 4
 _TENTHS = 1000  # MB/s: from there on they are none
-_NO_FAULT = "no fault"
+_NO_FAULT, _GAP = "no fault", "no packets"
 
 
 @dataclass
@@ -54,6 +54,10 @@ class Lines:
             self._runs[-1].stretches += 1
         self._ops += row.ops
         yield _line(row)
+        if row.dropped:
+            yield f"    {count_of(row.dropped, 'packet')} dropped by the kernel of a host that captures"
+        if row.gap is not None and begins:
+            yield from wrap(row.text, self.width, indent=4)
         if row.outcome == "fault" and begins:
             text = row.text.split(". ")[0].rstrip(".") + f" (confidence {row.confidence})."
             yield from wrap(text, self.width, indent=4)
@@ -93,6 +97,8 @@ def _told(runs: Sequence[_Run]) -> list[tuple[str, list[_Run]]]:
 
 
 def _answer(row: Row) -> str:
+    if row.gap is not None:
+        return _GAP
     if row.outcome == "no-fault":
         return _NO_FAULT
     if not row.ops:
