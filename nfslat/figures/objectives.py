@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from nfslat.answer.model import Objective
 from nfslat.errors import UsageError
 from nfslat.evidence.known import Known
 from nfslat.figures.stats import summary_of
+from nfslat.model.dataclass import dataclass
 from nfslat.results import Analysis
 from nfslat.select import parse_ops
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from nfslat.findings.verdict import where_it_goes
 from nfslat.findings.words import lowered, percent
 from nfslat.inflight.changes import changes
 from nfslat.model.blocks import largest
+from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64
 from nfslat.model.units import iso, to_ms, utc
 from nfslat.results import Analysis

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import MATTERS, Facts
 from nfslat.findings.words import ms
 from nfslat.model.causes import FROM_OUTSIDE, LOSSES, Cause
+from nfslat.model.dataclass import dataclass
 
 DELAY = "net-delay"
 BETWEEN, ASYMMETRY = "between-taps", "net-asymmetry"

@@ -5,7 +5,7 @@ Rows of the catalogue name those that decide about them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from nfslat.model.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ figures; here is what the manual says of each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from nfslat.model.dataclass import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

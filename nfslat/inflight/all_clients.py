@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nfslat.inflight.levels import Levels, in_order, knee, levels_of
 from nfslat.inflight.server import ServerLoad
 from nfslat.kernels.levels import Events
+from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I32, I64, Bool
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -25,6 +24,7 @@ from nfslat.kernels.heard import places
 from nfslat.kernels.levels import turnarounds_ns
 from nfslat.kernels.order import argsort
 from nfslat.model.blocks import side_by_side
+from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I32, I64, U32, Ops
 from nfslat.peer.inferred import Stamps

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from nfslat.clock.clock import Clock, Segment
 from nfslat.clock.envelope import Lines, Points
 from nfslat.kernels.memory import give_back
 from nfslat.model.blocks import each_block, filled, side_by_side
+from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.segments import BACK, Segments
 from nfslat.model.tables import F64, I32, I64, Bool, Loose, Ops

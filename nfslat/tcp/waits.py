@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.units import to_ms
 from nfslat.tcp.floors import Place

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from nfslat.fleet.model import Brief
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.inflight.levels import in_order, levels_of
 from nfslat.model.blocks import filled, side_by_side
+from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import DATA_OPS, NULL, NULL32
 from nfslat.model.tables import I16, I32, I64, Kind
 from nfslat.model.units import to_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from nfslat.fleet.run.slices import find_load
 from nfslat.inflight.all_clients import Seen, ServerWide, seen_of, taken
 from nfslat.inflight.levels import hidden_share, in_order
 from nfslat.inflight.server import ServerLoad
+from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64, Bool, Ops

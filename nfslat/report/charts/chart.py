@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from nfslat.model.dataclass import dataclass
 
 Spec = dict[str, Any]
 
