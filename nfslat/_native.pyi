@@ -139,11 +139,13 @@ def decode(
     action_rank: int,
     job: Job,
     segments: int = 0,
+    files: bool = True,
 ) -> Found:
     """Decode capture files, one after the other, as one capture; runs without the GIL. "-" is standard input.
 
-    `segments`: which of those of its TCP connections are wanted (`nfslat.model.segments.Wanted`). The ranks of the
-    operations of a COMPOUND (`nfslat.model.protocol.op_ranks`) find the one that names it. Raises ``NotACapture``,
+    `segments`: which of those of its TCP connections are wanted (`nfslat.model.segments.Wanted`); `files`: whether the
+    table of this name is. The ranks of the operations of a COMPOUND (`nfslat.model.protocol.op_ranks`) find the one
+    that names it. Raises ``NotACapture``,
     ``OSError`` (errno, text, index of the file), ``ValueError`` (text, index of the file) for what cannot be read at
     all, ``InterruptedError`` after `Job.stop`.
     """
