@@ -233,6 +233,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernels::heard_of, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::order, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::ranks, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::grouped, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::spacings, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::in_order, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::in_flight, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::places, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::starts, module)?)?;

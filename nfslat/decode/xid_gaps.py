@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from nfslat.model.blocks import side_by_side, tally
+from nfslat.kernels.order import side_by_side
+from nfslat.model.blocks import tally
 from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS

@@ -12,7 +12,7 @@ from collections import defaultdict
 import numpy as np
 
 from nfslat.inflight.levels import levels
-from nfslat.model.blocks import side_by_side
+from nfslat.kernels.order import side_by_side
 from nfslat.model.dataclass import dataclass
 from nfslat.model.details import TcpEvent, TcpEvents
 from nfslat.model.tables import I32, I64, Ops

@@ -7,7 +7,8 @@ import dataclasses
 import numpy as np
 
 from nfslat.kernels.dispatch import Work
-from nfslat.model.blocks import distinct, side_by_side
+from nfslat.kernels.order import side_by_side
+from nfslat.model.blocks import distinct
 from nfslat.model.dataclass import dataclass
 from nfslat.model.details import Blocked
 from nfslat.model.protocol import IN_MEMORY_OPS, NFS, NFSACL, NULL, op_name

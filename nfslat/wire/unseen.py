@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nfslat.decode.xid_gaps import in_order, left_out
-from nfslat.model.blocks import side_by_side
+from nfslat.kernels.order import side_by_side
 from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Unread
