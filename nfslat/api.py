@@ -24,7 +24,7 @@ import dataclasses
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
@@ -39,7 +39,6 @@ from nfslat.evidence.outside import Files, Outside, gather, with_bundled
 from nfslat.figures.objectives import Slo, parse_slo
 from nfslat.figures.whatif import Asked, parse_asked
 from nfslat.kernels.compiled import is_built, refuse_without
-from nfslat.model.dataclass import dataclass
 from nfslat.model.segments import Wanted
 from nfslat.names.text import checked_encoding
 from nfslat.results import Analysis, Correlation, Side

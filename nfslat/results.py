@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
@@ -14,7 +14,6 @@ from nfslat.decompose import Parts
 from nfslat.inflight.analysis import InFlight
 from nfslat.inflight.serial import Serial
 from nfslat.match.match import Matching
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded, Directions
 from nfslat.model.tables import I8, I16, I64, Bool, Matched, Ops
 from nfslat.outcomes.recovery import Recovery

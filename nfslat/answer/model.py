@@ -6,7 +6,7 @@ milliseconds, counts integers, times ISO 8601 with zone; None is "not known".
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 from nfslat.answer.callers import Called
@@ -46,7 +46,6 @@ from nfslat.answer.pivots import Intervals, Pivot
 from nfslat.answer.pivots import PivotRow as PivotRow
 from nfslat.answer.tune import Advice
 from nfslat.model.causes import CHARGES
-from nfslat.model.dataclass import dataclass
 
 SCHEMA = "nfslat.report/2"
 # The names of `nfslat.model.tables.State` and `Miss`; a test holds them to those, which would load numpy here.

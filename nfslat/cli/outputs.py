@@ -9,13 +9,13 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli.arguments import add_overwrite
 from nfslat.cli.messages import say
 from nfslat.errors import PictureError, UsageError
 from nfslat.export.output import Kind, binary_output, is_standard, output, output_directory, writing_to
-from nfslat.model.dataclass import dataclass
 from nfslat.report.text_layout import visible
 
 if TYPE_CHECKING:

@@ -4,14 +4,13 @@ and server."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from nfslat.evidence.calls_join import Joined, join
 from nfslat.evidence.known import CallMeans
 from nfslat.evidence.strace import Call, Strace
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import F64
 from nfslat.model.units import to_ms

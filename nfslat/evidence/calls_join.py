@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.evidence.strace import SYNCS, Call
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL32
 from nfslat.model.tables import I64, Bool, Ops
 from nfslat.select import op_labels

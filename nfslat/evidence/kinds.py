@@ -8,12 +8,12 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, cast
 
 from nfslat.evidence import configured, host, kernel_counters, mountstats, nfsd, pools, sockets, sysctl
 from nfslat.evidence.records import Evidence, Setting
-from nfslat.model.dataclass import dataclass
 
 
 class Mark(Enum):

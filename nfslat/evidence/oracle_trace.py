@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from nfslat.errors import InputError
 from nfslat.evidence.oracle_events import FILE_EVENTS, file_event
 from nfslat.evidence.records import Evidence, Latency
 from nfslat.model.blocks import rank
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64
 
 # What follows ela has to be there: a number that the end of the file has cut is another number.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,6 @@ from nfslat.errors import InputError, UsageError
 from nfslat.evidence.known import Known, data_ops, rate_per_s
 from nfslat.evidence.records import Evidence, Interval, Latency, Snapshot
 from nfslat.inflight.little import little_ms
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import hosts
 from nfslat.model.units import to_ms

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from nfslat.errors import InputError
 from nfslat.evidence.records import Evidence
-from nfslat.model.dataclass import dataclass
 
 _LONGEST, _MOST = 1 << 16, 2_000_000
 _LINE = re.compile(r"(?:\[pid {1,8}(\d{1,10})\] |(\d{1,10}) {1,8})?(\d{9,11})\.(\d{6}) (?=\w|<\.\.\. )", re.ASCII)

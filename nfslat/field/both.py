@@ -9,6 +9,7 @@ import contextlib
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,7 +17,6 @@ from nfslat.errors import InputError, UsageError
 from nfslat.field import cost, probe
 from nfslat.field.hosts import Hosts, Voice, connect
 from nfslat.field.link import Link
-from nfslat.model.dataclass import dataclass
 
 MEASURE_S = 2  # of traffic, to know its rate: a burst longer than that is no burst
 _ANSWER_S = 30.0

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-
-from nfslat.model.dataclass import dataclass
 
 _LIMIT = re.compile(
     r"^(max_packets|cost_ns|max_cpu_percent|max_write_mb|usual_snaplen|floor_v4|floor_v3)=([0-9]{1,12})\b", re.M

@@ -8,11 +8,11 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 from nfslat.errors import InputError
 from nfslat.field.link import Event, Link, connect_s, wait_for
-from nfslat.model.dataclass import dataclass
 
 _CLEAN_S = 12.0  # for a host to clean up
 _LAST_S = 0.3  # what a host said on standard error comes in beside its answer

@@ -18,13 +18,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import IO, NoReturn
 
 from nfslat.decode.room import RESERVE_BYTES
 from nfslat.errors import InputError, UsageError
-from nfslat.model.dataclass import dataclass
 
 SCRIPTS = ("capture.sh", "snapshot.sh")
 _CONNECT_S = 20  # until a host says hello where no one can be asked for a password

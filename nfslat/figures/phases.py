@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,7 +26,6 @@ from nfslat.findings.verdict import where_it_goes
 from nfslat.findings.words import lowered, percent
 from nfslat.inflight.changes import changes
 from nfslat.model.blocks import largest
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64
 from nfslat.model.units import iso, to_ms, utc
 from nfslat.results import Analysis

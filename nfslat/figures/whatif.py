@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from nfslat.findings.facts import Facts
 from nfslat.inflight import replay
 from nfslat.inflight.jobs import find_jobs
 from nfslat.inflight.play import Load
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from nfslat.inflight.levels import hidden_share
 from nfslat.inflight.server import ServerLoad, load_of, of_one_client, server_load, threads_of
 from nfslat.inflight.sessions import Session, sessions
 from nfslat.inflight.slots import MountSlots, client_slots
-from nfslat.model.dataclass import dataclass
 from nfslat.model.details import Details
 from nfslat.model.tables import I64, Bool, Loose, Ops, State
 from nfslat.peer.inferred import Stamps

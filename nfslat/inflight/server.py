@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.inflight.jobs import Jobs, find_jobs
 from nfslat.inflight.threads import Bound, Threads, find_threads, lower_bound
-from nfslat.model.dataclass import dataclass
 from nfslat.model.details import Details
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, Loose, Ops

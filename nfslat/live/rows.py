@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from nfslat.answer.model import Report, Tool
 from nfslat.decompose import srt_ns
 from nfslat.evidence.known import Known
 from nfslat.figures.stats import summary_of
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import Ops
 from nfslat.model.units import NS_PER_S, iso
 from nfslat.results import Analysis

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from nfslat.answer.words import ms
 from nfslat.live.rows import Row
-from nfslat.model.dataclass import dataclass
 from nfslat.report.text_layout import count, count_of, wrap
 
 _HEADINGS = (

@@ -7,11 +7,11 @@ zone; None is "not known".
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, TextIO
 
 from nfslat.answer.contract import Document, Must
 from nfslat.model.causes import Limit
-from nfslat.model.dataclass import dataclass
 from nfslat.tcp.counts import Counts
 from nfslat.tcp.hangs import Hanging
 from nfslat.tcp.progress import Spread

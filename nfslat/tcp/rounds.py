@@ -6,13 +6,13 @@ counted beside them, and an answer that takes its time and carries the ACK is no
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from nfslat.figures.stats import summary_of
 from nfslat.model.causes import Cause, code
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, endpoint
 from nfslat.model.units import NS_PER_MS, to_ms

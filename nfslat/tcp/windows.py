@@ -5,13 +5,13 @@ Scale: RFC 7323 section 2; zero and shrinking windows: RFC 9293 sections 3.8.6 a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
 
 from nfslat.kernels.order import ranked
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, endpoint
 from nfslat.model.units import to_ms

@@ -4,11 +4,11 @@ known when all was read."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.match.connections import by_ends
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, Connection, Ops, hosts
 from nfslat.windows.gaps import longer

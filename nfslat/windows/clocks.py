@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from nfslat.answer.model import Clock, ClockStep
 from nfslat.clock.clock import Clock as Known
 from nfslat.figures.clock import clock_of
-from nfslat.model.dataclass import dataclass
 from nfslat.model.units import iso, to_ms
 
 _PPM = 1e6

@@ -6,7 +6,7 @@ How many threads and slots there are is told by single windows; phases of the re
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ import numpy as np
 from nfslat.answer import model
 from nfslat.figures.inflight import inflight_of, levels_rows
 from nfslat.inflight.levels import Levels
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64
 from nfslat.results import Analysis
 from nfslat.windows.fold import fold

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from nfslat.answer import model
 from nfslat.decode.capture import Source
@@ -13,7 +14,6 @@ from nfslat.errors import InputError
 from nfslat.figures.audit.pair import exchanged
 from nfslat.figures.objectives import Slo
 from nfslat.kernels.memory import give_back
-from nfslat.model.dataclass import dataclass
 from nfslat.model.units import NS_PER_S
 from nfslat.windows.counted import Counted
 from nfslat.windows.pairs import Exchanged, pairs

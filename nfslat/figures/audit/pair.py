@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from nfslat.figures.audit.words import note, some, span
 from nfslat.inflight.slots import Held
 from nfslat.match import overlap
 from nfslat.match.sequences import apart
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import Connection, Miss, Ops
 from nfslat.model.units import to_s
 from nfslat.peer.inferred import Inferred

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import F64, I64
 from nfslat.model.units import NS_PER_MS, NS_PER_S
 

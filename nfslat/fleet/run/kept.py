@@ -6,10 +6,9 @@ import mmap
 import os
 import pickle
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from nfslat.model.dataclass import dataclass
 
 _ALIGN = 64
 

@@ -8,6 +8,7 @@ that stays as it is. Where they do not, the calls of the windows that agree with
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from nfslat.inflight.jobs import Jobs
 from nfslat.inflight.server import threads_of
 from nfslat.inflight.threads import FEWEST, Bound, Threads, lower_bound
 from nfslat.kernels.dispatch import in_flight
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64
 
 _SOME_DEEP = 0.005  # of the calls come while more are in flight than are known to be in threads; else nothing waits

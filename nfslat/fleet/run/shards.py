@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -28,7 +29,6 @@ from nfslat.fleet.run.inputs import Input
 from nfslat.fleet.run.kept_segments import write_segments
 from nfslat.fleet.run.memo import Memo
 from nfslat.fleet.run.store import Store
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS
 from nfslat.select import client_ends, is_reverse

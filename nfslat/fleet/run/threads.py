@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,6 @@ from nfslat.inflight.all_clients import Seen, ServerWide, seen_of, taken
 from nfslat.inflight.levels import hidden_share
 from nfslat.inflight.server import ServerLoad
 from nfslat.kernels.levels import in_order
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64, Bool, Ops

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from nfslat.model.dataclass import dataclass
 from nfslat.report.charts.chart import Spec
 from nfslat.report.charts.style import COLOUR, rule, words
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from nfslat.answer.model import Report
-from nfslat.model.dataclass import dataclass
 from nfslat.report.charts.chart import VEGA_LITE, Spec
 from nfslat.report.text_layout import count
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from nfslat.answer import pictures
 from nfslat.answer.model import Report, StackRow, Summary
 from nfslat.answer.pictures import SlowOp
 from nfslat.answer.pivots import IntervalRow, Pivot, PivotRow
 from nfslat.answer.words import OF_ONE, adding_up, percent, stacked
-from nfslat.model.dataclass import dataclass
 from nfslat.report.charts.waterfall import captured
 from nfslat.report.html.blocks import Shown, shown
 from nfslat.report.html.tiles import printed

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from nfslat.answer.model import Capture, Clock, Completeness, Inferred, MatchedOps, Report
 from nfslat.answer.pictures import SlowOp
 from nfslat.answer.words import OF_ONE, adding_up, complete, missing_ops, ms, percent
 from nfslat.findings.catalogue import row
-from nfslat.model.dataclass import dataclass
 from nfslat.report.blocks import Block, Command, Item, Title
 from nfslat.report.sections.inferred import basis
 from nfslat.report.sections.pieces import largest, layer_of
