@@ -28,6 +28,12 @@ def need_ops(options: argparse.Namespace, *, by_window: bool = False) -> list[st
     return [row.option for row in OUTPUTS if row.asked(options) is not None and row.option not in able]
 
 
+def name_files(options: argparse.Namespace) -> bool:
+    """May anything that is asked for name files by their paths? The text does not."""
+    is_written = any(row.asked(options) is not None for row in OUTPUTS)
+    return is_written or options.markdown or options.anonymize or bool(options.by or options.evidence)
+
+
 def _pyarrow(_: str) -> None:
     from nfslat.decode.arrow import pyarrow  # noqa: PLC0415  (brings numpy)
 

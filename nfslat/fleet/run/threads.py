@@ -19,8 +19,9 @@ from nfslat.fleet.run.joined import joined, of_server
 from nfslat.fleet.run.phases import ByTime
 from nfslat.fleet.run.slices import find_load
 from nfslat.inflight.all_clients import Seen, ServerWide, seen_of, taken
-from nfslat.inflight.levels import hidden_share, in_order
+from nfslat.inflight.levels import hidden_share
 from nfslat.inflight.server import ServerLoad
+from nfslat.kernels.levels import in_order
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64, Bool, Ops
