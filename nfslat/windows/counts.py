@@ -176,6 +176,13 @@ class Counts:
             return plain
         return dataclasses.replace(plain, **counts_of([self._facts, plain]))
 
+    @property
+    def ran_ns(self) -> tuple[int, int]:
+        """First and last packet. Raises ``ValueError`` where no window was read."""
+        if self._facts is None:
+            raise ValueError("no window was read")
+        return self.files.get("first_ns", self._facts.first_ns), self.files.get("last_ns", self._facts.last_ns)
+
     # --- All of it ----------------------------------------------------------------------------------------------------
 
     def capture(self, unseen: Unseen | None, audit: Sequence[model.AuditNote]) -> model.Capture:
