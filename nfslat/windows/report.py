@@ -35,6 +35,7 @@ from nfslat.findings.layers import Layers
 from nfslat.findings.words import times
 from nfslat.model.tables import I64, Miss
 from nfslat.model.units import iso, to_ms, to_s
+from nfslat.select import refuse_nothing_left
 from nfslat.windows.judged import Judgement
 from nfslat.windows.judged import told as judged
 from nfslat.windows.slowest import CLIENT, STRETCH
@@ -47,6 +48,9 @@ _MOST_PHASES = 50  # that are listed
 
 def report_of(whole: Whole, tool: model.Tool, slo: Sequence[Slo] = ()) -> model.Report:
     """Raises ``InputError`` where no op is in both captures."""
+    filters = whole.sides["client"].filters
+    if not whole.matched and filters.text and not any(side.ops for side in whole.sides.values()):
+        refuse_nothing_left(filters, np.ones(1, dtype=np.int8))
     if not whole.matched:
         raise InputError("no operation is in both captures; were both taken at the same time, of the same traffic?")
     total = Sums.merge(list(whole.by_op.values()))
@@ -69,7 +73,9 @@ def report_of(whole: Whole, tool: model.Tool, slo: Sequence[Slo] = ()) -> model.
         nfslat=tool,
         captures=captures,
         raw={name: side.rows() for name, side in whole.sides.items()},
-        selection=model.Selection({}, {name: side.left_out() for name, side in whole.sides.items()}),
+        selection=model.Selection(
+            whole.sides["client"].filters.text, {name: side.left_out() for name, side in whole.sides.items()}
+        ),
         notes=notes_of(audit, of_clock, whole.remarks, left, [_how(whole)]),
         matched=matched,
         clock=clock,
@@ -120,7 +126,7 @@ def _matched(whole: Whole, total: Sums, columns: I64) -> model.MatchedOps:
     keys = sorted(whole.by_op, key=lambda key: (-whole.by_op[key].count, key))
     lost = {name: side.lost(whole.conns[name]) for name, side in whole.sides.items()}
     return model.MatchedOps(
-        processed={name: side.ops for name, side in whole.sides.items()},
+        processed={name: side.ops + whole.agreed[name] for name, side in whole.sides.items()},
         ops=whole.matched,
         untimed=whole.untimed,
         unmatched={name: {why: ops for why, ops in whole.unmatched[name].items() if ops} for name in SIDES},
