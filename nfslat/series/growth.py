@@ -109,11 +109,12 @@ def _not_growing(of: Case) -> Verdict:
     what, whole = f"{between(of.top)}", of.points[0].application_ms or of.points[0].client_ms
     span = f"from {amount(of.first)} to {of_loads(of.last, of.unit)}"
     shape, step = of.shape, None
-    least, most = (-math.inf, math.inf) if shape is None else tuple(edge * (of.last - of.first) for edge in shape.slope)
+    most = math.inf if shape is None else shape.slope[1] * (of.last - of.first)
     if shape is not None and shape.level.p is not None and shape.level.p < CERTAIN:
         if most < 0:
             outcome, sure = "falls", "medium"
-            text = f"{_capital(what)} comes nearer to {below(of.bottom)} {span}: by {ms(-most)} to {ms(-least)} ms."
+            ends = f"{ms(float(of.data.ms[0]))} to {ms(float(of.data.ms[-1]))} ms above it"
+            text = f"{_capital(what)} comes nearer to {below(of.bottom)} {span}: {ends}."
         else:
             odd = float(of.data.loads[int(np.argmax(np.abs(of.data.ms - float(np.median(of.data.ms)))))])
             outcome, sure = "cannot-tell", "low"

@@ -254,7 +254,7 @@ def test_eight_users_against_thirty_two(users: Callable[[int], str]) -> None:
     assert (verdict["outcome"], verdict["part"], verdict["limit"]) == ("from-load", "queue", 16)
     assert verdict["cause"] == "server-threads"
     assert verdict["from_load"] == pytest.approx(16, abs=1)
-    assert text.startswith("Above 16.")
+    assert text.startswith("Above 16 users")
     assert "one of the server's 16 threads" in " ".join(text.split())
 
 
