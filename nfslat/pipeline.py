@@ -463,7 +463,7 @@ def pairs_of(
     if len(pairs.pairs) < 2:
         return [], []
     numbers = numbers_of(c, pairs)
-    rows = plain_rows(c, pairs, numbers)
+    rows = plain_rows(c, pairs.pairs, numbers)
     hosts = Known(
         server_host=known.server_host if len(pairs.servers) == 1 else None,
         client_host=known.client_host if len({one.client for one in pairs.pairs}) == 1 else None,
@@ -481,7 +481,7 @@ def pairs_of(
             continue
         found = leading(phases_of(one, hosts), judged.verdict, inflight.server.threads_estimate) or judged
         rows[at] = told_row(rows[at], pair, one, inflight, found.verdict)
-        told.append(PairTold(pair, rows[at], found.causes, found.verdict))
+        told.append(PairTold(pair, rows[at], found.causes, found.verdict, judged, one.clock))
     return sorted(rows, key=lambda row: -row.time_share), told
 
 

@@ -20,6 +20,7 @@ from nfslat.errors import InputError
 from nfslat.evidence.known import Known
 from nfslat.figures.charges import UNEXPLAINED
 from nfslat.figures.completeness import completeness
+from nfslat.figures.host_pairs import leading_pair
 from nfslat.figures.matched import names_of, told
 from nfslat.figures.notes import notes_of
 from nfslat.figures.objectives import Slo
@@ -56,6 +57,10 @@ def report_of(whole: Whole, tool: model.Tool, slo: Sequence[Slo] = ()) -> model.
     of_clock = clock_findings(clock)
     objectives = [_objective(whole, total, one) for one in slo]
     causes, verdict, phases = _judged(whole, matched, columns, objectives)
+    of_hosts, told_of_pairs = whole.hosts.told()
+    leads = leading_pair(told_of_pairs, verdict)
+    if leads is not None:
+        causes, verdict, phases = leads.causes, leads.verdict, []
     stacked = _stack(total.row(("", "all", "")), inflight)
     return model.Report(
         schema=model.SCHEMA,
@@ -84,6 +89,7 @@ def report_of(whole: Whole, tool: model.Tool, slo: Sequence[Slo] = ()) -> model.
         ],
         verdict=verdict,
         phases=phases,
+        pairs=of_hosts,
     )
 
 

@@ -34,6 +34,7 @@ from nfslat.windows.clocks import Clocks
 from nfslat.windows.counts import Counts
 from nfslat.windows.flying import Flying
 from nfslat.windows.fold import fold
+from nfslat.windows.hosts import Hosts
 from nfslat.windows.judged import Judgement
 from nfslat.windows.pairs import Pair, alone_and_outside, of_clients
 from nfslat.windows.slowest import Slowest
@@ -81,6 +82,7 @@ class Whole:
         self.audits: dict[str, list[model.AuditNote]] = {name: [] for name in SIDES}
         self.unseen: dict[str, Unseen | None] = dict.fromkeys(SIDES)
         self.remarks: list[str] = []  # of the window that has most of the time, what holds beyond it
+        self.hosts = Hosts()
         self._most_ns = 0.0
 
     def add(self, pair: Pair, c: Analysis | None) -> None:
@@ -141,6 +143,7 @@ class Whole:
             self._keep(now)
         self.clocks.join(other.clocks)
         self.flying.join(other.flying)
+        self.hosts.join(other.hosts)
         if other.charges is None or self.charges is None:
             self.charges = None
         else:
@@ -221,6 +224,8 @@ class Whole:
         flown = self.flying.add(c)
         found = judge(c, Known(), matched_ops(c), flown, transport, hanging)
         first, begins = self.stretches, begins_ns(c)
+        if len(c.matched):
+            self.hosts.add(c, found, flown, transport, when_ns, first)
         if found is None:
             return np.full(len(begins), first)
         if c.client_srt_ns.sum() > self._most_ns:

@@ -34,6 +34,7 @@ class Store:
 
     url: str
     kept: bool = True  # False: it goes with the run, so nothing of it is found again
+    near: str = ""  # folder of the run's own, which all workers see and nobody else does; "": there is none
 
     @property
     def is_local(self) -> bool:
