@@ -19,9 +19,10 @@ from nfslat.fleet.run.phases import ByTime, find_by_time
 from nfslat.fleet.run.stretches import Piece, begins_and_ends, cut_parts, hidden_of, stretches
 from nfslat.inflight.all_clients import Seen, ServerWide, seen_of, taken
 from nfslat.inflight.jobs import find_jobs
-from nfslat.inflight.levels import Levels, in_order
+from nfslat.inflight.levels import Levels
 from nfslat.inflight.server import ServerLoad, load_of, threads_of, told
 from nfslat.inflight.threads import Bound, Threads
+from nfslat.kernels.levels import in_order
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64, Bool
