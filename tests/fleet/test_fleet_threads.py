@@ -24,7 +24,7 @@ from nfslat.fleet.model import Phase
 from nfslat.fleet.run.changes import runs
 from nfslat.fleet.run.joined import joined, slim
 from nfslat.fleet.run.stretches import cut_parts, hidden_of, put_together, stretches
-from nfslat.fleet.run.threads import AllClients, find_all, find_stretch, server_wide
+from nfslat.fleet.run.threads import AllClients, alike, find_all, find_stretch, server_wide
 from nfslat.fleet.sections.words import phase_line, span
 from nfslat.inflight.analysis import OneSide, in_flight
 from nfslat.inflight.levels import levels
@@ -493,6 +493,14 @@ def test_shards_that_several_tasks_cut_make_the_stretches_that_one_makes(doubled
         for shard in range(12):
             assert np.array_equal(one.of_client([shard]).load.queue_ns, other.of_client([shard]).load.queue_ns)
         assert np.array_equal(one.seen.levels.time_ns, other.seen.levels.time_ns)
+
+
+def test_ten_threads_in_a_stretch_and_eleven_in_the_next_are_no_change() -> None:
+    """Each stretch has its own estimate; numbers that differ by no more than they may be off are one phase."""
+    base = replace(Capture(simulate(threads=1, count=100), 1).plain.threads, limited=True)
+    ten, eleven, four = (replace(base, estimate=number) for number in (10, 11, 4))
+    found = alike([[ten, ten], [eleven, four], [four, base.untold("few")]])
+    assert [[one.estimate for one in part] for part in found] == [[10, 10], [10, 4], [4, None]]
 
 
 def test_stretches_have_some_million_calls_and_are_not_very_many() -> None:

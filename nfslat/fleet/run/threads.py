@@ -14,6 +14,7 @@ from nfslat.figures.inflight import server_in_flight
 from nfslat.fleet.compare.windows import Flying, Windows, flying
 from nfslat.fleet.model import Phase, ServerWindow
 from nfslat.fleet.run.by_window import OfWindows, mean_ms, of_windows, one_behind_the_other, phase_rows, window_rows
+from nfslat.fleet.run.changes import is_same
 from nfslat.fleet.run.joined import of_server
 from nfslat.fleet.run.phases import ByTime, find_by_time
 from nfslat.fleet.run.stretches import Piece, begins_and_ends, cut_parts, hidden_of, stretches
@@ -239,9 +240,24 @@ def _joined(parts: Sequence[ByTime]) -> ByTime:
         parts[0].threads,
         tuple(one for part in parts for one in part.bounds),
         tuple(one for part in parts for one in part.alone),
-        tuple(one for part in parts for one in part.told_by),
+        tuple(one for part in alike([part.told_by for part in parts]) for one in part),
         tuple(at + base for part, base in zip(parts, begins, strict=False) for at in part.changing),
     )
+
+
+def alike(told: Sequence[Sequence[Threads]]) -> list[list[Threads]]:
+    """By what each window of stretches is told, with one number where stretches that follow each other have the same as
+    far as can be told: 10 threads in one and 11 in the next are no change."""
+    out: list[list[Threads]] = []
+    for of_stretch in told:
+        before = next((one for one in reversed(out[-1] if out else []) if one.limited), None)
+        out.append(
+            [
+                before if before is not None and one.limited and is_same(one.estimate, before.estimate) else one
+                for one in of_stretch
+            ]
+        )
+    return out
 
 
 @dataclass(frozen=True, eq=False)
