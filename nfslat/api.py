@@ -24,7 +24,7 @@ import dataclasses
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
@@ -39,7 +39,6 @@ from nfslat.evidence.outside import Files, Outside, gather, with_bundled
 from nfslat.figures.objectives import Slo, parse_slo
 from nfslat.figures.whatif import Asked, parse_asked
 from nfslat.kernels.compiled import is_built, refuse_without
-from nfslat.model.dataclass import dataclass
 from nfslat.model.segments import Wanted
 from nfslat.names.text import checked_encoding
 from nfslat.results import Analysis, Correlation, Side
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from nfslat.decode.tools import Tools
     from nfslat.decode.workspace import Workspace
     from nfslat.export.anonymous import Pseudonyms
+    from nfslat.export.by_window import Sink
     from nfslat.export.op_table import OpTable
     from nfslat.model.tables import I64
     from nfslat.names.paths import Paths
@@ -541,9 +541,10 @@ def _with_files(options: Options, names: tuple[Sequence[Name], ...]) -> Options:
 class OfWindows(Report):
     """What two captures say that were read in windows: the report, and no single ops."""
 
-    def __init__(self, made: model.Report, options: Options) -> None:
-        """Of what `nfslat.windows.run` made."""
+    def __init__(self, made: model.Report, options: Options, *, are_written: bool = False) -> None:
+        """Of what `nfslat.windows.run` made; `are_written`: rows of single ops were as they came."""
         self._made = made
+        self._are_written = are_written
         self._options = options
 
     def __repr__(self) -> str:
@@ -556,6 +557,16 @@ class OfWindows(Report):
             raise AttributeError(name)
         raise UsageError("the captures were read in windows, of which no single operation is kept; give no --window")
 
+    def write_csv(self, out: TextIO) -> None:
+        """It was written as the windows came."""
+        if not self._are_written:
+            super().write_csv(out)
+
+    def write_parquet(self, out: BinaryIO) -> None:
+        """The same."""
+        if not self._are_written:
+            super().write_parquet(out)
+
     @cached_property
     def summary(self) -> model.Report:
         """All figures."""
@@ -567,8 +578,9 @@ class OfWindows(Report):
         return self._made
 
 
-def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Report:
-    """One capture or two; a progress bar on a terminal unless `quiet`."""
+def run(captures: Sequence[str], options: Options, *, quiet: bool = True, sinks: Sequence[Sink] = ()) -> Report:
+    """One capture or two; a progress bar on a terminal unless `quiet`. Where they are read in windows, `sinks` get each
+    of them."""
     from nfslat import pipeline
     from nfslat.decode.workspace import open_workspace
 
@@ -577,7 +589,7 @@ def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Rep
     wanted = _segments(captures)
     with open_workspace(captures, engine=options.engine, quiet=quiet, segments=wanted, files=options.paths) as work:
         if len(captures) > 1 and _in_windows(work, options):
-            return _windowed(work, options)
+            return _windowed(work, options, sinks)
         if len(captures) > 1:
             both = _correlate(work, options)
             if both.server.source.bundle or both.client.source.bundle:
@@ -627,25 +639,35 @@ def _not_in_windows(options: Options) -> list[str]:
     return [name for name, value in asked.items() if value]
 
 
-def _windowed(work: Workspace, options: Options) -> OfWindows:
+def _windowed(work: Workspace, options: Options, sinks: Sequence[Sink]) -> OfWindows:
     from nfslat.decode import native
     from nfslat.windows.run import correlate as in_windows
     from nfslat.windows.run import size_of
 
     tool = model.Tool(__version__, native.NAME, options.command, options.srt)
     server, client = work.sources
-    made = in_windows(
-        server,
-        client,
-        work.engine.tools,
-        tool,
-        size_of(options.window_s or 0.0),
-        may_swap=options.may_swap,
-        slo=options.slo,
-        progress=work.progress,
-    )
+
+    def each(c: Analysis) -> None:
+        for sink in sinks:
+            sink.add(c)
+
+    with contextlib.ExitStack() as stack:
+        for sink in sinks:
+            stack.callback(sink.end)  # whatever happens, before its stream is closed
+        made = in_windows(
+            server,
+            client,
+            work.engine.tools,
+            tool,
+            size_of(options.window_s or 0.0),
+            may_swap=options.may_swap,
+            slo=options.slo,
+            progress=work.progress,
+            each=each,
+            slowest=options.slowest,
+        )
     work.close_progress()
-    return OfWindows(made, options)
+    return OfWindows(made, options, are_written=bool(sinks))
 
 
 def compared(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Correlation:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from nfslat.clock.clock import Clock
 from nfslat.model.blocks import filled, together
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import CALL_SHOWN_LAST, I32, I64, REPLY_SHOWN_LAST, Matched, Ops
 
 # How the SRT of an op is measured.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
@@ -14,7 +14,6 @@ from nfslat.decompose import Parts
 from nfslat.inflight.analysis import InFlight
 from nfslat.inflight.serial import Serial
 from nfslat.match.match import Matching
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded, Directions
 from nfslat.model.tables import I8, I16, I64, Bool, Matched, Ops
 from nfslat.outcomes.recovery import Recovery
@@ -98,6 +97,9 @@ class Correlation:
     inferred: Inferred | None = field(default=None, kw_only=True)  # one of the sides was not captured
     # Of each side whose time stamps tell: what its capture says of them.
     own: Mapping[str, OwnStamps] = field(default_factory=dict, kw_only=True)
+    # By side and address: by how much the stamps of a host were later than they are here, where a capture is made of
+    # those of several hosts.
+    moved_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict, kw_only=True)
 
     @property
     def measured(self) -> dict[str, Side]:

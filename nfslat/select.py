@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,7 +17,6 @@ import numpy.typing as npt
 from nfslat.errors import InputError, UsageError, nearest
 from nfslat.match import overlap
 from nfslat.model.blocks import tally
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NFS, is_callback_program, op_name, op_names
 from nfslat.model.tables import I8, I16, I64, Bool, Classes, Kind, Matched, Ops
 from nfslat.model.units import NS_PER_S

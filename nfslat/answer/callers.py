@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from nfslat.answer.contract import Count
-from nfslat.model.dataclass import dataclass
 
 
 @dataclass(frozen=True)

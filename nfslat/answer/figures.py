@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nfslat.model.dataclass import dataclass
+from dataclasses import dataclass
 
 PARTS = ["call_send", "call_net", "server", "reply_send", "reply_net"]
 

@@ -5,10 +5,10 @@ Same conventions as `nfslat.answer.model`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from nfslat.answer.contract import BothSides, Count, Must, Positive, Share
-from nfslat.model.dataclass import dataclass
 
 Held = Annotated[str, Must(enum=["nothing", "likely slots", "workers", "slots or workers", "cannot tell"])]
 

@@ -6,7 +6,7 @@ milliseconds, counts integers, times ISO 8601 with zone; None is "not known".
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 from nfslat.answer.callers import Called
@@ -42,11 +42,11 @@ from nfslat.answer.inflight import SessionInFlight as SessionInFlight
 from nfslat.answer.outcomes import Outcomes as Outcomes
 from nfslat.answer.pictures import Alone as Alone
 from nfslat.answer.pictures import Pictures as Pictures
+from nfslat.answer.pictures import SlowOp as SlowOp
 from nfslat.answer.pivots import Intervals, Pivot
 from nfslat.answer.pivots import PivotRow as PivotRow
 from nfslat.answer.tune import Advice
 from nfslat.model.causes import CHARGES
-from nfslat.model.dataclass import dataclass
 
 SCHEMA = "nfslat.report/2"
 # The names of `nfslat.model.tables.State` and `Miss`; a test holds them to those, which would load numpy here.
@@ -489,6 +489,29 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class HostPair:
+    """What passes between a client and a server, where there are several of either in both captures; ops and times of
+    all pairs sum to those of the matched ops."""
+
+    client: str  # address, as the client's capture has it
+    server: str  # the same
+    ops: Count  # matched ops
+    time_share: float  # of the sum of all client SRTs
+    client_ms: float  # mean SRT at the client
+    server_ms: float  # the same at the server
+    network_ms: float  # mean of the differences
+    theta_ms: float | None  # the server's clock minus the client's, by the ops of these two; None: not known
+    theta_bound_ms: tuple[float, float] | None  # least and most that these ops allow
+    threads_estimate: Positive | None  # of the server, for which calls wait; None where none is seen
+    slots: Positive | None  # of the client's connections to the server, where these are likely to hold it
+    outcome: VerdictOutcome | None  # of the verdict on them alone; None: too few ops
+    layer: Layer | None  # whose fault it is; None: nobody's, or not known
+    largest_layer: Layer | None  # the layer that adds most to the mean
+    cause: str | None  # code of the leading finding
+    text: str | None  # the verdict
+
+
+@dataclass(frozen=True)
 class Selection:
     """What the user asked for, and what that and the defaults left out."""
 
@@ -534,9 +557,18 @@ class Report(Document):
     # where response times changed for good, the stretches between; empty where they did not. The verdict and the
     # findings are of one of them where it makes most of the time and says something else than the whole
     phases: list[Phase] = field(default_factory=list)
+    # client by server, where there are several, most time first; then the verdict and the findings say of whom they are
+    pairs: list[HostPair] = field(default_factory=list)
     pivots: list[Pivot] = field(default_factory=list)  # matched ops in groups, one table for each --by
     intervals: Intervals | None = None  # matched ops by time; None unless --interval asked for it
     # what pictures are drawn from; None where nothing asked for them, or only one capture was given
     pictures: Pictures | None = None
+    # of captures that were read in windows, which have no pictures: slowest first; 20, or `--slowest`
+    slowest: list[SlowOp] = field(default_factory=list)
     inferred: Inferred | None = None  # one capture was given, and the other side inferred
     alone: Alone | None = None  # the same of one capture; None where nothing asked for them, or two were given
+
+    @property
+    def slow_ops(self) -> list[SlowOp]:
+        """The ops with the longest client SRT, slowest first, as far as they are known."""
+        return self.slowest if self.pictures is None else self.pictures.slowest

@@ -5,10 +5,10 @@ Same conventions as `nfslat.answer.model`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from nfslat.answer.contract import Count, Must, NotNegative, Positive, Sides, Time
-from nfslat.model.dataclass import dataclass
 
 SAYS = "done everyday grace delay locked state lost other unknown".split()  # as `nfslat.model.statuses.Says`
 REASONS = "grace delay locked state".split()

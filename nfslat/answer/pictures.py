@@ -6,12 +6,12 @@ values; null is "nothing there" or "not known".
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from nfslat.answer.contract import Count, Must, NotNegative, Positive, Time
 from nfslat.answer.figures import PARTS
 from nfslat.model.causes import CHARGES
-from nfslat.model.dataclass import dataclass
 
 NETWORK = "network"  # both ways together, where the clocks do not tell them apart
 NO_CONNECTION, QUEUE, IN_THREAD, UNEXPLAINED = "no connection", "queue", "in thread", "unexplained"

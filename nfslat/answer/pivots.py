@@ -5,11 +5,11 @@ Same conventions as `nfslat.answer.model`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from nfslat.answer.contract import Count, Must, NotNegative
 from nfslat.answer.figures import Summary
-from nfslat.model.dataclass import dataclass
 
 
 @dataclass(frozen=True)

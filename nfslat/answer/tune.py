@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, cast
-
-from nfslat.model.dataclass import dataclass
 
 SCHEMA = "nfslat.tune/1"
 

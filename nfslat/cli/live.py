@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from nfslat.cli import live_hosts
 from nfslat.cli.arguments import a_duration, a_port
 from nfslat.errors import UsageError
 
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "captures", metavar="CAPTURE", nargs="*", help="SERVER, then CLIENT: files, FIFOs, one of them -"
     )
+    live_hosts.add_arguments(parser)
     parser.add_argument(
         "--interval", type=a_duration, metavar="S", default=_INTERVAL_S, help="seconds of a stretch (10)"
     )
@@ -90,17 +92,14 @@ def inputs(options: argparse.Namespace) -> list[str]:
 def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
     """Print rows until the captures end."""
     del color
-    if len(options.captures) != 2:
+    live_hosts.refuse(options)
+    if not live_hosts.are_hosts(options) and len(options.captures) != 2:
         raise UsageError(f"live takes two captures, SERVER and CLIENT; {len(options.captures)} given")
-    from nfslat.decode.windows import Windows
     from nfslat.decode.workspace import open_workspace
     from nfslat.kernels.compiled import refuse_without
-    from nfslat.live.rows import SRT, row_of
     from nfslat.live.text import Lines
+    from nfslat.live.watch import Watch
     from nfslat.model.units import NS_PER_S
-    from nfslat.windows.analysed import analysed
-    from nfslat.windows.gaps import Gapped
-    from nfslat.windows.pairs import pairs
 
     refuse_without("captures are read in stretches by the native decoder")
     metrics = _metrics(options)
@@ -111,31 +110,23 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             out.writelines(f"{line}\n" for line in some)
             out.flush()
 
-    with open_workspace(options.captures, engine="native", quiet=True) as work:
-        width_ns = round(options.interval * NS_PER_S)
-        server, client = (Windows(source, work.engine.tools, width_ns) for source in work.sources)
-        of_server, of_client = Gapped(server), Gapped(client)
-        gaps = {"server": of_server.gaps, "client": of_client.gaps}
+    with live_hosts.opened(options) as feeds, open_workspace(feeds.paths, engine="native", quiet=True) as work:
+        watch = Watch(feeds.named(work.sources), work.engine.tools, round(options.interval * NS_PER_S))
         try:
-            for pair in pairs(of_server, of_client, SRT):
-                if pair.is_rest and not len(pair.client.ops):
-                    continue
-                c = None if pair.found is None else analysed(pair.found, pair, gaps)
-                row = row_of(pair, c)
+            for stretch in map(feeds.told, watch):
                 if metrics is not None:
-                    metrics.add(row, c)
+                    metrics.add(stretch.row, stretch.analysis)
                     if options.metrics is not None:
                         metrics.write(options.metrics)
-                del c
                 if json_out is not None:
-                    json_out.write(row.as_json() + "\n")
+                    json_out.write(stretch.row.as_json() + "\n")
                     json_out.flush()
-                say(lines.of(row))
+                say(lines.of(stretch.row))
+                del stretch  # before the next one is made
         except KeyboardInterrupt:  # as captures that are being made are left
             say(lines.end())
             raise
         finally:
-            server.close()
-            client.close()
+            watch.close()
     say(lines.end())
     return 0

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TextIO
 
 from nfslat.answer.model import Finding, StackRow, Verdict
@@ -20,7 +21,6 @@ from nfslat.findings.layers import Layers
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings
 from nfslat.findings.verdict import verdict
-from nfslat.model.dataclass import dataclass
 from nfslat.report.blocks import Block, Command, Gap, Item, Prose
 from nfslat.report.sections.findings import findings_section
 from nfslat.report.sections.tables import stack_section

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from nfslat.answer.model import NextStep, StackRow, Verdict
 from nfslat.findings.catalogue import next_step
@@ -12,7 +13,6 @@ from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.leads import VAGUE
 from nfslat.findings.steps import THREADS
 from nfslat.findings.words import ms
-from nfslat.model.dataclass import dataclass
 
 # Where a latency can be measured, from the outside in: each holds those behind it.
 POINTS = {

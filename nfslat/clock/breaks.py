@@ -6,6 +6,7 @@ See `nfslat.clock.theta` for what the points are, and docs/method.md for what a 
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -14,7 +15,6 @@ from nfslat.clock.clock import Segment, Step
 from nfslat.clock.envelope import STEEPEST, Points
 from nfslat.clock.runs import Run, possible
 from nfslat.model.blocks import together
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I32, I64, Bool, Matched, Ops
 
 _LEAST_STEP_NS = 100_000  # stamps are out of order by so much; ntpd steps by 128 ms or more, chronyd by its makestep

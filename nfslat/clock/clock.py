@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from nfslat.clock.envelope import Lines
 from nfslat.model.blocks import each_block, together
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I32, I64, Bool, Matched, Ops
 
 

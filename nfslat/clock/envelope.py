@@ -8,10 +8,11 @@ synchronization algorithms for network measurements", 2002).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import F64
 
 # 1 %: twice the 5,000 ppm that a badly set tick gives; a quartz is off by 100 ppm at most.

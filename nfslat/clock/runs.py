@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 from bisect import bisect_left
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from nfslat.clock.envelope import Contradiction, Lines, Points, fit
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import Bool
 
 MOST_RUNS = 256  # more are no sign of clocks that were set, but of stamps without sense

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from nfslat import _native
@@ -14,7 +15,6 @@ from nfslat.decode.capture import Source
 from nfslat.decode.merge import packets, without_messages
 from nfslat.decode.native import decoded, read
 from nfslat.decode.tools import Tools
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import RANK_ACTION, op_ranks
 from nfslat.model.tables import hosts as addresses

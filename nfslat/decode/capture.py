@@ -7,12 +7,12 @@ import glob
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from nfslat.decode.room import keep
 from nfslat.errors import InputError, NoPacketsError, UsageError
-from nfslat.model.dataclass import dataclass
 
 _COPY_BYTES = 1 << 20
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from nfslat.model.blocks import filled
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded, Directions
 from nfslat.model.details import Awaits, Cut, Details, Hangs, Loads, Pauses, TcpEvent, Went
 from nfslat.model.protocol import NULL

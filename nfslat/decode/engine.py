@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from nfslat.decode import bundle
@@ -11,7 +12,6 @@ from nfslat.decode.capture import Source, expand, is_parquet, refuse_stored
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
 from nfslat.kernels.compiled import is_built, refuse_without
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.segments import Wanted
 

@@ -12,6 +12,7 @@ import dataclasses
 import itertools
 import os
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,6 @@ from nfslat.decode.merge import merge
 from nfslat.decode.native import read
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import RANK_ACTION, op_ranks
 from nfslat.model.tables import I64
 

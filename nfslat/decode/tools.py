@@ -8,13 +8,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nfslat import confined
 from nfslat.decode.room import RESERVE_BYTES
 from nfslat.errors import ToolError
-from nfslat.model.dataclass import dataclass
 
 MINIMUM = (3, 6)  # Ubuntu 22.04; older ones lack fields that the decoder reads
 _INSTALL = (

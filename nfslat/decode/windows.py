@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from nfslat import _native
 from nfslat.decode.capture import Source, refuse_stored
 from nfslat.decode.native import decoded, facts_of, readable, refused, was_read
 from nfslat.decode.tools import Tools
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import RANK_ACTION, op_ranks
 

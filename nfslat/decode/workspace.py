@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -15,7 +16,6 @@ from nfslat.decode.capture import Source
 from nfslat.decode.engine import Engine, choose
 from nfslat.decode.tools import Tools, find_tools
 from nfslat.errors import InputError, UsageError
-from nfslat.model.dataclass import dataclass
 from nfslat.model.segments import Wanted
 
 

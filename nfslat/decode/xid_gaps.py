@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nfslat.kernels.order import side_by_side
 from nfslat.model.blocks import tally
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS
 from nfslat.model.tables import I32, I64, U32, Bool, Loose

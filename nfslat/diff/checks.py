@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from nfslat.diff.model import Change, Check
 from nfslat.diff.runs import Run, Single
 from nfslat.diff.statistics import SLICES, Estimate, Sample, mean_difference, percentile_difference
 from nfslat.errors import UsageError
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64
 from nfslat.select import parse_ops
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from nfslat.diff.model import Change, Load, Mix, Part, Row
 from nfslat.diff.parts import AtMix, Column, columns, of_means
 from nfslat.diff.runs import Single
 from nfslat.diff.statistics import Sample, percentile_difference
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_S
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from nfslat.diff.runs import Single
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import I64
 

@@ -5,11 +5,10 @@ Durations are float ms, differences are B less A, None is "not known".
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from nfslat.answer.contract import Document, Layer, Must
-from nfslat.model.dataclass import dataclass
 
 SCHEMA = "nfslat.diff/1"
 RowVerdict = Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,6 @@ from nfslat.diff.statistics import SLICES, Sample
 from nfslat.figures.op_columns import CHARGED
 from nfslat.model.blocks import rank
 from nfslat.model.causes import FROM_OUTSIDE, Cause, code
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I64, Bool
 from nfslat.model.units import to_ms

@@ -16,12 +16,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import F64, I64
 
 SLICES = 10  # the fewest of Schmeiser's: what waits together, such as one pause, is the likelier within one of them

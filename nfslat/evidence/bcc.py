@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from nfslat.errors import InputError
 from nfslat.evidence.records import Evidence
-from nfslat.model.dataclass import dataclass
 
 _SLOWER = re.compile(r"Tracing (?:NFS|nfs) operations(?: (?:that are )?slower than (\d{1,9}) ms)?")
 _BLOCK = "Tracing block device I/O"

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.evidence.strace import SYNCS, Call
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL32
 from nfslat.model.tables import I64, Bool, Ops
 from nfslat.select import op_labels
@@ -173,6 +173,11 @@ def _named(path: str, names: Mapping[int, str]) -> int | None:
     most = max(shared.values(), default=0)
     best = [handle for handle, alike in shared.items() if alike == most]
     return best[0] if len(best) == 1 else None
+
+
+def votes(calls: Sequence[Call], ops: Ops, kept: Bool) -> dict[str, Counter[int]]:
+    """By path, how many calls only an op of which file fits. `kept` are the ops that count."""
+    return _votes(calls, ops, _by_kind(ops, kept))
 
 
 def _votes(calls: Sequence[Call], ops: Ops, by_kind: Mapping[str, I64]) -> dict[str, Counter[int]]:

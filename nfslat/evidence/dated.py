@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from nfslat.evidence.oracle_waits import Waits
 from nfslat.evidence.records import Database, Evidence, HostLoad, Interval, Latency, Snapshot
 from nfslat.evidence.sockets import Sockets, of_connections
 from nfslat.evidence.when import Fit
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL32
 from nfslat.model.tables import UNSTABLE_WRITE
 from nfslat.results import Analysis

@@ -19,10 +19,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from nfslat.errors import InputError
 from nfslat.evidence.records import Evidence, Latency
-from nfslat.model.dataclass import dataclass
 
 _MS = {"n": 1e-6, "u": 1e-3, "µ": 1e-3, "μ": 1e-3, "m": 1.0, "s": 1e3}
 _UNIT_WORDS = r"nsecs?|ns|nanoseconds?|usecs?|[uµμ]s|microseconds?|msecs?|ms|milliseconds?|seconds?|secs?|s"

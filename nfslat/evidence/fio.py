@@ -10,11 +10,11 @@ import json
 import math
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from nfslat.errors import InputError
 from nfslat.evidence.records import Evidence, Latency
-from nfslat.model.dataclass import dataclass
 
 _MS = {"nsec": 1e-6, "usec": 1e-3, "msec": 1.0, "sec": 1e3}
 _KIND = re.compile(r"\s{1,8}(read|write|trim)\s{0,4}: (?:IOPS=|io=)")

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from nfslat.errors import InputError
 from nfslat.evidence.records import Evidence
-from nfslat.model.dataclass import dataclass
 
 # Functions of the Linux kernel, by what a task does in them; of a function that two groups have the first one takes it.
 _GROUPS: Mapping[str, str] = {

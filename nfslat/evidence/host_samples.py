@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 from nfslat.evidence.host_statistics import HostStatistics, Sample
 from nfslat.evidence.records import Disk, HostLoad, Latency
 from nfslat.evidence.when import seconds_of
-from nfslat.model.dataclass import dataclass
 
 _COVERED = 0.5  # of the captures' time
 _FEW = 10  # requests that no mean stands on

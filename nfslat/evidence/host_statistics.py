@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from nfslat.errors import InputError
 from nfslat.evidence.records import Evidence
 from nfslat.evidence.when import zone_of
-from nfslat.model.dataclass import dataclass
 
 _MOST, _LONGEST = 500_000, 2048
 _HEAD = re.compile(

@@ -8,12 +8,12 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, cast
 
 from nfslat.evidence import configured, host, kernel_counters, mountstats, nfsd, pools, sockets, sysctl
 from nfslat.evidence.records import Evidence, Setting
-from nfslat.model.dataclass import dataclass
 
 
 class Mark(Enum):
@@ -55,6 +55,7 @@ KINDS = (
     Kind("10046 trace", "Oracle 10046 trace", "nfslat.evidence.oracle_trace"),
     Kind("wait events", "AWR or wait histogram", "nfslat.evidence.oracle_waits", html=True),
     Kind("ASH report", "ASH report", "nfslat.evidence.oracle_ash", html=True),
+    Kind("data files", "list of Oracle data files", "nfslat.evidence.oracle_files", Mark.UNSURE),
     Kind("DTrace", "DTrace", "nfslat.evidence.dtrace", Mark.UNSURE),
     Kind("sunrpc trace", "sunrpc tracepoints", "nfslat.evidence.sunrpc_trace"),
     Kind("perf sched", "perf sched latency", "nfslat.evidence.perf_sched"),

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import chain
 
 from nfslat.errors import InputError
 from nfslat.evidence.records import Evidence, Latency
-from nfslat.model.dataclass import dataclass
 
 _REPORT = re.compile(r"\S.* mounted on .+:\s*$")
 _COLUMN = re.compile(r"ops?/s|kB/s|kB/op|retrans|avg RTT \(ms\)|avg exe \(ms\)|avg queue \(ms\)|errors|rpc bklog")

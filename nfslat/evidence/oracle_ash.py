@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from nfslat.errors import InputError
 from nfslat.evidence import html_tables
@@ -15,7 +16,6 @@ from nfslat.evidence.printed import instant, number
 from nfslat.evidence.records import Evidence
 from nfslat.evidence.text_tables import rows
 from nfslat.evidence.when import Span
-from nfslat.model.dataclass import dataclass
 
 ON_CPU = "CPU + Wait for CPU"
 _MARKS = ("ASH Report", "Analysis Begin Time:")

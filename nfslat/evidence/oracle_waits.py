@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from nfslat.errors import InputError
 from nfslat.evidence import html_tables
@@ -21,7 +21,6 @@ from nfslat.evidence.printed import number
 from nfslat.evidence.records import DatabaseTime, Evidence, Latency
 from nfslat.evidence.text_tables import rows
 from nfslat.evidence.when import Span
-from nfslat.model.dataclass import dataclass
 
 _MS = {"ns": 1e-6, "us": 1e-3, "u": 1e-3, "ms": 1.0, "s": 1e3, "m": 60e3, "min": 60e3}
 _BUCKET = re.compile(r"(<=?|>=?)(\d{1,10})(us|u|ms|s|m)?$")

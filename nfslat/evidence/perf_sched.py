@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from nfslat.errors import InputError
 from nfslat.evidence.records import Evidence
-from nfslat.model.dataclass import dataclass
 
 _ROW = re.compile(
     r"\s*([\d.]{1,20}) ms \|\s*(\d{1,15}) \|\s*avg:\s*([\d.]{1,20}) ms \|\s*max:\s*([\d.]{1,20}) ms(?=\s|$)"

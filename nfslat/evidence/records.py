@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from nfslat.evidence.when import Span
-from nfslat.model.dataclass import dataclass
 
 _THREADS = ("nfsd.threads", "nfs.servers", "vfs.nfsd.maxthreads")  # Linux, Solaris, FreeBSD
 

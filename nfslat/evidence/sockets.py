@@ -9,11 +9,11 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nfslat.errors import InputError
 from nfslat.evidence.records import Evidence, Socket
-from nfslat.model.dataclass import dataclass
 
 if TYPE_CHECKING:  # help, which lists what can be read, does not wait for numpy
     from nfslat.model.tables import Connection

@@ -22,10 +22,10 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from nfslat.errors import InputError
-from nfslat.model.dataclass import dataclass
 
 _LINE = re.compile(r"(?:^|[\])>\s])(ns[a-z0-9_]{2,24}|nt[a-z0-9_]{2,24}|ni[a-z0-9_]{2,24}): ?(.*)", re.IGNORECASE)
 _BEGIN = 160  # characters in which thread, time and function stand

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from nfslat.errors import InputError
 from nfslat.evidence.records import Evidence
-from nfslat.model.dataclass import dataclass
 
 _LONGEST, _MOST = 1 << 16, 2_000_000
 _LINE = re.compile(r"(?:\[pid {1,8}(\d{1,10})\] |(\d{1,10}) {1,8})?(\d{9,11})\.(\d{6}) (?=\w|<\.\.\. )", re.ASCII)
@@ -38,6 +38,12 @@ class Call:
     length: int  # bytes that it moved
     begin_ns: int  # since 1970, by the client's clock
     end_ns: int
+    event: str = ""  # what its reader calls it, where that is not `name`: a wait of Oracle
+
+    @property
+    def kind(self) -> str:
+        """By what it is counted."""
+        return self.event or self.name
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from nfslat.evidence.sunrpc_trace import CLIENT, SERVER, SunrpcTrace
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64, U32, Bool
 
 # An RPC that is sent again is answered minutes after its first sending (timeo is 60 s); an XID comes back later.

@@ -21,13 +21,13 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.errors import InputError
 from nfslat.evidence.records import Evidence, Latency
 from nfslat.model.blocks import rank
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I8, I32, I64, U32, Table
 
 CLIENT, SERVER = 0, 1  # values of ``SunrpcTrace.side``

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-
-from nfslat.model.dataclass import dataclass
+from dataclasses import dataclass
 
 _RULE = re.compile(r"\s{0,40}-{2,200}(?: {1,4}-{1,200}){1,40}\s*$")
 _WORD = re.compile(r"\S+")

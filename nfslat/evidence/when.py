@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-
-from nfslat.model.dataclass import dataclass
 
 _QUARTER_S = 900
 _ZONES = range(-12 * 4, 14 * 4 + 1)  # quarters of an hour that a wall clock may be ahead of UTC

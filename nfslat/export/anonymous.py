@@ -11,7 +11,7 @@ import dataclasses
 import ipaddress
 import re
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +19,6 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.answer.pictures import SlowOp
-from nfslat.model.dataclass import dataclass
 from nfslat.model.details import Details
 from nfslat.model.protocol import NULL32
 from nfslat.model.tables import U32, Connection

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, TextIO
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL, NULL32, op_name, version_name
 from nfslat.model.tables import I64, U32, Ops
 from nfslat.model.units import to_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from nfslat import __version__
 from nfslat.decode.arrow import Dictionary, coded, dictionary, pyarrow
 from nfslat.evidence.known import Traced
 from nfslat.figures.op_columns import COLUMNS, TEXT, Block, Cells, Column, Labels, Paths, Values
-from nfslat.model.dataclass import dataclass
 from nfslat.results import Analysis
 
 SCHEMA = "nfslat.ops/1"

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from nfslat.errors import InputError
-from nfslat.model.dataclass import dataclass
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _INET = re.compile(r"\binet6?\s+(?:addr:\s*)?([0-9a-fA-F:.]+)")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from nfslat.answer.callers import Called
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import op_name, program_name
 from nfslat.model.tables import State, endpoint
 from nfslat.model.units import to_ms

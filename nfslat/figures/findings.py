@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,7 +35,6 @@ from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.inflight.serial import Serial
 from nfslat.model.blocks import each_block
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import DATA_OPS, NULL32
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms, utc

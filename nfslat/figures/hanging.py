@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from nfslat.answer import model
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Awaits, Cut, Hangs
 from nfslat.model.protocol import NULL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,6 @@ from nfslat.answer.pivots import IntervalRow, Intervals
 from nfslat.errors import UsageError
 from nfslat.figures.pivots import begins_ns, known_bytes, sizes_of
 from nfslat.model.blocks import filled, rank
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NFS, NULL, program_name
 from nfslat.model.tables import I16, I64
 from nfslat.model.units import NS_PER_S, iso, to_ms, to_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,6 @@ from nfslat.figures.inflight import queue_ms
 from nfslat.figures.stats import slowest, summary_of
 from nfslat.kernels.order import side_by_side
 from nfslat.model.blocks import each_block, filled, tally
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL, op_name, program_name, version_name
 from nfslat.model.tables import I16, I32, I64, UNSTABLE_WRITE, Bool, Kind, Miss
 from nfslat.model.units import to_ms

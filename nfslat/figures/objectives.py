@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from nfslat.answer.model import Objective
 from nfslat.errors import UsageError
 from nfslat.evidence.known import Known
 from nfslat.figures.stats import summary_of
-from nfslat.model.dataclass import dataclass
 from nfslat.results import Analysis
 from nfslat.select import parse_ops
 

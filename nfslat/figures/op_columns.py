@@ -6,7 +6,7 @@ The one list of them: what CSV, Parquet, Arrow and pandas hold goes by it (docs/
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -16,7 +16,6 @@ import numpy.typing as npt
 from nfslat.decompose import PART_NAMES
 from nfslat.evidence.known import Traced
 from nfslat.model.causes import columns
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL, NULL32, op_name, program_name, version_name
 from nfslat.model.tables import I32, I64, WHOLE, Bool, Connection
 from nfslat.results import Analysis, Side

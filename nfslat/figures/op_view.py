@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from nfslat.decode.capture import Source
 from nfslat.decompose import PART_NAMES, ClientClock, ConstantOffset, Parts, client_srt_ns, server_srt_ns
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL, NULL32, op_name, program_name, version_name
 from nfslat.model.tables import CALL_SHOWN_LAST, REPLY_SHOWN_LAST, State, last_sent_ns
 from nfslat.results import Correlation, Side

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from nfslat.figures.op_columns import COLUMNS, Block, Labels, Paths
 from nfslat.figures.stats import summary_of
 from nfslat.kernels.order import side_by_side
 from nfslat.model.blocks import filled
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import DATA_OPS, NFS, NULL
 from nfslat.model.tables import I32, I64, Kind, endpoint
 from nfslat.model.units import NS_PER_S, iso, to_s

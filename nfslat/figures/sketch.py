@@ -13,6 +13,7 @@ parts is the sketch of the whole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
@@ -21,7 +22,6 @@ import numpy.typing as npt
 
 from nfslat.answer.figures import Summary
 from nfslat.model.blocks import each_block, rank
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
 

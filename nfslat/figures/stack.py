@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 
 from nfslat.answer.model import StackRow
 from nfslat.evidence.known import CallMeans, Known, data_ops, data_rows, title_of
@@ -10,7 +11,6 @@ from nfslat.figures.inflight import queue_ms
 from nfslat.figures.outcomes import put_off_of
 from nfslat.figures.unseen import with_unseen
 from nfslat.findings.layers import Layers
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms

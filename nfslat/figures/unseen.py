@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from nfslat.answer import model
 from nfslat.findings.layers import Layers
 from nfslat.findings.unseen import WithUnseen, matters
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64, Miss
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis

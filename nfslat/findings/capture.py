@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from nfslat.answer.model import AuditNote, Capture, Finding
 from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence
-from nfslat.model.dataclass import dataclass
 
 # What a wrong clock touches is wrong, what is missing is not there, and the rest is noise; codes that are not here are
 # in between.

@@ -8,6 +8,7 @@ diff`, the fleet and the laboratory read it from here.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from enum import StrEnum
 
 from nfslat.answer.model import NextStep
@@ -15,7 +16,6 @@ from nfslat.findings import steps as step
 from nfslat.findings.steps import Step
 from nfslat.findings.words import filled
 from nfslat.model.causes import LOSSES, Cause, Charge
-from nfslat.model.dataclass import dataclass
 
 MANUAL = "docs/findings.md"
 HANGS = ("window-stays-shut", "never-acknowledged")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
 from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, percent, span, times
-from nfslat.model.dataclass import dataclass
 from nfslat.wire.above import Why
 
 SESSION_SLOTS = "session-slots"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from nfslat.answer.model import Clock, ClockStep, Finding
 from nfslat.findings.diagnosis import Diagnosis, Evidence
-from nfslat.model.dataclass import dataclass
 
 # A quartz is off by up to 100 ppm; beyond that a clock is being slewed, or its tick is set wrong.
 _UNUSUAL_PPM = 100

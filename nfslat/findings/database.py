@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nfslat.evidence.records import Database
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
 from nfslat.findings.words import percent
-from nfslat.model.dataclass import dataclass
 
 _SOME = 0.1  # of the database time: worth a word
 _LEAST_S = 60.0  # less database time is no load

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from nfslat.answer.model import Finding
@@ -11,7 +11,6 @@ from nfslat.answer.tune import Advice
 from nfslat.findings.catalogue import row
 from nfslat.findings.facts import MATTERS
 from nfslat.findings.words import lowered
-from nfslat.model.dataclass import dataclass
 
 # Metadata of fields of evidence: not in the JSON where it is None; evidence whose own fields stand there in its place.
 OPTIONAL = {"optional": True}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from nfslat.answer.model import CapInFlight, ClientInFlight, Hang, MatchedRow, Parts, ServerInFlight, SessionInFlight
 from nfslat.decompose import PART_NAMES
@@ -11,7 +11,6 @@ from nfslat.evidence.records import Database, HostLoad, Snapshot
 from nfslat.findings.layers import Layers
 from nfslat.findings.unseen import WithUnseen
 from nfslat.model.causes import FROM_OUTSIDE, Cause
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import DATA_OPS
 from nfslat.wire.above import Why
 

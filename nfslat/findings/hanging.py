@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from nfslat.answer.model import Hang
 from nfslat.findings.catalogue import HANGS
 from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
 from nfslat.findings.words import span, times
-from nfslat.model.dataclass import dataclass
 
 _OFTEN = 3  # tries, of which one would have come by
 _OTHER = {"server": "client", "client": "server"}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from nfslat.evidence.records import HostLoad
 from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import AT_CLIENT, AT_SERVER, Facts, worth
 from nfslat.findings.words import ms, percent, span, times
 from nfslat.model.causes import Cause
-from nfslat.model.dataclass import dataclass
 from nfslat.wire.above import Why
 
 _PARTS = {"server": AT_SERVER, "client": AT_CLIENT}

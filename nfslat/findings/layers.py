@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from nfslat.answer.words import SAME_MS, of_mean, with_places
-from nfslat.model.dataclass import dataclass
 
 # Of the latency stack; where two are equal the first is meant.
 _ROWS = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from nfslat.answer.model import NextStep, Objective
 from nfslat.answer.words import complete
@@ -25,7 +25,6 @@ from nfslat.findings.server import THREADS, UNKNOWN, Reconnect, Storage
 from nfslat.findings.slow_ops import SLOW_OPS, Late
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.words import ms
-from nfslat.model.dataclass import dataclass
 
 VAGUE = frozenset(one.code for one in ROWS if one.is_vague)
 COMPLETE, INCOMPLETE = 0.95, 0.80  # of the operations in both captures: enough; too few to say that nothing is wrong

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import MATTERS, Facts
 from nfslat.findings.words import ms
 from nfslat.model.causes import FROM_OUTSIDE, LOSSES, Cause
-from nfslat.model.dataclass import dataclass
 
 DELAY = "net-delay"
 BETWEEN, ASYMMETRY = "between-taps", "net-asymmetry"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts, PutOff
 from nfslat.findings.words import ms, percent, span, times
-from nfslat.model.dataclass import dataclass
 
 GRACE, DELAY, LOCKS, STATE, LOST = "server-grace", "server-delay", "lock-wait", "state-lost", "handles-lost"
 PUT_OFF_CODES = (GRACE, DELAY, LOCKS, STATE)

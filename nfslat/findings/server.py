@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from nfslat.answer.model import MatchedRow, ServerInFlight
 from nfslat.findings.diagnosis import INLINED, OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
@@ -12,7 +12,6 @@ from nfslat.findings.slow_ops import IN_THREAD, OR_PROCESSOR, STORAGE_PROVEN, sl
 from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, percent, span, times
 from nfslat.model.causes import FROM_OUTSIDE, Cause
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import IN_MEMORY_OPS
 from nfslat.wire.above import Why
 

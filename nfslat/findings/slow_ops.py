@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import STORAGE_OPS, Facts, SlowOps
 from nfslat.findings.words import ms, percent, times
-from nfslat.model.dataclass import dataclass
 
 SLOW_OPS, STORAGE = "server-slow-ops", "server-storage"
 # What packets show of storage, and what its own figure proves.

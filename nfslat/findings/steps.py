@@ -5,7 +5,7 @@ Rows of the catalogue name those that decide about them.
 
 from __future__ import annotations
 
-from nfslat.model.dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from nfslat.findings.catalogue import SYMPTOM, row
 from nfslat.findings.diagnosis import INLINED, OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts, Stalls, worth
 from nfslat.findings.words import ms, percent, times
 from nfslat.model.causes import LOSSES, Cause, Charge
-from nfslat.model.dataclass import dataclass
 from nfslat.wire.above import Why
 
 _OFTEN = 0.005  # of the bytes: worth a line whatever it costs now

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 
 from nfslat.findings.layers import LAYERS, Layers
 from nfslat.findings.words import ms
-from nfslat.model.dataclass import dataclass
 
 _SHIFTS, _MUCH_TIME = 0.10, 1 / 3  # of the mean; of the time of all ops
 _APART = 0.08  # of the whole, by which a layer must lead to be named

@@ -6,7 +6,7 @@ figures; here is what the manual says of each.
 
 from __future__ import annotations
 
-from nfslat.model.dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from nfslat.fleet.model import ClientWindow, Fleet, ServerWindow
 from nfslat.fleet.sections.words import mean_over, moment, threads
-from nfslat.model.dataclass import dataclass
 from nfslat.report.charts.chart import Spec
 from nfslat.report.charts.style import COLOUR, PLAIN, Lane, channel, lane, rule, tips, words
 

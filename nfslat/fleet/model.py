@@ -8,7 +8,7 @@ relative error of at most `Fleet.relative_error`.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 from nfslat.answer.contract import (
@@ -27,7 +27,6 @@ from nfslat.answer.contract import (
 from nfslat.answer.figures import Summary
 from nfslat.answer.inflight import Held, ServerInFlight
 from nfslat.answer.model import Clock, Inferred, NextStep, Tool, Verdict
-from nfslat.model.dataclass import dataclass
 
 SCHEMA = "nfslat.fleet/1"
 
@@ -127,6 +126,7 @@ class Phase:
     ops: Count  # calls that came in it
     queue_ms: float | None  # mean wait for a thread
     server_ms: float | None  # mean server SRT
+    cannot: str | None = None  # why it cannot be told whether threads limit it; None where it can
 
 
 @dataclass(frozen=True)

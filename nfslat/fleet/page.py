@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from importlib import resources
 from urllib.parse import quote
 
@@ -30,7 +31,6 @@ from nfslat.fleet.sections.words import (
     slots_of,
     span,
 )
-from nfslat.model.dataclass import dataclass
 from nfslat.report.html.page import filled
 
 _PACKAGE = "nfslat.fleet"

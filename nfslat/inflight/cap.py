@@ -8,12 +8,12 @@ the tables hold no smaller windows.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.inflight.levels import levels
 from nfslat.kernels.order import side_by_side
-from nfslat.model.dataclass import dataclass
 from nfslat.model.details import TcpEvent, TcpEvents
 from nfslat.model.tables import I32, I64, Ops
 

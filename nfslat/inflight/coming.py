@@ -11,10 +11,11 @@ Positions are counted in ops, for a load that comes and goes has its slow ops wh
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64, Bool
 
 _CLUSTERED, _BY_CHANCE = -4.0, 2.5  # standard deviations of the number of runs

@@ -13,13 +13,13 @@ how long the work is (docs/method.md, "Server threads"):
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from nfslat.inflight.ranks import BLOCKS, grows_by, rank_correlation, spearman
 from nfslat.kernels.dispatch import Work
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool
 

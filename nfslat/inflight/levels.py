@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.kernels.levels import Events, in_order, time_and_ends, windows_of
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64, State
 
 # Time above a level that is overlooked when the level is called the top: retransmissions, an extra GETATTR.

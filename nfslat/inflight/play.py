@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64, Bool, Table
 
 _ISSUE, _ARRIVE, _DONE, _RECEIVE = range(4)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nfslat.errors import InputError, UsageError
 from nfslat.inflight.play import Load, Order, Played, hand_overs_ns, play
 from nfslat.kernels.order import ranked
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64, Bool
 
 MOST_OPS = 50_000  # that are played; half a second

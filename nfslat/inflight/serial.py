@@ -6,10 +6,11 @@ in a row are no accident: several callers who know nothing of each other would m
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from nfslat.model.blocks import each_block
-from nfslat.model.dataclass import dataclass
 from nfslat.model.details import Callers, Names
 from nfslat.model.protocol import NULL, NULL32, op_name
 from nfslat.model.tables import I64, Bool, Ops

@@ -6,13 +6,13 @@ All of it is on the wire (RFC 8881 sections 2.10.6.1 and 18.46): no estimate, ex
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.inflight.levels import unseen
 from nfslat.inflight.slots import Slots, held_at
 from nfslat.kernels.order import side_by_side
-from nfslat.model.dataclass import dataclass
 from nfslat.model.details import Details, SessionLimits
 from nfslat.model.protocol import NULL, NULL32, is_callback_program
 from nfslat.model.tables import I64, Bool, Ops

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -23,7 +24,6 @@ from nfslat.inflight.levels import Levels, levels, levels_of, unseen
 from nfslat.kernels.heard import places
 from nfslat.kernels.levels import in_order, turnarounds_ns
 from nfslat.kernels.order import argsort, side_by_side
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I32, I64, U32, Ops
 from nfslat.peer.inferred import Stamps

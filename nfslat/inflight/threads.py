@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +28,6 @@ from nfslat.inflight.fit import Replay, in_lockstep, misfit
 from nfslat.kernels.dispatch import Order, Work, in_flight, most_at_once, starts
 from nfslat.kernels.order import ranks
 from nfslat.model.blocks import largest
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I16, I64, Bool
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from nfslat.kernels import compiled
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL32
 from nfslat.model.segments import AGAIN, BACK, RST, SYN, TWICE, Segments
 from nfslat.model.tables import I32, I64, U32, Bool

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from nfslat.kernels import compiled
 from nfslat.model.blocks import each_block
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import F64, I32, I64, Bool
 
 

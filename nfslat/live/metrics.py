@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Thread
 from wsgiref.simple_server import WSGIServer
@@ -21,7 +21,6 @@ from prometheus_client.registry import Collector
 from nfslat.answer.contract import OUTCOMES
 from nfslat.figures.matched import Groups, names_of
 from nfslat.live.rows import Row
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_S

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat import __version__, pipeline
 from nfslat.answer.figures import Summary
-from nfslat.answer.model import Report, Tool
+from nfslat.answer.model import Report
 from nfslat.decompose import srt_ns
-from nfslat.evidence.known import Known
 from nfslat.figures.stats import summary_of
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import Ops
 from nfslat.model.units import NS_PER_S, iso
-from nfslat.results import Analysis
-from nfslat.select import Filters
 from nfslat.windows.pairs import Pair, of_clients
 
 SCHEMA = "nfslat.live/1"
@@ -51,19 +47,21 @@ class Row:
     cause: str | None
     confidence: str
     text: str  # the answer
+    gap: str | None = None  # the side of which packets are missing, which nothing is judged of
+    dropped: int | None = None  # packets since the last row, by the hosts' kernels, where these are asked
+    capture_cpu_percent: int | None = None  # of a processor of the host where capturing takes more
 
     def as_json(self) -> str:
         """A line of JSON."""
         return json.dumps({"schema": SCHEMA, **dataclasses.asdict(self)}, allow_nan=False)
 
 
-def row_of(pair: Pair, c: Analysis | None) -> Row:
-    """The figures of a window; `c` is its analysis, where it has ops in both captures."""
+def row_of(pair: Pair, report: Report | None) -> Row:
+    """The figures of a window; `report` is that on it, where it has ops in both captures."""
     ops = pair.client.ops
     forward = ops.take(of_clients(ops))
     seconds = max(pair.end_ns - pair.begin_ns, 1) / NS_PER_S  # without a packet a stretch has no length
     payload = int(pair.client.details.loads.bytes.sum())
-    report = None if c is None else _report(c)
     matched = None if report is None else report.matched
     total = None if matched is None else matched.total
     verdict = None if report is None else report.verdict
@@ -95,11 +93,6 @@ def row_of(pair: Pair, c: Analysis | None) -> Row:
         confidence="low" if verdict is None else verdict.confidence,
         text=verdict.text if verdict is not None else _unmatched(len(forward)),
     )
-
-
-def _report(c: Analysis) -> Report:
-    tool = Tool(__version__, c.engine, "nfslat live", c.srt)
-    return pipeline.report(c, tool, Filters(), Known())
 
 
 def _lost(report: Report | None) -> int | None:

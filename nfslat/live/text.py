@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from nfslat.answer.words import ms
 from nfslat.live.rows import Row
-from nfslat.model.dataclass import dataclass
 from nfslat.report.text_layout import count, count_of, wrap
 
 _HEADINGS = (
@@ -17,7 +16,7 @@ _HEADINGS = (
 _EVERY = 20  # rows between headings
 _NAMED = 4
 _TENTHS = 1000  # MB/s: from there on they are none
-_NO_FAULT = "no fault"
+_NO_FAULT, _GAP = "no fault", "no packets"
 
 
 @dataclass
@@ -55,6 +54,10 @@ class Lines:
             self._runs[-1].stretches += 1
         self._ops += row.ops
         yield _line(row)
+        if row.dropped:
+            yield f"    {count_of(row.dropped, 'packet')} dropped by the kernel of a host that captures"
+        if row.gap is not None and begins:
+            yield from wrap(row.text, self.width, indent=4)
         if row.outcome == "fault" and begins:
             text = row.text.split(". ")[0].rstrip(".") + f" (confidence {row.confidence})."
             yield from wrap(text, self.width, indent=4)
@@ -94,6 +97,8 @@ def _told(runs: Sequence[_Run]) -> list[tuple[str, list[_Run]]]:
 
 
 def _answer(row: Row) -> str:
+    if row.gap is not None:
+        return _GAP
     if row.outcome == "no-fault":
         return _NO_FAULT
     if not row.ops:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.match.sequences import Ranges, compare
 from nfslat.match.shared_ops import SHARED_OPS, Shared, find_shared, sizes
-from nfslat.model.dataclass import dataclass
 from nfslat.model.details import Tcp
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64, Bool, Connection, Ops

@@ -8,6 +8,7 @@ in `nfslat.match.settle`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from nfslat.match.candidates import Together, agree, in_order, numbered, pairs_o
 from nfslat.match.connections import Links, by_ends, revise
 from nfslat.match.overlap import nearest
 from nfslat.model.blocks import filled
-from nfslat.model.dataclass import dataclass
 from nfslat.model.details import Tcp
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8, I32, I64, Bool, Matched, Miss, Ops, Unmatched

@@ -5,10 +5,11 @@ A NAT box leaves sequence numbers as they are, a proxy does not: equal ranges sa
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from nfslat.model.blocks import distinct, filled
-from nfslat.model.dataclass import dataclass
 from nfslat.model.details import Tcp
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, Matched, Ops

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, get_args
-
-from nfslat.model.dataclass import dataclass
 
 
 class Cause(StrEnum):

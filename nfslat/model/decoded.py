@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.details import Details, no_details
 from nfslat.model.segments import Segments
 from nfslat.model.tables import I64, Loose, Ops, State

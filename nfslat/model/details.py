@@ -5,13 +5,12 @@ Same conventions as `nfslat.model.tables`. Only the native engine fills these ta
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeVar
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I8, I16, I32, I64, U32, Table
 
 T = TypeVar("T", bound=Table)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I32, I64, U8, U32, Table
 
 # Bits of `Segments.marks`; those of flags are where TCP has them (RFC 9293 section 3.1).

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -18,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nfslat.model.blocks import filled, tally
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 
 I64 = npt.NDArray[np.int64]

@@ -8,12 +8,11 @@ beginning; else nobody knows.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.details import FileEvent
 from nfslat.model.protocol import NULL
 from nfslat.names.news import News

@@ -9,12 +9,11 @@ from __future__ import annotations
 import ipaddress
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.details import FileEvent, Files
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I32, I64, U32, Bool

@@ -5,13 +5,12 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.details import FileEvent
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, Table

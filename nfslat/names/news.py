@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from zlib import crc32
 
 import numpy as np
 
 from nfslat.clock.clock import ServerTimes
 from nfslat.model.blocks import filled
-from nfslat.model.dataclass import dataclass
 from nfslat.model.details import FileEvent, Files, Names
 from nfslat.model.protocol import MOUNT, NFS, NULL, NULL32
 from nfslat.model.tables import I8, I16, I32, I64, U32, Bool, Ops, Table

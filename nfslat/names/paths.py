@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.model.blocks import filled
-from nfslat.model.dataclass import dataclass
 from nfslat.model.details import FileEvent
 from nfslat.model.protocol import MOUNT, NFS, NULL, op_name
 from nfslat.model.tables import I32, I64, Kind

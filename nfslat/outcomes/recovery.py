@@ -6,9 +6,10 @@ RFC 7530 section 9.6).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.statuses import Says
 from nfslat.model.tables import I64, Bool, Ops

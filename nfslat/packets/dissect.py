@@ -13,6 +13,7 @@ import itertools
 import re
 import subprocess
 from collections.abc import Collection, Generator, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,7 +27,6 @@ from nfslat.decode.tools import Tools
 from nfslat.decode.tshark.engine import preferences
 from nfslat.errors import ToolError
 from nfslat.figures.wireshark import in_filter
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Reassembly
 
 # A filter with more frames than this comes near the longest argument that a process can be given (128 KiB on Linux).

@@ -5,13 +5,13 @@ Durations are float ms, instants ISO 8601 with zone, None is "not known".
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from nfslat.answer.contract import BothSides, Count, Document, Must, NotNegative, Positive
 from nfslat.answer.figures import PARTS
 from nfslat.answer.model import Tool
 from nfslat.answer.pictures import Moment
-from nfslat.model.dataclass import dataclass
 
 SCHEMA = "nfslat.show/1"
 

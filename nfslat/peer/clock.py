@@ -10,6 +10,7 @@ one at random for each pair of addresses and ports, net/core/secure_seq.c).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +19,6 @@ from nfslat.clock.envelope import Points
 from nfslat.clock.runs import MOST_RUNS, Run, find_runs, possible
 from nfslat.clock.theta import slope_of
 from nfslat.kernels.heard import Said, places
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import F64, I64
 from nfslat.peer.heard import Exchange

@@ -7,11 +7,11 @@ section 3.2), in ticks, from the offset that far's kernel gave the connection.
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.kernels.heard import Heard, Said, heard, places
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.segments import BACK, RST, SYN, Segments
 from nfslat.model.tables import I32, I64

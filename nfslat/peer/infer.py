@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from nfslat.clock.envelope import Lines, Points
 from nfslat.kernels.memory import give_back
 from nfslat.kernels.order import side_by_side
 from nfslat.model.blocks import each_block, filled
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.segments import BACK, Segments
 from nfslat.model.tables import F64, I32, I64, Bool, Loose, Ops

@@ -10,11 +10,11 @@ has it later than that, its stamps are late.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.kernels.heard import Said, places
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.segments import BACK, Segments
 from nfslat.model.tables import F64, I32, I64, Bool, Ops

@@ -6,11 +6,11 @@ Segments of far that acknowledge near's by themselves (bare ACKs) measure it: no
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.kernels.heard import places
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import F64, I64, Bool
 from nfslat.peer.heard import Exchange
 

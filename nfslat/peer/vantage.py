@@ -8,10 +8,10 @@ them.
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.segments import Segments
 from nfslat.peer.clock import clocks
 from nfslat.peer.heard import exchange

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from nfslat.model.dataclass import dataclass
 from nfslat.report.text_layout import plain
 
 

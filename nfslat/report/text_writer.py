@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
+import tabulate as tables
+from tabulate import SEPARATING_LINE, DataRow, Line, TableFormat, tabulate
+
 from nfslat.answer.words import ms
 from nfslat.report.blocks import (
     Block,
@@ -24,6 +27,10 @@ from nfslat.report.blocks import (
     Title,
 )
 from nfslat.report.text_layout import columns_needed, command_lines, count, plain, shorten, shorten_left, wrap
+
+# `plain` leaves nothing that takes two columns. tabulate would ask wcwidth, if installed, which may know another
+# version of Unicode.
+tables.WIDE_CHARS_MODE = False
 
 MIN_WIDTH = 80  # narrower terminals get 80 columns: the tables hold seven numbers a row
 PROSE_WIDTH = 100  # longer lines of prose are hard to read, however wide the terminal
@@ -145,7 +152,17 @@ def table(align: str, headers: Sequence[str], rows: Sequence[Sequence[Cell]], wi
 # (columns of a name, columns of a duration), from roomy to tight; operation names have up to 23 columns.
 _TIGHTER = [(80, 11), (80, 9), (80, 8), (80, 7), (40, 7), (32, 7), (23, 7)]
 _TIGHTER += [(name_width, 6) for name_width in (23, 20, 18, 16, 14, 12, 10)]
-_BLANK = "\ue000"  # blanks that are part of a cell, of which others are stripped; `plain` keeps it out of any text
+_RULED = TableFormat(
+    lineabove=None,
+    linebelowheader=Line("", "-", "  ", ""),
+    linebetweenrows=None,
+    linebelow=None,
+    headerrow=DataRow("", "  ", ""),
+    datarow=DataRow("", "  ", ""),
+    padding=0,
+    with_header_hide=None,
+)
+_BLANK = "\ue000"  # tabulate strips blanks, so those at the ends of a cell are this; `plain` keeps it out of any text
 _DECIMALS = re.compile(r"[-+]?[\d,]+[.e]([\d+-]*)")
 
 
@@ -159,14 +176,14 @@ def _lay_out(
     columns = [_column([row[i] for row in rows], number_width, letter) for i, letter in enumerate(align)]
     columns[0] = [_shorten_label(label, name_width) for label in columns[0]]
     lines = [line for row in zip(*columns, strict=True) for line in _split(row)]
-    head = _split(headers) if headers else []
-    cells = [[cell.strip() for cell in row] for row in (*head, *lines)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    if headers:
-        cells.insert(len(head), ["-" * columns for columns in widths])
-    sides = [str.ljust if letter == "l" or not rows else str.rjust for letter in align]
-    padded = ([pad(cell, columns) for pad, cell, columns in zip(sides, row, widths, strict=True)] for row in cells)
-    return ["  ".join(row).replace(_BLANK, " ").rstrip() for row in padded]
+    # tabulate makes columns two blanks wider than a header needs; as rows, headers take no more than they have.
+    text = tabulate(
+        [*_split(headers), SEPARATING_LINE, *lines] if headers else lines,
+        tablefmt=_RULED,
+        disable_numparse=True,
+        colalign=["left" if letter == "l" or not rows else "right" for letter in align],
+    )
+    return [line.replace(_BLANK, " ").rstrip() for line in text.splitlines()]
 
 
 def _split(cells: Sequence[str]) -> list[list[str]]:

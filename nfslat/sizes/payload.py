@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nfslat.errors import UsageError
-from nfslat.model.dataclass import dataclass
 
 SDU_HEADER = 10  # TNS header 8, data flags 2
 IP_TCP_HEADERS = 40  # IPv4 20, TCP 20, both without options

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +17,6 @@ import numpy.typing as npt
 from nfslat.clock.clock import Clock
 from nfslat.clock.theta import find_clock
 from nfslat.errors import InputError
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64, Matched, Ops
 from nfslat.tcp.packets import Packets, Trace
 from nfslat.tcp.passage import Passage, passage

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64, Bool
 from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.packets import PSH, AckKind, Packets

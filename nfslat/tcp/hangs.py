@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64, Bool
 from nfslat.model.units import iso, to_ms
 from nfslat.tcp.both import Both

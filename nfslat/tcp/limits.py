@@ -8,10 +8,11 @@ the sender waited for to the last (`open_waits`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from nfslat.model.causes import CAUSES, LIMITS, WORDS, Cause, Limit, code
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I8, I64, endpoint
 from nfslat.model.units import to_ms
 from nfslat.tcp.open_waits import Hang, OpenWait, is_unanswered

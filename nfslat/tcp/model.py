@@ -7,13 +7,14 @@ zone; None is "not known".
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, TextIO
 
 from nfslat.answer.contract import Document, Must
 from nfslat.model.causes import Limit
-from nfslat.model.dataclass import dataclass
 from nfslat.tcp.counts import Counts
 from nfslat.tcp.hangs import Hanging
+from nfslat.tcp.pictures import Pictures
 from nfslat.tcp.progress import Spread
 from nfslat.tcp.sizes import Sizes
 from nfslat.tcp.sqlnet.conversation import Compared as TraceCompared
@@ -158,6 +159,7 @@ class Detail:
     sqlnet: Sqlnet | None
     sqlnet_trace: TraceCompared | None
     ends: Ends | None  # with a second capture that shows it
+    pictures: Pictures | None  # what graphs are drawn from; None: they were not asked for
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ SYN, or the first one seen where no SYN was); sequence numbers wrap, positions d
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 
@@ -15,7 +15,6 @@ import numpy as np
 
 from nfslat.decode.capture import Source
 from nfslat.kernels.order import side_by_side
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8, I16, I32, I64, U8, U32, U64, Connection, Table
 from nfslat.tcp.mptcp import Flow, Level, Member, Signals, Subflow, connections, first_byte, level

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64, Bool
 from nfslat.tcp.packets import Kind, Packets
 from nfslat.tcp.same import Indexed, counts_from_syn, shift_of

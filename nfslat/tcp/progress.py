@@ -5,10 +5,11 @@ What sizes, throughput and turns have in common. Rows are those of `Talk.packets
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from nfslat.figures.stats import summary_of
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8, I32, I64, Bool, endpoint
 from nfslat.tcp.packets import PSH, Kind, Packets, Talk

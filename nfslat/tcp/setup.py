@@ -5,9 +5,10 @@ A SYN that is lost costs a second on Linux, then two, four ... (RFC 6298 section
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
 from nfslat.tcp.packets import ACK, RST, SYN, Packets, Talk

@@ -7,9 +7,10 @@ captures it does not matter which of them was named first.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64
 from nfslat.tcp.both import Both, Pair
 from nfslat.tcp.packets import Talk, Trace

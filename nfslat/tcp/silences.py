@@ -9,10 +9,11 @@ This is the one place that says what a sender waited for: turns, round trips and
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from nfslat.model.causes import CAUSES, LOSS_STALLS, Cause, code
-from nfslat.model.dataclass import dataclass
 from nfslat.model.details import Ended, Pauses, Went
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I8, I32, I64, Bool

@@ -8,10 +8,11 @@ the segments that they stand for.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from nfslat.model.causes import Cause, code
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import F64, I64
 from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.bursts import Spill, find_bursts, spills

@@ -5,9 +5,10 @@ Every analysis begins with these. Rows are those of `Talk.packets`; `rows`, `sai
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool
 from nfslat.tcp.packets import RST, SYN, Packets, Talk

@@ -7,10 +7,11 @@ that paces full segments evenly looks the same.)
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from nfslat.model.causes import LIMITS, LOSS_STALLS, Cause, code
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_MS, to_ms

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I8, I32, I64, Table
 from nfslat.tcp.silences import Silences
 from nfslat.tcp.turn_rows import TurnRows

@@ -9,12 +9,12 @@ the server where the capture was taken at the client; `compare` parts the two.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
 from nfslat.model.causes import STALLS, Cause, Stall, code
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_MS, to_ms

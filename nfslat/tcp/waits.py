@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nfslat.model.dataclass import dataclass
+from dataclasses import dataclass
+
 from nfslat.model.protocol import NULL
 from nfslat.model.units import to_ms
 from nfslat.tcp.floors import Place

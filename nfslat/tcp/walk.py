@@ -6,10 +6,11 @@ Where a few turns take most of the time the longest one is walked through.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from nfslat.model.causes import LOSS_STALLS, Cause, code
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.packets import AckKind, Kind, Packets, Talk

@@ -4,11 +4,12 @@ known when all was read."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from nfslat.match.connections import by_ends
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, Connection, Ops, hosts
 from nfslat.windows.gaps import longer
@@ -43,6 +44,11 @@ class Alone:
     def link(self, conns: Collection[int]) -> None:
         """Connections of which it is known that the other capture has them, though its addresses may be others."""
         self._linked.update(conns)
+
+    def join(self, other: Self) -> None:
+        """Those of more windows."""
+        self.add(other._counts)
+        self.link(other._linked)
 
     def told(self, own: Sequence[Connection], other: Sequence[Connection]) -> Told:
         """`own` and `other` are all connections of both captures."""

@@ -10,11 +10,11 @@ import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from nfslat.answer import model
 from nfslat.answer import outcomes as answered
-from nfslat.model.dataclass import dataclass
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Self
 
 from nfslat.answer import model
@@ -23,7 +23,6 @@ from nfslat.findings.server import Queue
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.findings.words import percent
-from nfslat.model.dataclass import dataclass
 from nfslat.model.units import utc
 from nfslat.windows.fold import weighted
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from nfslat.decode.windows import Window
 from nfslat.errors import InputError
 from nfslat.findings.words import times
 from nfslat.match.match import Matching, match
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I64, Bool, Matched, Miss, Ops
 from nfslat.model.units import NS_PER_S

@@ -20,6 +20,7 @@ from nfslat.errors import InputError
 from nfslat.evidence.known import Known
 from nfslat.figures.charges import UNEXPLAINED
 from nfslat.figures.completeness import completeness
+from nfslat.figures.host_pairs import leading_pair
 from nfslat.figures.matched import names_of, told
 from nfslat.figures.notes import notes_of
 from nfslat.figures.objectives import Slo
@@ -56,6 +57,10 @@ def report_of(whole: Whole, tool: model.Tool, slo: Sequence[Slo] = ()) -> model.
     of_clock = clock_findings(clock)
     objectives = [_objective(whole, total, one) for one in slo]
     causes, verdict, phases = _judged(whole, matched, columns, objectives)
+    of_hosts, told_of_pairs = whole.hosts.told()
+    leads = leading_pair(told_of_pairs, verdict)
+    if leads is not None:
+        causes, verdict, phases = leads.causes, leads.verdict, []
     stacked = _stack(total.row(("", "all", "")), inflight)
     return model.Report(
         schema=model.SCHEMA,
@@ -84,6 +89,7 @@ def report_of(whole: Whole, tool: model.Tool, slo: Sequence[Slo] = ()) -> model.
         ],
         verdict=verdict,
         phases=phases,
+        pairs=of_hosts,
     )
 
 
@@ -138,8 +144,9 @@ def _parts(whole: Whole, total: Sums) -> model.PartSummaries:
 def _slow_shares(columns: I64, *, by_time: bool) -> dict[int, float]:
     """Of the slowest ops, or of their time, what is in which stretch."""
     weights = columns[CLIENT].astype(np.float64) if by_time else np.ones(columns.shape[1])
-    sums = np.bincount(columns[STRETCH], weights)
-    return {int(stretch): float(sums[stretch] / sums.sum()) for stretch in np.flatnonzero(sums)}
+    stretches, at = np.unique(columns[STRETCH], return_inverse=True)
+    sums = np.bincount(at, weights)
+    return dict(zip(stretches.tolist(), (sums / sums.sum()).tolist(), strict=True))
 
 
 def _charges(whole: Whole, total: Sums, columns: I64) -> list[model.Charge] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -13,7 +14,6 @@ from nfslat.figures.matched import RETRANS_WAITS, Groups, Key, parts_of
 from nfslat.figures.sketch import Sketch
 from nfslat.figures.stats import summary_of
 from nfslat.model.blocks import filled
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64
 from nfslat.model.units import to_ms

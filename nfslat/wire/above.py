@@ -9,11 +9,11 @@ application has open on average by Little's law, whichever is more: those that p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, Ops
 from nfslat.wire.charges.claims import exclusive

@@ -6,11 +6,11 @@ Each try but the first has a row of `Pauses` in both captures; TCP sequence numb
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Awaits, Pauses, TcpEvent, Went
 from nfslat.model.protocol import NULL

@@ -8,10 +8,11 @@ queue that fills climbs slowly instead, and one that drains on a slow line falls
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64, Bool
 from nfslat.model.units import NS_PER_MS, to_ms
 

@@ -14,12 +14,12 @@ retransmission is the first that is seen of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Again, Tcp, TcpEvent
 from nfslat.model.protocol import NULL

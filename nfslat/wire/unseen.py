@@ -7,12 +7,12 @@ the other half, or by a gap in the client's XIDs; `Unread` has the packets in wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.decode.xid_gaps import in_order, left_out
 from nfslat.kernels.order import side_by_side
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Unread
 from nfslat.model.tables import I32, I64, Bool, State

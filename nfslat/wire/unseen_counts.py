@@ -8,10 +8,10 @@ often a single one; all stretches together hold as many as there are calls witho
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64, Bool
 from nfslat.wire.unseen_fit import Fit, Rows, behind_calls, steps
 

@@ -8,10 +8,10 @@ leave only so many ways to be spread over the packets. Where the room is just en
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64
 
 

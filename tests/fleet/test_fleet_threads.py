@@ -24,6 +24,7 @@ from nfslat.fleet.run.changes import runs
 from nfslat.fleet.run.joined import joined, slim
 from nfslat.fleet.run.slices import find_load
 from nfslat.fleet.run.threads import Wide, find_wide
+from nfslat.fleet.sections.words import phase_line, span
 from nfslat.inflight.analysis import OneSide, in_flight
 from nfslat.inflight.levels import hidden_share, levels
 from nfslat.inflight.server import ServerLoad, server_load
@@ -195,6 +196,56 @@ def test_a_server_with_enough_threads_has_one_phase() -> None:
     assert [(one.limited, one.threads) for one in found.phases] == [(False, None)]
     assert not any(one.limited for one in found.windows)
     assert (found.load.queue_ns == 0).all()
+
+
+@pytest.mark.parametrize("connections", [20, 50, 100])
+@pytest.mark.parametrize("think_ms", [25, 70], ids=["deep queues", "short waits"])
+def test_a_server_that_loses_threads_is_found_over_any_number_of_connections(connections: int, think_ms: int) -> None:
+    """From 64 threads to 10: since when, how many, how long calls wait, and none before; whose turn it is among a
+    hundred connections takes more calls than a window has. The number is that of the limited time, and not a range
+    from there to what other times allow."""
+    load = {"workers": 400, "think_ns": think_ms * MS, "connections": connections}
+    parts = [simulate(threads=64, count=80_000, seed=7, **load), simulate(threads=10, count=40_000, seed=8, **load)]
+    capture = Capture(one_after_another(*parts), connections)
+    found = capture.wide
+    before, after = found.phases
+    assert (before.limited, before.threads, before.cannot) == (False, None, None)
+    assert after.limited
+    assert after.threads in (10, 11)
+    assert abs(ns(after.begin) - int(capture.whole.ops.t1[80_000])) <= capture.windows.step_ns
+    assert after.queue_ms == pytest.approx(phase_queue_ms(capture, after), rel=0.05)
+    assert before.queue_ms is not None
+    assert before.queue_ms < 0.02
+    assert found.inflight.threads_estimate == after.threads
+    assert found.inflight.threads_range == after.threads_range
+    assert found.inflight.threads_range is not None
+    assert found.inflight.threads_range[1] <= 20
+
+
+def test_two_limits_are_two_phases() -> None:
+    """12 threads and then 8, which one number cannot explain: each has its own, and the waits that there were."""
+    load = {"workers": 400, "think_ns": 70 * MS, "connections": 50, "count": 40_000}
+    capture = Capture(one_after_another(*(simulate(threads=n, seed=n, **load) for n in (12, 8))), 50)
+    phases = capture.wide.phases
+    assert [one.threads for one in phases] == [12, 8]
+    for one in phases:
+        assert one.queue_ms == pytest.approx(phase_queue_ms(capture, one), rel=0.1)
+
+
+def test_what_few_calls_cannot_tell_is_not_said() -> None:
+    """Forty calls show no limit, and do not show that there is none."""
+    capture = Capture(simulate(threads=4, count=40, workers=16), 1)
+    (phase,) = capture.wide.phases
+    assert phase.cannot == capture.wide.inflight.cannot == "only 40 calls: too few to tell"
+    assert "cannot be told" in phase_line(phase, None)
+    assert "not limited" not in phase_line(phase, None)
+
+
+def test_a_short_phase_has_a_length() -> None:
+    """What begins and ends within a second is printed with fractions of it."""
+    begin, end = "2026-02-03T10:00:05.120000+00:00", "2026-02-03T10:00:05.940000+00:00"
+    assert span(begin, end, begin) == "10:00:05.1 to 10:00:05.9"
+    assert span(begin, "2026-02-03T10:07:05.940000+00:00", begin) == "10:00:05 to 10:07:05"
 
 
 def test_nothing_is_said_by_windows_where_the_capture_has_holes(doubled: Capture) -> None:

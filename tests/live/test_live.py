@@ -24,6 +24,7 @@ from nfslat.cli.main import main
 from nfslat.errors import InputError
 from nfslat.live.rows import SCHEMA, Row, row_of
 from nfslat.live.text import Lines
+from nfslat.live.watch import report_of
 from nfslat.select import Filters, select
 from nfslat.windows.analysed import analysed
 from nfslat.windows.gaps import Gaps
@@ -36,7 +37,7 @@ SERVER, CLIENT = (SAMPLE / f"{side}.pcap.gz" for side in ("server", "client"))
 
 def _of(pair: Pair) -> Row:
     gaps = {"server": Gaps(), "client": Gaps()}
-    return row_of(pair, None if pair.found is None else analysed(pair.found, pair, gaps))
+    return row_of(pair, None if pair.found is None else report_of(analysed(pair.found, pair, gaps)))
 
 
 def _sums(server: Path, client: Path, seconds: float) -> tuple[int, int, int]:

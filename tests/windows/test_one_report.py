@@ -238,7 +238,8 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "options", [["--csv", "x.csv"], ["--by", "size"], ["--app-ms", "5"], ["--op", "READ"], ["--what-if", "threads=8"]]
+    "options",
+    [["--perfetto", "x.json"], ["--by", "size"], ["--app-ms", "5"], ["--op", "READ"], ["--what-if", "threads=8"]],
 )
 def test_what_needs_single_operations_is_refused(
     options: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

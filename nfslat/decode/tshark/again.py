@@ -5,10 +5,9 @@ The native engine decides in `native/src/ops/again.rs`.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from nfslat.decode.tshark.messages import Messages
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import State
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import dataclass
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I8, I32, I64, Bool, Connection, Table
 
 

@@ -8,6 +8,7 @@ The native engine pairs in Rust; what this module does with the messages of a ca
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,6 @@ from nfslat.decode.tshark.again import (
     same_request,
 )
 from nfslat.decode.tshark.messages import Messages
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import CALL_SHOWN_LAST, I8, I64, REPLY_SHOWN_LAST, U32, WHOLE, Kind, Loose, Ops, State
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from nfslat.decode.tshark import cells, rpc
 from nfslat.decode.tshark.messages import Messages, empty_columns
 from nfslat.decode.tshark.streams import Direction, Record, Segment
 from nfslat.errors import InputError
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Facts, Reassembly
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import Connection

@@ -9,8 +9,8 @@ nothing says so, the field is null; a value is never given to a message it might
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NFS, NULL, is_callback_program, main_op, program_name
 
 _DISSECTED = ("NFS", "MOUNT", "NLM", "PORTMAP", "NSM", "NFSACL", "NFS_CB")  # programs that Wireshark knows

@@ -9,10 +9,9 @@ boundary and the records that are still incomplete, no more.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from nfslat.decode.tshark.coverage import Coverage
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import NULL
 
 _WRAP = 1 << 32

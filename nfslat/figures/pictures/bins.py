@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_MS
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from nfslat.answer.pictures import Classes, Distribution, Heat
 from nfslat.figures.pictures.bins import CLASSES, LE_NS, PER_DECADE, Bins, classes_of
 from nfslat.kernels.order import ranked, side_by_side
 from nfslat.model.blocks import each_block
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import F64, I16, I64
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from nfslat.evidence import mountstats, pools
 from nfslat.evidence.records import Mount, Pool, Snapshot, Xprt
 from nfslat.findings.tune.knobs import MOST_SLOTS, has_fixed_slots
-from nfslat.model.dataclass import dataclass
 
 _ENOUGH_OPS = 100  # fewer are the mount itself and a look around
 _ENOUGH_WAKEUPS = 100

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from nfslat.evidence.records import Snapshot
-from nfslat.model.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from nfslat.model.blocks import each_block
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64
 
 NO_SIZE = -1

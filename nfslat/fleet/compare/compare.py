@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from nfslat.figures.sketch import Sketch
 from nfslat.fleet import model
@@ -20,7 +21,6 @@ from nfslat.fleet.compare.slow_paths import slow_paths
 from nfslat.fleet.compare.summary import INFERRED, ClientSummary, OpFigures
 from nfslat.fleet.compare.verdict import verdict
 from nfslat.fleet.compare.windows import Windows
-from nfslat.model.dataclass import dataclass
 from nfslat.model.units import to_ms
 
 _SCOPES = ("all", "group", "one")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from nfslat.findings.client import SESSION_SLOTS, SLOT_CODES
@@ -12,7 +13,6 @@ from nfslat.fleet.compare.excess import LAYERS
 from nfslat.fleet.compare.outliers import Standing
 from nfslat.fleet.compare.summary import CANNOT_TELL, INFERRED, ClientSummary
 from nfslat.fleet.model import Brief
-from nfslat.model.dataclass import dataclass
 
 CLIENT = "client"  # a kind beside `LAYERS`: above the wire
 KINDS = (*LAYERS, CLIENT)

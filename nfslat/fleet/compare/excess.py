@@ -13,6 +13,7 @@ than half of the clients the wait stays in the server's time, for all; else for 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -21,7 +22,6 @@ import numpy as np
 from nfslat.fleet.compare.cells import OpClass
 from nfslat.fleet.compare.summary import ClientSummary
 from nfslat.fleet.model import Excess
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import F64, I64, Bool
 from nfslat.model.units import to_ms, to_s
 

@@ -8,9 +8,8 @@ value that explains best is taken, then those that stand out without it are look
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from math import comb
-
-from nfslat.model.dataclass import dataclass
 
 _LEAST = 2  # clients
 _SURE = 0.01

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -42,7 +43,6 @@ from nfslat.fleet.compare.steady import (
     ratio,
 )
 from nfslat.fleet.compare.summary import ClientSummary
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import F64, Bool
 from nfslat.model.units import NS_PER_MS, to_ms
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -14,7 +15,6 @@ from nfslat.fleet.compare.groups import Group, candidates, groups_of, together
 from nfslat.fleet.compare.summary import ClientSummary
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Excess, Pattern
-from nfslat.model.dataclass import dataclass
 from nfslat.model.units import iso
 
 _NAMED = 4  # clients that a sentence names; of more it gives the number

@@ -6,6 +6,7 @@ Where each client works in one place only, the place is an attribute of the clie
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
@@ -16,7 +17,6 @@ from nfslat.fleet.compare.groups import fisher
 from nfslat.fleet.compare.steady import dense, limit
 from nfslat.fleet.compare.summary import ClientSummary
 from nfslat.fleet.model import Pattern
-from nfslat.model.dataclass import dataclass
 from nfslat.model.units import NS_PER_MS, to_ms, to_s
 
 _ENOUGH = 20  # ops of a client in a place

@@ -9,13 +9,13 @@ margin.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
 from nfslat.fleet.compare.excess import LAYERS
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import F64, I64, Bool
 from nfslat.model.units import NS_PER_MS
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from nfslat.inflight.levels import levels_of
 from nfslat.kernels.levels import in_order
 from nfslat.kernels.order import side_by_side
 from nfslat.model.blocks import filled
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import DATA_OPS, NULL, NULL32
 from nfslat.model.tables import I16, I32, I64, Kind
 from nfslat.model.units import to_ms

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.protocol import DATA_OPS, NULL
 from nfslat.names.paths import paths_of
 from nfslat.results import Analysis

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import F64, I64
 from nfslat.model.units import NS_PER_MS, NS_PER_S
 
@@ -56,6 +56,11 @@ def plan(begin_ns: int, end_ns: int, ops: int) -> Windows:
         if count <= most:
             break
     return Windows(begin_ns, span_ns, 1)
+
+
+def digits_of(length_ns: int) -> int:
+    """Of the fraction of a second, so that a stretch of this length does not begin and end at one moment."""
+    return next((digits for digits, below in ((3, NS_PER_S // 10), (1, 10 * NS_PER_S)) if length_ns < below), 0)
 
 
 class Flying(NamedTuple):

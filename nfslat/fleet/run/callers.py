@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from nfslat.fleet.run.shards import Shard
-from nfslat.model.dataclass import dataclass
 
 
 @dataclass(frozen=True)

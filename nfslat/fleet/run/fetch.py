@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
@@ -26,7 +26,6 @@ from nfslat.errors import InputError
 from nfslat.fleet.run import remote
 from nfslat.fleet.run.inputs import Input
 from nfslat.fleet.run.memo import Memo
-from nfslat.model.dataclass import dataclass
 
 HEAD_BYTES = 2 << 20
 _PIECE_BYTES = 4 << 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import zlib
 from collections import defaultdict
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from nfslat.decode.tools import find_tools
 from nfslat.errors import InputError, NfslatError, NoPacketsError
 from nfslat.fleet.run import fetch, tails
 from nfslat.fleet.run.inputs import Input
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS
 from nfslat.model.tables import I64, Ops

@@ -11,11 +11,11 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from nfslat.errors import InputError
 from nfslat.fleet.run import magic, remote
-from nfslat.model.dataclass import dataclass
 
 _DIGITS = re.compile(r"(\d+)")
 _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|snoop)\d*(\.(gz|bz2|xz|zst|lz4))?$")  # what captures are called

@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from multiprocessing import connection, resource_tracker
 from pathlib import Path
 from typing import Any, Protocol
@@ -31,7 +31,6 @@ from nfslat.errors import InputError, UsageError
 from nfslat.fleet.run.kept import Kept, keep
 from nfslat.fleet.run.pool import FAILURES, POLL_S, Done, Heard, Pool, SchedulerGone, done_here, undisturbed, why
 from nfslat.kernels.memory import container_memory
-from nfslat.model.dataclass import dataclass
 
 _WORKER_BYTES = 320_000_000  # with all that it imports, and a small capture
 _SHARE = 0.9  # of this machine's memory

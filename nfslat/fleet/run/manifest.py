@@ -18,7 +18,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,7 +26,6 @@ from nfslat.errors import InputError, UsageError, nearest
 from nfslat.evidence.known import parse_known
 from nfslat.fleet.run import inputs, remote
 from nfslat.fleet.run.inputs import Given, Input
-from nfslat.model.dataclass import dataclass
 from nfslat.select import parse_addresses
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

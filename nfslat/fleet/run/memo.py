@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import xxhash
 
 from nfslat.export.output import private_folder
-from nfslat.model.dataclass import dataclass
 
 _HEX_DIGITS = 32
 

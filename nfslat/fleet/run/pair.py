@@ -12,7 +12,7 @@ import io
 import itertools
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nfslat import api, pipeline
@@ -28,7 +28,6 @@ from nfslat.fleet.run.shards import read_shard
 from nfslat.fleet.run.store import Store
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.match import overlap
-from nfslat.model.dataclass import dataclass
 from nfslat.results import Analysis, Correlation, Side
 from nfslat.select import Filters, select
 

@@ -11,6 +11,7 @@ import os
 import socket
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dask
@@ -22,7 +23,6 @@ from distributed.security import Security
 from nfslat.errors import InputError, NfslatError, UsageError
 from nfslat.fleet.run.pool import version
 from nfslat.fleet.run.store import Store
-from nfslat.model.dataclass import dataclass
 
 CONNECT_S = 10  # to answer
 CLOSE_S = 5

@@ -7,6 +7,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from nfslat.errors import InputError
@@ -15,7 +16,6 @@ from nfslat.fleet.run.heads import Head, look
 from nfslat.fleet.run.inputs import Input, Problem, by_numbers, names_of
 from nfslat.fleet.run.manifest import Manifest
 from nfslat.fleet.run.roles import CLIENT, SERVER, Common, Unit
-from nfslat.model.dataclass import dataclass
 
 _NAMED = 3
 _MANIFEST = "say whose the files are in a manifest (--manifest)"

@@ -13,6 +13,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -20,7 +21,6 @@ from nfslat import __version__
 from nfslat.errors import NfslatError
 from nfslat.fleet.model import Worker
 from nfslat.fleet.run.store import FULL, Store
-from nfslat.model.dataclass import dataclass
 
 FAILURES = 1  # workers that a task may take with it
 LOST_S = 60.0  # without any worker

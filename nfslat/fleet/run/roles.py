@@ -10,11 +10,10 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from nfslat.fleet.run.heads import Head, Sample
 from nfslat.fleet.run.inputs import by_numbers
-from nfslat.model.dataclass import dataclass
 
 SERVER, CLIENT = "server", "client"
 _DIGITS = re.compile(r"\d+")

@@ -18,7 +18,7 @@ import dataclasses
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from nfslat import __version__
@@ -42,7 +42,6 @@ from nfslat.fleet.run.shards import Decode, decode_point
 from nfslat.fleet.run.sliced import WHOLE_BYTES
 from nfslat.fleet.run.store import Store
 from nfslat.fleet.run.totals import captures_of, parts_of
-from nfslat.model.dataclass import dataclass
 from nfslat.model.units import to_s
 
 _LONG_COMMAND = 300

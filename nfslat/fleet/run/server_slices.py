@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from nfslat.fleet.run import sliced
@@ -12,7 +12,6 @@ from nfslat.fleet.run.pool import Pool
 from nfslat.fleet.run.shards import Decode
 from nfslat.fleet.run.sliced import PlaceDone, SplitDone
 from nfslat.fleet.run.store import Store
-from nfslat.model.dataclass import dataclass
 
 _PRIORITY = 10  # everything waits for it
 

@@ -14,6 +14,7 @@ import dataclasses
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -33,7 +34,6 @@ from nfslat.fleet.run.inputs import Input
 from nfslat.fleet.run.memo import Memo
 from nfslat.fleet.run.shards import Decode, Shard, keep_decode, kept_decode, name_of, opened, with_good, write_shards
 from nfslat.fleet.run.store import COPY_BYTES, Store
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 
 WHOLE_BYTES = 4 << 30  # of files; a capture with fewer is decoded by one task

@@ -165,9 +165,11 @@ def _threads(loads: list[ServerLoad]) -> Threads:
 
 
 def _joined(parts: Sequence[ByTime]) -> ByTime:
+    begins = np.cumsum([0, *(len(part.bounds) for part in parts)]).tolist()
     return ByTime(
         parts[0].threads,
         tuple(one for part in parts for one in part.bounds),
         tuple(one for part in parts for one in part.alone),
         tuple(one for part in parts for one in part.told_by),
+        tuple(at + base for part, base in zip(parts, begins, strict=False) for at in part.changing),
     )

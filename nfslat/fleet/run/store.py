@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -22,7 +23,6 @@ import fsspec
 from nfslat.errors import InputError
 from nfslat.export.output import private_folder
 from nfslat.fleet.run.remote import is_url
-from nfslat.model.dataclass import dataclass
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 COPY_BYTES = 4 << 20
@@ -34,6 +34,7 @@ class Store:
 
     url: str
     kept: bool = True  # False: it goes with the run, so nothing of it is found again
+    near: str = ""  # folder of the run's own, which all workers see and nobody else does; "": there is none
 
     @property
     def is_local(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,6 @@ from nfslat.inflight.all_clients import Seen, ServerWide, seen_of, taken
 from nfslat.inflight.levels import hidden_share
 from nfslat.inflight.server import ServerLoad
 from nfslat.kernels.levels import in_order
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64, Bool, Ops
@@ -179,7 +178,9 @@ def _phases(of: _OfWindows, by_time: ByTime, load: ServerLoad, windows: Windows,
     edges = [*windows.edges_ns[:-1].tolist(), end_ns]
     out = []
     queue_ms = (to_ms(of.queue_ns / np.maximum(of.waiting, 1))).tolist()
-    for begin, end, threads in runs(_limited(of, load), by_time.told_by, queue_ms):
+    for at in by_time.changing:  # of a part of it, the waits of its longer neighbour
+        queue_ms[at] = max(queue_ms[max(at - 1, 0) : at + 2])
+    for begin, end, threads, cannot in runs(_limited(of, load), by_time.told_by, queue_ms):
         here = slice(begin, end)
         ops = int(of.ops[here].sum())
         limit: _Limit = (None, None, None) if threads is None else (threads.estimate, threads.low, threads.high)
@@ -195,6 +196,7 @@ def _phases(of: _OfWindows, by_time: ByTime, load: ServerLoad, windows: Windows,
                 if load.threads.cannot
                 else _mean_ms(of.queue_ns[here].sum(), int(of.waiting[here].sum())),
                 server_ms=_mean_ms(of.server_ns[here].sum(), ops),
+                cannot=cannot or None,
             )
         )
     return out

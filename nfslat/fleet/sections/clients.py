@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from nfslat.answer.words import adding_up, ms
@@ -25,7 +26,6 @@ from nfslat.fleet.sections.words import (
     seconds,
     slots_of,
 )
-from nfslat.model.dataclass import dataclass
 from nfslat.report.blocks import Block, Fitted, Gap, Lines, Prose, Title
 from nfslat.report.text_layout import count, plain, shorten
 from nfslat.report.text_writer import PROSE_WIDTH

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from nfslat.model.dataclass import dataclass
 from nfslat.packets.extract.messages import Message
 from nfslat.packets.extract.packets import Packet
 

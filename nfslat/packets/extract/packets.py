@@ -11,13 +11,13 @@ import os
 import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from nfslat.decode.capture import File, Source, refuse_stored
 from nfslat.decode.tools import Tools
 from nfslat.decode.tshark.reader import nanoseconds
 from nfslat.errors import ToolError
-from nfslat.model.dataclass import dataclass
 from nfslat.packets.extract import pcapng
 
 _RANGES_A_RUN = 500  # editcap takes 512

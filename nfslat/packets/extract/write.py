@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,7 +16,6 @@ from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
 from nfslat.export.anonymous import Pseudonyms, pair_by_role
 from nfslat.figures.op_view import OpView, place
-from nfslat.model.dataclass import dataclass
 from nfslat.packets.extract.choose import Carried, choose, comments
 from nfslat.packets.extract.messages import SIDES, messages_of, segments_again
 from nfslat.packets.extract.packets import Packet, packets

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
-
-from nfslat.model.dataclass import dataclass
 
 Spec = dict[str, Any]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from nfslat.answer.model import Report
 from nfslat.answer.pictures import Event
 from nfslat.answer.words import ms
 from nfslat.findings.catalogue import row
-from nfslat.model.dataclass import dataclass
 from nfslat.model.units import to_s
 from nfslat.report.charts.chart import Spec
 from nfslat.report.charts.legend import LINE_PX

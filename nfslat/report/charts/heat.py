@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from nfslat.answer.model import Report
 from nfslat.answer.pictures import Classes, Flying
-from nfslat.model.dataclass import dataclass
 from nfslat.report.charts import events, legend
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.distributions import edges

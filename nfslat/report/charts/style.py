@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from nfslat.answer.model import Report
-from nfslat.model.dataclass import dataclass
 from nfslat.report.charts.chart import VEGA_LITE, Spec
 from nfslat.report.text_layout import count
 
@@ -189,6 +188,11 @@ def words(text: str, x: Spec, y: Spec, **mark: Any) -> Spec:
 def rule(encoding: Spec, **mark: Any) -> Spec:
     """One straight line that no field holds."""
     return {"data": {"values": [{}]}, "mark": {"type": "rule", "tooltip": None, **mark}, "encoding": encoding}
+
+
+def point(encoding: Spec, **mark: Any) -> Spec:
+    """One point that no field holds."""
+    return {"data": {"values": [{}]}, "mark": {"type": "point", "tooltip": None, **mark}, "encoding": encoding}
 
 
 def verticals(values: Iterable[float], x: Spec) -> list[Spec]:

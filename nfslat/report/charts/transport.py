@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from nfslat.answer.model import Report
 from nfslat.answer.pictures import OverTime
 from nfslat.answer.words import ms
-from nfslat.model.dataclass import dataclass
 from nfslat.report.charts import events, legend
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.heat import time_axis

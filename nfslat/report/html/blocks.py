@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from nfslat.answer.words import ms
-from nfslat.model.dataclass import dataclass
 from nfslat.report.blocks import Block, Cell, Command, Figure, Item, Label, Prose, Table, Title
 from nfslat.report.text_layout import count
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from nfslat.answer import pictures
 from nfslat.answer.model import Report, StackRow, Summary
 from nfslat.answer.pictures import SlowOp
 from nfslat.answer.pivots import IntervalRow, Pivot, PivotRow
 from nfslat.answer.words import OF_ONE, adding_up, percent, stacked
-from nfslat.model.dataclass import dataclass
 from nfslat.report.charts.waterfall import captured
 from nfslat.report.html.blocks import Shown, shown
 from nfslat.report.html.tiles import printed
@@ -25,7 +25,7 @@ _SECTIONS = {
     "warnings": ("warnings",), "one_side": ("one side",), "outcomes": ("outcomes",), "in_flight": ("in flight",),
     "parts": ("parts", "percentiles"), "misses": ("misses",), "clock": ("clock",),
     "transport": ("charges", "transport"), "hangs": ("hangs",), "what_if": ("what if",), "evidence": ("evidence",),
-    "messages": ("messages", "programs"), "phases": ("phases",), "excluded": ("excluded",),
+    "messages": ("messages", "programs"), "phases": ("phases",), "pairs": ("pairs",), "excluded": ("excluded",),
 }  # fmt: skip
 _MOST_INTERVALS = 1500  # rows; of more, those of all operations together are shown
 _MOST_OF_ALL = 3600
@@ -140,7 +140,7 @@ def _spoken(label: str) -> str:
 
 def slow_ops(report: Report) -> list[Slow]:
     """The slowest ops with bars of their parts, and what they are charged with."""
-    return [] if report.pictures is None else [_slow(one) for one in report.pictures.slowest]
+    return [_slow(one) for one in report.slow_ops]
 
 
 def _slow(op: SlowOp) -> Slow:

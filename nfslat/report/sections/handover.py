@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from nfslat.answer.model import Capture, Clock, Completeness, Inferred, MatchedOps, Report
 from nfslat.answer.pictures import SlowOp
 from nfslat.answer.words import OF_ONE, adding_up, complete, missing_ops, ms, percent
 from nfslat.findings.catalogue import row
-from nfslat.model.dataclass import dataclass
 from nfslat.report.blocks import Block, Command, Item, Title
 from nfslat.report.sections.inferred import basis
 from nfslat.report.sections.pieces import largest, layer_of
@@ -180,7 +180,7 @@ def _mounts(report: Report) -> Iterator[str]:
 
 
 def _files(report: Report) -> list[str]:
-    slowest = [] if report.pictures is None else report.pictures.slowest
+    slowest = report.slow_ops
     found = dict.fromkeys(one.path for one in slowest if one.path is not None)
     return [shorten(one, _PATH) for one in list(found)[:_FILES]]
 
@@ -224,7 +224,7 @@ def _means(matched: MatchedOps) -> str:
 
 def _chosen(report: Report) -> Sequence[SlowOp]:
     """The slowest of those whose time mostly is the blamed layer's; then the slowest of the others."""
-    slowest = [] if report.pictures is None else report.pictures.slowest
+    slowest = report.slow_ops
     blamed = report.verdict.layer if report.verdict is not None else None
     return sorted(slowest, key=lambda one: layer_of(one.pieces) != blamed)[:_OPS]
 

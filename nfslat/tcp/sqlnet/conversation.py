@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.evidence.sqlnet_trace import SqlnetTrace
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64, Bool
 from nfslat.model.units import to_ms
 from nfslat.tcp.packets import SYN, Talk

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
-from nfslat.model.dataclass import dataclass
 from nfslat.model.tables import I64, Bool
 from nfslat.tcp.packets import Kind, Packets, Talk
 from nfslat.tcp.progress import never_seen

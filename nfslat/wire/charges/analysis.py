@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy as np
 from nfslat.decompose import PART_NAMES, Parts
 from nfslat.model.blocks import each_block
 from nfslat.model.causes import CAUSES, FROM_OUTSIDE, Cause, code
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I64, Ops
 from nfslat.wire.charges.claims import Charges, Claims, Pair, charged

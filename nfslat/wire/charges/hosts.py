@@ -17,12 +17,12 @@ again and again, and all of it comes at once, too: delays that fall by one secon
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from nfslat.model.causes import Cause, code
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import TcpEvent
 from nfslat.model.tables import I64

@@ -11,12 +11,12 @@ acknowledged much later than the distance takes, on average. Then all that arriv
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from nfslat.model.causes import Cause, code
-from nfslat.model.dataclass import dataclass
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Loads, Tcp
 from nfslat.model.protocol import NULL32, op_name

@@ -7,13 +7,12 @@ is an upper bound, for no packet says when a reply was ready.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from nfslat.model.causes import LOSSES, Cause, code
-from nfslat.model.dataclass import dataclass
 from nfslat.model.details import Tcp
 from nfslat.model.protocol import NULL, NULL32, op_name
 from nfslat.model.tables import I64, Bool, Ops

@@ -1,0 +1,63 @@
+"""Captures that are being made, or of any length -> stretches of time, each as soon as it is over, with what was judged
+of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from nfslat import __version__, pipeline
+from nfslat.answer.model import Report, Tool
+from nfslat.decode.capture import Source
+from nfslat.decode.tools import Tools
+from nfslat.decode.windows import Windows
+from nfslat.evidence.known import Known
+from nfslat.live.rows import SRT, Row, row_of
+from nfslat.results import Analysis
+from nfslat.select import Filters
+from nfslat.windows.analysed import analysed
+from nfslat.windows.gaps import Gapped
+from nfslat.windows.pairs import Pair, pairs
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What ended in it. Without an op in both captures there is no analysis of it, and no report."""
+
+    pair: Pair
+    row: Row
+    report: Report | None
+    analysis: Analysis | None
+
+
+class Watch:
+    """An iterator over stretches. It holds some of them in memory, never all; what it handed out is the caller's."""
+
+    def __init__(self, sources: Sequence[Source], tools: Callable[[], Tools], width_ns: int) -> None:
+        """Reading begins at once. `sources`: the server's capture, then the client's; `width_ns`: of a stretch."""
+        self._windows = [Windows(source, tools, width_ns) for source in sources]
+
+    def __iter__(self) -> Iterator[Stretch]:
+        """Each stretch, until the captures end. Raises ``InputError`` where one of them cannot be read, or the two have
+        nothing in common."""
+        server, client = (Gapped(one) for one in self._windows)
+        gaps = {"server": server.gaps, "client": client.gaps}
+        for pair in pairs(server, client, SRT):
+            if pair.is_rest and not len(pair.client.ops):
+                continue
+            c = None if pair.found is None else analysed(pair.found, pair, gaps)
+            report = None if c is None else report_of(c)
+            stretch = Stretch(pair, row_of(pair, report), report, c)
+            del pair, c, report  # memory has room for one of them
+            yield stretch
+            del stretch
+
+    def close(self) -> None:
+        """No more is read."""
+        for one in self._windows:
+            one.close()
+
+
+def report_of(c: Analysis) -> Report:
+    """The report on one stretch."""
+    return pipeline.report(c, Tool(__version__, c.engine, "nfslat live", c.srt), Filters(), Known())
