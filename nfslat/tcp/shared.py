@@ -53,7 +53,7 @@ class Shared:
     @cached_property
     def floors(self) -> Floors:
         """The shortest round trips."""
-        return floors(self.talk, *self.samples)
+        return self.talk.conversation.floors or floors(self.talk, *self.samples)
 
     @cached_property
     def needless(self) -> tuple[I64, I64]:
