@@ -10,7 +10,6 @@ import dataclasses
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,9 +18,6 @@ from nfslat.model.blocks import side_by_side
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8, I16, I32, I64, U8, U32, U64, Connection, Table
 from nfslat.tcp.mptcp import Flow, Level, Member, Signals, Subflow, connections, first_byte, level
-
-if TYPE_CHECKING:
-    from nfslat.tcp.floors import Floors
 
 # Bits of `Packets.flags` (RFC 9293 section 3.1).
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
@@ -95,7 +91,8 @@ class Conversation:
     reconnect: int
     ways: tuple[Way, Way]
     mptcp: Subflow | None = None  # both ends speak MPTCP (RFC 8684)
-    floors: Floors | None = None  # where packets were cut off in front: what all of them show
+    # Of a part of a conversation: the shortest round trips to b and to a that all of it shows, ns (`floors.Floors`).
+    floors_ns: tuple[int, int] | None = None
 
     def shift(self, direction: int) -> int | None:
         """By how many bits the windows in packets of `direction` are shifted (not those in SYNs); None: not known."""

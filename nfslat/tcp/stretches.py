@@ -115,10 +115,11 @@ def _way(shared: Shared, direction: int) -> WayStretches:
 
 def _times(edges_ns: I64, limit: I64, span: int) -> I64:
     """ns of each limit in each part; `edges_ns` from the conversation's begin."""
-    cuts = np.arange(1, PARTS, dtype=np.int64) * (span + 1) // PARTS
-    owner = np.searchsorted(edges_ns, cuts, side="right") - 1
+    # All packets of a conversation may have one time.
+    cuts = np.minimum(np.arange(1, PARTS, dtype=np.int64) * (span + 1) // PARTS, edges_ns[-1])
+    owner = np.minimum(np.searchsorted(edges_ns, cuts, side="right") - 1, len(limit) - 1)
     edges = np.insert(edges_ns, owner + 1, cuts)
-    of = np.insert(limit, owner + 1, limit[np.minimum(owner, len(limit) - 1)])
+    of = np.insert(limit, owner + 1, limit[owner])
     cells = _part(edges[:-1], span) * len(LIMITS) + of
     out = np.zeros(PARTS * len(LIMITS), dtype=np.int64)
     np.add.at(out, cells, np.diff(edges))

@@ -85,7 +85,9 @@ def verdict(found: Sequence[Figure]) -> TransportVerdict:
             return TransportVerdict("mixed", None, text)
         change, better = ("slower", "A") if signed(moved[0]) > 0 else ("faster", "B")
         own = [one for one in moved if (signed(one) > 0) == (change == "slower")]
-        text = f"B is {change}: {said(own[0])}. {better} is the better baseline.{_also(own[0], found)}"
+        # Of waits and losses alone it is not known how long anything took.
+        word = change if own[0].name in _WHOLE else {"slower": "worse", "faster": "better"}[change]
+        text = f"B is {word}: {said(own[0])}. {better} is the better baseline.{_also(own[0], found)}"
         return TransportVerdict(change, better, text)
     known = [one for one in speak if one.change.p is not None]
     if not known:

@@ -1,4 +1,4 @@
-"""What changed between two TCP conversations, as dataclasses (``nfslat.transport-diff/1``)."""
+"""What changed between two TCP conversations, as dataclasses (``nfslat.tcpdiff/1``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from nfslat.answer.contract import Document, Must
 from nfslat.diff.model import Change, Setting
 
-SCHEMA = "nfslat.transport-diff/1"
+SCHEMA = "nfslat.tcpdiff/1"
 
 
 @dataclass(frozen=True)

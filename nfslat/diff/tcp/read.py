@@ -77,7 +77,8 @@ def halves(capture: str, at: Moment | None, *, ports: Set[int], quiet: bool) -> 
         )
     # What all of it shows holds for its parts, too: how far the ends are, and what the handshake agreed on.
     conversations = list(trace.conversations)
-    conversations[row] = dataclasses.replace(conversations[row], floors=Shared(trace.talk(row)).floors)
+    floors = Shared(trace.talk(row)).floors
+    conversations[row] = dataclasses.replace(conversations[row], floors_ns=(floors.to_b_ns, floors.to_a_ns))
     whole = dataclasses.replace(trace, conversations=tuple(conversations))
     others = int(np.count_nonzero(np.bincount(of))) - 1
     a, b = (
