@@ -203,6 +203,7 @@ complete -c nfslat -n '_shtab_nfslat_using diff' -l split -x -d 'compare one run
 complete -c nfslat -n '_shtab_nfslat_using diff' -l check -x -d 'exit status 1 where B exceeds A by more: mean=10%, READ.p99=5ms, server.mean=20%; repeatable'
 complete -c nfslat -n '_shtab_nfslat_using diff' -l json -xka "(__fish_complete_path (commandline -ct))" -d 'write the answer as JSON to FILE; - is standard output'
 complete -c nfslat -n '_shtab_nfslat_using diff' -l engine -xka "native tshark" -d 'what decodes captures: nfslat'"'"'s own decoder or Wireshark'"'"'s tshark'
+complete -c nfslat -n '_shtab_nfslat_using diff' -l transport -d 'compare TCP conversations, NFS or not: the one with most packets of each run (with --port: of the port)'
 complete -c nfslat -n '_shtab_nfslat_using diff' -s q -l quiet -d 'no progress bar'
 complete -c nfslat -n '_shtab_nfslat_using diff' -l op -x -d 'operations, for example READ,WRITE'
 complete -c nfslat -n '_shtab_nfslat_using diff' -l client-addr -x -d 'NFS client; repeatable'
