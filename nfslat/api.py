@@ -83,6 +83,7 @@ class Options:
     # large for that, and the report alone is wanted (`may_window`).
     window_s: float | None = None
     may_window: bool = False
+    paths: bool = True  # False: nothing that names files will be asked for, so that replies are not searched for names
     command: str = ""  # what the report says it was made by
 
     def __post_init__(self) -> None:
@@ -368,6 +369,8 @@ class Report:
     def _make_paths(self, rows: I64 | None = None) -> Paths:
         from nfslat.names.paths import paths_of, paths_of_side
 
+        if not self._options.paths:
+            raise RuntimeError("the captures were read without what names files")
         found, encoding = self._found, self._options.name_encoding
         return paths_of_side(found, encoding) if isinstance(found, Side) else paths_of(found, encoding, rows)
 
@@ -583,7 +586,8 @@ def run(captures: Sequence[str], options: Options, *, quiet: bool = True, sinks:
 
     if not options.command:
         options = dataclasses.replace(options, command=shlex.join(["nfslat", *captures]))
-    with open_workspace(captures, engine=options.engine, quiet=quiet, segments=_segments(captures)) as work:
+    wanted = _segments(captures)
+    with open_workspace(captures, engine=options.engine, quiet=quiet, segments=wanted, files=options.paths) as work:
         if len(captures) > 1 and _in_windows(work, options):
             return _windowed(work, options, sinks)
         if len(captures) > 1:

@@ -261,6 +261,7 @@ def _options(options: argparse.Namespace, command: str) -> Any:
         anonymize=options.anonymize,
         window_s=options.window,
         may_window=not outputs.need_ops(options),
+        paths=outputs.name_files(options),
         command=command,
     )
 
