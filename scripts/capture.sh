@@ -720,6 +720,7 @@ stream() {
     before_ms=$(spent_ms "$tool_pid" $payer)
     while running; do
         nap 5
+        kill -0 "$PPID" 2>/dev/null || exit 129 # nobody would end it
         : >"$work/tcpdump.txt"
         # It says its counts, and goes on.
         kill -USR1 "$tool_pid" 2>/dev/null || break
@@ -743,7 +744,10 @@ stream() {
     [ "$status" -lt 128 ] || exit 141 # nobody reads
     complaint "$work/tcpdump.txt"
 }
-count() { awk -v what="$1" 'index($0, what) { n = $1 } END { print n }' "$work/tcpdump.txt"; } # of tcpdump's last words
+# count WORDS: the number in front of them, in tcpdump's last words: a line each, or all in one.
+count() {
+    tr , '\n' <"$work/tcpdump.txt" | sed 's/^tcpdump: //' | awk -v what="$1" 'index($0, what) { n = $1 } END { print n }'
+}
 
 # --- Clock, counters, snapshot -------------------------------------------------------------------------------------------
 

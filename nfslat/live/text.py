@@ -9,7 +9,7 @@ from nfslat.answer.words import ms
 from nfslat.live.rows import Row
 from nfslat.report.text_layout import count, count_of, wrap
 
-_HEADINGS = (
+HEADINGS = (
     "           ops/s   MB/s client    p99   net-   wait     in",
     "time                    SRT ms     ms   work thread thread lost answer",
 )
@@ -20,7 +20,7 @@ _NO_FAULT, _GAP = "no fault", "no packets"
 
 
 @dataclass
-class _Run:
+class Run:
     """Stretches in a row with one answer."""
 
     answer: str
@@ -30,7 +30,8 @@ class _Run:
 
     @property
     def span(self) -> str:
-        return f"{_clock(self.begin)} to {_clock(self.end)}"
+        """From when to when."""
+        return f"{clock(self.begin)} to {clock(self.end)}"
 
 
 @dataclass
@@ -38,22 +39,22 @@ class Lines:
     """Prints rows as they come, and keeps of them what the end says."""
 
     width: int
-    _runs: list[_Run] = field(default_factory=list)
+    _runs: list[Run] = field(default_factory=list)
     _ops: int = 0
 
     def of(self, row: Row) -> Iterator[str]:
         """The lines of the next row."""
         if self._stretches % _EVERY == 0:
-            yield from _HEADINGS
-        answer = _answer(row)
+            yield from HEADINGS
+        answer = answer_of(row)
         begins = not self._runs or self._runs[-1].answer != answer
         if begins:
-            self._runs.append(_Run(answer, row.begin, row.end))
+            self._runs.append(Run(answer, row.begin, row.end))
         else:
             self._runs[-1].end = row.end
             self._runs[-1].stretches += 1
         self._ops += row.ops
-        yield _line(row)
+        yield " ".join(cells_of(row)).rstrip()
         if row.dropped:
             yield f"    {count_of(row.dropped, 'packet')} dropped by the kernel of a host that captures"
         if row.gap is not None and begins:
@@ -68,7 +69,7 @@ class Lines:
             yield "no operation ended while nfslat looked"
             return
         yield ""
-        whole = _Run("", self._runs[0].begin, self._runs[-1].end)
+        whole = Run("", self._runs[0].begin, self._runs[-1].end)
         yield f"{_count(self._stretches)}, {count_of(self._ops, 'operation')}, {whole.span} UTC"
         for answer, runs in _told(self._runs):
             spans = ", ".join(run.span for run in runs[:_NAMED])
@@ -80,7 +81,7 @@ class Lines:
         return _sum(self._runs)
 
 
-def _sum(runs: Sequence[_Run]) -> int:
+def _sum(runs: Sequence[Run]) -> int:
     return sum(run.stretches for run in runs)
 
 
@@ -88,15 +89,16 @@ def _count(stretches: int) -> str:
     return f"{count(stretches)} stretch{'' if stretches == 1 else 'es'}"
 
 
-def _told(runs: Sequence[_Run]) -> list[tuple[str, list[_Run]]]:
+def _told(runs: Sequence[Run]) -> list[tuple[str, list[Run]]]:
     """Answers, that of most stretches first, and the runs that have it."""
-    answers: dict[str, list[_Run]] = {}
+    answers: dict[str, list[Run]] = {}
     for run in runs:
         answers.setdefault(run.answer, []).append(run)
     return sorted(answers.items(), key=lambda one: -_sum(one[1]))
 
 
-def _answer(row: Row) -> str:
+def answer_of(row: Row) -> str:
+    """In a word or two."""
     if row.gap is not None:
         return _GAP
     if row.outcome == "no-fault":
@@ -106,24 +108,24 @@ def _answer(row: Row) -> str:
     return (row.cause or "") if row.outcome == "fault" else "cannot tell"
 
 
-def _line(row: Row) -> str:
+def cells_of(row: Row) -> list[str]:
+    """What stands below the headings."""
     in_thread = None if row.server_ms is None else row.server_ms - (row.queue_ms or 0.0)
-    cells = [
-        f"{_clock(row.begin):<8}",
+    return [
+        f"{clock(row.begin):<8}",
         f"{row.ops_per_s:>7,.0f}",
         f"{row.mb_per_s:>6.{1 if row.mb_per_s < _TENTHS else 0}f}",
         *(f"{_ms(one):>6}" for one in (row.client_ms, row.client_p99_ms, row.network_ms, row.queue_ms, in_thread)),
         f"{'-' if row.lost_segments is None else row.lost_segments:>4}",
-        _answer(row),
+        answer_of(row),
     ]
-    return " ".join(cells).rstrip()
 
 
 def _ms(value: float | None) -> str:
     return "-" if value is None else ms(value, 3)
 
 
-def _clock(moment: str) -> str:
+def clock(moment: str) -> str:
     """``14:03:20.5`` of an ISO 8601 moment: tenths where there are any."""
     text = moment[11:21]
     return text.removesuffix(".0")
