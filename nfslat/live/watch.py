@@ -35,11 +35,12 @@ class Watch:
     """An iterator over stretches. It holds some of them in memory, never all; what it handed out is the caller's."""
 
     def __init__(
-        self, sources: Sequence[Source], tools: Callable[[], Tools], width_ns: int, keep_ns: int
+        self, sources: Sequence[Source], tools: Callable[[], Tools], width_ns: int, keep_ns: int, ring_bytes: int = 0
     ) -> None:
         """Reading begins at once. `sources`: the server's capture, then the client's; `width_ns`: of a stretch. So
-        many ns of stretches are in `kept`."""
-        self._windows = [Windows(source, tools, width_ns) for source in sources]
+        many ns of stretches are in `kept`, and so many bytes of the newest packets of all captures can be written."""
+        each = ring_bytes // len(sources)
+        self._windows = [Windows(source, tools, width_ns, ring_bytes=each) for source in sources]
         self.kept = Kept(keep_ns)
 
     def __iter__(self) -> Iterator[Stretch]:
